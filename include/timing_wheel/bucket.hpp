@@ -1,0 +1,177 @@
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "timing_wheel/detail/paged_array.hpp"
+#include "timing_wheel/tick.hpp"
+
+namespace timing_wheel {
+
+class bucket;
+
+/// What a bucket knows of a timer. The upper half of the deadline follows from the bucket (see `bucket::deadline_of`).
+struct entry {
+  std::uint32_t deadline_low;
+  slot which;
+};
+
+/// Where an entry is among all entries of a `bucket_store`.
+using position = std::uint32_t;
+
+/// A node of a bucket's list. It stands for `capacity` entries of the store that lie side by side, so that a cascade walks
+/// memory in order and never touches a timer.
+class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
+ public:
+  static constexpr std::uint32_t capacity = 64;
+
+  bucket* owner = nullptr;
+  position base = 0;  ///< Position of the first entry; fixed for the life of the chunk.
+};
+
+using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time_size<false>>;
+
+/// What the buckets of one engine share: the entries, the chunks that own them, and for each slot the place of its entry.
+///
+/// Memory: 4 bytes per slot, and 8.5 bytes per entry in a full chunk. A chunk that falls empty goes back to the pool at once;
+/// the pool keeps what it has, so nothing is allocated after warm-up.
+/// Thread safety: none of its own.
+class bucket_store {
+ public:
+  bucket_store() = default;
+  bucket_store(const bucket_store&) = delete;
+  bucket_store& operator=(const bucket_store&) = delete;
+  ~bucket_store() { free_.clear(); }
+
+  /// Makes room for slot `s`. Strong guarantee on `std::bad_alloc`. Complexity: O(1) amortised.
+  void cover(slot s) {
+    while (s >= places_.size()) {
+      places_.add_page();
+    }
+  }
+
+  [[nodiscard]] bool linked(slot s) const noexcept { return s < places_.size() && places_[s] != 0; }
+
+  /// \pre `linked(s)`.
+  [[nodiscard]] position place(slot s) const noexcept { return places_[s] - 1; }
+  void set_place(slot s, position p) noexcept { places_[s] = p + 1; }
+  void unlink(slot s) noexcept { places_[s] = 0; }
+
+  /// Tells the processor that the place of `s` is about to change. \pre `s` is covered.
+  void prefetch(slot s) const noexcept { __builtin_prefetch(&places_[s], 1); }
+
+  [[nodiscard]] entry& at(position p) noexcept { return entries_[p]; }
+  [[nodiscard]] const entry& at(position p) const noexcept { return entries_[p]; }
+  [[nodiscard]] const chunk& chunk_of(position p) const noexcept { return chunks_[p / chunk::capacity]; }
+
+  /// An empty chunk. Strong guarantee on `std::bad_alloc`.
+  [[nodiscard]] chunk& acquire() {
+    if (free_.empty()) {
+      refill();
+    }
+    chunk& c = free_.front();
+    free_.pop_front();
+    return c;
+  }
+  void release(chunk& c) noexcept { free_.push_front(c); }
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return places_.bytes() + entries_.bytes() + chunks_.bytes(); }
+
+ private:
+  void refill();
+
+  static constexpr std::size_t chunks_per_page = 64;
+  detail::paged_array<std::uint32_t, 4096> places_;  // place + 1; 0: not linked
+  detail::paged_array<entry, chunks_per_page * chunk::capacity> entries_;
+  detail::paged_array<chunk, chunks_per_page> chunks_;
+  chunk_list free_;
+};
+
+/// The timers that expire in one slot of a wheel: an unrolled doubly-linked list of (deadline, slot) pairs.
+///
+/// It is Kafka's `TimerTaskList` and Netty's `HashedWheelBucket`, with the list running through chunks of entries instead of
+/// through the timers: linked `boost::intrusive` chunks, all full but the first (being emptied) and the last (being filled).
+/// Entries leave in the order they came, except that an erase fills its hole with the last entry.
+///
+/// Example: push 7, 8, 9; erase 7; then `front_run` is 9, 8.
+///
+/// Thread safety: none of its own. Every operation is O(1), or O(the run that it handles).
+/// Invariants: (1) `size()` entries lie from `first_` in the first chunk to `end_` in the last; (2) each chunk is owned by this
+/// bucket; (3) the store knows the place of each entry; (4) an empty bucket has no chunk.
+class bucket {
+ public:
+  bucket() = default;
+  bucket(const bucket&) = delete;
+  bucket& operator=(const bucket&) = delete;
+  ~bucket() { chunks_.clear(); }
+
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+
+  /// When the bucket is flushed; set once per turn of the wheel, while it is empty.
+  [[nodiscard]] tick expiration() const noexcept { return expiration_; }
+  void set_expiration(tick expiration) noexcept { expiration_ = expiration; }
+
+  /// A number for the bucket's owner to know it by.
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  void set_number(std::uint32_t number) noexcept { number_ = number; }
+
+  /// The deadline of an entry, restored from its lower half. \pre it lies in [`expiration()`, `expiration()` + 2^32).
+  [[nodiscard]] tick deadline_of(entry e) const noexcept {
+    return expiration_ + static_cast<std::uint32_t>(e.deadline_low - static_cast<std::uint32_t>(expiration_));
+  }
+
+  /// Adds an entry at the end. \pre the store covers `e.which`, which is not linked. Strong guarantee on `std::bad_alloc`.
+  void push_back(bucket_store& store, entry e) {
+    if (end_ % chunk::capacity == 0) {
+      open_chunk(store);
+    }
+    store.at(end_) = e;
+    store.set_place(e.which, end_);
+    ++end_;
+    ++size_;
+  }
+
+  /// Takes `s` out. \pre its entry is in this bucket.
+  void erase(bucket_store& store, slot s) noexcept;
+
+  /// The longest run of entries at the front that lie side by side. \pre not empty.
+  [[nodiscard]] std::span<const entry> front_run(const bucket_store& store) const noexcept {
+    const std::uint32_t room = chunk::capacity - first_;
+    return {&store.at(chunks_.front().base + first_), size_ < room ? size_ : room};
+  }
+
+  /// Forgets the first `count` entries of `front_run`; the store is left as it is.
+  void drop_front(bucket_store& store, std::uint32_t count) noexcept;
+
+  /// Calls `visit(entry)` for each entry, in order.
+  template <class Visitor>
+  void for_each(const bucket_store& store, Visitor&& visit) const {
+    std::uint32_t offset = first_;
+    std::uint32_t left = size_;
+    for (const chunk& c : chunks_) {
+      for (; offset < chunk::capacity && left > 0; ++offset, --left) {
+        visit(store.at(c.base + offset));
+      }
+      offset = 0;
+    }
+  }
+
+  /// \returns whether the numbered invariants hold. Complexity: O(size()).
+  [[nodiscard]] bool invariants_hold(const bucket_store& store) const noexcept;
+
+ private:
+  void open_chunk(bucket_store& store);
+  void close_last_chunk(bucket_store& store) noexcept;
+
+  chunk_list chunks_;
+  tick expiration_ = 0;
+  std::uint32_t size_ = 0;
+  std::uint32_t first_ = 0;   // entries of the first chunk that are gone
+  position end_ = 0;          // where the next entry goes; a multiple of the capacity: into a new chunk
+  std::uint32_t number_ = 0;
+};
+
+}  // namespace timing_wheel

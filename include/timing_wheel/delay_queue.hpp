@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "timing_wheel/tick.hpp"
+
+namespace timing_wheel {
+
+/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`.
+///
+/// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change its
+/// key without a search: nothing that has been emptied stays behind to wake somebody for nothing.
+///
+/// Example: `grow(3); push(2, 40); push(0, 10); update(2, 5);` then `front()` is `{5, 2}`.
+///
+/// Thread safety: none of its own.
+/// Invariants: (1) no entry expires before its parent; (2) `place_` of a member is the index of its entry, or `absent`;
+/// (3) the capacity covers every member, so that `push` never allocates.
+class delay_queue {
+ public:
+  using member = std::uint32_t;
+  struct entry {
+    tick expiration;
+    member which;
+  };
+
+  /// Makes room for the members `0 … members − 1`. Strong guarantee on `std::bad_alloc`.
+  void grow(std::size_t members);
+
+  [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
+  [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
+
+  /// The entry that expires first. \pre not empty. Complexity: O(1).
+  [[nodiscard]] const entry& front() const noexcept { return heap_.front(); }
+
+  /// The key of `m`. \pre `contains(m)`.
+  [[nodiscard]] tick expiration(member m) const noexcept { return heap_[place_[m]].expiration; }
+
+  /// \pre `m` is below the number given to `grow`, and absent. Complexity: O(log size), no allocation.
+  void push(member m, tick expiration) noexcept;
+
+  /// Gives `m` another key. \pre `contains(m)`. Complexity: O(log size); O(1) when the order stays.
+  void update(member m, tick expiration) noexcept;
+
+  /// \pre `contains(m)`. Complexity: O(log size).
+  void erase(member m) noexcept;
+
+  /// How many times `push`, `update` and `erase` were called.
+  [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+
+  [[nodiscard]] std::size_t bytes() const noexcept;
+  [[nodiscard]] bool invariants_hold() const noexcept;
+
+ private:
+  static constexpr std::uint32_t absent = UINT32_MAX;
+
+  void put(std::size_t index, entry e) noexcept;
+  void sift_up(std::size_t index, entry e) noexcept;
+  void sift_down(std::size_t index, entry e) noexcept;
+  void sift(std::size_t index, entry e) noexcept;
+
+  std::vector<entry> heap_;
+  std::vector<std::uint32_t> place_;
+  std::uint64_t operations_ = 0;
+};
+
+}  // namespace timing_wheel

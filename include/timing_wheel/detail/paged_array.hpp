@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace timing_wheel::detail {
+
+/// An array that grows a page at a time: elements never move, and growing by one page costs one page, however long it is.
+///
+/// Not thread-safe. `PageSize` is a power of two.
+template <class T, std::size_t PageSize>
+class paged_array {
+  static_assert((PageSize & (PageSize - 1)) == 0, "a page holds a power of two of elements");
+
+ public:
+  [[nodiscard]] std::size_t size() const noexcept { return pages_.size() * PageSize; }
+
+  [[nodiscard]] T& operator[](std::size_t i) noexcept { return pages_[i / PageSize][i % PageSize]; }
+  [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return pages_[i / PageSize][i % PageSize]; }
+
+  /// Adds a page of value-initialised elements. Strong guarantee: throws `std::bad_alloc` and changes nothing.
+  void add_page() { pages_.push_back(std::make_unique<T[]>(PageSize)); }
+
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return pages_.size() * PageSize * sizeof(T) + pages_.capacity() * sizeof(std::unique_ptr<T[]>);
+  }
+
+ private:
+  std::vector<std::unique_ptr<T[]>> pages_;
+};
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "timing_wheel/tick.hpp"
+
+namespace timing_wheel {
+
+/// How an engine is made. One tick of an engine is 1; how long that lasts is the business of whoever drives it.
+struct engine_options {
+  /// Slots of each wheel, at least 2 and at most 2^24.
+  std::uint32_t wheel_size = 512;
+  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size` for all.
+  std::vector<std::uint32_t> wheel_sizes = {};
+  /// What the clock shows at first.
+  tick start = 0;
+};
+
+/// Larger than any number of timers: the `budget` that does all that is due.
+inline constexpr std::size_t no_limit = SIZE_MAX;
+
+/// What `advance` did.
+struct advance_result {
+  /// The timers that are due, no longer linked; none was run. Valid until the next call of `advance`.
+  std::span<const slot> due;
+  /// The budget ended first: call again, with the same `now` or a later one.
+  bool more = false;
+  /// Timers looked at: those that are due and those that were moved.
+  std::size_t handled = 0;
+};
+
+/// One wheel of a hierarchy, in ticks of the engine, and what has happened on it.
+struct level_stats {
+  tick tick_length = 0;              ///< Ticks of the lowest wheel in one of this wheel.
+  std::uint32_t wheel_size = 0;      ///< Slots.
+  tick interval = 0;                 ///< `tick_length × wheel_size`, or `never` if that is past the end of time.
+  tick current_time = 0;             ///< The clock, rounded down to `tick_length`.
+  std::uint64_t moves = 0;           ///< Timers moved from this wheel to a lower one.
+  std::uint64_t flushes = 0;         ///< Buckets flushed.
+  std::uint64_t largest_flush = 0;   ///< Timers in the largest of them.
+  std::uint64_t buckets_queued = 0;  ///< Times that a bucket of this wheel entered the delay queue.
+};
+
+/// What has happened in an engine since it was made.
+struct engine_stats {
+  std::vector<level_stats> levels;      ///< Lowest first; as many as wheels were made.
+  std::uint64_t heap_operations = 0;    ///< Pushes, removals and changes of key in the heap.
+  std::size_t bytes = 0;                ///< Memory held, in use or kept for reuse.
+
+  [[nodiscard]] std::uint64_t moves() const noexcept {
+    std::uint64_t sum = 0;
+    for (const level_stats& level : levels) {
+      sum += level.moves;
+    }
+    return sum;
+  }
+};
+
+/// A structure that keeps (deadline, slot) pairs and gives back those that are due. It owns no timer, reads no clock, starts no
+/// thread and takes no lock; whoever uses it from several threads guards it.
+///
+/// - `insert(slot, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's `add`).
+///   \pre the slot is not linked. May throw `std::bad_alloc`; then nothing has changed.
+/// - `erase(slot)`: false if it was not linked.
+/// - `catch_up(now)`: moves the clock as near to `now` as it can without flushing anything. O(1).
+/// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it stops
+///   and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
+/// - `next_expiration()`: when there is something to do next, never later than the earliest deadline; none if empty.
+template <class E>
+concept timer_engine = std::constructible_from<E, const engine_options&> &&
+                       requires(E engine, const E& view, slot s, tick t, std::size_t budget) {
+                         { engine.insert(s, t) } -> std::same_as<bool>;
+                         { engine.erase(s) } noexcept -> std::same_as<bool>;
+                         { engine.catch_up(t) } noexcept;
+                         { engine.advance(t, budget) } -> std::same_as<advance_result>;
+                         { view.contains(s) } noexcept -> std::same_as<bool>;
+                         { view.next_expiration() } noexcept -> std::same_as<std::optional<tick>>;
+                         { view.now() } noexcept -> std::same_as<tick>;
+                         { view.size() } noexcept -> std::same_as<std::size_t>;
+                         { view.stats() } -> std::same_as<engine_stats>;
+                         { view.invariants_hold() } -> std::same_as<bool>;
+                       };
+
+}  // namespace timing_wheel

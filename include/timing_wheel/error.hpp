@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <system_error>
+
+namespace timing_wheel {
+
+/// Why the service refused.
+enum class timer_errc {
+  stopped = 1,       ///< The service was stopped; nothing can be scheduled any more.
+  too_many_pending,  ///< As many timers are pending as `timer_options::max_pending` allows.
+  invalid_option,    ///< An option is out of its range; the message names the value and the range.
+  empty_callback,    ///< The callable is a null pointer or an empty `std::function`.
+  nested_advance,    ///< `advance_to` was called while another call of it was running.
+};
+
+/// The category of `timer_errc`, by the name "timing_wheel".
+[[nodiscard]] const std::error_category& timer_category() noexcept;
+
+[[nodiscard]] std::error_code make_error_code(timer_errc code) noexcept;
+
+/// What the service throws. `code()` tells the reason; `what()` gives the numbers.
+class timer_error : public std::system_error {
+ public:
+  timer_error(timer_errc code, const std::string& details) : std::system_error(make_error_code(code), details) {}
+  explicit timer_error(timer_errc code) : std::system_error(make_error_code(code)) {}
+};
+
+}  // namespace timing_wheel
+
+template <>
+struct std::is_error_code_enum<timing_wheel::timer_errc> : std::true_type {};

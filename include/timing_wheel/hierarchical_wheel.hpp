@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "timing_wheel/bucket.hpp"
+#include "timing_wheel/delay_queue.hpp"
+#include "timing_wheel/engine.hpp"
+#include "timing_wheel/tick.hpp"
+
+namespace timing_wheel {
+
+/// A hierarchical timing wheel as in Kafka (after Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7).
+///
+/// Level k has `size` buckets of `tick_k` each; the tick of a level is the interval of the one below, and a level is made when
+/// the first timer comes that the levels below cannot hold. A level holds the deadlines before
+/// `current_k + interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a
+/// min-heap keyed by expiration; when the clock reaches one, its timers are inserted again: one level down, or due.
+///
+/// Example, size 20, clock 0: deadline 234 does not fit 20 buckets of 1, so it goes into bucket 11 of the second level,
+/// [220, 240). At 220 that is flushed: 234 is now 14 away, and goes into the lowest level. At 234 it is due. It moved once, and
+/// the clock stopped at 220 and 234, at nothing between.
+///
+/// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance` O(timers
+/// handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of its deadline, below
+/// the top one, in base `size`.
+/// Memory: 13 bytes per timer with full chunks; a chunk (576 bytes) per non-empty bucket at least; 40 bytes per bucket.
+/// After warm-up nothing is allocated.
+///
+/// Order: within one tick, timers come in the order they entered its bucket, unless an erase has filled a hole.
+/// Thread safety: none of its own. A const member may run beside another const member.
+///
+/// Invariants, checked by `invariants_hold()`:
+/// 1. `tick_0` = 1, `tick_(k+1)` = `interval_k` = `tick_k × size_k`.
+/// 2. A bucket's expiration is a multiple of its level's tick, and every deadline in it lies within that tick.
+/// 3. No non-empty bucket expires before the clock, or `current_k + interval_k` and later.
+/// 4. A bucket is marked occupied exactly if it is not empty; each word of marks with one set is in the queue, with the
+///    expiration of its earliest bucket.
+/// 5. The sizes of the buckets add up to `size()`.
+class hierarchical_wheel {
+ public:
+  /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
+  explicit hierarchical_wheel(const engine_options& options = {});
+  ~hierarchical_wheel();
+  hierarchical_wheel(const hierarchical_wheel&) = delete;
+  hierarchical_wheel& operator=(const hierarchical_wheel&) = delete;
+
+  /// Links `s` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
+  /// \pre `s` is not linked. \throws std::bad_alloc; then nothing has changed.
+  bool insert(slot s, tick deadline);
+
+  /// Unlinks `s`. \returns false if it was not linked.
+  bool erase(slot s) noexcept;
+
+  /// Moves the clock to `now`, or to just before the first expiration if that comes first. Complexity: O(1).
+  void catch_up(tick now) noexcept;
+
+  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`.
+  /// \throws std::bad_alloc; then what was handled so far is in the next result, and the call can be repeated.
+  advance_result advance(tick now, std::size_t budget = no_limit);
+
+  [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }
+
+  /// When the earliest bucket expires; at most the clock while a flush is under way; none if empty. Complexity: O(1).
+  [[nodiscard]] std::optional<tick> next_expiration() const noexcept;
+
+  [[nodiscard]] tick now() const noexcept { return clock_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] engine_stats stats() const;
+
+  /// \returns whether the numbered invariants hold. Complexity: O(size() + buckets).
+  [[nodiscard]] bool invariants_hold() const;
+
+ private:
+  struct level;
+
+  [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
+  void add_level();
+  void place(slot s, tick deadline);
+  void link(level& wheel, tick turn, slot s, tick deadline);
+  void enqueue(level& wheel, const bucket& b) noexcept;
+  void dequeue(const bucket& b) noexcept;
+  [[nodiscard]] level& level_of(const bucket& b) noexcept;
+  [[nodiscard]] bucket& earliest(level& wheel, std::uint32_t word) const noexcept;
+  [[nodiscard]] bucket& front() noexcept;
+  std::size_t flush(bucket& b, std::size_t budget);
+  std::uint32_t add_or_run(bucket& b, std::span<const entry> run);
+  [[nodiscard]] tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
+  [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;
+
+  std::vector<std::uint32_t> sizes_;
+  std::vector<level> levels_;
+  bucket_store store_;
+  delay_queue queue_;
+  // For deadlines in levels whose tick exceeds 2^32: their upper halves. Empty until the first of them comes.
+  detail::paged_array<std::uint32_t, 4096> far_deadlines_;
+  tick clock_;
+  std::size_t size_ = 0;
+  const bucket* flushing_ = nullptr;  // begun, and not yet empty
+  std::vector<slot> due_;
+  bool due_unreported_ = false;  // an exception ended the last `advance`
+};
+
+static_assert(timer_engine<hierarchical_wheel>);
+
+}  // namespace timing_wheel

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace timing_wheel {
+
+/// Counts durations in classes that are at most 1/16 of their value wide, from 1 ns to 292 years, in 8 KiB.
+///
+/// It is the log-linear scheme of HdrHistogram: the position of the highest bit, and the four bits below it.
+/// Thread safety: as a plain object.
+class histogram {
+ public:
+  histogram() : counts_(classes) {}
+
+  /// Negative durations count as zero. Complexity: O(1), no allocation.
+  void record(std::chrono::nanoseconds value) noexcept {
+    const auto v = static_cast<std::uint64_t>(value.count() < 0 ? 0 : value.count());
+    ++counts_[class_of(v)];
+    ++total_;
+    largest_ = v > largest_ ? v : largest_;
+  }
+
+  void merge(const histogram& other) noexcept;
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return total_; }
+  [[nodiscard]] std::chrono::nanoseconds max() const noexcept {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(largest_));
+  }
+
+  /// The upper end of the class that the `share` smallest values end in, and never more than `max()`; zero if empty.
+  /// `share` is clamped to [0, 1]: 0.5 is the median, 0.99 the 99th percentile.
+  [[nodiscard]] std::chrono::nanoseconds quantile(double share) const noexcept;
+
+ private:
+  static constexpr unsigned fine_bits = 4;
+  static constexpr std::size_t fine = std::size_t{1} << fine_bits;
+  static constexpr std::size_t classes = (64 - fine_bits + 1) * fine;
+
+  static constexpr std::size_t class_of(std::uint64_t v) noexcept {
+    if (v < fine) {
+      return v;
+    }
+    const auto shift = static_cast<unsigned>(std::bit_width(v)) - fine_bits - 1;
+    return (shift + 1) * fine + ((v >> shift) - fine);
+  }
+  static constexpr std::uint64_t upper_end(std::size_t index) noexcept {
+    if (index < fine) {
+      return index;
+    }
+    const std::size_t shift = index / fine - 1;
+    return ((fine + index % fine + 1) << shift) - 1;
+  }
+
+  std::vector<std::uint64_t> counts_;
+  std::uint64_t total_ = 0;
+  std::uint64_t largest_ = 0;
+};
+
+}  // namespace timing_wheel

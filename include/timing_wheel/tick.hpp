@@ -1,0 +1,124 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <ratio>
+
+namespace timing_wheel {
+
+/// A point on an engine's time line: a number of ticks since its zero.
+using tick = std::uint64_t;
+
+/// A dense number that stands for one timer, as an index into an array of the caller's.
+using slot = std::uint32_t;
+
+/// The end of time. An engine's clock never reaches it, so a timer that is due then never fires; it can be cancelled.
+inline constexpr tick never = std::numeric_limits<tick>::max();
+
+/// `a * b`, or `never` when the product does not fit.
+[[nodiscard]] constexpr tick saturating_multiply(tick a, tick b) noexcept {
+  return b != 0 && a > never / b ? never : a * b;
+}
+
+/// The clock of the service. A `manual_clock` uses the same time points, so that code under test need not know which it has.
+using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
+
+/// `when + delay`, stopping at the ends of time instead of overflowing.
+[[nodiscard]] constexpr time_point saturating_add(time_point when, std::chrono::nanoseconds delay) noexcept {
+  std::int64_t count = 0;
+  if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
+    return delay < delay.zero() ? time_point::min() : time_point::max();
+  }
+  return time_point(std::chrono::nanoseconds(count));
+}
+
+/// `to - from`, stopping at the ends of the range instead of overflowing.
+[[nodiscard]] constexpr std::chrono::nanoseconds saturating_difference(time_point to, time_point from) noexcept {
+  std::int64_t count = 0;
+  if (__builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &count)) {
+    return to < from ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
+  }
+  return std::chrono::nanoseconds(count);
+}
+
+/// Any duration as nanoseconds: rounded up, and stopping at the ends of the range instead of overflowing.
+///
+/// A floating-point NaN is no duration; it becomes the largest one, so that it never fires early.
+template <class Rep, class Period>
+[[nodiscard]] constexpr std::chrono::nanoseconds saturating_nanoseconds(
+    std::chrono::duration<Rep, Period> delay) noexcept {
+  using std::chrono::nanoseconds;
+  using in_nanoseconds = std::ratio_divide<Period, std::nano>;
+  if constexpr (std::integral<Rep> && in_nanoseconds::den == 1) {
+    std::int64_t count = 0;
+    const bool overflows = __builtin_mul_overflow(delay.count(), in_nanoseconds::num, &count);
+    if (overflows) {
+      return delay < delay.zero() ? nanoseconds::min() : nanoseconds::max();
+    }
+    return nanoseconds(count);
+  } else {
+    using wide = std::chrono::duration<long double, std::nano>;
+    const wide approximate = delay;
+    if (!(approximate < wide(nanoseconds::max()))) {  // NaN too
+      return nanoseconds::max();
+    }
+    return approximate <= wide(nanoseconds::min()) ? nanoseconds::min() : std::chrono::ceil<nanoseconds>(delay);
+  }
+}
+
+/// Translates between a clock and ticks: deadlines round up, the clock rounds down, so that nothing is ever early.
+///
+/// Example: origin 0, tick 10 ms. A deadline of 28 ms is tick 3; at 29.9 ms the clock shows tick 2, at 30 ms tick 3.
+/// Everything saturates: what lies before the origin is tick 0, and the end of time is `never`.
+class tick_scale {
+ public:
+  /// \pre `tick_length` is positive.
+  constexpr tick_scale(time_point origin, std::chrono::nanoseconds tick_length) noexcept
+      : origin_(origin), length_(static_cast<std::uint64_t>(tick_length.count())) {}
+
+  /// The last tick that has begun at `now`; always before `never`.
+  [[nodiscard]] constexpr tick floor(time_point now) const noexcept {
+    return std::min(since_origin(now) / length_, never - 1);
+  }
+
+  /// The first tick that begins at `deadline` or later.
+  [[nodiscard]] constexpr tick ceil(time_point deadline) const noexcept {
+    if (deadline == time_point::max()) {
+      return never;
+    }
+    const std::uint64_t since = since_origin(deadline);
+    return since / length_ + (since % length_ != 0 ? 1 : 0);
+  }
+
+  /// The time at which `t` begins.
+  [[nodiscard]] constexpr time_point begin_of(tick t) const noexcept {
+    const std::uint64_t room = distance(origin_, time_point::max());
+    return t > room / length_ ? time_point::max() : at(t * length_);
+  }
+
+  [[nodiscard]] constexpr std::chrono::nanoseconds tick_length() const noexcept {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(length_));
+  }
+
+ private:
+  // Unsigned, because the distance between two signed time points may need 64 bits.
+  static constexpr std::uint64_t distance(time_point from, time_point to) noexcept {
+    return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
+           static_cast<std::uint64_t>(from.time_since_epoch().count());
+  }
+  [[nodiscard]] constexpr std::uint64_t since_origin(time_point when) const noexcept {
+    return when <= origin_ ? 0 : distance(origin_, when);
+  }
+  [[nodiscard]] constexpr time_point at(std::uint64_t since) const noexcept {
+    const auto count = static_cast<std::uint64_t>(origin_.time_since_epoch().count()) + since;
+    return time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(count)));
+  }
+
+  time_point origin_;
+  std::uint64_t length_;
+};
+
+}  // namespace timing_wheel

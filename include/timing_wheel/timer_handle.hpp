@@ -1,0 +1,113 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <utility>
+
+#include "timing_wheel/tick.hpp"
+
+namespace timing_wheel {
+
+namespace detail {
+class timer_owner;
+
+/// Which timer: a place in the service's slab, and how often that place had been used before.
+struct timer_key {
+  slot where = 0;
+  std::uint32_t generation = 0;
+  friend bool operator==(const timer_key&, const timer_key&) = default;
+};
+}  // namespace detail
+
+/// What became of a call of `cancel`.
+enum class cancel_result {
+  cancelled,  ///< It was pending. It never runs; its memory and what it captured are gone.
+  running,    ///< Its callback has begun. This run ends normally.
+  finished,   ///< It had fired, or been cancelled, or been returned by `stop`. Nothing changed.
+};
+
+/// Where a timer is in its life.
+enum class timer_status {
+  pending,   ///< Its callback has not begun: it is in a wheel, or due.
+  running,   ///< Its callback is running.
+  finished,  ///< It has fired, or was cancelled, or was returned by `stop`.
+};
+
+[[nodiscard]] const char* to_string(cancel_result result) noexcept;
+[[nodiscard]] const char* to_string(timer_status status) noexcept;
+std::ostream& operator<<(std::ostream& out, cancel_result result);
+std::ostream& operator<<(std::ostream& out, timer_status status);
+
+/// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has died.
+///
+/// Dropping a handle does not cancel. A default-made one refers to no timer and behaves as that of a finished one.
+/// It is 16 bytes; moving it is free, a copy costs one atomic increment. It keeps a small block of the service (not the timer,
+/// nor the wheels) in memory.
+///
+/// Thread safety: the timer that it refers to may be used from any thread through any handle; one handle object as an `int`.
+/// Every operation is linearizable and O(1) under one lock of the timer's shard.
+class timer_handle {
+ public:
+  timer_handle() noexcept = default;
+  timer_handle(const timer_handle& other) noexcept;
+  timer_handle(timer_handle&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), key_(other.key_) {}
+  timer_handle& operator=(timer_handle other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(key_, other.key_);
+    return *this;
+  }
+  ~timer_handle() {
+    if (owner_ != nullptr) {
+      drop();
+    }
+  }
+
+  /// Keeps the timer from firing, if its callback has not begun. What it captured is destroyed before this returns, on
+  /// this thread and outside every lock.
+  cancel_result cancel() const noexcept;
+
+  /// Gives a pending timer another deadline, earlier or later; past ones are due at once. \returns false if the timer is not
+  /// pending. \throws std::bad_alloc; then nothing has changed.
+  bool reschedule(time_point deadline) const;
+
+  /// The same, with a deadline `delay` from now; a cheap "touch" for idle detection.
+  template <class Rep, class Period>
+  bool reschedule_after(std::chrono::duration<Rep, Period> delay) const {
+    return reschedule_from_now(saturating_nanoseconds(delay));
+  }
+
+  [[nodiscard]] timer_status status() const noexcept;
+
+  /// When the timer should fire, as it was asked for; none if it is finished.
+  [[nodiscard]] std::optional<time_point> deadline() const noexcept;
+
+  /// From now to the deadline, and zero after it; none if the timer is finished.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> remaining() const noexcept;
+
+  /// The number given when it was scheduled; none if the timer is finished.
+  [[nodiscard]] std::optional<std::uint64_t> tag() const noexcept;
+
+  /// Whether it was made by a `schedule` call.
+  [[nodiscard]] explicit operator bool() const noexcept { return owner_ != nullptr; }
+
+  friend bool operator==(const timer_handle&, const timer_handle&) = default;
+
+  /// For instance "timer 17#2: pending, 1500 ms left".
+  friend std::ostream& operator<<(std::ostream& out, const timer_handle& handle);
+
+  /// For the service. The handle takes over one reference to `owner`.
+  timer_handle(detail::timer_owner* owner, detail::timer_key key) noexcept : owner_(owner), key_(key) {}
+
+ private:
+  [[nodiscard]] bool reschedule_from_now(std::chrono::nanoseconds delay) const;
+  void drop() const noexcept;
+
+  detail::timer_owner* owner_ = nullptr;
+  detail::timer_key key_;
+};
+
+static_assert(sizeof(timer_handle) <= 16);
+
+}  // namespace timing_wheel

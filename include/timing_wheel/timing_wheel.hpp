@@ -1,0 +1,22 @@
+#pragma once
+
+/// \file
+/// All of the library, in the order in which a reader meets it.
+///
+/// 1. What most people need: `timer`, its options, its handles, its counts.
+#include "timing_wheel/timer.hpp"
+/// 2. What a handle answers, and why the service may refuse.
+#include "timing_wheel/error.hpp"
+#include "timing_wheel/timer_handle.hpp"
+/// 3. The same service without a thread, for tests and simulations.
+#include "timing_wheel/manual_clock.hpp"
+/// 4. The callable that a timer holds, and the histogram of lateness.
+#include "timing_wheel/histogram.hpp"
+#include "timing_wheel/task.hpp"
+/// 5. The engine alone, for event loops: the concept, and Kafka's wheel.
+#include "timing_wheel/engine.hpp"
+#include "timing_wheel/hierarchical_wheel.hpp"
+/// 6. What the wheel is made of, from the outside in.
+#include "timing_wheel/bucket.hpp"
+#include "timing_wheel/delay_queue.hpp"
+#include "timing_wheel/tick.hpp"

@@ -1,0 +1,101 @@
+#include "timing_wheel/delay_queue.hpp"
+
+namespace timing_wheel {
+
+void delay_queue::grow(std::size_t members) {
+  heap_.reserve(members);
+  place_.resize(members, absent);
+}
+
+void delay_queue::push(member m, tick expiration) noexcept {
+  ++operations_;
+  heap_.emplace_back();
+  sift_up(heap_.size() - 1, {expiration, m});
+}
+
+void delay_queue::update(member m, tick expiration) noexcept {
+  ++operations_;
+  sift(place_[m], {expiration, m});
+}
+
+void delay_queue::erase(member m) noexcept {
+  ++operations_;
+  const std::size_t hole = place_[m];
+  place_[m] = absent;
+  const entry last = heap_.back();
+  heap_.pop_back();
+  if (hole < heap_.size()) {
+    sift(hole, last);
+  }
+}
+
+void delay_queue::put(std::size_t index, entry e) noexcept {
+  heap_[index] = e;
+  place_[e.which] = static_cast<std::uint32_t>(index);
+}
+
+void delay_queue::sift_up(std::size_t index, entry e) noexcept {
+  while (index > 0) {
+    const std::size_t parent = (index - 1) / 2;
+    if (heap_[parent].expiration <= e.expiration) {
+      break;
+    }
+    put(index, heap_[parent]);
+    index = parent;
+  }
+  put(index, e);
+}
+
+void delay_queue::sift_down(std::size_t index, entry e) noexcept {
+  for (;;) {
+    std::size_t child = 2 * index + 1;
+    if (child >= heap_.size()) {
+      break;
+    }
+    if (child + 1 < heap_.size() && heap_[child + 1].expiration < heap_[child].expiration) {
+      ++child;
+    }
+    if (e.expiration <= heap_[child].expiration) {
+      break;
+    }
+    put(index, heap_[child]);
+    index = child;
+  }
+  put(index, e);
+}
+
+void delay_queue::sift(std::size_t index, entry e) noexcept {
+  if (index > 0 && e.expiration < heap_[(index - 1) / 2].expiration) {
+    sift_up(index, e);
+  } else {
+    sift_down(index, e);
+  }
+}
+
+std::size_t delay_queue::bytes() const noexcept {
+  return heap_.capacity() * sizeof(entry) + place_.capacity() * sizeof(std::uint32_t);
+}
+
+bool delay_queue::invariants_hold() const noexcept {
+  if (heap_.capacity() < place_.size()) {  // (3)
+    return false;
+  }
+  std::size_t present = 0;
+  for (member m = 0; m < place_.size(); ++m) {
+    if (place_[m] == absent) {
+      continue;
+    }
+    ++present;
+    if (place_[m] >= heap_.size() || heap_[place_[m]].which != m) {  // (2)
+      return false;
+    }
+  }
+  for (std::size_t i = 1; i < heap_.size(); ++i) {
+    if (heap_[i].expiration < heap_[(i - 1) / 2].expiration) {  // (1)
+      return false;
+    }
+  }
+  return present == heap_.size();
+}
+
+}  // namespace timing_wheel

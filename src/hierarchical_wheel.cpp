@@ -1,0 +1,358 @@
+#include "timing_wheel/hierarchical_wheel.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace timing_wheel {
+
+namespace {
+
+constexpr std::uint32_t smallest_wheel = 2;
+constexpr std::uint32_t largest_wheel = 1U << 24U;
+constexpr std::uint32_t buckets_per_word = 64;
+
+// A bucket's number is its level above its index; largest_wheel leaves room for both.
+constexpr std::uint32_t index_bits = 24;
+constexpr std::uint32_t index_mask = (1U << index_bits) - 1;
+
+// Entries ahead of the one being moved whose places are fetched: far enough to hide a miss of the second-level cache.
+constexpr std::size_t prefetch_distance = 8;
+
+void check_wheel_size(std::uint32_t size) {
+  if (size < smallest_wheel || size > largest_wheel) {
+    throw std::invalid_argument("wheel size " + std::to_string(size) + " is not in [" + std::to_string(smallest_wheel) +
+                                ", " + std::to_string(largest_wheel) + "]");
+  }
+}
+
+std::vector<std::uint32_t> checked_sizes(const engine_options& options) {
+  std::vector<std::uint32_t> sizes = options.wheel_sizes;
+  if (sizes.empty()) {
+    sizes.push_back(options.wheel_size);
+  }
+  std::for_each(sizes.begin(), sizes.end(), check_wheel_size);
+  return sizes;
+}
+
+}  // namespace
+
+// One wheel. A bucket has an endless sequence of turns; turn t covers [t × tick_length, (t + 1) × tick_length). The `size` turns
+// from the current one on lie in a ring with a power of two of buckets, so that a turn finds its bucket with a mask.
+struct hierarchical_wheel::level {
+  level(std::size_t index, tick length, std::uint32_t slots, std::uint32_t word)
+      : tick_length(length),
+        size(slots),
+        ring_mask(std::max(std::bit_ceil(slots), buckets_per_word) - 1),
+        shift(static_cast<unsigned>(std::countr_zero(length))),
+        divides(!std::has_single_bit(length)),
+        far(length > (tick{1} << 32U)),
+        first_word(word),
+        buckets(std::make_unique<bucket[]>(ring_mask + 1)),
+        occupied(std::make_unique<std::uint64_t[]>(words())) {
+    for (std::uint32_t i = 0; i <= ring_mask; ++i) {
+      buckets[i].set_number(static_cast<std::uint32_t>(index << index_bits) | i);
+    }
+  }
+
+  [[nodiscard]] std::uint32_t words() const noexcept { return (ring_mask + 1) / buckets_per_word; }
+  [[nodiscard]] tick interval() const noexcept { return saturating_multiply(tick_length, size); }
+  [[nodiscard]] tick turn(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
+  [[nodiscard]] bool holds(tick deadline, tick clock) const noexcept { return turn(deadline) - turn(clock) < size; }
+  [[nodiscard]] bucket& at(tick turn) noexcept { return buckets[turn & ring_mask]; }
+
+  tick tick_length;
+  std::uint32_t size;
+  std::uint32_t ring_mask;
+  unsigned shift;
+  bool divides;
+  bool far;  // a deadline needs more than the lower half that its entry has
+  std::uint32_t first_word;  // of its words of marks, as members of the queue
+  std::unique_ptr<bucket[]> buckets;
+  std::unique_ptr<std::uint64_t[]> occupied;
+  std::uint64_t moves = 0;
+  std::uint64_t flushes = 0;
+  std::uint64_t largest_flush = 0;
+  std::uint64_t buckets_queued = 0;
+};
+
+hierarchical_wheel::hierarchical_wheel(const engine_options& options)
+    : sizes_(checked_sizes(options)), clock_(options.start) {
+  if (options.start == never) {
+    throw std::invalid_argument("start " + std::to_string(options.start) + " is the end of time");
+  }
+  add_level();
+}
+
+hierarchical_wheel::~hierarchical_wheel() = default;
+
+std::uint32_t hierarchical_wheel::size_of_level(std::size_t index) const noexcept {
+  return sizes_[std::min(index, sizes_.size() - 1)];
+}
+
+void hierarchical_wheel::add_level() {
+  const tick tick_length = levels_.empty() ? 1 : levels_.back().interval();
+  const std::uint32_t first_word = levels_.empty() ? 0 : levels_.back().first_word + levels_.back().words();
+  level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word);
+  queue_.grow(first_word + wheel.words());
+  levels_.push_back(std::move(wheel));
+}
+
+bool hierarchical_wheel::insert(slot s, tick deadline) {
+  if (deadline <= clock_) {
+    return false;
+  }
+  store_.cover(s);
+  place(s, deadline);
+  ++size_;
+  return true;
+}
+
+void hierarchical_wheel::place(slot s, tick deadline) {
+  std::size_t index = 0;
+  while (!levels_[index].holds(deadline, clock_)) {
+    if (++index == levels_.size()) {
+      add_level();
+    }
+  }
+  level& wheel = levels_[index];
+  link(wheel, wheel.turn(deadline), s, deadline);
+}
+
+void hierarchical_wheel::link(level& wheel, tick turn, slot s, tick deadline) {
+  if (wheel.far) {
+    while (s >= far_deadlines_.size()) {
+      far_deadlines_.add_page();
+    }
+    far_deadlines_[s] = static_cast<std::uint32_t>(deadline >> 32U);
+  }
+  bucket& b = wheel.at(turn);
+  b.push_back(store_, {static_cast<std::uint32_t>(deadline), s});
+  if (b.size() == 1) {
+    b.set_expiration(turn * wheel.tick_length);
+    enqueue(wheel, b);
+  }
+}
+
+bool hierarchical_wheel::erase(slot s) noexcept {
+  if (!store_.linked(s)) {
+    return false;
+  }
+  bucket& b = *store_.chunk_of(store_.place(s)).owner;
+  b.erase(store_, s);
+  --size_;
+  if (b.empty()) {
+    dequeue(b);
+  }
+  return true;
+}
+
+hierarchical_wheel::level& hierarchical_wheel::level_of(const bucket& b) noexcept {
+  return levels_[b.number() >> index_bits];
+}
+
+void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
+  ++wheel.buckets_queued;
+  const std::uint32_t index = b.number() & index_mask;
+  std::uint64_t& word = wheel.occupied[index / buckets_per_word];
+  const delay_queue::member m = wheel.first_word + index / buckets_per_word;
+  if (word == 0) {
+    queue_.push(m, b.expiration());
+  } else if (b.expiration() < queue_.expiration(m)) {
+    queue_.update(m, b.expiration());
+  }
+  word |= std::uint64_t{1} << (index % buckets_per_word);
+}
+
+void hierarchical_wheel::dequeue(const bucket& b) noexcept {
+  if (flushing_ == &b) {
+    flushing_ = nullptr;
+  }
+  level& wheel = level_of(b);
+  const std::uint32_t index = b.number() & index_mask;
+  std::uint64_t& word = wheel.occupied[index / buckets_per_word];
+  const delay_queue::member m = wheel.first_word + index / buckets_per_word;
+  word &= ~(std::uint64_t{1} << (index % buckets_per_word));
+  if (word == 0) {
+    queue_.erase(m);
+  } else if (queue_.expiration(m) == b.expiration()) {
+    queue_.update(m, earliest(wheel, index / buckets_per_word).expiration());
+  }
+}
+
+// The word with the current turn may hold turns of the next revolution too, below the current one: so begin there and go round.
+bucket& hierarchical_wheel::earliest(level& wheel, std::uint32_t word) const noexcept {
+  const auto current = static_cast<std::uint32_t>(wheel.turn(clock_) & wheel.ring_mask);
+  const std::uint32_t begin = current / buckets_per_word == word ? current % buckets_per_word : 0;
+  const auto steps = static_cast<std::uint32_t>(std::countr_zero(std::rotr(wheel.occupied[word], static_cast<int>(begin))));
+  return wheel.buckets[word * buckets_per_word + (begin + steps) % buckets_per_word];
+}
+
+bucket& hierarchical_wheel::front() noexcept {
+  const delay_queue::member m = queue_.front().which;
+  std::size_t index = levels_.size() - 1;
+  while (levels_[index].first_word > m) {
+    --index;
+  }
+  return earliest(levels_[index], m - levels_[index].first_word);
+}
+
+std::optional<tick> hierarchical_wheel::next_expiration() const noexcept {
+  return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
+}
+
+void hierarchical_wheel::catch_up(tick now) noexcept {
+  const tick last_quiet = queue_.empty() ? never - 1 : queue_.front().expiration - 1;
+  if (queue_.empty() || queue_.front().expiration > clock_) {
+    clock_ = std::max(clock_, std::min(now, last_quiet));
+  }
+}
+
+advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
+  if (!due_unreported_) {
+    due_.clear();
+  }
+  due_unreported_ = true;
+  due_.reserve(due_.size() + std::min(budget, size_));
+  const tick target = std::max(clock_, std::min(now, never - 1));
+  std::size_t left = budget;
+  while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {
+    bucket& b = front();
+    clock_ = b.expiration();
+    left -= flush(b, left);
+  }
+  catch_up(target);
+  due_unreported_ = false;
+  const bool more = !queue_.empty() && queue_.front().expiration <= target;
+  return {due_, more, budget - left};
+}
+
+std::size_t hierarchical_wheel::flush(bucket& b, std::size_t budget) {
+  level& wheel = level_of(b);
+  if (flushing_ != &b) {
+    flushing_ = &b;
+    ++wheel.flushes;
+    wheel.largest_flush = std::max<std::uint64_t>(wheel.largest_flush, b.size());
+  }
+  std::size_t left = budget;
+  while (left > 0 && !b.empty()) {
+    const std::span<const entry> run = b.front_run(store_);
+    left -= add_or_run(b, run.first(std::min(left, run.size())));
+  }
+  if (b.empty()) {
+    dequeue(b);
+  }
+  return budget - left;
+}
+
+// What `insert` decides for a timer that comes, this decides for those that a flush brings back: nearer wheel, or due.
+std::uint32_t hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> run) {
+  // Forgets what was done with, also when a chunk for the rest cannot be had.
+  struct progress {
+    ~progress() { b.drop_front(store, done); }
+    bucket& b;
+    bucket_store& store;
+    std::uint32_t done = 0;
+  } handled{b, store_};
+
+  const std::size_t origin = b.number() >> index_bits;
+  for (; handled.done < run.size(); ++handled.done) {
+    if (handled.done + prefetch_distance < run.size()) {
+      store_.prefetch(run[handled.done + prefetch_distance].which);
+    }
+    const entry e = run[handled.done];
+    const tick deadline = deadline_of(levels_[origin], b, e);
+    if (deadline <= clock_) {
+      store_.unlink(e.which);
+      due_.push_back(e.which);
+      --size_;
+    } else {
+      place(e.which, deadline);
+      ++levels_[origin].moves;
+    }
+  }
+  return handled.done;
+}
+
+tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b, entry e) const noexcept {
+  return wheel.far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
+}
+
+engine_stats hierarchical_wheel::stats() const {
+  engine_stats all;
+  all.heap_operations = queue_.operations();
+  all.bytes = store_.bytes() + far_deadlines_.bytes() + queue_.bytes() + due_.capacity() * sizeof(slot);
+  for (const level& wheel : levels_) {
+    level_stats& one = all.levels.emplace_back();
+    one.tick_length = wheel.tick_length;
+    one.wheel_size = wheel.size;
+    one.interval = wheel.interval();
+    one.current_time = clock_ - clock_ % wheel.tick_length;
+    one.moves = wheel.moves;
+    one.flushes = wheel.flushes;
+    one.largest_flush = wheel.largest_flush;
+    one.buckets_queued = wheel.buckets_queued;
+    all.bytes += (std::size_t{wheel.ring_mask} + 1) * sizeof(bucket) + wheel.words() * sizeof(std::uint64_t);
+  }
+  return all;
+}
+
+bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const {
+  for (std::uint32_t i = 0; i <= wheel.ring_mask; ++i) {
+    const bucket& b = wheel.buckets[i];
+    const bool marked = (wheel.occupied[i / buckets_per_word] >> (i % buckets_per_word) & 1U) != 0;
+    if (marked == b.empty() || !b.invariants_hold(store_)) {  // 4
+      return false;
+    }
+    if (b.empty()) {
+      continue;
+    }
+    timers += b.size();
+    const tick turn = wheel.turn(b.expiration());
+    if (turn * wheel.tick_length != b.expiration() || (turn & wheel.ring_mask) != i) {  // 2
+      return false;
+    }
+    if (b.expiration() < clock_ || turn - wheel.turn(clock_) >= wheel.size) {  // 3
+      return false;
+    }
+    bool within = true;
+    b.for_each(store_, [&](const entry& e) { within = within && wheel.turn(deadline_of(wheel, b, e)) == turn; });
+    if (!within) {  // 2
+      return false;
+    }
+  }
+  for (std::uint32_t w = 0; w < wheel.words(); ++w) {
+    const delay_queue::member m = wheel.first_word + w;
+    if (queue_.contains(m) != (wheel.occupied[w] != 0)) {  // 4
+      return false;
+    }
+    if (wheel.occupied[w] != 0) {
+      ++words;
+      tick first = never;
+      for (std::uint32_t i = w * buckets_per_word; i < (w + 1) * buckets_per_word; ++i) {
+        first = wheel.buckets[i].empty() ? first : std::min(first, wheel.buckets[i].expiration());
+      }
+      if (queue_.expiration(m) != first) {  // 4
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool hierarchical_wheel::invariants_hold() const {
+  std::size_t timers = 0;
+  std::size_t words = 0;
+  tick expected = 1;
+  for (const level& wheel : levels_) {
+    if (wheel.tick_length != expected || !level_holds(wheel, timers, words)) {  // 1
+      return false;
+    }
+    expected = wheel.interval();
+  }
+  return timers == size_ && words == queue_.size() && queue_.invariants_hold();  // 5, 4
+}
+
+}  // namespace timing_wheel

@@ -1,0 +1,343 @@
+#include "timing_wheel/timer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "shard.hpp"
+
+namespace timing_wheel {
+
+namespace {
+
+using wall_time_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
+
+constexpr unsigned most_shards = 1024;
+
+// How long the poller waits for memory when a cascade found none.
+constexpr std::chrono::milliseconds memory_retry{1};
+
+wall_time_point wall_clock_of(const std::chrono::steady_clock& /*clock*/) { return std::chrono::system_clock::now(); }
+wall_time_point wall_clock_of(const manual_clock& clock) { return wall_time_point(clock.now().time_since_epoch()); }
+
+void check(const timer_options& options) {
+  if (options.tick < std::chrono::nanoseconds(1)) {
+    throw timer_error(timer_errc::invalid_option,
+                      "tick " + std::to_string(options.tick.count()) + " ns is not at least 1 ns");
+  }
+  if (options.shards > most_shards) {
+    throw timer_error(timer_errc::invalid_option,
+                      "shards " + std::to_string(options.shards) + " is not in [0, " + std::to_string(most_shards) + "]");
+  }
+}
+
+template <class Clock>
+unsigned shards_of(const timer_options& options) {
+  if (options.shards != 0 || manually_driven<Clock>) {
+    return std::max(options.shards, 1U);
+  }
+  return std::clamp(std::thread::hardware_concurrency(), 1U, most_shards);
+}
+
+}  // namespace
+
+template <timer_engine Engine, class Clock>
+struct basic_timer<Engine, Clock>::state {
+  using shard = detail::shard<Engine, Clock>;
+  using turn = typename shard::turn;
+
+  struct drop {
+    void operator()(shard* s) const noexcept {
+      s->retire();
+      s->drop_reference();
+    }
+  };
+
+  state(const timer_options& options, const Clock& clock)
+      : context(std::make_shared<detail::service_context<Clock>>(options, clock)) {
+    const engine_options wheels{.wheel_size = options.wheel_size, .wheel_sizes = options.wheel_sizes, .start = 0};
+    for (unsigned i = shards_of<Clock>(options); i > 0; --i) {
+      shards.emplace_back(new shard(wheels, context));
+    }
+  }
+
+  // A thread keeps its number for life, so it stays with a shard; the numbers of a service's threads are spread evenly as long as
+  // it is the first that they use.
+  shard& home() noexcept {
+    constexpr unsigned none = ~0U;
+    thread_local unsigned number = none;
+    if (number == none) {
+      number = next_thread.fetch_add(1, std::memory_order_relaxed);
+    }
+    return *shards[number % shards.size()];
+  }
+
+  [[nodiscard]] tick current_tick() const noexcept { return context->scale.floor(context->clock.now()); }
+
+  [[nodiscard]] tick next_event() const {
+    tick next = never;
+    for (const auto& s : shards) {
+      next = std::min(next, s->next_event());
+    }
+    return next;
+  }
+
+  // Turn by turn over the shards, until nothing is due. The clock is read anew each time round.
+  turn run_all_due() {
+    turn sum;
+    do {
+      sum.more = false;
+      const tick now = current_tick();
+      for (const auto& s : shards) {
+        const turn one = s->run_due(now);
+        sum.handled += one.handled;
+        sum.ran += one.ran;
+        sum.more = sum.more || one.more;
+      }
+    } while (sum.more && !stopped.load(std::memory_order_acquire));
+    return sum;
+  }
+
+  // The loop that sleeps. `stopped` is set before the last wake, so it is seen either here or as that wake.
+  void poll() {
+    detail::sleeper& sleeper = context->poller;
+    bool woke = false;
+    while (!stopped.load(std::memory_order_acquire)) {
+      if (run_without_memory_failure() == 0 && woke) {
+        sleeper.count_empty();
+      }
+      const tick next = next_event();
+      woke = false;
+      if (next <= current_tick()) {
+        continue;
+      }
+      sleeper.announce(next);
+      if (next_event() < next) {
+        sleeper.retract();
+        continue;
+      }
+      sleeper.sleep(context->scale.begin_of(next));
+      woke = true;
+    }
+  }
+
+  std::size_t run_without_memory_failure() {
+    try {
+      return run_all_due().handled;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(memory_retry);
+      return 1;
+    }
+  }
+
+  [[nodiscard]] bool on_driver() const noexcept { return driver.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+
+  // Waits until no callback runs and none will, unless called by one. \pre stopped.
+  void join() {
+    if (on_driver()) {
+      return;
+    }
+    advancing.wait(true, std::memory_order_acquire);
+    const std::lock_guard lock(join_mutex);
+    if (poller.joinable()) {
+      poller.join();
+    }
+  }
+
+  [[nodiscard]] std::size_t pending() const {
+    std::size_t sum = 0;
+    for (const auto& s : shards) {
+      sum += s->pending();
+    }
+    return sum;
+  }
+
+  // Makes its thread the driver of a manual clock, for the length of one advance_to.
+  class advance {
+   public:
+    explicit advance(state& s) : state_(s) {
+      if (s.advancing.exchange(true, std::memory_order_acquire)) {
+        throw timer_error(timer_errc::nested_advance);
+      }
+      s.driver.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    ~advance() {
+      state_.driver.store(std::thread::id(), std::memory_order_relaxed);
+      state_.advancing.store(false, std::memory_order_release);
+      state_.advancing.notify_all();
+    }
+    advance(const advance&) = delete;
+    advance& operator=(const advance&) = delete;
+
+   private:
+    state& state_;
+  };
+
+  // Immutable after construction.
+  const std::shared_ptr<detail::service_context<Clock>> context;
+  std::vector<std::unique_ptr<shard, drop>> shards;
+
+  std::atomic<unsigned> next_thread{0};  // relaxed: it only hands out numbers
+  std::atomic<bool> stopped{false};      // released by stop after the shards are closed, acquired by the driver
+  // Who runs callbacks: the poller, or who is in advance_to. Relaxed: a thread only asks whether it is itself.
+  std::atomic<std::thread::id> driver{std::thread::id()};
+  std::atomic<bool> advancing{false};  // set during advance_to; acquired and released as a lock
+  std::mutex join_mutex;               // guards poller
+  std::thread poller;
+};
+
+template <timer_engine Engine, class Clock>
+basic_timer<Engine, Clock>::basic_timer(const timer_options& options, const Clock& clock) {
+  check(options);
+  try {
+    state_ = std::make_unique<state>(options, clock);
+  } catch (const std::invalid_argument& e) {
+    throw timer_error(timer_errc::invalid_option, e.what());
+  }
+  if constexpr (!manually_driven<Clock>) {
+    state_->poller = std::thread([s = state_.get()] {
+      s->driver.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      s->poll();
+    });
+  }
+}
+
+template <timer_engine Engine, class Clock>
+basic_timer<Engine, Clock>::~basic_timer() {
+  if (state_->on_driver()) {
+    std::fputs("timing_wheel: a timer service was destroyed by one of its own callbacks\n", stderr);
+    std::abort();
+  }
+  stop();
+}
+
+template <timer_engine Engine, class Clock>
+typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start(time_point now, time_point deadline,
+                                                                               task&& callback, std::uint64_t tag) {
+  if (!callback) {
+    return {{}, timer_errc::empty_callback};
+  }
+  auto& shard = state_->home();
+  const detail::admitted result = shard.schedule(now, deadline, callback, tag);
+  switch (result.answer) {
+    case detail::verdict::stopped:
+      return {{}, timer_errc::stopped};
+    case detail::verdict::too_many:
+      return {{}, timer_errc::too_many_pending};
+    case detail::verdict::accepted:
+      break;
+  }
+  shard.add_reference();
+  return {timer_handle(&shard, result.key)};
+}
+
+template <timer_engine Engine, class Clock>
+typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_after(std::chrono::nanoseconds delay,
+                                                                                     task&& callback, std::uint64_t tag) {
+  const time_point present = now();
+  return start(present, saturating_add(present, delay), std::move(callback), tag);
+}
+
+template <timer_engine Engine, class Clock>
+typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_at(time_point deadline, task&& callback,
+                                                                                  std::uint64_t tag) {
+  return start(now(), deadline, std::move(callback), tag);
+}
+
+template <timer_engine Engine, class Clock>
+typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_at(wall_time deadline, task&& callback,
+                                                                                  std::uint64_t tag) {
+  const auto left = saturating_difference(time_point(deadline.time_since_epoch()),
+                                          time_point(wall_clock_of(state_->context->clock).time_since_epoch()));
+  return start_after(left, std::move(callback), tag);
+}
+
+template <timer_engine Engine, class Clock>
+timer_handle basic_timer<Engine, Clock>::or_throw(started result) const {
+  if (result.handle) {
+    return std::move(result.handle);
+  }
+  if (result.refusal == timer_errc::too_many_pending) {
+    throw timer_error(result.refusal, std::to_string(pending()) + " pending, max_pending " +
+                                          std::to_string(state_->context->door.limit()));
+  }
+  throw timer_error(result.refusal);
+}
+
+template <timer_engine Engine, class Clock>
+timer_handle basic_timer<Engine, Clock>::or_report(started result, std::error_code& error) noexcept {
+  error = result.handle ? std::error_code() : make_error_code(result.refusal);
+  return std::move(result.handle);
+}
+
+template <timer_engine Engine, class Clock>
+std::vector<pending_task> basic_timer<Engine, Clock>::stop() {
+  for (const auto& s : state_->shards) {
+    s->close();
+  }
+  std::vector<pending_task> left;
+  left.reserve(pending());  // none can come any more, so that taking them out allocates nothing
+  state_->stopped.store(true, std::memory_order_release);
+  for (const auto& s : state_->shards) {
+    s->take(left);
+  }
+  state_->context->poller.wake();
+  state_->join();
+  return left;
+}
+
+template <timer_engine Engine, class Clock>
+bool basic_timer<Engine, Clock>::stopped() const noexcept {
+  return state_->stopped.load(std::memory_order_acquire);
+}
+
+template <timer_engine Engine, class Clock>
+std::size_t basic_timer<Engine, Clock>::pending() const noexcept {
+  return state_->pending();
+}
+
+template <timer_engine Engine, class Clock>
+timer_stats basic_timer<Engine, Clock>::stats() const {
+  timer_stats sum;
+  for (const auto& s : state_->shards) {
+    s->add_to(sum);
+  }
+  sum.wakeups = state_->context->poller.wakeups();
+  sum.empty_wakeups = state_->context->poller.empty_wakeups();
+  return sum;
+}
+
+template <timer_engine Engine, class Clock>
+time_point basic_timer<Engine, Clock>::now() const noexcept {
+  return state_->context->clock.now();
+}
+
+template <timer_engine Engine, class Clock>
+std::size_t basic_timer<Engine, Clock>::advance_to(time_point when)
+  requires manually_driven<Clock>
+{
+  std::size_t ran = 0;
+  // The constraint says it already; but clang 14 instantiates constrained members with the class.
+  if constexpr (manually_driven<Clock>) {
+    const typename state::advance turn_of_mine(*state_);
+    const tick_scale& scale = state_->context->scale;
+    manual_clock& clock = state_->context->clock;
+    ran = state_->run_all_due().ran;
+    for (tick next = state_->next_event(); next <= scale.floor(when); next = state_->next_event()) {
+      clock.advance_to(scale.begin_of(next));
+      ran += state_->run_all_due().ran;
+    }
+    clock.advance_to(when);
+  }
+  return ran;
+}
+
+template class basic_timer<hierarchical_wheel, std::chrono::steady_clock>;
+template class basic_timer<hierarchical_wheel, manual_clock>;
+
+}  // namespace timing_wheel
