@@ -44,6 +44,8 @@ std::vector<std::uint32_t> checked_sizes(const engine_options& options) {
 struct hierarchical_wheel::level {
   level(std::size_t index, tick length, std::uint32_t slots, std::uint32_t word)
       : tick_length(length),
+        interval(saturating_multiply(length, slots)),
+        surely_held(interval == never ? never : interval - length),
         size(slots),
         ring_mask(std::max(std::bit_ceil(slots), buckets_per_word) - 1),
         shift(static_cast<unsigned>(std::countr_zero(length))),
@@ -58,12 +60,18 @@ struct hierarchical_wheel::level {
   }
 
   [[nodiscard]] std::uint32_t words() const noexcept { return (ring_mask + 1) / buckets_per_word; }
-  [[nodiscard]] tick interval() const noexcept { return saturating_multiply(tick_length, size); }
   [[nodiscard]] tick turn(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
-  [[nodiscard]] bool holds(tick deadline, tick clock) const noexcept { return turn(deadline) - turn(clock) < size; }
+
+  // Whether fewer than `size` ticks of this level lie between the two. Only within a tick of the interval's end it takes a division.
+  [[nodiscard]] bool holds(tick deadline, tick clock) const noexcept {
+    const tick distance = deadline - clock;
+    return distance <= surely_held || (distance < interval && turn(deadline) - turn(clock) < size);
+  }
   [[nodiscard]] bucket& at(tick turn) noexcept { return buckets[turn & ring_mask]; }
 
   tick tick_length;
+  tick interval;
+  tick surely_held;
   std::uint32_t size;
   std::uint32_t ring_mask;
   unsigned shift;
@@ -93,7 +101,7 @@ std::uint32_t hierarchical_wheel::size_of_level(std::size_t index) const noexcep
 }
 
 void hierarchical_wheel::add_level() {
-  const tick tick_length = levels_.empty() ? 1 : levels_.back().interval();
+  const tick tick_length = levels_.empty() ? 1 : levels_.back().interval;
   const std::uint32_t first_word = levels_.empty() ? 0 : levels_.back().first_word + levels_.back().words();
   level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word);
   queue_.grow(first_word + wheel.words());
@@ -111,14 +119,22 @@ bool hierarchical_wheel::insert(slot s, tick deadline) {
 }
 
 void hierarchical_wheel::place(slot s, tick deadline) {
-  std::size_t index = 0;
-  while (!levels_[index].holds(deadline, clock_)) {
-    if (++index == levels_.size()) {
-      add_level();
-    }
+  level* wheel = levels_.data();
+  const level* const end = wheel + levels_.size();
+  while (wheel != end && !wheel->holds(deadline, clock_)) {
+    ++wheel;
   }
-  level& wheel = levels_[index];
-  link(wheel, wheel.turn(deadline), s, deadline);
+  if (wheel == end) {
+    add_levels_up_to(deadline);
+    wheel = &levels_.back();
+  }
+  link(*wheel, wheel->turn(deadline), s, deadline);
+}
+
+void hierarchical_wheel::add_levels_up_to(tick deadline) {
+  do {
+    add_level();
+  } while (!levels_.back().holds(deadline, clock_));
 }
 
 void hierarchical_wheel::link(level& wheel, tick turn, slot s, tick deadline) {
@@ -288,7 +304,7 @@ engine_stats hierarchical_wheel::stats() const {
     level_stats& one = all.levels.emplace_back();
     one.tick_length = wheel.tick_length;
     one.wheel_size = wheel.size;
-    one.interval = wheel.interval();
+    one.interval = wheel.interval;
     one.current_time = clock_ - clock_ % wheel.tick_length;
     one.moves = wheel.moves;
     one.flushes = wheel.flushes;
@@ -314,7 +330,7 @@ bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, st
     if (turn * wheel.tick_length != b.expiration() || (turn & wheel.ring_mask) != i) {  // 2
       return false;
     }
-    if (b.expiration() < clock_ || turn - wheel.turn(clock_) >= wheel.size) {  // 3
+    if (b.expiration() < clock_ || !wheel.holds(b.expiration(), clock_)) {  // 3
       return false;
     }
     bool within = true;
@@ -350,7 +366,7 @@ bool hierarchical_wheel::invariants_hold() const {
     if (wheel.tick_length != expected || !level_holds(wheel, timers, words)) {  // 1
       return false;
     }
-    expected = wheel.interval();
+    expected = wheel.interval;
   }
   return timers == size_ && words == queue_.size() && queue_.invariants_hold();  // 5, 4
 }

@@ -78,6 +78,7 @@ class hierarchical_wheel {
 
   [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
   void add_level();
+  void add_levels_up_to(tick deadline);
   void place(slot s, tick deadline);
   void link(level& wheel, tick turn, slot s, tick deadline);
   void enqueue(level& wheel, const bucket& b) noexcept;

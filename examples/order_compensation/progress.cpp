@@ -1,0 +1,41 @@
+#include "progress.hpp"
+
+#include <unistd.h>
+
+#include <iostream>
+
+namespace order_compensation {
+namespace {
+
+std::chrono::steady_clock::time_point next_line(bool on_terminal) {
+  using namespace std::chrono_literals;
+  return std::chrono::steady_clock::now() + (on_terminal ? 200ms : 2000ms);
+}
+
+}  // namespace
+
+progress::progress(bool quiet)
+    : quiet_(quiet), on_terminal_(::isatty(STDERR_FILENO) == 1), next_(next_line(on_terminal_)) {}
+
+progress::~progress() { clear(); }
+
+bool progress::due() const { return !quiet_ && std::chrono::steady_clock::now() >= next_; }
+
+void progress::show(const std::string& text) {
+  if (on_terminal_) {
+    std::cerr << '\r' << text << "\033[K" << std::flush;
+    line_shown_ = true;
+  } else {
+    std::cerr << text << std::endl;
+  }
+  next_ = next_line(on_terminal_);
+}
+
+void progress::clear() {
+  if (line_shown_) {
+    std::cerr << "\r\033[K" << std::flush;
+    line_shown_ = false;
+  }
+}
+
+}  // namespace order_compensation

@@ -1,0 +1,187 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace order_compensation {
+namespace {
+
+double microseconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+double seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
+std::string with_decimals(double number, int decimals) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(decimals) << number;
+  const std::string digits = text.str();
+  const std::size_t point = digits.find('.');
+  return grouped(std::stoull(digits.substr(0, point))) + (point == std::string::npos ? "" : digits.substr(point));
+}
+
+std::uint64_t per_second(std::uint64_t count, std::chrono::nanoseconds duration) {
+  return duration.count() <= 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(count) / seconds(duration));
+}
+
+class table {
+ public:
+  explicit table(std::ostream& out) : out_(out) {}
+
+  void line(std::string_view label, const std::string& number, std::string_view unit = "") {
+    out_ << "  " << std::left << std::setw(22) << label << std::right << std::setw(16) << number;
+    out_ << (unit.empty() ? "" : " ") << unit << '\n';
+  }
+  void line(std::string_view label, std::uint64_t number, std::string_view unit = "") {
+    line(label, grouped(number), unit);
+  }
+
+  void verdict(std::string_view subject, const std::string& sentence, bool good) {
+    out_ << subject << ": " << sentence << (good ? "  ✓" : "  ✗") << '\n';
+  }
+
+ private:
+  std::ostream& out_;
+};
+
+void print_checks(table& rows, const figures& run) {
+  rows.line("orders", run.orders);
+  if (run.mode == "live") {
+    rows.line("created per second", per_second(run.orders, run.creating));
+  } else {
+    rows.line("replayed per second", per_second(run.orders, run.elapsed));
+    rows.line("malformed rows", run.malformed);
+  }
+  rows.line("cancelled by approval", run.cancelled);
+  rows.line("fired", run.fired);
+  rows.line("still pending", run.pending);
+  rows.line("approved too late", run.late_approvals);
+  rows.line("fired early", run.early);
+}
+
+void print_costs(table& rows, const figures& run) {
+  rows.line("lateness p50", with_decimals(microseconds(run.lateness.quantile(0.5)), 1), "us");
+  rows.line("lateness p99", with_decimals(microseconds(run.lateness.quantile(0.99)), 1), "us");
+  rows.line("lateness max", with_decimals(microseconds(run.lateness.max()), 1), "us");
+  rows.line("wake-ups", run.wakeups);
+  rows.line("most pending at once", run.peak_pending);
+  rows.line("memory of the service", with_decimals(mebibytes(run.peak_bytes), 1), "MiB");
+  if (run.mode == "live") {
+    rows.line("memory per check", with_decimals(run.bytes_per_check(), 1), "bytes");
+  }
+  if (run.resident_growth) {
+    rows.line("process grew by", with_decimals(mebibytes(*run.resident_growth), 1), "MiB");
+  }
+  rows.line("elapsed", with_decimals(seconds(run.elapsed), 3), "s");
+}
+
+void print_stock(table& rows, const stock_figures& stock) {
+  rows.line("stock reserved", stock.reserved, "units");
+  rows.line("stock confirmed", stock.confirmed, "units");
+  rows.line("stock given back", stock.given_back, "units");
+  rows.line("stock still reserved", stock.still_reserved, "units");
+}
+
+void print_verdicts(table& rows, const figures& run) {
+  const stock_figures& stock = run.stock;
+  rows.verdict("ledger",
+               grouped(stock.reserved) + " reserved = " + grouped(stock.confirmed) + " confirmed + " +
+                   grouped(stock.given_back) + " given back + " + grouped(stock.still_reserved) + " still reserved",
+               stock.balanced());
+  rows.verdict("early", run.early == 0 ? "none" : grouped(run.early) + " checks", run.early == 0);
+  for (const std::string& problem : run.problems) {
+    rows.verdict("problem", problem, false);
+  }
+}
+
+void compare(figures& run, const char* what, std::uint64_t job, std::uint64_t service) {
+  if (job != service) {
+    run.problems.push_back(std::string(what) + ": the job counted " + grouped(job) + ", the timer service " +
+                           grouped(service));
+  }
+}
+
+}  // namespace
+
+double figures::bytes_per_check() const {
+  return orders == 0 ? 0.0 : static_cast<double>(peak_bytes) / static_cast<double>(orders);
+}
+
+void audit(figures& run, const timing_wheel::timer_stats& service) {
+  run.wakeups = service.wakeups;
+  run.peak_bytes = std::max<std::uint64_t>(run.peak_bytes, service.bytes);
+  compare(run, "orders", run.orders, service.scheduled);
+  compare(run, "cancelled", run.cancelled, service.cancelled);
+  compare(run, "fired", run.fired, service.fired);
+  compare(run, "pending", run.pending, service.returned + service.pending);
+  if (run.early != 0 || service.early != 0) {
+    run.early = std::max(run.early, service.early);
+    run.problems.push_back("checks ran before their time");
+  }
+  if (service.failed != 0) {
+    run.problems.push_back("checks that threw: " + grouped(service.failed));
+  }
+  if (!run.stock.balanced()) {
+    run.problems.push_back("the ledger does not balance: wrong products " + grouped(run.stock.wrong_products) +
+                           ", refused bookings " + grouped(run.stock.refused_bookings));
+  }
+}
+
+void print_table(std::ostream& out, const figures& run) {
+  out << "order compensation, " << run.mode << (run.interrupted ? ", interrupted" : "") << '\n';
+  table rows(out);
+  print_checks(rows, run);
+  print_costs(rows, run);
+  print_stock(rows, run.stock);
+  print_verdicts(rows, run);
+}
+
+void write_json(std::ostream& out, const figures& run) {
+  nlohmann::ordered_json json;
+  json["mode"] = run.mode;
+  json["orders"] = run.orders;
+  json["cancelled"] = run.cancelled;
+  json["fired"] = run.fired;
+  json["malformed"] = run.malformed;
+  json["early"] = run.early;
+  json["lateness_us"] = {{"p50", microseconds(run.lateness.quantile(0.5))},
+                         {"p99", microseconds(run.lateness.quantile(0.99))},
+                         {"max", microseconds(run.lateness.max())}};
+  json["pending"] = run.pending;
+  json["stock"] = {{"reserved", run.stock.reserved},
+                   {"confirmed", run.stock.confirmed},
+                   {"given_back", run.stock.given_back},
+                   {"still_reserved", run.stock.still_reserved}};
+  json["wakeups"] = run.wakeups;
+  json["bytes_per_check"] = run.bytes_per_check();
+  json["elapsed_s"] = seconds(run.elapsed);
+  json["late_approvals"] = run.late_approvals;
+  json["peak_pending"] = run.peak_pending;
+  json["peak_bytes"] = run.peak_bytes;
+  if (run.mode == "live") {
+    json["created_per_s"] = per_second(run.orders, run.creating);
+  }
+  if (run.resident_growth) {
+    json["resident_growth_bytes"] = *run.resident_growth;
+  }
+  json["interrupted"] = run.interrupted;
+  json["problems"] = run.problems;
+  out << json.dump(2) << '\n';
+}
+
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t end = digits.size(); end > 3; end -= 3) {
+    digits.insert(end - 3, " ");
+  }
+  return digits;
+}
+
+}  // namespace order_compensation

@@ -1,0 +1,218 @@
+#include "timing_wheel/delay_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "support/allocation.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+/// Takes the front until the queue is empty. \returns the expirations in the order they came.
+std::vector<tick> drain(delay_queue& queue) {
+  std::vector<tick> expirations;
+  while (!queue.empty()) {
+    expirations.push_back(queue.front().expiration);
+    queue.erase(queue.front().which);
+    EXPECT_TRUE(queue.invariants_hold());
+  }
+  return expirations;
+}
+
+TEST(DelayQueue, IsEmptyAtFirst) {
+  delay_queue queue;
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.size(), 0U);
+  EXPECT_TRUE(queue.invariants_hold());
+}
+
+TEST(DelayQueue, FrontIsTheMemberThatExpiresFirst) {
+  delay_queue queue;
+  queue.grow(3);
+  queue.push(2, 40);
+  EXPECT_EQ(queue.front().which, 2U);
+  queue.push(0, 10);
+  EXPECT_EQ(queue.front().which, 0U);
+  queue.push(1, 20);
+  EXPECT_EQ(queue.front().which, 0U);
+  queue.update(2, 5);
+  EXPECT_EQ(queue.front().which, 2U);
+  EXPECT_EQ(queue.front().expiration, 5U);
+}
+
+TEST(DelayQueue, KnowsEachMemberAndItsKey) {
+  delay_queue queue;
+  queue.grow(4);
+  queue.push(3, 7);
+  queue.push(1, never);
+  EXPECT_TRUE(queue.contains(3));
+  EXPECT_TRUE(queue.contains(1));
+  EXPECT_FALSE(queue.contains(0));
+  EXPECT_EQ(queue.expiration(3), 7U);
+  EXPECT_EQ(queue.expiration(1), never);
+  queue.erase(3);
+  EXPECT_FALSE(queue.contains(3));
+}
+
+TEST(DelayQueue, GivesMembersInTheOrderOfTheirExpirations) {
+  delay_queue queue;
+  queue.grow(1'000);
+  std::mt19937 random(3);
+  std::multiset<tick> expected;
+  for (delay_queue::member m = 0; m < 1'000; ++m) {
+    const tick expiration = random() % 300;
+    queue.push(m, expiration);
+    expected.insert(expiration);
+  }
+  EXPECT_EQ(drain(queue), std::vector<tick>(expected.begin(), expected.end()));
+}
+
+TEST(DelayQueue, UpdateToLaterLetsOthersGoFirst) {
+  delay_queue queue;
+  queue.grow(8);
+  for (delay_queue::member m = 0; m < 8; ++m) {
+    queue.push(m, 10 + m);
+  }
+  queue.update(0, 14);
+  queue.update(1, 100);
+  EXPECT_TRUE(queue.invariants_hold());
+  EXPECT_EQ(drain(queue), (std::vector<tick>{12, 13, 14, 14, 15, 16, 17, 100}));
+}
+
+TEST(DelayQueue, UpdateToEarlierGoesAhead) {
+  delay_queue queue;
+  queue.grow(8);
+  for (delay_queue::member m = 0; m < 8; ++m) {
+    queue.push(m, 10 + m);
+  }
+  queue.update(7, 9);
+  queue.update(6, 11);
+  EXPECT_EQ(queue.front().which, 7U);
+  EXPECT_EQ(drain(queue), (std::vector<tick>{9, 10, 11, 11, 12, 13, 14, 15}));
+}
+
+TEST(DelayQueue, ErasesAnyMember) {
+  for (delay_queue::member victim = 0; victim < 31; ++victim) {
+    delay_queue queue;
+    queue.grow(31);
+    std::mt19937 random(victim);
+    std::multiset<tick> expected;
+    for (delay_queue::member m = 0; m < 31; ++m) {
+      queue.push(m, random() % 1'000);
+      expected.insert(queue.expiration(m));
+    }
+    expected.erase(expected.find(queue.expiration(victim)));
+    queue.erase(victim);
+    EXPECT_FALSE(queue.contains(victim));
+    EXPECT_EQ(drain(queue), std::vector<tick>(expected.begin(), expected.end())) << victim;
+  }
+}
+
+TEST(DelayQueue, ErasedHoleMayHaveToRise) {
+  delay_queue queue;
+  queue.grow(7);
+  const std::vector<tick> heap = {0,   100, 1, 110,
+                                  120, 2,   3};  // the last one is earlier than the parent of the erased one
+  for (delay_queue::member m = 0; m < 7; ++m) {
+    queue.push(m, heap[m]);
+  }
+  queue.erase(3);
+  EXPECT_TRUE(queue.invariants_hold());
+  EXPECT_EQ(drain(queue), (std::vector<tick>{0, 1, 2, 3, 100, 120}));
+}
+
+/// Pushes, updates or erases a random member, here and there.
+void random_step(delay_queue& queue, std::set<std::pair<tick, delay_queue::member>>& expected, std::mt19937& random) {
+  const auto m = static_cast<delay_queue::member>(random() % 200);
+  const tick expiration = random() % 500;
+  if (!queue.contains(m)) {
+    queue.push(m, expiration);
+    expected.emplace(expiration, m);
+    return;
+  }
+  expected.erase({queue.expiration(m), m});
+  if (random() % 3 == 0) {
+    queue.erase(m);
+  } else {
+    queue.update(m, expiration);
+    expected.emplace(expiration, m);
+  }
+}
+
+TEST(DelayQueue, RandomHistoryAgreesWithAnOrderedSet) {
+  delay_queue queue;
+  queue.grow(200);
+  std::set<std::pair<tick, delay_queue::member>> expected;
+  std::mt19937 random(5);
+  for (int step = 0; step < 50'000; ++step) {
+    random_step(queue, expected, random);
+    ASSERT_TRUE(queue.invariants_hold());
+    ASSERT_EQ(queue.size(), expected.size());
+    ASSERT_TRUE(queue.empty() || queue.front().expiration == expected.begin()->first);
+  }
+}
+
+TEST(DelayQueue, CountsItsOperations) {
+  delay_queue queue;
+  queue.grow(2);
+  queue.push(0, 1);
+  queue.push(1, 2);
+  queue.update(1, 0);
+  queue.erase(0);
+  EXPECT_EQ(queue.operations(), 4U);
+}
+
+TEST(DelayQueue, GrowsWithoutForgetting) {
+  delay_queue queue;
+  queue.grow(2);
+  queue.push(0, 20);
+  queue.push(1, 10);
+  queue.grow(1'000);
+  queue.push(999, 15);
+  EXPECT_FALSE(queue.contains(500));
+  EXPECT_EQ(drain(queue), (std::vector<tick>{10, 15, 20}));
+}
+
+TEST(DelayQueue, GrowToLessKeepsItsMembers) {
+  delay_queue queue;
+  queue.grow(3);
+  queue.push(2, 40);
+  queue.grow(1);
+  EXPECT_TRUE(queue.invariants_hold());
+  queue.grow(3);
+  EXPECT_TRUE(queue.contains(2));
+}
+
+TEST(DelayQueue, GrowThatFindsNoMemoryChangesNothing) {
+  bool succeeded = false;
+  for (std::uint64_t left = 0; !succeeded; ++left) {
+    delay_queue queue;
+    queue.grow(2);
+    queue.push(1, 10);
+    succeeded = succeeds_with(left, [&] { queue.grow(100'000); });
+    EXPECT_TRUE(queue.invariants_hold());
+    queue.push(0, 5);
+    EXPECT_EQ(drain(queue), (std::vector<tick>{5, 10}));
+  }
+}
+
+TEST(DelayQueue, AllocatesOnlyToGrow) {
+  delay_queue queue;
+  queue.grow(1'000);
+  EXPECT_EQ(count_allocations([&] {
+              for (delay_queue::member m = 0; m < 1'000; ++m) {
+                queue.push(m, 1'000 - m);
+                queue.update(m, 2'000 - m);
+              }
+              queue.erase(500);
+            }),
+            0U);
+  EXPECT_GE(queue.bytes(), 1'000 * (sizeof(delay_queue::entry) + sizeof(std::uint32_t)));
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
