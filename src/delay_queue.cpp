@@ -3,8 +3,10 @@
 namespace timing_wheel {
 
 void delay_queue::grow(std::size_t members) {
-  heap_.reserve(members);
-  place_.resize(members, absent);
+  if (members > place_.size()) {
+    heap_.reserve(members);
+    place_.resize(members, absent);
+  }
 }
 
 void delay_queue::push(member m, tick expiration) noexcept {

@@ -1,23 +1,34 @@
 #pragma once
 
-#include <atomic>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <mutex>
+#include <string_view>
 
 #include "timing_wheel/tick.hpp"
 
 namespace timing_wheel::detail {
 
-/// Tells of callbacks that threw, on standard error: the first, and then at most one line a second.
+/// Tells of callbacks that threw, on standard error: of each kind (what the exception says) at most one line a second.
 ///
+/// It remembers the last few kinds; with more of them at a time, some may be told more often.
 /// Thread safety: any thread.
 class failure_log {
  public:
   void report(const std::exception_ptr& failure, std::uint64_t tag, time_point now) noexcept;
 
  private:
-  // Memory order: relaxed; it only keeps the lines apart.
-  std::atomic<time_point::rep> silent_until_{time_point::min().time_since_epoch().count()};
+  struct kind {
+    std::size_t hash = 0;
+    time_point silent_until = time_point::min();
+  };
+
+  [[nodiscard]] bool is_news(std::string_view what, time_point now) noexcept;
+
+  std::mutex mutex_;  // guards kinds_
+  std::array<kind, 16> kinds_;
 };
 
 }  // namespace timing_wheel::detail

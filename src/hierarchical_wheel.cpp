@@ -231,7 +231,6 @@ advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
     due_.clear();
   }
   due_unreported_ = true;
-  due_.reserve(due_.size() + std::min(budget, size_));
   const tick target = std::max(clock_, std::min(now, never - 1));
   std::size_t left = budget;
   while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {
@@ -281,8 +280,8 @@ std::uint32_t hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> r
     const entry e = run[handled.done];
     const tick deadline = deadline_of(levels_[origin], b, e);
     if (deadline <= clock_) {
-      store_.unlink(e.which);
       due_.push_back(e.which);
+      store_.unlink(e.which);
       --size_;
     } else {
       place(e.which, deadline);

@@ -252,9 +252,11 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_a
 template <timer_engine Engine, class Clock>
 typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_at(wall_time deadline, task&& callback,
                                                                                   std::uint64_t tag) {
-  const auto left = saturating_difference(time_point(deadline.time_since_epoch()),
-                                          time_point(wall_clock_of(state_->context->clock).time_since_epoch()));
-  return start_after(left, std::move(callback), tag);
+  const time_point present = now();
+  const time_point wall(wall_clock_of(state_->context->clock).time_since_epoch());
+  const bool ever = deadline < wall_time::max();
+  const time_point converted = saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall));
+  return start(present, ever ? converted : time_point::max(), std::move(callback), tag);
 }
 
 template <timer_engine Engine, class Clock>

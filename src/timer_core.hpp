@@ -18,8 +18,8 @@ namespace timing_wheel::detail {
 /// A deadline and the present, as the caller's thread worked them out before it took the lock.
 struct moment {
   time_point deadline;
-  tick deadline_tick;
-  tick now;
+  tick deadline_tick = 0;
+  tick now = 0;
 };
 
 enum class verdict { accepted, stopped, too_many };
@@ -112,7 +112,9 @@ class timer_core {
   collected collect(tick now, std::vector<timer_key>& batch) {
     batch.clear();
     batch.reserve(max_timers_per_lock);
-    const advance_result result = engine_.advance(now, max_timers_per_lock);
+    // Whoever waits gets half of each batch, so that a service that cannot keep up starves nobody.
+    const std::size_t budget = waiting_.empty() ? max_timers_per_lock : max_timers_per_lock / 2;
+    const advance_result result = engine_.advance(now, budget);
     for (const slot s : result.due) {
       nodes_.prefetch(s);
     }
@@ -127,7 +129,7 @@ class timer_core {
       nodes_[s].state = node_state::due;
       batch.push_back(nodes_.key_of(s));
     }
-    largest_hold_ = std::max<std::uint64_t>(largest_hold_, handled);
+    largest_hold_ = std::max(largest_hold_, std::uint64_t{handled});
     return {handled, result.more || !waiting_.empty()};
   }
 
@@ -142,7 +144,7 @@ class timer_core {
     --pending_;
     door_.leave();
     early_ += now < node->deadline ? 1U : 0U;
-    lateness_.record(now - node->deadline);
+    lateness_.record(saturating_difference(now, node->deadline));
     return node;
   }
 
@@ -157,6 +159,7 @@ class timer_core {
   /// Takes pending timers out, looking at `max_timers_per_lock` places from `cursor` on. \pre closed, and `left` has room.
   /// \returns whether there are places left.
   bool take(slot& cursor, std::vector<pending_task>& left) noexcept {
+    const std::uint64_t taken_before = returned_;
     const slot stop = static_cast<slot>(std::min<std::size_t>(cursor + max_timers_per_lock, nodes_.extent()));
     for (; cursor < stop; ++cursor) {
       const timer_node& node = nodes_[cursor];
@@ -166,6 +169,7 @@ class timer_core {
         ++returned_;
       }
     }
+    largest_hold_ = std::max(largest_hold_, returned_ - taken_before);
     return cursor < nodes_.extent();
   }
 

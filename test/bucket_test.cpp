@@ -294,6 +294,19 @@ TEST_F(Bucket, PushThatFindsNoMemoryChangesNothing) {
   EXPECT_EQ(clear(), first_slots(pending + 1));
 }
 
+TEST_F(Bucket, PushRepeatedAfterAFailureHoardsNoMemory) {
+  const slot pending = 5 * 64 * 64;  // takes all chunks of five pages
+  add_first(pending);
+  store_.cover(pending);
+  const std::size_t bytes = store_.bytes();
+  bool succeeded = false;
+  for (int attempt = 0; attempt < 20 && !succeeded; ++attempt) {
+    succeeded = succeeds_with(1, [&] { bucket_.push_back(store_, {1'000 + pending, pending}); });
+  }
+  EXPECT_TRUE(succeeded);
+  EXPECT_LE(store_.bytes(), bytes + bytes / 4);
+}
+
 TEST_F(Bucket, CoverThatFindsNoMemoryChangesNothing) {
   ASSERT_FALSE(succeeds_with(0, [&] { store_.cover(100); }));
   EXPECT_FALSE(store_.linked(100));

@@ -34,7 +34,7 @@ using ticks = std::vector<tick>;
 std::uint64_t digit_rule(tick deadline, tick n) {
   std::uint64_t digits = 0;
   for (; deadline >= n; deadline /= n) {
-    digits += deadline % n != 0 ? 1 : 0;
+    digits += deadline % n != 0 ? 1U : 0U;
   }
   return digits;
 }

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/allocation.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
@@ -1361,6 +1362,16 @@ TEST(ManualTimer, HoldsTheLockForFewTimersHoweverManyAreDue) {
   EXPECT_LE(timer.stats().largest_hold, max_timers_per_lock);
 }
 
+TEST(ManualTimer, HoldsTheLockForFewTimersHoweverManyWereDueWhenTheyCame) {
+  manual_timer timer({}, starting_at(1h));
+  for (int i = 0; i < 10'000; ++i) {
+    timer.schedule_after(-1ms, nothing);
+  }
+  EXPECT_EQ(timer.advance_by(0ms), 10'000U);
+  EXPECT_GT(timer.stats().largest_hold, 0U);
+  EXPECT_LE(timer.stats().largest_hold, max_timers_per_lock);
+}
+
 TEST(ManualTimer, TheLargestHoldCountsStopToo) {
   manual_timer timer;
   for (int i = 0; i < 1000; ++i) {
@@ -1814,6 +1825,102 @@ TEST(ManualTimer, AMoveThatThrowsSchedulesNothing) {
     EXPECT_EQ(captures.alive(), threw ? 0 : 1);
     EXPECT_EQ(timer.advance_by(1ms), threw ? 0U : 1U);
     EXPECT_TRUE(moves > 0 || threw);
+  }
+}
+
+// ---- Memory ----
+
+TEST(ManualTimer, AllocatesNothingAfterWarmUp) {
+  manual_timer timer;
+  const auto round = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      const timer_handle handle = timer.schedule_after(i * 3ms, nothing);
+      if (i % 3 == 0) {
+        handle.reschedule_after(i * 1ms);
+      } else if (i % 3 == 1) {
+        handle.cancel();
+      }
+    }
+    timer.advance_by(4s);
+  };
+  for (int warm_up = 0; warm_up < 10; ++warm_up) {
+    round();
+  }
+  EXPECT_EQ(count_allocations(round), 0U);
+}
+
+/// Schedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
+bool schedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
+  live_captures captures;
+  manual_timer timer({.max_pending = 1});
+  const auto schedule = [&] { timer.schedule_after(delay, [token = captures.make()] {}); };
+  const bool done = succeeds_with(left, schedule);
+  EXPECT_EQ(captures.alive(), done ? 1 : 0);
+  EXPECT_EQ(timer.pending(), done ? 1U : 0U);
+  EXPECT_EQ(timer.stats().scheduled, done ? 1U : 0U);
+  if (!done) {
+    schedule();
+  }
+  EXPECT_EQ(timer.advance_by(delay - 1ns), 0U);
+  EXPECT_EQ(timer.advance_by(1ns), 1U);
+  return done;
+}
+
+TEST(ManualTimer, ScheduleWithoutMemoryChangesNothing) {
+  for (const nanoseconds delay : std::vector<nanoseconds>{5ms, 700ms, 1h, hundred_years}) {
+    std::uint64_t left = 0;
+    while (!schedules_or_changes_nothing(left, delay)) {
+      ++left;
+    }
+    EXPECT_GT(left, 0U) << "memory was needed";
+  }
+}
+
+/// Reschedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
+bool reschedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
+  manual_timer timer;
+  timer.schedule_after(5ms, nothing).cancel();
+  const timer_handle handle = timer.schedule_after(5ms, nothing);
+  const bool done = succeeds_with(left, [&] { handle.reschedule_after(delay); });
+  const nanoseconds expected = done ? delay : 5ms;
+  EXPECT_EQ(handle.deadline(), at(expected));
+  EXPECT_EQ(timer.pending(), 1U);
+  EXPECT_EQ(timer.advance_to(at(expected) - 1ns), 0U);
+  EXPECT_EQ(timer.advance_to(at(expected)), 1U);
+  return done;
+}
+
+TEST(ManualTimer, RescheduleWithoutMemoryChangesNothing) {
+  for (const nanoseconds delay : std::vector<nanoseconds>{700ms, 1h, hundred_years}) {
+    std::uint64_t left = 0;
+    while (!reschedules_or_changes_nothing(left, delay)) {
+      ++left;
+    }
+    EXPECT_GT(left, 0U) << "memory was needed";
+  }
+}
+
+TEST(ManualTimer, StopWithoutMemoryReturnsTheRestWhenCalledAgain) {
+  manual_timer timer;
+  for (int i = 0; i < 1000; ++i) {
+    timer.schedule_after(1h, nothing);
+  }
+  EXPECT_FALSE(succeeds_with(0, [&] { timer.stop(); }));
+  EXPECT_TRUE(conserved(timer));
+  EXPECT_EQ(timer.stop().size(), 1000U);
+}
+
+TEST(ManualTimer, AStepThatFailsForLackOfMemoryLosesNothing) {
+  for (std::uint64_t left = 0; left < 30; ++left) {
+    int runs = 0;
+    manual_timer timer({.wheel_size = 20});
+    for (int i = 0; i < 1000; ++i) {
+      timer.schedule_after(400ms + (i % 400) * 1ms, [&runs] { ++runs; });
+    }
+    succeeds_with(left, [&] { timer.advance_by(1s); });
+    EXPECT_TRUE(conserved(timer));
+    timer.advance_by(1s);
+    EXPECT_EQ(runs, 1000);
   }
 }
 

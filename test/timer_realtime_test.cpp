@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/allocation.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
@@ -300,6 +301,24 @@ TEST(Timer, Scenario14_ATimerThatIsTouchedInTimeNeverFires) {
   }
   EXPECT_GT(*handle.deadline(), first + 49ms);
   EXPECT_FALSE(one.ran());
+}
+
+// 64 buckets use up the 64 chunks that were allocated at once, and the one in question holds two timers; so there is no
+// chunk for another bucket, and without memory the timer must go back to where it was, though the clock has moved on.
+TEST(Timer, Scenario14_RescheduleWithoutMemoryLosesNothing) {
+  probe one;
+  timer service({.shards = 1});
+  const time_point start = steady_clock::now();
+  service.schedule_at(start + 700ms, nothing);
+  const timer_handle handle = service.schedule_at(start + 700ms, one.callback());
+  for (int i = 0; i < 63; ++i) {
+    service.schedule_at(start + 400ms + i * 1ms, nothing);
+  }
+  std::this_thread::sleep_until(start + 300ms);
+  if (!succeeds_with(0, [&] { handle.reschedule(start + 480ms); })) {
+    EXPECT_EQ(handle.deadline(), start + 700ms);
+  }
+  EXPECT_TRUE(eventually([&] { return one.ran(); }, 10s));
 }
 
 TEST(Timer, RemainingBecomesLess) {

@@ -68,7 +68,8 @@ class crowd {
   }
 
   std::pair<std::uint64_t, timer_handle> schedule(std::uint64_t which, dice& random) {
-    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); }, which)};
+    return {which, service_.schedule_after(
+                       any_delay(random), [this, which] { outcomes_.add(which); }, which)};
   }
 
   static nanoseconds any_delay(dice& random) {
@@ -133,7 +134,8 @@ TEST(TimerStress, Scenario26_StopInTheMiddleOfEverythingLosesNothing) {
       adders.emplace_back([&, i] {
         std::error_code error;
         dice random(round * threads + i);
-        while (const timer_handle handle = service.schedule_after(random.between(0us, 500us), [&] { ++fired; }, error)) {
+        while (const timer_handle handle = service.schedule_after(
+                   random.between(0us, 500us), [&] { ++fired; }, error)) {
           ++accepted;
           cancelled += random.one_in(4) && handle.cancel() == cancel_result::cancelled;
         }
@@ -158,7 +160,8 @@ class duel {
   explicit duel(std::uint64_t rounds) : outcomes_(rounds) {}
 
   void prepare(std::uint64_t round) {
-    handle_ = service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, round);
+    handle_ = service_.schedule_after(
+        1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, round);
   }
   void fire(std::uint64_t) { service_.advance_by(1ms); }
   void cancel(std::uint64_t round) {
@@ -191,8 +194,8 @@ TEST(TimerStress, CancelAgainstFire) {
   const std::uint64_t rounds = stress_rounds(50'000);
   duel both(rounds);
   race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); }, [&](std::uint64_t round) { both.fire(round); },
-      [&](std::uint64_t round) { both.cancel(round); });
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.fire(round); }, [&](std::uint64_t round) { both.cancel(round); });
   both.expect_one_outcome_each(rounds);
 }
 
@@ -200,8 +203,9 @@ TEST(TimerStress, CancelAgainstCancelAgainstFire) {
   const std::uint64_t rounds = stress_rounds(50'000);
   duel both(rounds);
   race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); }, [&](std::uint64_t round) { both.cancel(round); },
-      [&](std::uint64_t round) { both.fire(round); }, [&](std::uint64_t round) { both.cancel(round); });
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.cancel(round); }, [&](std::uint64_t round) { both.fire(round); },
+      [&](std::uint64_t round) { both.cancel(round); });
   both.expect_one_outcome_each(rounds);
 }
 
@@ -209,8 +213,8 @@ TEST(TimerStress, RescheduleAgainstFire) {
   const std::uint64_t rounds = stress_rounds(50'000);
   duel both(rounds);
   race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); }, [&](std::uint64_t round) { both.delay(round); },
-      [&](std::uint64_t round) { both.fire(round); });
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.delay(round); }, [&](std::uint64_t round) { both.fire(round); });
   both.expect_one_outcome_each(rounds);
 }
 
@@ -218,8 +222,9 @@ TEST(TimerStress, RescheduleAgainstCancelAgainstFire) {
   const std::uint64_t rounds = stress_rounds(50'000);
   duel both(rounds);
   race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); }, [&](std::uint64_t round) { both.delay(round); },
-      [&](std::uint64_t round) { both.fire(round); }, [&](std::uint64_t round) { both.cancel(round); });
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.delay(round); }, [&](std::uint64_t round) { both.fire(round); },
+      [&](std::uint64_t round) { both.cancel(round); });
   both.expect_one_outcome_each(rounds);
 }
 
@@ -255,12 +260,12 @@ TEST(TimerStress, StopAgainstFireAndCancel) {
     manual_timer service;
     std::vector<timer_handle> handles;
     for (std::uint64_t which = 0; which < timers; ++which) {
-      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, which));
+      handles.push_back(service.schedule_after(
+          1ms, [&each, which] { each.add(which); }, which));
     }
     race(
         1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { service.advance_by(1ms); },
-        [&](std::uint64_t) { each.add(service.stop()); },
-        [&](std::uint64_t) { each.add(service.stop()); },
+        [&](std::uint64_t) { each.add(service.stop()); }, [&](std::uint64_t) { each.add(service.stop()); },
         [&](std::uint64_t) {
           for (std::uint64_t which = 0; which < timers; ++which) {
             each.add(which, handles[which].cancel());
@@ -298,6 +303,46 @@ TEST(TimerStress, CancelAgainstFireOnTheThreadOfTheService) {
   EXPECT_EQ(captures.alive(), 0);
 }
 
+// ---- The poller falls asleep ----
+
+/// Spins, since a wait would let the poller fall asleep first. \returns false if `condition()` never came to hold.
+template <class Condition>
+bool spun_until(Condition condition) {
+  const time_point end = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(TimerStress, AnAddIsNotLostWhileThePollerFallsAsleep) {
+  std::atomic<std::uint64_t> runs{0};
+  timer service({.tick = 1us, .shards = 2});
+  service.schedule_after(1h, nothing);
+  dice random(17);
+  for (std::uint64_t round = 0; round < stress_rounds(50'000); ++round) {
+    service.schedule_after(1us, [&] { ++runs; });
+    ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+    const time_point next = std::chrono::steady_clock::now() + random.between(0ns, 5us);
+    ASSERT_TRUE(spun_until([&] { return std::chrono::steady_clock::now() >= next; }));
+  }
+}
+
+TEST(TimerStress, AnEarlierDeadlineIsNotLostWhileThePollerFallsAsleep) {
+  std::atomic<std::uint64_t> runs{0};
+  timer service({.tick = 1us, .shards = 2});
+  dice random(18);
+  for (std::uint64_t round = 0; round < stress_rounds(50'000); ++round) {
+    const timer_handle handle = service.schedule_after(1h, [&] { ++runs; });
+    const time_point next = std::chrono::steady_clock::now() + random.between(0ns, 5us);
+    ASSERT_TRUE(spun_until([&] { return std::chrono::steady_clock::now() >= next; }));
+    ASSERT_TRUE(handle.reschedule_after(1us));
+    ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+  }
+}
+
 // ---- The end of a service ----
 
 TEST(TimerStress, UseOfHandlesAgainstTheDestructor) {
@@ -320,7 +365,8 @@ TEST(TimerStress, UseOfHandlesAgainstTheDestructor) {
         ended += handle.cancel() == cancel_result::cancelled;
       }
     };
-    race(1, [](std::uint64_t) noexcept {}, use_all, use_all, [&](std::uint64_t) { service.reset(); });
+    race(
+        1, [](std::uint64_t) noexcept {}, use_all, use_all, [&](std::uint64_t) { service.reset(); });
     ASSERT_LE(ended, 100U);
     ASSERT_EQ(captures.alive(), 0);
     ASSERT_EQ(captures.destroyed(), 100);

@@ -32,7 +32,8 @@ class task {
     requires(!std::same_as<std::decay_t<F>, task>) && timer_callback<F>
   explicit task(F&& callable) {  // NOLINT(bugprone-forwarding-reference-overload): constrained above
     using callable_type = std::decay_t<F>;
-    if constexpr (requires { callable == nullptr; }) {
+    constexpr bool is_function = std::is_function_v<std::remove_reference_t<F>>;
+    if constexpr (!is_function && requires { callable == nullptr; }) {
       if (callable == nullptr) {
         return;
       }

@@ -44,28 +44,38 @@ using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chron
   return std::chrono::nanoseconds(count);
 }
 
+namespace detail {
+
+/// A wider integer as nanoseconds, stopping at the ends of their range.
+template <class Wide>
+[[nodiscard]] constexpr std::chrono::nanoseconds saturated(Wide count) noexcept {
+  constexpr Wide least = std::chrono::nanoseconds::min().count();
+  constexpr Wide most = std::chrono::nanoseconds::max().count();
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(count, least, most)));
+}
+
+}  // namespace detail
+
 /// Any duration as nanoseconds: rounded up, and stopping at the ends of the range instead of overflowing.
 ///
 /// A floating-point NaN is no duration; it becomes the largest one, so that it never fires early.
 template <class Rep, class Period>
 [[nodiscard]] constexpr std::chrono::nanoseconds saturating_nanoseconds(
     std::chrono::duration<Rep, Period> delay) noexcept {
-  using std::chrono::nanoseconds;
-  using in_nanoseconds = std::ratio_divide<Period, std::nano>;
-  if constexpr (std::integral<Rep> && in_nanoseconds::den == 1) {
-    std::int64_t count = 0;
-    const bool overflows = __builtin_mul_overflow(delay.count(), in_nanoseconds::num, &count);
-    if (overflows) {
-      return delay < delay.zero() ? nanoseconds::min() : nanoseconds::max();
-    }
-    return nanoseconds(count);
+  using unit = std::ratio_divide<Period, std::nano>;
+  if constexpr (std::integral<Rep>) {
+    __extension__ using wide = __int128;  // 64 bits of count times 63 bits of ratio
+    const wide scaled = static_cast<wide>(delay.count()) * unit::num;
+    return detail::saturated(scaled / unit::den + (scaled % unit::den > 0 ? 1 : 0));
   } else {
-    using wide = std::chrono::duration<long double, std::nano>;
-    const wide approximate = delay;
-    if (!(approximate < wide(nanoseconds::max()))) {  // NaN too
-      return nanoseconds::max();
+    const auto scaled = std::chrono::duration<long double, std::nano>(delay).count();
+    if (!(scaled < 0x1p63L) || scaled < -0x1p63L) {  // NaN is not less
+      return scaled < 0 ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
     }
-    return approximate <= wide(nanoseconds::min()) ? nanoseconds::min() : std::chrono::ceil<nanoseconds>(delay);
+    const auto whole = static_cast<std::int64_t>(scaled);
+    const bool fraction = scaled > static_cast<long double>(whole);
+    return saturating_difference(time_point(std::chrono::nanoseconds(whole)),
+                                 time_point(std::chrono::nanoseconds(fraction ? -1 : 0)));
   }
 }
 

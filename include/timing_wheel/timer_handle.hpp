@@ -52,7 +52,8 @@ class timer_handle {
  public:
   timer_handle() noexcept = default;
   timer_handle(const timer_handle& other) noexcept;
-  timer_handle(timer_handle&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), key_(other.key_) {}
+  timer_handle(timer_handle&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)), key_(std::exchange(other.key_, {})) {}
   timer_handle& operator=(timer_handle other) noexcept {
     std::swap(owner_, other.owner_);
     std::swap(key_, other.key_);

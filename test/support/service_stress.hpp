@@ -49,11 +49,12 @@ class outcomes {
   std::vector<std::atomic<std::uint8_t>> counts_;
 };
 
-/// Reads a service's counts all the time on a thread of its own: each time they must add up, and none but `pending` may fall.
+/// Reads a service's counts all the time, on a thread of its own: they must add up, and none but `pending` may fall.
 template <class Service>
 class auditor {
  public:
-  explicit auditor(const Service& service) : thread_([&service](const std::stop_token& stop) { audit(service, stop); }) {}
+  explicit auditor(const Service& service)
+      : thread_([&service](const std::stop_token& stop) { audit(service, stop); }) {}
 
  private:
   static void audit(const Service& service, const std::stop_token& stop) {
@@ -74,8 +75,8 @@ class auditor {
   std::jthread thread_;
 };
 
-/// Threads that begin each round together. `Actions` are called with the number of the round, each on its own thread; between two
-/// rounds, when all stand still, `prepare` is called.
+/// Threads that begin each round together. `actions` are called with the number of the round, each on its own thread;
+/// between two rounds, when all stand still, `prepare` is called.
 template <class Prepare, class... Actions>
 void race(std::uint64_t rounds, Prepare prepare, Actions... actions) {
   std::uint64_t round = 0;
