@@ -8,12 +8,13 @@ using namespace std::chrono_literals;
 int main() {
   timing_wheel::timer timer{{.tick = 1ms, .wheel_size = 512}};
 
-  auto check = timer.schedule_after(30min, [] { std::cout << "not approved: stock given back\n"; });
+  const auto give_back = [] { std::cout << "not approved: the stock is given back\n"; };
+  auto check = timer.schedule_after(30min, give_back);
   std::cout << check << '\n';           // timer 0#0: pending, 1799999 ms left
   std::cout << check.cancel() << '\n';  // cancelled: its memory and captures are gone
 
-  timer.schedule_after(10ms, [] { std::cout << "fired\n"; });
-  timer.schedule_after(1h, [] { std::cout << "too late\n"; }, 42);
+  timer.schedule_after(10ms, give_back);
+  timer.schedule_after(1h, give_back, 42);
   std::this_thread::sleep_for(50ms);
 
   for (auto& left : timer.stop()) {

@@ -80,9 +80,8 @@ bool bucket::invariants_hold(const bucket_store& store) const noexcept {
     return false;
   }
   bool known = true;
-  for_each(store, [&](const entry& e) {
-    known = known && store.linked(e.which) && &store.at(store.place(e.which)) == &e;
-  });
+  for_each(store,
+           [&](const entry& e) { known = known && store.linked(e.which) && &store.at(store.place(e.which)) == &e; });
   return known;  // (3)
 }
 

@@ -76,7 +76,7 @@ struct hierarchical_wheel::level {
   std::uint32_t ring_mask;
   unsigned shift;
   bool divides;
-  bool far;  // a deadline needs more than the lower half that its entry has
+  bool far;                  // a deadline needs more than the lower half that its entry has
   std::uint32_t first_word;  // of its words of marks, as members of the queue
   std::unique_ptr<bucket[]> buckets;
   std::unique_ptr<std::uint64_t[]> occupied;
@@ -202,7 +202,8 @@ void hierarchical_wheel::dequeue(const bucket& b) noexcept {
 bucket& hierarchical_wheel::earliest(level& wheel, std::uint32_t word) const noexcept {
   const auto current = static_cast<std::uint32_t>(wheel.turn(clock_) & wheel.ring_mask);
   const std::uint32_t begin = current / buckets_per_word == word ? current % buckets_per_word : 0;
-  const auto steps = static_cast<std::uint32_t>(std::countr_zero(std::rotr(wheel.occupied[word], static_cast<int>(begin))));
+  const auto steps =
+      static_cast<std::uint32_t>(std::countr_zero(std::rotr(wheel.occupied[word], static_cast<int>(begin))));
   return wheel.buckets[word * buckets_per_word + (begin + steps) % buckets_per_word];
 }
 

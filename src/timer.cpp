@@ -31,8 +31,8 @@ void check(const timer_options& options) {
                       "tick " + std::to_string(options.tick.count()) + " ns is not at least 1 ns");
   }
   if (options.shards > most_shards) {
-    throw timer_error(timer_errc::invalid_option,
-                      "shards " + std::to_string(options.shards) + " is not in [0, " + std::to_string(most_shards) + "]");
+    throw timer_error(timer_errc::invalid_option, "shards " + std::to_string(options.shards) + " is not in [0, " +
+                                                      std::to_string(most_shards) + "]");
   }
 }
 
@@ -135,7 +135,9 @@ struct basic_timer<Engine, Clock>::state {
     }
   }
 
-  [[nodiscard]] bool on_driver() const noexcept { return driver.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+  [[nodiscard]] bool on_driver() const noexcept {
+    return driver.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
 
   // Waits until no callback runs and none will, unless called by one. \pre stopped.
   void join() {
@@ -238,7 +240,8 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start(t
 
 template <timer_engine Engine, class Clock>
 typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_after(std::chrono::nanoseconds delay,
-                                                                                     task&& callback, std::uint64_t tag) {
+                                                                                     task&& callback,
+                                                                                     std::uint64_t tag) {
   const time_point present = now();
   return start(present, saturating_add(present, delay), std::move(callback), tag);
 }
@@ -255,7 +258,8 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_a
   const time_point present = now();
   const time_point wall(wall_clock_of(state_->context->clock).time_since_epoch());
   const bool ever = deadline < wall_time::max();
-  const time_point converted = saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall));
+  const time_point converted =
+      saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall));
   return start(present, ever ? converted : time_point::max(), std::move(callback), tag);
 }
 
@@ -320,9 +324,7 @@ time_point basic_timer<Engine, Clock>::now() const noexcept {
 }
 
 template <timer_engine Engine, class Clock>
-std::size_t basic_timer<Engine, Clock>::advance_to(time_point when)
-  requires manually_driven<Clock>
-{
+std::size_t basic_timer<Engine, Clock>::advance_to(time_point when) requires manually_driven<Clock> {
   std::size_t ran = 0;
   // The constraint says it already; but clang 14 instantiates constrained members with the class.
   if constexpr (manually_driven<Clock>) {

@@ -100,7 +100,8 @@ class timer_core {
     if (node == nullptr) {
       return {};
     }
-    return {node->state == node_state::running ? timer_status::running : timer_status::pending, node->deadline, node->tag};
+    return {node->state == node_state::running ? timer_status::running : timer_status::pending, node->deadline,
+            node->tag};
   }
 
   /// Puts the keys of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of cascading.

@@ -169,8 +169,8 @@ class bucket {
   chunk_list chunks_;
   tick expiration_ = 0;
   std::uint32_t size_ = 0;
-  std::uint32_t first_ = 0;   // entries of the first chunk that are gone
-  position end_ = 0;          // where the next entry goes; a multiple of the capacity: into a new chunk
+  std::uint32_t first_ = 0;  // entries of the first chunk that are gone
+  position end_ = 0;         // where the next entry goes; a multiple of the capacity: into a new chunk
   std::uint32_t number_ = 0;
 };
 

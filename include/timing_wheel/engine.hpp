@@ -48,9 +48,9 @@ struct level_stats {
 
 /// What has happened in an engine since it was made.
 struct engine_stats {
-  std::vector<level_stats> levels;      ///< Lowest first; as many as wheels were made.
-  std::uint64_t heap_operations = 0;    ///< Pushes, removals and changes of key in the heap.
-  std::size_t bytes = 0;                ///< Memory held, in use or kept for reuse.
+  std::vector<level_stats> levels;    ///< Lowest first; as many as wheels were made.
+  std::uint64_t heap_operations = 0;  ///< Pushes, removals and changes of key in the heap.
+  std::size_t bytes = 0;              ///< Memory held, in use or kept for reuse.
 
   [[nodiscard]] std::uint64_t moves() const noexcept {
     std::uint64_t sum = 0;
@@ -71,6 +71,7 @@ struct engine_stats {
 /// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it stops
 ///   and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
 /// - `next_expiration()`: when there is something to do next, never later than the earliest deadline; none if empty.
+// clang-format off
 template <class E>
 concept timer_engine = std::constructible_from<E, const engine_options&> &&
                        requires(E engine, const E& view, slot s, tick t, std::size_t budget) {
@@ -85,5 +86,6 @@ concept timer_engine = std::constructible_from<E, const engine_options&> &&
                          { view.stats() } -> std::same_as<engine_stats>;
                          { view.invariants_hold() } -> std::same_as<bool>;
                        };
+// clang-format on
 
 }  // namespace timing_wheel

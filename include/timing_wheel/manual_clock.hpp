@@ -33,7 +33,9 @@ class manual_clock {
   [[nodiscard]] time_point now() const noexcept { return time_point(duration(now_.load(std::memory_order_relaxed))); }
 
   /// Moves the clock to `when`; a step back is ignored. One thread at a time.
-  void advance_to(time_point when) noexcept { now_.store(std::max(now(), when).time_since_epoch().count(), std::memory_order_relaxed); }
+  void advance_to(time_point when) noexcept {
+    now_.store(std::max(now(), when).time_since_epoch().count(), std::memory_order_relaxed);
+  }
 
  private:
   std::atomic<rep> now_;

@@ -12,9 +12,11 @@
 namespace timing_wheel {
 
 /// What can be scheduled: anything that can be moved and called without arguments. What it returns is ignored.
+// clang-format off
 template <class F>
 concept timer_callback = std::invocable<std::decay_t<F>&> && std::constructible_from<std::decay_t<F>, F> &&
                          std::move_constructible<std::decay_t<F>>;
+// clang-format on
 
 /// A callable that can be moved and not copied, in 32 bytes.
 ///
@@ -28,9 +30,11 @@ class task {
   task() noexcept = default;
 
   /// Throws what the move of `callable` throws, and `std::bad_alloc` if it has to be boxed.
+  // clang-format off
   template <class F>
     requires(!std::same_as<std::decay_t<F>, task>) && timer_callback<F>
   explicit task(F&& callable) {  // NOLINT(bugprone-forwarding-reference-overload): constrained above
+    // clang-format on
     using callable_type = std::decay_t<F>;
     constexpr bool is_function = std::is_function_v<std::remove_reference_t<F>>;
     if constexpr (!is_function && requires { callable == nullptr; }) {
@@ -78,8 +82,8 @@ class task {
   };
 
   template <class F>
-  static constexpr bool fits =
-      sizeof(F) <= inline_size && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
+  static constexpr bool fits = sizeof(F) <= inline_size &&
+                               alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
 
   template <class T>
   static T& as(std::byte* self) noexcept {
@@ -109,9 +113,9 @@ class task {
   }
 
   template <class F>
-  static constexpr operations inline_operations{
-      &call_inline<F>, std::is_trivially_copyable_v<F> ? nullptr : &relocate_inline<F>,
-      std::is_trivially_destructible_v<F> ? nullptr : &destroy_inline<F>};
+  static constexpr operations inline_operations{&call_inline<F>,
+                                                std::is_trivially_copyable_v<F> ? nullptr : &relocate_inline<F>,
+                                                std::is_trivially_destructible_v<F> ? nullptr : &destroy_inline<F>};
   template <class F>
   static constexpr operations boxed_operations{&call_boxed<F>, nullptr, &destroy_boxed<F>};
 

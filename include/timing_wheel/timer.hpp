@@ -127,7 +127,8 @@ class basic_timer {
   /// A `std::chrono::system_clock` deadline is converted to the monotonic clock once, now: setting the wall clock later
   /// changes nothing.
   template <class WhichClock, class Duration, timer_callback F>
-  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback, std::uint64_t tag = 0) {
+  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback,
+                           std::uint64_t tag = 0) {
     return or_throw(start_at(nanoseconds_of(deadline), task(std::forward<F>(callback)), tag));
   }
   template <class WhichClock, class Duration, timer_callback F>
@@ -136,7 +137,8 @@ class basic_timer {
     return or_report(start_at(nanoseconds_of(deadline), task(std::forward<F>(callback)), tag), error);
   }
   template <class WhichClock, class Duration, timer_callback F>
-  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback, std::error_code& error) {
+  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback,
+                           std::error_code& error) {
     return schedule_at(deadline, std::forward<F>(callback), 0, error);
   }
 
@@ -160,14 +162,11 @@ class basic_timer {
   /// the clock at its own tick, and what it schedules before `when` runs too. A step back is ignored.
   /// Complexity: O(timers + buckets), whatever the distance. \returns how many callbacks ran.
   /// \throws timer_error (`nested_advance`) if called from a callback or from two threads at once.
-  std::size_t advance_to(time_point when)
-    requires manually_driven<Clock>;
+  std::size_t advance_to(time_point when) requires manually_driven<Clock>;
 
   /// `advance_to(now() + delay)`.
   template <class Rep, class Period>
-  std::size_t advance_by(std::chrono::duration<Rep, Period> delay)
-    requires manually_driven<Clock>
-  {
+  std::size_t advance_by(std::chrono::duration<Rep, Period> delay) requires manually_driven<Clock> {
     return advance_to(saturating_add(now(), saturating_nanoseconds(delay)));
   }
 
