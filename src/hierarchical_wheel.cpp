@@ -89,7 +89,8 @@ struct hierarchical_wheel::level {
 hierarchical_wheel::hierarchical_wheel(const engine_options& options)
     : sizes_(checked_sizes(options)), clock_(options.start) {
   if (options.start == never) {
-    throw std::invalid_argument("start " + std::to_string(options.start) + " is the end of time");
+    throw std::invalid_argument("start " + std::to_string(options.start) + " is not in [0, " +
+                                std::to_string(never - 1) + "]");
   }
   add_level();
 }
@@ -118,30 +119,40 @@ bool hierarchical_wheel::insert(slot s, tick deadline) {
   return true;
 }
 
-void hierarchical_wheel::place(slot s, tick deadline) {
-  level* wheel = levels_.data();
-  const level* const end = wheel + levels_.size();
-  while (wheel != end && !wheel->holds(deadline, clock_)) {
-    ++wheel;
+void hierarchical_wheel::reserve(slot s, tick deadline) {
+  store_.cover(s);
+  store_.keep_spare();
+  if (deadline > clock_) {
+    cover_far(level_for(deadline), s);
   }
-  if (wheel == end) {
-    add_levels_up_to(deadline);
-    wheel = &levels_.back();
-  }
-  link(*wheel, wheel->turn(deadline), s, deadline);
 }
 
-void hierarchical_wheel::add_levels_up_to(tick deadline) {
+void hierarchical_wheel::place(slot s, tick deadline) {
+  level& wheel = level_for(deadline);
+  link(wheel, wheel.turn(deadline), s, deadline);
+}
+
+hierarchical_wheel::level& hierarchical_wheel::level_for(tick deadline) {
+  for (level& wheel : levels_) {
+    if (wheel.holds(deadline, clock_)) {
+      return wheel;
+    }
+  }
   do {
     add_level();
   } while (!levels_.back().holds(deadline, clock_));
+  return levels_.back();
+}
+
+void hierarchical_wheel::cover_far(const level& wheel, slot s) {
+  while (wheel.far && s >= far_deadlines_.size()) {
+    far_deadlines_.add_page();
+  }
 }
 
 void hierarchical_wheel::link(level& wheel, tick turn, slot s, tick deadline) {
   if (wheel.far) {
-    while (s >= far_deadlines_.size()) {
-      far_deadlines_.add_page();
-    }
+    cover_far(wheel, s);
     far_deadlines_[s] = static_cast<std::uint32_t>(deadline >> 32U);
   }
   bucket& b = wheel.at(turn);
@@ -222,9 +233,7 @@ std::optional<tick> hierarchical_wheel::next_expiration() const noexcept {
 
 void hierarchical_wheel::catch_up(tick now) noexcept {
   const tick last_quiet = queue_.empty() ? never - 1 : queue_.front().expiration - 1;
-  if (queue_.empty() || queue_.front().expiration > clock_) {
-    clock_ = std::max(clock_, std::min(now, last_quiet));
-  }
+  clock_ = std::max(clock_, std::min(now, last_quiet));
 }
 
 advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
@@ -330,7 +339,8 @@ bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, st
     if (turn * wheel.tick_length != b.expiration() || (turn & wheel.ring_mask) != i) {  // 2
       return false;
     }
-    if (b.expiration() < clock_ || !wheel.holds(b.expiration(), clock_)) {  // 3
+    const bool ends = wheel.interval != never;
+    if (b.expiration() < clock_ || (ends && turn - wheel.turn(clock_) >= wheel.size)) {  // 3
       return false;
     }
     bool within = true;

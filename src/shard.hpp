@@ -42,7 +42,7 @@ class shard final : public timer_owner {
   using context_pointer = std::shared_ptr<service_context<Clock>>;
 
   shard(const engine_options& options, context_pointer context)
-      : context_(std::move(context)), core_(std::make_unique<core>(options, context_->scale, context_->door)) {
+      : context_(std::move(context)), core_(std::make_unique<core>(options, context_->door)) {
     batch_.reserve(max_timers_per_lock);
   }
 

@@ -42,8 +42,7 @@ struct admitted {
 template <timer_engine Engine>
 class timer_core {
  public:
-  timer_core(const engine_options& options, const tick_scale& scale, admission& door)
-      : engine_(options), scale_(scale), door_(door) {}
+  timer_core(const engine_options& options, admission& door) : engine_(options), door_(door) {}
 
   /// Takes `callback` only if it accepts. Strong guarantee on `std::bad_alloc`.
   admitted add(const moment& when, task& callback, std::uint64_t tag) {
@@ -81,16 +80,10 @@ class timer_core {
     if (node == nullptr || node->state == node_state::running) {
       return false;
     }
-    const bool was_linked = engine_.erase(key.where);
-    try {
-      link(key.where, when);
-    } catch (...) {
-      if (was_linked) {
-        // What the erase gave back is enough to undo it.
-        link(key.where, {node->deadline, scale_.ceil(node->deadline), engine_.now()});
-      }
-      throw;
-    }
+    engine_.catch_up(when.now);
+    engine_.reserve(key.where, when.deadline_tick);
+    engine_.erase(key.where);
+    link(key.where, when);
     node->deadline = when.deadline;
     return true;
   }
@@ -213,6 +206,7 @@ class timer_core {
   }
 
   slot arm_new(const moment& when) {
+    engine_.catch_up(when.now);
     try {
       const slot s = nodes_.acquire();
       try {
@@ -228,9 +222,8 @@ class timer_core {
     }
   }
 
-  // Add-or-run: into the engine, or among the waiting. A timer that is due stays in its batch if it is in one.
+  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is due stays in its batch if it is in one.
   void link(slot s, const moment& when) {
-    engine_.catch_up(when.now);
     node_state& state = nodes_[s].state;
     if (engine_.insert(s, when.deadline_tick)) {
       if (state == node_state::waiting) {
@@ -257,7 +250,6 @@ class timer_core {
   }
 
   Engine engine_;
-  const tick_scale& scale_;
   admission& door_;
   slab nodes_;
   waiting_list waiting_{nodes_};

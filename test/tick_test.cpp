@@ -119,6 +119,12 @@ TEST(SaturatingNanoseconds, LongThirdsOfASecondDoNotOverflow) {
   EXPECT_EQ(saturating_nanoseconds(thirds(10'000'000'001)), 3'333'333'333'666'666'667ns);
 }
 
+TEST(SaturatingNanoseconds, DecimalFractionsOfASecondAreExact) {
+  EXPECT_EQ(saturating_nanoseconds(duration<double>(0.1)), 100ms);
+  EXPECT_EQ(saturating_nanoseconds(duration<double>(1.1)), 1'100ms);
+  EXPECT_EQ(saturating_nanoseconds(duration<double, std::milli>(0.2)), 200us);
+}
+
 TEST(SaturatingNanoseconds, RoundsFloatingPointUp) {
   using double_nanoseconds = duration<double, std::nano>;
   EXPECT_EQ(saturating_nanoseconds(double_nanoseconds(0.25)), 1ns);

@@ -66,11 +66,16 @@ class bucket_store {
   [[nodiscard]] const entry& at(position p) const noexcept { return entries_[p]; }
   [[nodiscard]] const chunk& chunk_of(position p) const noexcept { return chunks_[p / chunk::capacity]; }
 
-  /// An empty chunk. Strong guarantee on `std::bad_alloc`.
-  [[nodiscard]] chunk& acquire() {
+  /// Makes sure that the next `acquire` does not throw. Strong guarantee on `std::bad_alloc`.
+  void keep_spare() {
     if (free_.empty()) {
       refill();
     }
+  }
+
+  /// An empty chunk. Strong guarantee on `std::bad_alloc`.
+  [[nodiscard]] chunk& acquire() {
+    keep_spare();
     chunk& c = free_.front();
     free_.pop_front();
     return c;

@@ -31,6 +31,7 @@ class delay_queue {
 
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
+  /// \pre `m` is below the number given to `grow`.
   [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
 
   /// The entry that expires first. \pre not empty. Complexity: O(1).

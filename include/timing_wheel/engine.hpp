@@ -65,7 +65,9 @@ struct engine_stats {
 /// thread and takes no lock; whoever uses it from several threads guards it.
 ///
 /// - `insert(slot, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's `add`).
-///   \pre the slot is not linked. May throw `std::bad_alloc`; then nothing has changed.
+///   \pre the slot is not linked. May throw `std::bad_alloc`; then no timer has changed.
+/// - `reserve(slot, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at this clock, does
+///   not throw, also if an erase comes between. May throw `std::bad_alloc`; then no timer has changed.
 /// - `erase(slot)`: false if it was not linked.
 /// - `catch_up(now)`: moves the clock as near to `now` as it can without flushing anything. O(1).
 /// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it stops
@@ -76,6 +78,7 @@ template <class E>
 concept timer_engine = std::constructible_from<E, const engine_options&> &&
                        requires(E engine, const E& view, slot s, tick t, std::size_t budget) {
                          { engine.insert(s, t) } -> std::same_as<bool>;
+                         { engine.reserve(s, t) };
                          { engine.erase(s) } noexcept -> std::same_as<bool>;
                          { engine.catch_up(t) } noexcept;
                          { engine.advance(t, budget) } -> std::same_as<advance_result>;

@@ -48,8 +48,12 @@ class hierarchical_wheel {
   hierarchical_wheel& operator=(const hierarchical_wheel&) = delete;
 
   /// Links `s` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
-  /// \pre `s` is not linked. \throws std::bad_alloc; then nothing has changed.
+  /// \pre `s` is not linked. \throws std::bad_alloc; then no timer has changed.
   bool insert(slot s, tick deadline);
+
+  /// Allocates what an insertion of `s` at `deadline` needs, so that the next one does not throw, if nothing but erasures come
+  /// between. \throws std::bad_alloc; then no timer has changed.
+  void reserve(slot s, tick deadline);
 
   /// Unlinks `s`. \returns false if it was not linked.
   bool erase(slot s) noexcept;
@@ -78,7 +82,8 @@ class hierarchical_wheel {
 
   [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
   void add_level();
-  void add_levels_up_to(tick deadline);
+  [[nodiscard]] level& level_for(tick deadline);
+  void cover_far(const level& wheel, slot s);
   void place(slot s, tick deadline);
   void link(level& wheel, tick turn, slot s, tick deadline);
   void enqueue(level& wheel, const bucket& b) noexcept;

@@ -68,7 +68,8 @@ template <class Rep, class Period>
     const wide scaled = static_cast<wide>(delay.count()) * unit::num;
     return detail::saturated(scaled / unit::den + (scaled % unit::den > 0 ? 1 : 0));
   } else {
-    const auto scaled = std::chrono::duration<long double, std::nano>(delay).count();
+    // In the precision of the caller: 0.1 s is to be 100 ms, though the nearest `double` is a little more.
+    const long double scaled = std::chrono::duration<Rep, std::nano>(delay).count();
     if (!(scaled < 0x1p63L) || scaled < -0x1p63L) {  // NaN is not less
       return scaled < 0 ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
     }
