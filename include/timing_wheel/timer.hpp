@@ -78,7 +78,8 @@ concept manually_driven = std::same_as<Clock, manual_clock>;
 ///
 /// One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one. It runs the callbacks, one
 /// after the other, outside every lock: one that blocks delays the others. A callback may schedule, cancel, reschedule, stop
-/// the service and throw; an exception is counted and written to standard error. It must not destroy the service.
+/// the service and throw. An exception is counted and written to standard error, each kind (what it says) at most once a second
+/// of the service's clock. A callback must not destroy the service.
 ///
 /// With a `manual_clock` there is no thread: `advance_to` runs what is due, in the order of the ticks.
 ///
@@ -105,7 +106,7 @@ class basic_timer {
   ///
   /// Complexity: O(levels), one lock of a shard. No allocation after warm-up, if the captures fit into a `task`.
   /// \throws timer_error (`stopped`, `too_many_pending`, `empty_callback`); std::bad_alloc; what moving the callable throws.
-  /// Then nothing was scheduled.
+  /// Then nothing was scheduled, and the callable that was handed over is destroyed.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::uint64_t tag = 0) {
     return or_throw(start_after(saturating_nanoseconds(delay), task(std::forward<F>(callback)), tag));
@@ -148,6 +149,7 @@ class basic_timer {
   /// order; nothing when called again. \throws std::bad_alloc; then it has refused new timers and taken none: call it again.
   std::vector<pending_task> stop();
 
+  /// Whether `stop` has taken the pending timers out.
   [[nodiscard]] bool stopped() const noexcept;
 
   /// How many timers are pending. Exact when nobody else schedules, cancels or fires; each shard is counted in its turn.
@@ -159,9 +161,11 @@ class basic_timer {
   [[nodiscard]] time_point now() const noexcept;
 
   /// Moves the clock to `when`, stopping at each expiration on the way and running what is due there, so that a callback sees
-  /// the clock at its own tick, and what it schedules before `when` runs too. A step back is ignored.
+  /// the clock at its own tick, and what it schedules before `when` runs too. With a `when` before the clock, the clock stays and
+  /// what is due by now runs. A callback that goes on scheduling with no delay keeps this call from returning.
   /// Complexity: O(timers + buckets), whatever the distance. \returns how many callbacks ran.
-  /// \throws timer_error (`nested_advance`) if called from a callback or from two threads at once.
+  /// \throws timer_error (`nested_advance`) if called from a callback or from two threads at once; std::bad_alloc if a cascade
+  /// finds no memory; then nothing is lost, and the call can be repeated.
   std::size_t advance_to(time_point when) requires manually_driven<Clock>;
 
   /// `advance_to(now() + delay)`.
