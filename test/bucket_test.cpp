@@ -16,8 +16,6 @@ namespace timing_wheel::test {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 using ::testing::UnorderedElementsAreArray;
 using slots = std::vector<slot>;
 

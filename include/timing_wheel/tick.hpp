@@ -69,7 +69,7 @@ template <class Rep, class Period>
     return detail::saturated(scaled / unit::den + (scaled % unit::den > 0 ? 1 : 0));
   } else {
     // In the precision of the caller: 0.1 s is to be 100 ms, though the nearest `double` is a little more.
-    const long double scaled = std::chrono::duration<Rep, std::nano>(delay).count();
+    const auto scaled = static_cast<long double>(std::chrono::duration<Rep, std::nano>(delay).count());
     if (!(scaled < 0x1p63L) || scaled < -0x1p63L) {  // NaN is not less
       return scaled < 0 ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
     }
