@@ -227,15 +227,6 @@ bucket& hierarchical_wheel::front() noexcept {
   return earliest(levels_[index], m - levels_[index].first_word);
 }
 
-std::optional<tick> hierarchical_wheel::next_expiration() const noexcept {
-  return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
-}
-
-void hierarchical_wheel::catch_up(tick now) noexcept {
-  const tick last_quiet = queue_.empty() ? never - 1 : queue_.front().expiration - 1;
-  clock_ = std::max(clock_, std::min(now, last_quiet));
-}
-
 advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
   if (!due_unreported_) {
     due_.clear();

@@ -46,11 +46,14 @@ class shard final : public timer_owner {
     batch_.reserve(max_timers_per_lock);
   }
 
-  /// From any thread.
+  /// From any thread. A timer that is accepted comes with a reference to this shard, for its handle.
   admitted schedule(time_point now, time_point deadline, task& callback, std::uint64_t tag) {
     const moment when = moment_of(now, deadline);
     std::unique_lock lock(mutex_);
     const admitted result = core_->add(when, callback, tag);
+    if (result.answer == verdict::accepted) {
+      take_reference();
+    }
     const tick next = core_->next_event();
     lock.unlock();
     context_->poller.wake_for(next);
@@ -135,6 +138,7 @@ class shard final : public timer_owner {
     std::unique_ptr<core> dead;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     dead = std::move(core_);
+    drop_references(std::exchange(spare_references_, 0));
   }
 
  private:
@@ -142,6 +146,16 @@ class shard final : public timer_owner {
 
   [[nodiscard]] moment moment_of(time_point now, time_point deadline) const noexcept {
     return {deadline, context_->scale.ceil(deadline), context_->scale.floor(now)};
+  }
+
+  // Under mutex_. References are counted in bulk, so that scheduling pays for no atomic operation.
+  void take_reference() noexcept {
+    constexpr std::uint64_t bulk = 1U << 20U;
+    if (spare_references_ == 0) {
+      add_references(bulk);
+      spare_references_ = bulk;
+    }
+    --spare_references_;
   }
 
   // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins.
@@ -192,6 +206,7 @@ class shard final : public timer_owner {
   // Guarded by mutex_.
   alignas(64) mutable std::mutex mutex_;
   std::unique_ptr<core> core_;
+  std::uint64_t spare_references_ = 0;  // counted, and not yet given to a handle
 };
 
 }  // namespace timing_wheel::detail

@@ -54,7 +54,7 @@ struct basic_timer<Engine, Clock>::state {
   struct drop {
     void operator()(shard* s) const noexcept {
       s->retire();
-      s->drop_reference();
+      s->drop_references(1);
     }
   };
 
@@ -234,7 +234,6 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start(t
     case detail::verdict::accepted:
       break;
   }
-  shard.add_reference();
   return {timer_handle(&shard, result.key)};
 }
 
@@ -264,21 +263,12 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_a
 }
 
 template <timer_engine Engine, class Clock>
-timer_handle basic_timer<Engine, Clock>::or_throw(started result) const {
-  if (result.handle) {
-    return std::move(result.handle);
+void basic_timer<Engine, Clock>::refuse(timer_errc refusal) const {
+  if (refusal == timer_errc::too_many_pending) {
+    throw timer_error(
+        refusal, std::to_string(pending()) + " pending, max_pending " + std::to_string(state_->context->door.limit()));
   }
-  if (result.refusal == timer_errc::too_many_pending) {
-    throw timer_error(result.refusal, std::to_string(pending()) + " pending, max_pending " +
-                                          std::to_string(state_->context->door.limit()));
-  }
-  throw timer_error(result.refusal);
-}
-
-template <timer_engine Engine, class Clock>
-timer_handle basic_timer<Engine, Clock>::or_report(started result, std::error_code& error) noexcept {
-  error = result.handle ? std::error_code() : make_error_code(result.refusal);
-  return std::move(result.handle);
+  throw timer_error(refusal);
 }
 
 template <timer_engine Engine, class Clock>

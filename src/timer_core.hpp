@@ -69,7 +69,7 @@ class timer_core {
     if (node->state == node_state::running) {
       return cancel_result::running;
     }
-    doomed = remove(key.where);
+    remove(key.where, doomed);
     ++cancelled_;
     return cancel_result::cancelled;
   }
@@ -159,7 +159,7 @@ class timer_core {
       const timer_node& node = nodes_[cursor];
       if (node.state != node_state::free && node.state != node_state::running) {
         pending_task& one = left.emplace_back(pending_task{node.deadline, node.tag, task()});
-        one.callback = remove(cursor);
+        remove(cursor, one.callback);
         ++returned_;
       }
     }
@@ -236,17 +236,16 @@ class timer_core {
     }
   }
 
-  task remove(slot s) noexcept {
+  void remove(slot s, task& callback) noexcept {
     if (nodes_[s].state == node_state::waiting) {
       waiting_.erase(s);
     } else {
       engine_.erase(s);
     }
-    task callback = std::move(nodes_[s].callback);
+    callback = std::move(nodes_[s].callback);
     nodes_.release(s);
     --pending_;
     door_.leave();
-    return callback;
   }
 
   Engine engine_;

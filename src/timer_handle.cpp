@@ -36,11 +36,11 @@ std::ostream& operator<<(std::ostream& out, timer_status status) { return out <<
 
 timer_handle::timer_handle(const timer_handle& other) noexcept : owner_(other.owner_), key_(other.key_) {
   if (owner_ != nullptr) {
-    owner_->add_reference();
+    owner_->add_references(1);
   }
 }
 
-void timer_handle::drop() const noexcept { owner_->drop_reference(); }
+void timer_handle::drop() const noexcept { owner_->drop_references(1); }
 
 cancel_result timer_handle::cancel() const noexcept {
   return owner_ == nullptr ? cancel_result::finished : owner_->cancel(key_);

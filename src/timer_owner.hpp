@@ -30,9 +30,9 @@ class timer_owner {
 
   // Memory order: a new reference is made from an existing one, so the increment orders nothing. The decrement releases what this
   // reference did, and the last one acquires it, before the object is destroyed.
-  void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
-  void drop_reference() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+  void add_references(std::uint64_t count) noexcept { references_.fetch_add(count, std::memory_order_relaxed); }
+  void drop_references(std::uint64_t count) noexcept {
+    if (references_.fetch_sub(count, std::memory_order_acq_rel) == count) {
       delete this;
     }
   }

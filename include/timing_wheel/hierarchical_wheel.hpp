@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -59,7 +60,10 @@ class hierarchical_wheel {
   bool erase(slot s) noexcept;
 
   /// Moves the clock to `now`, or to just before the first expiration if that comes first. Complexity: O(1).
-  void catch_up(tick now) noexcept;
+  void catch_up(tick now) noexcept {
+    const tick last_quiet = queue_.empty() ? never - 1 : queue_.front().expiration - 1;
+    clock_ = std::max(clock_, std::min(now, last_quiet));
+  }
 
   /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`.
   /// \throws std::bad_alloc; then what was handled so far is in the next result, and the call can be repeated.
@@ -68,7 +72,9 @@ class hierarchical_wheel {
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }
 
   /// When the earliest bucket expires; at most the clock while a flush is under way; none if empty. Complexity: O(1).
-  [[nodiscard]] std::optional<tick> next_expiration() const noexcept;
+  [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
+    return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
+  }
 
   [[nodiscard]] tick now() const noexcept { return clock_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

@@ -88,11 +88,11 @@ class tick_scale {
  public:
   /// \pre `tick_length` is positive.
   constexpr tick_scale(time_point origin, std::chrono::nanoseconds tick_length) noexcept
-      : origin_(origin), length_(static_cast<std::uint64_t>(tick_length.count())) {}
+      : origin_(origin), length_(static_cast<std::uint64_t>(tick_length.count())), reciprocal_(UINT64_MAX / length_) {}
 
   /// The last tick that has begun at `now`; always before `never`.
   [[nodiscard]] constexpr tick floor(time_point now) const noexcept {
-    return std::min(since_origin(now) / length_, never - 1);
+    return std::min(divide(since_origin(now)).quotient, never - 1);
   }
 
   /// The first tick that begins at `deadline` or later.
@@ -100,8 +100,8 @@ class tick_scale {
     if (deadline == time_point::max()) {
       return never;
     }
-    const std::uint64_t since = since_origin(deadline);
-    return since / length_ + (since % length_ != 0 ? 1 : 0);
+    const auto [quotient, remainder] = divide(since_origin(deadline));
+    return quotient + (remainder != 0 ? 1 : 0);
   }
 
   /// The time at which `t` begins.
@@ -128,8 +128,21 @@ class tick_scale {
     return time_point(std::chrono::nanoseconds(static_cast<std::int64_t>(count)));
   }
 
+  struct division {
+    std::uint64_t quotient;
+    std::uint64_t remainder;
+  };
+  // By a multiplication: n / length - 1 < n * reciprocal / 2^64 <= n / length, so that the estimate is right or one too small.
+  [[nodiscard]] constexpr division divide(std::uint64_t n) const noexcept {
+    __extension__ using wide = unsigned __int128;
+    const auto estimate = static_cast<std::uint64_t>(static_cast<wide>(n) * reciprocal_ >> 64U);
+    const std::uint64_t remainder = n - estimate * length_;
+    return remainder < length_ ? division{estimate, remainder} : division{estimate + 1, remainder - length_};
+  }
+
   time_point origin_;
   std::uint64_t length_;
+  std::uint64_t reciprocal_;  // 2^64 / length_, or a little less
 };
 
 }  // namespace timing_wheel

@@ -195,8 +195,18 @@ class basic_timer {
   started start_after(std::chrono::nanoseconds delay, task&& callback, std::uint64_t tag);
   started start_at(time_point deadline, task&& callback, std::uint64_t tag);
   started start_at(wall_time deadline, task&& callback, std::uint64_t tag);
-  timer_handle or_throw(started result) const;
-  static timer_handle or_report(started result, std::error_code& error) noexcept;
+  [[noreturn]] void refuse(timer_errc refusal) const;
+
+  timer_handle or_throw(started&& result) const {
+    if (!result.handle) {
+      refuse(result.refusal);
+    }
+    return std::move(result.handle);
+  }
+  static timer_handle or_report(started&& result, std::error_code& error) noexcept {
+    error = result.handle ? std::error_code() : make_error_code(result.refusal);
+    return std::move(result.handle);
+  }
 
   std::unique_ptr<state> state_;
 };
