@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -145,8 +146,8 @@ hierarchical_wheel::level& hierarchical_wheel::level_for(tick deadline) {
 }
 
 void hierarchical_wheel::cover_far(const level& wheel, slot s) {
-  while (wheel.far && s >= far_deadlines_.size()) {
-    far_deadlines_.add_page();
+  if (wheel.far) {
+    far_deadlines_.cover(s);
   }
 }
 
@@ -228,50 +229,55 @@ bucket& hierarchical_wheel::front() noexcept {
 }
 
 advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
-  if (!due_unreported_) {
-    due_.clear();
-  }
-  due_unreported_ = true;
+  due_.clear();
   const tick target = std::max(clock_, std::min(now, never - 1));
   std::size_t left = budget;
   while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {
     bucket& b = front();
     clock_ = b.expiration();
-    left -= flush(b, left);
+    try {
+      flush(b, left);
+    } catch (const std::bad_alloc&) {
+      if (due_.empty()) {
+        throw;
+      }
+      break;  // what is due is not kept back; the caller meets the failure when it calls again
+    }
   }
   catch_up(target);
-  due_unreported_ = false;
   const bool more = !queue_.empty() && queue_.front().expiration <= target;
   return {due_, more, budget - left};
 }
 
-std::size_t hierarchical_wheel::flush(bucket& b, std::size_t budget) {
+void hierarchical_wheel::flush(bucket& b, std::size_t& budget) {
   level& wheel = level_of(b);
   if (flushing_ != &b) {
     flushing_ = &b;
     ++wheel.flushes;
     wheel.largest_flush = std::max<std::uint64_t>(wheel.largest_flush, b.size());
   }
-  std::size_t left = budget;
-  while (left > 0 && !b.empty()) {
+  while (budget > 0 && !b.empty()) {
     const std::span<const entry> run = b.front_run(store_);
-    left -= add_or_run(b, run.first(std::min(left, run.size())));
+    add_or_run(b, run.first(std::min(budget, run.size())), budget);
   }
   if (b.empty()) {
     dequeue(b);
   }
-  return budget - left;
 }
 
 // What `insert` decides for a timer that comes, this decides for those that a flush brings back: nearer wheel, or due.
-std::uint32_t hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> run) {
+void hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> run, std::size_t& budget) {
   // Forgets what was done with, also when a chunk for the rest cannot be had.
   struct progress {
-    ~progress() { b.drop_front(store, done); }
+    ~progress() {
+      b.drop_front(store, done);
+      budget -= done;
+    }
     bucket& b;
     bucket_store& store;
+    std::size_t& budget;
     std::uint32_t done = 0;
-  } handled{b, store_};
+  } handled{b, store_, budget};
 
   const std::size_t origin = b.number() >> index_bits;
   for (; handled.done < run.size(); ++handled.done) {
@@ -289,7 +295,6 @@ std::uint32_t hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> r
       ++levels_[origin].moves;
     }
   }
-  return handled.done;
 }
 
 tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b, entry e) const noexcept {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -34,8 +35,8 @@ struct service_context {
 
 /// A part of the service with a lock, an engine and memory of its own.
 ///
-/// Lock: `mutex_` guards `core_`. It is held for at most `max_timers_per_lock` timers, and nothing of the user's runs under
-/// it: callables are moved in and out, called and destroyed outside.
+/// Lock: `mutex_` guards `core_`. It is held for at most `max_timers_per_lock` timers. Callables are called and destroyed outside
+/// it; they are moved into and out of their nodes under it.
 template <timer_engine Engine, class Clock>
 class shard final : public timer_owner {
  public:
@@ -118,7 +119,7 @@ class shard final : public timer_owner {
     core_->add_to(sum);
   }
 
-  /// Refuses timers from now on.
+  /// Refuses timers, and lets no callback begin, from now on.
   void close() {
     const std::lock_guard lock(mutex_);
     core_->close();
@@ -130,6 +131,21 @@ class shard final : public timer_owner {
     for (bool more = true; more;) {
       const std::lock_guard lock(mutex_);
       more = core_->take(cursor, left);
+    }
+  }
+
+  /// Takes every pending timer out and destroys its callable. \pre closed.
+  void discard() noexcept {
+    std::vector<pending_task> some;
+    try {
+      some.reserve(max_timers_per_lock);
+    } catch (const std::bad_alloc&) {
+      return;  // they go with the rest in `retire`
+    }
+    slot cursor = 0;
+    for (bool more = true; more; some.clear()) {
+      const std::lock_guard lock(mutex_);
+      more = core_->take(cursor, some);
     }
   }
 
@@ -171,7 +187,7 @@ class shard final : public timer_owner {
         if (running != nullptr) {
           core_->finish(running_key.where, failed);
         }
-        running = core_->claim(key, now);
+        running = core_->claim(key, now, context_->clock);
       }
       if (running != nullptr) {
         running_key = key;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include "timing_wheel/tick.hpp"
 
@@ -30,7 +31,8 @@ class sleeper {
   }
 
   /// Sleeps until `until`, or until woken; for ever if `until` is the end of time. Then it is awake, with nothing announced.
-  void sleep(time_point until) {
+  /// \returns whether it slept to the end.
+  bool sleep(time_point until) {
     std::unique_lock lock(mutex_);
     const auto is_woken = [this] { return woken_; };
     if (until == time_point::max()) {
@@ -38,9 +40,10 @@ class sleeper {
     } else {
       condition_.wait_until(lock, until, is_woken);
     }
-    woken_ = false;
+    const bool to_the_end = !std::exchange(woken_, false);
     announce(awake);
     wakeups_.fetch_add(1, std::memory_order_relaxed);
+    return to_the_end;
   }
 
   /// Wakes the sleeper if it sleeps past `event`. Costs one load if not.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -61,7 +62,9 @@ struct basic_timer<Engine, Clock>::state {
   state(const timer_options& options, const Clock& clock)
       : context(std::make_shared<detail::service_context<Clock>>(options, clock)) {
     const engine_options wheels{.wheel_size = options.wheel_size, .wheel_sizes = options.wheel_sizes, .start = 0};
-    for (unsigned i = shards_of<Clock>(options); i > 0; --i) {
+    const unsigned count = shards_of<Clock>(options);
+    shards.reserve(count);
+    for (unsigned i = 0; i < count; ++i) {
       shards.emplace_back(new shard(wheels, context));
     }
   }
@@ -106,13 +109,13 @@ struct basic_timer<Engine, Clock>::state {
   // The loop that sleeps. `stopped` is set before the last wake, so it is seen either here or as that wake.
   void poll() {
     detail::sleeper& sleeper = context->poller;
-    bool woke = false;
+    bool slept_to_the_end = false;
     while (!stopped.load(std::memory_order_acquire)) {
-      if (run_without_memory_failure() == 0 && woke) {
+      if (run_without_memory_failure() == 0 && slept_to_the_end) {
         sleeper.count_empty();
       }
       const tick next = next_event();
-      woke = false;
+      slept_to_the_end = false;
       if (next <= current_tick()) {
         continue;
       }
@@ -121,8 +124,7 @@ struct basic_timer<Engine, Clock>::state {
         sleeper.retract();
         continue;
       }
-      sleeper.sleep(context->scale.begin_of(next));
-      woke = true;
+      slept_to_the_end = sleeper.sleep(context->scale.begin_of(next));
     }
   }
 
@@ -139,13 +141,27 @@ struct basic_timer<Engine, Clock>::state {
     return driver.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
 
-  // Waits until no callback runs and none will, unless called by one. \pre stopped.
+  // Refuses timers, and lets no callback begin, from now on.
+  void close() {
+    for (const auto& s : shards) {
+      s->close();
+    }
+  }
+
+  // Ends the poller.
+  void end() {
+    stopped.store(true, std::memory_order_release);
+    context->poller.wake();
+    join();
+  }
+
+  // Waits until no callback runs, unless called by one. \pre closed.
   void join() {
     if (on_driver()) {
       return;
     }
-    advancing.wait(true, std::memory_order_acquire);
-    const std::lock_guard lock(join_mutex);
+    std::unique_lock lock(join_mutex);
+    advance_ended.wait(lock, [this] { return !advancing.load(std::memory_order_relaxed); });
     if (poller.joinable()) {
       poller.join();
     }
@@ -170,8 +186,9 @@ struct basic_timer<Engine, Clock>::state {
     }
     ~advance() {
       state_.driver.store(std::thread::id(), std::memory_order_relaxed);
+      const std::lock_guard lock(state_.join_mutex);  // so that who waits for the end finds us done with the state
       state_.advancing.store(false, std::memory_order_release);
-      state_.advancing.notify_all();
+      state_.advance_ended.notify_all();
     }
     advance(const advance&) = delete;
     advance& operator=(const advance&) = delete;
@@ -188,8 +205,9 @@ struct basic_timer<Engine, Clock>::state {
   std::atomic<bool> stopped{false};      // released by stop after the shards are closed, acquired by the driver
   // Who runs callbacks: the poller, or who is in advance_to. Relaxed: a thread only asks whether it is itself.
   std::atomic<std::thread::id> driver{std::thread::id()};
-  std::atomic<bool> advancing{false};  // set during advance_to; acquired and released as a lock
-  std::mutex join_mutex;               // guards poller
+  std::atomic<bool> advancing{false};     // set during advance_to; acquired and released as a lock
+  std::mutex join_mutex;                  // guards poller, and the end of advancing
+  std::condition_variable advance_ended;  // with join_mutex
   std::thread poller;
 };
 
@@ -205,6 +223,8 @@ basic_timer<Engine, Clock>::basic_timer(const timer_options& options, const Cloc
     state_->poller = std::thread([s = state_.get()] {
       s->driver.store(std::this_thread::get_id(), std::memory_order_relaxed);
       s->poll();
+      // The system may give this thread's number to another one.
+      s->driver.store(std::thread::id(), std::memory_order_relaxed);
     });
   }
 }
@@ -215,7 +235,11 @@ basic_timer<Engine, Clock>::~basic_timer() {
     std::fputs("timing_wheel: a timer service was destroyed by one of its own callbacks\n", stderr);
     std::abort();
   }
-  stop();
+  state_->close();
+  for (const auto& s : state_->shards) {
+    s->discard();
+  }
+  state_->end();
 }
 
 template <timer_engine Engine, class Clock>
@@ -265,25 +289,22 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_a
 template <timer_engine Engine, class Clock>
 void basic_timer<Engine, Clock>::refuse(timer_errc refusal) const {
   if (refusal == timer_errc::too_many_pending) {
-    throw timer_error(
-        refusal, std::to_string(pending()) + " pending, max_pending " + std::to_string(state_->context->door.limit()));
+    // At the moment of the refusal, as many were pending as may be.
+    const std::string limit = std::to_string(state_->context->door.limit());
+    throw timer_error(refusal, limit + " pending, max_pending " + limit);
   }
   throw timer_error(refusal);
 }
 
 template <timer_engine Engine, class Clock>
 std::vector<pending_task> basic_timer<Engine, Clock>::stop() {
-  for (const auto& s : state_->shards) {
-    s->close();
-  }
+  state_->close();
   std::vector<pending_task> left;
   left.reserve(pending());  // none can come any more, so that taking them out allocates nothing
-  state_->stopped.store(true, std::memory_order_release);
   for (const auto& s : state_->shards) {
     s->take(left);
   }
-  state_->context->poller.wake();
-  state_->join();
+  state_->end();
   return left;
 }
 

@@ -127,11 +127,17 @@ class timer_core {
     return {handled, result.more || !waiting_.empty()};
   }
 
-  /// Begins the run of a timer that is due. \returns null if it is not due any more: cancelled, rescheduled or taken.
-  timer_node* claim(timer_key key, time_point now) noexcept {
+  /// Begins the run of a timer that is due. \returns null if it is not due any more (cancelled, rescheduled, taken), or closed.
+  ///
+  /// `clock` is read again only if `now` is from before the deadline: the timer may have been rescheduled since.
+  template <class Clock>
+  timer_node* claim(timer_key key, time_point now, const Clock& clock) noexcept {
     timer_node* node = nodes_.find(key);
-    if (node == nullptr || node->state != node_state::due) {
+    if (closed_ || node == nullptr || node->state != node_state::due) {
       return nullptr;
+    }
+    if (now < node->deadline) {
+      now = clock.now();
     }
     node->state = node_state::running;
     ++fired_;
@@ -148,6 +154,7 @@ class timer_core {
     failed_ += failed ? 1U : 0U;
   }
 
+  /// Refuses timers, and lets no run begin, from now on.
   void close() noexcept { closed_ = true; }
 
   /// Takes pending timers out, looking at `max_timers_per_lock` places from `cursor` on. \pre closed, and `left` has room.

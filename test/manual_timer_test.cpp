@@ -1924,6 +1924,56 @@ TEST(ManualTimer, AStepThatFailsForLackOfMemoryLosesNothing) {
   }
 }
 
+TEST(ManualTimer, TimersCancelledAfterAStepThatFoundNoMemoryLeaveNothingBehind) {
+  for (std::uint64_t left = 0; left < 30; ++left) {
+    int runs = 0;
+    manual_timer timer({.wheel_size = 20});
+    std::vector<timer_handle> handles;
+    for (int i = 0; i < 1000; ++i) {
+      handles.push_back(timer.schedule_after(400ms + (i % 400) * 1ms, [&runs] { ++runs; }));
+    }
+    succeeds_with(left, [&] { timer.advance_by(400ms); });
+    for (const timer_handle& handle : handles) {
+      handle.cancel();
+      timer.schedule_after(1h, [&runs] { runs += 1'000'000; });
+    }
+    timer.advance_by(1s);
+    EXPECT_LT(runs, 1'000'000);
+    EXPECT_EQ(timer.stats().early, 0U);
+    EXPECT_EQ(timer.pending(), 1000U);
+  }
+}
+
+TEST(ManualTimer, Scenario18_TheDestructorNeedsNoMemory) {
+  live_captures captures;
+  auto timer = std::make_unique<manual_timer>();
+  for (int i = 0; i < 1000; ++i) {
+    timer->schedule_after(1h, [token = captures.make()] {});
+  }
+  EXPECT_TRUE(succeeds_with(0, [&] { timer.reset(); }));
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(ManualTimer, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
+  manual_timer timer;
+  std::error_code error;
+  EXPECT_TRUE(succeeds_with(0, [&] { timer.schedule_after(1h, nothing, error); }));
+  EXPECT_EQ(error, std::errc::not_enough_memory);
+  EXPECT_EQ(timer.stats().scheduled, 0U);
+}
+
+TEST(ManualTimer, ACallableThatComparesWithAStringIsNotEmpty) {
+  struct named {
+    named(const char* text) : name(text == nullptr ? "" : text) {}  // NOLINT(google-explicit-constructor)
+    bool operator==(const named&) const = default;
+    void operator()() const {}
+    std::string name;
+  };
+  manual_timer timer;
+  timer.schedule_after(1ms, named(""));
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+}
+
 // ---- Captured objects that call back ----
 
 /// What such an object does: all that takes a lock.

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -672,6 +673,25 @@ TEST(Timer, Scenario18_TheDestructorDropsWhatIsPending) {
   }
   EXPECT_EQ(runs, 0);
   EXPECT_EQ(captures.alive(), 0);
+}
+
+// The system gives the number of the poller's thread, which has ended, to the next one.
+TEST(Timer, Scenario18_ANewThreadMayDestroyAStoppedService) {
+  auto service = std::make_unique<timer>();
+  service->stop();
+  std::thread([&] { service.reset(); }).join();
+  EXPECT_EQ(service, nullptr);
+}
+
+TEST(Timer, Scenario17_AWakeUpForAnEarlierTimerIsNotAnEmptyOne) {
+  timer service;
+  service.schedule_after(24h, nothing);
+  settle();
+  const timer_stats before = service.stats();
+  service.schedule_after(12h, nothing);
+  settle();
+  EXPECT_EQ(service.stats().wakeups, before.wakeups + 1);
+  EXPECT_EQ(service.stats().empty_wakeups, before.empty_wakeups);
 }
 
 TEST(Timer, Scenario18_TheDestructorWaitsForACallbackThatRuns) {

@@ -11,7 +11,7 @@ namespace timing_wheel {
 /// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`.
 ///
 /// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change its
-/// key without a search: nothing that has been emptied stays behind to wake somebody for nothing.
+/// key without a search: nothing that has been emptied stays behind.
 ///
 /// Example: `grow(3); push(2, 40); push(0, 10); update(2, 5);` then `front()` is `{5, 2}`.
 ///

@@ -27,7 +27,7 @@ namespace timing_wheel {
 /// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance` O(timers
 /// handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of its deadline, below
 /// the top one, in base `size`.
-/// Memory: 13 bytes per timer with full chunks; a chunk (576 bytes) per non-empty bucket at least; 40 bytes per bucket.
+/// Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket at least; 40 bytes per bucket.
 /// After warm-up nothing is allocated.
 ///
 /// Order: within one tick, timers come in the order they entered its bucket, unless an erase has filled a hole.
@@ -66,7 +66,8 @@ class hierarchical_wheel {
   }
 
   /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`.
-  /// \throws std::bad_alloc; then what was handled so far is in the next result, and the call can be repeated.
+  /// If a cascade finds no memory, it ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost,
+  /// and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }
@@ -97,8 +98,8 @@ class hierarchical_wheel {
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
   [[nodiscard]] bucket& earliest(level& wheel, std::uint32_t word) const noexcept;
   [[nodiscard]] bucket& front() noexcept;
-  std::size_t flush(bucket& b, std::size_t budget);
-  std::uint32_t add_or_run(bucket& b, std::span<const entry> run);
+  void flush(bucket& b, std::size_t& budget);
+  void add_or_run(bucket& b, std::span<const entry> run, std::size_t& budget);
   [[nodiscard]] tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
   [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;
 
@@ -112,7 +113,6 @@ class hierarchical_wheel {
   std::size_t size_ = 0;
   const bucket* flushing_ = nullptr;  // begun, and not yet empty
   std::vector<slot> due_;
-  bool due_unreported_ = false;  // an exception ended the last `advance`
 };
 
 static_assert(timer_engine<hierarchical_wheel>);

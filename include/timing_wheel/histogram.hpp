@@ -15,6 +15,9 @@ namespace timing_wheel {
 class histogram {
  public:
   histogram() : counts_(classes) {}
+  histogram(const histogram&) = default;  // and no move: one that was moved from could count nothing
+  histogram& operator=(const histogram&) = default;
+  ~histogram() = default;
 
   /// Negative durations count as zero. Complexity: O(1), no allocation.
   void record(std::chrono::nanoseconds value) noexcept {

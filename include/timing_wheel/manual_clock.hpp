@@ -13,6 +13,8 @@ namespace timing_wheel {
 /// Its time points are those of `std::chrono::steady_clock`. For a service that it drives it is the wall clock too: a
 /// `std::chrono::system_clock` deadline is reached when this clock shows the same time since its epoch.
 ///
+/// A service copies the clock that it is given, and moves the copy by its own `advance_to`.
+///
 /// Example: `manual_timer timer({.tick = 1ms}); timer.schedule_after(30min, check); timer.advance_by(30min);` runs `check`.
 ///
 /// Thread safety: `now` may be called at any time; it never goes back.

@@ -22,6 +22,7 @@ concept timer_callback = std::invocable<std::decay_t<F>&> && std::constructible_
 ///
 /// Up to 24 bytes of captures lie inside, if they can be moved without throwing; larger ones are boxed, in one allocation.
 /// A task made from a null pointer or an empty `std::function` is empty.
+/// A service moves tasks under a lock, so the move constructor of a callable, and the destructor of one moved from, must not use it.
 /// Thread safety: as a plain object.
 class task {
  public:
@@ -36,8 +37,7 @@ class task {
   explicit task(F&& callable) {  // NOLINT(bugprone-forwarding-reference-overload): constrained above
     // clang-format on
     using callable_type = std::decay_t<F>;
-    constexpr bool is_function = std::is_function_v<std::remove_reference_t<F>>;
-    if constexpr (!is_function && requires { callable == nullptr; }) {
+    if constexpr (may_be_empty<F>) {
       if (callable == nullptr) {
         return;
       }
@@ -67,6 +67,11 @@ class task {
   /// Calls it. \pre not empty.
   void operator()() { operations_->call(storage_.data()); }
 
+  /// Whether destroying the callable does anything.
+  [[nodiscard]] bool has_destructor() const noexcept {
+    return operations_ != nullptr && operations_->destroy != nullptr;
+  }
+
   /// Destroys the callable and what it captured.
   void reset() noexcept {
     if (const operations* old = std::exchange(operations_, nullptr); old != nullptr && old->destroy != nullptr) {
@@ -84,6 +89,12 @@ class task {
   template <class F>
   static constexpr bool fits = sizeof(F) <= inline_size &&
                                alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
+
+  // Pointers, and what behaves as one: made from nullptr, compared with it, and tested as a condition.
+  template <class F, class D = std::remove_cvref_t<F>>
+  static constexpr bool may_be_empty = std::is_pointer_v<D> || (std::is_constructible_v<D, std::nullptr_t> &&
+                                                                std::is_constructible_v<bool, D&> &&
+                                                                requires(D & callable) { callable == nullptr; });
 
   template <class T>
   static T& as(std::byte* self) noexcept {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -50,7 +51,7 @@ struct timer_stats {
   std::uint64_t early = 0;          ///< Callbacks begun before their deadline. It is always 0.
   std::uint64_t failed = 0;         ///< Callbacks that threw.
   std::uint64_t wakeups = 0;        ///< Times that the poller thread woke.
-  std::uint64_t empty_wakeups = 0;  ///< Those after which there was nothing to move and nothing to run.
+  std::uint64_t empty_wakeups = 0;  ///< Those at the end of a sleep, with nothing to move and nothing to run.
   std::uint64_t moves = 0;          ///< Timers moved to a lower wheel.
   std::uint64_t largest_hold = 0;   ///< Most timers handled under one hold of a lock; at most `max_timers_per_lock`.
   std::size_t bytes = 0;            ///< Memory held for timers and wheels, in use or kept for reuse.
@@ -76,7 +77,8 @@ concept manually_driven = std::same_as<Clock, manual_clock>;
 ///     auto check = timer.schedule_after(30min, [&, id] { verify(id); });
 ///     check.cancel();
 ///
-/// One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one. It runs the callbacks, one
+/// One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one; a cancel does not wake it, so
+/// that it may wake once for a bucket that has become empty meanwhile. It runs the callbacks, one
 /// after the other, outside every lock: one that blocks delays the others. A callback may schedule, cancel, reschedule, stop
 /// the service and throw. An exception is counted and written to standard error, each kind (what it says) at most once a second
 /// of the service's clock. A callback must not destroy the service.
@@ -91,18 +93,18 @@ class basic_timer {
   using engine_type = Engine;
   using clock_type = Clock;
 
-  /// Starts the poller thread, or takes over a manual clock.
+  /// Starts the poller thread; or copies a manual clock, and only `advance_to` moves the copy from then on.
   /// \throws timer_error (`invalid_option`) naming the value and the range. \throws std::system_error if no thread can be had.
   explicit basic_timer(const timer_options& options = {}, const Clock& clock = Clock());
 
-  /// Stops, and drops what `stop` would have returned. Waits for a running callback. Not from a callback.
+  /// Drops what is pending: the callables are destroyed. Waits for a running callback. Not from a callback.
   ~basic_timer();
 
   basic_timer(const basic_timer&) = delete;
   basic_timer& operator=(const basic_timer&) = delete;
 
   /// Runs `callback` once, `delay` from now; zero and negative delays run as soon as possible. The clock is read once.
-  /// `tag` is a number of the caller's, which the handle and `stop` give back.
+  /// `tag` is a number of the caller's, which the handle and `stop` give back. The callback may begin before this returns.
   ///
   /// Complexity: O(levels), one lock of a shard. No allocation after warm-up, if the captures fit into a `task`.
   /// \throws timer_error (`stopped`, `too_many_pending`, `empty_callback`); std::bad_alloc; what moving the callable throws.
@@ -112,11 +114,13 @@ class basic_timer {
     return or_throw(start_after(saturating_nanoseconds(delay), task(std::forward<F>(callback)), tag));
   }
 
-  /// The same; a refusal is put into `error` and an empty handle returned. Allocation may throw all the same.
+  /// The same; a refusal, or `std::errc::not_enough_memory`, is put into `error`, and an empty handle returned. Only what the
+  /// construction of the callable throws gets out.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::uint64_t tag,
                               std::error_code& error) {
-    return or_report(start_after(saturating_nanoseconds(delay), task(std::forward<F>(callback)), tag), error);
+    return reporting(error,
+                     [&] { return start_after(saturating_nanoseconds(delay), task(std::forward<F>(callback)), tag); });
   }
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::error_code& error) {
@@ -135,7 +139,7 @@ class basic_timer {
   template <class WhichClock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback, std::uint64_t tag,
                            std::error_code& error) {
-    return or_report(start_at(nanoseconds_of(deadline), task(std::forward<F>(callback)), tag), error);
+    return reporting(error, [&] { return start_at(nanoseconds_of(deadline), task(std::forward<F>(callback)), tag); });
   }
   template <class WhichClock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback,
@@ -203,9 +207,16 @@ class basic_timer {
     }
     return std::move(result.handle);
   }
-  static timer_handle or_report(started&& result, std::error_code& error) noexcept {
-    error = result.handle ? std::error_code() : make_error_code(result.refusal);
-    return std::move(result.handle);
+  template <class Start>
+  static timer_handle reporting(std::error_code& error, Start start) {
+    try {
+      started result = start();
+      error = result.handle ? std::error_code() : make_error_code(result.refusal);
+      return std::move(result.handle);
+    } catch (const std::bad_alloc&) {
+      error = std::make_error_code(std::errc::not_enough_memory);
+      return {};
+    }
   }
 
   std::unique_ptr<state> state_;

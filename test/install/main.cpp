@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <timing_wheel/timing_wheel.hpp>
 
+#include "plugin.hpp"
+
 int main() {
   using namespace std::chrono_literals;
 
@@ -11,5 +13,5 @@ int main() {
   timer.advance_by(31min);
 
   std::puts(verified ? "the callback ran" : "the callback did not run");
-  return verified ? 0 : 1;
+  return verified && plugin_runs_a_timer() ? 0 : 1;
 }

@@ -20,14 +20,29 @@ class paged_array {
   [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return pages_[i / PageSize][i % PageSize]; }
 
   /// Adds a page of value-initialised elements. Strong guarantee: throws `std::bad_alloc` and changes nothing.
-  void add_page() { pages_.push_back(std::make_unique<T[]>(PageSize)); }
+  void add_page() {
+    pages_.push_back(std::make_unique<T[]>(PageSize));
+    ++present_;
+  }
+
+  /// Makes the page of element `i`, and leaves gaps before it. Strong guarantee.
+  void cover(std::size_t i) {
+    if (i >= size()) {
+      pages_.resize(i / PageSize + 1);
+    }
+    if (pages_[i / PageSize] == nullptr) {
+      pages_[i / PageSize] = std::make_unique<T[]>(PageSize);
+      ++present_;
+    }
+  }
 
   [[nodiscard]] std::size_t bytes() const noexcept {
-    return pages_.size() * PageSize * sizeof(T) + pages_.capacity() * sizeof(std::unique_ptr<T[]>);
+    return present_ * PageSize * sizeof(T) + pages_.capacity() * sizeof(std::unique_ptr<T[]>);
   }
 
  private:
   std::vector<std::unique_ptr<T[]>> pages_;
+  std::size_t present_ = 0;
 };
 
 }  // namespace timing_wheel::detail
