@@ -1,8 +1,10 @@
 #include "timing_wheel/timer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -69,15 +71,21 @@ struct basic_timer<Engine, Clock>::state {
     }
   }
 
-  // A thread keeps its number for life, so it stays with a shard; the numbers of a service's threads are spread evenly as long as
-  // it is the first that they use.
+  // The threads of a service are dealt to its shards in turn, and each remembers its place, in a few services at a time. That is
+  // only a habit: a thread that has forgotten its place gets another one.
   shard& home() noexcept {
-    constexpr unsigned none = ~0U;
-    thread_local unsigned number = none;
-    if (number == none) {
-      number = next_thread.fetch_add(1, std::memory_order_relaxed);
+    struct place {
+      const state* service = nullptr;
+      std::chrono::steady_clock::time_point born;  // tells it from a service at the same address before
+      unsigned number = 0;
+    };
+    thread_local std::array<place, 8> places;
+    const auto address = reinterpret_cast<std::uintptr_t>(this);
+    place& mine = places[(address / 64 ^ address / 4096) % places.size()];
+    if (mine.service != this || mine.born != born) {
+      mine = {this, born, next_thread.fetch_add(1, std::memory_order_relaxed)};
     }
-    return *shards[number % shards.size()];
+    return *shards[mine.number % shards.size()];
   }
 
   [[nodiscard]] tick current_tick() const noexcept { return context->scale.floor(context->clock.now()); }
@@ -198,6 +206,7 @@ struct basic_timer<Engine, Clock>::state {
   };
 
   // Immutable after construction.
+  const std::chrono::steady_clock::time_point born = std::chrono::steady_clock::now();
   const std::shared_ptr<detail::service_context<Clock>> context;
   std::vector<std::unique_ptr<shard, drop>> shards;
 
