@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "failure_log.hpp"
+#include "short_lock.hpp"
 #include "sleeper.hpp"
 #include "timer_core.hpp"
 #include "timer_owner.hpp"
@@ -220,7 +221,7 @@ class shard final : public timer_owner {
   // Driver only.
   std::vector<timer_key> batch_;
   // Guarded by mutex_.
-  alignas(64) mutable std::mutex mutex_;
+  alignas(64) mutable short_lock mutex_;
   std::unique_ptr<core> core_;
   std::uint64_t spare_references_ = 0;  // counted, and not yet given to a handle
 };

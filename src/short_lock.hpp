@@ -1,0 +1,43 @@
+#pragma once
+
+#include <mutex>
+#include <thread>
+
+namespace timing_wheel::detail {
+
+/// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before it sleeps.
+///
+/// Meets the requirements of a Lockable. Whoever sleeps is woken as with `std::mutex`, so a holder that was preempted costs no
+/// more than that.
+class short_lock {
+ public:
+  void lock() {
+    for (int round = 0; round < rounds; ++round) {
+      if (mutex_.try_lock()) {
+        return;
+      }
+      for (int i = 0; i < (1 << (round < longest_pause ? round : longest_pause)); ++i) {
+        relax();
+      }
+    }
+    mutex_.lock();
+  }
+  bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  static constexpr int rounds = 24;
+  static constexpr int longest_pause = 5;  // as a power of two of pauses
+
+  static void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#else
+    std::this_thread::yield();
+#endif
+  }
+
+  std::mutex mutex_;
+};
+
+}  // namespace timing_wheel::detail
