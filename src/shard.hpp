@@ -6,8 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -150,7 +148,8 @@ class shard final : public timer_owner {
     }
   }
 
-  /// Gives the memory back; what is left answers handles. \pre taken, and no driver any more.
+  /// Gives the memory back; what is left answers handles. The spare references are not the last: the service still has its own.
+  /// \pre closed, and no driver any more.
   void retire() noexcept {
     std::unique_ptr<core> dead;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);

@@ -229,7 +229,8 @@ class timer_core {
     }
   }
 
-  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is due stays in its batch if it is in one.
+  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still due, stays
+  // there.
   void link(slot s, const moment& when) {
     node_state& state = nodes_[s].state;
     if (engine_.insert(s, when.deadline_tick)) {

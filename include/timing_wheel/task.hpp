@@ -67,11 +67,6 @@ class task {
   /// Calls it. \pre not empty.
   void operator()() { operations_->call(storage_.data()); }
 
-  /// Whether destroying the callable does anything.
-  [[nodiscard]] bool has_destructor() const noexcept {
-    return operations_ != nullptr && operations_->destroy != nullptr;
-  }
-
   /// Destroys the callable and what it captured.
   void reset() noexcept {
     if (const operations* old = std::exchange(operations_, nullptr); old != nullptr && old->destroy != nullptr) {

@@ -74,9 +74,8 @@ template <class Rep, class Period>
       return scaled < 0 ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
     }
     const auto whole = static_cast<std::int64_t>(scaled);
-    const bool fraction = scaled > static_cast<long double>(whole);
-    return saturating_difference(time_point(std::chrono::nanoseconds(whole)),
-                                 time_point(std::chrono::nanoseconds(fraction ? -1 : 0)));
+    const std::chrono::nanoseconds up(scaled > static_cast<long double>(whole) ? 1 : 0);
+    return saturating_add(time_point(std::chrono::nanoseconds(whole)), up).time_since_epoch();
   }
 }
 
