@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/timing_wheel)
 
-install(TARGETS timing_wheel EXPORT timing_wheelTargets FILE_SET HEADERS)
+install(TARGETS timing_wheel timing_wheel_asio EXPORT timing_wheelTargets FILE_SET HEADERS)
 install(EXPORT timing_wheelTargets NAMESPACE timing_wheel:: DESTINATION ${package_dir})
 
 configure_package_config_file(

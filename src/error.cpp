@@ -18,6 +18,8 @@ class category final : public std::error_category {
         return "an option is out of its range";
       case timer_errc::empty_callback:
         return "the callback is empty";
+      case timer_errc::invalid_period:
+        return "the period is not positive";
       case timer_errc::nested_advance:
         return "advance_to is running already";
     }

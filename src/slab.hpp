@@ -14,8 +14,8 @@ namespace timing_wheel::detail {
 enum class node_state : std::uint8_t {
   free,     // in the slab's free list, or never used
   armed,    // linked in the engine
-  waiting,  // was due when it came; in the list of those
-  due,      // in the batch of the thread that runs callbacks; its own has not begun
+  waiting,  // not in the engine: was due when it came, or the engine had no memory for it
+  due,      // in the driver's batch, or with the executor; its callback has not begun
   running,  // its callback has begun; only the thread that runs it touches the callable
 };
 
@@ -28,6 +28,8 @@ struct alignas(64) timer_node {
   slot next = 0;      // in the free list, or in the list of waiting timers
   slot previous = 0;  // in the list of waiting timers
   node_state state = node_state::free;
+  bool recurring = false;  // it is periodic, and keeps its place among the pending while it runs
+  bool cancelled = false;  // while it ran: it is not armed again
 };
 static_assert(sizeof(timer_node) == 64);
 
@@ -92,7 +94,7 @@ class slab {
   slot first_free_ = none;
 };
 
-/// The timers that were due when they came, first come first, linked through their nodes.
+/// The timers that are not in the engine and yet pending, first come first, linked through their nodes.
 ///
 /// Thread safety: none of its own. Every operation is O(1) and allocates nothing.
 class waiting_list {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -27,6 +28,9 @@ constexpr std::chrono::milliseconds memory_retry{1};
 
 wall_time_point wall_clock_of(const std::chrono::steady_clock& /*clock*/) { return std::chrono::system_clock::now(); }
 wall_time_point wall_clock_of(const manual_clock& clock) { return wall_time_point(clock.now().time_since_epoch()); }
+
+void move_clock(std::chrono::steady_clock& /*clock*/, time_point /*when*/) {}
+void move_clock(manual_clock& clock, time_point when) { clock.advance_to(when); }
 
 void check(const timer_options& options) {
   if (options.tick < std::chrono::nanoseconds(1)) {
@@ -54,6 +58,7 @@ struct basic_timer<Engine, Clock>::state {
   using shard = detail::shard<Engine, Clock>;
   using turn = typename shard::turn;
 
+  class advance;
   struct drop {
     void operator()(shard* s) const noexcept {
       s->retire();
@@ -114,11 +119,13 @@ struct basic_timer<Engine, Clock>::state {
     return sum;
   }
 
-  // The loop that sleeps. `stopped` is set before the last wake, so it is seen either here or as that wake.
-  void poll() {
+  // The loop that sleeps: until `is_over`, or `until`. Whoever makes it over then wakes the sleeper, so that it is seen either here or
+  // as that wake.
+  template <class Over>
+  void drive(time_point until, Over is_over) {
     detail::sleeper& sleeper = context->poller;
     bool slept_to_the_end = false;
-    while (!stopped.load(std::memory_order_acquire)) {
+    while (!is_over()) {
       if (run_without_memory_failure() == 0 && slept_to_the_end) {
         sleeper.count_empty();
       }
@@ -127,13 +134,20 @@ struct basic_timer<Engine, Clock>::state {
       if (next <= current_tick()) {
         continue;
       }
+      if (is_over() || context->clock.now() >= until) {
+        return;
+      }
       sleeper.announce(next);
       if (next_event() < next) {
         sleeper.retract();
         continue;
       }
-      slept_to_the_end = sleeper.sleep(context->scale.begin_of(next));
+      slept_to_the_end = sleeper.sleep(std::min(context->scale.begin_of(next), until));
     }
+  }
+
+  void poll() {
+    drive(time_point::max(), [this] { return stopped.load(std::memory_order_acquire); });
   }
 
   std::size_t run_without_memory_failure() {
@@ -145,33 +159,77 @@ struct basic_timer<Engine, Clock>::state {
     }
   }
 
+  // The loop for a clock that is moved: from expiration to expiration, and not beyond `when`. \returns how many callbacks ran.
+  std::size_t run_until(time_point when) {
+    std::size_t ran = run_all_due().ran;
+    for (tick next = next_event(); next <= context->scale.floor(when); next = next_event()) {
+      move_clock(context->clock, context->scale.begin_of(next));
+      ran += run_all_due().ran;
+    }
+    return ran;
+  }
+
   [[nodiscard]] bool on_driver() const noexcept {
     return driver.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
 
-  // Refuses timers, and lets no callback begin, from now on.
-  void close() {
+  [[nodiscard]] bool in_callback() const noexcept { return detail::run_frame::is_in(context.get()); }
+
+  void enter(detail::phase next) {
     for (const auto& s : shards) {
-      s->close();
+      s->enter(next);
     }
   }
 
-  // Ends the poller.
+  // Goes on, refusing timers, until nothing is pending, or until a time. \pre draining.
+  void run_down(time_point until) {
+    if constexpr (manually_driven<Clock>) {
+      std::optional<advance> turn_of_mine;
+      if (!on_driver()) {
+        turn_of_mine.emplace(*this, std::unique_lock(join_mutex));
+      }
+      run_until(until);
+      if (pending() != 0) {
+        move_clock(context->clock, until);
+      }
+    } else if (on_driver()) {
+      drive(until, [this] { return stopped.load(std::memory_order_acquire) || pending() == 0; });
+    } else {
+      for (const auto& s : shards) {
+        s->wait_for_all(until);
+      }
+    }
+  }
+
+  // Takes the rest. \pre closed.
+  std::vector<pending_task> take() {
+    std::vector<pending_task> left;
+    left.reserve(pending());  // none can come any more, so that taking them out allocates nothing
+    for (const auto& s : shards) {
+      s->take(left);
+    }
+    return left;
+  }
+
+  // Ends the driver. \pre closed.
   void end() {
     stopped.store(true, std::memory_order_release);
     context->poller.wake();
-    join();
+    if (!in_callback()) {
+      join();
+    }
   }
 
-  // Waits until no callback runs, unless called by one. \pre closed.
+  // Waits until no callback runs. \pre closed; not from a callback.
   void join() {
-    if (on_driver()) {
-      return;
-    }
     std::unique_lock lock(join_mutex);
     advance_ended.wait(lock, [this] { return !advancing.load(std::memory_order_relaxed); });
     if (poller.joinable()) {
       poller.join();
+    }
+    lock.unlock();
+    for (const auto& s : shards) {
+      s->wait_for_runs();
     }
   }
 
@@ -190,6 +248,11 @@ struct basic_timer<Engine, Clock>::state {
       if (s.advancing.exchange(true, std::memory_order_acquire)) {
         throw timer_error(timer_errc::nested_advance);
       }
+      s.driver.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    // Waits for its turn. \pre `lock` holds the join_mutex.
+    advance(state& s, std::unique_lock<std::mutex> lock) : state_(s) {
+      s.advance_ended.wait(lock, [&s] { return !s.advancing.exchange(true, std::memory_order_acquire); });
       s.driver.store(std::this_thread::get_id(), std::memory_order_relaxed);
     }
     ~advance() {
@@ -212,7 +275,7 @@ struct basic_timer<Engine, Clock>::state {
 
   std::atomic<unsigned> next_thread{0};  // relaxed: it only hands out numbers
   std::atomic<bool> stopped{false};      // released by stop after the shards are closed, acquired by the driver
-  // Who runs callbacks: the poller, or who is in advance_to. Relaxed: a thread only asks whether it is itself.
+  // Who drives: the poller, or who is in advance_to. Relaxed: a thread only asks whether it is itself.
   std::atomic<std::thread::id> driver{std::thread::id()};
   std::atomic<bool> advancing{false};     // set during advance_to; acquired and released as a lock
   std::mutex join_mutex;                  // guards poller, and the end of advancing
@@ -240,11 +303,11 @@ basic_timer<Engine, Clock>::basic_timer(const timer_options& options, const Cloc
 
 template <timer_engine Engine, class Clock>
 basic_timer<Engine, Clock>::~basic_timer() {
-  if (state_->on_driver()) {
+  if (state_->in_callback()) {
     std::fputs("timing_wheel: a timer service was destroyed by one of its own callbacks\n", stderr);
     std::abort();
   }
-  state_->close();
+  state_->enter(detail::phase::closed);
   for (const auto& s : state_->shards) {
     s->discard();
   }
@@ -296,25 +359,66 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_a
 }
 
 template <timer_engine Engine, class Clock>
-void basic_timer<Engine, Clock>::refuse(timer_errc refusal) const {
-  if (refusal == timer_errc::too_many_pending) {
+typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_recurring(task&& callback,
+                                                                                         std::uint64_t tag) {
+  if (!callback) {
+    return {{}, timer_errc::empty_callback};
+  }
+  const time_point present = now();
+  const std::optional<time_point> first = callback.next(present, present);
+  return first ? start(present, *first, std::move(callback), tag) : started{};
+}
+
+template <timer_engine Engine, class Clock>
+void basic_timer<Engine, Clock>::refuse(const started& result) const {
+  if (result.refusal == timer_errc::too_many_pending) {
     // At the moment of the refusal, as many were pending as may be.
     const std::string limit = std::to_string(state_->context->door.limit());
-    throw timer_error(refusal, limit + " pending, max_pending " + limit);
+    throw timer_error(result.refusal, limit + " pending, max_pending " + limit);
   }
-  throw timer_error(refusal);
+  if (result.refusal == timer_errc::invalid_period) {
+    throw timer_error(result.refusal, std::to_string(result.period.count()) + " ns is not at least 1 ns");
+  }
+  throw timer_error(result.refusal);
 }
 
 template <timer_engine Engine, class Clock>
 std::vector<pending_task> basic_timer<Engine, Clock>::stop() {
-  state_->close();
-  std::vector<pending_task> left;
-  left.reserve(pending());  // none can come any more, so that taking them out allocates nothing
-  for (const auto& s : state_->shards) {
-    s->take(left);
-  }
+  state_->enter(detail::phase::closed);
+  std::vector<pending_task> left = state_->take();
   state_->end();
   return left;
+}
+
+template <timer_engine Engine, class Clock>
+std::size_t basic_timer<Engine, Clock>::stop(run_now_t /*how*/) {
+  state_->enter(detail::phase::draining);
+  std::size_t ran = 0;
+  for (const auto& s : state_->shards) {
+    ran += s->run_all();
+  }
+  stop();
+  return ran;
+}
+
+template <timer_engine Engine, class Clock>
+std::vector<pending_task> basic_timer<Engine, Clock>::stop(drain_t /*how*/, time_point until) {
+  state_->enter(detail::phase::draining);
+  state_->run_down(until);
+  return stop();
+}
+
+template <timer_engine Engine, class Clock>
+bool basic_timer<Engine, Clock>::list_pending(position& from, std::vector<pending_timer>& found) const {
+  found.clear();
+  found.reserve(max_timers_per_lock);
+  const auto& shards = state_->shards;
+  while (found.empty() && from.shard < shards.size()) {
+    if (!shards[from.shard]->list(from.next, found)) {
+      from = {from.shard + 1, 0};
+    }
+  }
+  return !found.empty();
 }
 
 template <timer_engine Engine, class Clock>
@@ -345,19 +449,9 @@ time_point basic_timer<Engine, Clock>::now() const noexcept {
 
 template <timer_engine Engine, class Clock>
 std::size_t basic_timer<Engine, Clock>::advance_to(time_point when) requires manually_driven<Clock> {
-  std::size_t ran = 0;
-  // The constraint says it already; but clang 14 instantiates constrained members with the class.
-  if constexpr (manually_driven<Clock>) {
-    const typename state::advance turn_of_mine(*state_);
-    const tick_scale& scale = state_->context->scale;
-    manual_clock& clock = state_->context->clock;
-    ran = state_->run_all_due().ran;
-    for (tick next = state_->next_event(); next <= scale.floor(when); next = state_->next_event()) {
-      clock.advance_to(scale.begin_of(next));
-      ran += state_->run_all_due().ran;
-    }
-    clock.advance_to(when);
-  }
+  const typename state::advance turn_of_mine(*state_);
+  const std::size_t ran = state_->run_until(when);
+  move_clock(state_->context->clock, when);
   return ran;
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -30,28 +31,38 @@ struct admitted {
   timer_key key;
 };
 
+/// How far a service is on its way to its end; it never goes back.
+enum class phase : std::uint8_t {
+  open,      // takes timers
+  draining,  // refuses them, and arms no periodic timer again
+  closed,    // and no callback begins
+};
+
 /// The rules of the service for one shard: which timer is in which state, and what changes it. It is told the time; it neither
 /// sleeps, nor locks, nor runs anything.
 ///
-/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free; and
-/// from each state before running back to free by `cancel` and `take`. A batch holds keys, which fit nothing any more once the
-/// timer was cancelled.
+/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free, or armed
+/// again if it is periodic; from due back to armed if the executor refused it; and from each state before running back to free by
+/// `cancel` and `take`. A batch holds keys, which fit nothing any more once the timer was cancelled.
 ///
 /// Thread safety: none of its own; the mutex of the shard guards all of it.
 /// Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones are those armed, waiting or due.
 template <timer_engine Engine>
 class timer_core {
  public:
-  timer_core(const engine_options& options, admission& door) : engine_(options), door_(door) {}
+  timer_core(const engine_options& options, const tick_scale& scale, admission& door)
+      : engine_(options), scale_(scale), door_(door) {}
 
   /// Takes `callback` only if it accepts. Strong guarantee on `std::bad_alloc`.
   admitted add(const moment& when, task& callback, std::uint64_t tag) {
-    if (closed_ || !door_.enter()) {
+    if (phase_ != phase::open || !door_.enter()) {
       ++rejected_;
-      return {closed_ ? verdict::stopped : verdict::too_many, {}};
+      return {phase_ != phase::open ? verdict::stopped : verdict::too_many, {}};
     }
     const slot s = arm_new(when);
     timer_node& node = nodes_[s];
+    node.recurring = callback.recurs();
+    node.cancelled = false;
     node.callback = std::move(callback);
     node.deadline = when.deadline;
     node.tag = tag;
@@ -62,11 +73,12 @@ class timer_core {
 
   /// The callable goes to `doomed`, for the caller to destroy outside the lock.
   cancel_result cancel(timer_key key, task& doomed) noexcept {
-    const timer_node* node = nodes_.find(key);
+    timer_node* node = nodes_.find(key);
     if (node == nullptr) {
       return cancel_result::finished;
     }
     if (node->state == node_state::running) {
+      node->cancelled = true;
       return cancel_result::running;
     }
     remove(key.where, doomed);
@@ -97,8 +109,14 @@ class timer_core {
             node->tag};
   }
 
+  [[nodiscard]] bool is_running(timer_key key) noexcept {
+    const timer_node* node = nodes_.find(key);
+    return node != nullptr && node->state == node_state::running;
+  }
+
   /// Puts the keys of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of cascading.
   /// \returns how many timers it looked at, and whether there is more to do at once.
+  /// \throws std::bad_alloc if there is no memory to cascade, and nothing is due; nothing is lost.
   struct collected {
     std::size_t handled = 0;
     bool more = false;
@@ -113,15 +131,18 @@ class timer_core {
       nodes_.prefetch(s);
     }
     for (const slot s : result.due) {
-      nodes_[s].state = node_state::due;
-      batch.push_back(nodes_.key_of(s));
+      to_batch(s, batch);
     }
     std::size_t handled = result.handled;
     for (; handled < max_timers_per_lock && !waiting_.empty(); ++handled) {
-      const slot s = waiting_.front();
-      waiting_.erase(s);
-      nodes_[s].state = node_state::due;
-      batch.push_back(nodes_.key_of(s));
+      try {
+        add_or_run(waiting_.front(), now, batch);
+      } catch (const std::bad_alloc&) {
+        if (batch.empty()) {
+          throw;
+        }
+        break;
+      }
     }
     largest_hold_ = std::max(largest_hold_, std::uint64_t{handled});
     return {handled, result.more || !waiting_.empty()};
@@ -133,45 +154,91 @@ class timer_core {
   template <class Clock>
   timer_node* claim(timer_key key, time_point now, const Clock& clock) noexcept {
     timer_node* node = nodes_.find(key);
-    if (closed_ || node == nullptr || node->state != node_state::due) {
+    if (phase_ == phase::closed || node == nullptr || node->state != node_state::due) {
       return nullptr;
     }
     if (now < node->deadline) {
       now = clock.now();
     }
-    node->state = node_state::running;
-    ++fired_;
-    --pending_;
-    door_.leave();
     early_ += now < node->deadline ? 1U : 0U;
-    lateness_.record(saturating_difference(now, node->deadline));
+    --due_;
+    begin(*node, now);
     return node;
   }
 
-  /// Ends the run that `claim` began.
-  void finish(slot s, bool failed) noexcept {
-    nodes_.release(s);
-    failed_ += failed ? 1U : 0U;
+  /// Begins the run of a timer that is pending, whatever its deadline. \returns null if it is not pending, or closed.
+  timer_node* claim_now(timer_key key, time_point now) noexcept {
+    timer_node* node = nodes_.find(key);
+    if (phase_ == phase::closed || node == nullptr || node->state == node_state::running) {
+      return nullptr;
+    }
+    unlink(key.where);
+    begin(*node, std::max(now, node->deadline));
+    return node;
   }
 
-  /// Refuses timers, and lets no run begin, from now on.
-  void close() noexcept { closed_ = true; }
+  /// Arms a timer for its next run. \returns false, and changes nothing, if it is not to be: cancelled meanwhile, or draining.
+  bool rearm(slot s, const moment& when) noexcept {
+    timer_node& node = nodes_[s];
+    if (phase_ != phase::open || node.cancelled) {
+      return false;
+    }
+    node.deadline = when.deadline;
+    link_or_wait(s, when);
+    ++scheduled_;
+    ++rearmed_;
+    ++pending_;
+    --running_;
+    return true;
+  }
 
-  /// Takes pending timers out, looking at `max_timers_per_lock` places from `cursor` on. \pre closed, and `left` has room.
+  /// Ends the run that a claim began, and the timer. \pre the callable is destroyed.
+  void finish(slot s) noexcept {
+    if (nodes_[s].recurring) {
+      door_.leave();
+    }
+    nodes_.release(s);
+    --running_;
+  }
+
+  void count_failure() noexcept { ++failed_; }
+
+  /// The executor does not want it: it is pending again, and comes back at `retry`. Nothing if it is not due any more.
+  void give_back(timer_key key, tick retry, tick now) noexcept {
+    timer_node* node = nodes_.find(key);
+    if (node == nullptr || node->state != node_state::due) {
+      return;
+    }
+    ++refused_;
+    unlink(key.where);
+    link_or_wait(key.where, {node->deadline, retry, now});
+  }
+
+  void enter(phase next) noexcept { phase_ = std::max(phase_, next); }
+
+  /// Lists pending timers, looking at `max_timers_per_lock` places from `cursor` on. \pre `visit` allocates nothing.
   /// \returns whether there are places left.
-  bool take(slot& cursor, std::vector<pending_task>& left) noexcept {
-    const std::uint64_t taken_before = returned_;
+  template <class Visit>
+  bool list(slot& cursor, Visit visit) {
+    std::uint64_t found = 0;
     const slot stop = static_cast<slot>(std::min<std::size_t>(cursor + max_timers_per_lock, nodes_.extent()));
     for (; cursor < stop; ++cursor) {
-      const timer_node& node = nodes_[cursor];
-      if (node.state != node_state::free && node.state != node_state::running) {
-        pending_task& one = left.emplace_back(pending_task{node.deadline, node.tag, task()});
-        remove(cursor, one.callback);
-        ++returned_;
+      if (is_pending(nodes_[cursor])) {
+        visit(nodes_.key_of(cursor), nodes_[cursor]);
+        ++found;
       }
     }
-    largest_hold_ = std::max(largest_hold_, returned_ - taken_before);
+    largest_hold_ = std::max(largest_hold_, found);
     return cursor < nodes_.extent();
+  }
+
+  /// Takes pending timers out, looking at as many places as `list`. \pre closed, and `left` has room.
+  bool take(slot& cursor, std::vector<pending_task>& left) noexcept {
+    return list(cursor, [&](timer_key key, const timer_node& node) {
+      pending_task& one = left.emplace_back(pending_task{node.deadline, node.tag, task()});
+      remove(key.where, one.callback);
+      ++returned_;
+    });
   }
 
   /// When there is something to do next: 0 if at once, `never` if nothing is pending.
@@ -180,6 +247,7 @@ class timer_core {
   }
 
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
+  [[nodiscard]] std::size_t running() const noexcept { return running_; }
 
   void add_to(timer_stats& sum) const {
     sum.scheduled += scheduled_;
@@ -187,7 +255,11 @@ class timer_core {
     sum.cancelled += cancelled_;
     sum.returned += returned_;
     sum.pending += pending_;
+    sum.rearmed += rearmed_;
+    sum.due += due_;
+    sum.running += running_;
     sum.rejected += rejected_;
+    sum.refused += refused_;
     sum.early += early_;
     sum.failed += failed_;
     sum.largest_hold = std::max(sum.largest_hold, largest_hold_);
@@ -212,6 +284,10 @@ class timer_core {
     }
   }
 
+  static bool is_pending(const timer_node& node) noexcept {
+    return node.state != node_state::free && node.state != node_state::running;
+  }
+
   slot arm_new(const moment& when) {
     engine_.catch_up(when.now);
     try {
@@ -234,22 +310,71 @@ class timer_core {
   void link(slot s, const moment& when) {
     node_state& state = nodes_[s].state;
     if (engine_.insert(s, when.deadline_tick)) {
-      if (state == node_state::waiting) {
-        waiting_.erase(s);
-      }
+      leave_due_or_waiting(s);
       state = node_state::armed;
-    } else if (state == node_state::free || state == node_state::armed) {
+    } else if (state != node_state::due && state != node_state::waiting) {
       waiting_.push_back(s);
       state = node_state::waiting;
     }
   }
 
-  void remove(slot s, task& callback) noexcept {
+  // For a timer that must not be lost, and is in no list: without memory for it, the engine gets it later.
+  void link_or_wait(slot s, const moment& when) noexcept {
+    nodes_[s].state = node_state::free;
+    engine_.catch_up(when.now);
+    try {
+      link(s, when);
+    } catch (const std::bad_alloc&) {
+      waiting_.push_back(s);
+      nodes_[s].state = node_state::waiting;
+    }
+  }
+
+  // For one that waits. Strong guarantee on `std::bad_alloc`.
+  void add_or_run(slot s, tick now, std::vector<timer_key>& batch) {
+    const tick deadline = scale_.ceil(nodes_[s].deadline);
+    const bool inserted = deadline > now && engine_.insert(s, deadline);
+    waiting_.erase(s);
+    if (inserted) {
+      nodes_[s].state = node_state::armed;
+    } else {
+      to_batch(s, batch);
+    }
+  }
+
+  void to_batch(slot s, std::vector<timer_key>& batch) {
+    nodes_[s].state = node_state::due;
+    ++due_;
+    batch.push_back(nodes_.key_of(s));
+  }
+
+  void leave_due_or_waiting(slot s) noexcept {
     if (nodes_[s].state == node_state::waiting) {
       waiting_.erase(s);
-    } else {
-      engine_.erase(s);
+    } else if (nodes_[s].state == node_state::due) {
+      --due_;
     }
+  }
+
+  // Out of whatever a pending timer is in.
+  void unlink(slot s) noexcept {
+    engine_.erase(s);
+    leave_due_or_waiting(s);
+  }
+
+  void begin(timer_node& node, time_point now) noexcept {
+    node.state = node_state::running;
+    ++running_;
+    ++fired_;
+    --pending_;
+    if (!node.recurring) {
+      door_.leave();
+    }
+    lateness_.record(saturating_difference(now, node.deadline));
+  }
+
+  void remove(slot s, task& callback) noexcept {
+    unlink(s);
     callback = std::move(nodes_[s].callback);
     nodes_.release(s);
     --pending_;
@@ -257,17 +382,22 @@ class timer_core {
   }
 
   Engine engine_;
+  const tick_scale scale_;
   admission& door_;
   slab nodes_;
   waiting_list waiting_{nodes_};
-  bool closed_ = false;
+  phase phase_ = phase::open;
 
   std::uint64_t scheduled_ = 0;
   std::uint64_t fired_ = 0;
   std::uint64_t cancelled_ = 0;
   std::uint64_t returned_ = 0;
   std::uint64_t pending_ = 0;
+  std::uint64_t rearmed_ = 0;
+  std::uint64_t due_ = 0;
+  std::uint64_t running_ = 0;
   std::uint64_t rejected_ = 0;
+  std::uint64_t refused_ = 0;
   std::uint64_t early_ = 0;
   std::uint64_t failed_ = 0;
   std::uint64_t largest_hold_ = 0;

@@ -46,6 +46,10 @@ cancel_result timer_handle::cancel() const noexcept {
   return owner_ == nullptr ? cancel_result::finished : owner_->cancel(key_);
 }
 
+cancel_result timer_handle::cancel_and_wait() const noexcept {
+  return owner_ == nullptr ? cancel_result::finished : owner_->cancel_and_wait(key_);
+}
+
 bool timer_handle::reschedule(time_point deadline) const {
   return owner_ != nullptr && owner_->reschedule(key_, deadline);
 }

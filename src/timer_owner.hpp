@@ -24,6 +24,7 @@ class timer_owner {
   timer_owner& operator=(const timer_owner&) = delete;
 
   virtual cancel_result cancel(timer_key key) noexcept = 0;
+  virtual cancel_result cancel_and_wait(timer_key key) noexcept = 0;
   virtual bool reschedule(timer_key key, time_point deadline) = 0;
   [[nodiscard]] virtual timer_view look(timer_key key) noexcept = 0;
   [[nodiscard]] virtual time_point now() const noexcept = 0;

@@ -11,6 +11,7 @@ enum class timer_errc {
   too_many_pending,  ///< As many timers are pending as `timer_options::max_pending` allows.
   invalid_option,    ///< An option is out of its range; the message names the value and the range.
   empty_callback,    ///< The callable is a null pointer or an empty `std::function`.
+  invalid_period,    ///< The period of a periodic timer is not positive.
   nested_advance,    ///< `advance_to` was called while another call of it was running.
 };
 

@@ -6,16 +6,22 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "timing_wheel/detail/callable.hpp"
+#include "timing_wheel/tick.hpp"
+#include "timing_wheel/timer_handle.hpp"
+
 namespace timing_wheel {
 
-/// What can be scheduled: anything that can be moved and called without arguments. What it returns is ignored.
+/// What can be scheduled: anything that can be moved, and called without arguments or with the handle of its timer
+/// (`const timer_handle&`; without, if both are possible). What it returns is ignored.
 // clang-format off
 template <class F>
-concept timer_callback = std::invocable<std::decay_t<F>&> && std::constructible_from<std::decay_t<F>, F> &&
-                         std::move_constructible<std::decay_t<F>>;
+concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::callable_with_handle<std::decay_t<F>>) &&
+                         std::constructible_from<std::decay_t<F>, F> && std::move_constructible<std::decay_t<F>>;
 // clang-format on
 
 /// A callable that can be moved and not copied, in 32 bytes.
@@ -37,19 +43,16 @@ class task {
   explicit task(F&& callable) {  // NOLINT(bugprone-forwarding-reference-overload): constrained above
     // clang-format on
     using callable_type = std::decay_t<F>;
-    if constexpr (may_be_empty<F>) {
-      if (callable == nullptr) {
-        return;
-      }
+    if (detail::is_null<std::remove_cvref_t<F>>(callable)) {
+      return;
     }
     if constexpr (fits<callable_type>) {
       ::new (static_cast<void*>(storage_.data())) callable_type(std::forward<F>(callable));
-      operations_ = &inline_operations<callable_type>;
     } else {
       auto box = std::make_unique<callable_type>(std::forward<F>(callable));
       ::new (static_cast<void*>(storage_.data())) callable_type*(box.release());
-      operations_ = &boxed_operations<callable_type>;
     }
+    operations_ = &operations_of<callable_type>;
   }
 
   task(task&& other) noexcept { take(other); }
@@ -64,8 +67,17 @@ class task {
 
   [[nodiscard]] explicit operator bool() const noexcept { return operations_ != nullptr; }
 
-  /// Calls it. \pre not empty.
-  void operator()() { operations_->call(storage_.data()); }
+  /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
+  void operator()(const timer_handle& self = {}) { operations_->call(storage_.data(), self); }
+
+  /// Whether it is to be called again and again, as those of periodic timers.
+  [[nodiscard]] bool recurs() const noexcept { return operations_ != nullptr && operations_->next != nullptr; }
+
+  /// When it is to be called again, if `previous` was its last deadline; none if no more. Throws what the user's rule throws.
+  /// \pre it recurs.
+  std::optional<time_point> next(time_point previous, time_point now) {
+    return operations_->next(storage_.data(), previous, now);
+  }
 
   /// Destroys the callable and what it captured.
   void reset() noexcept {
@@ -76,54 +88,63 @@ class task {
 
  private:
   struct operations {
-    void (*call)(std::byte* self);
-    void (*relocate)(std::byte* from, std::byte* to) noexcept;  // null: copy the bytes
-    void (*destroy)(std::byte* self) noexcept;                  // null: nothing to do
+    void (*call)(std::byte* self, const timer_handle& timer);
+    std::optional<time_point> (*next)(std::byte* self, time_point previous, time_point now);  // null: it does not recur
+    void (*relocate)(std::byte* from, std::byte* to) noexcept;                                // null: copy the bytes
+    void (*destroy)(std::byte* self) noexcept;                                                // null: nothing to do
   };
 
   template <class F>
   static constexpr bool fits = sizeof(F) <= inline_size &&
                                alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
 
-  // Pointers, and what behaves as one: made from nullptr, compared with it, and tested as a condition.
-  template <class F, class D = std::remove_cvref_t<F>>
-  static constexpr bool may_be_empty = std::is_pointer_v<D> || (std::is_constructible_v<D, std::nullptr_t> &&
-                                                                std::is_constructible_v<bool, D&> &&
-                                                                requires(D & callable) { callable == nullptr; });
-
   template <class T>
   static T& as(std::byte* self) noexcept {
     return *std::launder(reinterpret_cast<T*>(self));
   }
 
+  // Where the callable lies: here, or in its box.
   template <class F>
-  static void call_inline(std::byte* self) {
-    static_cast<void>(as<F>(self)());
+  struct inside {
+    static F& get(std::byte* self) noexcept { return as<F>(self); }
+    static void relocate(std::byte* from, std::byte* to) noexcept {
+      ::new (static_cast<void*>(to)) F(std::move(get(from)));
+      get(from).~F();
+    }
+    static void destroy(std::byte* self) noexcept { get(self).~F(); }
+
+    static constexpr auto relocation = std::is_trivially_copyable_v<F> ? nullptr : &relocate;
+    static constexpr auto destruction = std::is_trivially_destructible_v<F> ? nullptr : &destroy;
+  };
+  template <class F>
+  struct boxed {
+    static F& get(std::byte* self) noexcept { return *as<F*>(self); }
+    static void destroy(std::byte* self) noexcept { delete as<F*>(self); }
+
+    static constexpr std::nullptr_t relocation = nullptr;
+    static constexpr auto destruction = &destroy;
+  };
+
+  template <class Place>
+  static void call(std::byte* self, const timer_handle& timer) {
+    detail::call(Place::get(self), timer);
   }
-  template <class F>
-  static void relocate_inline(std::byte* from, std::byte* to) noexcept {
-    ::new (static_cast<void*>(to)) F(std::move(as<F>(from)));
-    as<F>(from).~F();
+  template <class Place>
+  static std::optional<time_point> next_of(std::byte* self, time_point previous, time_point now) {
+    return Place::get(self).rule(previous, now);
   }
-  template <class F>
-  static void destroy_inline(std::byte* self) noexcept {
-    as<F>(self).~F();
-  }
-  template <class F>
-  static void call_boxed(std::byte* self) {
-    static_cast<void>((*as<F*>(self))());
-  }
-  template <class F>
-  static void destroy_boxed(std::byte* self) noexcept {
-    delete as<F*>(self);
+  template <class F, class Place>
+  static constexpr auto recurrence() noexcept {
+    if constexpr (detail::is_recurring<F>) {
+      return &next_of<Place>;
+    } else {
+      return nullptr;
+    }
   }
 
-  template <class F>
-  static constexpr operations inline_operations{&call_inline<F>,
-                                                std::is_trivially_copyable_v<F> ? nullptr : &relocate_inline<F>,
-                                                std::is_trivially_destructible_v<F> ? nullptr : &destroy_inline<F>};
-  template <class F>
-  static constexpr operations boxed_operations{&call_boxed<F>, nullptr, &destroy_boxed<F>};
+  template <class F, class Place = std::conditional_t<fits<F>, inside<F>, boxed<F>>>
+  static constexpr operations operations_of{&call<Place>, recurrence<F, Place>(), Place::relocation,
+                                            Place::destruction};
 
   void take(task& other) noexcept {
     operations_ = std::exchange(other.operations_, nullptr);

@@ -6,59 +6,26 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
+#include <stop_token>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "timing_wheel/detail/callable.hpp"
 #include "timing_wheel/engine.hpp"
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/hierarchical_wheel.hpp"
-#include "timing_wheel/histogram.hpp"
 #include "timing_wheel/manual_clock.hpp"
+#include "timing_wheel/periodic.hpp"
 #include "timing_wheel/task.hpp"
 #include "timing_wheel/tick.hpp"
 #include "timing_wheel/timer_handle.hpp"
+#include "timing_wheel/timer_options.hpp"
+#include "timing_wheel/timer_stats.hpp"
 
 namespace timing_wheel {
-
-/// How a service is made. Every field has a default that suits most.
-struct timer_options {
-  /// The grain of time: a timer fires less than one tick, plus the scheduling latency of the machine, after its deadline.
-  /// At least 1 ns. Wake-ups and cascades become fewer with a longer tick.
-  std::chrono::nanoseconds tick = std::chrono::milliseconds(1);
-  /// Slots of each wheel, in [2, 2^24].
-  std::uint32_t wheel_size = 512;
-  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size` for all.
-  std::vector<std::uint32_t> wheel_sizes = {};
-  /// Parts with a lock, a wheel and memory of their own; a thread stays with one. At most 1024. 0: as many as the machine has
-  /// cores, and one for a service driven by a `manual_clock`.
-  unsigned shards = 0;
-  /// `schedule` refuses when as many timers are pending.
-  std::size_t max_pending = no_limit;
-};
-
-/// The largest number of timers that is handled under one hold of a lock, in cascade, in expiry and in `stop`.
-inline constexpr std::size_t max_timers_per_lock = 256;
-
-/// What a service has done since it was made. At every instant, `scheduled == fired + cancelled + returned + pending`.
-struct timer_stats {
-  std::uint64_t scheduled = 0;  ///< Accepted by `schedule_after` and `schedule_at`.
-  std::uint64_t fired = 0;      ///< Callbacks begun.
-  std::uint64_t cancelled = 0;
-  std::uint64_t returned = 0;  ///< Given back by `stop`.
-  std::uint64_t pending = 0;
-  std::uint64_t rejected = 0;       ///< Refused, because stopped or above `max_pending`; not among `scheduled`.
-  std::uint64_t early = 0;          ///< Callbacks begun before their deadline. It is always 0.
-  std::uint64_t failed = 0;         ///< Callbacks that threw.
-  std::uint64_t wakeups = 0;        ///< Times that the poller thread woke.
-  std::uint64_t empty_wakeups = 0;  ///< Those at the end of a sleep, with nothing to move and nothing to run.
-  std::uint64_t moves = 0;          ///< Timers moved to a lower wheel.
-  std::uint64_t largest_hold = 0;   ///< Most timers handled under one hold of a lock; at most `max_timers_per_lock`.
-  std::size_t bytes = 0;            ///< Memory held for timers and wheels, in use or kept for reuse.
-  std::vector<level_stats> levels;  ///< Per wheel, lowest first, summed over the shards; clocks are those of the first.
-  histogram lateness;               ///< From the deadline to the start of the callback.
-};
-using stats = timer_stats;
 
 /// A timer that `stop` took out: it will not run by itself any more, and belongs to the caller.
 struct pending_task {
@@ -67,21 +34,44 @@ struct pending_task {
   task callback;
 };
 
+/// A timer that `for_each_pending` shows.
+struct pending_timer {
+  timer_handle handle;
+  time_point deadline;
+  std::uint64_t tag = 0;
+};
+
+/// For `stop`: run what is pending now, whatever its deadline.
+struct run_now_t {};
+inline constexpr run_now_t run_now{};
+
+/// For `stop`: go on running what becomes due until a time.
+struct drain_t {};
+inline constexpr drain_t drain{};
+
+/// Gives the deadline after the one that it is given, or none.
+template <class Next>
+concept deadline_rule = std::is_invocable_r_v < std::optional<time_point>,
+        std::decay_t<Next>
+&, time_point > ;
+
 /// Whether a clock is moved by its user, who then drives the service; otherwise a thread of the service does.
 template <class Clock>
 concept manually_driven = std::same_as<Clock, manual_clock>;
 
-/// Runs callbacks after a delay, each once, never early. Any number of timers; schedule and cancel are O(1).
+/// Runs callbacks after a delay, never early, each as often as it is asked to. Any number of timers; schedule and cancel are O(1).
 ///
 ///     timing_wheel::timer timer{{.tick = 1ms, .wheel_size = 512}};
 ///     auto check = timer.schedule_after(30min, [&, id] { verify(id); });
 ///     check.cancel();
+///     timer.schedule_every(5s, send_heartbeat, timing_wheel::fixed_delay);
+///     for (auto& left : timer.stop()) save(left.tag, left.deadline);
 ///
 /// One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one; a cancel does not wake it, so
-/// that it may wake once for a bucket that has become empty meanwhile. It runs the callbacks, one
-/// after the other, outside every lock: one that blocks delays the others. A callback may schedule, cancel, reschedule, stop
-/// the service and throw. An exception is counted and written to standard error, each kind (what it says) at most once a second
-/// of the service's clock. A callback must not destroy the service.
+/// that it may wake once for a bucket that has become empty meanwhile. It runs the callbacks, one after the other, so that one
+/// that blocks delays the others; or gives them to `timer_options::executor`. They run outside every lock. A callback may
+/// schedule, cancel, reschedule, stop the service, drop its handle and throw (see `timer_options::on_error`), its own timer
+/// included. It must not destroy the service: that is reported on standard error, and the program aborted.
 ///
 /// With a `manual_clock` there is no thread: `advance_to` runs what is due, in the order of the ticks.
 ///
@@ -97,7 +87,7 @@ class basic_timer {
   /// \throws timer_error (`invalid_option`) naming the value and the range. \throws std::system_error if no thread can be had.
   explicit basic_timer(const timer_options& options = {}, const Clock& clock = Clock());
 
-  /// Drops what is pending: the callables are destroyed. Waits for a running callback. Not from a callback.
+  /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run. Not from a callback.
   ~basic_timer();
 
   basic_timer(const basic_timer&) = delete;
@@ -147,11 +137,85 @@ class basic_timer {
     return schedule_at(deadline, std::forward<F>(callback), 0, error);
   }
 
+  /// The same, and `token` cancels the timer when a stop is requested, at once if it was before.
+  template <class Rep, class Period, timer_callback F>
+  timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, std::stop_token token, F&& callback,
+                              std::uint64_t tag = 0) {
+    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback),
+                                      [&](auto&& linked) { return schedule_after(delay, std::move(linked), tag); });
+  }
+  template <class WhichClock, class Duration, timer_callback F>
+  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, std::stop_token token, F&& callback,
+                           std::uint64_t tag = 0) {
+    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback),
+                                      [&](auto&& linked) { return schedule_at(deadline, std::move(linked), tag); });
+  }
+
+  /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it, from the callback too.
+  ///
+  /// Runs never overlap; one that throws is reported, and the timer goes on. Each run counts as scheduled and fired once.
+  /// \throws as `schedule_after`, and timer_error (`invalid_period`) unless the period is positive.
+  template <class Rep, class Period, timer_callback F>
+  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback,
+                              period_policy policy = fixed_delay, std::uint64_t tag = 0) {
+    return or_throw(start_every(saturating_nanoseconds(period), policy, std::forward<F>(callback), tag));
+  }
+  template <class Rep, class Period, timer_callback F>
+  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, period_policy policy,
+                              std::uint64_t tag, std::error_code& error) {
+    return reporting(
+        error, [&] { return start_every(saturating_nanoseconds(period), policy, std::forward<F>(callback), tag); });
+  }
+  template <class Rep, class Period, timer_callback F>
+  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, std::stop_token token, F&& callback,
+                              period_policy policy = fixed_delay, std::uint64_t tag = 0) {
+    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback), [&](auto&& linked) {
+      return schedule_every(period, std::move(linked), policy, tag);
+    });
+  }
+
+  /// Runs `callback` at the deadlines that `next(previous deadline)` gives, a `std::optional<time_point>`, until it gives none.
+  ///
+  /// `next` is called now, with the present as the previous deadline (none: nothing is scheduled, and an empty handle returned),
+  /// and then at the end of each run, on its thread and outside every lock. If it throws then, that is reported and the timer ends.
+  template <deadline_rule Next, timer_callback F>
+  timer_handle schedule_with(Next&& next, F&& callback, std::uint64_t tag = 0) {
+    return or_throw(start_recurring(user_rule(std::forward<Next>(next)), std::forward<F>(callback), tag));
+  }
+  template <deadline_rule Next, timer_callback F>
+  timer_handle schedule_with(Next&& next, F&& callback, std::uint64_t tag, std::error_code& error) {
+    return reporting(
+        error, [&] { return start_recurring(user_rule(std::forward<Next>(next)), std::forward<F>(callback), tag); });
+  }
+
   /// Takes every pending timer out and refuses new ones from then on. No callback begins after it has returned; unless called
-  /// from a callback, it waits for one that is running, so it must not be called under a lock that a callback takes.
-  /// A `schedule` that races with it is either returned or refused. \returns each pending timer once, in no particular
-  /// order; nothing when called again. \throws std::bad_alloc; then it has refused new timers and taken none: call it again.
+  /// from a callback, it waits for those that are running, so it must not be called under a lock that a callback takes.
+  /// A `schedule` that races with it is either returned or refused; a periodic timer that is running is not armed again.
+  /// \returns each pending timer once, in no particular order; nothing when called again.
+  /// \throws std::bad_alloc; then it has refused new timers and taken none: call it again.
   std::vector<pending_task> stop();
+
+  /// Refuses new timers, runs the callback of every pending one once, on this thread, whatever its deadline, in no particular
+  /// order, and stops. Until its callback begins, a timer can be cancelled. \returns how many ran here. \throws std::bad_alloc; then
+  /// it can be called again.
+  std::size_t stop(run_now_t);
+
+  /// Refuses new timers, lets what becomes due before `until` run, and stops then, or as soon as nothing is pending or running.
+  /// With a `manual_clock` it advances to `until`. Periodic timers are not armed again. \returns and \throws as `stop()`.
+  std::vector<pending_task> stop(drain_t, time_point until);
+
+  /// Calls `visit(const pending_timer&)` for each pending timer, outside every lock. One that is pending all the while is
+  /// visited once; one that comes or goes meanwhile, at most once. `visit` may use the service, and the handles.
+  /// Complexity: O(timers that were ever pending at once). \throws std::bad_alloc, and what `visit` throws.
+  template <std::invocable<const pending_timer&> Visit>
+  void for_each_pending(Visit visit) const {
+    std::vector<pending_timer> some;
+    for (position from; list_pending(from, some);) {
+      for (const pending_timer& one : some) {
+        visit(one);
+      }
+    }
+  }
 
   /// Whether `stop` has taken the pending timers out.
   [[nodiscard]] bool stopped() const noexcept;
@@ -169,7 +233,7 @@ class basic_timer {
   /// what is due by now runs. A callback that goes on scheduling with no delay keeps this call from returning.
   /// Complexity: O(timers + buckets), whatever the distance. \returns how many callbacks ran.
   /// \throws timer_error (`nested_advance`) if called from a callback or from two threads at once; std::bad_alloc if a cascade
-  /// finds no memory; then nothing is lost, and the call can be repeated.
+  /// finds no memory; then nothing is lost, and the call can be repeated. With an executor, it counts what was handed over.
   std::size_t advance_to(time_point when) requires manually_driven<Clock>;
 
   /// `advance_to(now() + delay)`.
@@ -182,7 +246,12 @@ class basic_timer {
   struct state;
   struct started {
     timer_handle handle;
-    timer_errc refusal = {};  // none if the handle refers to a timer
+    timer_errc refusal = {};               // none if it was accepted, or if there was nothing to schedule
+    std::chrono::nanoseconds period = {};  // that was refused
+  };
+  struct position {
+    std::size_t shard = 0;
+    slot next = 0;
   };
   using wall_time = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
 
@@ -195,15 +264,34 @@ class basic_timer {
     return wall_time(saturating_nanoseconds(when.time_since_epoch()));
   }
 
+  template <class Next>
+  static auto user_rule(Next&& next) {
+    return detail::next_deadline<std::decay_t<Next>>{std::forward<Next>(next)};
+  }
+  template <class Rule, class F>
+  started start_recurring(Rule&& rule, F&& callback, std::uint64_t tag) {
+    using callable = detail::recurring<std::decay_t<F>, std::decay_t<Rule>>;
+    return start_recurring(task(callable{std::forward<F>(callback), std::forward<Rule>(rule)}), tag);
+  }
+  template <class F>
+  started start_every(std::chrono::nanoseconds period, period_policy policy, F&& callback, std::uint64_t tag) {
+    if (period <= period.zero()) {
+      return {{}, timer_errc::invalid_period, period};
+    }
+    return start_recurring(detail::periodic_rule{period, policy}, std::forward<F>(callback), tag);
+  }
+
   started start(time_point now, time_point deadline, task&& callback, std::uint64_t tag);
   started start_after(std::chrono::nanoseconds delay, task&& callback, std::uint64_t tag);
   started start_at(time_point deadline, task&& callback, std::uint64_t tag);
   started start_at(wall_time deadline, task&& callback, std::uint64_t tag);
-  [[noreturn]] void refuse(timer_errc refusal) const;
+  started start_recurring(task&& callback, std::uint64_t tag);
+  bool list_pending(position& from, std::vector<pending_timer>& found) const;
+  [[noreturn]] void refuse(const started& result) const;
 
   timer_handle or_throw(started&& result) const {
-    if (!result.handle) {
-      refuse(result.refusal);
+    if (result.refusal != timer_errc{}) {
+      refuse(result);
     }
     return std::move(result.handle);
   }
@@ -211,7 +299,7 @@ class basic_timer {
   static timer_handle reporting(std::error_code& error, Start start) {
     try {
       started result = start();
-      error = result.handle ? std::error_code() : make_error_code(result.refusal);
+      error = result.refusal == timer_errc{} ? std::error_code() : make_error_code(result.refusal);
       return std::move(result.handle);
     } catch (const std::bad_alloc&) {
       error = std::make_error_code(std::errc::not_enough_memory);

@@ -24,7 +24,7 @@ struct timer_key {
 /// What became of a call of `cancel`.
 enum class cancel_result {
   cancelled,  ///< It was pending. It never runs; its memory and what it captured are gone.
-  running,    ///< Its callback has begun. This run ends normally.
+  running,    ///< Its callback has begun. This run ends normally; a periodic timer is not run again.
   finished,   ///< It had fired, or been cancelled, or been returned by `stop`. Nothing changed.
 };
 
@@ -40,7 +40,8 @@ enum class timer_status {
 std::ostream& operator<<(std::ostream& out, cancel_result result);
 std::ostream& operator<<(std::ostream& out, timer_status status);
 
-/// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has died.
+/// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has died. That of
+/// a periodic timer stays the same over all its runs.
 ///
 /// Dropping a handle does not cancel. A default-made one refers to no timer and behaves as that of a finished one.
 /// It is 16 bytes; moving it is free, a copy costs one atomic increment. It keeps a small block of the service (not the timer,
@@ -68,6 +69,11 @@ class timer_handle {
   /// Keeps the timer from firing, if its callback has not begun. What it captured is destroyed before this returns, on
   /// this thread and outside every lock.
   cancel_result cancel() const noexcept;
+
+  /// The same, and if its callback is running, waits until that has ended and what it captured is destroyed. Called by that
+  /// callback itself it does not wait. Two callbacks that wait for each other wait for ever, and so does a call under a lock that
+  /// the callback takes. \returns what `cancel` would: `running` says that it ran, and has ended unless the caller is the callback.
+  cancel_result cancel_and_wait() const noexcept;
 
   /// Gives a pending timer another deadline, earlier or later; past ones are due at once. \returns false if the timer is not
   /// pending. \throws std::bad_alloc; then nothing has changed.
@@ -110,5 +116,40 @@ class timer_handle {
 };
 
 static_assert(sizeof(timer_handle) <= 16);
+
+/// Owns a timer: when it goes, the timer is cancelled, and its callback does not run any more.
+///
+/// So a callback may use what lives at least as long, for instance the object that the scoped_timer is a member of:
+///
+///     class session {
+///       scoped_timer idle_ = timer_.schedule_after(30s, [this] { close(); });
+///     };
+///
+/// Destruction and assignment wait as `cancel_and_wait` does, with the same caution; so make it the last member of its object.
+/// Thread safety: one object as an `int`.
+class scoped_timer {
+ public:
+  scoped_timer() noexcept = default;
+  scoped_timer(timer_handle timer) noexcept : timer_(std::move(timer)) {}  // NOLINT(google-explicit-constructor)
+  scoped_timer(scoped_timer&&) noexcept = default;
+  scoped_timer& operator=(scoped_timer&& other) noexcept {
+    if (this != &other) {
+      timer_.cancel_and_wait();
+      timer_ = std::move(other.timer_);
+    }
+    return *this;
+  }
+  ~scoped_timer() { timer_.cancel_and_wait(); }
+
+  [[nodiscard]] const timer_handle& get() const noexcept { return timer_; }
+  const timer_handle* operator->() const noexcept { return &timer_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(timer_); }
+
+  /// Lets go of the timer, which then goes on.
+  [[nodiscard]] timer_handle release() noexcept { return std::exchange(timer_, {}); }
+
+ private:
+  timer_handle timer_;
+};
 
 }  // namespace timing_wheel

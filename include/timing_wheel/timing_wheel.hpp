@@ -3,14 +3,18 @@
 /// \file
 /// All of the library, in the order in which a reader meets it.
 ///
-/// 1. What most people need: `timer`, its options, its handles, its counts.
+/// 1. What most people need: `timer`, its options and its counts.
 #include "timing_wheel/timer.hpp"
-/// 2. What a handle answers, and why the service may refuse.
+#include "timing_wheel/timer_options.hpp"
+#include "timing_wheel/timer_stats.hpp"
+/// 2. What a handle answers, when periodic timers run, and why the service may refuse.
 #include "timing_wheel/error.hpp"
+#include "timing_wheel/periodic.hpp"
 #include "timing_wheel/timer_handle.hpp"
 /// 3. The same service without a thread, for tests and simulations.
 #include "timing_wheel/manual_clock.hpp"
-/// 4. The callable that a timer holds, and the histogram of lateness.
+/// 4. The callable that a timer holds, where it runs, and the histogram of lateness.
+#include "timing_wheel/executor.hpp"
 #include "timing_wheel/histogram.hpp"
 #include "timing_wheel/task.hpp"
 /// 5. The engine alone, for event loops: the concept, and Kafka's wheel.

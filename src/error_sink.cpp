@@ -1,15 +1,15 @@
-#include "failure_log.hpp"
+#include "error_sink.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <functional>
 
 namespace timing_wheel::detail {
 
-bool failure_log::is_news(std::string_view what, time_point now) noexcept {
-  const std::size_t hash = std::hash<std::string_view>()(what);
+bool error_sink::is_news(const char* who, std::string_view what, time_point now) noexcept {
+  const std::hash<std::string_view> hash_of;
+  const std::size_t hash = hash_of(what) ^ hash_of(who);
   const std::lock_guard lock(mutex_);
   auto place = std::find_if(kinds_.begin(), kinds_.end(), [&](const kind& k) { return k.hash == hash; });
   if (place == kinds_.end()) {
@@ -24,18 +24,29 @@ bool failure_log::is_news(std::string_view what, time_point now) noexcept {
   return true;
 }
 
-void failure_log::report(const std::exception_ptr& failure, std::uint64_t tag, time_point now) noexcept {
+void error_sink::print(const char* who, std::uint64_t tag, time_point now) noexcept {
   const auto tell = [&](const char* what) {
-    if (is_news(what, now)) {
-      std::fprintf(stderr, "timing_wheel: a callback threw (tag %" PRIu64 "): %s\n", tag, what);
+    if (is_news(who, what, now)) {
+      std::fprintf(stderr, "timing_wheel: %s threw (tag %" PRIu64 "): %s\n", who, tag, what);
     }
   };
   try {
-    std::rethrow_exception(failure);
+    throw;
   } catch (const std::exception& e) {
     tell(e.what());
   } catch (...) {
     tell("not a std::exception");
+  }
+}
+
+void error_sink::report(const char* who, std::uint64_t tag, time_point now) noexcept {
+  if (!on_error_) {
+    return print(who, tag, now);
+  }
+  try {
+    on_error_(std::current_exception(), tag);
+  } catch (...) {
+    print("on_error", tag, now);
   }
 }
 

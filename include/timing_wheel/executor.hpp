@@ -1,0 +1,62 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "timing_wheel/detail/callable.hpp"
+#include "timing_wheel/task.hpp"
+
+namespace timing_wheel {
+
+/// What can be given a task: `e(std::move(task))`, or `e.execute(std::move(task))` as with the executors of Boost.Asio.
+template <class E>
+concept task_executor = std::invocable<E&, task&&> || requires(E& e, task&& work) {
+  e.execute(std::move(work));
+};
+
+/// Where a service runs its callbacks: anything that can be given a task. Empty: on the thread that drives the service.
+///
+///     boost::asio::thread_pool pool(4);
+///     timer timer{{.executor = [&pool](task&& work) { boost::asio::post(pool, std::move(work)); }}};
+///
+/// The service gives it one task for each timer that is due; until that task is called, the timer can still be cancelled. It may call
+/// the task on any thread, now or later, and should do so once. **Refusing** is to throw, or to destroy the task without having
+/// called it: then the timer is pending again, and is given anew a millisecond later, until it is accepted, cancelled or returned
+/// by `stop`. So an executor cannot lose a timer. What it throws goes to `on_error`.
+///
+/// It is called by one thread at a time, outside every lock; while it blocks, nothing else is handed over. What it is made
+/// from is shared by the copies, and must not be gone before the service. Tasks may outlive the service; then they do nothing.
+class executor {
+ public:
+  executor() noexcept = default;
+
+  // clang-format off
+  template <class E>
+    requires(!std::same_as<std::decay_t<E>, executor>) && task_executor<std::decay_t<E>>
+  executor(E&& target) {  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+    // clang-format on
+    if (detail::is_null<std::remove_cvref_t<E>>(target)) {
+      return;
+    }
+    give_ = [shared = std::make_shared<std::decay_t<E>>(std::forward<E>(target))](task&& work) {
+      if constexpr (std::invocable<std::decay_t<E>&, task&&>) {
+        static_cast<void>((*shared)(std::move(work)));
+      } else {
+        static_cast<void>(shared->execute(std::move(work)));
+      }
+    };
+  }
+
+  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(give_); }
+
+  /// Gives it `work`. \pre not empty. Throws what it throws.
+  void operator()(task&& work) const { give_(std::move(work)); }
+
+ private:
+  std::function<void(task&&)> give_;
+};
+
+}  // namespace timing_wheel

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "timing_wheel/tick.hpp"
+
+namespace timing_wheel {
+
+/// When a periodic timer runs next. Runs of one timer never overlap, whatever the policy.
+///
+/// Example, with a period of 10 ms and a first run that begins at 10 ms and ends at 35 ms: `fixed_delay` runs again at 45 ms;
+/// `fixed_rate_catch_up` at 35 (the run of 20), as soon as possible after it (that of 30), and then at 40; `fixed_rate_skip` at 40.
+enum class period_policy : std::uint8_t {
+  fixed_delay,          ///< One period after the end of the run. A slow callback never piles up (Dubbo's rule).
+  fixed_rate_catch_up,  ///< One period after the deadline before; what was missed is run as fast as possible.
+  fixed_rate_skip,      ///< At the next multiple of the period, from the first deadline on, that is later than now.
+};
+using enum period_policy;
+
+namespace detail {
+
+/// The deadline after `previous`, under a policy. \pre the period is positive.
+struct periodic_rule {
+  std::chrono::nanoseconds period;
+  period_policy policy;
+
+  time_point operator()(time_point previous, time_point now) const noexcept {
+    switch (policy) {
+      case fixed_delay:
+        return saturating_add(now, period);
+      case fixed_rate_catch_up:
+        return saturating_add(previous, period);
+      case fixed_rate_skip:
+        break;
+    }
+    const std::chrono::nanoseconds late = now > previous ? saturating_difference(now, previous) : late.zero();
+    return saturating_add(saturating_add(previous, late - late % period), period);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace timing_wheel

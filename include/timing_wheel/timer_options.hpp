@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <vector>
+
+#include "timing_wheel/engine.hpp"
+#include "timing_wheel/executor.hpp"
+
+namespace timing_wheel {
+
+/// How a service is made. Every field has a default that suits most.
+struct timer_options {
+  /// The grain of time: a timer fires less than one tick, plus the scheduling latency of the machine, after its deadline.
+  /// At least 1 ns. Wake-ups and cascades become fewer with a longer tick.
+  std::chrono::nanoseconds tick = std::chrono::milliseconds(1);
+  /// Slots of each wheel, in [2, 2^24].
+  std::uint32_t wheel_size = 512;
+  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size` for all.
+  std::vector<std::uint32_t> wheel_sizes = {};
+  /// Parts with a lock, a wheel and memory of their own; a thread stays with one. At most 1024. 0: as many as the machine has
+  /// cores, and one for a service driven by a `manual_clock`.
+  unsigned shards = 0;
+  /// `schedule` refuses when as many timers are pending. A periodic timer keeps its place while its callback runs.
+  std::size_t max_pending = no_limit;
+  /// Where callbacks run. Empty: on the thread that drives the service, one after the other.
+  timing_wheel::executor executor = {};
+  /// Gets every exception of a callback, of a rule for the next deadline and of the executor, with the tag of the timer; on the
+  /// thread where it happened, outside every lock. Empty, or if it throws itself: each kind (what it says) is written to standard
+  /// error, at most once a second of the service's clock. Either way they are counted.
+  std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
+};
+
+}  // namespace timing_wheel
