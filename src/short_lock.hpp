@@ -12,20 +12,26 @@ namespace timing_wheel::detail {
 class short_lock {
  public:
   void lock() {
-    for (int round = 0; round < rounds; ++round) {
-      if (mutex_.try_lock()) {
-        return;
-      }
-      for (int i = 0; i < (1 << (round < longest_pause ? round : longest_pause)); ++i) {
-        relax();
-      }
+    if (!mutex_.try_lock()) {
+      lock_slowly();
     }
-    mutex_.lock();
   }
   bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
  private:
+  [[gnu::noinline]] void lock_slowly() {
+    for (int round = 0; round < rounds; ++round) {
+      for (int i = 0; i < (1 << (round < longest_pause ? round : longest_pause)); ++i) {
+        relax();
+      }
+      if (mutex_.try_lock()) {
+        return;
+      }
+    }
+    mutex_.lock();
+  }
+
   static constexpr int rounds = 24;
   static constexpr int longest_pause = 5;  // as a power of two of pauses
 

@@ -14,7 +14,7 @@ namespace {
 void expect_agreement(std::uint64_t seed) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << "; run it alone with TIMING_WHEEL_SEED=" << seed);
   const captured_stderr silence;
-  service_model(seed).run();
+  service_model(dice(seed)).run();
 }
 
 TEST(ServiceModel, Scenario24_RandomOperationsAgreeWithAPlainMap) {

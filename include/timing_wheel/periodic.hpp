@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -34,8 +35,9 @@ struct periodic_rule {
       case fixed_rate_skip:
         break;
     }
-    const std::chrono::nanoseconds late = now > previous ? saturating_difference(now, previous) : late.zero();
-    return saturating_add(saturating_add(previous, late - late % period), period);
+    const time_point from = std::max(previous, now);
+    const std::uint64_t past = distance(previous, from) % static_cast<std::uint64_t>(period.count());
+    return saturating_add(from - std::chrono::nanoseconds(past), period);
   }
 };
 

@@ -46,6 +46,12 @@ using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chron
 
 namespace detail {
 
+/// Nanoseconds between two time points; unsigned, because that may need 64 bits. \pre `from <= to`.
+[[nodiscard]] constexpr std::uint64_t distance(time_point from, time_point to) noexcept {
+  return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
+         static_cast<std::uint64_t>(from.time_since_epoch().count());
+}
+
 /// A wider integer as nanoseconds, stopping at the ends of their range.
 template <class Wide>
 [[nodiscard]] constexpr std::chrono::nanoseconds saturated(Wide count) noexcept {
@@ -105,7 +111,7 @@ class tick_scale {
 
   /// The time at which `t` begins.
   [[nodiscard]] constexpr time_point begin_of(tick t) const noexcept {
-    const std::uint64_t room = distance(origin_, time_point::max());
+    const std::uint64_t room = detail::distance(origin_, time_point::max());
     return t > room / length_ ? time_point::max() : at(t * length_);
   }
 
@@ -114,13 +120,8 @@ class tick_scale {
   }
 
  private:
-  // Unsigned, because the distance between two signed time points may need 64 bits.
-  static constexpr std::uint64_t distance(time_point from, time_point to) noexcept {
-    return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
-           static_cast<std::uint64_t>(from.time_since_epoch().count());
-  }
   [[nodiscard]] constexpr std::uint64_t since_origin(time_point when) const noexcept {
-    return when <= origin_ ? 0 : distance(origin_, when);
+    return when <= origin_ ? 0 : detail::distance(origin_, when);
   }
   [[nodiscard]] constexpr time_point at(std::uint64_t since) const noexcept {
     const auto count = static_cast<std::uint64_t>(origin_.time_since_epoch().count()) + since;

@@ -7,10 +7,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
+#include <stop_token>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -22,15 +25,24 @@
 
 namespace timing_wheel::test {
 
-/// What one run of the model does. Everything follows from the seed.
+/// Where the callbacks of a run of the model go.
+enum class hand_over {
+  none,     // they run where they are driven
+  inline_,  // an executor that runs them at once
+  queue,    // an executor that keeps them, refuses some, and drops some
+};
+
+/// What one run of the model does. Everything follows from the choices.
 struct service_scenario {
   timer_options options;
   time_point start;
-  unsigned delay_bits;  // delays are below 2^delay_bits ns, of any order of magnitude
-  int steps;
+  unsigned delay_bits = 0;  // delays are below 2^delay_bits ns, of any order of magnitude
+  int steps = 0;
+  hand_over where = hand_over::none;
+  bool has_on_error = false;
 };
 
-[[nodiscard]] inline service_scenario scenario_of(std::uint64_t seed) {
+[[nodiscard]] inline service_scenario scenario_of(dice& random) {
   using std::chrono::hours;
   using std::chrono::nanoseconds;
   constexpr std::array<std::int64_t, 5> ticks{1, 3, 1'000, 1'000'000, 7'000'000};
@@ -42,7 +54,6 @@ struct service_scenario {
       std::int64_t{1} << 36,
       std::numeric_limits<std::int64_t>::min(),
       std::numeric_limits<std::int64_t>::max() - nanoseconds(hours(1)).count()};
-  dice random(seed);
   service_scenario made;
   made.options.tick = nanoseconds(ticks[random.below(ticks.size())]);
   made.options.wheel_size = sizes[random.below(sizes.size())];
@@ -54,6 +65,8 @@ struct service_scenario {
   made.start = time_point(nanoseconds(starts[random.below(starts.size())]));
   made.delay_bits = static_cast<unsigned>(24 + random.below(40));
   made.steps = static_cast<int>(20 + random.below(80));
+  made.where = static_cast<hand_over>(random.below(3));
+  made.has_on_error = random.one_in(2);
   return made;
 }
 
@@ -61,26 +74,36 @@ struct service_scenario {
 /// both; every answer and every count must agree. Callbacks are checked when they begin, and do random things too.
 class service_model {
  public:
-  explicit service_model(std::uint64_t seed)
-      : scenario_(scenario_of(seed)), random_(seed + 1), timer_(scenario_.options, manual_clock(scenario_.start)) {}
+  explicit service_model(dice choices)
+      : random_(choices),
+        scenario_(scenario_of(random_)),
+        timer_(with_handlers(scenario_.options), manual_clock(scenario_.start)) {}
 
   void run() {
-    for (int step = 0; step < scenario_.steps && !testing::Test::HasFailure(); ++step) {
+    for (int step = 0; step < scenario_.steps && !random_.exhausted() && !testing::Test::HasFailure(); ++step) {
       operate();
       check_counts();
     }
     stop();
     check_counts();
+    run_queued();
     advance();
     check_counts();
   }
 
  private:
+  enum class kind { once, every, with };
+
   struct record {
     timer_status status = timer_status::pending;
-    time_point deadline;
-    time_point due;  // the later of the deadline and of when it was given
-    timer_handle handle;
+    time_point deadline = {};
+    time_point due = {};  // the later of the deadline and of when it was given
+    timer_handle handle = {};
+    kind which = kind::once;
+    period_policy policy = fixed_delay;
+    std::chrono::nanoseconds period = {};
+    bool cancelled = false;  // while it ran
+    std::optional<std::stop_source> source = {};
   };
   using id = std::uint64_t;
   using nanoseconds = std::chrono::nanoseconds;
@@ -92,29 +115,56 @@ class service_model {
     live_captures::token token;
     void operator()() { model->begin(which); }
   };
+  struct callback_with_handle : callback {
+    void operator()(const timer_handle& self) {
+      model->check_self(which, self);
+      model->begin(which);
+    }
+  };
   struct large_callback : callback {
     std::array<char, 100> ballast{};
   };
+  struct rule {
+    service_model* model;
+    id which;
+    std::optional<time_point> operator()(time_point previous) const { return model->next_of(which, previous); }
+  };
+
+  timer_options with_handlers(timer_options options) {
+    if (scenario_.has_on_error) {
+      options.on_error = [this](const std::exception_ptr& failure, std::uint64_t tag) { on_error(failure, tag); };
+    }
+    if (scenario_.where != hand_over::none) {
+      options.executor = [this](task&& work) { execute(std::move(work)); };
+    }
+    return options;
+  }
 
   // ---- Operations ----
 
   void operate() {
     if (random_.one_in(500)) {
-      return stop();
+      return stop_somehow();
     }
-    switch (random_.below(8)) {
+    switch (random_.below(12)) {
       case 0:
       case 1:
       case 2:
         return schedule();
       case 3:
-        return cancel();
+        return schedule_periodic();
       case 4:
-        return reschedule();
+        return cancel();
       case 5:
-        return inspect();
+        return reschedule();
+      case 6:
+        return random_.one_in(4) ? list() : inspect();
+      case 7:
+        return request_stop();
+      case 8:
+        return run_queued();
       default:
-        return running_ ? inspect() : advance();
+        return advance();
     }
   }
 
@@ -123,21 +173,30 @@ class service_model {
     const nanoseconds delay = any_delay();
     const time_point deadline = saturating_add(timer_.now(), delay);
     const std::error_code expected = expected_refusal();
+    if (!expected && random_.one_in(8)) {
+      return schedule_stoppable(which, delay, deadline);
+    }
     std::error_code error;
     const timer_handle handle = start(which, delay, deadline, error);
+    admit(which, {.deadline = deadline, .handle = handle}, error, expected);
+  }
+
+  void admit(id which, record one, std::error_code error, std::error_code expected) {
     ASSERT_EQ(error, expected);
-    ASSERT_EQ(static_cast<bool>(handle), !expected);
+    ASSERT_EQ(static_cast<bool>(one.handle), !expected);
     if (expected) {
       ++rejected_;
-    } else {
-      records_[which] = {timer_status::pending, deadline, std::max(deadline, timer_.now()), handle};
-      check(which);
+      return;
     }
+    ++scheduled_;
+    one.due = std::max(one.deadline, timer_.now());
+    records_[which] = std::move(one);
+    check(which);
   }
 
   timer_handle start(id which, nanoseconds delay, time_point deadline, std::error_code& error) {
     callback small{this, which, captures_.make()};
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
       case 0:
         return timer_.schedule_at(deadline, std::move(small), which, error);
       case 1:
@@ -146,8 +205,47 @@ class service_model {
         return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), which, error);
       case 3:
         return timer_.schedule_after(delay, large_callback{std::move(small)}, which, error);
+      case 4:
+        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, which, error);
       default:
         return timer_.schedule_after(delay, std::move(small), which, error);
+    }
+  }
+
+  void schedule_stoppable(id which, nanoseconds delay, time_point deadline) {
+    record one{.deadline = deadline, .source = std::stop_source()};
+    const bool requested = random_.one_in(4);
+    if (requested) {
+      one.source->request_stop();
+      one.status = timer_status::finished;
+      ++cancelled_;
+    }
+    one.handle = timer_.schedule_after(delay, one.source->get_token(), callback{this, which, captures_.make()}, which);
+    admit(which, std::move(one), {}, {});
+  }
+
+  void schedule_periodic() {
+    const id which = next_id_++;
+    record one{.which = random_.one_in(3) ? kind::with : kind::every,
+               .policy = static_cast<period_policy>(random_.below(3)),
+               .period = any_period()};
+    const bool valid = one.which == kind::with || one.period > nanoseconds::zero();
+    const std::error_code expected = valid ? expected_refusal() : timer_errc::invalid_period;
+    one.deadline = saturating_add(timer_.now(), one.period);
+    callback_with_handle small{{this, which, captures_.make()}};
+    std::error_code error;
+    if (one.which == kind::every) {
+      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, which, error);
+      rejected_ -= valid ? 0 : 1;  // it is refused before the service is asked
+      return admit(which, std::move(one), error, expected);
+    }
+    first_ = random_.one_in(8) ? std::nullopt : std::optional(one.deadline);
+    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), which, error);
+    if (first_) {
+      admit(which, std::move(one), error, expected);
+    } else {
+      ASSERT_FALSE(one.handle);
+      ASSERT_FALSE(error);
     }
   }
 
@@ -156,12 +254,21 @@ class service_model {
       return;
     }
     const auto [which, one] = any_record();
-    ASSERT_EQ(one->handle.cancel(), expected_cancel(one->status)) << "timer " << which;
-    if (one->status == timer_status::pending) {
-      one->status = timer_status::finished;
-      ++cancelled_;
-    }
+    const cancel_result expected = expected_cancel(one->status);
+    ASSERT_EQ(random_.one_in(3) ? one->handle.cancel_and_wait() : one->handle.cancel(), expected) << "timer " << which;
+    cancelled(*one);
     check(which);
+  }
+
+  void request_stop() {
+    if (records_.empty()) {
+      return;
+    }
+    const auto [which, one] = any_record();
+    if (one->source && one->source->request_stop()) {
+      cancelled(*one);
+      check(which);
+    }
   }
 
   void reschedule() {
@@ -174,8 +281,7 @@ class service_model {
     const bool moved = random_.one_in(2) ? one->handle.reschedule(deadline) : one->handle.reschedule_after(delay);
     ASSERT_EQ(moved, one->status == timer_status::pending) << "timer " << which;
     if (moved) {
-      one->deadline = deadline;
-      one->due = std::max(deadline, timer_.now());
+      arm(*one, deadline);
     }
     check(which);
   }
@@ -186,23 +292,89 @@ class service_model {
     }
   }
 
+  void list() {
+    std::set<id> seen;
+    timer_.for_each_pending([&](const pending_timer& shown) {
+      const record& one = records_.at(shown.tag);
+      EXPECT_TRUE(seen.insert(shown.tag).second);
+      EXPECT_EQ(one.status, timer_status::pending) << "timer " << shown.tag;
+      EXPECT_EQ(one.handle, shown.handle);
+      EXPECT_EQ(one.deadline, shown.deadline);
+    });
+    EXPECT_EQ(seen.size(), pending());
+  }
+
   void advance() {
     const time_point before = timer_.now();
     const time_point target = any_target();
+    if (advancing_) {
+      EXPECT_THROW(timer_.advance_to(target), timer_error);
+      return;
+    }
     const std::uint64_t fired = fired_;
+    advancing_ = true;
     const std::size_t ran = timer_.advance_to(target);
-    EXPECT_EQ(ran, fired_ - fired);
-    EXPECT_EQ(timer_.now(), std::max(before, target));
-    // A tick begins in every tick's length; only what was scheduled at this very moment may wait for the next step.
+    advancing_ = false;
+    if (scenario_.where == hand_over::none && !draining_) {  // a stop in a callback runs others
+      EXPECT_EQ(ran, fired_ - fired);
+    }
+    EXPECT_GE(timer_.now(), std::max(before, target));
+    expect_none_late();
+  }
+
+  /// A tick begins in every tick's length; only what was scheduled at this very moment may wait for the next step.
+  void expect_none_late() {
     const nanoseconds limit = std::max(scenario_.options.tick - nanoseconds(1), nanoseconds(1));
     for (const auto& [which, one] : records_) {
       EXPECT_FALSE(one.status == timer_status::pending && waits_for(one, limit)) << "timer " << which << " is late";
     }
   }
 
+  void stop_somehow() {
+    switch (random_.below(3)) {
+      case 0:
+        return stop();
+      case 1:
+        return stop_now();
+      default:
+        return drain_until(any_target());
+    }
+  }
+
   void stop() {
+    draining_ = true;
     stopped_ = true;
-    for (const pending_task& left : timer_.stop()) {
+    account(timer_.stop());
+  }
+
+  void stop_now() {
+    draining_ = true;
+    const std::uint64_t fired = fired_;
+    ++running_now_;
+    const std::size_t ran = timer_.stop(run_now);
+    --running_now_;
+    EXPECT_LE(ran, fired_ - fired);
+    stopped_ = true;
+    EXPECT_EQ(pending(), 0U);
+  }
+
+  void drain_until(time_point until) {
+    draining_ = true;
+    const time_point before = timer_.now();
+    const bool outermost = !std::exchange(advancing_, true);
+    const std::vector<pending_task> left = timer_.stop(drain, until);
+    advancing_ = !outermost;
+    if (!left.empty()) {
+      EXPECT_GE(timer_.now(), until);
+      expect_none_late();
+    }
+    EXPECT_LE(timer_.now(), std::max(before, until));
+    stopped_ = true;
+    account(left);
+  }
+
+  void account(const std::vector<pending_task>& rest) {
+    for (const pending_task& left : rest) {
       record& one = records_.at(left.tag);
       EXPECT_EQ(one.status, timer_status::pending) << "timer " << left.tag;
       EXPECT_EQ(one.deadline, left.deadline) << "timer " << left.tag;
@@ -213,44 +385,172 @@ class service_model {
     EXPECT_EQ(pending(), 0U);
   }
 
+  // ---- The executor ----
+
+  void execute(task&& work) {
+    if (scenario_.where == hand_over::queue) {
+      switch (random_.below(8)) {
+        case 0:
+          ++executor_failures_;
+          throw std::runtime_error("refused");
+        case 1:
+          return;
+        case 2:
+          break;
+        default:
+          queue_.push_back(std::move(work));
+          return;
+      }
+    }
+    task mine = std::move(work);
+    mine();
+  }
+
+  void run_queued() {
+    for (std::uint64_t left = random_.below(4); left > 0 && !queue_.empty() && depth_ < 3; --left) {
+      const auto place = queue_.begin() + static_cast<std::ptrdiff_t>(random_.below(queue_.size()));
+      task work = std::move(*place);
+      queue_.erase(place);
+      if (!random_.one_in(8)) {
+        work();
+      }
+    }
+  }
+
+  void on_error(const std::exception_ptr& failure, std::uint64_t tag) {
+    ++errors_;
+    EXPECT_TRUE(failure);
+    EXPECT_EQ(records_.count(tag), 1U) << "timer " << tag;
+  }
+
   // ---- Callbacks ----
+
+  void check_self(id which, const timer_handle& self) {
+    EXPECT_EQ(self.status(), timer_status::running) << "timer " << which;
+    EXPECT_EQ(self, records_.at(which).handle) << "timer " << which;
+  }
 
   void begin(id which) {
     record& one = records_.at(which);
     EXPECT_EQ(one.status, timer_status::pending) << "timer " << which;
-    EXPECT_GE(timer_.now(), one.deadline) << "timer " << which << " is early";
-    EXPECT_FALSE(waits_for(one, scenario_.options.tick)) << "timer " << which << " is late";
-    EXPECT_NE(one.deadline, time_point::max()) << "timer " << which << " fires at the end of time";
+    EXPECT_FALSE(stopped_) << "timer " << which;
+    if (running_now_ == 0) {
+      EXPECT_GE(timer_.now(), one.deadline) << "timer " << which << " is early";
+      EXPECT_FALSE(waits_for(one, scenario_.options.tick)) << "timer " << which << " is late";
+      EXPECT_NE(one.deadline, time_point::max()) << "timer " << which << " fires at the end of time";
+    }
     EXPECT_GE(timer_.now(), latest_run_) << "timer " << which << " is out of order";
     latest_run_ = timer_.now();
     ++fired_;
     one.status = timer_status::running;
-    running_ = true;
+    one.cancelled = false;
+    ++depth_;
     act(which);
-    running_ = false;
-    one.status = timer_status::finished;
-    if (random_.one_in(20)) {
-      ++failed_;
+    --depth_;
+    const bool fails = random_.one_in(20);
+    failed_ += fails ? 1 : 0;
+    end(one);
+    if (fails) {
       throw std::runtime_error("asked for");
     }
   }
 
   void act(id self) {
     check(self);
-    for (std::uint64_t left = random_.below(3); left > 0; --left) {
+    for (std::uint64_t left = depth_ < 4 ? random_.below(3) : 0; left > 0; --left) {
       operate();
       check_counts();
     }
     check(self);
   }
 
+  // The end of a run, as far as it is known when the callback returns: for a rule of the user's, when that was asked.
+  void end(record& one) {
+    if (one.which == kind::with) {
+      return;
+    }
+    if (one.which == kind::once || one.cancelled || draining_) {
+      one.status = timer_status::finished;
+    } else {
+      arm_again(one, next_periodic(one));
+    }
+  }
+
+  std::optional<time_point> next_of(id which, time_point previous) {
+    const auto found = records_.find(which);
+    if (found == records_.end()) {
+      EXPECT_EQ(previous, timer_.now());
+      return first_;
+    }
+    record& one = found->second;
+    EXPECT_EQ(one.status, timer_status::running);
+    EXPECT_EQ(previous, one.deadline);
+    check(which);
+    switch (random_.below(8)) {
+      case 0:
+        one.status = timer_status::finished;
+        return std::nullopt;
+      case 1:
+        one.status = timer_status::finished;
+        ++failed_;
+        throw std::runtime_error("no next");
+      default:
+        break;
+    }
+    const time_point next = saturating_add(timer_.now(), any_period());
+    if (one.cancelled || draining_) {
+      one.status = timer_status::finished;
+    } else {
+      arm_again(one, next);
+    }
+    return next;
+  }
+
   // ---- What should be ----
 
+  void arm(record& one, time_point deadline) {
+    one.deadline = deadline;
+    one.due = std::max(deadline, timer_.now());
+  }
+
+  void arm_again(record& one, time_point deadline) {
+    one.status = timer_status::pending;
+    ++scheduled_;
+    ++rearmed_;
+    arm(one, deadline);
+  }
+
+  void cancelled(record& one) {
+    if (one.status == timer_status::pending) {
+      one.status = timer_status::finished;
+      ++cancelled_;
+    } else if (one.status == timer_status::running) {
+      one.cancelled = true;
+    }
+  }
+
+  [[nodiscard]] time_point next_periodic(const record& one) const {
+    const time_point now = timer_.now();
+    if (one.policy == fixed_delay) {
+      return saturating_add(now, one.period);
+    }
+    if (one.policy == fixed_rate_catch_up || now < one.deadline) {
+      return saturating_add(one.deadline, one.period);
+    }
+    __extension__ using wide = __int128;
+    const wide late = wide{now.time_since_epoch().count()} - one.deadline.time_since_epoch().count();
+    return saturating_add(now - nanoseconds(static_cast<std::int64_t>(late % one.period.count())), one.period);
+  }
+
   [[nodiscard]] std::error_code expected_refusal() const {
-    if (stopped_) {
+    if (draining_) {
       return timer_errc::stopped;
     }
-    return pending() < scenario_.options.max_pending ? std::error_code() : timer_errc::too_many_pending;
+    const auto runs_again = std::count_if(records_.begin(), records_.end(), [](const auto& entry) {
+      return entry.second.which != kind::once && entry.second.status == timer_status::running;
+    });
+    const std::size_t taken = pending() + static_cast<std::size_t>(runs_again);
+    return taken < scenario_.options.max_pending ? std::error_code() : timer_errc::too_many_pending;
   }
 
   [[nodiscard]] static cancel_result expected_cancel(timer_status status) {
@@ -265,16 +565,16 @@ class service_model {
     return cancel_result::finished;
   }
 
-  [[nodiscard]] std::size_t pending() const {
-    return static_cast<std::size_t>(std::count_if(records_.begin(), records_.end(), [](const auto& entry) {
-      return entry.second.status == timer_status::pending;
-    }));
+  [[nodiscard]] std::size_t count(timer_status status) const {
+    return static_cast<std::size_t>(std::count_if(
+        records_.begin(), records_.end(), [status](const auto& entry) { return entry.second.status == status; }));
   }
+  [[nodiscard]] std::size_t pending() const { return count(timer_status::pending); }
 
-  /// Whether `one` has been due for `limit`.
+  /// Whether `one` has been due for `limit`; what waits in the queue of an executor may be.
   [[nodiscard]] bool waits_for(const record& one, nanoseconds limit) const {
-    return one.deadline != time_point::max() && timer_.now() >= saturating_add(one.due, limit) &&
-           one.due <= time_point::max() - limit;
+    return scenario_.where != hand_over::queue && one.deadline != time_point::max() &&
+           timer_.now() >= saturating_add(one.due, limit) && one.due <= time_point::max() - limit;
   }
 
   void check(id which) const {
@@ -299,17 +599,22 @@ class service_model {
   void check_counts() const {
     const timer_stats counts = timer_.stats();
     EXPECT_TRUE(conserved(counts));
+    EXPECT_EQ(counts.scheduled, scheduled_);
     EXPECT_EQ(counts.fired, fired_);
     EXPECT_EQ(counts.cancelled, cancelled_);
     EXPECT_EQ(counts.returned, returned_);
     EXPECT_EQ(counts.rejected, rejected_);
+    EXPECT_EQ(counts.rearmed, rearmed_);
     EXPECT_EQ(counts.pending, pending());
+    EXPECT_EQ(counts.running, count(timer_status::running));
     EXPECT_EQ(timer_.pending(), pending());
     EXPECT_EQ(counts.early, 0U);
+    EXPECT_LE(counts.due, counts.pending);
     EXPECT_EQ(timer_.stopped(), stopped_);
-    EXPECT_EQ(captures_.alive(), static_cast<std::int64_t>(pending() + (running_ ? 1 : 0)));
-    if (!running_) {
+    EXPECT_EQ(captures_.alive(), static_cast<std::int64_t>(pending() + count(timer_status::running)));
+    if (depth_ == 0) {
       EXPECT_EQ(counts.failed, failed_);
+      EXPECT_EQ(errors_, scenario_.has_on_error ? failed_ + executor_failures_ : 0);
     }
   }
 
@@ -335,6 +640,17 @@ class service_model {
         return random_.one_in(10) ? nanoseconds::max() : around(scenario_.options.tick, random_.below(3));
       default:
         return nanoseconds(random_.magnitude(scenario_.delay_bits));
+    }
+  }
+
+  [[nodiscard]] nanoseconds any_period() {
+    switch (random_.below(8)) {
+      case 0:
+        return around(scenario_.options.tick, 1);
+      case 1:
+        return around(scenario_.options.tick, random_.below(600));
+      default:
+        return nanoseconds(random_.magnitude(scenario_.delay_bits)) + std::chrono::milliseconds(1);
     }
   }
 
@@ -373,21 +689,30 @@ class service_model {
     return length;
   }
 
-  service_scenario scenario_;
   dice random_;
+  service_scenario scenario_;
   live_captures captures_;
+  std::map<id, record> records_;
+  std::vector<task> queue_;  // of the executor
   manual_timer timer_;
 
-  std::map<id, record> records_;
   id next_id_ = 0;
+  std::optional<time_point> first_;  // what the rule that is being scheduled gives at first
+  bool draining_ = false;
   bool stopped_ = false;
-  bool running_ = false;
+  bool advancing_ = false;
+  int running_now_ = 0;  // calls of stop(run_now)
+  int depth_ = 0;        // callbacks in one another
   time_point latest_run_ = time_point::min();
+  std::uint64_t scheduled_ = 0;
   std::uint64_t fired_ = 0;
   std::uint64_t cancelled_ = 0;
   std::uint64_t returned_ = 0;
   std::uint64_t rejected_ = 0;
+  std::uint64_t rearmed_ = 0;
   std::uint64_t failed_ = 0;
+  std::uint64_t executor_failures_ = 0;
+  std::uint64_t errors_ = 0;
 };
 
 }  // namespace timing_wheel::test
