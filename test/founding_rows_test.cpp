@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/service_audit.hpp"
+#include "support/service_scale.hpp"
 #include "timing_wheel/timer.hpp"
 
 namespace timing_wheel::test {
@@ -83,6 +85,37 @@ TEST(ManualTimerRows, C07_LastSecondOfTheDayComesDownTwiceAndRunsOnce) {
   EXPECT_THAT(book.ran_at, ElementsAre(23h + 59min + 59s));
   EXPECT_EQ(book.stats().moves, 2U);
   EXPECT_THAT(book.stats().levels, SizeIs(3));
+}
+
+// The main job: each order is checked half an hour later; of those not cancelled by then, each runs once, at its deadline.
+TEST(ManualTimerRows, H1_AMillionChecksOfHalfAnHourHaveExactlyOneOutcomeEach) {
+  const std::uint64_t orders = stress_rounds(1'000'000);
+  manual_timer timer;
+  std::vector<std::uint8_t> runs(orders);
+  std::vector<timer_handle> checks(orders);
+  std::uint64_t not_at_their_deadline = 0;
+  for (std::uint64_t i = 0; i < orders; ++i) {
+    timer.advance_by(10us);  // a million in ten seconds
+    const time_point deadline = timer.now() + 30min;
+    checks[i] = timer.schedule_after(30min, [&, i, deadline] {
+      ++runs[i];
+      not_at_their_deadline += timer.now() < deadline || timer.now() >= deadline + 1ms ? 1U : 0U;
+    });
+  }
+  EXPECT_LT(timer.stats().bytes, orders * 80);
+  timer.advance_by(15min);
+  for (std::uint64_t i = 0; i < orders; ++i) {
+    if (i % 20 != 0) {
+      ASSERT_EQ(checks[i].cancel(), cancel_result::cancelled);
+    }
+  }
+  timer.advance_by(1h);
+  for (std::uint64_t i = 0; i < orders; ++i) {
+    ASSERT_EQ(runs[i], i % 20 == 0 ? 1 : 0) << "check " << i;
+  }
+  EXPECT_EQ(not_at_their_deadline, 0U);
+  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_TRUE(conserved(timer));
 }
 
 TEST(ManualTimerRows, Scenario02_EachDelayOfKafkasTimerTestRunsAtItsMillisecond) {
