@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <utility>
 
 #include "story.hpp"
 
@@ -22,10 +23,11 @@ class flow_control {
   static constexpr auto burst = 3;
 
   void serve() {
-    const auto now = timer_.now();
-    for (; !waiting_.empty() && full_at_ - now <= (burst - 1) * period; waiting_.pop()) {
-      full_at_ = std::max(full_at_, now) + period;  // each call takes a token, which is back a period later
-      waiting_.front()();
+    while (!waiting_.empty() && full_at_ - timer_.now() <= (burst - 1) * period) {
+      full_at_ = std::max(full_at_, timer_.now()) + period;  // each call takes a token, which is back a period later
+      const auto call = std::move(waiting_.front());
+      waiting_.pop();
+      call();
     }
     if (!waiting_.empty() && next_.status() != timing_wheel::timer_status::pending) {
       next_ = timer_.schedule_at(full_at_ - (burst - 1) * period, [this] { serve(); });

@@ -1,6 +1,7 @@
 // A request that fails is tried again after 1, 2, 4 and 8 seconds; then it is given up.
 
 #include <string>
+#include <utility>
 
 #include "story.hpp"
 
