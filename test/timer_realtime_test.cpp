@@ -191,6 +191,24 @@ TEST(Timer, ManyTimersWithRandomDelaysAreAllOnTimeAndNeverEarly) {
   EXPECT_EQ(service.stats().lateness.count(), count);
 }
 
+TEST(Timer, Scenario23_AHundredThousandTasksOfAnEighthOfASecondOnALongTickAreInTheirTick) {
+  constexpr std::uint64_t count = 100'000;
+  std::atomic<std::uint64_t> runs{0};
+  std::atomic<std::uint64_t> early{0};
+  timer service({.tick = 200ms});
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const time_point begin = steady_clock::now();
+    service.schedule_after(125ms, [&, begin] {
+      early += steady_clock::now() - begin < 125ms;
+      ++runs;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == count; }));
+  EXPECT_EQ(early, 0U);
+  // The median, since a machine may be slow for a while.
+  EXPECT_LT(service.stats().lateness.quantile(0.5), slow_build ? 5s : 525ms);
+}
+
 TEST(Timer, ATickOfAnyLengthIsNeverEarly) {
   for (const nanoseconds tick : std::vector<nanoseconds>{1ns, 1us, 333us, 10ms, 70ms}) {
     std::atomic<int> runs{0};

@@ -1,0 +1,400 @@
+/// \file
+/// Long lives in virtual time: years of uptime, every integer boundary on the way, and what they cost, counted in operations.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/drive.hpp"
+#include "support/engines.hpp"
+#include "support/oracle.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_random.hpp"
+#include "support/service_scale.hpp"
+#include "timing_wheel/timer.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr tick hour = 3'600'000;  // in ticks of a millisecond
+constexpr unsigned bits_of_an_hour = 21;
+constexpr std::uint64_t hours_of_a_century = 876'600;
+
+struct uptime {
+  const char* name;
+  tick length;
+};
+
+constexpr uptime uptimes[] = {
+    {"12 days", 12 * 24 * hour},
+    {"24.8 days, 2^31 ms", tick{1} << 31U},
+    {"49.7 days, 2^32 ms", tick{1} << 32U},
+    {"795 days, 2^36 ms", tick{1} << 36U},
+    {"34.8 years, 2^40 ms", tick{1} << 40U},
+    {"an hour before 2^63 ms", (tick{1} << 63U) - hour},
+};
+
+/// An engine with fifty timers of all lengths up to half an hour, each armed again as it fires; an oracle says when.
+template <timer_engine Engine>
+class busy_engine {
+ public:
+  explicit busy_engine(const engine_options& options) : engine_(options), random_(options.wheel_size) {}
+
+  void arm(slot s, tick deadline) {
+    ASSERT_TRUE(engine_.insert(s, deadline));
+    expected_.insert(s, deadline);
+  }
+
+  void arm_fifty() {
+    for (slot s = 0; s < 50; ++s) {
+      arm(s, random_deadline());
+    }
+  }
+
+  void advance(tick now) { ASSERT_EQ(drain(engine_, now), std::vector<slot>()); }
+
+  /// From deadline to deadline up to `end`: nothing in the tick before, and all of them in their own.
+  void live_until(tick end) {
+    while (expected_.earliest().value() <= end) {
+      const tick now = expected_.earliest().value();
+      ASSERT_EQ(drain(engine_, now - 1), std::vector<slot>()) << "early, before " << now;
+      const std::vector<slot> due = drain(engine_, now);
+      ASSERT_FALSE(due.empty()) << "missing at " << now;
+      for (const slot s : due) {
+        ASSERT_EQ(expected_.take(s), now);
+        arm(s, random_deadline());
+      }
+      ASSERT_GT(expected_.earliest().value(), now) << "one was left behind";
+    }
+    ASSERT_TRUE(engine_.invariants_hold());
+  }
+
+  [[nodiscard]] const Engine& engine() const { return engine_; }
+
+ private:
+  tick random_deadline() { return engine_.now() + 1 + static_cast<tick>(random_.magnitude(bits_of_an_hour)); }
+
+  Engine engine_;
+  oracle expected_;
+  dice random_;
+};
+
+template <class Engine>
+class EngineLife : public ::testing::Test {};
+TYPED_TEST_SUITE(EngineLife, engine_types);
+
+TYPED_TEST(EngineLife, Scenario05_BusyEngineStaysExactThroughEachUptime) {
+  for (const uptime& up : uptimes) {
+    for (const std::uint32_t n : {20U, 64U, 512U}) {
+      SCOPED_TRACE(std::string(up.name) + ", wheel size " + std::to_string(n));
+      busy_engine<TypeParam> busy(engine_options{.wheel_size = n});
+      busy.arm(50, up.length);  // on its way from the top to the bottom all that time
+      busy.advance(up.length - hour);
+      busy.arm_fifty();
+      busy.live_until(up.length + 2 * hour);
+      ASSERT_FALSE(this->HasFailure());
+    }
+  }
+}
+
+TYPED_TEST(EngineLife, Scenario05_BusyEngineStaysExactFromEachStartOfTime) {
+  for (const uptime& up : uptimes) {
+    for (const std::uint32_t n : {20U, 64U, 512U}) {
+      SCOPED_TRACE(std::string(up.name) + ", wheel size " + std::to_string(n));
+      busy_engine<TypeParam> busy(engine_options{.wheel_size = n, .start = up.length - hour});
+      busy.arm_fifty();
+      busy.live_until(up.length + 2 * hour);
+      ASSERT_FALSE(this->HasFailure());
+    }
+  }
+}
+
+TYPED_TEST(EngineLife, Scenario22_TimerRearmsItselfTenMillionTimes) {
+  constexpr std::uint64_t times = scaled(10'000'000);
+  TypeParam engine(engine_options{.wheel_size = 20});
+  tick deadline = 0;
+  for (std::uint64_t i = 0; i < times; ++i) {
+    deadline += 1 + i % 23;
+    ASSERT_TRUE(engine.insert(0, deadline));
+    advance_result result = engine.advance(deadline - 1, no_limit);
+    ASSERT_TRUE(result.due.empty() && !result.more) << "early, the " << i << "th time";
+    result = engine.advance(deadline, no_limit);
+    ASSERT_TRUE(result.due.size() == 1 && !result.more) << "not at " << deadline << ", the " << i << "th time";
+  }
+  EXPECT_EQ(engine.size(), 0U);
+}
+
+TYPED_TEST(EngineLife, HourlyTimersOfAHundredYearsFireEachInTheirSecond) {
+  constexpr tick hour_in_s = 3'600;
+  constexpr tick phases[] = {1, 1'799};
+  TypeParam engine(engine_options{.wheel_size = 64});
+  ASSERT_TRUE(engine.insert(0, phases[0]) && engine.insert(1, phases[1]));
+  std::size_t bytes_of_the_first_year = 0;
+  for (std::uint64_t i = 0; i < scaled(hours_of_a_century); ++i) {
+    for (const slot s : {0U, 1U}) {
+      const tick now = i * hour_in_s + phases[s];
+      ASSERT_EQ(drain(engine, now - 1), std::vector<slot>());
+      ASSERT_EQ(drain(engine, now), std::vector<slot>{s}) << "in hour " << i;
+      ASSERT_TRUE(engine.insert(s, now + hour_in_s));
+    }
+    if (i == 8'766) {
+      bytes_of_the_first_year = engine.stats().bytes;
+    }
+  }
+  EXPECT_EQ(engine.size(), 2U);
+  EXPECT_LE(engine.stats().bytes, bytes_of_the_first_year + (1U << 14U)) << "a level or two, and nothing per timer";
+}
+
+// ---- What can be read of each level ----
+
+/// C2: tick 1 at the bottom; interval = tick × size; the next tick = this interval; the time = the clock, trimmed to the tick.
+void expect_levels_agree(const std::vector<level_stats>& levels, tick now) {
+  tick length = 1;
+  for (const level_stats& level : levels) {
+    SCOPED_TRACE("tick " + std::to_string(length) + " at " + std::to_string(now));
+    EXPECT_EQ(level.tick_length, length);
+    EXPECT_EQ(level.interval, saturating_multiply(length, level.wheel_size));
+    EXPECT_EQ(level.current_time % level.tick_length, 0U);
+    EXPECT_LE(level.current_time, now);
+    EXPECT_LT(now - level.current_time, level.tick_length);
+    length = level.interval;
+  }
+}
+
+TEST(HierarchicalWheelLife, C02_EveryLevelAgreesWithTheClockAtEachUptime) {
+  for (const auto& sizes : {std::vector<std::uint32_t>{20}, {512}, {60, 60, 24}, {2, 3, 5, 7}}) {
+    hierarchical_wheel wheel(engine_options{.wheel_sizes = sizes});
+    ASSERT_TRUE(wheel.insert(0, never));  // makes every level that there can be
+    dice random(sizes.size());
+    tick latest = 0;
+    for (const uptime& up : uptimes) {
+      for (int i = 0; i < 100; ++i) {
+        latest = std::max(latest, up.length + random.below(hour));
+        wheel.advance(latest);
+        expect_levels_agree(wheel.stats().levels, latest);
+      }
+      EXPECT_EQ(wheel.stats().levels.back().interval, never) << "not all levels were made";
+    }
+  }
+}
+
+TEST(ManualTimerLife, C02_EveryLevelCanBeReadAndAgreesWithTheClock) {
+  manual_timer timer({.tick = 1s, .wheel_sizes = {60, 60, 24}});
+  timer.schedule_after(20 * 24h, [] {});
+  for (const nanoseconds step : {nanoseconds(1ns), nanoseconds(999ms), nanoseconds(3'599s), nanoseconds(77h)}) {
+    timer.advance_by(step);
+    timer.schedule_after(1s, [] {});  // brings the wheels up to date
+    const timer_stats stats = timer.stats();
+    ASSERT_EQ(stats.levels.size(), 4U);
+    expect_levels_agree(stats.levels, static_cast<tick>(timer.now().time_since_epoch() / 1s));
+  }
+}
+
+// ---- The service ----
+
+/// Timers of all lengths up to half an hour that arm themselves again; each run is held against its deadline.
+class busy_service {
+ public:
+  busy_service(const timer_options& options, nanoseconds start)
+      : tick_(options.tick), timer_(options, manual_clock(time_point(start))) {}
+
+  void arm_fifty() {
+    for (int i = 0; i < 50; ++i) {
+      arm();
+    }
+  }
+
+  void expect_all_on_time_until(time_point end) {
+    timer_.advance_to(end);
+    const timer_stats stats = timer_.stats();
+    EXPECT_EQ(early_or_late_, 0U);
+    EXPECT_EQ(stats.pending, 50U);
+    EXPECT_EQ(stats.early, 0U);
+    EXPECT_LT(stats.lateness.max(), tick_);
+    EXPECT_GT(stats.fired, 1'000U);
+    EXPECT_TRUE(conserved(stats));
+  }
+
+  [[nodiscard]] manual_timer& timer() { return timer_; }
+
+ private:
+  void arm() {
+    const time_point deadline =
+        timer_.now() + 1ns + random_.magnitude(bits_of_an_hour) * 1ms + random_.below(1'000) * 1us;
+    timer_.schedule_at(deadline, [this, deadline] {
+      early_or_late_ += timer_.now() < deadline || timer_.now() - deadline >= tick_ ? 1U : 0U;
+      arm();
+    });
+  }
+
+  nanoseconds tick_;
+  manual_timer timer_;
+  dice random_{1};
+  std::uint64_t early_or_late_ = 0;
+};
+
+TEST(ManualTimerLife, Scenario05_BusyServiceStaysExactThroughEachUptime) {
+  for (const uptime& up : uptimes) {
+    const nanoseconds length = saturating_nanoseconds(std::chrono::duration<tick, std::milli>(up.length));
+    if (length == nanoseconds::max()) {
+      continue;  // beyond the 292 years of a 64-bit count of nanoseconds; the next test goes there
+    }
+    for (const std::uint32_t n : {20U, 64U, 512U}) {
+      SCOPED_TRACE(std::string(up.name) + ", wheel size " + std::to_string(n));
+      busy_service busy({.tick = 1ms, .wheel_size = n}, 0ns);
+      busy.timer().schedule_after(length, [] {});
+      busy.timer().advance_by(length - 1h);
+      busy.arm_fifty();
+      busy.expect_all_on_time_until(time_point(length + 1h));
+    }
+  }
+}
+
+TEST(ManualTimerLife, Scenario05_BusyServiceStaysExactUpToTheLastHourOfTime) {
+  for (const nanoseconds tick_length : {nanoseconds(1ns), nanoseconds(1us), nanoseconds(1ms)}) {
+    busy_service busy({.tick = tick_length}, nanoseconds::max() - 4h);
+    busy.arm_fifty();
+    busy.expect_all_on_time_until(time_point(nanoseconds::max() - 1h));
+  }
+}
+
+TEST(ManualTimerLife, HourlyTimersOfAHundredYearsFireEachAtTheirHour) {
+  constexpr std::uint64_t times = scaled(hours_of_a_century);
+  manual_timer timer({.tick = 1ms});
+  std::uint64_t runs = 0;
+  struct hourly {
+    manual_timer& timer;
+    std::uint64_t& runs;
+    void operator()() const {
+      ++runs;
+      ASSERT_EQ(timer.now(), time_point(runs * 1h));
+      timer.schedule_after(1h, hourly(*this));
+    }
+  };
+  timer.schedule_after(1h, hourly{timer, runs});
+  EXPECT_EQ(timer.advance_by(std::chrono::hours(times)), times);
+  EXPECT_EQ(runs, times);
+  EXPECT_EQ(timer.stats().lateness.max(), 0ns);
+  EXPECT_EQ(timer.pending(), 1U);
+}
+
+// ---- Cost, in operations ----
+
+/// Inserts `count` timers at random within `horizon`, from a clock that is on no boundary, and lets all fire.
+engine_stats life_of_many(const engine_options& options, slot count, tick horizon) {
+  hierarchical_wheel wheel(options);
+  dice random(count);
+  for (slot s = 0; s < count; ++s) {
+    EXPECT_TRUE(wheel.insert(s, options.start + 1 + random.below(horizon)));
+  }
+  const std::size_t handled = wheel.advance(options.start + horizon).handled;
+  EXPECT_EQ(wheel.size(), 0U);
+  EXPECT_EQ(handled, count + wheel.stats().moves()) << "a timer was looked at without being moved or fired";
+  return wheel.stats();
+}
+
+TEST(HierarchicalWheelCost, C01_TimerMovesLessOftenThanThereAreLevels) {
+  for (const std::uint32_t n : {2U, 3U, 20U, 64U, 512U}) {
+    for (const tick start : {tick{0}, tick{12'345'677}, (tick{1} << 32U) - 1}) {
+      SCOPED_TRACE("wheel size " + std::to_string(n) + ", start " + std::to_string(start));
+      hierarchical_wheel wheel(engine_options{.wheel_size = n, .start = start});
+      dice random(n);
+      for (int i = 0; i < 1'000; ++i) {
+        const std::uint64_t moves_before = wheel.stats().moves();
+        const tick deadline = wheel.now() + 1 + random.below(tick{n} * n * n);
+        ASSERT_TRUE(wheel.insert(0, deadline));
+        ASSERT_EQ(drain(wheel, deadline), std::vector<slot>{0});
+        ASSERT_LT(wheel.stats().moves() - moves_before, wheel.stats().levels.size());
+      }
+      EXPECT_LE(wheel.stats().levels.size(), 4U);
+    }
+  }
+}
+
+TEST(HierarchicalWheelCost, C01_AdvanceLooksOnlyAtWhatItMovesOrFires) {
+  for (const std::uint32_t n : {2U, 20U, 512U}) {
+    for (const slot count : {1U, 100U, 10'000U}) {
+      const engine_stats stats = life_of_many({.wheel_size = n, .start = 7'777}, count, 1'000'000);
+      EXPECT_LE(stats.moves(), count * (stats.levels.size() - 1));
+    }
+  }
+}
+
+TEST(HierarchicalWheelCost, C01_HeapOperationsPerTimerAreBoundedByLevelsAndFallAsMoreShareABucket) {
+  for (const std::uint32_t n : {20U, 512U}) {
+    double fewest_so_far = 1e9;
+    for (const slot count : {10U, 1'000U, 100'000U}) {
+      const engine_stats stats = life_of_many({.wheel_size = n, .start = 7'777}, count, 1'000'000);
+      const double per_timer = static_cast<double>(stats.heap_operations) / count;
+      EXPECT_LE(per_timer, 2.0 * static_cast<double>(stats.levels.size()));
+      EXPECT_LT(per_timer, fewest_so_far) << count << " timers on wheels of " << n;
+      fewest_so_far = per_timer;
+    }
+  }
+}
+
+TEST(HierarchicalWheelCost, C01_InsertAndEraseCostNoMoreWithAMillionPending) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 512});
+  dice random(1);
+  const slot million = static_cast<slot>(scaled(1'000'000));
+  for (slot s = 0; s < million; ++s) {
+    ASSERT_TRUE(wheel.insert(s, 1 + random.below(hour / 2)));
+  }
+  const std::uint64_t before = wheel.stats().heap_operations;
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_TRUE(wheel.insert(million, 1 + random.below(hour / 2)));
+    ASSERT_TRUE(wheel.erase(million));
+  }
+  EXPECT_LE(wheel.stats().heap_operations - before, 2U * 1'000);
+  EXPECT_EQ(wheel.stats().moves(), 0U);
+}
+
+TEST(HierarchicalWheelCost, C01_JumpCostsTheBucketsOnItsWayAndNotTheTicks) {
+  for (const tick jump : {hour, 24 * hour, hours_of_a_century * hour}) {
+    hierarchical_wheel wheel(engine_options{.wheel_size = 512});
+    insert_all(wheel, {1, 600, 300'000, jump});
+    EXPECT_EQ(drain(wheel, jump).size(), 4U);
+    EXPECT_LE(wheel.stats().heap_operations, 2 * (4 + wheel.stats().moves()));
+    EXPECT_LE(wheel.stats().moves(), 4 * (wheel.stats().levels.size() - 1));
+  }
+}
+
+TEST(ManualTimerCost, C01_ServiceMovesATimerLessOftenThanThereAreLevels) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  dice random(3);
+  for (int i = 0; i < 10'000; ++i) {
+    timer.schedule_after(random.between(1ms, 1h), [] {});
+  }
+  timer.advance_by(1h);
+  const timer_stats stats = timer.stats();
+  ASSERT_EQ(stats.fired, 10'000U);
+  EXPECT_GE(stats.moves, 10'000U) << "it would not be a cascade";
+  EXPECT_LE(stats.moves, 10'000U * (stats.levels.size() - 1));
+}
+
+TEST(ManualTimerCost, C01_CancelledTimersAreNeverMoved) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  for (int i = 0; i < 10'000; ++i) {
+    timer.schedule_after(1h + i * 1ms, [] {}).cancel();
+  }
+  timer.advance_by(2h);
+  const timer_stats stats = timer.stats();
+  EXPECT_EQ(stats.moves, 0U);
+  EXPECT_EQ(stats.cancelled, 10'000U);
+  for (const level_stats& level : stats.levels) {
+    EXPECT_EQ(level.flushes, 0U);
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
