@@ -169,8 +169,9 @@ class shard final : public timer_owner {
   }
 
   void add_to(timer_stats& sum) const {
+    const tick present = context_->scale.floor(context_->clock.now());
     const std::lock_guard lock(mutex_);
-    core_->add_to(sum);
+    core_->add_to(sum, present);
   }
 
   void enter(phase next) {

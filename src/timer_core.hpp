@@ -249,7 +249,9 @@ class timer_core {
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
   [[nodiscard]] std::size_t running() const noexcept { return running_; }
 
-  void add_to(timer_stats& sum) const {
+  /// The wheels are brought up to date before, so that their clocks show `now`.
+  void add_to(timer_stats& sum, tick now) {
+    engine_.catch_up(now);
     sum.scheduled += scheduled_;
     sum.fired += fired_;
     sum.cancelled += cancelled_;

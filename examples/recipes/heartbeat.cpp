@@ -1,6 +1,5 @@
 // While a connection is open, it says every five seconds that it is alive. Closing it ends that.
 
-#include "every.hpp"
 #include "story.hpp"
 
 using namespace std::chrono_literals;
@@ -9,7 +8,7 @@ int main() {
   timing_wheel::manual_timer timer;
 
   int sent = 0;
-  const auto beat = schedule_every(timer, 5s, [&] { at(timer) << "heartbeat " << ++sent << '\n'; });
+  const auto beat = timer.schedule_every(5s, [&] { at(timer) << "heartbeat " << ++sent << '\n'; });
 
   timer.schedule_after(22s, [&] {
     at(timer) << "the connection is closed\n";

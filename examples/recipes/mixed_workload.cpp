@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 
-#include "every.hpp"
 #include "story.hpp"
 
 using namespace std::chrono_literals;
@@ -22,7 +21,7 @@ int main() {
 
   // Periodic tasks: the report of each hour.
   int reports = 0;
-  const auto hourly = schedule_every(timer, 1h, [&] { at(timer) << "report " << ++reports << '\n'; });
+  const auto hourly = timer.schedule_every(1h, [&] { at(timer) << "report " << ++reports << '\n'; });
 
   // Notifications: each at its time of day.
   const auto notify = [&](std::chrono::seconds time_of_day, const std::string& text, std::uint64_t tag) {

@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "every.hpp"
 #include "story.hpp"
 
 using namespace std::chrono_literals;
@@ -13,14 +12,14 @@ class publisher {
 
   void publish(int id) {
     at(timer_) << "message " << id << " is published\n";
-    again_.emplace(id, schedule_every(timer_, 10s, [this, id, times = 1]() mutable {
-                     if (++times <= 4) {
-                       at(timer_) << "message " << id << " is published again\n";
-                     } else {
-                       at(timer_) << "message " << id << " goes to the dead letters\n";
-                       forget(id);
-                     }
-                   }));
+    again_.emplace(id, timer_.schedule_every(10s, [this, id, times = 1]() mutable {
+      if (++times <= 4) {
+        at(timer_) << "message " << id << " is published again\n";
+      } else {
+        at(timer_) << "message " << id << " goes to the dead letters\n";
+        forget(id);
+      }
+    }));
   }
 
   void acknowledge(int id) {
@@ -35,7 +34,7 @@ class publisher {
   }
 
   timing_wheel::manual_timer& timer_;
-  std::map<int, repetition> again_;
+  std::map<int, timing_wheel::timer_handle> again_;
 };
 
 int main() {
