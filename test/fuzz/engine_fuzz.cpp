@@ -37,6 +37,7 @@ class session {
   explicit session(input bytes) : bytes_(bytes), engine_(read_options(bytes_)) {}
 
   void run() {
+    expect(!test::succeeds_with(0, [] { ::operator delete(::operator new(1)); }), "memory can be made scarce");
     check();
     while (!bytes_.empty()) {
       step();
@@ -227,11 +228,13 @@ class session {
 }  // namespace
 }  // namespace timing_wheel::fuzz
 
-// Called by the fuzzer.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
-                                      std::size_t size);  // NOLINT(readability-identifier-naming)
+// Called by the fuzzer, which knows it by this name; so there is a declaration, and no naming rule.
+// NOLINTBEGIN(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const timing_wheel::fuzz::input bytes({data, size});
   timing_wheel::fuzz::session<timing_wheel::hierarchical_wheel>(bytes).run();
   return 0;
 }
+// NOLINTEND(readability-identifier-naming)
