@@ -572,6 +572,40 @@ TEST(HierarchicalWheelMemory, WhatWasDueBeforeAFailureIsNotKeptBack) {
   EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
 }
 
+TEST(HierarchicalWheelMemory, ReservedInsertNeedsNone) {
+  for (const tick deadline : {tick{1}, tick{1'000}, tick{1} << 40U, never}) {
+    for (const slot s : {0U, 10'000U}) {
+      hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+      wheel.reserve(s, deadline);
+      ASSERT_EQ(wheel.size(), 0U);
+      ASSERT_TRUE(succeeds_with(0, [&] { wheel.insert(s, deadline); })) << "slot " << s << " at " << deadline;
+      ASSERT_TRUE(wheel.contains(s));
+    }
+  }
+}
+
+TEST(HierarchicalWheelMemory, ReservedInsertNeedsNoneAfterAnErase) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, ticks(64, 7));
+  wheel.reserve(3, 5'000);
+  EXPECT_TRUE(succeeds_with(0, [&] {
+    wheel.erase(3);
+    wheel.insert(3, 5'000);
+  }));
+  EXPECT_TRUE(wheel.contains(3));
+}
+
+TEST(HierarchicalWheelMemory, ReserveThatFindsNoneChangesNothingAndCanBeRepeated) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  std::uint64_t allocations = 0;
+  while (!succeeds_with(allocations, [&] { wheel.reserve(0, tick{1} << 40U); })) {
+    ASSERT_EQ(wheel.size(), 0U);
+    ASSERT_TRUE(wheel.invariants_hold());
+    ++allocations;
+  }
+  EXPECT_TRUE(succeeds_with(0, [&] { wheel.insert(0, tick{1} << 40U); }));
+}
+
 TEST(HierarchicalWheelMemory, EraseAndCatchUpNeedNone) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   insert_all(wheel, ticks(1'000, 777));

@@ -58,6 +58,20 @@ TEST(SaturatingAdd, StopsAtTheEndsOfTime) {
   EXPECT_EQ(saturating_add(at(smallest), smallest), time_point::min());
 }
 
+TEST(SaturatingDifference, SubtractsWhatFits) {
+  EXPECT_EQ(saturating_difference(at(5ns), at(7ns)), -2ns);
+  EXPECT_EQ(saturating_difference(at(largest), at(0ns)), largest);
+  EXPECT_EQ(saturating_difference(at(-1ns), at(largest)), smallest);
+  EXPECT_EQ(saturating_difference(at(smallest), at(smallest)), 0ns);
+}
+
+TEST(SaturatingDifference, StopsAtTheEndsOfTheRange) {
+  EXPECT_EQ(saturating_difference(at(largest), at(-1ns)), largest);
+  EXPECT_EQ(saturating_difference(at(0ns), at(smallest)), largest);
+  EXPECT_EQ(saturating_difference(at(-2ns), at(largest)), smallest);
+  EXPECT_EQ(saturating_difference(at(smallest), at(1ns)), smallest);
+}
+
 TEST(SaturatingNanoseconds, ConvertsWhatFitsExactly) {
   EXPECT_EQ(saturating_nanoseconds(0s), 0ns);
   EXPECT_EQ(saturating_nanoseconds(17ms), 17'000'000ns);

@@ -7,9 +7,16 @@
 #include <cstdlib>
 #include <new>
 
+#ifdef TIMING_WHEEL_FUZZ_TARGET
+#define TIMING_WHEEL_REPLACEMENT
+#else
+#define TIMING_WHEEL_REPLACEMENT [[gnu::weak]]
+#endif
+
 /// \file
 /// Replaces the global `operator new` of the test that includes it: it counts, and it fails when told to. The
-/// replacements are weak, so that several files of one binary may include this.
+/// replacements are weak, so that several files of one binary may include this; but not in a fuzz target, which links a sanitizer
+/// with weak replacements first, and is one file.
 
 namespace timing_wheel::test {
 
@@ -78,41 +85,49 @@ inline void deallocate(void* memory) noexcept {
 
 }  // namespace timing_wheel::test
 
-[[gnu::weak]] void* operator new(std::size_t size) {
+TIMING_WHEEL_REPLACEMENT void* operator new(std::size_t size) {
   return timing_wheel::test::allocate_or_throw(size, alignof(std::max_align_t));
 }
-[[gnu::weak]] void* operator new[](std::size_t size) {
+TIMING_WHEEL_REPLACEMENT void* operator new[](std::size_t size) {
   return timing_wheel::test::allocate_or_throw(size, alignof(std::max_align_t));
 }
-[[gnu::weak]] void* operator new(std::size_t size, std::align_val_t alignment) {
+TIMING_WHEEL_REPLACEMENT void* operator new(std::size_t size, std::align_val_t alignment) {
   return timing_wheel::test::allocate_or_throw(size, static_cast<std::size_t>(alignment));
 }
-[[gnu::weak]] void* operator new[](std::size_t size, std::align_val_t alignment) {
+TIMING_WHEEL_REPLACEMENT void* operator new[](std::size_t size, std::align_val_t alignment) {
   return timing_wheel::test::allocate_or_throw(size, static_cast<std::size_t>(alignment));
 }
-[[gnu::weak]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+TIMING_WHEEL_REPLACEMENT void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return timing_wheel::test::allocate(size, alignof(std::max_align_t));
 }
-[[gnu::weak]] void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+TIMING_WHEEL_REPLACEMENT void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   return timing_wheel::test::allocate(size, alignof(std::max_align_t));
 }
-[[gnu::weak]] void operator delete(void* memory) noexcept { timing_wheel::test::deallocate(memory); }
-[[gnu::weak]] void operator delete[](void* memory) noexcept { timing_wheel::test::deallocate(memory); }
-[[gnu::weak]] void operator delete(void* memory, std::size_t) noexcept { timing_wheel::test::deallocate(memory); }
-[[gnu::weak]] void operator delete[](void* memory, std::size_t) noexcept { timing_wheel::test::deallocate(memory); }
-[[gnu::weak]] void operator delete(void* memory, std::align_val_t) noexcept { timing_wheel::test::deallocate(memory); }
-[[gnu::weak]] void operator delete[](void* memory, std::align_val_t) noexcept {
+TIMING_WHEEL_REPLACEMENT void operator delete(void* memory) noexcept { timing_wheel::test::deallocate(memory); }
+TIMING_WHEEL_REPLACEMENT void operator delete[](void* memory) noexcept { timing_wheel::test::deallocate(memory); }
+TIMING_WHEEL_REPLACEMENT void operator delete(void* memory, std::size_t) noexcept {
   timing_wheel::test::deallocate(memory);
 }
-[[gnu::weak]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+TIMING_WHEEL_REPLACEMENT void operator delete[](void* memory, std::size_t) noexcept {
   timing_wheel::test::deallocate(memory);
 }
-[[gnu::weak]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+TIMING_WHEEL_REPLACEMENT void operator delete(void* memory, std::align_val_t) noexcept {
   timing_wheel::test::deallocate(memory);
 }
-[[gnu::weak]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+TIMING_WHEEL_REPLACEMENT void operator delete[](void* memory, std::align_val_t) noexcept {
   timing_wheel::test::deallocate(memory);
 }
-[[gnu::weak]] void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+TIMING_WHEEL_REPLACEMENT void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   timing_wheel::test::deallocate(memory);
 }
+TIMING_WHEEL_REPLACEMENT void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  timing_wheel::test::deallocate(memory);
+}
+TIMING_WHEEL_REPLACEMENT void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  timing_wheel::test::deallocate(memory);
+}
+TIMING_WHEEL_REPLACEMENT void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  timing_wheel::test::deallocate(memory);
+}
+
+#undef TIMING_WHEEL_REPLACEMENT
