@@ -94,6 +94,8 @@ class service_model {
  private:
   enum class kind { once, every, with };
 
+  static constexpr int most_runs = 100;  // of one timer: the clock may leap a century
+
   struct record {
     timer_status status = timer_status::pending;
     time_point deadline = {};
@@ -102,6 +104,7 @@ class service_model {
     kind which = kind::once;
     period_policy policy = fixed_delay;
     std::chrono::nanoseconds period = {};
+    int runs = 0;
     bool cancelled = false;  // while it ran
     std::optional<std::stop_source> source = {};
   };
@@ -444,6 +447,10 @@ class service_model {
     ++fired_;
     one.status = timer_status::running;
     one.cancelled = false;
+    if (++one.runs == most_runs) {
+      EXPECT_EQ(one.handle.cancel(), cancel_result::running);
+      cancelled(one);
+    }
     ++depth_;
     act(which);
     --depth_;
