@@ -24,6 +24,9 @@ class error_sink {
 
   explicit error_sink(handler on_error) : on_error_(std::move(on_error)) {}
 
+  /// Lets go of the user's handler. \pre nobody reports any more.
+  void retire() noexcept { on_error_ = nullptr; }
+
   /// The exception that is being handled, of `who` ("a callback"), for the timer with `tag`. \pre in a catch clause.
   void report(const char* who, std::uint64_t tag, time_point now) noexcept;
 
@@ -36,8 +39,7 @@ class error_sink {
   void print(const char* who, std::uint64_t tag, time_point now) noexcept;
   [[nodiscard]] bool is_news(const char* who, std::string_view what, time_point now) noexcept;
 
-  // Immutable.
-  const handler on_error_;
+  handler on_error_;  // immutable until `retire`
 
   std::mutex mutex_;  // guards kinds_
   std::array<kind, 16> kinds_;

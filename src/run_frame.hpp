@@ -5,24 +5,42 @@
 
 namespace timing_wheel::detail {
 
-/// Says, while it lives, that its thread runs the callback of a timer; so that whoever would wait for that timer, or for the
-/// service, can see that it would wait for itself. Frames of one thread lie in one another, as calls do.
+/// What a thread does for a service, while it runs code of the user's.
+enum class doing {
+  callback,
+  hand_over,  // it has called the executor
+  run_now,    // it runs the rest, in `stop(run_now)`
+  drain,      // it waits for the rest, or runs it, in `stop(drain)`
+};
+
+/// Says, while it lives, what its thread does; so that whoever would wait for a timer, or for the service, can see that it would
+/// wait for itself. Frames of one thread lie in one another, as calls do.
 class run_frame {
  public:
-  run_frame(const void* service, const timer_owner* owner, timer_key key) noexcept
-      : service_(service), owner_(owner), key_(key), outer_(innermost) {
+  run_frame(const void* service, doing what) noexcept : service_(service), what_(what), outer_(innermost) {
     innermost = this;
+  }
+  run_frame(const void* service, const timer_owner* owner, timer_key key) noexcept
+      : run_frame(service, doing::callback) {
+    owner_ = owner;
+    key_ = key;
   }
   ~run_frame() { innermost = outer_; }
   run_frame(const run_frame&) = delete;
   run_frame& operator=(const run_frame&) = delete;
 
-  /// Whether this thread is in a callback of that timer, or of that service.
+  /// Whether this thread is in a callback of that timer.
   [[nodiscard]] static bool is_in(const timer_owner* owner, timer_key key) noexcept {
     return any([&](const run_frame& frame) { return frame.owner_ == owner && frame.key_ == key; });
   }
-  [[nodiscard]] static bool is_in(const void* service) noexcept {
-    return any([&](const run_frame& frame) { return frame.service_ == service; });
+  /// Whether this thread is in code of the user's that the service waits for.
+  [[nodiscard]] static bool is_called_by(const void* service) noexcept {
+    return any([&](const run_frame& frame) {
+      return frame.service_ == service && (frame.what_ == doing::callback || frame.what_ == doing::hand_over);
+    });
+  }
+  [[nodiscard]] static bool is_in(const void* service, doing what) noexcept {
+    return any([&](const run_frame& frame) { return frame.service_ == service && frame.what_ == what; });
   }
 
  private:
@@ -38,7 +56,8 @@ class run_frame {
   static inline thread_local constinit const run_frame* innermost = nullptr;
 
   const void* service_;
-  const timer_owner* owner_;
+  doing what_;
+  const timer_owner* owner_ = nullptr;
   timer_key key_;
   const run_frame* outer_;
 };

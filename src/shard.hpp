@@ -24,6 +24,11 @@ namespace timing_wheel::detail {
 /// When a timer that an executor refused is handed over again.
 inline constexpr std::chrono::milliseconds hand_over_retry{1};
 
+/// Whether `when` has come; the end of time never does.
+[[nodiscard]] constexpr bool has_come(time_point when, time_point now) noexcept {
+  return now >= when && when != time_point::max();
+}
+
 /// What the shards of one service share. It stays until the last handle is gone, so that a handle may wake the poller at any time.
 ///
 /// Immutable after construction, but for parts that are thread-safe by themselves.
@@ -41,7 +46,13 @@ struct service_context {
   admission door;
   sleeper poller;
   error_sink errors;
-  const executor run_on;
+  executor run_on;  // immutable until `retire`
+
+  /// Lets go of what belongs to the user, who may have put handles or tasks into it. \pre nothing runs any more.
+  void retire() noexcept {
+    run_on = {};
+    errors.retire();
+  }
 };
 
 /// A part of the service with a lock, an engine and memory of its own.
@@ -59,10 +70,10 @@ class shard final : public timer_owner {
   }
 
   /// From any thread. A timer that is accepted comes with a reference to this shard, for its handle.
-  admitted schedule(time_point now, time_point deadline, task& callback, std::uint64_t tag) {
+  admitted schedule(time_point now, time_point deadline, task& callback, std::uint64_t tag, bool recurring) {
     const moment when = moment_of(now, deadline);
     std::unique_lock lock(mutex_);
-    const admitted result = core_->add(when, callback, tag);
+    const admitted result = core_->add(when, callback, tag, recurring);
     if (result.answer == verdict::accepted) {
       take_references(1);
     }
@@ -81,7 +92,7 @@ class shard final : public timer_owner {
     std::unique_lock lock(mutex_);
     const cancel_result result = cancel_locked(key, doomed);
     if (result == cancel_result::running && !run_frame::is_in(this, key)) {
-      wait(lock, [&] { return core_ == nullptr || !core_->is_running(key); });
+      wait(lock, [&] { return core_ == nullptr || core_->look(key).status != timer_status::running; });
     }
     return result;
   }
@@ -110,10 +121,10 @@ class shard final : public timer_owner {
     bool more = false;        // there is more to do at once
   };
 
-  /// Runs what is due at `now`, and cascades, for at most `max_timers_per_lock` timers. By one thread at a time, the driver; also
-  /// from a callback that it runs: then the rest of the batch that is being run comes first.
+  /// Runs what is due at `now`, and cascades, for at most `max_timers_per_lock` timers; begins nothing at `until` or later. By one
+  /// thread at a time, the driver; also from a callback that it runs: then the rest of the batch that is being run comes first.
   /// \throws std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
-  turn run_due(tick now) {
+  turn run_due(tick now, time_point until) {
     turn done;
     if (next_in_batch_ == batch_.size()) {
       const std::lock_guard lock(mutex_);
@@ -127,7 +138,7 @@ class shard final : public timer_owner {
     } else {
       done = {1, 0, true};
     }
-    done.ran = context_->run_on ? hand_over_batch() : run_batch();
+    done.ran = context_->run_on ? hand_over_batch() : run_batch(until);
     return done;
   }
 
@@ -177,6 +188,7 @@ class shard final : public timer_owner {
   void enter(phase next) {
     const std::lock_guard lock(mutex_);
     core_->enter(next);
+    notify_if_drained();
   }
 
   /// Moves every pending timer to the end of `left`. \pre closed, and `left` has room for `pending()` more.
@@ -185,7 +197,6 @@ class shard final : public timer_owner {
     for (bool more = true; more;) {
       const std::lock_guard lock(mutex_);
       more = core_->take(cursor, left);
-      notify();
     }
   }
 
@@ -213,8 +224,8 @@ class shard final : public timer_owner {
   /// Waits until nothing is pending, and, unless this is called from a callback, running; at most until `deadline`. \pre draining.
   void wait_for_all(time_point deadline) {
     std::unique_lock lock(mutex_);
-    const bool in_callback = run_frame::is_in(context_.get());
-    const auto is_idle = [&] { return core_->pending() == 0 && (in_callback || core_->running() == 0); };
+    const bool called = run_frame::is_called_by(context_.get());
+    const auto is_idle = [&] { return core_->is_drained() && (called || core_->running() == 0); };
     if (deadline == time_point::max()) {
       return wait(lock, is_idle);
     }
@@ -282,15 +293,24 @@ class shard final : public timer_owner {
 
   // Under mutex_.
   cancel_result cancel_locked(timer_key key, task& doomed) noexcept {
-    const cancel_result result = core_ == nullptr ? cancel_result::finished : core_->cancel(key, doomed);
-    notify();
+    if (core_ == nullptr) {
+      return cancel_result::finished;
+    }
+    const cancel_result result = core_->cancel(key, doomed);
+    notify_if_drained();
     return result;
   }
 
-  // Under mutex_. Whoever changes what is waited for calls it.
+  // Under mutex_. Whoever may have ended what is waited for calls one of these.
   void notify() noexcept {
     if (waiting_ != 0) {
       changed_.notify_all();
+    }
+  }
+  void notify_if_drained() noexcept {
+    if (core_->is_drained()) {
+      notify();
+      context_->poller.wake();
     }
   }
 
@@ -303,18 +323,21 @@ class shard final : public timer_owner {
 
   // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins. What
   // is left of the batch is in the members, so that a callback may drive the service on.
-  std::size_t run_batch() {
+  std::size_t run_batch(time_point until) {
     std::size_t ran = 0;
     timer_node* running = nullptr;
     timer_key running_key;
     while (next_in_batch_ < batch_.size()) {
-      const timer_key key = batch_[next_in_batch_++];
       const time_point now = context_->clock.now();
+      if (has_come(until, now)) {
+        break;
+      }
+      const timer_key key = batch_[next_in_batch_++];
       {
         const std::lock_guard lock(mutex_);
         finish(running, running_key);
         running = core_->claim(key, now, context_->clock);
-        notify();
+        notify_if_drained();
       }
       if (running != nullptr) {
         running_key = key;
@@ -331,6 +354,7 @@ class shard final : public timer_owner {
 
   // Each key of the batch goes to the executor, with the reference that was taken for it.
   std::size_t hand_over_batch() {
+    const run_frame frame(context_.get(), doing::hand_over);
     std::size_t given = 0;
     while (next_in_batch_ < batch_.size()) {
       const timer_key key = batch_[next_in_batch_++];
@@ -366,8 +390,10 @@ class shard final : public timer_owner {
     timer_node* node = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      node = core_ == nullptr ? nullptr : claim();
-      notify();
+      if (core_ != nullptr) {
+        node = claim();
+        notify_if_drained();
+      }
     }
     if (node == nullptr) {
       return 0;
@@ -411,7 +437,6 @@ class shard final : public timer_owner {
     if (!core_->rearm(key.where, when)) {
       return false;
     }
-    notify();
     wake_for_next(lock);
     return true;
   }

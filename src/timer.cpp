@@ -103,39 +103,48 @@ struct basic_timer<Engine, Clock>::state {
     return next;
   }
 
-  // Turn by turn over the shards, until nothing is due. The clock is read anew each time round.
-  turn run_all_due() {
+  // Turn by turn over the shards, until nothing is due. The clock is read anew each time round. One that is short of memory keeps
+  // no other from its turn.
+  turn run_all_due(time_point until) {
     turn sum;
     do {
       sum.more = false;
+      bool short_of_memory = false;
       const tick now = current_tick();
       for (const auto& s : shards) {
-        const turn one = s->run_due(now);
-        sum.handled += one.handled;
-        sum.ran += one.ran;
-        sum.more = sum.more || one.more;
+        try {
+          const turn one = s->run_due(now, until);
+          sum.handled += one.handled;
+          sum.ran += one.ran;
+          sum.more = sum.more || one.more;
+        } catch (const std::bad_alloc&) {
+          short_of_memory = true;
+        }
       }
-    } while (sum.more && !stopped.load(std::memory_order_acquire));
+      if (short_of_memory) {
+        throw std::bad_alloc();
+      }
+    } while (sum.more && !stopped.load(std::memory_order_acquire) && !detail::has_come(until, context->clock.now()));
     return sum;
   }
 
-  // The loop that sleeps: until `is_over`, or `until`. Whoever makes it over then wakes the sleeper, so that it is seen either here or
-  // as that wake.
+  // The loop that sleeps: until `is_over`, or `until`. Whoever makes it over wakes the sleeper afterwards, so that it is seen either
+  // here or as that wake.
   template <class Over>
   void drive(time_point until, Over is_over) {
     detail::sleeper& sleeper = context->poller;
     bool slept_to_the_end = false;
     while (!is_over()) {
-      if (run_without_memory_failure() == 0 && slept_to_the_end) {
+      if (run_without_memory_failure(until) == 0 && slept_to_the_end) {
         sleeper.count_empty();
+      }
+      if (detail::has_come(until, context->clock.now())) {
+        return;
       }
       const tick next = next_event();
       slept_to_the_end = false;
-      if (next <= current_tick()) {
+      if (next <= current_tick() || is_over()) {
         continue;
-      }
-      if (is_over() || context->clock.now() >= until) {
-        return;
       }
       sleeper.announce(next);
       if (next_event() < next) {
@@ -150,9 +159,9 @@ struct basic_timer<Engine, Clock>::state {
     drive(time_point::max(), [this] { return stopped.load(std::memory_order_acquire); });
   }
 
-  std::size_t run_without_memory_failure() {
+  std::size_t run_without_memory_failure(time_point until) {
     try {
-      return run_all_due().handled;
+      return run_all_due(until).handled;
     } catch (const std::bad_alloc&) {
       std::this_thread::sleep_for(memory_retry);
       return 1;
@@ -161,10 +170,10 @@ struct basic_timer<Engine, Clock>::state {
 
   // The loop for a clock that is moved: from expiration to expiration, and not beyond `when`. \returns how many callbacks ran.
   std::size_t run_until(time_point when) {
-    std::size_t ran = run_all_due().ran;
+    std::size_t ran = run_all_due(time_point::max()).ran;
     for (tick next = next_event(); next <= context->scale.floor(when); next = next_event()) {
       move_clock(context->clock, context->scale.begin_of(next));
-      ran += run_all_due().ran;
+      ran += run_all_due(time_point::max()).ran;
     }
     return ran;
   }
@@ -173,7 +182,8 @@ struct basic_timer<Engine, Clock>::state {
     return driver.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
 
-  [[nodiscard]] bool in_callback() const noexcept { return detail::run_frame::is_in(context.get()); }
+  // Whether this thread is in code of the user's that the service waits for.
+  [[nodiscard]] bool is_caller() const noexcept { return detail::run_frame::is_called_by(context.get()); }
 
   void enter(detail::phase next) {
     for (const auto& s : shards) {
@@ -215,7 +225,7 @@ struct basic_timer<Engine, Clock>::state {
   void end() {
     stopped.store(true, std::memory_order_release);
     context->poller.wake();
-    if (!in_callback()) {
+    if (!is_caller()) {
       join();
     }
   }
@@ -303,7 +313,7 @@ basic_timer<Engine, Clock>::basic_timer(const timer_options& options, const Cloc
 
 template <timer_engine Engine, class Clock>
 basic_timer<Engine, Clock>::~basic_timer() {
-  if (state_->in_callback()) {
+  if (state_->is_caller()) {
     std::fputs("timing_wheel: a timer service was destroyed by one of its own callbacks\n", stderr);
     std::abort();
   }
@@ -312,16 +322,18 @@ basic_timer<Engine, Clock>::~basic_timer() {
     s->discard();
   }
   state_->end();
+  state_->context->retire();
 }
 
 template <timer_engine Engine, class Clock>
 typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start(time_point now, time_point deadline,
-                                                                               task&& callback, std::uint64_t tag) {
+                                                                               task&& callback, std::uint64_t tag,
+                                                                               bool recurring) {
   if (!callback) {
     return {{}, timer_errc::empty_callback};
   }
   auto& shard = state_->home();
-  const detail::admitted result = shard.schedule(now, deadline, callback, tag);
+  const detail::admitted result = shard.schedule(now, deadline, callback, tag, recurring);
   switch (result.answer) {
     case detail::verdict::stopped:
       return {{}, timer_errc::stopped};
@@ -366,7 +378,7 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_r
   }
   const time_point present = now();
   const std::optional<time_point> first = callback.next(present, present);
-  return first ? start(present, *first, std::move(callback), tag) : started{};
+  return first ? start(present, *first, std::move(callback), tag, true) : started{};
 }
 
 template <timer_engine Engine, class Clock>
@@ -392,19 +404,33 @@ std::vector<pending_task> basic_timer<Engine, Clock>::stop() {
 
 template <timer_engine Engine, class Clock>
 std::size_t basic_timer<Engine, Clock>::stop(run_now_t /*how*/) {
+  if (detail::run_frame::is_in(state_->context.get(), detail::doing::run_now)) {
+    return 0;
+  }
+  const detail::run_frame frame(state_->context.get(), detail::doing::run_now);
   state_->enter(detail::phase::draining);
   std::size_t ran = 0;
   for (const auto& s : state_->shards) {
     ran += s->run_all();
   }
-  stop();
+  // Another `stop`, if there is one, takes what could not run any more.
+  state_->enter(detail::phase::closed);
+  state_->end();
   return ran;
 }
 
 template <timer_engine Engine, class Clock>
 std::vector<pending_task> basic_timer<Engine, Clock>::stop(drain_t /*how*/, time_point until) {
+  const void* const service = state_->context.get();
+  if (detail::run_frame::is_in(service, detail::doing::drain) ||
+      detail::run_frame::is_in(service, detail::doing::run_now)) {
+    return {};
+  }
   state_->enter(detail::phase::draining);
-  state_->run_down(until);
+  {
+    const detail::run_frame frame(service, detail::doing::drain);
+    state_->run_down(until);
+  }
   return stop();
 }
 

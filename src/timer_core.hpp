@@ -53,15 +53,15 @@ class timer_core {
   timer_core(const engine_options& options, const tick_scale& scale, admission& door)
       : engine_(options), scale_(scale), door_(door) {}
 
-  /// Takes `callback` only if it accepts. Strong guarantee on `std::bad_alloc`.
-  admitted add(const moment& when, task& callback, std::uint64_t tag) {
+  /// Takes `callback` only if it accepts. A recurring one is armed again after its run. Strong guarantee on `std::bad_alloc`.
+  admitted add(const moment& when, task& callback, std::uint64_t tag, bool recurring) {
     if (phase_ != phase::open || !door_.enter()) {
       ++rejected_;
       return {phase_ != phase::open ? verdict::stopped : verdict::too_many, {}};
     }
     const slot s = arm_new(when);
     timer_node& node = nodes_[s];
-    node.recurring = callback.recurs();
+    node.recurring = recurring;
     node.cancelled = false;
     node.callback = std::move(callback);
     node.deadline = when.deadline;
@@ -109,21 +109,14 @@ class timer_core {
             node->tag};
   }
 
-  [[nodiscard]] bool is_running(timer_key key) noexcept {
-    const timer_node* node = nodes_.find(key);
-    return node != nullptr && node->state == node_state::running;
-  }
-
   /// Puts the keys of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of cascading.
   /// \returns how many timers it looked at, and whether there is more to do at once.
-  /// \throws std::bad_alloc if there is no memory to cascade, and nothing is due; nothing is lost.
+  /// \throws std::bad_alloc if there is no memory to go on, and nothing is in the batch; nothing is lost.
   struct collected {
     std::size_t handled = 0;
     bool more = false;
   };
   collected collect(tick now, std::vector<timer_key>& batch) {
-    batch.clear();
-    batch.reserve(max_timers_per_lock);
     // Whoever waits gets half of each batch, so that a service that cannot keep up starves nobody.
     const std::size_t budget = waiting_.empty() ? max_timers_per_lock : max_timers_per_lock / 2;
     const advance_result result = engine_.advance(now, budget);
@@ -215,6 +208,11 @@ class timer_core {
   }
 
   void enter(phase next) noexcept { phase_ = std::max(phase_, next); }
+
+  /// Whether it has come to its end: nothing is pending, or will run.
+  [[nodiscard]] bool is_drained() const noexcept {
+    return phase_ == phase::closed || (phase_ == phase::draining && pending_ == 0);
+  }
 
   /// Lists pending timers, looking at `max_timers_per_lock` places from `cursor` on. \pre `visit` allocates nothing.
   /// \returns whether there are places left.
@@ -332,9 +330,11 @@ class timer_core {
     }
   }
 
-  // For one that waits. Strong guarantee on `std::bad_alloc`.
+  // For the first that waits. On `std::bad_alloc` it is the last, so that others have their turn.
   void add_or_run(slot s, tick now, std::vector<timer_key>& batch) {
     const tick deadline = scale_.ceil(nodes_[s].deadline);
+    waiting_.erase(s);
+    waiting_.push_back(s);
     const bool inserted = deadline > now && engine_.insert(s, deadline);
     waiting_.erase(s);
     if (inserted) {

@@ -17,7 +17,7 @@
 namespace timing_wheel {
 
 /// What can be scheduled: anything that can be moved, and called without arguments or with the handle of its timer
-/// (`const timer_handle&`; without, if both are possible). What it returns is ignored.
+/// (`const timer_handle&`; with it, if both are possible). What it returns is ignored.
 // clang-format off
 template <class F>
 concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::callable_with_handle<std::decay_t<F>>) &&
@@ -78,6 +78,8 @@ class task {
   std::optional<time_point> next(time_point previous, time_point now) {
     return operations_->next(storage_.data(), previous, now);
   }
+
+  [[nodiscard]] bool wraps_null() const noexcept { return operations_ == nullptr; }
 
   /// Destroys the callable and what it captured.
   void reset() noexcept {
@@ -160,5 +162,8 @@ class task {
 };
 
 static_assert(sizeof(task) == 32);
+
+template <>
+inline constexpr bool detail::is_wrapper<task> = true;
 
 }  // namespace timing_wheel

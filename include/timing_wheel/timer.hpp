@@ -27,7 +27,7 @@
 
 namespace timing_wheel {
 
-/// A timer that `stop` took out: it will not run by itself any more, and belongs to the caller.
+/// A timer that `stop` took out: it will not run by itself any more, and belongs to the caller. Of a periodic one, the callback is one run.
 struct pending_task {
   time_point deadline;
   std::uint64_t tag = 0;
@@ -51,9 +51,9 @@ inline constexpr drain_t drain{};
 
 /// Gives the deadline after the one that it is given, or none.
 template <class Next>
-concept deadline_rule = std::is_invocable_r_v < std::optional<time_point>,
-        std::decay_t<Next>
-&, time_point > ;
+concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) {
+  { next(previous) } -> std::convertible_to<std::optional<time_point>>;
+};
 
 /// Whether a clock is moved by its user, who then drives the service; otherwise a thread of the service does.
 template <class Clock>
@@ -98,7 +98,7 @@ class basic_timer {
   ///
   /// Complexity: O(levels), one lock of a shard. No allocation after warm-up, if the captures fit into a `task`.
   /// \throws timer_error (`stopped`, `too_many_pending`, `empty_callback`); std::bad_alloc; what moving the callable throws.
-  /// Then nothing was scheduled, and the callable that was handed over is destroyed.
+  /// Then nothing was scheduled, and the callable is destroyed or was never moved from.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::uint64_t tag = 0) {
     return or_throw(start_after(saturating_nanoseconds(delay), task(std::forward<F>(callback)), tag));
@@ -177,7 +177,8 @@ class basic_timer {
   /// Runs `callback` at the deadlines that `next(previous deadline)` gives, a `std::optional<time_point>`, until it gives none.
   ///
   /// `next` is called now, with the present as the previous deadline (none: nothing is scheduled, and an empty handle returned),
-  /// and then at the end of each run, on its thread and outside every lock. If it throws then, that is reported and the timer ends.
+  /// and then at the end of each run, on its thread and outside every lock, even if the timer was cancelled in that run. What it
+  /// throws now gets out of this call; what it throws later is reported, and the timer ends.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, std::uint64_t tag = 0) {
     return or_throw(start_recurring(user_rule(std::forward<Next>(next)), std::forward<F>(callback), tag));
@@ -196,18 +197,22 @@ class basic_timer {
   std::vector<pending_task> stop();
 
   /// Refuses new timers, runs the callback of every pending one once, on this thread, whatever its deadline, in no particular
-  /// order, and stops. Until its callback begins, a timer can be cancelled. \returns how many ran here. \throws std::bad_alloc; then
-  /// it can be called again.
+  /// order, and stops. Until its callback begins, a timer can be cancelled. From a callback that such a call runs, it does nothing.
+  /// \returns how many ran here. \throws std::bad_alloc; then it can be called again.
   std::size_t stop(run_now_t);
 
   /// Refuses new timers, lets what becomes due before `until` run, and stops then, or as soon as nothing is pending or running.
-  /// With a `manual_clock` it advances to `until`. Periodic timers are not armed again. \returns and \throws as `stop()`.
+  /// Periodic timers are not armed again. With a `manual_clock` it advances to `until`, and what an executor has not begun by then is
+  /// returned. From a callback it drives the service itself, or on an executor waits for the other threads: the only thread of
+  /// a pool would wait in vain. From a callback that another `stop` runs on this thread, it leaves the rest to that one.
+  /// \returns and \throws as `stop()`.
   std::vector<pending_task> stop(drain_t, time_point until);
 
   /// Calls `visit(const pending_timer&)` for each pending timer, outside every lock. One that is pending all the while is
   /// visited once; one that comes or goes meanwhile, at most once. `visit` may use the service, and the handles.
   /// Complexity: O(timers that were ever pending at once). \throws std::bad_alloc, and what `visit` throws.
-  template <std::invocable<const pending_timer&> Visit>
+  template <class Visit>
+  requires std::invocable<Visit&, const pending_timer&>
   void for_each_pending(Visit visit) const {
     std::vector<pending_timer> some;
     for (position from; list_pending(from, some);) {
@@ -232,8 +237,9 @@ class basic_timer {
   /// the clock at its own tick, and what it schedules before `when` runs too. With a `when` before the clock, the clock stays and
   /// what is due by now runs. A callback that goes on scheduling with no delay keeps this call from returning.
   /// Complexity: O(timers + buckets), whatever the distance. \returns how many callbacks ran.
-  /// \throws timer_error (`nested_advance`) if called from a callback or from two threads at once; std::bad_alloc if a cascade
-  /// finds no memory; then nothing is lost, and the call can be repeated. With an executor, it counts what was handed over.
+  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that calls;
+  /// std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated. With an executor, it counts what
+  /// was handed over; one that refuses is asked again at every millisecond on the way.
   std::size_t advance_to(time_point when) requires manually_driven<Clock>;
 
   /// `advance_to(now() + delay)`.
@@ -281,7 +287,7 @@ class basic_timer {
     return start_recurring(detail::periodic_rule{period, policy}, std::forward<F>(callback), tag);
   }
 
-  started start(time_point now, time_point deadline, task&& callback, std::uint64_t tag);
+  started start(time_point now, time_point deadline, task&& callback, std::uint64_t tag, bool recurring = false);
   started start_after(std::chrono::nanoseconds delay, task&& callback, std::uint64_t tag);
   started start_at(time_point deadline, task&& callback, std::uint64_t tag);
   started start_at(wall_time deadline, task&& callback, std::uint64_t tag);

@@ -72,7 +72,8 @@ class timer_handle {
 
   /// The same, and if its callback is running, waits until that has ended and what it captured is destroyed. Called by that
   /// callback itself it does not wait. Two callbacks that wait for each other wait for ever, and so does a call under a lock that
-  /// the callback takes. \returns what `cancel` would: `running` says that it ran, and has ended unless the caller is the callback.
+  /// the callback takes. It does not wait for another thread that has cancelled and is destroying what was captured.
+  /// \returns what `cancel` would: `running` says that it ran, and has ended unless the caller is the callback.
   cancel_result cancel_and_wait() const noexcept;
 
   /// Gives a pending timer another deadline, earlier or later; past ones are due at once. \returns false if the timer is not

@@ -30,7 +30,7 @@ struct timer_options {
   timing_wheel::executor executor = {};
   /// Gets every exception of a callback, of a rule for the next deadline and of the executor, with the tag of the timer; on the
   /// thread where it happened, outside every lock. Empty, or if it throws itself: each kind (what it says) is written to standard
-  /// error, at most once a second of the service's clock. Either way they are counted.
+  /// error, at most once a second of the service's clock. Those of callbacks and rules are counted, either way.
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
 };
 

@@ -351,22 +351,32 @@ class service_model {
   }
 
   void stop_now() {
+    if (running_now_) {
+      EXPECT_EQ(timer_.stop(run_now), 0U);
+      return;
+    }
     draining_ = true;
     const std::uint64_t fired = fired_;
-    ++running_now_;
+    running_now_ = true;
     const std::size_t ran = timer_.stop(run_now);
-    --running_now_;
+    running_now_ = false;
     EXPECT_LE(ran, fired_ - fired);
     stopped_ = true;
     EXPECT_EQ(pending(), 0U);
   }
 
   void drain_until(time_point until) {
+    if (running_now_ || running_down_) {
+      EXPECT_TRUE(timer_.stop(drain, until).empty());
+      return;
+    }
     draining_ = true;
+    running_down_ = true;
     const time_point before = timer_.now();
     const bool outermost = !std::exchange(advancing_, true);
     const std::vector<pending_task> left = timer_.stop(drain, until);
     advancing_ = !outermost;
+    running_down_ = false;
     if (!left.empty()) {
       EXPECT_GE(timer_.now(), until);
       expect_none_late();
@@ -392,13 +402,14 @@ class service_model {
 
   void execute(task&& work) {
     if (scenario_.where == hand_over::queue) {
+      // Choices that have run out are 0: then it must not refuse, since the service would never cease to try.
       switch (random_.below(8)) {
-        case 0:
+        case 1:
           ++executor_failures_;
           throw std::runtime_error("refused");
-        case 1:
-          return;
         case 2:
+          return;
+        case 3:
           break;
         default:
           queue_.push_back(std::move(work));
@@ -414,7 +425,7 @@ class service_model {
       const auto place = queue_.begin() + static_cast<std::ptrdiff_t>(random_.below(queue_.size()));
       task work = std::move(*place);
       queue_.erase(place);
-      if (!random_.one_in(8)) {
+      if (random_.below(8) != 1) {
         work();
       }
     }
@@ -437,7 +448,7 @@ class service_model {
     record& one = records_.at(which);
     EXPECT_EQ(one.status, timer_status::pending) << "timer " << which;
     EXPECT_FALSE(stopped_) << "timer " << which;
-    if (running_now_ == 0) {
+    if (!running_now_) {
       EXPECT_GE(timer_.now(), one.deadline) << "timer " << which << " is early";
       EXPECT_FALSE(waits_for(one, scenario_.options.tick)) << "timer " << which << " is late";
       EXPECT_NE(one.deadline, time_point::max()) << "timer " << which << " fires at the end of time";
@@ -657,7 +668,8 @@ class service_model {
       case 1:
         return around(scenario_.options.tick, random_.below(600));
       default:
-        return nanoseconds(random_.magnitude(scenario_.delay_bits)) + std::chrono::milliseconds(1);
+        return std::max(nanoseconds(random_.magnitude(scenario_.delay_bits)),
+                        nanoseconds(std::chrono::milliseconds(1)));
     }
   }
 
@@ -708,8 +720,9 @@ class service_model {
   bool draining_ = false;
   bool stopped_ = false;
   bool advancing_ = false;
-  int running_now_ = 0;  // calls of stop(run_now)
-  int depth_ = 0;        // callbacks in one another
+  bool running_now_ = false;   // in stop(run_now)
+  bool running_down_ = false;  // in stop(drain)
+  int depth_ = 0;              // callbacks in one another
   time_point latest_run_ = time_point::min();
   std::uint64_t scheduled_ = 0;
   std::uint64_t fired_ = 0;

@@ -18,13 +18,13 @@ concept callable_alone = std::invocable<F&>;
 template <class F>
 concept callable_with_handle = std::invocable<F&, const timer_handle&>;
 
-/// Calls `callable`, with the handle of its timer if it cannot be called without.
+/// Calls `callable`, with the handle of its timer if it takes one.
 template <class F>
 void call(F& callable, const timer_handle& self) {
-  if constexpr (callable_alone<F>) {
-    static_cast<void>(callable());
-  } else {
+  if constexpr (callable_with_handle<F>) {
     static_cast<void>(callable(self));
+  } else {
+    static_cast<void>(callable());
   }
 }
 
@@ -34,10 +34,14 @@ inline constexpr bool may_be_null = std::is_pointer_v<F> || (std::is_constructib
                                                              std::is_constructible_v<bool, const F&> &&
                                                              requires(const F& callable) { callable == nullptr; });
 
+// Types of the library that hold a callable of the user's.
+template <class F>
+inline constexpr bool is_wrapper = false;
+
 /// Whether it is a null pointer or an empty `std::function`, or wraps one.
 template <class F>
 [[nodiscard]] bool is_null(const F& callable) noexcept {
-  if constexpr (requires { callable.wraps_null(); }) {
+  if constexpr (is_wrapper<F>) {
     return callable.wraps_null();
   } else if constexpr (may_be_null<F>) {
     return callable == nullptr;
@@ -60,6 +64,8 @@ template <class F>
 inline constexpr bool is_recurring = false;
 template <class F, class Rule>
 inline constexpr bool is_recurring<recurring<F, Rule>> = true;
+template <class F, class Rule>
+inline constexpr bool is_wrapper<recurring<F, Rule>> = true;
 
 /// The rule of the user's own: `next(previous deadline)`.
 template <class Next>
@@ -69,6 +75,9 @@ struct next_deadline {
   std::optional<time_point> operator()(time_point previous, time_point /*now*/) { return next(previous); }
   [[nodiscard]] bool wraps_null() const noexcept { return is_null(next); }
 };
+
+template <class Next>
+inline constexpr bool is_wrapper<next_deadline<Next>> = true;
 
 /// Cancels a timer when a stop is requested.
 struct cancel_on_stop {
@@ -90,12 +99,11 @@ struct stoppable {
   F callable;
   std::shared_ptr<stop_link> link;
 
-  // clang-format off
-  void operator()() requires callable_alone<F> { call(callable, {}); }
-  void operator()(const timer_handle& self) requires(!callable_alone<F>) { call(callable, self); }
-  // clang-format on
+  void operator()(const timer_handle& self) { call(callable, self); }
   [[nodiscard]] bool wraps_null() const noexcept { return is_null(callable); }
 };
+template <class F>
+inline constexpr bool is_wrapper<stoppable<F>> = true;
 
 /// `schedule(callable)` returns a handle; from then on `token` cancels it.
 template <class F, class Schedule>
