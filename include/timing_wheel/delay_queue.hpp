@@ -31,6 +31,8 @@ class delay_queue {
 
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
+  /// How many members there is room for.
+  [[nodiscard]] std::size_t members() const noexcept { return place_.size(); }
   /// \pre `m` is below the number given to `grow`.
   [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
 
