@@ -241,6 +241,21 @@ TEST(HierarchicalWheel, MovesOfManyTimersAddUpToTheDigitRule) {
   }
 }
 
+TEST(HierarchicalWheel, FlatWheelWhereNothingOverflowsNeverMovesATimer) {
+  constexpr tick half_hour_in_ms = 1'800'000;
+  hierarchical_wheel wheel(engine_options{.wheel_size = half_hour_in_ms});
+  std::mt19937_64 random(1);
+  ticks deadlines(1'000);
+  std::generate(deadlines.begin(), deadlines.end(), [&] { return 1 + random() % (half_hour_in_ms - 1); });
+  const schedule expected = insert_all(wheel, deadlines);
+  for (const auto& [deadline, slots] : expected) {
+    ASSERT_EQ(wheel.next_expiration(), deadline);
+    ASSERT_EQ(drain(wheel, deadline), slots);
+  }
+  EXPECT_EQ(wheel.stats().levels.size(), 1U);
+  EXPECT_EQ(wheel.stats().moves(), 0U);
+}
+
 TEST(HierarchicalWheel, ErasedBeforeItsFirstCascadeItNeverMoves) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   insert_all(wheel, {1'239, 999'999});

@@ -18,7 +18,8 @@ namespace timing_wheel {
 ///
 /// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is, and each tick one slot is visited: every
 /// timer in it is looked at, is due if its rounds are over, and else stays for another round. The rounds that are left follow from
-/// the deadline and the tick of the visit, so that a look reads 4 bytes and writes nothing.
+/// the deadline and the tick of the visit, so that a look writes nothing, unless a timer has fired before it in the same visit:
+/// then the rest moves up by one, in order.
 ///
 /// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64. At 2 it is looked
 /// at, with two rounds to go; at 66, with one; at 130 it is due. That was 3 looks, and the clock stopped at each of the 130 ticks.
@@ -33,8 +34,8 @@ namespace timing_wheel {
 /// Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket at least; 80 bytes per slot. Timers
 /// 2^32 ticks or more away when they come: 4 bytes per slot number of their pages of 4096. After warm-up nothing is allocated.
 ///
-/// Order: of one deadline, timers come in the order they came, unless an erase has filled a hole, or they came in the middle of a visit
-/// of their slot. Jumps of up to a revolution give them by deadline, longer ones slot by slot.
+/// Order: of one deadline, timers come in the order they came, unless an erase has filled a hole, or they came while visits were
+/// under way. Jumps of up to a revolution give them by deadline, longer ones slot by slot.
 /// Thread safety: none of its own. A const member may run beside another const member.
 ///
 /// `advance` moves the clock to `now` at once; the visits may be behind it. Each slot therefore has two buckets: what a visit has
