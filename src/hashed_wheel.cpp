@@ -145,7 +145,7 @@ advance_result hashed_wheel::advance(tick now, std::size_t budget) {
       make_visits(left);
     }
   });
-  return {due_, next_visit_ <= target && size_ != 0, budget - left};
+  return {due_, under_way(), budget - left};
 }
 
 // Each slot is visited once, also when the clock passes it several times.

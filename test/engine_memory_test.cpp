@@ -111,6 +111,17 @@ TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNone) {
   }
 }
 
+TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNoneHoweverManyChunksAreInUse) {
+  for (slot timers = 60; timers <= 70; ++timers) {  // a page of the pool has 64 chunks
+    TypeParam engine(engine_options{.wheel_size = 128});
+    for (slot s = 0; s < timers; ++s) {
+      engine.insert(s, 1 + s);
+    }
+    engine.reserve(timers, 100);
+    EXPECT_TRUE(succeeds_with(0, [&] { engine.insert(timers, 100); })) << timers << " in use";
+  }
+}
+
 TYPED_TEST(EngineMemory, ReserveThatFindsNoneChangesNothing) {
   for (const auto& [which, deadline] : demanding) {
     bool succeeded = false;

@@ -321,6 +321,15 @@ TEST(HashedWheel, CountsVisitsAndTheLargest) {
   EXPECT_EQ(wheel.stats().heap_operations, 0U);
 }
 
+TEST(HashedWheel, CountsEachVisitOfASlotThatIsUsedAgain) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  for (tick deadline = 3; deadline <= 99; deadline += 16) {
+    wheel.insert(0, deadline);
+    drain(wheel, deadline);
+  }
+  EXPECT_EQ(wheel.stats().levels[0].flushes, 7U);
+}
+
 TEST(HashedWheelMemory, TimerInAFullChunkTakesThirteenBytesAndASlotEighty) {
   hashed_wheel wheel(engine_options{.wheel_size = 512});
   const std::size_t before = wheel.stats().bytes;
