@@ -1,5 +1,6 @@
 #include "timing_wheel/bucket.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace timing_wheel {
@@ -62,6 +63,24 @@ void bucket::drop_front(bucket_store& store, std::uint32_t count) noexcept {
     chunks_.pop_front();
     store.release(c);
   }
+}
+
+bool bucket::take_front_chunk(bucket& from) noexcept {
+  if (!empty() && (end_ % chunk::capacity != 0 || from.first_ != 0)) {
+    return false;
+  }
+  chunk& c = from.chunks_.front();
+  const std::uint32_t count = std::min(from.size_, chunk::capacity - from.first_);
+  first_ = empty() ? from.first_ : first_;
+  end_ = c.base + from.first_ + count;
+  size_ += count;
+  from.first_ = 0;
+  from.size_ -= count;
+  from.end_ = from.empty() ? 0 : from.end_;
+  from.chunks_.pop_front();
+  chunks_.push_back(c);
+  c.owner = this;
+  return true;
 }
 
 bool bucket::invariants_hold(const bucket_store& store) const noexcept {

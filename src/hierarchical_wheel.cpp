@@ -3,40 +3,19 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
-#include <new>
-#include <stdexcept>
-#include <string>
+
+#include "engine_parts.hpp"
 
 namespace timing_wheel {
 
 namespace {
 
-constexpr std::uint32_t smallest_wheel = 2;
-constexpr std::uint32_t largest_wheel = 1U << 24U;
 constexpr std::uint32_t buckets_per_word = 64;
 
-// A bucket's number is its level above its index; largest_wheel leaves room for both.
+// A bucket's number is its level above its index.
 constexpr std::uint32_t index_bits = 24;
 constexpr std::uint32_t index_mask = (1U << index_bits) - 1;
-
-// Entries ahead of the one being moved whose places are fetched: far enough to hide a miss of the second-level cache.
-constexpr std::size_t prefetch_distance = 8;
-
-void check_wheel_size(std::uint32_t size) {
-  if (size < smallest_wheel || size > largest_wheel) {
-    throw std::invalid_argument("wheel size " + std::to_string(size) + " is not in [" + std::to_string(smallest_wheel) +
-                                ", " + std::to_string(largest_wheel) + "]");
-  }
-}
-
-std::vector<std::uint32_t> checked_sizes(const engine_options& options) {
-  std::vector<std::uint32_t> sizes = options.wheel_sizes;
-  if (sizes.empty()) {
-    sizes.push_back(options.wheel_size);
-  }
-  std::for_each(sizes.begin(), sizes.end(), check_wheel_size);
-  return sizes;
-}
+static_assert(detail::largest_wheel <= index_mask + 1);
 
 }  // namespace
 
@@ -88,11 +67,7 @@ struct hierarchical_wheel::level {
 };
 
 hierarchical_wheel::hierarchical_wheel(const engine_options& options)
-    : sizes_(checked_sizes(options)), clock_(options.start) {
-  if (options.start == never) {
-    throw std::invalid_argument("start " + std::to_string(options.start) + " is not in [0, " +
-                                std::to_string(never - 1) + "]");
-  }
+    : sizes_(detail::checked_sizes(options)), clock_(detail::checked_start(options)) {
   add_level();
 }
 
@@ -232,18 +207,13 @@ advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
   due_.clear();
   const tick target = std::max(clock_, std::min(now, never - 1));
   std::size_t left = budget;
-  while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {
-    bucket& b = front();
-    clock_ = b.expiration();
-    try {
+  detail::show_what_is_due(due_, [&] {
+    while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {
+      bucket& b = front();
+      clock_ = b.expiration();
       flush(b, left);
-    } catch (const std::bad_alloc&) {
-      if (due_.empty()) {
-        throw;
-      }
-      break;  // what is due is not kept back; the caller meets the failure when it calls again
     }
-  }
+  });
   catch_up(target);
   const bool more = !queue_.empty() && queue_.front().expiration <= target;
   return {due_, more, budget - left};
@@ -267,24 +237,8 @@ void hierarchical_wheel::flush(bucket& b, std::size_t& budget) {
 
 // What `insert` decides for a timer that comes, this decides for those that a flush brings back: nearer wheel, or due.
 void hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> run, std::size_t& budget) {
-  // Forgets what was done with, also when a chunk for the rest cannot be had.
-  struct progress {
-    ~progress() {
-      b.drop_front(store, done);
-      budget -= done;
-    }
-    bucket& b;
-    bucket_store& store;
-    std::size_t& budget;
-    std::uint32_t done = 0;
-  } handled{b, store_, budget};
-
   const std::size_t origin = b.number() >> index_bits;
-  for (; handled.done < run.size(); ++handled.done) {
-    if (handled.done + prefetch_distance < run.size()) {
-      store_.prefetch(run[handled.done + prefetch_distance].which);
-    }
-    const entry e = run[handled.done];
+  detail::hand_over(store_, b, run, budget, [&](entry e) {
     const tick deadline = deadline_of(levels_[origin], b, e);
     if (deadline <= clock_) {
       due_.push_back(e.which);
@@ -294,7 +248,7 @@ void hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> run, std::
       place(e.which, deadline);
       ++levels_[origin].moves;
     }
-  }
+  });
 }
 
 tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b, entry e) const noexcept {

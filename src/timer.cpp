@@ -483,5 +483,9 @@ std::size_t basic_timer<Engine, Clock>::advance_to(time_point when) requires man
 
 template class basic_timer<hierarchical_wheel, std::chrono::steady_clock>;
 template class basic_timer<hierarchical_wheel, manual_clock>;
+template class basic_timer<hashed_wheel, std::chrono::steady_clock>;
+template class basic_timer<hashed_wheel, manual_clock>;
+template class basic_timer<heap_queue, std::chrono::steady_clock>;
+template class basic_timer<heap_queue, manual_clock>;
 
 }  // namespace timing_wheel

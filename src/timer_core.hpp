@@ -267,6 +267,7 @@ class timer_core {
     const engine_stats wheels = engine_.stats();
     sum.bytes += wheels.bytes + nodes_.bytes();
     sum.moves += wheels.moves();
+    sum.looks += wheels.looks;
     merge_levels(wheels.levels, sum.levels);
   }
 

@@ -258,6 +258,47 @@ TEST_F(Bucket, TwoBucketsOfOneStoreDoNotMix) {
   EXPECT_TRUE(other.invariants_hold(store_));
 }
 
+TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
+  bucket other;
+  add_first(150);
+  for (const slot left : {86U, 22U, 0U}) {
+    ASSERT_TRUE(other.take_front_chunk(bucket_));
+    EXPECT_EQ(bucket_.size(), left);
+    EXPECT_TRUE(bucket_.invariants_hold(store_));
+    EXPECT_TRUE(other.invariants_hold(store_));
+  }
+  slots moved;
+  other.for_each(store_, [&](const entry& e) { moved.push_back(e.which); });
+  EXPECT_EQ(moved, first_slots(150));
+}
+
+TEST_F(Bucket, TakesNoChunkWhereThatWouldLeaveAGap) {
+  bucket other;
+  add_to(other, 1'000);
+  add_first(100);
+  EXPECT_FALSE(other.take_front_chunk(bucket_)) << "behind a chunk that is not full";
+  for (slot s = 1'001; s < 1'064; ++s) {
+    add_to(other, s);
+  }
+  poll(1);
+  EXPECT_FALSE(other.take_front_chunk(bucket_)) << "a chunk that is partly emptied";
+  EXPECT_EQ(bucket_.size(), 99U);
+  EXPECT_EQ(other.size(), 64U);
+}
+
+TEST_F(Bucket, TakesAChunkThatIsPartlyEmptiedIntoAnEmptyOne) {
+  bucket other;
+  add_first(70);
+  poll(3);
+  ASSERT_TRUE(other.take_front_chunk(bucket_));
+  EXPECT_EQ(other.size(), 61U);
+  EXPECT_EQ(other.front_run(store_).front().which, 3U);
+  other.erase(store_, 40);
+  add_to(other, 40);
+  EXPECT_TRUE(other.invariants_hold(store_));
+  EXPECT_TRUE(bucket_.invariants_hold(store_));
+}
+
 TEST_F(Bucket, DeadlineIsRestoredFromItsLowerHalf) {
   constexpr tick two_to_32 = tick{1} << 32U;
   for (const tick expiration : {tick{0}, tick{5}, two_to_32 - 1, two_to_32, 7 * two_to_32 - 3, never - two_to_32}) {

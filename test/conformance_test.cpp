@@ -525,8 +525,10 @@ TYPED_TEST(Conformance, SizeCountsWhatIsLinked) {
   EXPECT_EQ(engine.size(), 1U);
 }
 
-TYPED_TEST(Conformance, RefusesToStartAtTheEndOfTime) {
-  EXPECT_THROW(TypeParam(engine_options{.start = never}), std::invalid_argument);
+TYPED_TEST(Conformance, RefusesToStartAtTheEndOfTimeAndNamesIt) {
+  EXPECT_THAT([] { TypeParam engine(engine_options{.start = never}); },
+              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr(std::to_string(never))));
+  EXPECT_NO_THROW(TypeParam(engine_options{.start = never - 1}));
 }
 
 }  // namespace

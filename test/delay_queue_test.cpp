@@ -114,15 +114,15 @@ TEST(DelayQueue, ErasesAnyMember) {
 
 TEST(DelayQueue, ErasedHoleMayHaveToRise) {
   delay_queue queue;
-  queue.grow(7);
-  const std::vector<tick> heap = {0,   100, 1, 110,
-                                  120, 2,   3};  // the last one is earlier than the parent of the erased one
-  for (delay_queue::member m = 0; m < 7; ++m) {
+  queue.grow(10);
+  // The last one, below 1, is earlier than 100, the parent of the erased one.
+  const std::vector<tick> heap = {0, 100, 1, 50, 60, 110, 120, 130, 140, 2};
+  for (delay_queue::member m = 0; m < 10; ++m) {
     queue.push(m, heap[m]);
   }
-  queue.erase(3);
+  queue.erase(5);
   EXPECT_TRUE(queue.invariants_hold());
-  EXPECT_EQ(drain(queue), (std::vector<tick>{0, 1, 2, 3, 100, 120}));
+  EXPECT_EQ(drain(queue), (std::vector<tick>{0, 1, 2, 50, 60, 100, 120, 130, 140}));
 }
 
 /// Pushes, updates or erases a random member, here and there.

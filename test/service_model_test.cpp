@@ -2,28 +2,37 @@
 
 #include <gtest/gtest.h>
 
+#include <concepts>
 #include <cstdint>
 #include <cstdlib>
 
+#include "support/engines.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stderr.hpp"
 
 namespace timing_wheel::test {
 namespace {
 
-void expect_agreement(std::uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed << "; run it alone with TIMING_WHEEL_SEED=" << seed);
-  const captured_stderr silence;
-  service_model(dice(seed)).run();
-}
+template <class Engine>
+class ServiceModel : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t seeds = std::same_as<Engine, hierarchical_wheel> ? 8'000 : 1'000;
 
-TEST(ServiceModel, Scenario24_RandomOperationsAgreeWithAPlainMap) {
-  if (const char* seed = std::getenv("TIMING_WHEEL_SEED"); seed != nullptr) {
-    return expect_agreement(std::strtoull(seed, nullptr, 10));
+  static void expect_agreement(std::uint64_t seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << "; run it alone with TIMING_WHEEL_SEED=" << seed);
+    const captured_stderr silence;
+    service_model<Engine>(dice(seed)).run();
   }
-  const std::uint64_t seeds = stress_rounds(10'000);
-  for (std::uint64_t seed = 0; seed < seeds && !HasFailure(); ++seed) {
-    expect_agreement(seed);
+};
+TYPED_TEST_SUITE(ServiceModel, engine_types);
+
+TYPED_TEST(ServiceModel, Scenario24_RandomOperationsAgreeWithAPlainMap) {
+  if (const char* seed = std::getenv("TIMING_WHEEL_SEED"); seed != nullptr) {
+    return TestFixture::expect_agreement(std::strtoull(seed, nullptr, 10));
+  }
+  const std::uint64_t end = stress_rounds(TestFixture::seeds);
+  for (std::uint64_t seed = 0; seed < end && !this->HasFailure(); ++seed) {
+    TestFixture::expect_agreement(seed);
   }
 }
 

@@ -151,6 +151,10 @@ class bucket {
   /// Forgets the first `count` entries of `front_run`; the store is left as it is.
   void drop_front(bucket_store& store, std::uint32_t count) noexcept;
 
+  /// Moves the first chunk of `from`, another bucket of the same store, with its entries to the end of this one. They keep their
+  /// places. \returns false, and does nothing, if that would leave a gap between the entries. \pre `from` is not empty.
+  bool take_front_chunk(bucket& from) noexcept;
+
   /// Calls `visit(entry)` for each entry, in order.
   template <class Visitor>
   void for_each(const bucket_store& store, Visitor&& visit) const {

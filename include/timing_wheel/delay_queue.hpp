@@ -8,7 +8,8 @@
 
 namespace timing_wheel {
 
-/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`.
+/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`. An entry has up to
+/// four children.
 ///
 /// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change its
 /// key without a search: nothing that has been emptied stays behind.
@@ -31,6 +32,8 @@ class delay_queue {
 
   [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
+  /// How many members there is room for.
+  [[nodiscard]] std::size_t members() const noexcept { return place_.size(); }
   /// \pre `m` is below the number given to `grow`.
   [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
 
@@ -62,6 +65,7 @@ class delay_queue {
   void sift_up(std::size_t index, entry e) noexcept;
   void sift_down(std::size_t index, entry e) noexcept;
   void sift(std::size_t index, entry e) noexcept;
+  [[nodiscard]] std::size_t earliest_child(std::size_t index) const noexcept;
 
   std::vector<entry> heap_;
   std::vector<std::uint32_t> place_;

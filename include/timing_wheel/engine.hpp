@@ -13,7 +13,7 @@ namespace timing_wheel {
 
 /// How an engine is made. One tick of an engine is 1; how long that lasts is the business of whoever drives it.
 struct engine_options {
-  /// Slots of each wheel, at least 2 and at most 2^24.
+  /// Slots of each wheel, at least 2 and at most 2^24. What an engine makes of it, its `stats()` tell.
   std::uint32_t wheel_size = 512;
   /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size` for all.
   std::vector<std::uint32_t> wheel_sizes = {};
@@ -30,7 +30,7 @@ struct advance_result {
   std::span<const slot> due;
   /// The budget ended first: call again, with the same `now` or a later one.
   bool more = false;
-  /// Timers looked at: those that are due and those that were moved.
+  /// Timers looked at: those that are due, and those that were moved or stay for another round.
   std::size_t handled = 0;
 };
 
@@ -50,6 +50,7 @@ struct level_stats {
 struct engine_stats {
   std::vector<level_stats> levels;    ///< Lowest first; as many as wheels were made.
   std::uint64_t heap_operations = 0;  ///< Pushes, removals and changes of key in the heap.
+  std::uint64_t looks = 0;            ///< Timers looked at in visits of their slot, on a wheel that counts rounds.
   std::size_t bytes = 0;              ///< Memory held, in use or kept for reuse.
 
   [[nodiscard]] std::uint64_t moves() const noexcept {
@@ -69,7 +70,7 @@ struct engine_stats {
 /// - `reserve(slot, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at this clock, does
 ///   not throw, also if an erase comes between. May throw `std::bad_alloc`; then no timer has changed.
 /// - `erase(slot)`: false if it was not linked.
-/// - `catch_up(now)`: moves the clock as near to `now` as it can without flushing anything. O(1).
+/// - `catch_up(now)`: moves the clock as near to `now` as it can without flushing or visiting anything. O(1).
 /// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it stops
 ///   and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
 /// - `next_expiration()`: when there is something to do next, never later than the earliest deadline; none if empty.

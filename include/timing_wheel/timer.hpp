@@ -16,6 +16,8 @@
 #include "timing_wheel/detail/callable.hpp"
 #include "timing_wheel/engine.hpp"
 #include "timing_wheel/error.hpp"
+#include "timing_wheel/hashed_wheel.hpp"
+#include "timing_wheel/heap_queue.hpp"
 #include "timing_wheel/hierarchical_wheel.hpp"
 #include "timing_wheel/manual_clock.hpp"
 #include "timing_wheel/periodic.hpp"
@@ -318,6 +320,10 @@ class basic_timer {
 
 extern template class basic_timer<hierarchical_wheel, std::chrono::steady_clock>;
 extern template class basic_timer<hierarchical_wheel, manual_clock>;
+extern template class basic_timer<hashed_wheel, std::chrono::steady_clock>;
+extern template class basic_timer<hashed_wheel, manual_clock>;
+extern template class basic_timer<heap_queue, std::chrono::steady_clock>;
+extern template class basic_timer<heap_queue, manual_clock>;
 
 /// The service: hierarchical wheels, the monotonic clock, a thread of its own.
 using timer = basic_timer<hierarchical_wheel, std::chrono::steady_clock>;

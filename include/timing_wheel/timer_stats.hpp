@@ -30,6 +30,7 @@ struct timer_stats {
   std::uint64_t wakeups = 0;   ///< Times that the poller thread woke.
   std::uint64_t empty_wakeups = 0;  ///< Those at the end of a sleep, with nothing to move and nothing to run.
   std::uint64_t moves = 0;          ///< Timers moved to a lower wheel.
+  std::uint64_t looks = 0;          ///< Timers that a `hashed_wheel` has looked at as it visited their slot.
   std::uint64_t largest_hold = 0;   ///< Most timers handled under one hold of a lock; at most `max_timers_per_lock`.
   std::size_t bytes = 0;            ///< Memory held for timers and wheels, in use or kept for reuse.
   std::vector<level_stats> levels;  ///< Per wheel, lowest first, summed over the shards; clocks are those of the first.

@@ -17,10 +17,12 @@
 #include "timing_wheel/executor.hpp"
 #include "timing_wheel/histogram.hpp"
 #include "timing_wheel/task.hpp"
-/// 5. The engine alone, for event loops: the concept, and Kafka's wheel.
+/// 5. The engine alone, for event loops: the concept, Kafka's wheel, and two to compare it with.
 #include "timing_wheel/engine.hpp"
+#include "timing_wheel/hashed_wheel.hpp"
+#include "timing_wheel/heap_queue.hpp"
 #include "timing_wheel/hierarchical_wheel.hpp"
-/// 6. What the wheel is made of, from the outside in.
+/// 6. What the engines are made of, from the outside in.
 #include "timing_wheel/bucket.hpp"
 #include "timing_wheel/delay_queue.hpp"
 #include "timing_wheel/tick.hpp"

@@ -7,6 +7,8 @@
 #include "fuzz/input.hpp"
 #include "support/allocation.hpp"
 #include "support/oracle.hpp"
+#include "timing_wheel/hashed_wheel.hpp"
+#include "timing_wheel/heap_queue.hpp"
 #include "timing_wheel/hierarchical_wheel.hpp"
 
 namespace timing_wheel::fuzz {
@@ -240,6 +242,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const timing_wheel::fuzz::input bytes({data, size});
   timing_wheel::fuzz::session<timing_wheel::hierarchical_wheel>(bytes).run();
+  timing_wheel::fuzz::session<timing_wheel::hashed_wheel>(bytes).run();
+  timing_wheel::fuzz::session<timing_wheel::heap_queue>(bytes).run();
   return 0;
 }
 // NOLINTEND(readability-identifier-naming)

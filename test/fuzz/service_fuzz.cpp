@@ -16,7 +16,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  timing_wheel::test::service_model(timing_wheel::test::dice(std::span(data, size))).run();
+  timing_wheel::test::service_model<timing_wheel::hierarchical_wheel>(timing_wheel::test::dice(std::span(data, size)))
+      .run();
   if (testing::Test::HasFailure()) {
     std::abort();
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -70,8 +71,9 @@ struct service_scenario {
   return made;
 }
 
-/// A `manual_timer`, and beside it the contract in its plainest form: a map of what should be. Random operations go to
+/// A service driven by hand, and beside it the contract in its plainest form: a map of what should be. Random operations go to
 /// both; every answer and every count must agree. Callbacks are checked when they begin, and do random things too.
+template <timer_engine Engine>
 class service_model {
  public:
   explicit service_model(dice choices)
@@ -120,8 +122,8 @@ class service_model {
   };
   struct callback_with_handle : callback {
     void operator()(const timer_handle& self) {
-      model->check_self(which, self);
-      model->begin(which);
+      this->model->check_self(this->which, self);
+      this->model->begin(this->which);
     }
   };
   struct large_callback : callback {
@@ -673,7 +675,16 @@ class service_model {
     }
   }
 
+  // A wheel that visits every tick is not sent far at once.
   [[nodiscard]] time_point any_target() {
+    constexpr std::int64_t most_ticks = std::same_as<Engine, hashed_wheel> ? 2'000 : std::int64_t{1} << 62U;
+    const std::int64_t longest = std::numeric_limits<std::int64_t>::max() / most_ticks;
+    const nanoseconds jump =
+        scenario_.options.tick.count() > longest ? nanoseconds::max() : most_ticks * scenario_.options.tick;
+    return std::min(any_time(), saturating_add(timer_.now(), jump));
+  }
+
+  [[nodiscard]] time_point any_time() {
     const time_point earliest = earliest_deadline();
     switch (random_.below(6)) {
       case 0:
@@ -713,7 +724,7 @@ class service_model {
   live_captures captures_;
   std::map<id, record> records_;
   std::vector<task> queue_;  // of the executor
-  manual_timer timer_;
+  basic_timer<Engine, manual_clock> timer_;
 
   id next_id_ = 0;
   std::optional<time_point> first_;  // what the rule that is being scheduled gives at first

@@ -25,6 +25,9 @@ class paged_array {
     ++present_;
   }
 
+  /// Whether the page of element `i` is there.
+  [[nodiscard]] bool covers(std::size_t i) const noexcept { return i < size() && pages_[i / PageSize] != nullptr; }
+
   /// Makes the page of element `i`, and leaves gaps before it. Strong guarantee.
   void cover(std::size_t i) {
     if (i >= size()) {

@@ -1,0 +1,194 @@
+/// \file
+/// What every engine does with memory: how much it takes, what it says of it, and what happens when there is none.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/drive.hpp"
+#include "support/engines.hpp"
+#include "support/oracle.hpp"
+#include "support/short_of_memory.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+template <class Engine>
+class EngineMemory : public ::testing::Test {};
+TYPED_TEST_SUITE(EngineMemory, engine_types);
+
+/// Inserts, erases and advances, the same again for the same beginning.
+template <timer_engine Engine>
+void churn(Engine& engine, tick begin) {
+  std::mt19937 random(11);
+  for (tick step = 0; step < 20'000; ++step) {
+    const auto s = static_cast<slot>(random() % 4'000);
+    engine.erase(s);
+    engine.insert(s, begin + step + 1 + random() % 100'000);
+    engine.advance(begin + step, 1 + random() % 50);
+  }
+  while (engine.advance(begin + 200'000).more) {
+  }
+}
+
+TYPED_TEST(EngineMemory, NothingIsAllocatedAfterWarmUp) {
+  constexpr tick turn_of_all_levels = 64 * 64 * 64 * 64;
+  TypeParam engine(engine_options{.wheel_size = 64});
+  churn(engine, 0);
+  engine.catch_up(turn_of_all_levels);
+  EXPECT_EQ(count_allocations([&] { churn(engine, turn_of_all_levels); }), 0U);
+}
+
+TYPED_TEST(EngineMemory, ErasedTimersLeaveRoomForOthers) {
+  constexpr slot million = 1'000'000;
+  TypeParam engine(engine_options{.wheel_size = 512});
+  const auto insert_million = [&](slot key) {
+    for (slot s = 0; s < million; ++s) {
+      engine.insert(s, 1 + (s ^ key) % 1'800'000);
+    }
+  };
+  insert_million(0);
+  const std::size_t bytes = engine.stats().bytes;
+  for (slot s = 0; s < million; ++s) {
+    engine.erase(s);
+  }
+  insert_million(0x1FF);
+  EXPECT_EQ(engine.size(), million);
+  EXPECT_EQ(engine.stats().bytes, bytes);
+}
+
+TYPED_TEST(EngineMemory, BytesAreWhatWasAllocated) {
+  const std::size_t before = allocations.live_bytes;
+  TypeParam engine(engine_options{.wheel_size = 512});
+  for (slot s = 0; s < 200'000; ++s) {
+    engine.insert(s, 1 + tick{s} * 7'919 % 1'800'000);
+  }
+  engine.advance(100'000, 5'000);
+  const auto allocated = static_cast<double>(allocations.live_bytes - before);
+  EXPECT_NEAR(static_cast<double>(engine.stats().bytes), allocated, 0.02 * allocated);
+}
+
+/// Timers that need a far page of slots, several levels and a chunk each.
+const std::vector<std::pair<slot, tick>> demanding = {{20'000, 7}, {3, tick{1} << 40U}, {30'000, never}, {4, 65'000}};
+
+TYPED_TEST(EngineMemory, InsertThatFindsNoneChangesNothingAndCanBeRepeated) {
+  for (const auto& [which, deadline] : demanding) {
+    bool succeeded = false;
+    for (std::uint64_t left = 0; !succeeded; ++left) {
+      TypeParam engine(engine_options{.wheel_size = 20});
+      const schedule expected = insert_all(engine, {5, 6'000});
+      const auto next = engine.next_expiration();
+      succeeded = succeeds_with(left, [&, s = which, when = deadline] { engine.insert(s, when); });
+      ASSERT_EQ(engine.contains(which), succeeded);
+      ASSERT_EQ(engine.size(), succeeded ? 3U : 2U);
+      ASSERT_EQ(engine.next_expiration(), next);
+      ASSERT_TRUE(engine.invariants_hold()) << "with " << left << " allocations";
+      ASSERT_TRUE(succeeded || engine.insert(which, deadline));
+      ASSERT_TRUE(engine.invariants_hold());
+      ASSERT_TRUE(engine.erase(which));
+      expect_each_at_its_tick(engine, expected);
+    }
+  }
+}
+
+TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNone) {
+  for (const auto& [which, deadline] : demanding) {
+    TypeParam engine(engine_options{.wheel_size = 20});
+    insert_all(engine, {5, 6'000});
+    engine.reserve(which, deadline);
+    EXPECT_FALSE(engine.contains(which));
+    EXPECT_TRUE(succeeds_with(0, [&, s = which, when = deadline] {
+      engine.erase(1);
+      engine.insert(s, when);
+    }));
+    EXPECT_TRUE(engine.contains(which));
+    EXPECT_TRUE(engine.invariants_hold());
+  }
+}
+
+TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNoneHoweverManyChunksAreInUse) {
+  for (slot timers = 60; timers <= 70; ++timers) {  // a page of the pool has 64 chunks
+    TypeParam engine(engine_options{.wheel_size = 128});
+    for (slot s = 0; s < timers; ++s) {
+      engine.insert(s, 1 + s);
+    }
+    engine.reserve(timers, 100);
+    EXPECT_TRUE(succeeds_with(0, [&] { engine.insert(timers, 100); })) << timers << " in use";
+  }
+}
+
+TYPED_TEST(EngineMemory, ReserveThatFindsNoneChangesNothing) {
+  for (const auto& [which, deadline] : demanding) {
+    bool succeeded = false;
+    for (std::uint64_t left = 0; !succeeded; ++left) {
+      TypeParam engine(engine_options{.wheel_size = 20});
+      const schedule expected = insert_all(engine, {5, 6'000});
+      succeeded = succeeds_with(left, [&, s = which, when = deadline] { engine.reserve(s, when); });
+      ASSERT_FALSE(engine.contains(which));
+      ASSERT_TRUE(engine.invariants_hold()) << "with " << left << " allocations";
+      expect_each_at_its_tick(engine, expected);
+    }
+  }
+}
+
+TYPED_TEST(EngineMemory, AdvanceThatFindsNoneLosesNothingAndCanBeRepeated) {
+  bool succeeded = false;
+  for (std::uint64_t left = 0; !succeeded; ++left) {
+    TypeParam engine(engine_options{.wheel_size = 64});
+    schedule expected;
+    for (slot s = 0; s < 6'000; ++s) {
+      const tick deadline = 4'096 + s * 5 % 4'096;
+      engine.insert(s, deadline);
+      expected[deadline].push_back(s);
+    }
+    std::vector<slot> due;
+    succeeded = advances_with(left, engine, 4'096, due);
+    ASSERT_TRUE(engine.invariants_hold()) << "with " << left << " allocations";
+    const std::vector<slot> rest = drain(engine, 4'096);
+    due.insert(due.end(), rest.begin(), rest.end());
+    std::sort(due.begin(), due.end());
+    EXPECT_EQ(due, expected[4'096]);
+    expected.erase(4'096);
+    expect_each_at_its_tick(engine, expected);
+  }
+}
+
+TYPED_TEST(EngineMemory, WhatWasDueBeforeAFailureIsNotKeptBack) {
+  std::size_t interrupted = 0;
+  bool succeeded = false;
+  for (std::uint64_t left = 0; !succeeded; ++left) {
+    TypeParam engine(engine_options{.wheel_size = 64});
+    std::vector<tick> deadlines(1'000);
+    std::iota(deadlines.begin(), deadlines.end(), tick{1});
+    insert_all(engine, deadlines);
+    std::vector<slot> due;
+    succeeded = advances_with(left, engine, 1'000, due);
+    interrupted += !succeeded && !due.empty() ? 1U : 0U;
+    EXPECT_EQ(due.size() + engine.size(), 1'000U);
+    EXPECT_TRUE(std::none_of(due.begin(), due.end(), [&](slot s) { return engine.contains(s); }));
+    EXPECT_TRUE(engine.invariants_hold());
+  }
+  EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
+}
+
+TYPED_TEST(EngineMemory, EraseAndCatchUpNeedNone) {
+  TypeParam engine(engine_options{.wheel_size = 20});
+  insert_all(engine, std::vector<tick>(1'000, 777));
+  EXPECT_TRUE(succeeds_with(0, [&] {
+    engine.catch_up(700);
+    for (slot s = 0; s < 1'000; ++s) {
+      engine.erase(s);
+    }
+    engine.catch_up(5'000);
+  }));
+  EXPECT_EQ(engine.size(), 0U);
+  EXPECT_EQ(engine.now(), 5'000U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
