@@ -24,14 +24,14 @@ bool error_sink::is_news(const char* who, std::string_view what, time_point now)
   return true;
 }
 
-void error_sink::print(const char* who, std::uint64_t tag, time_point now) noexcept {
+void error_sink::print(const std::exception_ptr& failure, const char* who, std::uint64_t tag, time_point now) noexcept {
   const auto tell = [&](const char* what) {
     if (is_news(who, what, now)) {
       std::fprintf(stderr, "timing_wheel: %s threw (tag %" PRIu64 "): %s\n", who, tag, what);
     }
   };
   try {
-    throw;
+    std::rethrow_exception(failure);
   } catch (const std::exception& e) {
     tell(e.what());
   } catch (...) {
@@ -40,14 +40,15 @@ void error_sink::print(const char* who, std::uint64_t tag, time_point now) noexc
 }
 
 void error_sink::report(const char* who, std::uint64_t tag, time_point now) noexcept {
-  if (!on_error_) {
-    return print(who, tag, now);
+  const std::exception_ptr failure = std::current_exception();
+  if (on_error_) {
+    try {
+      return on_error_(failure, tag);
+    } catch (...) {
+      print(std::current_exception(), "on_error", tag, now);
+    }
   }
-  try {
-    on_error_(std::current_exception(), tag);
-  } catch (...) {
-    print("on_error", tag, now);
-  }
+  print(failure, who, tag, now);
 }
 
 }  // namespace timing_wheel::detail

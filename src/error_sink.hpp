@@ -36,7 +36,7 @@ class error_sink {
     time_point silent_until = time_point::min();
   };
 
-  void print(const char* who, std::uint64_t tag, time_point now) noexcept;
+  void print(const std::exception_ptr& failure, const char* who, std::uint64_t tag, time_point now) noexcept;
   [[nodiscard]] bool is_news(const char* who, std::string_view what, time_point now) noexcept;
 
   handler on_error_;  // immutable until `retire`

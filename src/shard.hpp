@@ -75,7 +75,7 @@ class shard final : public timer_owner {
     std::unique_lock lock(mutex_);
     const admitted result = core_->add(when, callback, tag, recurring);
     if (result.answer == verdict::accepted) {
-      take_references(1);
+      take_reference();
     }
     wake_for_next(lock);
     return result;
@@ -132,9 +132,6 @@ class shard final : public timer_owner {
       batch_.clear();
       const typename core::collected found = core_->collect(now, batch_);
       done = {found.handled, 0, found.more};
-      if (context_->run_on) {
-        take_references(batch_.size());
-      }
     } else {
       done = {1, 0, true};
     }
@@ -164,7 +161,7 @@ class shard final : public timer_owner {
   bool list(slot& cursor, std::vector<pending_timer>& found) {
     const std::lock_guard lock(mutex_);
     return core_->list(cursor, [&](timer_key key, const timer_node& node) {
-      take_references(1);
+      take_reference();
       found.push_back({timer_handle(this, key), node.deadline, node.tag});
     });
   }
@@ -276,13 +273,13 @@ class shard final : public timer_owner {
   }
 
   // Under mutex_. References are counted in bulk, so that scheduling pays for no atomic operation.
-  void take_references(std::size_t count) noexcept {
+  void take_reference() noexcept {
     constexpr std::uint64_t bulk = 1U << 20U;
-    if (spare_references_ < count) {
+    if (spare_references_ == 0) {
       add_references(bulk);
-      spare_references_ += bulk;
+      spare_references_ = bulk;
     }
-    spare_references_ -= count;
+    --spare_references_;
   }
 
   void wake_for_next(std::unique_lock<short_lock>& lock) {
@@ -352,20 +349,34 @@ class shard final : public timer_owner {
     return ran;
   }
 
-  // Each key of the batch goes to the executor, with the reference that was taken for it.
+  // What is still due of the batch goes to the executor, each with a reference.
   std::size_t hand_over_batch() {
     const run_frame frame(context_.get(), doing::hand_over);
     std::size_t given = 0;
     while (next_in_batch_ < batch_.size()) {
       const timer_key key = batch_[next_in_batch_++];
+      const std::optional<std::uint64_t> tag = reference_if_due(key);
+      if (!tag) {
+        continue;
+      }
       try {
         context_->run_on(task(hand_over(this, key)));
         ++given;
       } catch (...) {
-        context_->errors.report("the executor", look(key).tag, context_->clock.now());
+        context_->errors.report("the executor", *tag, context_->clock.now());
       }
     }
     return given;
+  }
+
+  // The tag of a timer that is due, and a reference to the shard.
+  std::optional<std::uint64_t> reference_if_due(timer_key key) {
+    const std::lock_guard lock(mutex_);
+    const std::optional<std::uint64_t> tag = core_->due_tag(key);
+    if (tag) {
+      take_reference();
+    }
+    return tag;
   }
 
   // On a thread of the executor.

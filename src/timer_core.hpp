@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -139,6 +140,12 @@ class timer_core {
     }
     largest_hold_ = std::max(largest_hold_, std::uint64_t{handled});
     return {handled, result.more || !waiting_.empty()};
+  }
+
+  /// The tag of a timer that is due; none if it is not any more.
+  [[nodiscard]] std::optional<std::uint64_t> due_tag(timer_key key) noexcept {
+    const timer_node* node = nodes_.find(key);
+    return node != nullptr && node->state == node_state::due ? std::optional(node->tag) : std::nullopt;
   }
 
   /// Begins the run of a timer that is due. \returns null if it is not due any more (cancelled, rescheduled, taken), or closed.

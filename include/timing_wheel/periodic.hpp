@@ -15,7 +15,7 @@ namespace timing_wheel {
 enum class period_policy : std::uint8_t {
   fixed_delay,          ///< One period after the end of the run. A slow callback never piles up (Dubbo's rule).
   fixed_rate_catch_up,  ///< One period after the deadline before; what was missed is run as fast as possible.
-  fixed_rate_skip,      ///< At the next multiple of the period, from the first deadline on, that is later than now.
+  fixed_rate_skip,      ///< At the first multiple of the period after the deadline before that is later than now.
 };
 using enum period_policy;
 

@@ -144,13 +144,13 @@ class basic_timer {
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, std::stop_token token, F&& callback,
                               std::uint64_t tag = 0) {
     return detail::schedule_stoppable(std::move(token), std::forward<F>(callback),
-                                      [&](auto&& linked) { return schedule_after(delay, std::move(linked), tag); });
+                                      [&](auto linked) { return schedule_after(delay, std::move(linked), tag); });
   }
   template <class WhichClock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, std::stop_token token, F&& callback,
                            std::uint64_t tag = 0) {
     return detail::schedule_stoppable(std::move(token), std::forward<F>(callback),
-                                      [&](auto&& linked) { return schedule_at(deadline, std::move(linked), tag); });
+                                      [&](auto linked) { return schedule_at(deadline, std::move(linked), tag); });
   }
 
   /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it, from the callback too.
@@ -171,7 +171,7 @@ class basic_timer {
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, std::stop_token token, F&& callback,
                               period_policy policy = fixed_delay, std::uint64_t tag = 0) {
-    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback), [&](auto&& linked) {
+    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback), [&](auto linked) {
       return schedule_every(period, std::move(linked), policy, tag);
     });
   }

@@ -109,7 +109,7 @@ inline constexpr bool is_wrapper<stoppable<F>> = true;
 template <class F, class Schedule>
 timer_handle schedule_stoppable(std::stop_token&& token, F&& callable, Schedule schedule) {
   const auto link = std::make_shared<stop_link>();
-  const timer_handle timer = schedule(stoppable<std::decay_t<F>>{std::forward<F>(callable), link});
+  timer_handle timer = schedule(stoppable<std::decay_t<F>>{std::forward<F>(callable), link});
   link->on_stop.emplace(std::move(token), cancel_on_stop{timer});
   return timer;
 }
