@@ -793,7 +793,7 @@ TEST(Executor, Scenario18_DrainReturnsWhatTheExecutorHasNotBegun) {
   timer.schedule_after(
       1ms, [&] { ++runs; }, 5);
   std::vector<pending_task> left = timer.stop(drain, at(10ms));
-  EXPECT_EQ(tasks.run() - tasks.size(), 1U);
+  EXPECT_EQ(tasks.run(), 1U);
   for (pending_task& one : left) {
     one.callback();
   }
