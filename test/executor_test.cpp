@@ -428,6 +428,32 @@ TEST(Executor, Scenario14_DroppingTheTaskOfATimerThatWasMovedDoesNothing) {
   EXPECT_EQ(tasks.size(), 1U);
 }
 
+TEST(Executor, Scenario14_RescheduleToThePastAfterTheHandOverRunsItOnce) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()}, starting_at(1h));
+  int runs = 0;
+  const timer_handle handle = timer.schedule_after(1ms, [&] { ++runs; });
+  timer.advance_by(1ms);
+  EXPECT_TRUE(handle.reschedule(at(1min)));
+  EXPECT_EQ(handle.deadline(), at(1min));
+  timer.advance_by(1ms);
+  tasks.run();
+  EXPECT_EQ(runs, 1);
+  timer.advance_by(1h);
+  EXPECT_EQ(tasks.size(), 0U);
+  EXPECT_EQ(timer.stats().due, 0U);
+}
+
+TEST(Executor, Scenario09_IsNotGivenATimerThatASiblingHasCancelled) {
+  int given = 0;
+  manual_timer timer({.executor = [&](task&& work) { ++given, work(); }});
+  timer_handle victim;
+  timer.schedule_after(1ms, [&] { victim.cancel(); });
+  victim = timer.schedule_after(1ms, nothing);
+  EXPECT_EQ(timer.advance_by(1ms), 1U);  // "it counts what was handed over"
+  EXPECT_EQ(given, 1);
+}
+
 TEST(Executor, Scenario15_TheTaskOfACancelledTimerDoesNothingToTheNextInItsPlace) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -889,17 +915,22 @@ TEST(Executor, DestroyingATaskAfterStopDoesNothing) {
   EXPECT_TRUE(conserved(timer));
 }
 
-TEST(Executor, MayOwnItsTasksAndDieWithTheService) {
+void end_with_tasks_in_the_executor(live_captures& captures) {
+  manual_timer timer(
+      {.executor = [own = std::vector<task>()](task&& work) mutable { own.push_back(std::move(work)); }});
+  timer.schedule_after(1ms, [token = captures.make()] {});
+  timer.schedule_every(1ms, [token = captures.make()] {});
+  timer.advance_by(1ms);
+  EXPECT_EQ(captures.alive(), 2);
+}
+
+TEST(Executor, MayOwnItsTasksAndDiesWithTheService) {
   live_captures captures;
-  {
-    manual_timer timer(
-        {.executor = [own = std::vector<task>()](task&& work) mutable { own.push_back(std::move(work)); }});
-    timer.schedule_after(1ms, [token = captures.make()] {});
-    timer.schedule_every(1ms, [token = captures.make()] {});
-    timer.advance_by(1ms);
-    EXPECT_EQ(captures.alive(), 2);
-  }
+  end_with_tasks_in_the_executor(captures);
+  const std::size_t bytes = allocations.live_bytes;
+  end_with_tasks_in_the_executor(captures);
   EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(allocations.live_bytes, bytes);
 }
 
 // ---- What can be an executor ----
