@@ -90,11 +90,10 @@ TEST(Callback, MayKeepItsHandleBeyondTheService) {
 
 TEST(Callback, MayTakeItsHandleByValue) {
   manual_timer timer;
-  std::optional<std::uint64_t> tag;
-  timer.schedule_after(
-      10ms, [&](timer_handle self) { tag = self.tag(); }, 5);
-  timer.advance_by(10ms);
-  EXPECT_EQ(tag, 5U);
+  timer_handle given;
+  const timer_handle made = timer.schedule_after(1ms, [&](timer_handle self) { given = std::move(self); });
+  timer.advance_by(1ms);
+  EXPECT_EQ(given, made);
 }
 
 struct either {
@@ -641,6 +640,16 @@ TEST(ForEachPending, VisitsEachOfManyOnce) {
   EXPECT_THAT(visits, AllOf(SizeIs(count), Each(Pair(testing::_, 1))));
 }
 
+TEST(ForEachPending, VisitsAllHoweverTheyFillAHoldOfTheLock) {
+  for (const std::size_t count : {1U, 255U, 256U, 257U, 511U, 512U, 513U}) {
+    manual_timer timer;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      timer.schedule_after(1s, nothing, i);
+    }
+    EXPECT_THAT(visits_by_tag(timer), SizeIs(count));
+  }
+}
+
 TEST(ForEachPending, VisitsNoneOfAnEmptyOne) {
   manual_timer timer;
   EXPECT_THAT(visits_by_tag(timer), IsEmpty());
@@ -1041,6 +1050,14 @@ TEST(TimerError, RefusesToAdvanceInACallbackOfEveryKind) {
       nothing);
   timer.advance_by(1ms);
   EXPECT_THAT(codes, AllOf(SizeIs(3), Each(std::error_code(timer_errc::nested_advance))));
+}
+
+TEST(TimerError, RefusesToAdvanceInACallbackThatStopRuns) {
+  manual_timer timer;
+  std::error_code code;
+  timer.schedule_after(1ms, [&] { code = refusal_of([&] { timer.advance_by(1ms); }).code; });
+  timer.stop(run_now);
+  EXPECT_EQ(code, timer_errc::nested_advance);
 }
 
 TEST(TimerError, RefusesToAdvanceInATaskOfTheExecutor) {

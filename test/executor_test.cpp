@@ -1000,8 +1000,8 @@ TEST(Executor, AHandOverWithoutMemoryLosesNothing) {
     kept_tasks tasks;
     manual_timer timer({.executor = tasks.taking(), .on_error = ignore});
     std::vector<int> runs(20);
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      timer.schedule_after(1ms, [&runs, i] { ++runs[i]; });
+    for (int& count : runs) {
+      timer.schedule_after(1ms, [&count] { ++count; });
     }
     enough = succeeds_with(left, [&] { timer.advance_by(1ms); }) && timer.stats().refused == 0;
     EXPECT_TRUE(conserved(timer));

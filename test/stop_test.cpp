@@ -224,6 +224,20 @@ TEST(Stop, Scenario18_TakesTheTimersOfAllShards) {
   }
 }
 
+TEST(Stop, Scenario18_TakesAllHoweverTheyFillAHoldOfTheLock) {
+  for (const how way : every_how) {
+    for (const std::size_t count : {1U, 255U, 256U, 257U, 511U, 512U, 513U}) {
+      manual_timer timer;
+      ends once(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        timer.schedule_after(1s, once.running(i), i);
+      }
+      once.add(stop_by(timer, way));
+      EXPECT_THAT(once.counts(), Each(1));
+    }
+  }
+}
+
 /// The `stopper`-th of the timers due at 5 ms stops the service; each must have one outcome.
 void expect_each_once_when_stopped_by(std::size_t stopper, how way) {
   SCOPED_TRACE(testing::Message() << "stopper " << stopper << " way " << static_cast<int>(way));
