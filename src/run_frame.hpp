@@ -17,14 +17,9 @@ enum class doing {
 /// wait for itself. Frames of one thread lie in one another, as calls do.
 class run_frame {
  public:
-  run_frame(const void* service, doing what) noexcept : service_(service), what_(what), outer_(innermost) {
-    innermost = this;
-  }
+  run_frame(const void* service, doing what) noexcept : run_frame(service, what, nullptr, {}) {}
   run_frame(const void* service, const timer_owner* owner, timer_key key) noexcept
-      : run_frame(service, doing::callback) {
-    owner_ = owner;
-    key_ = key;
-  }
+      : run_frame(service, doing::callback, owner, key) {}
   ~run_frame() { innermost = outer_; }
   run_frame(const run_frame&) = delete;
   run_frame& operator=(const run_frame&) = delete;
@@ -44,6 +39,11 @@ class run_frame {
   }
 
  private:
+  run_frame(const void* service, doing what, const timer_owner* owner, timer_key key) noexcept
+      : service_(service), what_(what), owner_(owner), key_(key), outer_(innermost) {
+    innermost = this;
+  }
+
   template <class Matches>
   static bool any(Matches matches) noexcept {
     const run_frame* frame = innermost;
@@ -57,7 +57,7 @@ class run_frame {
 
   const void* service_;
   doing what_;
-  const timer_owner* owner_ = nullptr;
+  const timer_owner* owner_;
   timer_key key_;
   const run_frame* outer_;
 };
@@ -74,7 +74,8 @@ class borrowed_handle {
 
  private:
   union {
-    timer_handle handle_;
+    timer_handle
+        handle_;  // NOLINT(readability-identifier-naming): private, though clang-tidy does not see it in a union
   };
 };
 
