@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/allocation.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
@@ -309,6 +310,18 @@ void expect_runs_all_now_in_a_callback(timer& service) {
 TEST_F(TimerInline, Scenario18_RunNowFromACallback) { expect_runs_all_now_in_a_callback(service()); }
 
 TEST_F(TimerOnAPool, Scenario18_RunNowFromACallback) { expect_runs_all_now_in_a_callback(service()); }
+
+// A stop that found no memory has closed the service, and taken none.
+TEST(ManualTimer, Scenario18_RunNowAfterAStopWithoutMemoryLosesNothing) {
+  std::size_t runs = 0;
+  manual_timer service;
+  for (int i = 0; i < 10; ++i) {
+    service.schedule_after(1h, [&] { ++runs; });
+  }
+  EXPECT_FALSE(succeeds_with(0, [&] { service.stop(); }));
+  EXPECT_EQ(service.stop(run_now), runs);
+  EXPECT_EQ(runs + service.stop().size(), 10U) << "neither run nor returned";
+}
 
 // ---- Scenario 18: stop and destruction ----
 
