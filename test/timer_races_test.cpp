@@ -99,6 +99,17 @@ struct trace {
   [[nodiscard]] bool is_over() const { return begun == ended && destroyed == 1; }
 };
 
+/// The runs that have begun, of any timer. Memory order: relaxed; a hint, which must not order what is raced for.
+std::atomic<std::uint64_t> begun_runs{0};
+
+/// In every other round, waits a little for a run to begin, so that what comes next meets it.
+void meet_a_run(std::uint64_t round) {
+  const std::uint64_t before = begun_runs.load(std::memory_order_relaxed);
+  const std::uint64_t limit = round % 2 * 20'000;
+  for (std::uint64_t i = 0; i < limit && begun_runs.load(std::memory_order_relaxed) == before; ++i) {
+  }
+}
+
 /// A callback that takes some time, and leaves a trace.
 class traced {
  public:
@@ -111,8 +122,9 @@ class traced {
     }
   }
   void operator()() {
+    begun_runs.fetch_add(1, std::memory_order_relaxed);
     ++to_->begun;
-    spin(300);
+    spin(1'000);
     ++to_->ended;
   }
 
@@ -172,8 +184,9 @@ class TimerRace : public testing::Test {
 
   void cancel(std::uint64_t round) { outcomes_.add(round, timer_handle(handle_).cancel()); }
 
-  void cancel_and_wait(std::uint64_t) {
+  void cancel_and_wait(std::uint64_t round) {
     const timer_handle copy = handle_;
+    meet_a_run(round);
     const cancel_result answer = copy.cancel_and_wait();
     EXPECT_EQ(trace_.begun, trace_.ended);
     EXPECT_EQ(copy.status(), timer_status::finished);
@@ -321,7 +334,8 @@ TYPED_TEST(TimerRace, DestructionOfAScopedTimerAgainstFire) {
         owner.emplace(this->handle());
       },
       [&](std::uint64_t round) { this->fire(round); },
-      [&](std::uint64_t) {
+      [&](std::uint64_t round) {
+        meet_a_run(round);
         owner.reset();
         EXPECT_TRUE(this->seen().is_over());
       });
@@ -330,18 +344,19 @@ TYPED_TEST(TimerRace, DestructionOfAScopedTimerAgainstFire) {
 }
 
 TYPED_TEST(TimerRace, RequestStopAgainstFire) {
-  std::stop_source source;
+  std::unique_ptr<std::stop_source> source;
   race(
       this->rounds(),
       [&](std::uint64_t) noexcept {
         this->end_last();
-        source = std::stop_source();
-        this->arm(this->service().schedule_after(TypeParam::soon, source.get_token(), traced(this->seen())));
+        source = std::make_unique<std::stop_source>();
+        this->arm(this->service().schedule_after(TypeParam::soon, source->get_token(), traced(this->seen())));
       },
       [&](std::uint64_t round) { this->fire(round); },
-      [&](std::uint64_t) {
+      [&](std::uint64_t round) {
         const timer_handle copy = this->handle();
-        source.request_stop();
+        meet_a_run(round);
+        source->request_stop();
         EXPECT_NE(copy.status(), timer_status::pending);
       },
       [&](std::uint64_t) { static_cast<void>(timer_handle(this->handle()).cancel()); });
@@ -350,16 +365,16 @@ TYPED_TEST(TimerRace, RequestStopAgainstFire) {
 }
 
 TYPED_TEST(TimerRace, RequestStopAgainstScheduling) {
-  std::stop_source source;
+  std::unique_ptr<std::stop_source> source;
   race(
       this->rounds(),
       [&](std::uint64_t) noexcept {
         this->end_last();
-        source = std::stop_source();
+        source = std::make_unique<std::stop_source>();
       },
-      [&](std::uint64_t) { source.request_stop(); }, [&](std::uint64_t round) { this->fire(round); },
+      [&](std::uint64_t) { source->request_stop(); }, [&](std::uint64_t round) { this->fire(round); },
       [&](std::uint64_t round) {
-        const std::stop_token token = source.get_token();
+        const std::stop_token token = source->get_token();
         if (round % 2 == 0) {
           this->arm(this->service().schedule_after(0ns, token, traced(this->seen())));
         } else {
@@ -379,10 +394,7 @@ TYPED_TEST(TimerRace, APeriodicTimerNeverRunsAfterCancelAndWaitReturned) {
         this->fire(round);
         this->fire(round);
       },
-      [&](std::uint64_t round) {
-        spin(round % 1000);
-        this->cancel_and_wait(round);
-      });
+      [&](std::uint64_t round) { this->cancel_and_wait(round); });
   this->end_last();
   this->expect_all_over();
 }
@@ -391,8 +403,9 @@ TYPED_TEST(TimerRace, APeriodicTimerIsOverAfterACancelWhileItRuns) {
   race(
       this->rounds(), [&](std::uint64_t) noexcept { this->arm_periodic(fixed_rate_skip); },
       [&](std::uint64_t round) { this->fire(round); },
-      [&](std::uint64_t) {
+      [&](std::uint64_t round) {
         const timer_handle copy = this->handle();
+        meet_a_run(round);
         static_cast<void>(copy.cancel());
         EXPECT_NE(copy.cancel(), cancel_result::cancelled);
         EXPECT_NE(copy.status(), timer_status::pending);
