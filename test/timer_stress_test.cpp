@@ -46,7 +46,10 @@ class crowd {
     }
   }
 
-  void join() { threads_.clear(); }
+  void join() {
+    threads_.clear();
+    rounds_of_test += threads * per_thread_;
+  }
   void add(const std::vector<pending_task>& returned) { outcomes_.add(returned); }
   [[nodiscard]] std::size_t wrong() const { return outcomes_.wrong(threads * per_thread_); }
 
@@ -145,6 +148,7 @@ TEST(TimerStress, Scenario26_StopInTheMiddleOfEverythingLosesNothing) {
     const std::size_t returned = service.stop().size();
     const std::uint64_t fired_at_stop = fired;
     adders.clear();
+    ++rounds_of_test;
     ASSERT_EQ(accepted, fired + cancelled + returned);
     ASSERT_EQ(fired, fired_at_stop) << "none begins after stop";
     ASSERT_EQ(service.stats().cancelled, cancelled);
@@ -328,6 +332,7 @@ TEST(TimerStress, AnAddIsNotLostWhileThePollerFallsAsleep) {
   for (std::uint64_t round = 0; round < stress_rounds(20'000); ++round) {
     service.schedule_after(1us, [&] { ++runs; });
     ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+    ++rounds_of_test;
     const time_point next = std::chrono::steady_clock::now() + random.between(0ns, 5us);
     ASSERT_TRUE(spun_until([&] { return std::chrono::steady_clock::now() >= next; }));
   }
@@ -343,6 +348,7 @@ TEST(TimerStress, AnEarlierDeadlineIsNotLostWhileThePollerFallsAsleep) {
     ASSERT_TRUE(spun_until([&] { return std::chrono::steady_clock::now() >= next; }));
     ASSERT_TRUE(handle.reschedule_after(1us));
     ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+    ++rounds_of_test;
   }
 }
 
@@ -402,6 +408,7 @@ TEST(TimerStress, TheDestructorAgainstItsOwnCallbacks) {
     dead = true;
     std::this_thread::yield();
     ASSERT_EQ(late, 0);
+    ++rounds_of_test;
   }
 }
 
@@ -428,6 +435,7 @@ TEST(TimerStress, TheLimitHoldsWhileEverybodyAdds) {
       service.advance_by(1ms);
     }
   }
+  rounds_of_test += threads * stress_rounds(50'000);
   EXPECT_LE(most, limit);
   EXPECT_EQ(service.stats().rejected, refused);
   EXPECT_EQ(service.stats().scheduled + refused, threads * stress_rounds(50'000));

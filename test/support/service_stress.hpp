@@ -5,8 +5,11 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cinttypes>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -69,29 +72,83 @@ class auditor {
       EXPECT_EQ(now.early, 0U);
       EXPECT_LE(now.largest_hold, max_timers_per_lock);
       before = now;
+      std::this_thread::yield();
     }
   }
 
   std::jthread thread_;
 };
 
-/// Threads that begin each round together. `actions` are called with the number of the round, each on its own thread;
-/// between two rounds, when all stand still, `prepare` is called.
+/// Spins for a while, without a system call; the longer, the greater `length`.
+inline void spin(std::uint64_t length) noexcept {
+  for (std::uint64_t i = 0; i < length; ++i) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // so that the loop stays
+  }
+}
+
+/// The rounds that the running test has raced.
+inline std::atomic<std::uint64_t> rounds_of_test{0};
+
+/// Says after each test how many rounds it has raced; `./dev stress` adds them up.
+class round_report final : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo& /*test*/) override {
+    if (const std::uint64_t rounds = rounds_of_test.exchange(0); rounds != 0) {
+      std::printf("[  ROUNDS  ] %" PRIu64 "\n", rounds);
+    }
+  }
+};
+inline const bool reports_rounds = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(std::make_unique<round_report>().release());
+  return true;
+}();
+
+/// Where threads meet that have just left a barrier, which lets go of them one after the other: they spin for a while, so that
+/// they go on together if there are processors enough. Memory order: relaxed; it must not order anything that is raced for.
+class spinning_line {
+ public:
+  explicit spinning_line(std::uint64_t threads) noexcept : threads_(threads) {}
+
+  void meet(std::uint64_t round) noexcept {
+    present_.fetch_add(1, std::memory_order_relaxed);
+    for (int i = 0; i < 5000 && present_.load(std::memory_order_relaxed) < (round + 1) * threads_; ++i) {
+    }
+  }
+
+ private:
+  const std::uint64_t threads_;
+  std::atomic<std::uint64_t> present_{0};
+};
+
+/// Threads that begin each round together. `actions` are called with the number of the round, each on its own thread and a
+/// little sooner or later from round to round; between two rounds, when all stand still, `prepare` is called. It ends early if
+/// the test has failed.
 template <class Prepare, class... Actions>
 void race(std::uint64_t rounds, Prepare prepare, Actions... actions) {
   std::uint64_t round = 0;
-  std::barrier start(static_cast<std::ptrdiff_t>(sizeof...(Actions)), [&]() noexcept { prepare(round++); });
-  const auto repeat = [&](auto& action) {
+  bool over = false;
+  std::barrier start(static_cast<std::ptrdiff_t>(sizeof...(Actions)), [&]() noexcept {
+    over = testing::Test::HasFailure();
+    if (!over) {
+      prepare(round++);
+    }
+  });
+  spinning_line line(sizeof...(Actions));
+  const auto repeat = [&](auto& action, std::uint64_t number) {
     for (std::uint64_t i = 0; i < rounds; ++i) {
       start.arrive_and_wait();
+      if (over) {
+        break;
+      }
+      line.meet(i);
+      spin((i * 2654435761U >> (3 * number)) % 256);
       action(i);
     }
   };
-  const std::vector<std::jthread> threads = [&] {
-    std::vector<std::jthread> made;
-    (made.emplace_back([&repeat, &actions] { repeat(actions); }), ...);
-    return made;
-  }();
+  {
+    std::vector<std::jthread> threads;
+    (threads.emplace_back([&repeat, &actions, number = threads.size()] { repeat(actions, number); }), ...);
+  }
+  rounds_of_test += round;
 }
 
 }  // namespace timing_wheel::test
