@@ -205,8 +205,8 @@ TEST(Timer, Scenario23_AHundredThousandTasksOfAnEighthOfASecondOnALongTickAreInT
   }
   ASSERT_TRUE(eventually([&] { return runs == count; }));
   EXPECT_EQ(early, 0U);
-  // The median, since a machine may be slow for a while.
-  EXPECT_LT(service.stats().lateness.quantile(0.5), slow_build ? 5s : 525ms);
+  // Not the last one, since a machine may be slow for a moment.
+  EXPECT_LT(service.stats().lateness.quantile(slow_build ? 0.5 : 0.99), slow_build ? 5s : 525ms);
 }
 
 TEST(Timer, ATickOfAnyLengthIsNeverEarly) {
