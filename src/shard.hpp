@@ -158,7 +158,7 @@ class shard final : public timer_owner {
   }
 
   /// Puts pending timers from `cursor` on into `found`, which has room for `max_timers_per_lock`. \returns whether there are more.
-  bool list(slot& cursor, std::vector<pending_timer>& found) {
+  bool list(slot& cursor, std::vector<pending_timer>& found) noexcept {
     const std::lock_guard lock(mutex_);
     return core_->list(cursor, [&](timer_key key, const timer_node& node) {
       take_reference();
@@ -166,12 +166,12 @@ class shard final : public timer_owner {
     });
   }
 
-  [[nodiscard]] tick next_event() const {
+  [[nodiscard]] tick next_event() const noexcept {
     const std::lock_guard lock(mutex_);
     return core_->next_event();
   }
 
-  [[nodiscard]] std::size_t pending() const {
+  [[nodiscard]] std::size_t pending() const noexcept {
     const std::lock_guard lock(mutex_);
     return core_->pending();
   }
@@ -182,7 +182,7 @@ class shard final : public timer_owner {
     core_->add_to(sum, present);
   }
 
-  void enter(phase next) {
+  void enter(phase next) noexcept {
     const std::lock_guard lock(mutex_);
     core_->enter(next);
     notify_if_drained();
@@ -213,13 +213,13 @@ class shard final : public timer_owner {
   }
 
   /// Waits until no callback runs. \pre closed; not from a callback.
-  void wait_for_runs() {
+  void wait_for_runs() noexcept {
     std::unique_lock lock(mutex_);
     wait(lock, [this] { return core_->running() == 0; });
   }
 
   /// Waits until nothing is pending, and, unless this is called from a callback, running; at most until `deadline`. \pre draining.
-  void wait_for_all(time_point deadline) {
+  void wait_for_all(time_point deadline) noexcept {
     std::unique_lock lock(mutex_);
     const bool called = run_frame::is_called_by(context_.get());
     const auto is_idle = [&] { return core_->is_drained() && (called || core_->running() == 0); };
@@ -282,7 +282,7 @@ class shard final : public timer_owner {
     --spare_references_;
   }
 
-  void wake_for_next(std::unique_lock<short_lock>& lock) {
+  void wake_for_next(std::unique_lock<short_lock>& lock) noexcept {
     const tick next = core_->next_event();
     lock.unlock();
     context_->poller.wake_for(next);
@@ -312,7 +312,7 @@ class shard final : public timer_owner {
   }
 
   template <class Done>
-  void wait(std::unique_lock<short_lock>& lock, Done done) {
+  void wait(std::unique_lock<short_lock>& lock, Done done) noexcept {
     ++waiting_;
     changed_.wait(lock, done);
     --waiting_;
@@ -320,7 +320,7 @@ class shard final : public timer_owner {
 
   // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins. What
   // is left of the batch is in the members, so that a callback may drive the service on.
-  std::size_t run_batch(time_point until) {
+  std::size_t run_batch(time_point until) noexcept {
     std::size_t ran = 0;
     timer_node* running = nullptr;
     timer_key running_key;
@@ -350,7 +350,7 @@ class shard final : public timer_owner {
   }
 
   // What is still due of the batch goes to the executor, each with a reference.
-  std::size_t hand_over_batch() {
+  std::size_t hand_over_batch() noexcept {
     const run_frame frame(context_.get(), doing::hand_over);
     std::size_t given = 0;
     while (next_in_batch_ < batch_.size()) {
@@ -370,7 +370,7 @@ class shard final : public timer_owner {
   }
 
   // The tag of a timer that is due, and a reference to the shard.
-  std::optional<std::uint64_t> reference_if_due(timer_key key) {
+  std::optional<std::uint64_t> reference_if_due(timer_key key) noexcept {
     const std::lock_guard lock(mutex_);
     const std::optional<std::uint64_t> tag = core_->due_tag(key);
     if (tag) {
@@ -397,7 +397,7 @@ class shard final : public timer_owner {
   }
 
   template <class Claim>
-  std::size_t run_claimed(timer_key key, Claim claim) {
+  std::size_t run_claimed(timer_key key, Claim claim) noexcept {
     timer_node* node = nullptr;
     {
       const std::lock_guard lock(mutex_);

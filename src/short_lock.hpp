@@ -7,20 +7,20 @@ namespace timing_wheel::detail {
 
 /// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before it sleeps.
 ///
-/// Meets the requirements of a Lockable. Whoever sleeps is woken as with `std::mutex`, so a holder that was preempted costs no
+/// Meets the requirements of a Lockable; a mutex that cannot be locked ends the program. Whoever sleeps is woken as with `std::mutex`, so a holder that was preempted costs no
 /// more than that.
 class short_lock {
  public:
-  void lock() {
+  void lock() noexcept {
     if (!mutex_.try_lock()) {
       lock_slowly();
     }
   }
-  bool try_lock() { return mutex_.try_lock(); }
-  void unlock() { mutex_.unlock(); }
+  bool try_lock() noexcept { return mutex_.try_lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
 
  private:
-  [[gnu::noinline]] void lock_slowly() {
+  [[gnu::noinline]] void lock_slowly() noexcept {
     for (int round = 0; round < rounds; ++round) {
       for (int i = 0; i < (1 << (round < longest_pause ? round : longest_pause)); ++i) {
         relax();

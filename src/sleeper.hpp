@@ -32,7 +32,7 @@ class sleeper {
 
   /// Sleeps until `until`, or until woken; for ever if `until` is the end of time. Then it is awake, with nothing announced.
   /// \returns whether it slept to the end.
-  bool sleep(time_point until) {
+  bool sleep(time_point until) noexcept {
     std::unique_lock lock(mutex_);
     const auto is_woken = [this] { return woken_; };
     if (until == time_point::max()) {

@@ -95,7 +95,7 @@ struct basic_timer<Engine, Clock>::state {
 
   [[nodiscard]] tick current_tick() const noexcept { return context->scale.floor(context->clock.now()); }
 
-  [[nodiscard]] tick next_event() const {
+  [[nodiscard]] tick next_event() const noexcept {
     tick next = never;
     for (const auto& s : shards) {
       next = std::min(next, s->next_event());
@@ -131,7 +131,7 @@ struct basic_timer<Engine, Clock>::state {
   // The loop that sleeps: until `is_over`, or `until`. Whoever makes it over wakes the sleeper afterwards, so that it is seen either
   // here or as that wake.
   template <class Over>
-  void drive(time_point until, Over is_over) {
+  void drive(time_point until, Over is_over) noexcept {
     detail::sleeper& sleeper = context->poller;
     bool slept_to_the_end = false;
     while (!is_over()) {
@@ -155,11 +155,11 @@ struct basic_timer<Engine, Clock>::state {
     }
   }
 
-  void poll() {
+  void poll() noexcept {
     drive(time_point::max(), [this] { return stopped.load(std::memory_order_acquire); });
   }
 
-  std::size_t run_without_memory_failure(time_point until) {
+  std::size_t run_without_memory_failure(time_point until) noexcept {
     try {
       return run_all_due(until).handled;
     } catch (const std::bad_alloc&) {
@@ -185,7 +185,7 @@ struct basic_timer<Engine, Clock>::state {
   // Whether this thread is in code of the user's that the service waits for.
   [[nodiscard]] bool is_caller() const noexcept { return detail::run_frame::is_called_by(context.get()); }
 
-  void enter(detail::phase next) {
+  void enter(detail::phase next) noexcept {
     for (const auto& s : shards) {
       s->enter(next);
     }
@@ -222,7 +222,7 @@ struct basic_timer<Engine, Clock>::state {
   }
 
   // Ends the driver. \pre closed.
-  void end() {
+  void end() noexcept {
     stopped.store(true, std::memory_order_release);
     context->poller.wake();
     if (!is_caller()) {
@@ -231,7 +231,7 @@ struct basic_timer<Engine, Clock>::state {
   }
 
   // Waits until no callback runs. \pre closed; not from a callback.
-  void join() {
+  void join() noexcept {
     std::unique_lock lock(join_mutex);
     advance_ended.wait(lock, [this] { return !advancing.load(std::memory_order_relaxed); });
     if (poller.joinable()) {
@@ -243,7 +243,7 @@ struct basic_timer<Engine, Clock>::state {
     }
   }
 
-  [[nodiscard]] std::size_t pending() const {
+  [[nodiscard]] std::size_t pending() const noexcept {
     std::size_t sum = 0;
     for (const auto& s : shards) {
       sum += s->pending();

@@ -224,7 +224,7 @@ class timer_core {
   /// Lists pending timers, looking at `max_timers_per_lock` places from `cursor` on. \pre `visit` allocates nothing.
   /// \returns whether there are places left.
   template <class Visit>
-  bool list(slot& cursor, Visit visit) {
+  bool list(slot& cursor, Visit visit) noexcept {
     std::uint64_t found = 0;
     const slot stop = static_cast<slot>(std::min<std::size_t>(cursor + max_timers_per_lock, nodes_.extent()));
     for (; cursor < stop; ++cursor) {

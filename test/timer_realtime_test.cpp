@@ -191,6 +191,23 @@ TEST(Timer, ManyTimersWithRandomDelaysAreAllOnTimeAndNeverEarly) {
   EXPECT_EQ(service.stats().lateness.count(), count);
 }
 
+TEST(Timer, ThePollerWithoutMemoryTriesAgainAndLosesNothing) {
+  std::atomic<int> runs{0};
+  std::atomic<int> early{0};
+  timer service({.tick = 1ms, .wheel_size = 512, .shards = 1});
+  const time_point begin = steady_clock::now();
+  for (int i = 0; i < 400; ++i) {  // one bucket, whose cascade needs a chunk for each
+    service.schedule_at(begin + 520ms + i * 1ms, [&, i] {
+      early += steady_clock::now() < begin + 520ms + i * 1ms;
+      ++runs;
+    });
+  }
+  service.schedule_at(begin + 200ms, [] { allocations.failures = 3; });  // of the poller's thread
+  ASSERT_TRUE(eventually([&] { return runs == 400; }));
+  EXPECT_EQ(early, 0);
+  EXPECT_TRUE(conserved(service));
+}
+
 TEST(Timer, Scenario23_AHundredThousandTasksOfAnEighthOfASecondOnALongTickAreInTheirTick) {
   constexpr std::uint64_t count = 100'000;
   std::atomic<std::uint64_t> runs{0};

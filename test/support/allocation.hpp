@@ -24,6 +24,7 @@ struct allocation_log {
   std::uint64_t count = 0;
   std::size_t live_bytes = 0;
   std::uint64_t left = UINT64_MAX;  ///< Allocations that still succeed.
+  std::uint64_t failures = 0;       ///< Allocations that fail, from now on.
 };
 
 /// What this thread has allocated.
@@ -59,6 +60,10 @@ bool succeeds_with(std::uint64_t left, Work&& work) {
 }
 
 inline void* allocate(std::size_t size, std::size_t alignment) noexcept {
+  if (allocations.failures > 0) {
+    --allocations.failures;
+    return nullptr;
+  }
   if (allocations.left == 0) {
     return nullptr;
   }
