@@ -1,4 +1,8 @@
-#include "timing_wheel/timer.hpp"
+#pragma once
+
+/// \file
+/// The members of `basic_timer`. Each engine is compiled on its own, in `timer_on_<engine>.cpp`: compilers inline less the more
+/// they see.
 
 #include <algorithm>
 #include <array>
@@ -14,25 +18,30 @@
 #include <thread>
 
 #include "shard.hpp"
+#include "timing_wheel/timer.hpp"
 
 namespace timing_wheel {
 
-namespace {
+namespace detail {
 
 using wall_time_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
 
-constexpr unsigned most_shards = 1024;
+inline constexpr unsigned most_shards = 1024;
 
-// How long the poller waits for memory when a cascade found none.
-constexpr std::chrono::milliseconds memory_retry{1};
+/// How long the poller waits for memory when a cascade found none.
+inline constexpr std::chrono::milliseconds memory_retry{1};
 
-wall_time_point wall_clock_of(const std::chrono::steady_clock& /*clock*/) { return std::chrono::system_clock::now(); }
-wall_time_point wall_clock_of(const manual_clock& clock) { return wall_time_point(clock.now().time_since_epoch()); }
+inline wall_time_point wall_clock_of(const std::chrono::steady_clock& /*clock*/) {
+  return std::chrono::system_clock::now();
+}
+inline wall_time_point wall_clock_of(const manual_clock& clock) {
+  return wall_time_point(clock.now().time_since_epoch());
+}
 
-void move_clock(std::chrono::steady_clock& /*clock*/, time_point /*when*/) {}
-void move_clock(manual_clock& clock, time_point when) { clock.advance_to(when); }
+inline void move_clock(std::chrono::steady_clock& /*clock*/, time_point /*when*/) {}
+inline void move_clock(manual_clock& clock, time_point when) { clock.advance_to(when); }
 
-void check(const timer_options& options) {
+inline void check(const timer_options& options) {
   if (options.tick < std::chrono::nanoseconds(1)) {
     throw timer_error(timer_errc::invalid_option,
                       "tick " + std::to_string(options.tick.count()) + " ns is not at least 1 ns");
@@ -51,7 +60,7 @@ unsigned shards_of(const timer_options& options) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, most_shards);
 }
 
-}  // namespace
+}  // namespace detail
 
 template <timer_engine Engine, class Clock>
 struct basic_timer<Engine, Clock>::state {
@@ -69,7 +78,7 @@ struct basic_timer<Engine, Clock>::state {
   state(const timer_options& options, const Clock& clock)
       : context(std::make_shared<detail::service_context<Clock>>(options, clock)) {
     const engine_options wheels{.wheel_size = options.wheel_size, .wheel_sizes = options.wheel_sizes, .start = 0};
-    const unsigned count = shards_of<Clock>(options);
+    const unsigned count = detail::shards_of<Clock>(options);
     shards.reserve(count);
     for (unsigned i = 0; i < count; ++i) {
       shards.emplace_back(new shard(wheels, context));
@@ -163,7 +172,7 @@ struct basic_timer<Engine, Clock>::state {
     try {
       return run_all_due(until).handled;
     } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(memory_retry);
+      std::this_thread::sleep_for(detail::memory_retry);
       return 1;
     }
   }
@@ -172,7 +181,7 @@ struct basic_timer<Engine, Clock>::state {
   std::size_t run_until(time_point when) {
     std::size_t ran = run_all_due(time_point::max()).ran;
     for (tick next = next_event(); next <= context->scale.floor(when); next = next_event()) {
-      move_clock(context->clock, context->scale.begin_of(next));
+      detail::move_clock(context->clock, context->scale.begin_of(next));
       ran += run_all_due(time_point::max()).ran;
     }
     return ran;
@@ -200,7 +209,7 @@ struct basic_timer<Engine, Clock>::state {
       }
       run_until(until);
       if (pending() != 0) {
-        move_clock(context->clock, until);
+        detail::move_clock(context->clock, until);
       }
     } else if (on_driver()) {
       drive(until, [this] { return stopped.load(std::memory_order_acquire) || pending() == 0; });
@@ -295,7 +304,7 @@ struct basic_timer<Engine, Clock>::state {
 
 template <timer_engine Engine, class Clock>
 basic_timer<Engine, Clock>::basic_timer(const timer_options& options, const Clock& clock) {
-  check(options);
+  detail::check(options);
   try {
     state_ = std::make_unique<state>(options, clock);
   } catch (const std::invalid_argument& e) {
@@ -363,7 +372,7 @@ template <timer_engine Engine, class Clock>
 typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_at(wall_time deadline, task&& callback,
                                                                                   std::uint64_t tag) {
   const time_point present = now();
-  const time_point wall(wall_clock_of(state_->context->clock).time_since_epoch());
+  const time_point wall(detail::wall_clock_of(state_->context->clock).time_since_epoch());
   const bool ever = deadline < wall_time::max();
   const time_point converted =
       saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall));
@@ -477,15 +486,8 @@ template <timer_engine Engine, class Clock>
 std::size_t basic_timer<Engine, Clock>::advance_to(time_point when) requires manually_driven<Clock> {
   const typename state::advance turn_of_mine(*state_);
   const std::size_t ran = state_->run_until(when);
-  move_clock(state_->context->clock, when);
+  detail::move_clock(state_->context->clock, when);
   return ran;
 }
-
-template class basic_timer<hierarchical_wheel, std::chrono::steady_clock>;
-template class basic_timer<hierarchical_wheel, manual_clock>;
-template class basic_timer<hashed_wheel, std::chrono::steady_clock>;
-template class basic_timer<hashed_wheel, manual_clock>;
-template class basic_timer<heap_queue, std::chrono::steady_clock>;
-template class basic_timer<heap_queue, manual_clock>;
 
 }  // namespace timing_wheel
