@@ -292,6 +292,22 @@ TYPED_TEST(DubboParity, D2_StopFromATaskReturnsTheOthers) {
   EXPECT_EQ(returned, 2U);
 }
 
+TYPED_TEST(DubboParity, D2_StopInAPeriodicTaskDoesNotArmItAgain) {
+  by_hand<TypeParam> timer;
+  int runs = 0;
+  std::size_t returned = 0;
+  timer.schedule_every(1s, [&] {
+    ++runs;
+    returned = timer.stop().size();
+  });
+  timer.schedule_after(1min, nothing);
+  timer.advance_by(1h);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(returned, 1U);
+  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_TRUE(conserved(timer));
+}
+
 TYPED_TEST(DubboParity, D3_StoppedTellsAndStopMayBeCalledAgain) {
   by_hand<TypeParam> timer;
   timer.schedule_after(1h, nothing);
