@@ -238,7 +238,7 @@ class basic_timer {
   /// Moves the clock to `when`, stopping at each expiration on the way and running what is due there, so that a callback sees
   /// the clock at its own tick, and what it schedules before `when` runs too. With a `when` before the clock, the clock stays and
   /// what is due by now runs. A callback that goes on scheduling with no delay keeps this call from returning.
-  /// Complexity: O(timers + buckets), whatever the distance. \returns how many callbacks ran.
+  /// Complexity: O(timers + buckets), whatever the distance; on a `hashed_wheel` a step for each tick while anything is pending. \returns how many callbacks ran.
   /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that calls;
   /// std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated. With an executor, it counts what
   /// was handed over; one that refuses is asked again at every millisecond on the way.
