@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -29,7 +30,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 void nothing() {}
 
@@ -195,7 +198,15 @@ TEST(ServiceRules, ACalledTaskLetsGoOfItsShardOnce) {
   EXPECT_EQ(allocations.live_bytes, before);
 }
 
-// ---- Waiting for a callback ----
+TEST(ServiceRules, AnEmptyExecutorIsNone) {
+  manual_timer timer({.executor = std::function<void(task &&)>()});
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; });
+  timer.advance_by(1ms);
+  EXPECT_EQ(runs, 1);
+}
+
+// ---- Who waits ----
 
 TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEnded) {
   manual_timer timer;
@@ -221,6 +232,45 @@ TEST(ServiceRules, CancelAndWaitInsideItsOwnCallbackDoesNotWait) {
   EXPECT_EQ(answer, cancel_result::running);
 }
 
+TEST(ServiceRules, StopWaitsForACallbackOnAThreadOfTheExecutor) {
+  std::vector<task> given;
+  std::atomic<bool> begun{false};
+  std::atomic<bool> ended{false};
+  manual_timer timer({.executor = [&](task&& work) { given.push_back(std::move(work)); }});
+  timer.schedule_after(1ms, [&] {
+    begun = true;
+    settle();
+    ended = true;
+  });
+  timer.advance_by(1ms);
+  const std::jthread worker([&] { given.at(0)(); });
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
+  timer.stop();
+  EXPECT_TRUE(ended);
+}
+
+/// How long `stop(drain)` takes, of a service with a far timer, if another thread calls `action(service, handle)` meanwhile.
+template <class Action>
+nanoseconds time_to_drain(Action action) {
+  timer service;
+  const timer_handle handle = service.schedule_after(1h, nothing);
+  const time_point begin = service.now();
+  const std::jthread other([&] {
+    settle();
+    action(service, handle);
+  });
+  service.stop(drain, begin + 6s);
+  return service.now() - begin;
+}
+
+TEST(ServiceRules, ACancelOfTheLastPendingTimerEndsADrain) {
+  EXPECT_LT(time_to_drain([](timer&, const timer_handle& handle) { handle.cancel(); }), 4s);
+}
+
+TEST(ServiceRules, AStopEndsADrain) {
+  EXPECT_LT(time_to_drain([](timer& service, const timer_handle&) { service.stop(); }), 4s);
+}
+
 // ---- Errors ----
 
 TEST(ServiceRules, ErrorsOfOneKindAreToldOnceASecond) {
@@ -234,6 +284,15 @@ TEST(ServiceRules, ErrorsOfOneKindAreToldOnceASecond) {
     ++lines;
   }
   EXPECT_EQ(lines, 2U) << "at 10 ms and at 1010 ms";
+}
+
+TEST(ServiceRules, WhatOnErrorThrowsIsTold) {
+  manual_timer timer(
+      {.on_error = [](const std::exception_ptr&, std::uint64_t) { throw std::runtime_error("no disk"); }});
+  timer.schedule_after(1ms, [] { throw std::runtime_error("busy"); });
+  captured_stderr output;
+  timer.advance_by(1ms);
+  EXPECT_THAT(output.text(), AllOf(HasSubstr("on_error"), HasSubstr("no disk")));
 }
 
 TEST(ServiceRules, AnEmptyRuleIsRefused) {
