@@ -137,8 +137,8 @@ struct basic_timer<Engine, Clock>::state {
     return sum;
   }
 
-  // The loop that sleeps: until `is_over`, or `until`. Whoever makes it over wakes the sleeper afterwards, so that it is seen either
-  // here or as that wake.
+  // The loop that sleeps: until `is_over`, or `until`. Whoever makes it over wakes the sleeper afterwards, so that it is seen
+  // either here or as that wake.
   template <class Over>
   void drive(time_point until, Over is_over) noexcept {
     detail::sleeper& sleeper = context->poller;

@@ -42,7 +42,8 @@ struct hierarchical_wheel::level {
   [[nodiscard]] std::uint32_t words() const noexcept { return (ring_mask + 1) / buckets_per_word; }
   [[nodiscard]] tick turn(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
 
-  // Whether fewer than `size` ticks of this level lie between the two. Only within a tick of the interval's end it takes a division.
+  // Whether fewer than `size` ticks of this level lie between the two. Only within a tick of the interval's end it takes a
+  // division.
   [[nodiscard]] bool holds(tick deadline, tick clock) const noexcept {
     const tick distance = deadline - clock;
     return distance <= surely_held || (distance < interval && turn(deadline) - turn(clock) < size);

@@ -29,7 +29,8 @@ inline constexpr std::chrono::milliseconds hand_over_retry{1};
   return now >= when && when != time_point::max();
 }
 
-/// What the shards of one service share. It stays until the last handle is gone, so that a handle may wake the poller at any time.
+/// What the shards of one service share. It stays until the last handle is gone, so that a handle may wake the poller at any
+/// time.
 ///
 /// Immutable after construction, but for parts that are thread-safe by themselves.
 template <class Clock>
@@ -121,8 +122,9 @@ class shard final : public timer_owner {
     bool more = false;        // there is more to do at once
   };
 
-  /// Runs what is due at `now`, and cascades, for at most `max_timers_per_lock` timers; begins nothing at `until` or later. By one
-  /// thread at a time, the driver; also from a callback that it runs: then the rest of the batch that is being run comes first.
+  /// Runs what is due at `now`, and cascades, for at most `max_timers_per_lock` timers; begins nothing at `until` or later.
+  /// By one thread at a time, the driver; also from a callback that it runs: then the rest of the batch that is being run
+  /// comes first.
   /// \throws std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
   turn run_due(tick now, time_point until) {
     turn done;
@@ -157,7 +159,8 @@ class shard final : public timer_owner {
     return ran;
   }
 
-  /// Puts pending timers from `cursor` on into `found`, which has room for `max_timers_per_lock`. \returns whether there are more.
+  /// Puts pending timers from `cursor` on into `found`, which has room for `max_timers_per_lock`. \returns whether there are
+  /// more.
   bool list(slot& cursor, std::vector<pending_timer>& found) noexcept {
     const std::lock_guard lock(mutex_);
     return core_->list(cursor, [&](timer_key key, const timer_node& node) {
@@ -218,7 +221,8 @@ class shard final : public timer_owner {
     wait(lock, [this] { return core_->running() == 0; });
   }
 
-  /// Waits until nothing is pending, and, unless this is called from a callback, running; at most until `deadline`. \pre draining.
+  /// Waits until nothing is pending, and, unless this is called from a callback, running; at most until `deadline`. \pre
+  /// draining.
   void wait_for_all(time_point deadline) noexcept {
     std::unique_lock lock(mutex_);
     const bool called = run_frame::is_called_by(context_.get());
@@ -318,8 +322,8 @@ class shard final : public timer_owner {
     --waiting_;
   }
 
-  // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins. What
-  // is left of the batch is in the members, so that a callback may drive the service on.
+  // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins.
+  // What is left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until) noexcept {
     std::size_t ran = 0;
     timer_node* running = nullptr;

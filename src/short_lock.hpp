@@ -5,10 +5,11 @@
 
 namespace timing_wheel::detail {
 
-/// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before it sleeps.
+/// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before it
+/// sleeps.
 ///
-/// Meets the requirements of a Lockable; a mutex that cannot be locked ends the program. Whoever sleeps is woken as with `std::mutex`, so a holder that was preempted costs no
-/// more than that.
+/// Meets the requirements of a Lockable; a mutex that cannot be locked ends the program. Whoever sleeps is woken as with
+/// `std::mutex`, so a holder that was preempted costs no more than that.
 class short_lock {
  public:
   void lock() noexcept {

@@ -42,9 +42,9 @@ enum class phase : std::uint8_t {
 /// The rules of the service for one shard: which timer is in which state, and what changes it. It is told the time; it neither
 /// sleeps, nor locks, nor runs anything.
 ///
-/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free, or armed
-/// again if it is periodic; from due back to armed if the executor refused it; and from each state before running back to free by
-/// `cancel` and `take`. A batch holds keys, which fit nothing any more once the timer was cancelled.
+/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free,
+/// or armed again if it is periodic; from due back to armed if the executor refused it; and from each state before running
+/// back to free by `cancel` and `take`. A batch holds keys, which fit nothing any more once the timer was cancelled.
 ///
 /// Thread safety: none of its own; the mutex of the shard guards all of it.
 /// Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones are those armed, waiting or due.
@@ -313,8 +313,8 @@ class timer_core {
     }
   }
 
-  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still due, stays
-  // there.
+  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still due,
+  // stays there.
   void link(slot s, const moment& when) {
     node_state& state = nodes_[s].state;
     if (engine_.insert(s, when.deadline_tick)) {

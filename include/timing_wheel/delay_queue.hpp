@@ -8,8 +8,8 @@
 
 namespace timing_wheel {
 
-/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`. An entry has up to
-/// four children.
+/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`. An entry has
+/// up to four children.
 ///
 /// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change its
 /// key without a search: nothing that has been emptied stays behind.

@@ -16,13 +16,14 @@ namespace timing_wheel {
 
 /// A wheel that counts rounds, as in Netty and Dubbo (scheme 6 of Varghese and Lauck, 1987).
 ///
-/// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is, and each tick one slot is visited: every
-/// timer in it is looked at, is due if its rounds are over, and else stays for another round. The rounds that are left follow from
-/// the deadline and the tick of the visit, so that a look writes nothing, unless a timer has fired before it in the same visit:
-/// then the rest moves up by one, in order.
+/// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is, and each tick one slot is visited:
+/// every timer in it is looked at, is due if its rounds are over, and else stays for another round. The rounds that are left
+/// follow from the deadline and the tick of the visit, so that a look writes nothing, unless a timer has fired before it in
+/// the same visit: then the rest moves up by one, in order.
 ///
-/// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64. At 2 it is looked
-/// at, with two rounds to go; at 66, with one; at 130 it is due. That was 3 looks, and the clock stopped at each of the 130 ticks.
+/// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64. At 2 it is
+/// looked at, with two rounds to go; at 66, with one; at 130 it is due. That was 3 looks, and the clock stopped at each of
+/// the 130 ticks.
 ///
 /// Options: the number of slots is `wheel_size`, or the first of `wheel_sizes`, rounded up to a power of two;
 /// `stats().levels[0].wheel_size` tells it.
@@ -70,8 +71,8 @@ class hashed_wheel {
   void catch_up(tick now) noexcept;
 
   /// Moves the clock to `now` and visits the slots up to there, looking at no more than `budget` timers. See `timer_engine`.
-  /// If it finds no memory, it ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and
-  /// the call can be repeated.
+  /// If it finds no memory, it ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is
+  /// lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }

@@ -11,19 +11,19 @@
 
 namespace timing_wheel {
 
-/// A heap of timers, ordered by deadline, in which each knows its place: what `java.util.Timer`, `DelayQueue` and Go's runtime keep.
-/// The baseline that wheels are measured against.
+/// A heap of timers, ordered by deadline, in which each knows its place: what `java.util.Timer`, `DelayQueue` and Go's
+/// runtime keep. The baseline that wheels are measured against.
 ///
-/// Example: timers due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves and 60 is the front. The clock stops at
-/// 2, 60 and 1000, at nothing between, and nothing is looked at before it is due.
+/// Example: timers due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves and 60 is the front. The clock
+/// stops at 2, 60 and 1000, at nothing between, and nothing is looked at before it is due.
 ///
 /// Options: only `start` counts; sizes of wheels are ignored, so that `stats()` shows no level.
 ///
 /// Cost, n pending: `insert`, `erase` and each timer fired O(log n), at worst the height of the heap (10 levels for a million
-/// timers), going down with up to 4 comparisons each; one heap operation. An insertion later than most, as delays of one length give,
-/// is O(1). `next_expiration` and `catch_up` O(1). When a slot number comes that is larger than all before, all may be copied:
-/// amortised O(1), at worst O(n).
-/// Memory: 20 bytes per slot number, up to 40 after growing. As long as no larger slot number comes, nothing is allocated.
+/// timers), going down with up to 4 comparisons each; one heap operation. An insertion later than most, as delays of one
+/// length give, is O(1). `next_expiration` and `catch_up` O(1). When a slot number comes that is larger than all before, all
+/// may be copied: amortised O(1), at worst O(n). Memory: 20 bytes per slot number, up to 40 after growing. As long as no
+/// larger slot number comes, nothing is allocated.
 ///
 /// Order: timers of one tick come in no particular order.
 /// Thread safety: none of its own. A const member may run beside another const member.

@@ -25,12 +25,11 @@ namespace timing_wheel {
 /// the clock stopped at 220 and 234, at nothing between.
 ///
 /// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance` O(timers
-/// handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of its deadline, below
-/// the top one, in base `size`.
-/// Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket at least; 40 bytes per bucket.
-/// After warm-up nothing is allocated.
-/// With so many slots that no timer needs a second level this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and
-/// nearly each of a million timers at random a chunk of its own.
+/// handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of its deadline,
+/// below the top one, in base `size`. Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket
+/// at least; 40 bytes per bucket. After warm-up nothing is allocated. With so many slots that no timer needs a second level
+/// this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and nearly each of a million timers at random a
+/// chunk of its own.
 ///
 /// Order: within one tick, timers come in the order they entered its bucket, unless an erase has filled a hole.
 /// Thread safety: none of its own. A const member may run beside another const member.
@@ -67,9 +66,8 @@ class hierarchical_wheel {
     clock_ = std::max(clock_, std::min(now, last_quiet));
   }
 
-  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`.
-  /// If a cascade finds no memory, it ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost,
-  /// and the call can be repeated.
+  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it ends as
+  /// if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }

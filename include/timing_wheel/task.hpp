@@ -26,10 +26,9 @@ concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::cal
 
 /// A callable that can be moved and not copied, in 32 bytes.
 ///
-/// Up to 24 bytes of captures lie inside, if they can be moved without throwing; larger ones are boxed, in one allocation.
-/// A task made from a null pointer or an empty `std::function` is empty.
-/// A service moves tasks under a lock, so the move constructor of a callable, and the destructor of one moved from, must not use it.
-/// Thread safety: as a plain object.
+/// Up to 24 bytes of captures lie inside, if they can be moved without throwing; larger ones are boxed, in one allocation. A
+/// task made from a null pointer or an empty `std::function` is empty. A service moves tasks under a lock, so the move
+/// constructor of a callable, and the destructor of one moved from, must not use it. Thread safety: as a plain object.
 class task {
  public:
   static constexpr std::size_t inline_size = 24;

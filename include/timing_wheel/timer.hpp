@@ -29,7 +29,8 @@
 
 namespace timing_wheel {
 
-/// A timer that `stop` took out: it will not run by itself any more, and belongs to the caller. Of a periodic one, the callback is one run.
+/// A timer that `stop` took out: it will not run by itself any more, and belongs to the caller. Of a periodic one, the
+/// callback is one run.
 struct pending_task {
   time_point deadline;
   std::uint64_t tag = 0;
@@ -61,7 +62,8 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 template <class Clock>
 concept manually_driven = std::same_as<Clock, manual_clock>;
 
-/// Runs callbacks after a delay, never early, each as often as it is asked to. Any number of timers; schedule and cancel are O(1).
+/// Runs callbacks after a delay, never early, each as often as it is asked to. Any number of timers; schedule and cancel are
+/// O(1).
 ///
 ///     timing_wheel::timer timer{{.tick = 1ms, .wheel_size = 512}};
 ///     auto check = timer.schedule_after(30min, [&, id] { verify(id); });
@@ -199,14 +201,16 @@ class basic_timer {
   std::vector<pending_task> stop();
 
   /// Refuses new timers, runs the callback of every pending one once, on this thread, whatever its deadline, in no particular
-  /// order, and stops. Until its callback begins, a timer can be cancelled. From a callback that such a call runs, it does nothing.
+  /// order, and stops. Until its callback begins, a timer can be cancelled. From a callback that such a call runs, it does
+  /// nothing.
   /// \returns how many ran here. \throws std::bad_alloc; then it can be called again.
   std::size_t stop(run_now_t);
 
-  /// Refuses new timers, lets what becomes due before `until` run, and stops then, or as soon as nothing is pending or running.
-  /// Periodic timers are not armed again. With a `manual_clock` it advances to `until`, and what an executor has not begun by then is
-  /// returned. From a callback it drives the service itself, or on an executor waits for the other threads: the only thread of
-  /// a pool would wait in vain. From a callback that another `stop` runs on this thread, it leaves the rest to that one.
+  /// Refuses new timers, lets what becomes due before `until` run, and stops then, or as soon as nothing is pending or
+  /// running. Periodic timers are not armed again. With a `manual_clock` it advances to `until`, and what an executor has not
+  /// begun by then is returned. From a callback it drives the service itself, or on an executor waits for the other threads:
+  /// the only thread of a pool would wait in vain. From a callback that another `stop` runs on this thread, it leaves the
+  /// rest to that one.
   /// \returns and \throws as `stop()`.
   std::vector<pending_task> stop(drain_t, time_point until);
 
@@ -236,12 +240,13 @@ class basic_timer {
   [[nodiscard]] time_point now() const noexcept;
 
   /// Moves the clock to `when`, stopping at each expiration on the way and running what is due there, so that a callback sees
-  /// the clock at its own tick, and what it schedules before `when` runs too. With a `when` before the clock, the clock stays and
-  /// what is due by now runs. A callback that goes on scheduling with no delay keeps this call from returning.
-  /// Complexity: O(timers + buckets), whatever the distance; on a `hashed_wheel` a step for each tick while anything is pending. \returns how many callbacks ran.
+  /// the clock at its own tick, and what it schedules before `when` runs too. With a `when` before the clock, the clock stays
+  /// and what is due by now runs. A callback that goes on scheduling with no delay keeps this call from returning.
+  /// Complexity: O(timers + buckets), whatever the distance; on a `hashed_wheel` a step for each tick while anything is
+  /// pending. \returns how many callbacks ran.
   /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that calls;
-  /// std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated. With an executor, it counts what
-  /// was handed over; one that refuses is asked again at every millisecond on the way.
+  /// std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated. With an executor, it
+  /// counts what was handed over; one that refuses is asked again at every millisecond on the way.
   std::size_t advance_to(time_point when) requires manually_driven<Clock>;
 
   /// `advance_to(now() + delay)`.

@@ -40,8 +40,8 @@ enum class timer_status {
 std::ostream& operator<<(std::ostream& out, cancel_result result);
 std::ostream& operator<<(std::ostream& out, timer_status status);
 
-/// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has died. That of
-/// a periodic timer stays the same over all its runs.
+/// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has died.
+/// That of a periodic timer stays the same over all its runs.
 ///
 /// Dropping a handle does not cancel. A default-made one refers to no timer and behaves as that of a finished one.
 /// It is 16 bytes; moving it is free, a copy costs one atomic increment. It keeps a small block of the service (not the timer,
