@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -21,6 +22,7 @@
 #include "slab.hpp"
 #include "support/allocation.hpp"
 #include "support/service_audit.hpp"
+#include "support/service_scale.hpp"
 #include "support/service_stderr.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timer.hpp"
@@ -302,6 +304,24 @@ TEST(ServiceRules, AnEmptyRuleIsRefused) {
   EXPECT_THROW(timer.schedule_with(none, nothing), timer_error);
   EXPECT_FALSE(timer.schedule_with(none, nothing, 0, error));
   EXPECT_EQ(error, timer_errc::empty_callback);
+}
+
+bool by_largest_flush(const level_stats& a, const level_stats& b) { return a.largest_flush < b.largest_flush; }
+
+TEST(ServiceRules, AMillionTimersInOneBucketAreCascadedRunAndListedInHoldsOf256) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  const std::uint64_t timers = scaled(1'000'000);
+  for (std::uint64_t i = 0; i < timers; ++i) {
+    timer.schedule_after(30min, [] {});
+  }
+  std::uint64_t listed = 0;
+  timer.for_each_pending([&](const pending_timer&) { ++listed; });
+  EXPECT_EQ(timer.advance_by(30min), timers);
+  const timer_stats stats = timer.stats();
+  EXPECT_EQ(listed, timers);
+  EXPECT_GE(stats.moves, timers) << "there was no cascade";
+  EXPECT_EQ(std::max_element(stats.levels.begin(), stats.levels.end(), by_largest_flush)->largest_flush, timers);
+  EXPECT_EQ(stats.largest_hold, max_timers_per_lock);
 }
 
 }  // namespace

@@ -338,6 +338,33 @@ TEST(TimerStress, AnAddIsNotLostWhileThePollerFallsAsleep) {
   }
 }
 
+/// A callable that is slow to move, which happens under the lock of its shard.
+struct slow_to_move {
+  slow_to_move() = default;
+  slow_to_move(slow_to_move&& /*other*/) noexcept { std::this_thread::sleep_for(50us); }
+  slow_to_move& operator=(slow_to_move&&) = delete;
+  ~slow_to_move() = default;
+  void operator()() const {}
+};
+
+// The poller's last look at the shards takes long, since one of them is locked most of the time.
+TEST(TimerStress, AnAddIsNotLostBetweenThePollersLooks) {
+  std::atomic<std::uint64_t> runs{0};
+  timer service({.tick = 1us, .shards = 512});
+  service.schedule_after(1h, nothing);
+  const std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      service.schedule_after(2h, slow_to_move()).cancel();
+    }
+  });
+  for (std::uint64_t round = 0; round < stress_rounds(3'000); ++round) {
+    service.schedule_after(1us, [&] { ++runs; });
+    ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+    ++rounds_of_test;
+    std::this_thread::sleep_for(round % 20 * 20us);
+  }
+}
+
 TEST(TimerStress, AnEarlierDeadlineIsNotLostWhileThePollerFallsAsleep) {
   std::atomic<std::uint64_t> runs{0};
   timer service({.tick = 1us, .shards = many_shards});
