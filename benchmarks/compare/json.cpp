@@ -156,18 +156,17 @@ void add_sweeps(ordered_json& json, const comparison& all) {
   }
   if (all.even) {
     const break_even& even = *all.even;
-    json["break_even"] = {{"timers", even.timers},
-                          {"timers_per_tick", even.timers_per_tick},
-                          {"size", even.size},
-                          {"delay_ticks", even.delays},
-                          {"moves_per_timer", even.moves},
-                          {"looks_per_timer", even.looks},
-                          {"hierarchical_ns_per_timer", even.hierarchical},
-                          {"hashed_ns_per_timer", even.hashed},
-                          {"ns_per_move", even.ns_per_move},
-                          {"ns_per_look", even.ns_per_look},
-                          {"move_per_look", even.ratio()},
-                          {"crossing_ticks", even.crossing}};
+    ordered_json runs = ordered_json::array();
+    for (const break_even_run& run : even.runs) {
+      runs.push_back({{"timers_per_tick", run.timers_per_tick},
+                      {"hierarchical_ns_per_timer", run.hierarchical},
+                      {"hashed_ns_per_timer", run.hashed},
+                      {"crossing_ticks", run.crossing}});
+    }
+    json["break_even"] = {{"timers", even.timers},           {"size", even.size},
+                          {"delay_ticks", even.delays},      {"runs", runs},
+                          {"ns_per_move", even.ns_per_move}, {"ns_per_look", even.ns_per_look},
+                          {"move_per_look", even.ratio()}};
   }
 }
 

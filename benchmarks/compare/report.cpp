@@ -1,11 +1,12 @@
 #include "compare/report.hpp"
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <filesystem>
 #include <system_error>
 #include <vector>
 
@@ -15,15 +16,22 @@ namespace timing_wheel::compare {
 namespace {
 
 /// \returns the exit status, or 127 if it cannot be run.
-int run(std::vector<std::string> command) {
+int run(std::vector<std::string> command, bool quiet) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (std::string& word : command) {
     arguments.push_back(word.data());
   }
   arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  if (quiet) {
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  }
   pid_t child = 0;
-  if (::posix_spawnp(&child, arguments.front(), nullptr, nullptr, arguments.data(), environ) != 0) {
+  const int failure = ::posix_spawnp(&child, arguments.front(), &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) {
     return 127;
   }
   int status = 0;
@@ -37,21 +45,24 @@ int run(std::vector<std::string> command) {
 
 }  // namespace
 
-std::filesystem::path find_report_script() {
+report_script find_report_script() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::filesystem::path script = self.parent_path() / "report.py";
-  if (error || !std::filesystem::exists(script)) {
-    throw usage_error("--report: " + script.string() + ", which draws the pictures, is not there");
+  const std::filesystem::path path = self.parent_path() / "report.py";
+  if (error || !std::filesystem::exists(path)) {
+    throw usage_error("--report: " + path.string() + ", which draws the pictures, is not there");
   }
-  if (run({"python3", script.string(), "--check"}) != 0) {
-    throw usage_error("--report: Python 3 with Matplotlib draws the pictures: apt-get install python3-matplotlib");
+  // The first may be another than the system's, without its packages.
+  for (const char* const python : {"python3", "/usr/bin/python3"}) {
+    if (run({python, path.string(), "--check"}, true) == 0) {
+      return {python, path.string()};
+    }
   }
-  return script;
+  throw usage_error("--report: Python 3 with Matplotlib draws the pictures: apt-get install python3-matplotlib");
 }
 
-bool draw_report(const std::filesystem::path& script, const std::string& json, const std::string& page) {
-  return run({"python3", script.string(), json, page}) == 0;
+bool draw_report(const report_script& script, const std::string& json, const std::string& page) {
+  return run({script.python, script.path, json, page}, false) == 0;
 }
 
 }  // namespace timing_wheel::compare

@@ -34,7 +34,7 @@ struct trace {
   std::vector<std::uint64_t> moves_per_timer;
 };
 
-/// Times of runs that count nothing.
+/// Processor times of runs that count nothing.
 struct timings {
   double ns_per_operation = 0;  ///< The whole run, by the timers added, cancelled and fired.
   double longest_step_us = 0;   ///< The longest `advance`.
@@ -110,7 +110,7 @@ inline constexpr std::size_t max_traced = 100'000;
 [[nodiscard]] engine_result run_engine(const workload& plan, const engine_spec& spec, bool with_trace,
                                        const progress_function& progress = {});
 
-/// Runs it again, twice, for the times alone.
-[[nodiscard]] timings time_engine(const workload& plan, const engine_spec& spec);
+/// Runs it again for the time alone, and once more for the longest step if `each_step`.
+[[nodiscard]] timings time_engine(const workload& plan, const engine_spec& spec, bool each_step = true);
 
 }  // namespace timing_wheel::compare

@@ -1,8 +1,8 @@
 #include "compare/sweep.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 
 #include "compare/rules.hpp"
 
@@ -16,16 +16,17 @@ constexpr std::uint64_t delay_sweep_timers = 2'000;
 constexpr std::uint64_t cancel_sweep_timers = 10'000;
 constexpr std::uint32_t largest_flat_in_a_sweep = 1U << 22U;
 
+/// 1, 2 and 5 ms, and so on, and the longest itself.
 std::vector<nanoseconds> delays_up_to(nanoseconds longest) {
   std::vector<nanoseconds> delays;
-  for (nanoseconds decade = 1ms; delays.empty() || delays.back() < longest; decade *= 10) {
+  for (nanoseconds decade = 1ms; decade < longest; decade *= 10) {
     for (const int step : {1, 2, 5}) {
-      delays.push_back(decade * step);
+      if (decade * step * 5 / 4 < longest) {
+        delays.push_back(decade * step);
+      }
     }
   }
-  while (delays.size() > 1 && delays[delays.size() - 2] >= longest) {
-    delays.pop_back();
-  }
+  delays.push_back(longest);
   return delays;
 }
 
@@ -49,30 +50,51 @@ double work_of(const workload& plan, const engine_spec& spec, std::vector<std::s
   return result.work_per_timer();
 }
 
-/// The middle of three.
+/// The best of five, because what disturbs a run only makes it longer.
 double time_per_timer(const workload& plan, const engine_spec& spec) {
-  std::array<double, 3> times{};
-  for (double& one : times) {
-    one = 2 * time_engine(plan, spec).ns_per_operation;  // each timer is added and fires
+  constexpr int repetitions = 5;
+  double best = std::numeric_limits<double>::max();
+  for (int i = 0; i < repetitions; ++i) {
+    best = std::min(best, 2 * time_engine(plan, spec, false).ns_per_operation);  // each timer is added and fires
   }
-  std::sort(times.begin(), times.end());
-  return times[1];
+  return best;
+}
+
+double mean(const std::vector<double>& values, std::size_t from, std::size_t to) {
+  double sum = 0;
+  for (std::size_t i = from; i < to; ++i) {
+    sum += values[i];
+  }
+  return sum / static_cast<double>(to - from);
+}
+
+/// Of the straight line that lies nearest to the points from `from` on.
+double slope(const std::vector<double>& x, const std::vector<double>& y, std::size_t from) {
+  const double middle_x = mean(x, from, x.size());
+  const double middle_y = mean(y, from, y.size());
+  double above = 0;
+  double below = 0;
+  for (std::size_t i = from; i < x.size(); ++i) {
+    above += (x[i] - middle_x) * (y[i] - middle_y);
+    below += (x[i] - middle_x) * (x[i] - middle_x);
+  }
+  return above / below;
 }
 
 /// Where the second line falls below the first for good, in between by a straight line over the logarithm of the delay.
-double crossing_of(const break_even& measured) {
-  std::size_t last = measured.delays.size();
-  while (last > 0 && measured.hierarchical[last - 1] < measured.hashed[last - 1]) {
+double crossing_of(const std::vector<std::uint64_t>& delays, const break_even_run& run) {
+  std::size_t last = delays.size();
+  while (last > 0 && run.hierarchical[last - 1] < run.hashed[last - 1]) {
     --last;
   }
-  if (last == 0 || last == measured.delays.size()) {
+  if (last == 0 || last == delays.size()) {
     return 0;
   }
-  const double before = measured.hierarchical[last - 1] - measured.hashed[last - 1];
-  const double after = measured.hashed[last] - measured.hierarchical[last];
+  const double before = run.hierarchical[last - 1] - run.hashed[last - 1];
+  const double after = run.hashed[last] - run.hierarchical[last];
   const double share = before / (before + after);
-  const double low = std::log(static_cast<double>(measured.delays[last - 1]));
-  const double high = std::log(static_cast<double>(measured.delays[last]));
+  const double low = std::log(static_cast<double>(delays[last - 1]));
+  const double high = std::log(static_cast<double>(delays[last]));
   return std::exp(low + share * (high - low));
 }
 
@@ -129,32 +151,36 @@ cancel_sweep sweep_cancels(const workload& plan, const workload_spec& spec, cons
 break_even measure_break_even(const tell& progress) {
   break_even measured;
   measured.timers = 1U << 18U;
-  measured.timers_per_tick = 8;
   measured.size = 512;
+  measured.delays = {64, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 8192, 16384};
   engine_spec hierarchy;
   engine_spec hashed;
   hashed.type = kind::hashed;
-  const auto ticks = static_cast<std::int64_t>(measured.timers / measured.timers_per_tick);
-  for (std::int64_t delay = 64; delay <= 1 << 17; delay *= 2) {
-    progress("timing rounds and cascades with delays of " + std::to_string(delay) + " ticks");
-    workload_spec spec;
-    spec.timers = measured.timers;
-    spec.delays.shape = duration_spec::kind::uniform;  // around the delay, so that no digit is special
-    spec.delays.first = hierarchy.tick * (delay - delay / 8);
-    spec.delays.second = hierarchy.tick * (delay + delay / 8);
-    spec.arrivals = arrival_spec{arrival_spec::kind::even, hierarchy.tick * ticks, 0, "even"};
-    const workload plan = make_workload(spec);
-    measured.delays.push_back(static_cast<std::uint64_t>(delay));
-    measured.moves.push_back(run_engine(plan, hierarchy, false).work_per_timer());
-    measured.looks.push_back(run_engine(plan, hashed, false).work_per_timer());
-    measured.hierarchical.push_back(time_per_timer(plan, hierarchy));
-    measured.hashed.push_back(time_per_timer(plan, hashed));
+  std::vector<double> looks(measured.delays.size());
+  for (const double rate : {1.0, 8.0, 64.0}) {
+    break_even_run& run = measured.runs.emplace_back();
+    run.timers_per_tick = rate;
+    const auto ticks = static_cast<std::int64_t>(static_cast<double>(measured.timers) / rate);
+    for (std::size_t i = 0; i < measured.delays.size(); ++i) {
+      progress("timing rounds and cascades with delays of " + std::to_string(measured.delays[i]) + " ticks");
+      workload_spec spec;
+      spec.timers = measured.timers;
+      spec.delays.first = hierarchy.tick * static_cast<std::int64_t>(measured.delays[i]);
+      spec.arrivals = arrival_spec{arrival_spec::kind::even, hierarchy.tick * ticks, 0, "even"};
+      const workload plan = make_workload(spec);
+      looks[i] = run_engine(plan, hashed, false).work_per_timer();
+      run.hierarchical.push_back(time_per_timer(plan, hierarchy));
+      run.hashed.push_back(time_per_timer(plan, hashed));
+    }
+    run.crossing = crossing_of(measured.delays, run);
   }
-  const std::size_t last = measured.delays.size() - 1;
-  const std::size_t far = last - 2;
-  measured.ns_per_look = (measured.hashed[last] - measured.hashed[far]) / (measured.looks[last] - measured.looks[far]);
-  measured.ns_per_move = (measured.hierarchical[far] - measured.hierarchical[0]) / measured.moves[far];
-  measured.crossing = crossing_of(measured);
+  const auto of = [&](std::uint64_t delay) {
+    return static_cast<std::size_t>(std::lower_bound(measured.delays.begin(), measured.delays.end(), delay) -
+                                    measured.delays.begin());
+  };
+  const break_even_run& dense = measured.runs.back();
+  measured.ns_per_look = slope(looks, dense.hashed, of(512));
+  measured.ns_per_move = mean(dense.hierarchical, of(1024), of(16384)) - mean(dense.hierarchical, 0, of(384));
   return measured;
 }
 

@@ -33,19 +33,23 @@ struct cancel_sweep {
   std::vector<curve> curves;
 };
 
-/// A hashed wheel and a hierarchy of the same size, timed on the same timers; all in ns per timer, added and fired.
-struct break_even {
-  std::uint64_t timers = 0;
-  std::uint64_t timers_per_tick = 0;
-  std::uint32_t size = 0;
-  std::vector<std::uint64_t> delays;  ///< In ticks.
+/// The two at one rate, in ns per timer, added and fired.
+struct break_even_run {
+  double timers_per_tick = 0;
   std::vector<double> hierarchical;
   std::vector<double> hashed;
-  std::vector<double> moves;  ///< Per timer.
-  std::vector<double> looks;
-  double ns_per_move = 0;  ///< What a move adds, between delays without any and those with some.
-  double ns_per_look = 0;  ///< What a look adds, along the longest delays.
-  double crossing = 0;     ///< The delay in ticks from which on the hierarchy is cheaper; 0: not found.
+  double crossing = 0;  ///< The delay in ticks from which on the hierarchy takes less time; 0: it always does.
+};
+
+/// A hashed wheel and a hierarchy of the same size, timed on the same timers of one delay each.
+struct break_even {
+  std::uint64_t timers = 0;
+  std::uint32_t size = 0;
+  std::vector<std::uint64_t> delays;  ///< In ticks.
+  std::vector<break_even_run> runs;
+  double ns_per_move =
+      0;  ///< At the highest rate: what a move adds, between delays within a revolution and longer ones.
+  double ns_per_look = 0;  ///< At the highest rate: what a look adds, along the delays of a revolution and more.
   [[nodiscard]] double ratio() const { return ns_per_look > 0 ? ns_per_move / ns_per_look : 0; }
 };
 

@@ -82,6 +82,16 @@ void print_levels(std::ostream& out, const engine_result& one) {
   levels.print(out);
 }
 
+void print_break_even(std::ostream& out, const break_even& even) {
+  out << "\nbreak-even, " << even.size << " slots: a move costs " << short_number(std::max(even.ns_per_move, 0.0))
+      << " ns, a look " << short_number(std::max(even.ns_per_look, 0.0)) << " ns\n";
+  for (const break_even_run& run : even.runs) {
+    out << "  " << short_number(run.timers_per_tick) << " timers per tick: rounds take less time "
+        << (run.crossing > 0 ? "up to " + grouped(static_cast<std::uint64_t>(run.crossing)) + " ticks" : "nowhere")
+        << '\n';
+  }
+}
+
 }  // namespace
 
 std::string grouped(std::uint64_t number) {
@@ -113,10 +123,7 @@ void print_table(std::ostream& out, const comparison& all) {
     }
   }
   if (all.even) {
-    out << "\nbreak-even: a move costs " << short_number(std::max(all.even->ns_per_move, 0.0)) << " ns, a look "
-        << short_number(std::max(all.even->ns_per_look, 0.0)) << " ns; with " << all.even->size
-        << " slots, rounds take less time up to " << grouped(static_cast<std::uint64_t>(all.even->crossing))
-        << " ticks\n";
+    print_break_even(out, *all.even);
   }
   out << '\n';
   for (const std::string& problem : all.problems) {

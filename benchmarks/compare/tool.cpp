@@ -55,13 +55,9 @@ comparison compare_all(const options& chosen, progress& shown, const engine_runn
 
 void add_sweeps(const options& chosen, comparison& all, progress& shown) {
   const tell say = [&](const std::string& text) { shown.show(text); };
-  if (chosen.report) {
-    all.by_delay = sweep_delays(all.plan, chosen.engines, all.problems, say);
-    all.by_cancel = sweep_cancels(all.plan, chosen.workload, chosen.engines, all.problems, say);
-  }
-  if (chosen.report || chosen.timed) {
-    all.even = measure_break_even(say);
-  }
+  all.by_delay = sweep_delays(all.plan, chosen.engines, all.problems, say);
+  all.by_cancel = sweep_cancels(all.plan, chosen.workload, chosen.engines, all.problems, say);
+  all.even = measure_break_even(say);
 }
 
 bool write_file(const std::string& path, const comparison& all, std::ostream& err) {
@@ -75,8 +71,7 @@ bool write_file(const std::string& path, const comparison& all, std::ostream& er
 }
 
 /// The script reads the counts from a file; without `--json`, from one that goes away.
-bool write_report(const options& chosen, const std::filesystem::path& script, const comparison& all,
-                  std::ostream& err) {
+bool write_report(const options& chosen, const report_script& script, const comparison& all, std::ostream& err) {
   const bool keep = chosen.json.has_value();
   const std::string json = keep ? *chosen.json : *chosen.report + ".json." + std::to_string(::getpid());
   const bool written = (keep || write_file(json, all, err)) && draw_report(script, json, *chosen.report);
@@ -93,7 +88,7 @@ bool write_report(const options& chosen, const std::filesystem::path& script, co
 }  // namespace
 
 int run_tool(const options& chosen, std::ostream& out, std::ostream& err, const engine_runner& run) {
-  std::filesystem::path script;
+  report_script script;
   if (chosen.report) {
     script = find_report_script();
     create("--report", *chosen.report);
@@ -103,7 +98,9 @@ int run_tool(const options& chosen, std::ostream& out, std::ostream& err, const 
   }
   progress shown(chosen.quiet);
   comparison all = compare_all(chosen, shown, run);
-  add_sweeps(chosen, all, shown);
+  if (chosen.report) {
+    add_sweeps(chosen, all, shown);
+  }
   shown.clear();
   print_table(out, all);
   for (const engine_result& one : all.engines) {
