@@ -144,7 +144,7 @@ class Engine:
         """Moves or looks of a timer on average."""
         ticks = max(1, delay_ms / self.tick_ms)
         if self.kind == "hashed":
-            return ticks / self.slots + 1
+            return (math.ceil(ticks) - 1) // self.slots + 1
         if self.kind == "hierarchical":
             level = 0
             while ticks >= self.slots ** (level + 1):
@@ -213,7 +213,7 @@ def by_delay(data, engines):
     rows = [["delay_ms"] + [e.data["engine"] for e in engines]]
     rows += [[d] + [c["work_per_timer"][i] for c in sweep["engines"]] for i, d in enumerate(delays)]
     return Picture("work_by_delay", "Work per timer against delay", sentence, fig, rows, engines,
-                   f"Points: counted, {number(sweep['timers'])} timers each. Lines: the formulas, delay / (slots × tick) + 1 looks and "
+                   f"Points: counted, {number(sweep['timers'])} timers each. Lines: the rules, one look per revolution begun and "
                    "(levels − 1) × (1 − 1/size) moves.")
 
 
@@ -409,8 +409,8 @@ def break_even(data, engines):
     ax.grid(False)
     ax.set_xlabel("delay")
     ax.set_ylabel("tick")
-    sentence = (f"Rounds take less time only near the blue band, above one revolution and below about {number(rho, 2)}: there a look of "
-                f"{number(look, 2)} ns is cheaper than a move of {number(move, 2)} ns; far to the right they take many times as long.")
+    sentence = (f"Rounds win in the blue band only, with delays of one to about {number(rho, 2)} revolutions, where some looks of "
+                f"{number(look, 2)} ns cost less than a move of {number(move, 2)} ns; far to the right they take many times as long.")
     rows = [["delay_ms", "tick_ms", "time_of_rounds_by_time_of_cascades"]]
     rows += [[d, t, ratio(d, t)] for t in (0.1, 1, 10, 100, 1000) for d in delays]
     picture = Picture("break_even", "Break-even over delay and tick", sentence, fig, rows, (),
