@@ -148,9 +148,9 @@ cancel_sweep sweep_cancels(const workload& plan, const workload_spec& spec, cons
   return sweep;
 }
 
-break_even measure_break_even(const tell& progress) {
+break_even measure_break_even(const workload& plan, const tell& progress) {
   break_even measured;
-  measured.timers = 1U << 18U;
+  measured.timers = std::clamp<std::uint64_t>(plan.timers.size(), 1U << 14U, 1U << 18U);
   measured.size = 512;
   measured.delays = {64, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 8192, 16384};
   engine_spec hierarchy;
@@ -167,10 +167,10 @@ break_even measure_break_even(const tell& progress) {
       spec.timers = measured.timers;
       spec.delays.first = hierarchy.tick * static_cast<std::int64_t>(measured.delays[i]);
       spec.arrivals = arrival_spec{arrival_spec::kind::even, hierarchy.tick * ticks, 0, "even"};
-      const workload plan = make_workload(spec);
-      looks[i] = run_engine(plan, hashed, false).work_per_timer();
-      run.hierarchical.push_back(time_per_timer(plan, hierarchy));
-      run.hashed.push_back(time_per_timer(plan, hashed));
+      const workload some = make_workload(spec);
+      looks[i] = run_engine(some, hashed, false).work_per_timer();
+      run.hierarchical.push_back(time_per_timer(some, hierarchy));
+      run.hashed.push_back(time_per_timer(some, hashed));
     }
     run.crossing = crossing_of(measured.delays, run);
   }

@@ -61,6 +61,7 @@ using tell = std::function<void(const std::string&)>;
 [[nodiscard]] cancel_sweep sweep_cancels(const workload& plan, const workload_spec& spec,
                                          const std::vector<engine_spec>& engines, std::vector<std::string>& problems,
                                          const tell& progress);
-[[nodiscard]] break_even measure_break_even(const tell& progress);
+/// With as many timers as the workload has, within reason.
+[[nodiscard]] break_even measure_break_even(const workload& plan, const tell& progress);
 
 }  // namespace timing_wheel::compare

@@ -57,7 +57,7 @@ void add_sweeps(const options& chosen, comparison& all, progress& shown) {
   const tell say = [&](const std::string& text) { shown.show(text); };
   all.by_delay = sweep_delays(all.plan, chosen.engines, all.problems, say);
   all.by_cancel = sweep_cancels(all.plan, chosen.workload, chosen.engines, all.problems, say);
-  all.even = measure_break_even(say);
+  all.even = measure_break_even(all.plan, say);
 }
 
 bool write_file(const std::string& path, const comparison& all, std::ostream& err) {
