@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "compare/rules.hpp"
@@ -57,13 +58,55 @@ decltype(auto) with_engine(const engine_spec& spec, Work&& work) {
   return work.template operator()<hierarchical_wheel>();
 }
 
+/// Slots for timers. One that has gone leaves its slot to the next that comes, as in the service, so that an engine's memory is for
+/// those that are pending.
+class slot_pool {
+ public:
+  explicit slot_pool(std::size_t timers) : slot_of_(timers) {}
+
+  slot take(std::uint32_t timer) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<slot>(timer_of_.size()));
+      timer_of_.push_back(0);
+    }
+    const slot taken = free_.back();
+    free_.pop_back();
+    timer_of_[taken] = timer;
+    slot_of_[timer] = taken;
+    return taken;
+  }
+
+  [[nodiscard]] slot slot_of(std::uint32_t timer) const { return slot_of_[timer]; }
+
+  /// \returns the timer that had it.
+  std::uint32_t give_back(slot s) {
+    free_.push_back(s);
+    return timer_of_.at(s);
+  }
+
+ private:
+  std::vector<slot> slot_of_;
+  std::vector<std::uint32_t> timer_of_;
+  std::vector<slot> free_;
+};
+
+/// What an advance did, with timers in place of slots.
+struct progress_made {
+  std::size_t handled = 0;
+  std::span<const std::uint32_t> due;
+};
+
 /// The events of a workload in order, and the engine between them. `Observer` has `added(timer, linked)`,
-/// `cancelled(timer, was_linked)` and `woken(when, result)`.
+/// `cancelled(timer, was_linked)` and `woken(when, progress_made)`.
 template <class Engine, class Observer>
 class driver {
  public:
   driver(const workload& plan, nanoseconds tick_length, Engine& engine, Observer& observer)
-      : plan_(plan), scale_(time_point(), tick_length), engine_(engine), observer_(observer) {}
+      : plan_(plan),
+        scale_(time_point(), tick_length),
+        engine_(engine),
+        observer_(observer),
+        slots_(plan.timers.size()) {}
 
   void run() {
     auto cancellation = plan_.cancellations.begin();
@@ -87,17 +130,32 @@ class driver {
     const tick now = scale_.floor(time_point(planned.arrival));
     wake_until(now);
     engine_.catch_up(now);
-    observer_.added(timer, engine_.insert(timer, scale_.ceil(time_point(planned.due))));
+    const slot taken = slots_.take(timer);
+    const bool linked = engine_.insert(taken, scale_.ceil(time_point(planned.due)));
+    if (!linked) {
+      slots_.give_back(taken);
+    }
+    observer_.added(timer, linked);
   }
 
   void cancel(std::uint32_t timer) {
     wake_until(scale_.floor(time_point(plan_.timers[timer].cancelled)));
-    observer_.cancelled(timer, engine_.erase(timer));
+    const slot taken = slots_.slot_of(timer);
+    const bool was_linked = engine_.erase(taken);
+    if (was_linked) {
+      slots_.give_back(taken);
+    }
+    observer_.cancelled(timer, was_linked);
   }
 
   void wake_until(tick now) {
     for (auto next = engine_.next_expiration(); next && *next <= now; next = engine_.next_expiration()) {
-      observer_.woken(*next, engine_.advance(*next));
+      const advance_result did = engine_.advance(*next);
+      due_.clear();
+      for (const slot s : did.due) {
+        due_.push_back(slots_.give_back(s));
+      }
+      observer_.woken(*next, progress_made{did.handled, due_});
     }
   }
 
@@ -105,6 +163,8 @@ class driver {
   tick_scale scale_;
   Engine& engine_;
   Observer& observer_;
+  slot_pool slots_;
+  std::vector<std::uint32_t> due_;
 };
 
 enum class state : std::uint8_t { coming, pending, fired, cancelled };
@@ -147,12 +207,12 @@ class counter {
     --pending_;
   }
 
-  void woken(tick when, const advance_result& did) {
+  void woken(tick when, const progress_made& did) {
     ++result_.wakeups;
     result_.empty_wakeups += did.handled == 0 ? 1U : 0U;
     ++result_.flush_classes[static_cast<std::size_t>(std::bit_width(did.handled))];
     count_along(when, did.handled);
-    for (const slot timer : did.due) {
+    for (const std::uint32_t timer : did.due) {
       fire(timer, when);
     }
     if (!did.due.empty()) {
@@ -192,7 +252,7 @@ class counter {
     ++result_.along.wakeups[part];
   }
 
-  void fire(slot timer, tick when) {
+  void fire(std::uint32_t timer, tick when) {
     if (timer >= states_.size() || states_[timer] != state::pending) {
       ++result_.wrong_timers;
       return;
@@ -263,7 +323,7 @@ void take_stats(engine_result& result, const engine_stats& stats) {
     result.heap_pushes += level.buckets_queued;
   }
   if (result.spec.type == kind::heap) {
-    result.heap_pushes = result.peak_pending == 0 ? 0 : stats.heap_operations / 2;  // each timer comes and goes
+    result.heap_pushes = stats.heap_operations / 2;  // each timer comes and goes
   }
 }
 
@@ -275,7 +335,7 @@ class mover {
 
   void added(std::uint32_t /*timer*/, bool /*linked*/) { before_ = engine_.stats(); }
   void cancelled(std::uint32_t /*timer*/, bool /*was_linked*/) {}
-  void woken(tick when, const advance_result& /*did*/) {
+  void woken(tick when, const progress_made& /*did*/) {
     engine_stats after = engine_.stats();
     const auto grown = [&](std::uint64_t level_stats::*count) {
       std::size_t level = 0;
@@ -326,7 +386,7 @@ void trace_moves(const workload& plan, engine_result& result) {
 struct bystander {
   void added(std::uint32_t /*timer*/, bool linked) { fired += linked ? 0U : 1U; }
   void cancelled(std::uint32_t /*timer*/, bool was_linked) { cancels += was_linked ? 1U : 0U; }
-  void woken(tick /*when*/, const advance_result& did) { fired += did.due.size(); }
+  void woken(tick /*when*/, const progress_made& did) { fired += did.due.size(); }
 
   std::uint64_t fired = 0;
   std::uint64_t cancels = 0;

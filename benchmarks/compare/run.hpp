@@ -24,7 +24,7 @@ struct traced_move {
 struct traced_wakeup {
   tick when = 0;
   std::size_t handled = 0;
-  std::vector<slot> fired;
+  std::vector<std::uint32_t> fired;
 };
 
 /// What one `--trace` adds.

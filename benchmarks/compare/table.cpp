@@ -154,7 +154,7 @@ void print_trace(std::ostream& out, const engine_result& result) {
     }
     tell_idle();
     out << "  " << one.when << ": handles " << one.handled;
-    for (const slot timer : one.fired) {
+    for (const std::uint32_t timer : one.fired) {
       out << ", fires " << timer;
     }
     for (; move != result.traced->moves.end() && move->when == one.when; ++move) {
