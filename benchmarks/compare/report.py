@@ -55,6 +55,7 @@ FAMILY = {  # line style, marker, the dashes of the legend
     "flat": ((0, (6, 2, 1, 2)), "D", "7 2 1.5 2"),
 }
 WIDTH = 5.8  # inches of 72 units; a phone shows the letters at nearly their size
+PARTS = 300  # of a run, in its picture
 
 plt.rcParams.update({
     "font.size": 9.5, "font.family": "sans-serif", "svg.fonttype": "none", "axes.edgecolor": MUTED, "axes.labelcolor": INK,
@@ -174,6 +175,7 @@ class Picture:
         text = re.sub(r"font: ([\d.]+px) [^;\"]*(?=[;\"])", r"font: \1 var(--font)", text)
         for placeholder, (colour, _, _) in THEME.items():
             text = text.replace(placeholder, f"var(--{colour})")
+        text = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)  # a hundredth of a point is enough
         label = html.escape(f"{self.title}. {self.sentence}", quote=True)
         return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',
                       rf'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" \1 role="img" '
@@ -232,7 +234,7 @@ def along_time(data, engines):
         rows += [[i * seconds, engine.data["engine"], w, wakes / seconds]
                  for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))]
         tops.append((max(work, default=0), engine))
-        group = max(1, len(work) // 450)  # the highest of some, so that no spike is lost
+        group = max(1, len(work) // PARTS)  # the highest of some, so that no spike is lost
         times, work = times[::group], [max(work[i:i + group]) for i in range(0, len(work), group)]
         ax.fill_between(times, [0.3] * len(work), [max(w, 0.3) for w in work], step="post", color=engine.colour, linewidth=0.4)
         ax.set_title(engine.name, loc="left", fontsize=9, pad=2, color=INK)
@@ -619,6 +621,7 @@ def standalone(picture):
 
 
 def main():
+    global PARTS
     if sys.argv[1:] == ["--check"]:
         return
     if len(sys.argv) == 5 and sys.argv[1] == "--picture" and sys.argv[2] in PICTURES:
@@ -633,6 +636,7 @@ def main():
         data = json.loads(text)
         engines = [Engine(i, one) for i, one in enumerate(data["engines"])]
         if sys.argv[1] == "--picture":
+            PARTS = 120  # a smaller file
             result = standalone(PICTURES[sys.argv[2]](data, engines))
         else:
             result = page(data, text, engines)
