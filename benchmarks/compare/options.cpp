@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::array<std::pair<std::string_view, nanoseconds>, 7> units{
-    {{"ns", 1ns}, {"us", 1us}, {"ms", 1ms}, {"s", 1s}, {"min", 1min}, {"h", 1h}, {"d", 24h}}};
+    {{"d", 24h}, {"h", 1h}, {"min", 1min}, {"s", 1s}, {"ms", 1ms}, {"us", 1us}, {"ns", 1ns}}};
 
 constexpr const char* duration_forms = "a number and a unit, such as 250us, 1500ms, 2.5s, 30min, 2h or 1d";
 constexpr const char* delay_forms =
@@ -247,12 +247,12 @@ std::optional<nanoseconds> parse_duration(std::string_view text) {
 }
 
 std::string format_duration(nanoseconds duration) {
-  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
-    const nanoseconds thousandth = std::max<nanoseconds>(unit->second / 1000, 1ns);
-    if (duration >= unit->second && duration % thousandth == 0ns) {
-      std::string digits = std::to_string(duration % unit->second / thousandth + 1000).substr(1);
+  for (const auto& [name, length] : units) {
+    const nanoseconds thousandth = std::max<nanoseconds>(length / 1000, 1ns);
+    if (duration >= length && duration % thousandth == 0ns) {
+      std::string digits = std::to_string(duration % length / thousandth + 1000).substr(1);
       digits.erase(digits.find_last_not_of('0') + 1);
-      return std::to_string(duration / unit->second) + (digits.empty() ? "" : "." + digits) + std::string(unit->first);
+      return std::to_string(duration / length) + (digits.empty() ? "" : "." + digits) + std::string(name);
     }
   }
   return std::to_string(duration.count()) + "ns";
