@@ -1,10 +1,9 @@
 #include "compare/run.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <span>
 #include <utility>
