@@ -23,7 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -282,6 +281,15 @@ TEST(FlatWheel, TellsWhichTickIsLongEnough) {
   EXPECT_THAT(told, AllOf(HasSubstr("86400000 ticks"), HasSubstr("16777216")));
   const std::string tick = told.substr(told.rfind(' ') + 1);
   EXPECT_LE(flat_slots(plan, parse_engine("flat:tick=" + tick)), 1U << 24U) << tick;
+}
+
+TEST(FlatWheel, PaysForADayWithMemory) {
+  const workload plan = plan_of({"--delays", "uniform:1s,1d", "--timers", "5000"});
+  const engine_result flat = run_checked(plan, "flat:tick=1s");
+  const engine_result levels = run_checked(plan, "hierarchical:tick=1s,size=60");
+  EXPECT_EQ(flat.moves, 0U);
+  EXPECT_GT(flat.slots, 86'300U);
+  EXPECT_GT(flat.bytes, 5 * levels.bytes);
 }
 
 TEST(Json, HasEachCountInTheOrderGiven) {

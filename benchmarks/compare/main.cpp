@@ -6,15 +6,15 @@
 #include "compare/tool.hpp"
 
 int main(int argc, char** argv) {
-  using namespace timing_wheel::compare;
+  namespace compare = timing_wheel::compare;
   try {
-    const options chosen = parse_options(argc, argv);
+    const compare::options chosen = compare::parse_options(argc, argv);
     if (!chosen.help.empty()) {
       std::cout << chosen.help;
       return 0;
     }
-    return run_tool(chosen, std::cout, std::cerr);
-  } catch (const usage_error& error) {
+    return compare::run_tool(chosen, std::cout, std::cerr);
+  } catch (const compare::usage_error& error) {
     std::cerr << "timing_wheel_compare: " << error.what() << '\n';
     return 2;
   } catch (const std::bad_alloc&) {
