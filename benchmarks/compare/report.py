@@ -80,8 +80,8 @@ def number(value, digits=3):
 def duration(ms):
     for unit, length in (("d", 86400e3), ("h", 3600e3), ("min", 60e3), ("s", 1e3), ("ms", 1)):
         if ms >= length:
-            return f"{number(ms / length)} {unit}"
-    return f"{number(ms * 1e3)} µs"
+            return f"{number(ms / length)}\u00a0{unit}"
+    return f"{number(ms * 1e3)}\u00a0µs"
 
 
 def duration_axis(axis, low, high):
