@@ -1,0 +1,360 @@
+#include "compare/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace timing_wheel::compare {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::array<std::pair<std::string_view, nanoseconds>, 7> units{
+    {{"d", 24h}, {"h", 1h}, {"min", 1min}, {"s", 1s}, {"ms", 1ms}, {"us", 1us}, {"ns", 1ns}}};
+
+constexpr const char* duration_forms = "a number and a unit, such as 250us, 1500ms, 2.5s, 30min, 2h or 1d";
+constexpr const char* delay_forms =
+    "constant:30min, uniform:1ms,30min, exponential:5s, bimodal:100ms,30min,0.5, list:2,10,60 (milliseconds), or "
+    "csv:FILE";
+constexpr const char* arrival_forms = "burst, even:10s (all within 10 s), or poisson:555 (per second)";
+constexpr const char* cancel_forms =
+    "a share in [0, 1] and when: 0.95 (anywhere within the delay), 0.95,1min, or 0.95,uniform:0s,10min";
+constexpr const char* engine_forms =
+    "hierarchical:tick=1ms,size=512, hashed:tick=10ms,slots=512, heap, heap:tick=1ms, flat, or flat:tick=10ms";
+constexpr std::uint32_t smallest_wheel = 2;
+constexpr std::uint32_t largest_wheel = 1U << 24U;
+
+[[noreturn]] void refuse(const std::string& option, const std::string& text, const std::string& why,
+                         const std::string& forms) {
+  throw usage_error(option + ": '" + text + "': " + why + "; accepted: " + forms);
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find(at, begin);
+    parts.push_back(text.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+std::pair<std::string, std::string> name_and_rest(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  return {text.substr(0, colon), colon == std::string::npos ? "" : text.substr(colon + 1)};
+}
+
+/// The parts of one value of an option, and the errors that name them.
+class value {
+ public:
+  value(std::string option, std::string text, std::string forms)
+      : option_(std::move(option)), text_(std::move(text)), forms_(std::move(forms)) {}
+
+  [[noreturn]] void refuse(const std::string& why) const { compare::refuse(option_, text_, why, forms_); }
+
+  [[nodiscard]] nanoseconds duration(const std::string& part) const {
+    const std::optional<nanoseconds> parsed = parse_duration(part);
+    if (!parsed) {
+      refuse("'" + part + "' is not a duration (" + duration_forms + ", at most 100 years)");
+    }
+    return *parsed;
+  }
+
+  [[nodiscard]] nanoseconds positive(const std::string& part) const {
+    const nanoseconds parsed = duration(part);
+    if (parsed <= 0ns) {
+      refuse("'" + part + "' must be longer than 0");
+    }
+    return parsed;
+  }
+
+  [[nodiscard]] double share(const std::string& part) const {
+    const std::optional<double> parsed = parse_number(part);
+    if (!parsed || *parsed < 0 || *parsed > 1) {
+      refuse("'" + part + "' is not a share in [0, 1]");
+    }
+    return *parsed;
+  }
+
+  [[nodiscard]] nanoseconds milliseconds(const std::string& part) const {
+    const std::optional<double> parsed = parse_number(part);
+    if (!parsed || *parsed < 0 || *parsed > static_cast<double>(longest_delay / 1ms)) {
+      refuse("'" + part + "' is not a number of milliseconds in [0, 100 years]");
+    }
+    return nanoseconds(std::llround(*parsed * 1e6));
+  }
+
+  void expect(const std::vector<std::string>& parts, std::size_t count) const {
+    if (parts.size() != count) {
+      refuse("it has " + std::to_string(parts.size()) + " values instead of " + std::to_string(count));
+    }
+  }
+
+ private:
+  std::string option_;
+  std::string text_;
+  std::string forms_;
+};
+
+duration_spec parse_two(const value& from, duration_spec spec, const std::vector<std::string>& parts) {
+  spec.first = from.duration(parts[0]);
+  spec.second = from.duration(parts[1]);
+  if (spec.shape == duration_spec::kind::uniform && spec.first > spec.second) {
+    from.refuse("the lower end is after the upper one");
+  }
+  return spec;
+}
+
+duration_spec parse_spec(const value& from, const std::string& text) {
+  using kind = duration_spec::kind;
+  const auto [name, rest] = name_and_rest(text);
+  const std::vector<std::string> parts = split(rest, ',');
+  duration_spec spec;
+  spec.text = text;
+  if (name == "constant") {
+    from.expect(parts, 1);
+    spec.first = from.duration(rest);
+  } else if (name == "uniform") {
+    from.expect(parts, 2);
+    spec.shape = kind::uniform;
+    spec = parse_two(from, spec, parts);
+  } else if (name == "exponential") {
+    from.expect(parts, 1);
+    spec.shape = kind::exponential;
+    spec.first = from.positive(rest);
+  } else if (name == "bimodal") {
+    from.expect(parts, 3);
+    spec.shape = kind::bimodal;
+    spec = parse_two(from, spec, parts);
+    spec.share_of_first = from.share(parts[2]);
+  } else if (name == "list") {
+    spec.shape = kind::list;
+    for (const std::string& part : parts) {
+      spec.list.push_back(from.milliseconds(part));
+    }
+  } else if (name == "csv") {
+    if (rest.empty()) {
+      from.refuse("the name of the file is missing");
+    }
+    spec.shape = kind::csv;
+    spec.file = rest;
+  } else {
+    from.refuse("there is no '" + name + "'");
+  }
+  return spec;
+}
+
+std::uint32_t parse_slots(const value& from, const std::string& part) {
+  std::uint32_t slots = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), slots);
+  if (error != std::errc() || end != part.data() + part.size() || slots < smallest_wheel || slots > largest_wheel) {
+    from.refuse("'" + part + "' is not a number of slots in [" + std::to_string(smallest_wheel) + ", " +
+                std::to_string(largest_wheel) + "]");
+  }
+  return slots;
+}
+
+struct raw_options {
+  options parsed;
+  std::optional<std::string> timers;
+  std::string delays = "constant:30min";
+  std::optional<std::string> arrivals;
+  std::optional<std::string> cancel;
+  std::vector<std::string> engines;
+};
+
+void add_options(CLI::App& app, raw_options& raw) {
+  options& parsed = raw.parsed;
+  app.add_option("--timers", raw.timers, "How many [1000000, or all of a list or file]")->type_name("COUNT");
+  app.add_option("--delays", raw.delays, delay_forms)->type_name("DELAYS")->capture_default_str();
+  app.add_option("--arrivals", raw.arrivals, std::string(arrival_forms) + " [burst]")->type_name("ARRIVALS");
+  app.add_option("--cancel", raw.cancel, std::string(cancel_forms) + " [0]")->type_name("SHARE[,WHEN]");
+  app.add_option("--seed", parsed.workload.seed, "Of the random delays, arrivals and cancellations")
+      ->type_name("NUMBER")
+      ->capture_default_str();
+  app.add_option("--engine", raw.engines, std::string(engine_forms) + "; repeatable")
+      ->type_name("ENGINE")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--json", parsed.json, "Write every count to this file")->type_name("FILE");
+  app.add_option("--report", parsed.report, "Write the pictures, one page that a browser opens offline")
+      ->type_name("FILE.html");
+  app.add_flag("--trace", parsed.trace, "Show each wake-up and each move; for small workloads");
+  app.add_flag("--timed", parsed.timed, "Take times too, in runs of their own");
+  app.add_flag("--quiet", parsed.quiet, "Do not show the progress");
+  app.footer("Durations: " + std::string(duration_forms) +
+             ".\nA file has a row for each timer: its delay in milliseconds; or it is one of orders, with the columns\n"
+             "order_id, order_status, order_purchase_timestamp and order_approved_at: then an order comes when it is\n"
+             "purchased, is due half an hour later, and is cancelled by the approval.\n"
+             "Exit status: 0; 1 if a count is not what the rules say; 2 if an argument or a file cannot be used.");
+}
+
+std::uint64_t parse_timers(const std::string& text) {
+  std::uint64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > max_timers) {
+    refuse("--timers", text, "not a count", "a whole number in [1, " + std::to_string(max_timers) + "]");
+  }
+  return count;
+}
+
+options checked(raw_options raw) {
+  options& parsed = raw.parsed;
+  if (raw.timers) {
+    parsed.workload.timers = parse_timers(*raw.timers);
+  }
+  parsed.workload.delays = parse_delays(raw.delays);
+  if (raw.arrivals) {
+    parsed.workload.arrivals = parse_arrivals(*raw.arrivals);
+  }
+  if (raw.cancel) {
+    parsed.workload.cancel = parse_cancel(*raw.cancel);
+  }
+  if (raw.engines.empty()) {
+    raw.engines = {"hierarchical:tick=1ms,size=512", "hashed:tick=1ms,slots=512", "heap"};
+  }
+  for (const std::string& text : raw.engines) {
+    parsed.engines.push_back(parse_engine(text));
+  }
+  return std::move(parsed);
+}
+
+}  // namespace
+
+std::optional<nanoseconds> parse_duration(std::string_view text) {
+  const std::size_t unit_begin = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::optional<double> number = parse_number(text.substr(0, unit_begin));
+  const std::string_view unit = text.substr(unit_begin);
+  for (const auto& [name, length] : units) {
+    if (number && unit == name &&
+        *number * static_cast<double>(length.count()) <= static_cast<double>(longest_delay.count())) {
+      return nanoseconds(std::llround(*number * static_cast<double>(length.count())));
+    }
+  }
+  return std::nullopt;
+}
+
+std::string format_duration(nanoseconds duration) {
+  for (const auto& [name, length] : units) {
+    const nanoseconds thousandth = std::max<nanoseconds>(length / 1000, 1ns);
+    if (duration >= length && duration % thousandth == 0ns) {
+      std::string digits = std::to_string(duration % length / thousandth + 1000).substr(1);
+      digits.erase(digits.find_last_not_of('0') + 1);
+      return std::to_string(duration / length) + (digits.empty() ? "" : "." + digits) + std::string(name);
+    }
+  }
+  return std::to_string(duration.count()) + "ns";
+}
+
+duration_spec parse_delays(const std::string& text) { return parse_spec({"--delays", text, delay_forms}, text); }
+
+arrival_spec parse_arrivals(const std::string& text) {
+  const value from("--arrivals", text, arrival_forms);
+  const auto [name, rest] = name_and_rest(text);
+  arrival_spec spec;
+  spec.text = text;
+  if (text == "burst") {
+    return spec;
+  }
+  if (name == "even") {
+    spec.shape = arrival_spec::kind::even;
+    spec.over = from.positive(rest);
+  } else if (name == "poisson") {
+    spec.shape = arrival_spec::kind::poisson;
+    const std::optional<double> rate = parse_number(rest);
+    if (!rate || *rate < 1e-3 || *rate > 1e9) {
+      from.refuse("'" + rest + "' is not a rate per second in [0.001, 1000000000]");
+    }
+    spec.per_second = *rate;
+  } else {
+    from.refuse("there is no '" + name + "'");
+  }
+  return spec;
+}
+
+cancel_spec parse_cancel(const std::string& text) {
+  const value from("--cancel", text, cancel_forms);
+  const std::size_t comma = text.find(',');
+  cancel_spec spec;
+  spec.text = text;
+  spec.share = from.share(text.substr(0, comma));
+  if (comma != std::string::npos) {
+    const std::string when = text.substr(comma + 1);
+    const bool bare = when.find(':') == std::string::npos;
+    spec.when = parse_spec(from, bare ? "constant:" + when : when);
+    if (spec.when->shape == duration_spec::kind::csv || spec.when->shape == duration_spec::kind::list) {
+      from.refuse("when to cancel is not told by a list or a file");
+    }
+  }
+  return spec;
+}
+
+engine_spec parse_engine(const std::string& text) {
+  using kind = engine_spec::kind;
+  const value from("--engine", text, engine_forms);
+  const auto [name, rest] = name_and_rest(text);
+  engine_spec spec;
+  spec.text = text;
+  std::string slots_key;
+  if (name == "hierarchical") {
+    slots_key = "size";
+  } else if (name == "hashed") {
+    spec.type = kind::hashed;
+    slots_key = "slots";
+  } else if (name == "heap") {
+    spec.type = kind::heap;
+  } else if (name == "flat") {
+    spec.type = kind::flat;
+  } else {
+    from.refuse("there is no engine '" + name + "'");
+  }
+  if (text.find(':') == std::string::npos) {
+    return spec;
+  }
+  for (const std::string& setting : split(rest, ',')) {
+    const std::size_t equals = setting.find('=');
+    const std::string key = setting.substr(0, equals);
+    const std::string given = equals == std::string::npos ? "" : setting.substr(equals + 1);
+    if (key == "tick") {
+      spec.tick = from.positive(given);
+    } else if (!slots_key.empty() && key == slots_key) {
+      spec.size = parse_slots(from, given);
+    } else {
+      from.refuse("'" + setting + "' is no setting of it");
+    }
+  }
+  return spec;
+}
+
+options parse_options(int argc, const char* const* argv) {
+  CLI::App app(
+      "Puts timer engines side by side on one workload, in virtual time, and counts what each does: moves between "
+      "wheels,\n"
+      "looks at timers whose rounds are not over, wake-ups, and the largest piece of work. Every count is checked.",
+      "timing_wheel_compare");
+  raw_options raw;
+  add_options(app, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    raw.parsed.help = app.help();
+    return raw.parsed;
+  } catch (const CLI::ParseError& error) {
+    throw usage_error(error.what());
+  }
+  return checked(std::move(raw));
+}
+
+}  // namespace timing_wheel::compare

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "compare/machine.hpp"
+#include "compare/options.hpp"
+#include "compare/run.hpp"
+#include "compare/sweep.hpp"
+
+namespace timing_wheel::compare {
+
+/// All that a run of the tool found.
+struct comparison {
+  workload plan;
+  machine where;
+  std::vector<engine_result> engines;  ///< In the order given.
+  std::vector<std::string> problems;
+  std::optional<delay_sweep> by_delay;
+  std::optional<cancel_sweep> by_cancel;
+  std::optional<break_even> even;
+};
+
+void print_table(std::ostream& out, const comparison& all);
+void print_trace(std::ostream& out, const engine_result& result);
+void write_json(std::ostream& out, const comparison& all);
+
+/// 1800000 is "1 800 000".
+[[nodiscard]] std::string grouped(std::uint64_t number);
+
+}  // namespace timing_wheel::compare

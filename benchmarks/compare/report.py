@@ -1,0 +1,650 @@
+#!/usr/bin/env python3
+"""Draws what timing_wheel_compare counted: report.py JSON PAGE.html
+
+  report.py --check                      is the plotting tool there?
+  report.py --picture NAME JSON OUT.svg  one of the pictures, on its own
+
+The page holds all it needs; its pictures follow the reader's light or dark theme. Drawn by Matplotlib.
+"""
+
+import base64
+import csv
+import html
+import io
+import json
+import math
+import re
+import sys
+
+try:
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+except ImportError as error:
+    sys.exit(f"report.py: {error}; install Matplotlib: apt-get install python3-matplotlib")
+
+# Matplotlib draws in the colours on the left, which stand for nothing else; the page gives each its colour in either theme.
+THEME = {
+    "#010203": ("ink", "#1b1f24", "#e6e6e3"),
+    "#010204": ("muted", "#59606a", "#a5abb3"),
+    "#010205": ("grid", "#dcdfe3", "#3a3f46"),
+    "#010206": ("paper", "#ffffff", "#16191d"),
+    "#020301": ("c0", "#0072b2", "#56b4e9"),
+    "#020302": ("c1", "#d55e00", "#ff8a47"),
+    "#020303": ("c2", "#00865f", "#2fd3a0"),
+    "#020304": ("c3", "#b8468a", "#ef9cc8"),
+    "#020305": ("c4", "#b07a00", "#f0c04c"),
+    "#020306": ("c5", "#6a4fc4", "#b3a2ff"),
+    "#020307": ("c6", "#1b1f24", "#f2f2ef"),
+    "#020308": ("c7", "#7a828c", "#9aa3ad"),
+    "#030401": ("h0", "#35a3c8", "#2a87a8"),
+    "#030402": ("h1", "#d9dde1", "#474d55"),
+    "#030403": ("h2", "#f8dcb4", "#5a4424"),
+    "#030404": ("h3", "#f1b566", "#8a5f20"),
+    "#030405": ("h4", "#d97f1c", "#c27a1e"),
+    "#030406": ("h5", "#9c4a00", "#f0a848"),
+}
+COLOUR = {name: placeholder for placeholder, (name, _, _) in THEME.items()}
+INK, MUTED, GRID, PAPER = (COLOUR[name] for name in ("ink", "muted", "grid", "paper"))
+FAMILY = {  # line style, marker, the dashes of the legend
+    "hierarchical": ("-", "o", "none"),
+    "hashed": ((0, (4, 2)), "s", "5 3"),
+    "heap": ((0, (1, 1.5)), "^", "1.5 2"),
+    "flat": ((0, (6, 2, 1, 2)), "D", "7 2 1.5 2"),
+}
+WIDTH = 5.8  # inches of 72 units; a phone shows the letters at nearly their size
+PARTS = 300  # of a run, in its picture
+
+plt.rcParams.update({
+    "font.size": 9.5, "font.family": "sans-serif", "svg.fonttype": "none", "axes.edgecolor": MUTED, "axes.labelcolor": INK,
+    "axes.titlesize": 10, "text.color": INK, "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK, "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.7, "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": "none", "axes.facecolor": "none",
+    "lines.linewidth": 1.4, "lines.markersize": 4, "figure.constrained_layout.use": True,
+})
+
+
+def number(value, digits=3):
+    """1234567 is 1 234 567, 0.123456 is 0.123: so many significant digits at least."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}".replace(",", "\u202f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def duration(ms):
+    for unit, length in (("d", 86400e3), ("h", 3600e3), ("min", 60e3), ("s", 1e3), ("ms", 1)):
+        if ms >= length:
+            return f"{number(ms / length)}\u00a0{unit}"
+    return f"{number(ms * 1e3)}\u00a0µs"
+
+
+def duration_axis(axis, low, high):
+    """Ticks of a logarithmic axis in milliseconds, at times that people use."""
+    nice = [1e-3, 1e-2, 0.1, 1, 10, 100, 1e3, 10e3, 60e3, 600e3, 3600e3, 6 * 3600e3, 86400e3, 7 * 86400e3, 365 * 86400e3]
+    ticks = [t for t in nice if low * 0.999 <= t <= high * 1.001]
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_major_formatter(FuncFormatter(lambda t, _: duration(t)))
+    axis.set_minor_locator(NullLocator())
+
+
+def count_label(value, _=None):
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g}"
+
+
+def count_axis(axis):
+    axis.set_major_formatter(FuncFormatter(count_label))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
+
+
+def work_axis(ax, largest):
+    """Linear up to 1, so that there is a place for 0, and then logarithmic."""
+    ax.set_yscale("symlog", linthresh=1, linscale=0.7)
+    top = 10 ** math.ceil(math.log10(max(largest, 1) * 1.2))
+    ax.set_ylim(-0.08, top)
+    ax.yaxis.set_major_locator(FixedLocator([0] + [10**k for k in range(0, 12) if 10**k <= top]))
+    count_axis(ax.yaxis)
+
+
+class Engine:
+    def __init__(self, index, data):
+        self.data = data
+        self.kind = data["kind"]
+        self.tick_ms = data["tick_ns"] / 1e6
+        self.slots = data["slots"]
+        self.colour = COLOUR[f"c{index % 8}"]
+        self.css = f"var(--c{index % 8})"
+        self.line, self.marker, self.dashes = FAMILY[self.kind]
+        tick = duration(self.tick_ms)
+        names = {
+            "hierarchical": f"hierarchy {tick} × {self.slots}",
+            "hashed": f"hashed {tick} × {self.slots}",
+            "heap": "heap" if self.tick_ms == 1 else f"heap {tick}",
+            "flat": f"flat {tick}",
+        }
+        self.name = names[self.kind]
+
+    @property
+    def style(self):
+        return {"color": self.colour, "linestyle": self.line, "marker": self.marker}
+
+    @property
+    def work(self):
+        return (self.data["moves"]["total"] + self.data["looks"]) / max(self.data["added"], 1)
+
+    def formula(self, delay_ms):
+        """Moves or looks of a timer on average."""
+        ticks = max(1, delay_ms / self.tick_ms)
+        if self.kind == "hashed":
+            return (math.ceil(ticks) - 1) // self.slots + 1
+        if self.kind == "hierarchical":
+            level = 0
+            while ticks >= self.slots ** (level + 1):
+                level += 1
+            return level * (1 - 1 / self.slots)
+        return 0
+
+
+class Picture:
+    """`sentence` says what to see, `rows` is what was drawn, the head first, and `key` the engines that are in it."""
+
+    def __init__(self, name, title, sentence, figure, rows, key=(), note=""):
+        self.name, self.title, self.sentence, self.figure = name, title, sentence, figure
+        self.rows, self.key, self.note = rows, key, note
+
+    def svg(self):
+        plt.rcParams["svg.hashsalt"] = self.name  # so that the pictures of a page do not share identifiers
+        out = io.StringIO()
+        self.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+        plt.close(self.figure)
+        text = out.getvalue()
+        text = text[text.index("<svg"):]
+        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+        text = re.sub(r'\sid="(figure|axes|patch|line2d|xtick|ytick|text|matplotlib\.\w+|PathCollection|QuadMesh|LineCollection|'
+                      r'PolyCollection|FillBetween\w+|legend)_\d+"', "", text)
+        text = re.sub(r"font: ([^;\"]*?)'[^;\"]*(?=[;\"])", r"font: \1var(--font)", text)
+        text = re.sub(r"font: ([\d.]+px) [^;\"]*(?=[;\"])", r"font: \1 var(--font)", text)
+        for placeholder, (colour, _, _) in THEME.items():
+            text = text.replace(placeholder, f"var(--{colour})")
+        text = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)  # a hundredth of a point is enough
+        label = html.escape(f"{self.title}. {self.sentence}", quote=True)
+        return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',
+                      rf'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" \1 role="img" '
+                      f'aria-label="{label}">', text, count=1)
+
+    def csv(self):
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(
+            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in self.rows)
+        return out.getvalue()
+
+
+def canvas(height, rows=1, **more):
+    return plt.subplots(rows, 1, figsize=(WIDTH, height), **more)
+
+
+def by_delay(data, engines):
+    sweep = data["by_delay"]
+    delays = sweep["delay_ms"]
+    fig, ax = canvas(4.2)
+    fine = [delays[0] * (delays[-1] / delays[0]) ** (i / 400) for i in range(401)]
+    largest = 1
+    for engine, curve in zip(engines, sweep["engines"]):
+        points = [(d, w) for d, w in zip(delays, curve["work_per_timer"]) if w is not None]
+        largest = max([largest] + [w for _, w in points])
+        ax.plot(fine, [engine.formula(d) for d in fine], color=engine.colour, linestyle=engine.line, linewidth=1)
+        ax.plot(*zip(*points), color=engine.colour, linestyle="none", marker=engine.marker)
+    ax.set_xscale("log")
+    duration_axis(ax.xaxis, delays[0], delays[-1])
+    work_axis(ax, largest)
+    ax.set_xlabel("delay")
+    ax.set_ylabel("moves or looks per timer")
+    last = [(c["work_per_timer"][-1], e) for e, c in zip(engines, sweep["engines"]) if c["work_per_timer"][-1] is not None]
+    most, least = max(last, key=lambda p: p[0]), min(last, key=lambda p: p[0])
+    sentence = (f"Rounds cost a look per revolution, so their work grows with the delay; a cascade moves a timer at most once per level: "
+                f"at {duration(delays[-1])} it is {number(most[0])} for {most[1].name} and {number(least[0])} for {least[1].name}.")
+    rows = [["delay_ms"] + [e.data["engine"] for e in engines]]
+    rows += [[d] + [c["work_per_timer"][i] for c in sweep["engines"]] for i, d in enumerate(delays)]
+    return Picture("work_by_delay", "Work per timer against delay", sentence, fig, rows, engines,
+                   f"Points: counted, {number(sweep['timers'])} timers each. Lines: the rules, one look per revolution begun and "
+                   "(levels − 1) × (1 − 1/size) moves.")
+
+
+def along_time(data, engines):
+    fig, axes = canvas(0.62 * len(engines) + 0.75, len(engines), sharex=True, sharey=True, squeeze=False)
+    rows, tops = [["second", "engine", "timers_handled_per_second", "wakeups_per_second"]], []
+    end = data["workload"]["ends_at_ms"]
+    unit, length = ("min", 60e3) if end > 180e3 else ("s", 1e3) if end > 2e3 else ("ms", 1)
+    if end > 4 * 86400e3:
+        unit, length = "d", 86400e3
+    for ax, engine in zip(axes[:, 0], engines):
+        line = engine.data["timeline"]
+        seconds = line["width_ms"] / 1e3
+        work = [handled / seconds for handled in line["handled"]]
+        times = [i * line["width_ms"] / length for i in range(len(work))]
+        rows += [[i * seconds, engine.data["engine"], w, wakes / seconds]
+                 for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))]
+        tops.append((max(work, default=0), engine))
+        group = max(1, len(work) // PARTS)  # the highest of some, so that no spike is lost
+        times, work = times[::group], [max(work[i:i + group]) for i in range(0, len(work), group)]
+        ax.fill_between(times, [0.3] * len(work), [max(w, 0.3) for w in work], step="post", color=engine.colour, linewidth=0.4)
+        ax.set_title(engine.name, loc="left", fontsize=9, pad=2, color=INK)
+        ax.set_yscale("log")
+        ax.grid(axis="x", visible=False)
+    top = 10 ** math.ceil(math.log10(max(10, max(t for t, _ in tops)) * 1.01))
+    axes[0, 0].set_ylim(0.3, top)
+    axes[0, 0].yaxis.set_major_locator(FixedLocator([10**k for k in range(0, 13, 3) if 10**k <= top]))
+    count_axis(axes[0, 0].yaxis)
+    axes[-1, 0].set_xlabel(f"time since the first arrival ({unit})")
+    fig.supylabel("timers handled per second", fontsize=9.5)
+    highest = max(tops, key=lambda p: p[0])
+    spikes = [(t / (sum(e.data["timeline"]["handled"]) / max(len(e.data["timeline"]["handled"]), 1)
+                    / (e.data["timeline"]["width_ms"] / 1e3) or 1), e) for t, e in tops]
+    spiky = max(spikes, key=lambda p: p[0])
+    sentence = (f"Cascades come as spikes, rounds as a steady load: the busiest part of all is {number(highest[0])} timers per second, "
+                f"of {highest[1].name}; {spiky[1].name} swings most, up to {number(spiky[0], 2)} times its own mean.")
+    return Picture("work_along_time", "Work along the run", sentence, fig, rows)
+
+
+def flush_sizes(data, engines):
+    fig, axes = canvas(0.62 * len(engines) + 0.75, len(engines), sharex=True, sharey=True, squeeze=False)
+    rows = [["engine", "timers_from", "timers_to", "wakeups"]]
+    top, last = 10, 2
+    for ax, engine in zip(axes[:, 0], engines):
+        classes = engine.data["flush_histogram"]
+        rows += [[engine.data["engine"], c["from"], c["to"], c["wakeups"]] for c in classes]
+        for c in classes:
+            if c["from"] > 0:
+                ax.fill_between([c["from"], (c["to"] + 1) * 0.9], 0.4, c["wakeups"], color=engine.colour, linewidth=0)
+                top, last = max(top, c["wakeups"]), max(last, c["to"] + 1)
+        ax.set_title(engine.name, loc="left", fontsize=9, pad=2, color=INK)
+        ax.grid(axis="x", visible=False)
+    ax = axes[0, 0]
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    top = 10 ** math.ceil(math.log10(top * 1.01))
+    ax.set_ylim(0.4, top)
+    ax.set_xlim(0.9, last * 1.1)
+    ax.yaxis.set_major_locator(FixedLocator([10**k for k in range(0, 13, 3) if 10**k <= top]))
+    ax.xaxis.set_major_locator(FixedLocator([10**k for k in range(0, 13) if 10**k <= last]))
+    count_axis(ax.xaxis)
+    count_axis(ax.yaxis)
+    axes[-1, 0].set_xlabel("timers handled in one wake-up, in classes that double")
+    fig.supylabel("wake-ups", fontsize=9.5)
+    flushing = [e for e in engines if e.kind != "heap"] or engines
+    most = max(flushing, key=lambda e: e.data["flush_max"])
+    least = min(flushing, key=lambda e: e.data["flush_max"])
+    sentence = (f"The far right is the pause that one flush could cost: up to {number(most.data['flush_max'])} timers for {most.name}, "
+                f"and {number(least.data['flush_max'])} for {least.name}.")
+    return Picture("flush_sizes", "Sizes of the flushes", sentence, fig, rows, (),
+                   "Not drawn: wake-ups that found nothing. The service never holds its lock for more than 256 timers of a flush.")
+
+
+def lateness(data, engines):
+    fig, ax = canvas(3.4)
+    rows = [["engine", "at_most_ms", "share_of_timers"]]
+    groups = {}
+    for engine in engines:
+        parts = engine.data["lateness_us"]["by_twentieth_of_a_tick"]
+        total, seen, points = max(sum(parts), 1), 0, []
+        for i, part in enumerate(parts):
+            seen += part
+            points.append(((i + 1) / len(parts) * engine.tick_ms, seen / total))
+        rows += [[engine.data["engine"], *point] for point in points]
+        groups.setdefault(engine.tick_ms, (engine, points))
+    for tick, (engine, points) in sorted(groups.items()):
+        ax.plot(*zip(*points), color=engine.colour, linestyle=engine.line, marker=engine.marker, markersize=3)
+        ax.annotate(f"tick {duration(tick)}", points[9], xytext=(-7, 5), textcoords="offset points", ha="right",
+                    color=engine.colour)
+    ax.set_xscale("log")
+    ticks = sorted(groups)
+    ax.set_xlim(ticks[0] / 40, ticks[-1] * 1.5)
+    duration_axis(ax.xaxis, ticks[0] / 40, ticks[-1] * 1.5)
+    ax.set_ylim(-0.03, 1.05)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v * 100:.0f} %"))
+    ax.set_xlabel("later than asked, at most")
+    ax.set_ylabel("share of the timers that fired")
+    most = max(engines, key=lambda e: e.data["lateness_us"]["max"])
+    early = sum(e.data["early"] for e in engines)
+    sentence = (f"Lateness is the tick's rounding and nothing else: below one tick for every timer, {number(most.data['lateness_us']['max'] / 1e3)} ms "
+                f"at most with {most.name}; {'none is early' if early == 0 else f'{early} were early'}.")
+    return Picture("lateness", "Lateness", sentence, fig, rows, (), "Engines with the same tick lie on the same line. Virtual time: "
+                   "what the machine needs to wake a thread comes on top.")
+
+
+def bars(engines, values, label, logarithmic=True):
+    fig, ax = canvas(0.36 * len(engines) + 0.9)
+    shown = [value or 0 for value in values]
+    positive = [value for value in shown if value > 0] or [1]
+    low = 10 ** math.floor(math.log10(min(positive) * 0.7)) if logarithmic else 0
+    high = max(positive)
+    ax.barh(range(len(engines)), [max(v - low, 0) for v in shown], left=low, color=[e.colour for e in engines], height=0.62)
+    ax.set_yticks(range(len(engines)), [e.name for e in engines])
+    ax.invert_yaxis()
+    if logarithmic:
+        ax.set_xscale("log")
+        count_axis(ax.xaxis)
+        ax.set_xlim(low, high * (high / low) ** 0.22 * 1.2)
+    for place, value in enumerate(values):
+        ax.annotate(number(value), (max(value or low, low), place), xytext=(4, 0), textcoords="offset points", va="center")
+    ax.grid(axis="y", visible=False)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel(label)
+    return fig
+
+
+def wakeups(data, engines):
+    per_second = all(e.data["wakeups_per_s"] for e in engines)
+    values = [e.data["wakeups_per_s"] if per_second else e.data["wakeups"] for e in engines]
+    what = "wake-ups per second" if per_second else "wake-ups"
+    most, least = (pick(range(len(engines)), key=lambda i: values[i]) for pick in (max, min))
+    empty = max(engines, key=lambda e: e.data["empty_wakeups"])
+    sentence = (f"A wheel that counts rounds wakes on every tick, a hierarchy where a bucket expires: {number(values[most])} {what} for "
+                f"{engines[most].name}, {number(values[least])} for {engines[least].name}; {number(empty.data['empty_wakeups'])} "
+                f"wake-ups of {empty.name} found nothing to do.")
+    rows = [["engine", "wakeups_per_second", "wakeups", "empty_wakeups"]]
+    rows += [[e.data["engine"], e.data["wakeups_per_s"], e.data["wakeups"], e.data["empty_wakeups"]] for e in engines]
+    label = what + (" between the first and the last firing" if per_second else "")
+    return Picture("wakeups", "Wake-ups", sentence, bars(engines, values, label), rows)
+
+
+def memory(data, engines):
+    values = [e.data["bytes_per_timer"] for e in engines]
+    most, least = (pick(range(len(engines)), key=lambda i: values[i]) for pick in (max, min))
+    sentence = (f"Buckets that are full cost little; a wheel with more slots than timers costs a chunk for nearly each: "
+                f"{number(values[least])} bytes per timer for {engines[least].name}, {number(values[most])} for {engines[most].name}.")
+    rows = [["engine", "bytes_per_timer", "bytes", "peak_pending"]]
+    rows += [[e.data["engine"], e.data["bytes_per_timer"], e.data["bytes"], e.data["peak_pending"]] for e in engines]
+    fig = bars(engines, values, "bytes of the engine per timer, at most pending at once")
+    return Picture("memory", "Memory", sentence, fig, rows)
+
+
+def break_even(data, engines):
+    even = data["break_even"]
+    size, rho, move, look = even["size"], even["move_per_look"], even["ns_per_move"], even["ns_per_look"]
+    base = min(even["runs"][-1]["hierarchical_ns_per_timer"])
+    limits = [0.9, 1.1, 2, 10, 100]
+    labels = ["rounds take less", "about the same", "up to 2 times", "2 to 10 times", "10 to 100 times", "more than 100 times"]
+    delays = [10 ** (k / 12) for k in range(0, 96 + 1)]
+    ticks = [10 ** (k / 12) for k in range(-12, 36 + 1)]
+
+    def ratio(delay, tick):
+        d = max(1, delay / tick)
+        level = 0
+        while d >= size ** (level + 1):
+            level += 1
+        return (base + (math.ceil(d / size) - 1) * look) / (base + level * (1 - 1 / size) * move)
+
+    fig, ax = canvas(4.1)
+    classes = [[sum(ratio(math.sqrt(d * e), math.sqrt(t * u)) > limit for limit in limits)
+                for d, e in zip(delays, delays[1:])] for t, u in zip(ticks, ticks[1:])]
+    colours = matplotlib.colors.ListedColormap([COLOUR[f"h{i}"] for i in range(6)])
+    # One shape per class and row: cells side by side would show hairlines.
+    for row, (low, high) in zip(classes, zip(ticks, ticks[1:])):
+        begin = 0
+        for i in range(1, len(row) + 1):
+            if i == len(row) or row[i] != row[begin]:
+                ax.fill_between([delays[begin], delays[i]], low, high, color=colours(row[begin]), linewidth=0.6)
+                begin = i
+    if rho > 0:
+        line = [t for t in ticks if rho * size * t <= delays[-1]]
+        ax.plot([rho * size * t for t in line], line, color=INK, linewidth=1.2)
+    crossing = even["runs"][-1]["crossing_ticks"]
+    if crossing > 0:
+        ax.plot([crossing], [1], marker="o", color=INK, markersize=6, linestyle="none")
+        ax.annotate(f"measured: {duration(crossing)} at 1 ms", (crossing, 1), xytext=(8, -12), textcoords="offset points")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(delays[0], delays[-1])
+    ax.set_ylim(ticks[0], ticks[-1])
+    duration_axis(ax.xaxis, delays[0], delays[-1])
+    duration_axis(ax.yaxis, ticks[0], ticks[-1])
+    ax.grid(False)
+    ax.set_xlabel("delay")
+    ax.set_ylabel("tick")
+    sentence = (f"Rounds win in the blue band only, with delays of one to about {number(rho, 2)} revolutions, where some looks of "
+                f"{number(look, 2)} ns cost less than a move of {number(move, 2)} ns; far to the right they take many times as long.")
+    rows = [["delay_ms", "tick_ms", "time_of_rounds_by_time_of_cascades"]]
+    rows += [[d, t, ratio(d, t)] for t in (0.1, 1, 10, 100, 1000) for d in delays]
+    picture = Picture("break_even", "Break-even over delay and tick", sentence, fig, rows, (),
+                      f"Processor time of rounds as a multiple of that of a cascade, both with {size} slots and many timers per tick, from the "
+                      "measured costs of a move and a look. Line: delay = (move / look) × slots × tick.")
+    picture.legend = "".join(f'<span class="key"><i style="background:var(--h{i})"></i>{text}</span>' for i, text in enumerate(labels))
+    return picture
+
+
+def break_even_measured(data, engines):
+    even = data["break_even"]
+    fig, ax = canvas(3.9)
+    delays = even["delay_ticks"]
+    rows = [["delay_ticks", "timers_per_tick", "hierarchical_ns_per_timer", "hashed_ns_per_timer"]]
+    top = 0
+    for index, run in enumerate(even["runs"]):
+        rate = f"{number(run['timers_per_tick'])} per tick"
+        colour = COLOUR[f"c{(0, 1, 2)[index % 3]}"]
+        ax.plot(delays, run["hierarchical_ns_per_timer"], color=colour, linestyle=FAMILY["hierarchical"][0], marker="o")
+        ax.plot(delays, run["hashed_ns_per_timer"], color=colour, linestyle=FAMILY["hashed"][0], marker="s")
+        ax.annotate(rate, (delays[-1], run["hashed_ns_per_timer"][-1]), xytext=(5, 0), textcoords="offset points", va="center",
+                    color=colour)
+        top = max(top, *run["hashed_ns_per_timer"])
+        rows += [[d, run["timers_per_tick"], a, b]
+                 for d, a, b in zip(delays, run["hierarchical_ns_per_timer"], run["hashed_ns_per_timer"])]
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(delays[0] * 0.85, delays[-1] * 5)
+    ax.xaxis.set_major_locator(FixedLocator([64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: number(v)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    plt.setp(ax.get_xticklabels(), rotation=40, ha="right", rotation_mode="anchor")
+    ax.yaxis.set_major_locator(FixedLocator([5, 10, 20, 50, 100, 200, 500, 1000]))
+    count_axis(ax.yaxis)
+    ax.set_xlabel("delay (ticks)")
+    ax.set_ylabel("ns per timer, added and fired")
+    wins = [r for r in even["runs"] if r["crossing_ticks"] > 0]
+    sentence = "Rounds never take less time here, at any of the rates."
+    if wins:
+        best = max(wins, key=lambda r: r["crossing_ticks"])
+        sentence = (f"“Rounds are bad” is false for short delays at a high rate: with {number(best['timers_per_tick'])} timers per tick they take less "
+                    f"time up to {number(round(best['crossing_ticks']))} ticks, {number(best['crossing_ticks'] / even['size'], 2)} revolutions.")
+    picture = Picture("break_even_measured", "Break-even, measured", sentence, fig, rows, (),
+                      f"{even['size']} slots; {number(even['timers'])} timers of one delay; processor time of this machine.")
+    picture.legend = ('<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" stroke-width="2"/></svg>cascades</span>'
+                      '<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" stroke-width="2" '
+                      'stroke-dasharray="5 3"/></svg>rounds</span>')
+    return picture
+
+
+def by_share_cancelled(data, engines):
+    sweep = data["by_share_cancelled"]
+    shares = sweep["share"]
+    fig, ax = canvas(3.9)
+    largest = 1
+    for engine, curve in zip(engines, sweep["engines"]):
+        points = [(s * 100, w) for s, w in zip(shares, curve["work_per_timer"]) if w is not None]
+        if points:
+            largest = max(largest, *(w for _, w in points))
+            ax.plot(*zip(*points), **engine.style)
+    work_axis(ax, largest)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.0f} %"))
+    ax.set_xlabel("share cancelled")
+    ax.set_ylabel("moves or looks per timer")
+    last = shares.index(0.95) if 0.95 in shares else len(shares) - 1
+    drops = [(c["work_per_timer"][0], c["work_per_timer"][last], e) for e, c in zip(engines, sweep["engines"])
+             if c["work_per_timer"][0]]
+    sentence = "No engine moves or looks at a timer here."
+    if drops:
+        first = [d for d in drops if d[2].kind == "hierarchical"]
+        second = [d for d in drops if d[2].kind == "hashed"]
+        sentence = "A timer that is cancelled before its first cascade costs no move, but each revolution it waited through costs a look: " + "; ".join(
+            f"with {shares[last] * 100:.0f} % cancelled, {e.name} goes from {number(a)} to {number(b)}" for a, b, e in first[:1] + second[:1]) + "."
+    rows = [["share_cancelled"] + [e.data["engine"] for e in engines]]
+    rows += [[s] + [c["work_per_timer"][i] for c in sweep["engines"]] for i, s in enumerate(shares)]
+    return Picture("by_share_cancelled", "The share cancelled", sentence, fig, rows, engines,
+                   f"{number(sweep['timers'])} timers of {duration(sweep['delay_ms'])}, cancelled {html.escape(sweep['when'])}.")
+
+
+PICTURES = {
+    "work_by_delay": by_delay, "work_along_time": along_time, "flush_sizes": flush_sizes, "lateness": lateness,
+    "wakeups": wakeups, "memory": memory, "break_even": break_even, "break_even_measured": break_even_measured,
+    "by_share_cancelled": by_share_cancelled,
+}
+
+STYLE = """
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 var(--font)}
+main{max-width:1240px;margin:0 auto;padding:24px 16px 48px}
+h1{font-size:1.6rem;line-height:1.2;margin:0 0 .6rem}
+h2{font-size:1.1rem;margin:0 0 .2rem}
+p{margin:0 0 .6rem;max-width:75ch}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:0 0 1rem}
+dt{color:var(--muted)} dd{margin:0;overflow-wrap:anywhere}
+.wrong{border-left:4px solid var(--c1);padding-left:12px}
+.scroll{overflow-x:auto;margin:0 0 1.5rem}
+table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
+th{color:var(--muted);font-weight:600} th:first-child,td:first-child{text-align:left;padding-left:0}
+.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:32px}
+figure{margin:0;min-width:0} figure>svg{display:block;width:100%;height:auto;margin:.4rem 0}
+figcaption p{font-size:.95rem} .note{color:var(--muted);font-size:.82rem}
+.keys{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.82rem;margin:0 0 .4rem}
+.key{display:inline-flex;align-items:center;gap:.35rem;white-space:nowrap} .key svg{width:30px;height:10px} .key i{width:14px;height:14px}
+details{font-size:.85rem} summary{cursor:pointer;color:var(--muted)} a{color:var(--c0)}
+@media print{main{max-width:none;padding:0}.pictures{grid-template-columns:1fr 1fr;gap:18px}figure{break-inside:avoid}details{display:none}}
+"""
+
+
+def variables():
+    def block(index):
+        return "".join(f"--{entry[0]}:{entry[index]};" for entry in THEME.values())
+
+    font = "--font:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;"
+    return (f":root{{color-scheme:light dark;{font}{block(1)}}}"
+            f"@media screen and (prefers-color-scheme:dark){{:root{{{block(2)}}}}}")
+
+
+def table(rows, limit=200):
+    head = "".join(f"<th>{html.escape(str(cell))}</th>" for cell in rows[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(number(c) if isinstance(c, (int, float)) else str('' if c is None else c))}</td>" for c in row) + "</tr>"
+        for row in rows[1:limit + 1])
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def download(name, kind, text, label):
+    encoded = base64.b64encode(text.encode()).decode()
+    return f'<a download="{name}" href="data:{kind};base64,{encoded}">{label}</a>'
+
+
+def key_of(engine):
+    marker = {"o": '<circle cx="15" cy="5" r="3.4" {}/>', "s": '<path d="M12 2h6v6h-6z" {}/>',
+              "^": '<path d="M15 1l4 7h-8z" {}/>', "D": '<path d="M15 1l4 4-4 4-4-4z" {}/>'}[engine.marker]
+    return (f'<span class="key"><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M1 5H29" stroke="{engine.css}" stroke-width="2" '
+            f'stroke-dasharray="{engine.dashes}"/>{marker.format(f"fill={chr(34)}{engine.css}{chr(34)}")}</svg>{engine.name}</span>')
+
+
+def figure_of(picture):
+    keys = getattr(picture, "legend", "") or "".join(key_of(engine) for engine in picture.key)
+    rows = len(picture.rows) - 1
+    shown = table(picture.rows) if rows <= 200 else f"<p>{number(rows)} rows: see the file.</p>"
+    note = f'<p class="note">{picture.note}</p>' if picture.note else ""
+    return f"""<figure id="{picture.name}"><figcaption><h2>{picture.title}</h2><p>{html.escape(picture.sentence)}</p></figcaption>
+{picture.svg()}
+<div class="keys">{keys}</div>{note}
+<details><summary>Data</summary><p>{download(picture.name + ".csv", "text/csv", picture.csv(), picture.name + ".csv")}</p>{shown}</details></figure>"""
+
+
+def summary_table(engines):
+    timed = any("ns_per_operation" in e.data for e in engines)
+    rows = [["engine", "fired", "cancelled", "moves / timer", "looks / timer", "wake-ups", "largest flush", "bytes / timer"]]
+    rows[0] += ["ns / operation", "longest step, µs"] if timed else []
+    for e in engines:
+        d, added = e.data, max(e.data["added"], 1)
+        row = [d["engine"], d["fired"], d["cancelled"], d["moves"]["total"] / added, d["looks"] / added, d["wakeups"],
+               d["flush_max"] if e.kind != "heap" else None, d["bytes_per_timer"]]
+        row += [d.get("ns_per_operation"), d.get("longest_step_us")] if timed else []
+        rows.append(row)
+    return table(rows)
+
+
+def page(data, text, engines):
+    load, machine = data["workload"], data["machine"]
+    facts = [
+        ("Timers", number(load["timers"])), ("Delays", load["delays"]), ("Arrivals", load["arrivals"]),
+        ("Cancelled", load["cancel"]), ("Seed", str(load["seed"])),
+        ("Machine", f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; {machine['system']}; "
+                    f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}"),
+    ]
+    listed = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts)
+    if data["problems"]:
+        verdict = '<div class="wrong"><p>Counts that are not what the rules say:</p><ul>' + "".join(
+            f"<li>{html.escape(p)}</li>" for p in data["problems"]) + "</ul></div>"
+    else:
+        verdict = "<p>Every engine fired the same timers, each in its tick, none early; every count is what the rules say.</p>"
+    pictures = "\n".join(figure_of(draw(data, engines)) for draw in PICTURES.values())
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<title>Cascades against rounds</title>
+<link rel="icon" href="data:,">
+<style>{variables()}{STYLE}</style></head>
+<body><main>
+<h1>Cascades against rounds</h1>
+<dl>{listed}</dl>
+{verdict}
+{summary_table(engines)}
+<p>Counts are taken in virtual time and are exact; times are processor time. All of it: {download("comparison.json", "application/json", text, "comparison.json")}.</p>
+<div class="pictures">
+{pictures}
+</div>
+</main></body></html>
+"""
+
+
+def standalone(picture):
+    """An SVG file of its own; an engine's key goes into the picture."""
+    handles = [plt.Line2D([], [], label=e.name, **e.style) for e in picture.key]
+    if handles:
+        picture.figure.axes[-1].legend(handles=handles, loc="upper center", bbox_to_anchor=(0.45, -0.17), ncol=2, frameon=False)
+    text = picture.svg()
+    end = text.index(">", text.index("<svg")) + 1
+    return text[:end] + f"<style>{variables()}text{{font-family:var(--font)}}</style>" + text[end:]
+
+
+def main():
+    global PARTS
+    if sys.argv[1:] == ["--check"]:
+        return
+    if len(sys.argv) == 5 and sys.argv[1] == "--picture" and sys.argv[2] in PICTURES:
+        source, target = sys.argv[3:]
+    elif len(sys.argv) == 3:
+        source, target = sys.argv[1:]
+    else:
+        sys.exit(__doc__ + "\nNames: " + ", ".join(PICTURES))
+    try:
+        with open(source, encoding="utf-8") as file:
+            text = file.read()
+        data = json.loads(text)
+        engines = [Engine(i, one) for i, one in enumerate(data["engines"])]
+        if sys.argv[1] == "--picture":
+            PARTS = 120  # a smaller file
+            result = standalone(PICTURES[sys.argv[2]](data, engines))
+        else:
+            result = page(data, text, engines)
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(result)
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"report.py: {type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main()

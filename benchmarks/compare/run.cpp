@@ -1,0 +1,479 @@
+#include "compare/run.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "compare/rules.hpp"
+#include "timing_wheel/hashed_wheel.hpp"
+#include "timing_wheel/heap_queue.hpp"
+#include "timing_wheel/hierarchical_wheel.hpp"
+
+namespace timing_wheel::compare {
+namespace {
+
+using kind = engine_spec::kind;
+
+constexpr std::int64_t timeline_parts = 1800;
+
+/// Scatters the bits of a number, so that sums of such numbers are a digest of a set.
+std::uint64_t scatter(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+/// A second, or as many parts as a picture can show.
+nanoseconds timeline_width(nanoseconds end) {
+  const nanoseconds least = end / timeline_parts + nanoseconds(1);
+  const nanoseconds second = std::chrono::seconds(1);
+  return least <= second && end > 20 * second ? second : least;
+}
+
+engine_options options_for(const engine_spec& spec, std::uint32_t slots, tick start = 0) {
+  engine_options options;
+  options.wheel_size = spec.type == kind::heap ? options.wheel_size : slots;
+  options.start = start;
+  return options;
+}
+
+/// Calls `work` with the type of engine that the specification names.
+template <class Work>
+decltype(auto) with_engine(const engine_spec& spec, Work&& work) {
+  switch (spec.type) {
+    case kind::hashed:
+      return work.template operator()<hashed_wheel>();
+    case kind::heap:
+      return work.template operator()<heap_queue>();
+    case kind::hierarchical:
+    case kind::flat:
+      break;
+  }
+  return work.template operator()<hierarchical_wheel>();
+}
+
+/// Slots for timers. One that has gone leaves its slot to the next that comes, as in the service, so that an engine's memory is for
+/// those that are pending.
+class slot_pool {
+ public:
+  explicit slot_pool(std::size_t timers) : slot_of_(timers) {}
+
+  slot take(std::uint32_t timer) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<slot>(timer_of_.size()));
+      timer_of_.push_back(0);
+    }
+    const slot taken = free_.back();
+    free_.pop_back();
+    timer_of_[taken] = timer;
+    slot_of_[timer] = taken;
+    return taken;
+  }
+
+  [[nodiscard]] slot slot_of(std::uint32_t timer) const { return slot_of_[timer]; }
+
+  /// \returns the timer that had it.
+  std::uint32_t give_back(slot s) {
+    free_.push_back(s);
+    return timer_of_.at(s);
+  }
+
+ private:
+  std::vector<slot> slot_of_;
+  std::vector<std::uint32_t> timer_of_;
+  std::vector<slot> free_;
+};
+
+/// What an advance did, with timers in place of slots.
+struct progress_made {
+  std::size_t handled = 0;
+  std::span<const std::uint32_t> due;
+};
+
+/// The events of a workload in order, and the engine between them. `Observer` has `added(timer, linked)`,
+/// `cancelled(timer, was_linked)` and `woken(when, progress_made)`.
+template <class Engine, class Observer>
+class driver {
+ public:
+  driver(const workload& plan, nanoseconds tick_length, Engine& engine, Observer& observer)
+      : plan_(plan),
+        scale_(time_point(), tick_length),
+        engine_(engine),
+        observer_(observer),
+        slots_(plan.timers.size()) {}
+
+  void run() {
+    auto cancellation = plan_.cancellations.begin();
+    const auto cancel_before = [&](nanoseconds when) {
+      for (; cancellation != plan_.cancellations.end() && plan_.timers[*cancellation].cancelled < when;
+           ++cancellation) {
+        cancel(*cancellation);
+      }
+    };
+    for (std::uint32_t i = 0; i < plan_.timers.size(); ++i) {
+      cancel_before(plan_.timers[i].arrival);
+      add(i);
+    }
+    cancel_before(nanoseconds::max());
+    wake_until(never - 1);
+  }
+
+ private:
+  void add(std::uint32_t timer) {
+    const planned_timer& planned = plan_.timers[timer];
+    const tick now = scale_.floor(time_point(planned.arrival));
+    wake_until(now);
+    engine_.catch_up(now);
+    const slot taken = slots_.take(timer);
+    const bool linked = engine_.insert(taken, scale_.ceil(time_point(planned.due)));
+    if (!linked) {
+      slots_.give_back(taken);
+    }
+    observer_.added(timer, linked);
+  }
+
+  void cancel(std::uint32_t timer) {
+    wake_until(scale_.floor(time_point(plan_.timers[timer].cancelled)));
+    const slot taken = slots_.slot_of(timer);
+    const bool was_linked = engine_.erase(taken);
+    if (was_linked) {
+      slots_.give_back(taken);
+    }
+    observer_.cancelled(timer, was_linked);
+  }
+
+  void wake_until(tick now) {
+    for (auto next = engine_.next_expiration(); next && *next <= now; next = engine_.next_expiration()) {
+      const advance_result did = engine_.advance(*next);
+      due_.clear();
+      for (const slot s : did.due) {
+        due_.push_back(slots_.give_back(s));
+      }
+      observer_.woken(*next, progress_made{did.handled, due_});
+    }
+  }
+
+  const workload& plan_;
+  tick_scale scale_;
+  Engine& engine_;
+  Observer& observer_;
+  slot_pool slots_;
+  std::vector<std::uint32_t> due_;
+};
+
+enum class state : std::uint8_t { coming, pending, fired, cancelled };
+
+/// Counts what the engine does, and looks at each timer that fires.
+class counter {
+ public:
+  counter(const workload& plan, engine_result& result, bool with_trace, const progress_function& progress)
+      : plan_(plan),
+        result_(result),
+        scale_(time_point(), result.spec.tick),
+        states_(plan.timers.size(), state::coming),
+        progress_(progress),
+        tracing_(with_trace) {
+    lateness_.reserve(plan.timers.size());
+    result_.along.width = timeline_width(plan.end() + result.spec.tick);
+    if (tracing_) {
+      result_.traced.emplace();
+    }
+  }
+
+  void added(std::uint32_t timer, bool linked) {
+    ++result_.added;
+    states_[timer] = state::pending;
+    if (linked) {
+      result_.peak_pending = std::max(result_.peak_pending, ++pending_);
+    } else {
+      ++pending_;
+      fire(timer, scale_.floor(time_point(plan_.timers[timer].arrival)));
+    }
+  }
+
+  void cancelled(std::uint32_t timer, bool was_linked) {
+    if (!was_linked || states_[timer] != state::pending) {
+      ++result_.refused_cancels;
+      return;
+    }
+    states_[timer] = state::cancelled;
+    ++result_.cancelled;
+    --pending_;
+  }
+
+  void woken(tick when, const progress_made& did) {
+    ++result_.wakeups;
+    result_.empty_wakeups += did.handled == 0 ? 1U : 0U;
+    ++result_.flush_classes[static_cast<std::size_t>(std::bit_width(did.handled))];
+    count_along(when, did.handled);
+    for (const std::uint32_t timer : did.due) {
+      fire(timer, when);
+    }
+    if (!did.due.empty()) {
+      result_.wakeups_while_firing = result_.wakeups - wakeups_before_;
+    } else if (result_.fired == 0) {
+      wakeups_before_ = result_.wakeups;
+    }
+    if (tracing_) {
+      result_.traced->wakeups.push_back({when, did.handled, {did.due.begin(), did.due.end()}});
+    }
+    if (constexpr std::uint64_t often = 1U << 16U; progress_ && result_.wakeups % often == 0) {
+      progress_(static_cast<double>(when) / (static_cast<double>(plan_.end() / scale_.tick_length()) + 1));
+    }
+  }
+
+  void finish() {
+    const auto quantile = [&](double share) {
+      const auto rank = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(lateness_.size()))) - 1;
+      const auto place = lateness_.begin() + std::max<std::ptrdiff_t>(rank, 0);
+      std::nth_element(lateness_.begin(), place, lateness_.end());
+      return *place;
+    };
+    if (!lateness_.empty()) {
+      result_.lateness = {*std::max_element(lateness_.begin(), lateness_.end()), quantile(0.5), quantile(0.99)};
+      result_.lateness_ticks = {late_ticks_.rbegin()->first, late_quantile(0.5), late_quantile(0.99)};
+    }
+  }
+
+ private:
+  void count_along(tick when, std::size_t handled) {
+    const auto part = static_cast<std::size_t>(scale_.begin_of(when).time_since_epoch() / result_.along.width);
+    if (part >= result_.along.handled.size()) {
+      result_.along.handled.resize(part + 1);
+      result_.along.wakeups.resize(part + 1);
+    }
+    result_.along.handled[part] += handled;
+    ++result_.along.wakeups[part];
+  }
+
+  void fire(std::uint32_t timer, tick when) {
+    if (timer >= states_.size() || states_[timer] != state::pending) {
+      ++result_.wrong_timers;
+      return;
+    }
+    states_[timer] = state::fired;
+    --pending_;
+    const nanoseconds now = scale_.begin_of(when).time_since_epoch();
+    const nanoseconds due = plan_.timers[timer].due;
+    const tick due_tick = scale_.ceil(time_point(due));
+    result_.first_fire = result_.fired++ == 0 ? now : result_.first_fire;
+    result_.last_fire = now;
+    result_.early += now < due ? 1U : 0U;
+    result_.wrong_ticks += when != due_tick ? 1U : 0U;
+    result_.fired_set += scatter(timer);
+    result_.fired_ticks += scatter(timer ^ scatter(when));
+    ++late_ticks_[when - std::min(when, due_tick)];
+    lateness_.push_back(now - due);
+    const std::int64_t twentieth = (now - due) * 20 / scale_.tick_length();
+    ++result_.lateness_parts[static_cast<std::size_t>(std::clamp<std::int64_t>(twentieth, 0, 19))];
+  }
+
+  [[nodiscard]] tick late_quantile(double share) const {
+    const auto rank = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(lateness_.size())));
+    std::uint64_t seen = 0;
+    for (const auto& [late, count] : late_ticks_) {
+      seen += count;
+      if (seen >= rank) {
+        return late;
+      }
+    }
+    return 0;
+  }
+
+  const workload& plan_;
+  engine_result& result_;
+  tick_scale scale_;
+  std::vector<state> states_;
+  std::vector<nanoseconds> lateness_;
+  std::map<tick, std::uint64_t> late_ticks_;
+  const progress_function& progress_;
+  bool tracing_;
+  std::size_t pending_ = 0;
+  std::uint64_t wakeups_before_ = 0;
+};
+
+std::uint32_t slots_for(const workload& plan, const engine_spec& spec) {
+  switch (spec.type) {
+    case kind::flat:
+      return flat_slots(plan, spec);
+    case kind::hashed:
+      return std::bit_ceil(spec.size);
+    case kind::hierarchical:
+      return spec.size;
+    case kind::heap:
+      break;
+  }
+  return 0;
+}
+
+void take_stats(engine_result& result, const engine_stats& stats) {
+  result.levels = stats.levels;
+  result.moves = stats.moves();
+  result.looks = stats.looks;
+  result.heap_operations = stats.heap_operations;
+  result.bytes = stats.bytes;
+  for (const level_stats& level : stats.levels) {
+    result.flush_max = std::max(result.flush_max, level.largest_flush);
+    result.heap_pushes += level.buckets_queued;
+  }
+  if (result.spec.type == kind::heap) {
+    result.heap_pushes = stats.heap_operations / 2;  // each timer comes and goes
+  }
+}
+
+/// Notes the moves of a timer that is alone in its engine, so that each difference in the counts is a move of its own.
+class mover {
+ public:
+  mover(std::uint32_t timer, const hierarchical_wheel& engine, std::vector<traced_move>& moves)
+      : timer_(timer), engine_(engine), moves_(moves) {}
+
+  void added(std::uint32_t /*timer*/, bool /*linked*/) { before_ = engine_.stats(); }
+  void cancelled(std::uint32_t /*timer*/, bool /*was_linked*/) {}
+  void woken(tick when, const progress_made& /*did*/) {
+    engine_stats after = engine_.stats();
+    const auto grown = [&](std::uint64_t level_stats::*count) {
+      std::size_t level = 0;
+      while (level < before_.levels.size() && after.levels[level].*count == before_.levels[level].*count) {
+        ++level;
+      }
+      return level;
+    };
+    if (after.moves() != before_.moves()) {
+      moves_.push_back({timer_, when, grown(&level_stats::moves), grown(&level_stats::buckets_queued)});
+    }
+    before_ = std::move(after);
+  }
+
+ private:
+  std::uint32_t timer_;
+  const hierarchical_wheel& engine_;
+  std::vector<traced_move>& moves_;
+  engine_stats before_;
+};
+
+/// Which timers moved when. Timers do not influence each other's moves, so each is driven once more in an engine of its own.
+void trace_moves(const workload& plan, engine_result& result) {
+  trace& traced = *result.traced;
+  traced.moves_per_timer.resize(plan.timers.size());
+  if (result.moves == 0) {
+    return;
+  }
+  const tick_scale scale(time_point(), result.spec.tick);
+  workload alone;
+  for (std::uint32_t i = 0; i < plan.timers.size(); ++i) {
+    alone.timers = {plan.timers[i]};
+    alone.cancellations.clear();
+    if (plan.timers[i].cancelled != nanoseconds::max()) {
+      alone.cancellations.push_back(0);
+    }
+    const std::size_t before = traced.moves.size();
+    hierarchical_wheel engine(options_for(result.spec, result.slots, scale.floor(time_point(plan.timers[i].arrival))));
+    mover observer(i, engine, traced.moves);
+    driver(alone, result.spec.tick, engine, observer).run();
+    traced.moves_per_timer[i] = traced.moves.size() - before;
+  }
+  std::stable_sort(traced.moves.begin(), traced.moves.end(),
+                   [](const traced_move& a, const traced_move& b) { return a.when < b.when; });
+}
+
+/// Touches what is due, and nothing else.
+struct bystander {
+  void added(std::uint32_t /*timer*/, bool linked) { fired += linked ? 0U : 1U; }
+  void cancelled(std::uint32_t /*timer*/, bool was_linked) { cancels += was_linked ? 1U : 0U; }
+  void woken(tick /*when*/, const progress_made& did) { fired += did.due.size(); }
+
+  std::uint64_t fired = 0;
+  std::uint64_t cancels = 0;
+};
+
+/// What this thread has spent on a processor: other programs on the machine do not count.
+nanoseconds processor_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
+}
+
+/// An engine whose steps are timed, one by one.
+template <timer_engine Engine>
+class stop_watch {
+ public:
+  explicit stop_watch(Engine& engine) : engine_(engine) {}
+
+  bool insert(slot s, tick deadline) { return engine_.insert(s, deadline); }
+  bool erase(slot s) noexcept { return engine_.erase(s); }
+  void catch_up(tick now) noexcept { engine_.catch_up(now); }
+  advance_result advance(tick now) {
+    const nanoseconds begin = processor_time();
+    const advance_result result = engine_.advance(now);
+    longest = std::max(longest, processor_time() - begin);
+    return result;
+  }
+  [[nodiscard]] std::optional<tick> next_expiration() const noexcept { return engine_.next_expiration(); }
+
+  nanoseconds longest{};
+
+ private:
+  Engine& engine_;
+};
+
+}  // namespace
+
+std::optional<double> engine_result::wakeups_per_second() const {
+  if (last_fire <= first_fire) {
+    return std::nullopt;
+  }
+  return static_cast<double>(wakeups_while_firing) / std::chrono::duration<double>(last_fire - first_fire).count();
+}
+
+engine_result run_engine(const workload& plan, const engine_spec& spec, bool with_trace,
+                         const progress_function& progress) {
+  if (with_trace && plan.timers.size() > max_traced) {
+    throw usage_error("--trace: " + std::to_string(plan.timers.size()) + " timers are too many; at most " +
+                      std::to_string(max_traced));
+  }
+  engine_result result;
+  result.spec = spec;
+  result.slots = slots_for(plan, spec);
+  counter observer(plan, result, with_trace, progress);
+  with_engine(spec, [&]<class Engine>() {
+    Engine engine(options_for(spec, result.slots));
+    driver(plan, spec.tick, engine, observer).run();
+    take_stats(result, engine.stats());
+  });
+  observer.finish();
+  if (with_trace) {
+    trace_moves(plan, result);
+  }
+  return result;
+}
+
+timings time_engine(const workload& plan, const engine_spec& spec, bool each_step) {
+  const std::uint32_t slots = slots_for(plan, spec);
+  timings times;
+  with_engine(spec, [&]<class Engine>() {
+    {
+      bystander seen;
+      const nanoseconds begin = processor_time();
+      Engine engine(options_for(spec, slots));
+      driver(plan, spec.tick, engine, seen).run();
+      const auto operations = static_cast<double>(plan.timers.size() + seen.cancels + seen.fired);
+      times.ns_per_operation = static_cast<double>((processor_time() - begin).count()) / operations;
+    }
+    if (!each_step) {
+      return;
+    }
+    bystander seen;
+    Engine engine(options_for(spec, slots));
+    stop_watch watched(engine);
+    driver(plan, spec.tick, watched, seen).run();
+    times.longest_step_us = std::chrono::duration<double, std::micro>(watched.longest).count();
+  });
+  return times;
+}
+
+}  // namespace timing_wheel::compare

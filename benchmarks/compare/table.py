@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Counts the cells of the table "a million timers of half an hour": table.py TIMING_WHEEL_COMPARE
+
+Prints each beside the figure that was computed for it beforehand, and fails if one is off by more than 3 %, which is what
+arrivals at random can do to a maximum.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HIERARCHICAL = ("hierarchical:tick=1ms,size=20", "hierarchical:tick=1ms,size=512", "hierarchical:tick=10ms,size=64")
+HASHED = ("hashed:tick=1ms,slots=512", "hashed:tick=10ms,slots=512", "hashed:tick=100ms,slots=512")
+TOLERANCE = 0.03
+
+
+def per_timer(engine):
+    return (engine["moves"]["total"] + engine["looks"]) / engine["added"]
+
+
+def per_second(engine):
+    return engine["wakeups_per_s"]
+
+
+def flush_of(level):
+    return lambda engine: engine["levels"][level]["largest_flush"]
+
+
+def looks_per_tick(engine):
+    """While all are pending: in the part of the run in which most are looked at."""
+    line = engine["timeline"]
+    ticks = line["width_ms"] * 1e6 / engine["tick_ns"]
+    return max(line["handled"]) / ticks
+
+
+# engine, what, the figure computed, how to count it
+EVEN = (
+    (HIERARCHICAL[0], "moves per timer", 3.8, per_timer),
+    (HIERARCHICAL[0], "wake-ups per second", 455, per_second),
+    (HIERARCHICAL[0], "largest flush", 88889, flush_of(4)),
+    (HIERARCHICAL[1], "moves per timer", 2.0, per_timer),
+    (HIERARCHICAL[1], "wake-ups per second", 427, per_second),
+    (HIERARCHICAL[1], "largest flush", 145636, flush_of(2)),
+    (HIERARCHICAL[2], "moves per timer", 2.0, per_timer),
+    (HIERARCHICAL[2], "largest flush", 22756, flush_of(2)),
+    (HASHED[0], "looks per timer", 3516, per_timer),
+    (HASHED[0], "wake-ups per second", 1000, per_second),
+    (HASHED[0], "looks per tick", 1953, looks_per_tick),
+    (HASHED[1], "looks per timer", 352, per_timer),
+    (HASHED[1], "wake-ups per second", 100, per_second),
+    (HASHED[1], "looks per tick", 1953, looks_per_tick),
+    (HASHED[2], "looks per timer", 35, per_timer),
+    (HASHED[2], "wake-ups per second", 10, per_second),
+    (HASHED[2], "looks per tick", 1953, looks_per_tick),
+    ("heap", "moves per timer", 0, per_timer),
+    ("heap", "wake-ups per second", 427, per_second),
+)
+BURST = (
+    (HIERARCHICAL[0], "largest flush, top level", 1000000, flush_of(4)),
+    (HIERARCHICAL[0], "largest flush, level below", 800000, flush_of(3)),
+    (HIERARCHICAL[1], "largest flush, top level", 1000000, flush_of(2)),
+    (HIERARCHICAL[1], "largest flush, level below", 51200, flush_of(1)),
+    (HASHED[2], "timers in a slot", 10000, lambda engine: engine["flush_max"]),
+)
+
+
+def counted(tool, arrivals, engines):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "counts.json"
+        command = [tool, "--timers", "1000000", "--delays", "constant:30min", "--arrivals", arrivals, "--json", str(path)]
+        for engine in engines:
+            command += ["--engine", engine]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return {engine["engine"]: engine for engine in json.loads(path.read_text())["engines"]}
+
+
+def show(title, cells, engines):
+    print(f"\n{title}\n\n{'engine':32}{'':28}{'computed':>10}{'counted':>13}{'off':>8}")
+    wrong = 0
+    for engine, what, expected, count in cells:
+        value = count(engines[engine])
+        off = value / expected - 1 if expected else value
+        wrong += abs(off) > TOLERANCE
+        print(f"{engine:32}{what:28}{expected:>10,}{value:>13,.2f}{off:>8.1%}{'  WRONG' if abs(off) > TOLERANCE else ''}")
+    return wrong
+
+
+def main():
+    tool = sys.argv[1]
+    wrong = show("arriving at random over half an hour (poisson:555.5556)", EVEN,
+                 counted(tool, "poisson:555.5556", HIERARCHICAL + HASHED + ("heap",)))
+    wrong += show("arriving within 10 s (even:10s)", BURST,
+                  counted(tool, "even:10s", HIERARCHICAL[:2] + HASHED[2:]))
+    print(f"\n{wrong} cells are off by more than {TOLERANCE:.0%}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

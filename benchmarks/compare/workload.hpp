@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compare/options.hpp"
+
+namespace timing_wheel::compare {
+
+/// One timer, in time since the begin of the workload.
+struct planned_timer {
+  nanoseconds arrival{};
+  nanoseconds due{};        ///< Not before `arrival`.
+  nanoseconds cancelled{};  ///< `nanoseconds::max()`: never. Otherwise in [`arrival`, `due`).
+};
+
+/// What every engine is given. A timer's number is its index.
+struct workload {
+  std::vector<planned_timer> timers;         ///< By arrival.
+  std::vector<std::uint32_t> cancellations;  ///< The numbers of those that are cancelled, by the time of that.
+  std::uint64_t too_late = 0;                ///< Cancellations at the due time or after it: those timers fire.
+  std::string delays;                        ///< As given, and so on.
+  std::string arrivals;
+  std::string cancel;
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] nanoseconds longest() const;  ///< Of the delays.
+  [[nodiscard]] nanoseconds median() const;   ///< Of the delays.
+  [[nodiscard]] nanoseconds end() const;      ///< When the last is due.
+};
+
+/// The same for the same specification, on every machine. \throws usage_error if a file cannot be used.
+[[nodiscard]] workload make_workload(const workload_spec& spec);
+
+}  // namespace timing_wheel::compare
