@@ -662,7 +662,7 @@ TYPED_TEST(NettyParity, N1_AnExecutorThatRefusesLosesNoTask) {
     }
     work();
   };
-  by_hand<TypeParam> timer({.executor = busy_at_first, .on_error = [](std::exception_ptr, std::uint64_t) {}});
+  by_hand<TypeParam> timer({.executor = busy_at_first, .on_error = [](const std::exception_ptr&, std::uint64_t) {}});
   int runs = 0;
   timer.schedule_after(1ms, [&] { ++runs; });
   timer.advance_by(1s);
@@ -711,7 +711,7 @@ TYPED_TEST(NettyParity, N1_MoreThanSixtyFourInstancesAreNoMisuse) {
 
 TYPED_TEST(NettyParity, N1_ATaskThatThrowsIsReportedAndTheOthersRun) {
   std::vector<std::uint64_t> failed;
-  by_hand<TypeParam> timer({.on_error = [&](std::exception_ptr, std::uint64_t tag) { failed.push_back(tag); }});
+  by_hand<TypeParam> timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { failed.push_back(tag); }});
   int runs = 0;
   for (std::uint64_t tag = 0; tag < 3; ++tag) {
     timer.schedule_after(
@@ -947,7 +947,7 @@ TYPED_TEST(GoParity, G1_TheWheelMayBeStoppedTwiceAndTakesNothingAfter) {
 
 TYPED_TEST(GoParity, G1_ATaskThatThrowsDoesNotEndTheProcess) {
   std::size_t reported = 0;
-  by_hand<TypeParam> timer({.on_error = [&](std::exception_ptr, std::uint64_t) { ++reported; }});
+  by_hand<TypeParam> timer({.on_error = [&](const std::exception_ptr&, std::uint64_t) { ++reported; }});
   timer.schedule_every(1s, [] { throw std::runtime_error("task"); });
   timer.advance_by(3s);
   EXPECT_EQ(reported, 3U);

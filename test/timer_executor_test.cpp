@@ -398,7 +398,7 @@ TEST(TimerExecutor, OnErrorMayStopTheServiceWhenTheExecutorThrows) {
   EXPECT_EQ(returned, 2);
 }
 
-using TimerDeathTest = testing::Test;
+class TimerDeathTest : public testing::Test {};
 
 TEST_F(TimerDeathTest, TheDestructorInACallbackOnAnExecutorAborts) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -93,7 +93,6 @@ struct trace {
   int begun = 0;
   int ended = 0;
   int destroyed = 0;
-  friend bool operator==(const trace&, const trace&) = default;
 
   /// No callback is in the middle, and none can come.
   [[nodiscard]] bool is_over() const { return begun == ended && destroyed == 1; }

@@ -29,7 +29,7 @@ namespace timing_wheel::test {
 /// Where the callbacks of a run of the model go.
 enum class hand_over {
   none,     // they run where they are driven
-  inline_,  // an executor that runs them at once
+  at_once,  // an executor that runs them at once
   queue,    // an executor that keeps them, refuses some, and drops some
 };
 
