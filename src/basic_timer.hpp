@@ -91,15 +91,15 @@ struct basic_timer<Engine, Clock>::state {
     struct place {
       const state* service = nullptr;
       std::chrono::steady_clock::time_point born;  // tells it from a service at the same address before
-      unsigned number = 0;
+      std::size_t index = 0;                       // of its shard
     };
     thread_local std::array<place, 8> places;
     const auto address = reinterpret_cast<std::uintptr_t>(this);
     place& mine = places[(address / 64 ^ address / 4096) % places.size()];
     if (mine.service != this || mine.born != born) {
-      mine = {this, born, next_thread.fetch_add(1, std::memory_order_relaxed)};
+      mine = {this, born, next_thread.fetch_add(1, std::memory_order_relaxed) % shards.size()};
     }
-    return *shards[mine.number % shards.size()];
+    return *shards[mine.index];
   }
 
   [[nodiscard]] tick current_tick() const noexcept { return context->scale.floor(context->clock.now()); }

@@ -4,15 +4,6 @@
 
 namespace timing_wheel {
 
-namespace {
-
-// Children of an entry: four lie side by side, so that the heap is half as high for about as many misses on the way down.
-constexpr std::size_t arity = 4;
-
-constexpr std::size_t parent_of(std::size_t index) noexcept { return (index - 1) / arity; }
-
-}  // namespace
-
 void delay_queue::grow(std::size_t members) {
   if (members > place_.size()) {
     heap_.reserve(members);
@@ -24,11 +15,6 @@ void delay_queue::push(member m, tick expiration) noexcept {
   ++operations_;
   heap_.emplace_back();
   sift_up(heap_.size() - 1, {expiration, m});
-}
-
-void delay_queue::update(member m, tick expiration) noexcept {
-  ++operations_;
-  sift(place_[m], {expiration, m});
 }
 
 void delay_queue::erase(member m) noexcept {
@@ -77,7 +63,13 @@ std::size_t delay_queue::earliest_child(std::size_t index) const noexcept {
   if (first >= heap_.size()) {
     return index;
   }
-  const std::size_t end = std::min(first + arity, heap_.size());
+  if (first + arity <= heap_.size()) {
+    const entry* const child = &heap_[first];
+    const std::size_t left = child[1].expiration < child[0].expiration ? 1 : 0;
+    const std::size_t right = child[3].expiration < child[2].expiration ? 3 : 2;
+    return first + (child[right].expiration < child[left].expiration ? right : left);
+  }
+  const std::size_t end = heap_.size();
   std::size_t earliest = first;
   for (std::size_t child = first + 1; child < end; ++child) {
     earliest = heap_[child].expiration < heap_[earliest].expiration ? child : earliest;

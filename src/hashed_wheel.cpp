@@ -108,7 +108,7 @@ bool hashed_wheel::erase(slot s) noexcept {
   if (!store_.linked(s)) {
     return false;
   }
-  bucket& b = *store_.chunk_of(store_.place(s)).owner;
+  bucket& b = *store_.owner(store_.place(s));
   b.erase(store_, s);
   forget_far(s);
   if (b.empty()) {
@@ -202,8 +202,8 @@ void hashed_wheel::count_visit(const bucket& b) noexcept {
 
 // Where nothing is due, the whole chunk stays for another round, if the layout of the next bucket allows.
 void hashed_wheel::look_at_front(bucket& b, bucket& next, std::size_t& budget) {
-  const std::span<const entry> run = b.front_run(store_);
-  if (run.size() <= budget && nothing_due_in(b, run) && next.take_front_chunk(b)) {
+  const std::span<const entry> run = b.front_run();
+  if (run.size() <= budget && nothing_due_in(b, run) && next.take_front_chunk(store_, b)) {
     looks_ += run.size();
     budget -= run.size();
   } else {
@@ -283,7 +283,7 @@ bool hashed_wheel::bucket_holds(const bucket& b, std::uint32_t index, std::size_
     return false;
   }
   bool held = b.empty() || (visit_in_range(b.expiration()) && (b.expiration() & mask_) == index);  // 2, 1
-  b.for_each(store_, [&](const entry& e) {
+  b.for_each([&](const entry& e) {
     const tick deadline = deadline_of(b, e);
     held = held && deadline >= b.expiration() && ((deadline - b.expiration()) & mask_) == 0;  // 1
     far += far_deadlines_.covers(e.which) && far_deadlines_[e.which] != 0 ? 1U : 0U;

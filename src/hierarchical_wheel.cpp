@@ -70,6 +70,8 @@ struct hierarchical_wheel::level {
 hierarchical_wheel::hierarchical_wheel(const engine_options& options)
     : sizes_(detail::checked_sizes(options)), clock_(detail::checked_start(options)) {
   add_level();
+  lowest_ = levels_.front().buckets.get();
+  lowest_mask_ = levels_.front().ring_mask;
 }
 
 hierarchical_wheel::~hierarchical_wheel() = default;
@@ -104,17 +106,21 @@ void hierarchical_wheel::reserve(slot s, tick deadline) {
   }
 }
 
-void hierarchical_wheel::place(slot s, tick deadline) {
+inline void hierarchical_wheel::place(slot s, tick deadline) {
   level& wheel = level_for(deadline);
   link(wheel, wheel.turn(deadline), s, deadline);
 }
 
-hierarchical_wheel::level& hierarchical_wheel::level_for(tick deadline) {
+inline hierarchical_wheel::level& hierarchical_wheel::level_for(tick deadline) {
   for (level& wheel : levels_) {
     if (wheel.holds(deadline, clock_)) {
       return wheel;
     }
   }
+  return new_level_for(deadline);
+}
+
+hierarchical_wheel::level& hierarchical_wheel::new_level_for(tick deadline) {
   do {
     add_level();
   } while (!levels_.back().holds(deadline, clock_));
@@ -127,10 +133,14 @@ void hierarchical_wheel::cover_far(const level& wheel, slot s) {
   }
 }
 
-void hierarchical_wheel::link(level& wheel, tick turn, slot s, tick deadline) {
+void hierarchical_wheel::keep_far_deadline(slot s, tick deadline) {
+  far_deadlines_.cover(s);
+  far_deadlines_[s] = static_cast<std::uint32_t>(deadline >> 32U);
+}
+
+inline void hierarchical_wheel::link(level& wheel, tick turn, slot s, tick deadline) {
   if (wheel.far) {
-    cover_far(wheel, s);
-    far_deadlines_[s] = static_cast<std::uint32_t>(deadline >> 32U);
+    keep_far_deadline(s, deadline);
   }
   bucket& b = wheel.at(turn);
   b.push_back(store_, {static_cast<std::uint32_t>(deadline), s});
@@ -144,17 +154,26 @@ bool hierarchical_wheel::erase(slot s) noexcept {
   if (!store_.linked(s)) {
     return false;
   }
-  bucket& b = *store_.chunk_of(store_.place(s)).owner;
+  bucket& b = *store_.owner(store_.place(s));
   b.erase(store_, s);
   --size_;
   if (b.empty()) {
-    dequeue(b);
+    dequeue(level_of(b), b);
   }
   return true;
 }
 
 hierarchical_wheel::level& hierarchical_wheel::level_of(const bucket& b) noexcept {
   return levels_[b.number() >> index_bits];
+}
+
+// The level of a member of the queue: most are in the lowest ones.
+inline hierarchical_wheel::level& hierarchical_wheel::level_of(delay_queue::member m) noexcept {
+  auto wheel = levels_.begin();
+  while (wheel + 1 != levels_.end() && (wheel + 1)->first_word <= m) {
+    ++wheel;
+  }
+  return *wheel;
 }
 
 void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
@@ -170,11 +189,10 @@ void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
   word |= std::uint64_t{1} << (index % buckets_per_word);
 }
 
-void hierarchical_wheel::dequeue(const bucket& b) noexcept {
+void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept {
   if (flushing_ == &b) {
     flushing_ = nullptr;
   }
-  level& wheel = level_of(b);
   const std::uint32_t index = b.number() & index_mask;
   std::uint64_t& word = wheel.occupied[index / buckets_per_word];
   const delay_queue::member m = wheel.first_word + index / buckets_per_word;
@@ -195,24 +213,14 @@ bucket& hierarchical_wheel::earliest(level& wheel, std::uint32_t word) const noe
   return wheel.buckets[word * buckets_per_word + (begin + steps) % buckets_per_word];
 }
 
-bucket& hierarchical_wheel::front() noexcept {
-  const delay_queue::member m = queue_.front().which;
-  std::size_t index = levels_.size() - 1;
-  while (levels_[index].first_word > m) {
-    --index;
-  }
-  return earliest(levels_[index], m - levels_[index].first_word);
-}
-
-advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
-  due_.clear();
-  const tick target = std::max(clock_, std::min(now, never - 1));
+advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) {
   std::size_t left = budget;
   detail::show_what_is_due(due_, [&] {
     while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {
-      bucket& b = front();
-      clock_ = b.expiration();
-      flush(b, left);
+      const auto [expiration, word] = queue_.front();
+      level& wheel = level_of(word);
+      clock_ = expiration;
+      flush(wheel, wheel.at(wheel.turn(expiration)), left);
     }
   });
   catch_up(target);
@@ -220,34 +228,51 @@ advance_result hierarchical_wheel::advance(tick now, std::size_t budget) {
   return {due_, more, budget - left};
 }
 
-void hierarchical_wheel::flush(bucket& b, std::size_t& budget) {
-  level& wheel = level_of(b);
+void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budget) {
   if (flushing_ != &b) {
     flushing_ = &b;
     ++wheel.flushes;
     wheel.largest_flush = std::max<std::uint64_t>(wheel.largest_flush, b.size());
   }
   while (budget > 0 && !b.empty()) {
-    const std::span<const entry> run = b.front_run(store_);
-    add_or_run(b, run.first(std::min(budget, run.size())), budget);
+    std::span<const entry> run = b.front_run();
+    run = run.first(std::min(budget, run.size()));
+    if (wheel.tick_length == 1) {
+      take_due(b, run, budget);
+    } else {
+      add_or_run(wheel, b, run, budget);
+    }
   }
   if (b.empty()) {
-    dequeue(b);
+    dequeue(wheel, b);
   }
 }
 
+// A bucket of the lowest wheel is one tick: all of it is due.
+inline void hierarchical_wheel::take_due(bucket& b, std::span<const entry> run, std::size_t& budget) {
+  if (due_.capacity() - due_.size() < run.size()) {
+    due_.reserve(std::max(2 * due_.capacity(), due_.size() + run.size()));
+  }
+  for (const entry e : run) {
+    due_.push_back(e.which);
+    store_.unlink(e.which);
+  }
+  size_ -= run.size();
+  budget -= run.size();
+  b.drop_front(store_, static_cast<std::uint32_t>(run.size()));
+}
+
 // What `insert` decides for a timer that comes, this decides for those that a flush brings back: nearer wheel, or due.
-void hierarchical_wheel::add_or_run(bucket& b, std::span<const entry> run, std::size_t& budget) {
-  const std::size_t origin = b.number() >> index_bits;
+void hierarchical_wheel::add_or_run(level& origin, bucket& b, std::span<const entry> run, std::size_t& budget) {
   detail::hand_over(store_, b, run, budget, [&](entry e) {
-    const tick deadline = deadline_of(levels_[origin], b, e);
+    const tick deadline = deadline_of(origin, b, e);
     if (deadline <= clock_) {
       due_.push_back(e.which);
       store_.unlink(e.which);
       --size_;
     } else {
       place(e.which, deadline);
-      ++levels_[origin].moves;
+      ++origin.moves;
     }
   });
 }
@@ -295,7 +320,7 @@ bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, st
       return false;
     }
     bool within = true;
-    b.for_each(store_, [&](const entry& e) { within = within && wheel.turn(deadline_of(wheel, b, e)) == turn; });
+    b.for_each([&](const entry& e) { within = within && wheel.turn(deadline_of(wheel, b, e)) == turn; });
     if (!within) {  // 2
       return false;
     }

@@ -70,8 +70,12 @@ class shard final : public timer_owner {
     batch_.reserve(max_timers_per_lock);
   }
 
+  // The two most frequent calls, `schedule` and `cancel`, are flattened: compilers would find them too large to inline what they
+  // do, and calling it takes a third more instructions.
+
   /// From any thread. A timer that is accepted comes with a reference to this shard, for its handle.
-  admitted schedule(time_point now, time_point deadline, task& callback, std::uint64_t tag, bool recurring) {
+  [[gnu::flatten]] admitted schedule(time_point now, time_point deadline, task& callback, std::uint64_t tag,
+                                     bool recurring) {
     const moment when = moment_of(now, deadline);
     std::unique_lock lock(mutex_);
     const admitted result = core_->add(when, callback, tag, recurring);
@@ -82,7 +86,7 @@ class shard final : public timer_owner {
     return result;
   }
 
-  cancel_result cancel(timer_key key) noexcept override {
+  [[gnu::flatten]] cancel_result cancel(timer_key key) noexcept override {
     task doomed;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     return cancel_locked(key, doomed);
@@ -310,9 +314,12 @@ class shard final : public timer_owner {
   }
   void notify_if_drained() noexcept {
     if (core_->is_drained()) {
-      notify();
-      context_->poller.wake();
+      notify_drained();
     }
+  }
+  [[gnu::noinline]] void notify_drained() noexcept {
+    notify();
+    context_->poller.wake();
   }
 
   template <class Done>

@@ -54,7 +54,7 @@ class sleeper {
   }
 
   /// Wakes the sleeper, or keeps it from falling asleep.
-  void wake() noexcept {
+  [[gnu::noinline]] void wake() noexcept {
     {
       const std::lock_guard lock(mutex_);
       woken_ = true;

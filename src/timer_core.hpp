@@ -28,8 +28,8 @@ enum class verdict { accepted, stopped, too_many };
 
 /// What a shard says to a new timer.
 struct admitted {
-  verdict answer = verdict::accepted;
   timer_key key;
+  verdict answer = verdict::accepted;
 };
 
 /// How far a service is on its way to its end; it never goes back.
@@ -58,7 +58,7 @@ class timer_core {
   admitted add(const moment& when, task& callback, std::uint64_t tag, bool recurring) {
     if (phase_ != phase::open || !door_.enter()) {
       ++rejected_;
-      return {phase_ != phase::open ? verdict::stopped : verdict::too_many, {}};
+      return {{}, phase_ != phase::open ? verdict::stopped : verdict::too_many};
     }
     const slot s = arm_new(when);
     timer_node& node = nodes_[s];
@@ -69,7 +69,7 @@ class timer_core {
     node.tag = tag;
     ++scheduled_;
     ++pending_;
-    return {verdict::accepted, nodes_.key_of(s)};
+    return {nodes_.key_of(s), verdict::accepted};
   }
 
   /// The callable goes to `doomed`, for the caller to destroy outside the lock.
@@ -123,6 +123,9 @@ class timer_core {
     const advance_result result = engine_.advance(now, budget);
     for (const slot s : result.due) {
       nodes_.prefetch(s);
+    }
+    for (const entry e : result.soon) {
+      nodes_.prefetch(e.which);
     }
     for (const slot s : result.due) {
       to_batch(s, batch);

@@ -43,7 +43,7 @@ class Bucket : public ::testing::Test {
   slots poll(std::uint32_t count) {
     slots polled;
     while (count > 0 && !bucket_.empty()) {
-      const auto run = bucket_.front_run(store_);
+      const auto run = bucket_.front_run();
       const auto taken = run.first(std::min<std::size_t>(count, run.size()));
       for (const entry& e : taken) {
         EXPECT_EQ(e.deadline_low, 1'000 + e.which);
@@ -59,7 +59,7 @@ class Bucket : public ::testing::Test {
 
   slots content() const {
     slots all;
-    bucket_.for_each(store_, [&](const entry& e) { all.push_back(e.which); });
+    bucket_.for_each([&](const entry& e) { all.push_back(e.which); });
     return all;
   }
   void expect_content(const slots& expected) const {
@@ -162,10 +162,10 @@ TEST_F(Bucket, ClearGivesOnlyLiveOnes) {
 TEST_F(Bucket, FrontRunEndsAtTheChunkBorder) {
   for (const slot count : {1U, 63U, 64U, 65U, 128U, 130U}) {
     add_first(count);
-    EXPECT_EQ(bucket_.front_run(store_).size(), std::min(count, chunk::capacity));
+    EXPECT_EQ(bucket_.front_run().size(), std::min(count, chunk::capacity));
     poll(10);
     if (count > 10) {
-      EXPECT_EQ(bucket_.front_run(store_).size(), std::min(count, chunk::capacity) - 10);
+      EXPECT_EQ(bucket_.front_run().size(), std::min(count, chunk::capacity) - 10);
     }
     clear();
   }
@@ -250,7 +250,7 @@ TEST_F(Bucket, TwoBucketsOfOneStoreDoNotMix) {
   }
   for (slot s = 0; s < 200; s += 4) {
     bucket_.erase(store_, s);
-    EXPECT_EQ(store_.chunk_of(store_.place(s + 1)).owner, &other);
+    EXPECT_EQ(store_.owner(store_.place(s + 1)), &other);
   }
   EXPECT_EQ(bucket_.size(), 50U);
   EXPECT_EQ(other.size(), 100U);
@@ -262,13 +262,13 @@ TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
   bucket other;
   add_first(150);
   for (const slot left : {86U, 22U, 0U}) {
-    ASSERT_TRUE(other.take_front_chunk(bucket_));
+    ASSERT_TRUE(other.take_front_chunk(store_, bucket_));
     EXPECT_EQ(bucket_.size(), left);
     EXPECT_TRUE(bucket_.invariants_hold(store_));
     EXPECT_TRUE(other.invariants_hold(store_));
   }
   slots moved;
-  other.for_each(store_, [&](const entry& e) { moved.push_back(e.which); });
+  other.for_each([&](const entry& e) { moved.push_back(e.which); });
   EXPECT_EQ(moved, first_slots(150));
 }
 
@@ -276,12 +276,12 @@ TEST_F(Bucket, TakesNoChunkWhereThatWouldLeaveAGap) {
   bucket other;
   add_to(other, 1'000);
   add_first(100);
-  EXPECT_FALSE(other.take_front_chunk(bucket_)) << "behind a chunk that is not full";
+  EXPECT_FALSE(other.take_front_chunk(store_, bucket_)) << "behind a chunk that is not full";
   for (slot s = 1'001; s < 1'064; ++s) {
     add_to(other, s);
   }
   poll(1);
-  EXPECT_FALSE(other.take_front_chunk(bucket_)) << "a chunk that is partly emptied";
+  EXPECT_FALSE(other.take_front_chunk(store_, bucket_)) << "a chunk that is partly emptied";
   EXPECT_EQ(bucket_.size(), 99U);
   EXPECT_EQ(other.size(), 64U);
 }
@@ -290,9 +290,9 @@ TEST_F(Bucket, TakesAChunkThatIsPartlyEmptiedIntoAnEmptyOne) {
   bucket other;
   add_first(70);
   poll(3);
-  ASSERT_TRUE(other.take_front_chunk(bucket_));
+  ASSERT_TRUE(other.take_front_chunk(store_, bucket_));
   EXPECT_EQ(other.size(), 61U);
-  EXPECT_EQ(other.front_run(store_).front().which, 3U);
+  EXPECT_EQ(other.front_run().front().which, 3U);
   other.erase(store_, 40);
   add_to(other, 40);
   EXPECT_TRUE(other.invariants_hold(store_));

@@ -1,39 +1,37 @@
 #pragma once
 
+#include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "timing_wheel/detail/paged_array.hpp"
+#include "timing_wheel/engine.hpp"
 #include "timing_wheel/tick.hpp"
 
 namespace timing_wheel {
 
 class bucket;
 
-/// What a bucket knows of a timer. The upper half of the deadline follows from the bucket (see `bucket::deadline_of`).
-struct entry {
-  std::uint32_t deadline_low;
-  slot which;
-};
-
 /// Where an entry is among all entries of a `bucket_store`.
 using position = std::uint32_t;
 
-/// A node of a bucket's list. It stands for `capacity` entries of the store that lie side by side, so that a cascade walks
-/// memory in order and never touches a timer.
+/// A node of a bucket's list, with room for `capacity` entries side by side, so that a cascade walks memory in order and never
+/// touches a timer. Its first entries share its own cache line, which is all that a small bucket needs.
 class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
  public:
   static constexpr std::uint32_t capacity = 64;
 
-  bucket* owner = nullptr;
+  chunk() noexcept {}  // NOLINT(modernize-use-equals-default,*-member-init): entries are written before they are read
+
   position base = 0;  ///< Position of the first entry; fixed for the life of the chunk.
+  std::array<entry, capacity> entries;
 };
 
 using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time_size<false>>;
 
-/// What the buckets of one engine share: the entries, the chunks that own them, and for each slot the place of its entry.
+/// What the buckets of one engine share: the chunks, whose they are, and for each slot the place of its entry.
 ///
 /// Memory: 4 bytes per slot, and 8.5 bytes per entry in a full chunk. A chunk that falls empty goes back to the pool at once;
 /// the pool keeps what it has, so nothing is allocated after warm-up.
@@ -62,9 +60,14 @@ class bucket_store {
   /// Tells the processor that the place of `s` is about to change. \pre `s` is covered.
   void prefetch(slot s) const noexcept { __builtin_prefetch(&places_[s], 1); }
 
-  [[nodiscard]] entry& at(position p) noexcept { return entries_[p]; }
-  [[nodiscard]] const entry& at(position p) const noexcept { return entries_[p]; }
-  [[nodiscard]] const chunk& chunk_of(position p) const noexcept { return chunks_[p / chunk::capacity]; }
+  [[nodiscard]] entry& at(position p) noexcept { return chunks_[p / chunk::capacity].entries[p % chunk::capacity]; }
+  [[nodiscard]] const entry& at(position p) const noexcept {
+    return chunks_[p / chunk::capacity].entries[p % chunk::capacity];
+  }
+
+  /// Whose entry lies at `p`. These lie side by side, apart from the chunks, so that they stay in the cache.
+  [[nodiscard]] bucket* owner(position p) const noexcept { return owners_[p / chunk::capacity]; }
+  void set_owner(const chunk& c, bucket* b) noexcept { owners_[c.base / chunk::capacity] = b; }
 
   /// Makes sure that the next `acquire` does not throw. Strong guarantee on `std::bad_alloc`.
   void keep_spare() {
@@ -82,15 +85,15 @@ class bucket_store {
   }
   void release(chunk& c) noexcept { free_.push_front(c); }
 
-  [[nodiscard]] std::size_t bytes() const noexcept { return places_.bytes() + entries_.bytes() + chunks_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return places_.bytes() + chunks_.bytes() + owners_.bytes(); }
 
  private:
   void refill();
 
   static constexpr std::size_t chunks_per_page = 64;
   detail::paged_array<std::uint32_t, 4096> places_;  // place + 1; 0: not linked
-  detail::paged_array<entry, chunks_per_page * chunk::capacity> entries_;
   detail::paged_array<chunk, chunks_per_page> chunks_;
+  detail::paged_array<bucket*, chunks_per_page> owners_;
   chunk_list free_;
 };
 
@@ -103,7 +106,7 @@ class bucket_store {
 /// Example: push 7, 8, 9; erase 7; then `front_run` is 9, 8.
 ///
 /// Thread safety: none of its own. Every operation is O(1), or O(the run that it handles).
-/// Invariants: (1) `size()` entries lie from `first_` in the first chunk to `end_` in the last; (2) each chunk is owned by this
+/// Invariants: (1) `size()` entries lie from `first_` in the first chunk to before `end_` in the last; (2) each chunk is owned by this
 /// bucket; (3) the store knows the place of each entry; (4) an empty bucket has no chunk.
 class bucket {
  public:
@@ -130,22 +133,32 @@ class bucket {
 
   /// Adds an entry at the end. \pre the store covers `e.which`, which is not linked. Strong guarantee on `std::bad_alloc`.
   void push_back(bucket_store& store, entry e) {
-    if (end_ % chunk::capacity == 0) {
+    if (end_ == chunk::capacity) {
       open_chunk(store);
     }
-    store.at(end_) = e;
-    store.set_place(e.which, end_);
+    chunks_.back().entries[end_] = e;
+    store.set_place(e.which, base_ + end_);
     ++end_;
     ++size_;
   }
 
   /// Takes `s` out. \pre its entry is in this bucket.
-  void erase(bucket_store& store, slot s) noexcept;
+  void erase(bucket_store& store, slot s) noexcept {
+    const position hole = store.place(s);
+    --end_;
+    const entry moved = chunks_.back().entries[end_];
+    store.at(hole) = moved;
+    store.set_place(moved.which, hole);
+    store.unlink(s);
+    if (--size_ == 0 || end_ == 0) {
+      close_last_chunk(store);
+    }
+  }
 
   /// The longest run of entries at the front that lie side by side. \pre not empty.
-  [[nodiscard]] std::span<const entry> front_run(const bucket_store& store) const noexcept {
+  [[nodiscard]] std::span<const entry> front_run() const noexcept {
     const std::uint32_t room = chunk::capacity - first_;
-    return {&store.at(chunks_.front().base + first_), size_ < room ? size_ : room};
+    return {chunks_.front().entries.data() + first_, size_ < room ? size_ : room};
   }
 
   /// Forgets the first `count` entries of `front_run`; the store is left as it is.
@@ -153,16 +166,16 @@ class bucket {
 
   /// Moves the first chunk of `from`, another bucket of the same store, with its entries to the end of this one. They keep their
   /// places. \returns false, and does nothing, if that would leave a gap between the entries. \pre `from` is not empty.
-  bool take_front_chunk(bucket& from) noexcept;
+  bool take_front_chunk(bucket_store& store, bucket& from) noexcept;
 
   /// Calls `visit(entry)` for each entry, in order.
   template <class Visitor>
-  void for_each(const bucket_store& store, Visitor&& visit) const {
+  void for_each(Visitor&& visit) const {
     std::uint32_t offset = first_;
     std::uint32_t left = size_;
     for (const chunk& c : chunks_) {
       for (; offset < chunk::capacity && left > 0; ++offset, --left) {
-        visit(store.at(c.base + offset));
+        visit(c.entries[offset]);
       }
       offset = 0;
     }
@@ -178,9 +191,10 @@ class bucket {
   chunk_list chunks_;
   tick expiration_ = 0;
   std::uint32_t size_ = 0;
-  std::uint32_t first_ = 0;  // entries of the first chunk that are gone
-  position end_ = 0;         // where the next entry goes; a multiple of the capacity: into a new chunk
   std::uint32_t number_ = 0;
+  position base_ = 0;                   // of the last chunk
+  std::uint8_t first_ = 0;              // entries of the first chunk that are gone
+  std::uint8_t end_ = chunk::capacity;  // where in the last chunk the next entry goes; the capacity: into a new one
 };
 
 }  // namespace timing_wheel

@@ -24,6 +24,12 @@ struct engine_options {
 /// Larger than any number of timers: the `budget` that does all that is due.
 inline constexpr std::size_t no_limit = SIZE_MAX;
 
+/// What an engine knows of a timer. The upper half of the deadline follows from where the entry lies.
+struct entry {
+  std::uint32_t deadline_low;
+  slot which;
+};
+
 /// What `advance` did.
 struct advance_result {
   /// The timers that are due, no longer linked; none was run. Valid until the next call of `advance`.
@@ -32,6 +38,9 @@ struct advance_result {
   bool more = false;
   /// Timers looked at: those that are due, and those that were moved or stay for another round.
   std::size_t handled = 0;
+  /// A hint: some of the timers that are due a few ticks on, or none. Whoever prefetches what they stand for does not wait for
+  /// memory when they are due. Valid until the engine changes.
+  std::span<const entry> soon = {};
 };
 
 /// One wheel of a hierarchy, in ticks of the engine, and what has happened on it.

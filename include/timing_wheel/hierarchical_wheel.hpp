@@ -68,7 +68,18 @@ class hierarchical_wheel {
 
   /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it ends as
   /// if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can be repeated.
-  advance_result advance(tick now, std::size_t budget = no_limit);
+  advance_result advance(tick now, std::size_t budget = no_limit) {
+    due_.clear();
+    advance_result result;
+    const tick target = std::max(clock_, std::min(now, never - 1));
+    if (queue_.empty() || queue_.front().expiration > target) {
+      clock_ = target;
+    } else {
+      result = flush_until(target, budget);
+    }
+    result.soon = look_ahead();
+    return result;
+  }
 
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }
 
@@ -90,21 +101,42 @@ class hierarchical_wheel {
   [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
   void add_level();
   [[nodiscard]] level& level_for(tick deadline);
+  [[gnu::noinline]] level& new_level_for(tick deadline);
   void cover_far(const level& wheel, slot s);
+  [[gnu::noinline]] void keep_far_deadline(slot s, tick deadline);
   void place(slot s, tick deadline);
   void link(level& wheel, tick turn, slot s, tick deadline);
   void enqueue(level& wheel, const bucket& b) noexcept;
-  void dequeue(const bucket& b) noexcept;
+  void dequeue(level& wheel, const bucket& b) noexcept;
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
+  [[nodiscard]] level& level_of(delay_queue::member m) noexcept;
   [[nodiscard]] bucket& earliest(level& wheel, std::uint32_t word) const noexcept;
-  [[nodiscard]] bucket& front() noexcept;
-  void flush(bucket& b, std::size_t& budget);
-  void add_or_run(bucket& b, std::span<const entry> run, std::size_t& budget);
+  advance_result flush_until(tick target, std::size_t budget);
+  // The lowest wheel's timers a few ticks ahead; their places are about to be read and written.
+  [[nodiscard]] std::span<const entry> look_ahead() const noexcept {
+    constexpr tick ticks_ahead = 8;
+    constexpr std::size_t most = 16;
+    const bucket& b = lowest_[(clock_ + ticks_ahead) & lowest_mask_];
+    if (b.empty()) {
+      return {};
+    }
+    const std::span<const entry> run = b.front_run();
+    const std::span<const entry> some = run.first(std::min(run.size(), most));
+    for (const entry e : some) {
+      store_.prefetch(e.which);
+    }
+    return some;
+  }
+  void flush(level& wheel, bucket& b, std::size_t& budget);
+  void take_due(bucket& b, std::span<const entry> run, std::size_t& budget);
+  void add_or_run(level& origin, bucket& b, std::span<const entry> run, std::size_t& budget);
   [[nodiscard]] tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
   [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;
 
   std::vector<std::uint32_t> sizes_;
   std::vector<level> levels_;
+  const bucket* lowest_ = nullptr;  // the ring of the lowest level
+  tick lowest_mask_ = 0;
   bucket_store store_;
   delay_queue queue_;
   // For deadlines in levels whose tick exceeds 2^32: their upper halves. Empty until the first of them comes.

@@ -20,7 +20,7 @@ class paged_array {
   [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return pages_[i / PageSize][i % PageSize]; }
 
   /// Adds a page of value-initialised elements. Strong guarantee: throws `std::bad_alloc` and changes nothing.
-  void add_page() {
+  [[gnu::noinline]] void add_page() {
     pages_.push_back(std::make_unique<T[]>(PageSize));
     ++present_;
   }
@@ -30,12 +30,8 @@ class paged_array {
 
   /// Makes the page of element `i`, and leaves gaps before it. Strong guarantee.
   void cover(std::size_t i) {
-    if (i >= size()) {
-      pages_.resize(i / PageSize + 1);
-    }
-    if (pages_[i / PageSize] == nullptr) {
-      pages_[i / PageSize] = std::make_unique<T[]>(PageSize);
-      ++present_;
+    if (!covers(i)) {
+      make_page_of(i);
     }
   }
 
@@ -44,6 +40,15 @@ class paged_array {
   }
 
  private:
+  // Kept out of those who ask, which have something better to do nearly always.
+  [[gnu::noinline]] void make_page_of(std::size_t i) {
+    if (i >= size()) {
+      pages_.resize(i / PageSize + 1);
+    }
+    pages_[i / PageSize] = std::make_unique<T[]>(PageSize);
+    ++present_;
+  }
+
   std::vector<std::unique_ptr<T[]>> pages_;
   std::size_t present_ = 0;
 };
