@@ -258,6 +258,27 @@ TEST_F(Bucket, TwoBucketsOfOneStoreDoNotMix) {
   EXPECT_TRUE(other.invariants_hold(store_));
 }
 
+TEST_F(Bucket, InvariantsDoNotHoldInTheStoreOfAnother) {
+  bucket_store other_store;
+  bucket other;
+  other_store.cover(3);
+  other.push_back(other_store, {1'003, 3});
+  add(3);
+  EXPECT_FALSE(bucket_.invariants_hold(other_store));
+  EXPECT_FALSE(other.invariants_hold(store_));
+}
+
+TEST_F(Bucket, InvariantsDoNotHoldWhileTheStoreHasLostAnEntry) {
+  add_first(3);
+  const position place = store_.place(1);
+  store_.unlink(1);
+  EXPECT_FALSE(bucket_.invariants_hold(store_));
+  store_.set_place(1, store_.place(2));
+  EXPECT_FALSE(bucket_.invariants_hold(store_));
+  store_.set_place(1, place);
+  EXPECT_TRUE(bucket_.invariants_hold(store_));
+}
+
 TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
   bucket other;
   add_first(150);

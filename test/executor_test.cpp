@@ -872,6 +872,27 @@ TEST(Executor, Scenario18_StopWaitsForARunOnAnotherThread) {
   EXPECT_EQ(timer.pending(), 0U);
 }
 
+TEST(Executor, Scenario18_RunNowPassesOverWhatRunsOnAnotherThread) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  std::latch begun(1);
+  std::latch over(1);
+  std::thread thread;
+  timer.schedule_after(1h, [&] {
+    thread = std::thread([&] { tasks.run(); });
+    begun.wait();
+  });
+  timer.schedule_after(1ms, [&, caller = std::this_thread::get_id()] {
+    ASSERT_NE(std::this_thread::get_id(), caller);
+    begun.count_down();
+    over.wait();
+  });
+  timer.schedule_after(1h, [&] { over.count_down(); });
+  timer.advance_by(1ms);
+  EXPECT_EQ(timer.stop(run_now), 2U);
+  thread.join();
+}
+
 // ---- Beyond the service ----
 
 TEST(Executor, CallingATaskAfterTheServiceDoesNothing) {

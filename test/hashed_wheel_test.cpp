@@ -309,6 +309,18 @@ TEST(HashedWheel, SlotOfAFarTimerServesANearOneAfterwards) {
   EXPECT_THAT(drain(wheel, 40), ElementsAre(0));
 }
 
+TEST(HashedWheel, NearTimersInSlotsBeyondThoseOfFarOnesComeAndGo) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  wheel.insert(0, never);
+  wheel.insert(100'000, 40);
+  wheel.insert(200'000, 41);
+  EXPECT_TRUE(wheel.invariants_hold());
+  EXPECT_TRUE(wheel.erase(100'000));
+  EXPECT_THAT(drain(wheel, 41), ElementsAre(200'000));
+  EXPECT_EQ(wheel.size(), 1U);
+  EXPECT_TRUE(wheel.invariants_hold());
+}
+
 TEST(HashedWheel, CountsVisitsAndTheLargest) {
   hashed_wheel wheel(engine_options{.wheel_size = 16});
   insert_all(wheel, {3, 19, 35, 7});

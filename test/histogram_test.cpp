@@ -151,6 +151,19 @@ TEST(Histogram, MergeOfAnEmptyOneChangesNothing) {
   EXPECT_EQ(recorded.quantile(0.5), 700ns);
 }
 
+TEST(Histogram, CopiesCountOnTheirOwn) {
+  histogram recorded;
+  recorded.record(700ns);
+  histogram copy(recorded);
+  copy.record(900ns);
+  EXPECT_EQ(recorded.count(), 1U);
+  EXPECT_EQ(copy.count(), 2U);
+  recorded = copy;
+  copy.record(1'000ns);
+  EXPECT_EQ(recorded.count(), 2U);
+  EXPECT_EQ(recorded.max(), 900ns);
+}
+
 TEST(Histogram, RecordingAllocatesNothing) {
   histogram recorded;
   EXPECT_EQ(count_allocations([&] {

@@ -1944,6 +1944,16 @@ TEST(ManualTimer, TimersCancelledAfterAStepThatFoundNoMemoryLeaveNothingBehind) 
   }
 }
 
+TEST(ManualTimer, ConstructionWithoutMemoryLeavesNothingBehind) {
+  const std::size_t before = allocations.live_bytes;
+  std::uint64_t left = 0;
+  for (bool enough = false; !enough; ++left) {
+    enough = succeeds_with(left, [] { const manual_timer timer({.wheel_sizes = {60, 24}, .shards = 2}); });
+    EXPECT_EQ(allocations.live_bytes, before) << left;
+  }
+  EXPECT_GT(left, 10U) << "memory was needed";
+}
+
 TEST(ManualTimer, Scenario18_TheDestructorNeedsNoMemory) {
   live_captures captures;
   auto timer = std::make_unique<manual_timer>();

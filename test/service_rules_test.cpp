@@ -52,6 +52,16 @@ TEST(ServiceRules, APlaceWhoseGenerationsAreUsedUpIsNotUsedAgain) {
   EXPECT_NE(nodes.acquire(), place);
 }
 
+TEST(ServiceRules, TheFirstKeyOfAPlaceDoesNotFitItWhenItsGenerationsAreUsedUp) {
+  detail::slab nodes;
+  const slot place = nodes.acquire();
+  const detail::timer_key first = nodes.key_of(place);
+  nodes[place].generation = UINT32_MAX;
+  nodes.release(place);
+  EXPECT_EQ(nodes.key_of(place), first) << "they begin again";
+  EXPECT_EQ(nodes.find(first), nullptr);
+}
+
 TEST(ServiceRules, StopAndListLeaveOutNoPlace) {
   for (const std::size_t count : {1U, 255U, 256U, 257U, 513U}) {
     manual_timer timer;

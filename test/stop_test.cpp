@@ -536,6 +536,20 @@ TEST(StopRunNow, FromACallbackRunsTheSiblingsAndNotItselfAgain) {
   EXPECT_EQ(ran.back(), 10);
 }
 
+TEST(StopRunNow, FromACallbackOfAnotherServiceRunsAllAndEnds) {
+  int runs = 0;
+  auto other = std::make_unique<manual_timer>();
+  other->schedule_after(1h, [&] { ++runs; });
+  manual_timer timer;
+  timer.schedule_after(1ms, [&] {
+    EXPECT_EQ(other->stop(run_now), 1U);
+    other.reset();
+  });
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(other, nullptr);
+}
+
 TEST(StopRunNow, DestroysTheCapturesOfEachBeforeTheNextBegins) {
   live_captures captures;
   manual_timer timer;

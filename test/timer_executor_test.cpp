@@ -248,6 +248,47 @@ TEST_F(TimerInline, Scenario18_DrainFromACallback) { expect_drains_in_a_callback
 
 TEST_F(TimerOnAPool, Scenario18_DrainFromACallback) { expect_drains_in_a_callback(service()); }
 
+/// Lets `work` schedule for one time, which has come before any of it runs; what comes first runs first.
+template <class Work>
+void with_all_due_at_once(timer& service, Work work) {
+  const auto scheduled = std::make_shared<std::latch>(1);
+  service.schedule_after(0ns, [scheduled] { scheduled->wait(); });
+  work(service.now() + 1ms);
+  std::this_thread::sleep_for(2ms);
+  scheduled->count_down();
+}
+
+TEST_F(TimerInline, Scenario18_DrainFromACallbackReturnsWhatHasNotBegunInTime) {
+  std::atomic<int> runs{0};
+  std::atomic<int> returned{-1};
+  with_all_due_at_once(service(), [&](time_point due) {
+    service().schedule_at(
+        due, [&] { returned = static_cast<int>(service().stop(drain, steady_clock::now() + 20ms).size()); });
+    for (int i = 0; i < 600; ++i) {
+      service().schedule_at(due, [&] {
+        ++runs;
+        std::this_thread::sleep_for(1ms);
+      });
+    }
+  });
+  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
+  EXPECT_GT(returned, 0);
+  EXPECT_EQ(runs + returned, 600);
+}
+
+TEST_F(TimerInline, Scenario18_DrainFromACallbackEndsWhenAnotherCallbackStops) {
+  std::atomic<int> drained{-1};
+  std::atomic<int> stopped{-1};
+  service().schedule_after(24h, nothing);
+  with_all_due_at_once(service(), [&](time_point due) {
+    service().schedule_at(due, [&] { drained = static_cast<int>(service().stop(drain, time_point::max()).size()); });
+    service().schedule_at(due, [&] { stopped = static_cast<int>(service().stop().size()); });
+  });
+  ASSERT_TRUE(eventually([&] { return drained >= 0; }));
+  EXPECT_EQ(stopped, 1);
+  EXPECT_EQ(drained, 0);
+}
+
 /// While a callback drains, another thread cancels the last pending timer.
 void expect_drain_in_a_callback_sees_a_cancel(timer& service) {
   std::atomic<bool> draining{false};
