@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks of two builds in turn: compare_builds.py [--rounds N] [--names A B] DIRECTORY_A DIRECTORY_B [BENCHMARK_ARGUMENT...]
+"""Runs the benchmarks of two builds in turn: compare_builds.py [OPTION...] DIRECTORY_A DIRECTORY_B [BENCHMARK_ARGUMENT...]
 
 Takes every *_bench that both directories have, and each benchmark that both know, by itself: A B, B A, and so on, so that what
 the machine does besides falls upon both. Prints the median of each, and B's time divided by A's, round by round. A benchmark
-with a counter "per_timer" is compared by that, the others by their real time.
+with a counter "per_timer" or "per_access", which are seconds, is compared by that, the others by their real time; with
+--counter, those that have it by that one, whatever it means.
 """
 
 import argparse
@@ -15,11 +16,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+COUNTERS = ("per_timer", "per_access")  # in seconds
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 LIMIT = 3600  # seconds for one benchmark once
 ENOUGH_ROUNDS, ENOUGH_CHANGE = 5, 0.02
-LEGEND = (f"faster, slower: in each of at least {ENOUGH_ROUNDS} rounds, and by {ENOUGH_CHANGE:.0%} or more; builds that are equal look so\n"
-          "by chance for 1 benchmark in 16 with 5 rounds, and 1 in 512 with 10.")
+LEGEND = (f"faster, slower, less, more: in each of at least {ENOUGH_ROUNDS} rounds, and by {ENOUGH_CHANGE:.0%} or more; builds that are equal\n"
+          "look so by chance for 1 benchmark in 16 with 5 rounds, and 1 in 512 with 10.")
 
 
 class Failure(Exception):
@@ -50,24 +52,32 @@ def only(name):
     return "--benchmark_filter=^" + re.sub(r"([][(){}.*+?|^$\\])", r"\\\1", name) + "$"
 
 
-def nanoseconds_of(result):
-    """Of what Google Benchmark wrote about one benchmark: the median of its repetitions, of one timer if it says so."""
+def nanoseconds(one):
+    for name in COUNTERS:
+        if name in one:
+            return one[name] * 1e9
+    return one["real_time"] * NANOSECONDS[one["time_unit"]]
+
+
+def value_of(result, counter=None):
+    """Of what Google Benchmark wrote about one benchmark: the median of its repetitions. None if it has no such counter."""
     runs = [each for each in result["benchmarks"] if each.get("run_type", "iteration") == "iteration"]
     if not runs:
         raise Failure("no result")
     broken = [each.get("error_message", "error") for each in runs if each.get("error_occurred")]
     if broken:
         raise Failure(broken[0])
-    return statistics.median(each["per_timer"] * 1e9 if "per_timer" in each else each["real_time"] * NANOSECONDS[each["time_unit"]]
-                             for each in runs)
+    if counter is None:
+        return statistics.median(nanoseconds(each) for each in runs)
+    return statistics.median(each[counter] for each in runs) if all(counter in each for each in runs) else None
 
 
-def measure(program, name, arguments):
+def measure(program, name, arguments, counter):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
         run(str(program), *arguments, only(name), f"--benchmark_out={path}", "--benchmark_out_format=json")
         try:
-            return nanoseconds_of(json.loads(path.read_text(encoding="utf-8")))
+            return value_of(json.loads(path.read_text(encoding="utf-8")), counter)
         except (Failure, ValueError, KeyError) as error:
             raise Failure(f"{program}: {name}: {error}") from error
 
@@ -78,14 +88,15 @@ def order_of(number):
 
 
 class Comparison:
-    """The times of one benchmark, in nanoseconds, a pair for each round."""
+    """The times of one benchmark, in nanoseconds, a pair for each round; or what a counter says, which has no unit."""
 
-    def __init__(self, name, pairs):
+    def __init__(self, name, pairs, counter=None):
         self.name = name
+        self.short = short if counter is None else "{:.4g}".format
         self.times = list(zip(*pairs))
         self.medians = [statistics.median(times) for times in self.times]
-        self.ratio = self.medians[1] / self.medians[0]
-        self.ratios = [b / a for a, b in pairs]
+        self.ratio = ratio(*self.medians)
+        self.ratios = [ratio(a, b) for a, b in pairs]
 
     @property
     def verdict(self):
@@ -93,21 +104,25 @@ class Comparison:
         agree = max(self.ratios) < 1 or min(self.ratios) > 1
         if not agree or len(self.ratios) < ENOUGH_ROUNDS or abs(self.ratio - 1) < ENOUGH_CHANGE:
             return ""
-        return "faster" if self.ratio < 1 else "slower"
+        return ("faster" if self.ratio < 1 else "slower") if self.short is short else ("less" if self.ratio < 1 else "more")
 
     def cells(self):
-        times = (f"{short(median)} ({short(min(all_of))}–{short(max(all_of))})" for median, all_of in zip(self.medians, self.times))
+        times = (f"{self.short(median)} ({self.short(min(each))}–{self.short(max(each))})" for median, each in zip(self.medians, self.times))
         return [self.name, *times, f"{self.ratio:.3f}", f"{min(self.ratios):.3f}–{max(self.ratios):.3f}", self.verdict]
 
 
-def short(nanoseconds):
-    """Three significant digits and a unit."""
+def ratio(before, after):
+    return after / before if before != 0 else 1.0 if after == 0 else float("inf")
+
+
+def short(time):
+    """Three significant digits and a unit, of nanoseconds."""
     for unit, length in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= length * 0.9995:
+        if time >= length * 0.9995:
             break
     else:
         unit, length = "ns", 1
-    value = nanoseconds / length
+    value = time / length
     return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f} {unit}"
 
 
@@ -141,14 +156,22 @@ def compare(options):
     folders = [Path(options.a).resolve(), Path(options.b).resolve()]
     chosen = common(folders, options.names, options.arguments)
     pairs = {each: [] for each in chosen}
+    show = short if options.counter is None else "{:.4g}".format
     for number in range(options.rounds):
         for done, (program, name) in enumerate(chosen, 1):
-            times = [0.0, 0.0]
+            where = f"round {number + 1} of {options.rounds}, {done} of {len(chosen)}: {name}"
+            values = [None, None]
             for build in order_of(number):
-                times[build] = measure(folders[build] / program, name, options.arguments)
-            pairs[program, name].append(times)
-            say(f"round {number + 1} of {options.rounds}, {done} of {len(chosen)}: {name}: {short(times[0])}, {short(times[1])}")
-    return [Comparison(name, pairs[program, name]) for program, name in chosen]
+                values[build] = measure(folders[build] / program, name, options.arguments, options.counter)
+            if None in values:
+                say(f"{where}: has no {options.counter}")
+                continue
+            pairs[program, name].append(values)
+            say(f"{where}: {show(values[0])}, {show(values[1])}")
+        chosen = [each for each in chosen if pairs[each]]
+        if not chosen:
+            raise Failure(f"nothing to compare: no benchmark has the counter {options.counter}")
+    return [Comparison(name, pairs[program, name], options.counter) for program, name in chosen]
 
 
 def positive(text):
@@ -161,12 +184,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("--names", nargs=2, default=["A", "B"], metavar=("A", "B"))
+    parser.add_argument("--counter", metavar="NAME")
     parser.add_argument("a", metavar="DIRECTORY_A")
     parser.add_argument("b", metavar="DIRECTORY_B")
     options, options.arguments = parser.parse_known_args()
     try:
         print("\n".join(table(compare(options), options.names)) + f"\n\n{LEGEND}")
-    except (Failure, OSError, UnicodeError, ZeroDivisionError) as error:
+    except (Failure, OSError, UnicodeError) as error:
         sys.exit(f"compare_builds.py: {error}")
     except KeyboardInterrupt:
         return 130

@@ -202,7 +202,8 @@ def longest_step(results):
     ax.set_xlabel("timers pending at first")
     ax.set_ylabel("longest advance by 1 ms, µs")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
-    return Picture("longest_step", "The longest single step against the number of timers", "What others have to wait for a flush.", figure, rows)
+    return Picture("longest_step", "The longest single step against the number of timers", "What others have to wait for a flush.",
+                   figure, rows)
 
 
 def by_wheel_size(results):
@@ -264,8 +265,8 @@ def service_throughput(results):
         axes[row][0].grid(axis="x", visible=False)
         for index, count in enumerate(sorted({r.parameters.get("producers", 1) for r in shards})):
             line = sorted((r.parameters["shards"], r.value(names)) for r in shards if r.parameters.get("producers", 1) == count)
-            axes[row][1].plot(*zip(*line), color=COLOUR["c0"], linestyle=("-", (0, (4, 2)), (0, (1, 1.5)))[index % 3], marker="os^"[index % 3],
-                              label=f"{count} producer{'s' if count > 1 else ''}")
+            axes[row][1].plot(*zip(*line), color=COLOUR["c0"], linestyle=("-", (0, (4, 2)), (0, (1, 1.5)))[index % 3],
+                              marker="os^"[index % 3], label=f"{count} producer{'s' if count > 1 else ''}")
             rows += [[label, "hierarchical_wheel", count, *point] for point in line]
         axes[row][0].set_ylabel(f"{label}: millions per second")
         million_axis(axes[row][0], max(each[4] for each in rows[1:] if each[0] == label))

@@ -70,19 +70,29 @@ class Arithmetic(unittest.TestCase):
 
 class Results(unittest.TestCase):
     def test_times_are_in_nanoseconds(self):
-        self.assertEqual(script.nanoseconds_of(result({"real_time": 2.5})), 2500)
+        self.assertEqual(script.value_of(result({"real_time": 2.5})), 2500)
 
     def test_a_timer_counts_more_than_an_iteration(self):
-        self.assertAlmostEqual(script.nanoseconds_of(result({"real_time": 2.5, "per_timer": 3e-8})), 30)
+        self.assertAlmostEqual(script.value_of(result({"real_time": 2.5, "per_timer": 3e-8})), 30)
 
     def test_of_repetitions_the_median_counts_and_aggregates_do_not(self):
         runs = [{"real_time": time} for time in (1, 9, 2)] + [{"real_time": 77, "run_type": "aggregate"}]
-        self.assertEqual(script.nanoseconds_of(result(*runs)), 2000)
+        self.assertEqual(script.value_of(result(*runs)), 2000)
+
+    def test_another_counter_is_taken_as_it_is(self):
+        self.assertEqual(script.value_of(result({"real_time": 2.5, "per_timer": 3e-8, "wakes": 7}), "wakes"), 7)
+        self.assertIsNone(script.value_of(result({"real_time": 2.5}), "wakes"))
+        self.assertEqual(script.Comparison("x", [(200, 100)] * 5, "wakes").cells()[1:3], ["200 (200–200)", "100 (100–100)"])
+        self.assertEqual(script.Comparison("x", [(200, 100)] * 5, "wakes").verdict, "less")
+
+    def test_a_counter_may_be_0(self):
+        self.assertEqual(script.Comparison("x", [(0, 0)], "early").ratio, 1)
+        self.assertEqual(script.Comparison("x", [(0, 1)], "early").ratio, float("inf"))
 
     def test_an_error_and_nothing_are_failures(self):
         for broken in (result(), result({"error_occurred": True, "error_message": "no memory"})):
             with self.assertRaises(script.Failure):
-                script.nanoseconds_of(broken)
+                script.value_of(broken)
 
     def test_a_filter_means_one_name(self):
         self.assertEqual(script.only("churn<a, 2>/10.5/threads:2"), r"--benchmark_filter=^churn<a, 2>/10\.5/threads:2$")
@@ -128,6 +138,11 @@ class Programs(unittest.TestCase):
         a, b = self.build("a", 200, x_bench=["one", "two"]), self.build("b", 100, x_bench=["one", "two"])
         done = self.compared("--rounds", "1", a, b, "--benchmark_filter=tw")
         self.assertEqual([line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]], ["two"])
+
+    def test_a_counter_that_no_benchmark_has_is_an_error(self):
+        done = self.compared("--counter", "wakes", self.build("a", 1, x_bench=["one"]), self.build("b", 1, x_bench=["one"]))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no benchmark has the counter wakes", done.stderr)
 
     def test_nothing_in_common_is_an_error(self):
         done = self.compared(self.build("a", 1, x_bench=["one"]), self.build("b", 1, x_bench=["two"]))
