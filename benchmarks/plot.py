@@ -134,7 +134,7 @@ def by_workload(results):
                 ax.barh(row, value - left, left=left, height=0.72, color=contender.colour)
             ax.annotate("–" if value is None else number(value, 2), (value or left, row), xytext=(3, 0), textcoords="offset points",
                         va="center", fontsize=8.5)
-        ax.set_title(WORKLOADS[workload], loc="left", color=INK)
+        ax.set_title(WORKLOADS[workload], loc="left", color=INK, fontsize=9)
         ax.set_xlim(left, high * 6)
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
