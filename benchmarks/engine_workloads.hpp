@@ -1,0 +1,229 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "measurement.hpp"
+#include "timing_wheel/histogram.hpp"
+#include "workload.hpp"
+
+/// The workloads, one body each for every engine and every peer.
+///
+/// A contender is a class of timers in virtual time, made by a function of N and driven through four members:
+///
+/// - `arm(slot, delay)`: the timer fires `delay` milliseconds from now. It is not pending; `delay` is at least 1.
+/// - `cancel(slot)`: it does not fire. It is pending.
+/// - `advance(by, again)`: lets `by` milliseconds pass, and fires what is due: each touches its `payload` and, unless `again` is
+///   null, is armed again with a delay from there. Returns how many fired.
+/// - `bytes()`: the memory that all timers take, with their payloads; 0 if unknown.
+///
+/// Each workload checks itself: at the end, exactly those timers have fired that were armed and not cancelled.
+namespace timing_wheel::bench {
+
+template <class Timers>
+void arm_all(Timers& timers, slot count, delays& random) {
+  for (slot s = 0; s < count; ++s) {
+    timers.arm(s, random.next());
+  }
+}
+
+template <class Make>
+auto armed(const Make& make, slot count, delays& random) {
+  auto timers = make(count);
+  arm_all(*timers, count, random);
+  return timers;
+}
+
+/// Lets the time pass millisecond by millisecond. \returns how many timers fired.
+template <class Timers>
+std::uint64_t pass(Timers& timers, tick time, delays* again = nullptr) {
+  std::uint64_t fired = 0;
+  for (tick t = 0; t < time; ++t) {
+    fired += timers.advance(1, again);
+  }
+  return fired;
+}
+
+/// A: arm N timers. Begins with an empty structure and with no memory kept from before, so that the first touch of each page,
+/// and all growing, is part of it.
+template <class Make>
+void arm(benchmark::State& state, const Make& make) {
+  figures found(state, "arm");
+  const slot count = found.timers();
+  decltype(make(count)) timers;
+  for ([[maybe_unused]] auto round : state) {
+    untimed(state, [&] {
+      timers.reset();
+      return_freed_memory();
+      timers = make(count);
+    });
+    delays random(1);
+    found.time([&] { arm_all(*timers, count, random); });
+  }
+  found.report_handled(static_cast<std::uint64_t>(state.iterations()) * count);
+  found.report_bytes(timers->bytes());
+  found.expect_fired(timers->advance(half_hour, nullptr), count);
+}
+
+template <class Timers>
+void churn_once(Timers& timers, slot count, delays& random) {
+  for (slot i = 0; i < count; ++i) {
+    const auto s = static_cast<slot>(random.below(count));
+    timers.cancel(s);
+    timers.arm(s, random.next());
+  }
+}
+
+/// B: with N pending, cancel a random one and arm a new one; per pair. Each round is N pairs, and one goes before.
+template <class Make>
+void churn(benchmark::State& state, const Make& make) {
+  figures found(state, "churn");
+  const slot count = found.timers();
+  delays random(2);
+  const auto timers = armed(make, count, random);
+  churn_once(*timers, count, random);
+  for ([[maybe_unused]] auto round : state) {
+    found.time([&] { churn_once(*timers, count, random); });
+  }
+  found.report_handled(static_cast<std::uint64_t>(state.iterations()) * count);
+  found.report_bytes(timers->bytes());
+  found.expect_fired(timers->advance(half_hour, nullptr), count);
+}
+
+/// C: from A, millisecond by millisecond to the end, cascades included; per timer.
+template <class Make>
+void fire(benchmark::State& state, const Make& make) {
+  figures found(state, "fire");
+  const slot count = found.timers();
+  decltype(make(count)) timers;
+  std::uint64_t fired = 0;
+  for ([[maybe_unused]] auto round : state) {
+    untimed(state, [&] {
+      delays random(3);
+      timers.reset();
+      timers = armed(make, count, random);
+    });
+    found.time([&] { fired += pass(*timers, half_hour); });
+  }
+  found.report_handled(fired);
+  found.expect_fired(fired, static_cast<std::uint64_t>(state.iterations()) * count);
+}
+
+/// C once more, and `lengths` has the time of each single advance.
+template <class Timers>
+std::uint64_t pass_by_the_clock(Timers& timers, tick time, histogram& lengths) {
+  using clock = std::chrono::steady_clock;
+  std::uint64_t fired = 0;
+  auto before = clock::now();
+  for (tick t = 0; t < time; ++t) {
+    fired += timers.advance(1, nullptr);
+    const auto after = clock::now();
+    lengths.record(after - before);
+    before = after;
+  }
+  return fired;
+}
+
+/// The median of one figure of several histograms, in microseconds.
+template <class Figure>
+double median_of(const std::vector<histogram>& rounds, const Figure& figure) {
+  std::vector<double> all;
+  for (const histogram& round : rounds) {
+    all.push_back(std::chrono::duration<double, std::micro>(figure(round)).count());
+  }
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+/// How long a single advance takes in C. Each round has its own percentiles and its own maximum, and the medians of those are
+/// shown: with a single maximum over all rounds, more rounds would find more interruptions by others. Reading the clock is
+/// part of every step, about 20 ns.
+template <class Make>
+void step(benchmark::State& state, const Make& make) {
+  figures found(state, "step");
+  const slot count = found.timers();
+  decltype(make(count)) timers;
+  std::vector<histogram> rounds;
+  std::uint64_t fired = 0;
+  for ([[maybe_unused]] auto round : state) {
+    untimed(state, [&] {
+      delays random(3);
+      timers.reset();
+      timers = armed(make, count, random);
+      rounds.emplace_back();
+    });
+    found.time([&] { fired += pass_by_the_clock(*timers, half_hour, rounds.back()); });
+  }
+  found.report_handled(fired);
+  state.counters["step_p50_us"] = median_of(rounds, [](const histogram& h) { return h.quantile(0.5); });
+  state.counters["step_p99.9_us"] = median_of(rounds, [](const histogram& h) { return h.quantile(0.999); });
+  state.counters["step_max_us"] = median_of(rounds, [](const histogram& h) { return h.max(); });
+  found.expect_fired(fired, static_cast<std::uint64_t>(state.iterations()) * count);
+}
+
+/// D: each timer that fires is armed again; per fire. Begins with the population of the steady state, and each round is ten
+/// minutes; one goes before.
+template <class Make>
+void hold(benchmark::State& state, const Make& make) {
+  constexpr tick round_length = 10 * minute;
+  figures found(state, "hold");
+  const slot count = found.timers();
+  delays random(4);
+  const auto timers = make(count);
+  for (const slot s : random_order(count, random)) {
+    timers->arm(s, random.residual());
+  }
+  pass(*timers, round_length, &random);
+  std::uint64_t fired = 0;
+  for ([[maybe_unused]] auto round : state) {
+    found.time([&] { fired += pass(*timers, round_length, &random); });
+  }
+  found.report_handled(fired);
+  found.report_bytes(timers->bytes());
+  found.expect_fired(timers->advance(half_hour, nullptr), count);
+}
+
+template <class Timers>
+std::uint64_t play(const compensation_plan& plan, Timers& timers) {
+  std::uint64_t fired = 0;
+  for (tick now = 1; now <= compensation_plan::last_cancel; ++now) {
+    fired += timers.advance(1, nullptr);
+    if (now <= compensation_plan::last_arrival) {
+      for (const slot s : plan.arriving_at(now)) {
+        timers.arm(s, half_hour);
+      }
+    }
+    for (const slot s : plan.cancelled_at(now)) {
+      timers.cancel(s);
+    }
+  }
+  return fired + pass(timers, compensation_plan::end - compensation_plan::last_cancel);
+}
+
+/// E: N checks of half an hour arrive within 10 s; 95 % are cancelled within 10 min, the rest fire; per timer.
+template <class Make>
+void compensation(benchmark::State& state, const Make& make) {
+  figures found(state, "compensation");
+  const slot count = found.timers();
+  const compensation_plan plan(count);
+  decltype(make(count)) timers;
+  std::uint64_t fired = 0;
+  for ([[maybe_unused]] auto round : state) {
+    untimed(state, [&] {
+      timers.reset();
+      timers = make(count);
+    });
+    found.time([&] { fired += play(plan, *timers); });
+  }
+  const auto rounds = static_cast<std::uint64_t>(state.iterations());
+  found.report_handled(rounds * count);
+  found.expect_fired(fired, rounds * plan.survivors());
+}
+
+}  // namespace timing_wheel::bench
