@@ -23,11 +23,11 @@ struct contender {
 
 /// A class of timers that is made from N, with `arguments` after it.
 template <class Timers, class... Arguments>
-contender contend(std::string name, std::string remark, Arguments... arguments) {
+contender contend(const std::string& name, const std::string& remark, Arguments... arguments) {
   using benchmark::State;
   const auto make = [arguments...](slot count) { return std::make_unique<Timers>(count, arguments...); };
-  return {.name = std::move(name),
-          .remark = std::move(remark),
+  return {.name = name,
+          .remark = remark,
           .arm = [make](State& state) { bench::arm(state, make); },
           .churn = [make](State& state) { bench::churn(state, make); },
           .fire = [make](State& state) { bench::fire(state, make); },

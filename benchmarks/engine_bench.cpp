@@ -18,7 +18,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "contender.hpp"
@@ -61,8 +60,8 @@ class engine_timers {
 };
 
 template <timer_engine Engine>
-contender engine(std::string name, std::uint32_t wheel_size) {
-  return contend<engine_timers<Engine>>(std::move(name), std::to_string(wheel_size) + " slots", wheel_size);
+contender engine(const std::string& name, std::uint32_t wheel_size) {
+  return contend<engine_timers<Engine>>(name, std::to_string(wheel_size) + " slots", wheel_size);
 }
 
 // With 512 slots of 1 ms, the wheel that counts rounds looks at each timer once in half a second: 1.8 thousand million looks
@@ -161,8 +160,7 @@ std::vector<std::int64_t> sizes() {
 
 void print_help() {
   std::printf(
-      "The engines and their peers in virtual time. Benchmarks are named WORKLOAD/CONTENDER/N; see "
-      "--benchmark_list_tests.\n"
+      "The engines and their peers on the same work, in virtual time. Benchmarks are named WORKLOAD/CONTENDER/N.\n"
       "\n"
       "The environment variable %s is a list of N, by default 1e4,1e6. With 1e7, the event\n"
       "loops need 3 GB; with 5e7, the engines need 5 GB, and the event loops 15.\n"

@@ -133,6 +133,7 @@ std::uint64_t pass_by_the_clock(Timers& timers, tick time, histogram& lengths) {
 template <class Figure>
 double median_of(const std::vector<histogram>& rounds, const Figure& figure) {
   std::vector<double> all;
+  all.reserve(rounds.size());
   for (const histogram& round : rounds) {
     all.push_back(std::chrono::duration<double, std::micro>(figure(round)).count());
   }

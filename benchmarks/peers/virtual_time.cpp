@@ -50,30 +50,30 @@ namespace virtual_time = timing_wheel::bench::virtual_time;
 // A definition in the program goes before those of the shared libraries, also for calls between these.
 extern "C" {
 
-int clock_gettime(clockid_t clock, timespec* now) noexcept {
+int clock_gettime(clockid_t clock_id, timespec* tp) noexcept {
   static const auto of_system = virtual_time::system_function<decltype(clock_gettime)>("clock_gettime");
   if (!virtual_time::driven) {
-    return of_system(clock, now);
+    return of_system(clock_id, tp);
   }
-  *now = virtual_time::as_timespec(virtual_time::now());
+  *tp = virtual_time::as_timespec(virtual_time::now());
   return 0;
 }
 
-int epoll_wait(int epoll, epoll_event* events, int most, int timeout) {
+int epoll_wait(int epfd, epoll_event* events, int maxevents, int timeout) {
   static const auto of_system = virtual_time::system_function<decltype(epoll_wait)>("epoll_wait");
-  return virtual_time::driven ? 0 : of_system(epoll, events, most, timeout);
+  return virtual_time::driven ? 0 : of_system(epfd, events, maxevents, timeout);
 }
 
-int epoll_pwait(int epoll, epoll_event* events, int most, int timeout, const sigset_t* mask) {
+int epoll_pwait(int epfd, epoll_event* events, int maxevents, int timeout, const sigset_t* ss) {
   static const auto of_system = virtual_time::system_function<decltype(epoll_pwait)>("epoll_pwait");
-  return virtual_time::driven ? 0 : of_system(epoll, events, most, timeout, mask);
+  return virtual_time::driven ? 0 : of_system(epfd, events, maxevents, timeout, ss);
 }
 
 // Asio would leave the timers to such a file, which knows only real time. Without one it looks at its clock.
-int timerfd_create(int clock, int flags) noexcept {
+int timerfd_create(int clock_id, int flags) noexcept {
   static const auto of_system = virtual_time::system_function<decltype(timerfd_create)>("timerfd_create");
   if (!virtual_time::driven) {
-    return of_system(clock, flags);
+    return of_system(clock_id, flags);
   }
   errno = EINVAL;
   return -1;
