@@ -57,7 +57,7 @@ class figures {
   /// `per_timer`, the time for each of `handled`, and `per_P1`, `per_P2`: how many accesses to memory that is.
   void report_handled(std::uint64_t handled);
 
-  /// `bytes_per_timer`, with the 64 bytes of the timer itself.
+  /// `bytes_per_timer`, with the 64 bytes of the timer itself and, for a peer, with the handle that it asks its user to keep.
   void report_bytes(std::size_t bytes);
 
   /// An error unless all timers fired that had to, each once.

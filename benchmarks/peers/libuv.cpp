@@ -1,6 +1,7 @@
 #include <uv.h>
 
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ class libuv_timers {
  public:
   explicit libuv_timers(slot count) : nodes_(count) {
     const virtual_time::driving scope;
-    uv_loop_init(&loop_);
+    if (uv_loop_init(&loop_) != 0) {
+      throw std::runtime_error("libuv has no loop for this machine");
+    }
     loop_.data = this;
     for (node& n : nodes_) {
       uv_timer_init(&loop_, &n.timer);
