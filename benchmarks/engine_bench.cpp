@@ -163,7 +163,7 @@ void print_help() {
       "The engines and their peers on the same work, in virtual time. Benchmarks are named WORKLOAD/CONTENDER/N.\n"
       "\n"
       "The environment variable %s is a list of N, by default 1e4,1e6. With 1e7, the event\n"
-      "loops need 3 GB; with 5e7, the engines need 5 GB, and the event loops 15.\n"
+      "loops need 3 GB; with 5e7, the engines need 5 GB, and the event loops 16.\n"
       "\n",
       sizes_variable);
   benchmark::PrintDefaultHelp();

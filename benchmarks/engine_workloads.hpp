@@ -22,7 +22,8 @@
 ///   null, is armed again with a delay from there. Returns how many fired.
 /// - `bytes()`: the memory that all timers take, with their payloads; 0 if unknown.
 ///
-/// Each workload checks itself: at the end, exactly those timers have fired that were armed and not cancelled.
+/// Each workload checks itself: at the end, as many timers have fired as were armed and not cancelled. `step` also sees that
+/// they did so on time.
 namespace timing_wheel::bench {
 
 template <class Timers>
@@ -67,7 +68,7 @@ void arm(benchmark::State& state, const Make& make) {
   }
   found.report_handled(static_cast<std::uint64_t>(state.iterations()) * count);
   found.report_bytes(timers->bytes());
-  found.expect_fired(timers->advance(half_hour, nullptr), count);
+  found.expect("timers fired", timers->advance(half_hour, nullptr), count);
 }
 
 template <class Timers>
@@ -92,7 +93,7 @@ void churn(benchmark::State& state, const Make& make) {
   }
   found.report_handled(static_cast<std::uint64_t>(state.iterations()) * count);
   found.report_bytes(timers->bytes());
-  found.expect_fired(timers->advance(half_hour, nullptr), count);
+  found.expect("timers fired", timers->advance(half_hour, nullptr), count);
 }
 
 /// C: from A, millisecond by millisecond to the end, cascades included; per timer.
@@ -111,25 +112,38 @@ void fire(benchmark::State& state, const Make& make) {
     found.time([&] { fired += pass(*timers, half_hour); });
   }
   found.report_handled(fired);
-  found.expect_fired(fired, static_cast<std::uint64_t>(state.iterations()) * count);
+  found.expect("timers fired", fired, static_cast<std::uint64_t>(state.iterations()) * count);
 }
 
 /// The length of each step of C.
 using step_lengths = std::vector<std::chrono::nanoseconds>;
 
+struct firings {
+  std::uint64_t count = 0;
+  std::uint64_t times = 0;  ///< The sum of the times at which they fired.
+};
+
 /// C once more, by the clock. Keeps the shorter of each step's length and what `shortest` has for it.
 template <class Timers>
-std::uint64_t pass_by_the_clock(Timers& timers, step_lengths& shortest) {
+void pass_by_the_clock(Timers& timers, step_lengths& shortest, firings& fired) {
   using clock = std::chrono::steady_clock;
-  std::uint64_t fired = 0;
   auto before = clock::now();
-  for (auto& length : shortest) {
-    fired += timers.advance(1, nullptr);
+  for (tick t = 1; t <= half_hour; ++t) {
+    const std::uint64_t due = timers.advance(1, nullptr);
     const auto after = clock::now();
-    length = std::min<std::chrono::nanoseconds>(length, after - before);
+    shortest[t - 1] = std::min<std::chrono::nanoseconds>(shortest[t - 1], after - before);
     before = after;
+    fired.count += due;
+    fired.times += t * due;
   }
-  return fired;
+}
+
+inline std::uint64_t sum_of(slot count, delays random) {
+  std::uint64_t sum = 0;
+  for (slot s = 0; s < count; ++s) {
+    sum += random.next();
+  }
+  return sum;
 }
 
 inline void report_steps(benchmark::State& state, const step_lengths& lengths) {
@@ -153,7 +167,7 @@ void step(benchmark::State& state, const Make& make) {
   const slot count = found.timers();
   decltype(make(count)) timers;
   step_lengths shortest;
-  std::uint64_t fired = 0;
+  firings fired;
   for ([[maybe_unused]] auto round : state) {
     untimed(state, [&] { shortest.assign(half_hour, std::chrono::nanoseconds::max()); });
     for (int i = 0; i < passes; ++i) {
@@ -162,12 +176,14 @@ void step(benchmark::State& state, const Make& make) {
         timers.reset();
         timers = armed(make, count, random);
       });
-      found.time([&] { fired += pass_by_the_clock(*timers, shortest); });
+      found.time([&] { pass_by_the_clock(*timers, shortest, fired); });
     }
   }
-  found.report_handled(fired);
+  found.report_handled(fired.count);
   report_steps(state, shortest);
-  found.expect_fired(fired, static_cast<std::uint64_t>(state.iterations()) * passes * count);
+  const auto all_passes = static_cast<std::uint64_t>(state.iterations()) * passes;
+  found.expect("timers fired", fired.count, all_passes * count);
+  found.expect("sum of the times of firing", fired.times, all_passes * sum_of(count, delays(3)));
 }
 
 /// D: each timer that fires is armed again; per fire. Begins with the population of the steady state, and each round is ten
@@ -189,7 +205,7 @@ void hold(benchmark::State& state, const Make& make) {
   }
   found.report_handled(fired);
   found.report_bytes(timers->bytes());
-  found.expect_fired(timers->advance(half_hour, nullptr), count);
+  found.expect("timers fired", timers->advance(half_hour, nullptr), count);
 }
 
 template <class Timers>
@@ -226,7 +242,7 @@ void compensation(benchmark::State& state, const Make& make) {
   }
   const auto rounds = static_cast<std::uint64_t>(state.iterations());
   found.report_handled(rounds * count);
-  found.expect_fired(fired, rounds * plan.survivors());
+  found.expect("timers fired", fired, rounds * plan.survivors());
 }
 
 }  // namespace timing_wheel::bench

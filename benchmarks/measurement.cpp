@@ -40,9 +40,10 @@ void figures::report_bytes(std::size_t bytes) {
   }
 }
 
-void figures::expect_fired(std::uint64_t fired, std::uint64_t expected) {
-  if (fired != expected) {
-    state_.SkipWithError(("fired " + std::to_string(fired) + " of " + std::to_string(expected)).c_str());
+void figures::expect(const char* what, std::uint64_t value, std::uint64_t expected) {
+  if (value != expected) {
+    state_.SkipWithError(
+        (std::string(what) + ": " + std::to_string(value) + " instead of " + std::to_string(expected)).c_str());
   }
 }
 

@@ -60,8 +60,8 @@ class figures {
   /// `bytes_per_timer`, with the 64 bytes of the timer itself and, for a peer, with the handle that it asks its user to keep.
   void report_bytes(std::size_t bytes);
 
-  /// An error unless all timers fired that had to, each once.
-  void expect_fired(std::uint64_t fired, std::uint64_t expected);
+  /// An error unless `value` is as expected: how many timers fired, for instance.
+  void expect(const char* what, std::uint64_t value, std::uint64_t expected);
 
  private:
   benchmark::State& state_;
