@@ -1,6 +1,7 @@
 // The engines and their peers on the same work: virtual time, one thread, ticks of one millisecond.
 //
-// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, or what TIMING_WHEEL_BENCH_SIZES says. For instance
+// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, or what TIMING_WHEEL_BENCH_SIZES says. All of them take five minutes of
+// processor time with the default; a filter takes a part, for instance
 //
 //   TIMING_WHEEL_BENCH_SIZES=1e7 ./dev bench --benchmark_filter='(churn|hold)/'
 //

@@ -8,7 +8,7 @@ namespace timing_wheel::bench {
 
 // Of a delay uniform in [0, 1], the residual life x has the density 2 (1 - x), and so the distribution 1 - (1 - x)^2.
 tick delays::residual() {
-  const double u = static_cast<double>(random_() >> 11U) * 0x1p-53;
+  const double u = static_cast<double>(random() >> 11U) * 0x1p-53;
   return 1 + static_cast<tick>(static_cast<double>(half_hour - 1) * (1 - std::sqrt(1 - u)));
 }
 

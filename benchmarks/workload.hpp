@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -16,10 +15,11 @@ inline constexpr tick second = 1000;
 inline constexpr tick minute = 60 * second;
 inline constexpr tick half_hour = 30 * minute;
 
-/// Random numbers that are the same in every run, on every machine and with every standard library.
+/// Random numbers that are the same in every run, on every machine and with every standard library. They are those of
+/// SplitMix64, which take a nanosecond: a workload has some 10 ns for a timer.
 class delays {
  public:
-  explicit delays(std::uint64_t seed) : random_(seed) {}
+  explicit delays(std::uint64_t seed) : state_(seed) {}
 
   /// Uniform in [1, half an hour].
   [[nodiscard]] tick next() { return 1 + below(half_hour); }
@@ -31,11 +31,19 @@ class delays {
   /// Uniform in [0, `limit`).
   [[nodiscard]] std::uint64_t below(std::uint64_t limit) {
     __extension__ using wide = unsigned __int128;
-    return static_cast<std::uint64_t>((static_cast<wide>(random_()) * limit) >> 64U);
+    return static_cast<std::uint64_t>((static_cast<wide>(random()) * limit) >> 64U);
   }
 
  private:
-  std::mt19937_64 random_;
+  [[nodiscard]] std::uint64_t random() {
+    state_ += 0x9e3779b97f4a7c15;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31U);
+  }
+
+  std::uint64_t state_;
 };
 
 /// The slots [0, `count`) in random order.
