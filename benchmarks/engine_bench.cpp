@@ -1,9 +1,31 @@
-// The engines alone, in virtual time, one thread, ticks of one millisecond. Workloads as in docs/benchmarks.md.
+// The engines and their peers on the same work: virtual time, one thread, ticks of one millisecond.
+//
+// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, or what TIMING_WHEEL_BENCH_SIZES says. All of them take five minutes of
+// processor time with the default; a filter takes a part, for instance
+//
+//   TIMING_WHEEL_BENCH_SIZES=1e7 ./dev bench --benchmark_filter='(churn|hold)/'
+//
+// What a workload does is said at its body in engine_workloads.hpp; what a counter means, in measurement.hpp.
 
 #include <benchmark/benchmark.h>
 
-#include <memory>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "contender.hpp"
+#include "probes.hpp"
+#include "timing_wheel/engine.hpp"
+#include "timing_wheel/hashed_wheel.hpp"
+#include "timing_wheel/heap_queue.hpp"
 #include "timing_wheel/hierarchical_wheel.hpp"
 #include "workload.hpp"
 
@@ -11,104 +33,164 @@ namespace timing_wheel::bench {
 namespace {
 
 template <timer_engine Engine>
-std::unique_ptr<Engine> armed(slot count, delays& random) {
-  auto engine = std::make_unique<Engine>(engine_options{});
-  for (slot s = 0; s < count; ++s) {
-    engine->insert(s, random.next());
-  }
-  return engine;
-}
+class engine_timers {
+ public:
+  engine_timers(slot count, std::uint32_t wheel_size) : engine_({.wheel_size = wheel_size}), lines_(count) {}
 
-void per_timer(benchmark::State& state, std::uint64_t timers) {
-  state.SetItemsProcessed(static_cast<std::int64_t>(timers));
-  state.counters["per_timer"] =
-      benchmark::Counter(static_cast<double>(timers), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-}
+  void arm(slot s, tick delay) { engine_.insert(s, now_ + delay); }
+  void cancel(slot s) { engine_.erase(s); }
 
-// A: N timers from nothing.
-template <timer_engine Engine>
-void arm(benchmark::State& state) {
-  const auto count = static_cast<slot>(state.range(0));
-  std::uint64_t timers = 0;
-  for ([[maybe_unused]] auto round : state) {
-    delays random(1);
-    auto engine = armed<Engine>(count, random);
-    timers += count;
-    state.PauseTiming();
-    engine.reset();
-    state.ResumeTiming();
-  }
-  per_timer(state, timers);
-}
-
-// B: with N pending, cancel a random one and arm a new one.
-template <timer_engine Engine>
-void churn(benchmark::State& state) {
-  const auto count = static_cast<slot>(state.range(0));
-  delays random(2);
-  const auto engine = armed<Engine>(count, random);
-  std::uint64_t timers = 0;
-  for ([[maybe_unused]] auto round : state) {
-    const auto s = static_cast<slot>(random.below(count));
-    engine->erase(s);
-    engine->insert(s, random.next());
-    ++timers;
-  }
-  per_timer(state, timers);
-  state.counters["bytes_per_timer"] = static_cast<double>(engine->stats().bytes) / count;
-}
-
-// C: from A, millisecond by millisecond to the end, cascades included.
-template <timer_engine Engine>
-void fire(benchmark::State& state) {
-  const auto count = static_cast<slot>(state.range(0));
-  std::uint64_t timers = 0;
-  for ([[maybe_unused]] auto round : state) {
-    state.PauseTiming();
-    delays random(3);
-    auto engine = armed<Engine>(count, random);
-    payloads lines(count);
-    state.ResumeTiming();
-    for (tick now = 1; now <= half_hour; ++now) {
-      const advance_result result = engine->advance(now);
-      lines.fire(result.due);
-      timers += result.due.size();
+  std::size_t advance(tick by, delays* again) {
+    now_ += by;
+    const std::span<const slot> due = engine_.advance(now_).due;
+    lines_.fire(due);
+    if (again != nullptr) {
+      for (const slot s : due) {
+        arm(s, again->next());
+      }
     }
-    state.PauseTiming();
-    engine.reset();
-    state.ResumeTiming();
+    return due.size();
   }
-  per_timer(state, timers);
-}
 
-// D: each fired timer is armed again.
+  [[nodiscard]] std::size_t bytes() const { return engine_.stats().bytes + lines_.bytes(); }
+
+ private:
+  Engine engine_;
+  payloads lines_;
+  tick now_ = 0;
+};
+
 template <timer_engine Engine>
-void hold(benchmark::State& state) {
-  const auto count = static_cast<slot>(state.range(0));
-  delays random(4);
-  const auto engine = armed<Engine>(count, random);
-  payloads lines(count);
-  std::uint64_t timers = 0;
-  tick now = 0;
-  for ([[maybe_unused]] auto round : state) {
-    const advance_result result = engine->advance(++now);
-    lines.fire(result.due);
-    for (const slot s : result.due) {
-      engine->insert(s, now + random.next());
-    }
-    timers += result.due.size();
-  }
-  per_timer(state, timers);
+contender engine(const std::string& name, std::uint32_t wheel_size) {
+  return contend<engine_timers<Engine>>(name, std::to_string(wheel_size) + " slots", wheel_size);
 }
 
-void sizes(benchmark::internal::Benchmark* b) { b->Arg(10'000)->Arg(1'000'000); }
+// With 512 slots of 1 ms, the wheel that counts rounds looks at each timer once in half a second: 1.8 thousand million looks
+// to fire a million. With 16 384 a timer is looked at 55 times on average, and with a million pending a slot fills a chunk.
+constexpr std::uint32_t slots_for_rounds = 16'384;
 
-BENCHMARK_TEMPLATE(arm, hierarchical_wheel)->Apply(sizes);
-BENCHMARK_TEMPLATE(churn, hierarchical_wheel)->Apply(sizes);
-BENCHMARK_TEMPLATE(fire, hierarchical_wheel)->Apply(sizes)->Unit(benchmark::kMillisecond);
-BENCHMARK_TEMPLATE(hold, hierarchical_wheel)->Apply(sizes);
+// So many that nothing ever needs a second wheel.
+constexpr std::uint32_t slots_of_a_flat_wheel = half_hour + 1;
+
+std::vector<contender> contenders() {
+  std::vector<contender> all = {engine<hierarchical_wheel>("hierarchical_wheel", 512),
+                                engine<hashed_wheel>("hashed_wheel", slots_for_rounds),
+                                contend<engine_timers<heap_queue>>("heap_queue", "", 512U),
+                                engine<hierarchical_wheel>("flat", slots_of_a_flat_wheel)};
+  all.insert(all.end(), peers().begin(), peers().end());
+  return all;
+}
+
+// The hierarchical wheel alone. With half an hour to cover, 16 slots make six levels, and 4096 make two.
+std::vector<contender> wheel_sizes() {
+  std::vector<contender> all;
+  for (std::uint32_t size = 16; size <= 4096; size *= 2) {
+    all.push_back(engine<hierarchical_wheel>(std::to_string(size), size));
+  }
+  return all;
+}
+
+void add(const std::string& name, std::int64_t timers, const workload& body) {
+  benchmark::RegisterBenchmark(name.c_str(), body)->Arg(timers)->Unit(benchmark::kMillisecond);
+}
+
+void add_family(const std::string& family, std::int64_t timers, const std::vector<contender>& all,
+                workload contender::*body) {
+  for (const contender& one : all) {
+    add(family + '/' + one.name, timers, [run = one.*body, remark = one.remark](benchmark::State& state) {
+      run(state);
+      state.SetLabel(remark);
+    });
+  }
+}
+
+// A million accesses in each round.
+template <class Probe>
+void add_probe(const std::string& name, std::int64_t lines, Probe probe) {
+  add(name, lines, [probe](benchmark::State& state) {
+    constexpr std::size_t times = 1'000'000;
+    probe_lines all(static_cast<std::size_t>(state.range(0)));
+    for ([[maybe_unused]] auto round : state) {
+      (all.*probe)(times);
+    }
+    const auto accesses = static_cast<double>(state.iterations()) * times;
+    state.counters["per_access"] =
+        benchmark::Counter(accesses, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  });
+}
+
+void add_all(std::int64_t timers) {
+  add_probe("probe/P1", timers, &probe_lines::touch_at_random);
+  add_probe("probe/P2", timers, &probe_lines::follow_chain);
+  const std::vector<contender> all = contenders();
+  add_family("arm", timers, all, &contender::arm);
+  add_family("churn", timers, all, &contender::churn);
+  add_family("fire", timers, all, &contender::fire);
+  add_family("step", timers, all, &contender::step);
+  add_family("hold", timers, all, &contender::hold);
+  add_family("compensation", timers, all, &contender::compensation);
+  add_family("churn_by_wheel_size", timers, wheel_sizes(), &contender::churn);
+  add_family("fire_by_wheel_size", timers, wheel_sizes(), &contender::fire);
+}
+
+constexpr const char* sizes_variable = "TIMING_WHEEL_BENCH_SIZES";
+
+std::int64_t checked_size(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 1 && value <= 1e9)) {
+    throw std::invalid_argument(std::string(sizes_variable) + ": \"" + std::string(text) +
+                                "\" is not a number of timers, 1 to 1e9");
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+std::vector<std::int64_t> sizes() {
+  const char* asked = std::getenv(sizes_variable);
+  std::string_view left = asked != nullptr ? asked : "1e4,1e6";
+  std::vector<std::int64_t> all;
+  for (;;) {
+    const std::size_t comma = left.find(',');
+    all.push_back(checked_size(left.substr(0, comma)));
+    if (comma == std::string_view::npos) {
+      return all;
+    }
+    left.remove_prefix(comma + 1);
+  }
+}
+
+void print_help() {
+  std::printf(
+      "The engines and their peers on the same work, in virtual time. Benchmarks are named WORKLOAD/CONTENDER/N.\n"
+      "\n"
+      "The environment variable %s is a list of N, by default 1e4,1e6. With 1e7, the event\n"
+      "loops need 3 GB; with 5e7, the engines need 5 GB, and the event loops 16.\n"
+      "\n",
+      sizes_variable);
+  benchmark::PrintDefaultHelp();
+}
+
+int run(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv, print_help);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return EXIT_FAILURE;
+  }
+  for (const std::int64_t timers : sizes()) {
+    add_all(timers);
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return EXIT_SUCCESS;
+}
 
 }  // namespace
 }  // namespace timing_wheel::bench
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  try {
+    return timing_wheel::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "probes.hpp"
+#include "timing_wheel/tick.hpp"
+
+namespace timing_wheel::bench {
+
+/// Processor time of this thread, so that a process beside this one does not count.
+[[nodiscard]] double processor_seconds();
+
+/// Bytes that the process holds from `malloc`; 0 where the C library does not tell.
+[[nodiscard]] std::size_t heap_bytes();
+
+/// What the process has taken from the heap since this was made.
+class heap_watch {
+ public:
+  [[nodiscard]] std::size_t grown() const { return heap_bytes() - before_; }
+
+ private:
+  std::size_t before_ = heap_bytes();
+};
+
+/// Gives back what `malloc` keeps for reuse, so that whoever comes next touches new pages.
+void return_freed_memory();
+
+/// Does `work` outside the time of the benchmark.
+template <class Work>
+void untimed(benchmark::State& state, const Work& work) {
+  state.PauseTiming();
+  work();
+  state.ResumeTiming();
+}
+
+/// The counters that all workloads have. Google Benchmark knows the time only after the benchmark has returned, too late for a
+/// ratio without a unit, so the part that counts is timed here once more.
+class figures {
+ public:
+  figures(benchmark::State& state, std::string_view family)
+      : state_(state), probes_(probes_for(family, static_cast<std::size_t>(state.range(0)))) {}
+
+  /// N, the number of timers.
+  [[nodiscard]] slot timers() const { return static_cast<slot>(state_.range(0)); }
+
+  template <class Work>
+  void time(const Work& work) {
+    const double begin = processor_seconds();
+    work();
+    seconds_ += processor_seconds() - begin;
+  }
+
+  /// `per_timer`, the time for each of `handled`, and `per_P1`, `per_P2`: how many accesses to memory that is.
+  void report_handled(std::uint64_t handled);
+
+  /// `bytes_per_timer`, with the 64 bytes of the timer itself and, for a peer, with the handle that it asks its user to keep.
+  void report_bytes(std::size_t bytes);
+
+  /// An error unless `value` is as expected: how many timers fired, for instance.
+  void expect(const char* what, std::uint64_t value, std::uint64_t expected);
+
+ private:
+  benchmark::State& state_;
+  probe_figures probes_;
+  double seconds_ = 0;
+};
+
+}  // namespace timing_wheel::bench

@@ -1,0 +1,95 @@
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "contender.hpp"
+#include "measurement.hpp"
+#include "peers/virtual_time.hpp"
+#include "workload.hpp"
+
+namespace timing_wheel::bench {
+namespace {
+
+// Without locks, as in a program with one thread.
+event_base* make_base() {
+  const virtual_time::driving scope;
+  event_config* config = event_config_new();
+  event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+  event_base* base = event_base_new_with_config(config);
+  event_config_free(config);
+  if (base == nullptr) {
+    throw std::runtime_error("libevent has no loop for this machine");
+  }
+  return base;
+}
+
+class libevent_timers {
+ public:
+  explicit libevent_timers(slot count) : base_(make_base()), nodes_(count) {
+    for (node& n : nodes_) {
+      n.owner = this;
+      evtimer_assign(&n.timer, base_, on_timer, &n);
+    }
+  }
+
+  ~libevent_timers() { event_base_free(base_); }  // takes out what is pending
+
+  libevent_timers(const libevent_timers&) = delete;
+  libevent_timers& operator=(const libevent_timers&) = delete;
+
+  void arm(slot s, tick delay) {
+    const virtual_time::driving scope;  // it reads the clock
+    const timeval after = {.tv_sec = static_cast<time_t>(delay / second),
+                           .tv_usec = static_cast<suseconds_t>(delay % second) * 1000};
+    event_add(&nodes_[s].timer, &after);
+  }
+
+  void cancel(slot s) { event_del(&nodes_[s].timer); }
+
+  std::size_t advance(tick by, delays* again) {
+    const virtual_time::driving scope;
+    virtual_time::pass(by);
+    again_ = again;
+    fired_ = 0;
+    event_base_loop(base_, EVLOOP_NONBLOCK);
+    return fired_;
+  }
+
+  [[nodiscard]] std::size_t bytes() const { return heap_.grown(); }
+
+ private:
+  struct node {
+    event timer = {};
+    libevent_timers* owner = nullptr;
+    payload data;
+  };
+
+  static void on_timer(evutil_socket_t /*none*/, short /*what*/, void* argument) {
+    node& n = *static_cast<node*>(argument);
+    n.owner->fire(n);
+  }
+
+  void fire(node& n) {
+    ++fired_;
+    ++n.data.fired;
+    if (again_ != nullptr) {
+      arm(static_cast<slot>(&n - nodes_.data()), again_->next());
+    }
+  }
+
+  heap_watch heap_;
+  event_base* base_;
+  std::vector<node> nodes_;
+  delays* again_ = nullptr;
+  std::size_t fired_ = 0;
+};
+
+[[maybe_unused]] const bool joined =
+    join(contend<libevent_timers>("libevent", std::string("libevent ") + event_get_version()));
+
+}  // namespace
+}  // namespace timing_wheel::bench

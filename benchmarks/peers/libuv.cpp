@@ -1,0 +1,84 @@
+#include <uv.h>
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "contender.hpp"
+#include "measurement.hpp"
+#include "peers/virtual_time.hpp"
+#include "workload.hpp"
+
+namespace timing_wheel::bench {
+namespace {
+
+class libuv_timers {
+ public:
+  explicit libuv_timers(slot count) : nodes_(count) {
+    const virtual_time::driving scope;
+    if (uv_loop_init(&loop_) != 0) {
+      throw std::runtime_error("libuv has no loop for this machine");
+    }
+    loop_.data = this;
+    for (node& n : nodes_) {
+      uv_timer_init(&loop_, &n.timer);
+      n.timer.data = &n;
+    }
+  }
+
+  ~libuv_timers() {
+    const virtual_time::driving scope;
+    for (node& n : nodes_) {
+      uv_close(reinterpret_cast<uv_handle_t*>(&n.timer), nullptr);
+    }
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    uv_loop_close(&loop_);
+  }
+
+  libuv_timers(const libuv_timers&) = delete;
+  libuv_timers& operator=(const libuv_timers&) = delete;
+
+  void arm(slot s, tick delay) { uv_timer_start(&nodes_[s].timer, on_timer, delay, 0); }
+  void cancel(slot s) { uv_timer_stop(&nodes_[s].timer); }
+
+  std::size_t advance(tick by, delays* again) {
+    const virtual_time::driving scope;
+    virtual_time::pass(by);
+    again_ = again;
+    fired_ = 0;
+    uv_run(&loop_, UV_RUN_NOWAIT);
+    return fired_;
+  }
+
+  [[nodiscard]] std::size_t bytes() const { return heap_.grown(); }
+
+ private:
+  struct node {
+    uv_timer_t timer = {};
+    payload data;
+  };
+
+  static void on_timer(uv_timer_t* timer) {
+    static_cast<libuv_timers*>(timer->loop->data)->fire(*static_cast<node*>(timer->data));
+  }
+
+  void fire(node& n) {
+    ++fired_;
+    ++n.data.fired;
+    if (again_ != nullptr) {
+      arm(static_cast<slot>(&n - nodes_.data()), again_->next());
+    }
+  }
+
+  heap_watch heap_;
+  uv_loop_t loop_ = {};
+  std::vector<node> nodes_;
+  delays* again_ = nullptr;
+  std::size_t fired_ = 0;
+};
+
+[[maybe_unused]] const bool joined = join(contend<libuv_timers>("libuv", std::string("libuv ") + uv_version_string()));
+
+}  // namespace
+}  // namespace timing_wheel::bench
