@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
-#include <iterator>
 #include <vector>
 
 namespace timing_wheel::bench {
@@ -15,12 +13,15 @@ namespace timing_wheel::bench {
   return wanted == nullptr ? 1'000'000 : static_cast<std::int64_t>(std::strtod(wanted, nullptr));
 }
 
-/// Those of `sizes` that are not larger; and always the first, the smallest, which the smoke test runs.
-[[nodiscard]] inline std::vector<std::int64_t> sizes_to_run(std::initializer_list<std::int64_t> sizes) {
-  const std::int64_t most = std::max(largest_size(), *sizes.begin());
+/// Those of `sizes` that are not larger than `most`; and always the first, the smallest, which the smoke test runs.
+[[nodiscard]] inline std::vector<std::int64_t> sizes_to_run(std::initializer_list<std::int64_t> sizes,
+                                                            std::int64_t most = largest_size()) {
   std::vector<std::int64_t> chosen;
-  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(chosen),
-               [most](std::int64_t size) { return size <= most; });
+  for (const std::int64_t size : sizes) {
+    if (chosen.empty() || size <= most) {
+      chosen.push_back(size);
+    }
+  }
   return chosen;
 }
 
