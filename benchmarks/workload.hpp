@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "timing_wheel/engine.hpp"
 #include "timing_wheel/tick.hpp"
 
 namespace timing_wheel::bench {
@@ -60,13 +61,16 @@ class payloads {
  public:
   explicit payloads(std::size_t count) : lines_(count) {}
 
-  void fire(std::span<const slot> due) {
+  void fire(const advance_result& result) {
     constexpr std::size_t ahead = 8;
-    for (std::size_t i = 0; i < due.size(); ++i) {
-      if (i + ahead < due.size()) {
-        __builtin_prefetch(&lines_[due[i + ahead]], 1);
+    for (const entry e : result.soon) {
+      __builtin_prefetch(&lines_[e.which], 1);
+    }
+    for (std::size_t i = 0; i < result.due.size(); ++i) {
+      if (i + ahead < result.due.size()) {
+        __builtin_prefetch(&lines_[result.due[i + ahead]], 1);
       }
-      ++lines_[due[i]].fired;
+      ++lines_[result.due[i]].fired;
     }
   }
 
