@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "shard.hpp"
+#include "timer_slack.hpp"
 #include "timing_wheel/timer.hpp"
 
 namespace timing_wheel {
@@ -313,6 +314,7 @@ basic_timer<Engine, Clock>::basic_timer(const timer_options& options, const Cloc
   if constexpr (!manually_driven<Clock>) {
     state_->poller = std::thread([s = state_.get()] {
       s->driver.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      detail::limit_timer_slack(s->context->scale.tick_length());
       s->poll();
       // The system may give this thread's number to another one.
       s->driver.store(std::thread::id(), std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <future>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -16,6 +17,10 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 #include "support/allocation.hpp"
 #include "support/service_audit.hpp"
@@ -33,6 +38,16 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 void nothing() {}
+
+#if defined(__linux__)
+/// How late the system may wake the poller of a service.
+nanoseconds slack_with(nanoseconds tick) {
+  std::promise<nanoseconds> slack;
+  timer service({.tick = tick});
+  service.schedule_after(0ns, [&] { slack.set_value(nanoseconds(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL))); });
+  return slack.get_future().get();
+}
+#endif
 
 /// One timer, and when it ran.
 class probe {
@@ -743,6 +758,17 @@ TEST(Timer, Scenario18_TheDestructorWaitsForACallbackThatRuns) {
   }
   EXPECT_TRUE(ended);
 }
+
+#if defined(__linux__)
+TEST(Timer, TheSystemWakesThePollerWithinASixteenthOfATick) {
+  EXPECT_EQ(slack_with(160us), 10us);
+  EXPECT_EQ(slack_with(1ns), 1ns);
+}
+
+TEST(Timer, ALongTickLeavesTheSlackOfWakeUpsAlone) {
+  EXPECT_EQ(slack_with(1s), nanoseconds(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL)));
+}
+#endif
 
 TEST(Timer, Scenario18_ManyServicesComeAndGo) {
   for (int i = 0; i < 200; ++i) {

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <chrono>
+
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+namespace timing_wheel::detail {
+
+/// Lets the system wake the calling thread at most a sixteenth of `tick` late, if it may be later now (50 µs, unless somebody
+/// has changed it). Linux gathers wake-ups within that time; with ticks below a millisecond it would be a good part of one.
+/// Elsewhere it does nothing.
+inline void limit_timer_slack([[maybe_unused]] std::chrono::nanoseconds tick) noexcept {
+#if defined(__linux__)
+  const long most = std::chrono::nanoseconds(tick / 16).count();
+  const long present = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+  if (present > most) {
+    // Zero would mean the default. A refusal leaves it as it was.
+    static_cast<void>(prctl(PR_SET_TIMERSLACK, most > 0 ? most : 1L, 0UL, 0UL, 0UL));
+  }
+#endif
+}
+
+}  // namespace timing_wheel::detail
