@@ -214,6 +214,7 @@ bucket& hierarchical_wheel::earliest(level& wheel, std::uint32_t word) const noe
 }
 
 advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) {
+  due_.clear();
   std::size_t left = budget;
   detail::show_what_is_due(due_, [&] {
     while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {

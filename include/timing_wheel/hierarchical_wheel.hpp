@@ -69,13 +69,16 @@ class hierarchical_wheel {
   /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it ends as
   /// if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit) {
-    due_.clear();
-    advance_result result;
     const tick target = std::max(clock_, std::min(now, never - 1));
-    if (queue_.empty() || queue_.front().expiration > target) {
-      clock_ = target;
-    } else {
+    const tick next = queue_.empty() ? never : queue_.front().expiration;
+    advance_result result;
+    if (next <= target) {
       result = flush_until(target, budget);
+    } else {
+      clock_ = target;
+      if (next - target > ticks_ahead) {
+        return result;
+      }
     }
     result.soon = look_ahead();
     return result;
@@ -113,8 +116,8 @@ class hierarchical_wheel {
   [[nodiscard]] bucket& earliest(level& wheel, std::uint32_t word) const noexcept;
   advance_result flush_until(tick target, std::size_t budget);
   // The lowest wheel's timers a few ticks ahead; their places are about to be read and written.
+  static constexpr tick ticks_ahead = 8;
   [[nodiscard]] std::span<const entry> look_ahead() const noexcept {
-    constexpr tick ticks_ahead = 8;
     constexpr std::size_t most = 16;
     const bucket& b = lowest_[(clock_ + ticks_ahead) & lowest_mask_];
     if (b.empty()) {
