@@ -97,7 +97,7 @@ struct basic_timer<Engine, Clock>::state {
     thread_local std::array<place, 8> places;
     const auto address = reinterpret_cast<std::uintptr_t>(this);
     place& mine = places[(address / 64 ^ address / 4096) % places.size()];
-    if (mine.service != this || mine.born != born) {
+    if (mine.service != this || mine.born != born || mine.index >= shards.size()) {
       mine = {this, born, next_thread.fetch_add(1, std::memory_order_relaxed) % shards.size()};
     }
     return *shards[mine.index];

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "sanitizers.hpp"
+
 namespace timing_wheel::detail {
 
 /// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before it
@@ -16,27 +18,33 @@ namespace timing_wheel::detail {
 class short_lock {
  public:
   void lock() noexcept {
-    if (!try_lock()) {
+    const seen_as_mutex::locking told(this);
+    if (!take()) {
       lock_slowly();
     }
   }
   bool try_lock() noexcept {
-    std::uint32_t expected = open;
-    return state_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed);
+    seen_as_mutex::trying told(this);
+    return told.has(take());
   }
   void unlock() noexcept {
+    const seen_as_mutex::unlocking told(this);
     if (state_.exchange(open, std::memory_order_release) == contended) {
       wake_one();
     }
   }
 
  private:
+  bool take() noexcept {
+    std::uint32_t expected = open;
+    return state_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed);
+  }
   [[gnu::noinline]] void lock_slowly() noexcept {
     for (int round = 0; round < rounds; ++round) {
       for (int i = 0; i < (1 << (round < longest_pause ? round : longest_pause)); ++i) {
         relax();
       }
-      if (state_.load(std::memory_order_relaxed) == open && try_lock()) {
+      if (state_.load(std::memory_order_relaxed) == open && take()) {
         return;
       }
     }

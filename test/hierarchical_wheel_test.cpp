@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -213,6 +214,31 @@ TEST(HierarchicalWheel, Scenario08_MovesOfTheWorkedTrace) {
     moves.push_back(moves_of(engine_options{.wheel_size = 20}, delay));
   }
   EXPECT_EQ(moves, (ticks{0, 0, 0, 1, 1}));
+}
+
+std::vector<slot> slots_of(std::span<const entry> entries) {
+  std::vector<slot> slots(entries.size());
+  std::transform(entries.begin(), entries.end(), slots.begin(), [](const entry& e) { return e.which; });
+  return slots;
+}
+
+TEST(HierarchicalWheel, AdvanceShowsWhatIsDueEightTicksOn) {
+  hierarchical_wheel wheel;
+  for (const slot s : {3U, 1U, 4U}) {
+    wheel.insert(s, 20);
+  }
+  EXPECT_THAT(wheel.advance(11).soon, IsEmpty());
+  EXPECT_THAT(slots_of(wheel.advance(12).soon), ElementsAre(3, 1, 4));
+  EXPECT_THAT(wheel.advance(13).soon, IsEmpty());
+}
+
+TEST(HierarchicalWheel, AdvanceShowsWhatIsSoonBesideWhatIsDue) {
+  hierarchical_wheel wheel;
+  wheel.insert(0, 5);
+  wheel.insert(1, 13);
+  const advance_result result = wheel.advance(5);
+  EXPECT_THAT(result.due, ElementsAre(0));
+  EXPECT_THAT(slots_of(result.soon), ElementsAre(1));
 }
 
 TEST(HierarchicalWheel, MovesOncePerNonZeroDigitBelowTheTopOne) {

@@ -1,4 +1,4 @@
-// Beside timer_stress_test.cpp the only tests that sleep. A machine may be arbitrarily slow: that a timer is late is a
+// Among the few tests that sleep (docs/CONTRIBUTING.md names them). A machine may be arbitrarily slow: that a timer is late is a
 // failure only after `patience`; that one is early, always.
 
 #include <gmock/gmock.h>

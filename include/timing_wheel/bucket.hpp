@@ -18,7 +18,7 @@ class bucket;
 using position = std::uint32_t;
 
 /// A node of a bucket's list, with room for `capacity` entries side by side, so that a cascade walks memory in order and never
-/// touches a timer. Its first entries share its own cache line, which is all that a small bucket needs.
+/// touches a timer. The first entries follow its links, so that a small bucket needs a cache line or two.
 class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
  public:
   static constexpr std::uint32_t capacity = 64;
@@ -28,6 +28,8 @@ class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mod
   position base = 0;  ///< Position of the first entry; fixed for the life of the chunk.
   std::array<entry, capacity> entries;
 };
+
+static_assert(chunk::capacity <= UINT8_MAX);
 
 using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time_size<false>>;
 

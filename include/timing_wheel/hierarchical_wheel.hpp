@@ -103,16 +103,16 @@ class hierarchical_wheel {
 
   [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
   void add_level();
-  [[nodiscard]] level& level_for(tick deadline);
+  [[nodiscard]] inline level& level_for(tick deadline);
   [[gnu::noinline]] level& new_level_for(tick deadline);
   void cover_far(const level& wheel, slot s);
   [[gnu::noinline]] void keep_far_deadline(slot s, tick deadline);
-  void place(slot s, tick deadline);
-  void link(level& wheel, tick turn, slot s, tick deadline);
+  inline void place(slot s, tick deadline);
+  inline void link(level& wheel, tick turn, slot s, tick deadline);
   void enqueue(level& wheel, const bucket& b) noexcept;
   void dequeue(level& wheel, const bucket& b) noexcept;
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
-  [[nodiscard]] level& level_of(delay_queue::member m) noexcept;
+  [[nodiscard]] inline level& level_of(delay_queue::member m) noexcept;
   [[nodiscard]] bucket& earliest(level& wheel, std::uint32_t word) const noexcept;
   advance_result flush_until(tick target, std::size_t budget);
   // The lowest wheel's timers a few ticks ahead; their places are about to be read and written.
@@ -131,7 +131,7 @@ class hierarchical_wheel {
     return some;
   }
   void flush(level& wheel, bucket& b, std::size_t& budget);
-  void take_due(bucket& b, std::span<const entry> run, std::size_t& budget);
+  inline void take_due(bucket& b, std::span<const entry> run, std::size_t& budget);
   void add_or_run(level& origin, bucket& b, std::span<const entry> run, std::size_t& budget);
   [[nodiscard]] tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
   [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;

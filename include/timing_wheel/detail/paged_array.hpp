@@ -28,7 +28,7 @@ class paged_array {
   /// Whether the page of element `i` is there.
   [[nodiscard]] bool covers(std::size_t i) const noexcept { return i < size() && pages_[i / PageSize] != nullptr; }
 
-  /// Makes the page of element `i`, and leaves gaps before it. Strong guarantee.
+  /// Makes the page of element `i`, and leaves gaps before it. On `std::bad_alloc` no element has changed, and it can be repeated.
   void cover(std::size_t i) {
     if (!covers(i)) {
       make_page_of(i);
