@@ -9,14 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "short_lock.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
@@ -307,30 +305,6 @@ TEST(TimerStress, CancelAgainstFireOnTheThreadOfTheService) {
   service.stop();
   EXPECT_EQ(each.wrong(rounds), 0U);
   EXPECT_EQ(captures.alive(), 0);
-}
-
-// ---- The lock of a shard ----
-
-// Whoever is woken knows of no other sleeper, and must wake the next one all the same.
-TEST(ShortLock, OneUnlockIsEnoughForAllThatSleep) {
-  constexpr int sleepers = 4;
-  detail::short_lock mutex;
-  for (std::uint64_t round = 0; round < stress_rounds(20); ++round) {
-    std::atomic<int> begun{0};
-    std::vector<std::jthread> all;
-    {
-      const std::lock_guard lock(mutex);
-      for (int i = 0; i < sleepers; ++i) {
-        all.emplace_back([&] {
-          ++begun;
-          const std::lock_guard woken(mutex);
-        });
-      }
-      EXPECT_TRUE(eventually([&] { return begun == sleepers; }));
-      std::this_thread::sleep_for(2ms);  // until they have given up trying
-    }
-    ++rounds_of_test;
-  }
 }
 
 // ---- The poller falls asleep ----
