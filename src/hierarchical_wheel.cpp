@@ -70,8 +70,6 @@ struct hierarchical_wheel::level {
 hierarchical_wheel::hierarchical_wheel(const engine_options& options)
     : sizes_(detail::checked_sizes(options)), clock_(detail::checked_start(options)) {
   add_level();
-  lowest_ = levels_.front().buckets.get();
-  lowest_mask_ = levels_.front().ring_mask;
 }
 
 hierarchical_wheel::~hierarchical_wheel() = default;
@@ -86,6 +84,8 @@ void hierarchical_wheel::add_level() {
   level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word);
   queue_.grow(first_word + wheel.words());
   levels_.push_back(std::move(wheel));
+  lowest_ = levels_.front().buckets.get();
+  lowest_mask_ = levels_.front().ring_mask;
 }
 
 bool hierarchical_wheel::insert(slot s, tick deadline) {

@@ -36,7 +36,7 @@ class paged_array {
   }
 
   [[nodiscard]] std::size_t bytes() const noexcept {
-    return present_ * PageSize * sizeof(T) + pages_.capacity() * sizeof(std::unique_ptr<T[]>);
+    return present_ * sizeof(T[PageSize]) + pages_.capacity() * sizeof(std::unique_ptr<T[]>);
   }
 
  private:
