@@ -1,29 +1,29 @@
 #include "timing_wheel/delay_queue.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace timing_wheel {
 
 void delay_queue::grow(std::size_t members) {
   if (members > place_.size()) {
-    heap_.reserve(members);
+    heap_.reserve(members + arity);
     place_.resize(members, absent);
   }
 }
 
 void delay_queue::push(member m, tick expiration) noexcept {
   ++operations_;
-  heap_.emplace_back();
-  sift_up(heap_.size() - 1, {expiration, m});
+  heap_.push_back({never, absent});
+  sift_up(size() - 1, {expiration, m});
 }
 
 void delay_queue::erase(member m) noexcept {
   ++operations_;
   const std::size_t hole = place_[m];
   place_[m] = absent;
-  const entry last = heap_.back();
   heap_.pop_back();
-  if (hole < heap_.size()) {
+  const entry last = std::exchange(heap_[size()], entry{never, absent});
+  if (hole < size()) {
     sift(hole, last);
   }
 }
@@ -60,21 +60,13 @@ void delay_queue::sift_down(std::size_t index, entry e) noexcept {
 // The entry itself if it has no child.
 std::size_t delay_queue::earliest_child(std::size_t index) const noexcept {
   const std::size_t first = arity * index + 1;
-  if (first >= heap_.size()) {
+  if (first >= size()) {
     return index;
   }
-  if (first + arity <= heap_.size()) {
-    const entry* const child = &heap_[first];
-    const std::size_t left = child[1].expiration < child[0].expiration ? 1 : 0;
-    const std::size_t right = child[3].expiration < child[2].expiration ? 3 : 2;
-    return first + (child[right].expiration < child[left].expiration ? right : left);
-  }
-  const std::size_t end = heap_.size();
-  std::size_t earliest = first;
-  for (std::size_t child = first + 1; child < end; ++child) {
-    earliest = heap_[child].expiration < heap_[earliest].expiration ? child : earliest;
-  }
-  return earliest;
+  const entry* const child = &heap_[first];
+  const std::size_t left = child[1].expiration < child[0].expiration ? 1 : 0;
+  const std::size_t right = child[3].expiration < child[2].expiration ? 3 : 2;
+  return first + (child[right].expiration < child[left].expiration ? right : left);
 }
 
 void delay_queue::sift(std::size_t index, entry e) noexcept {
@@ -90,7 +82,7 @@ std::size_t delay_queue::bytes() const noexcept {
 }
 
 bool delay_queue::invariants_hold() const noexcept {
-  if (heap_.capacity() < place_.size()) {  // (3)
+  if (heap_.capacity() < place_.size() + arity) {  // (3)
     return false;
   }
   std::size_t present = 0;
@@ -99,16 +91,21 @@ bool delay_queue::invariants_hold() const noexcept {
       continue;
     }
     ++present;
-    if (place_[m] >= heap_.size() || heap_[place_[m]].which != m) {  // (2)
+    if (place_[m] >= size() || heap_[place_[m]].which != m) {  // (2)
       return false;
     }
   }
-  for (std::size_t i = 1; i < heap_.size(); ++i) {
+  for (std::size_t i = 1; i < size(); ++i) {
     if (heap_[i].expiration < heap_[parent_of(i)].expiration) {  // (1)
       return false;
     }
   }
-  return present == heap_.size();
+  for (std::size_t i = size(); i < heap_.size(); ++i) {
+    if (heap_[i].expiration != never) {  // (4)
+      return false;
+    }
+  }
+  return present == size();
 }
 
 }  // namespace timing_wheel

@@ -93,7 +93,7 @@ bool hierarchical_wheel::insert(slot s, tick deadline) {
     return false;
   }
   store_.cover(s);
-  place(s, deadline);
+  link(level_for(deadline), deadline, {static_cast<std::uint32_t>(deadline), s});
   ++size_;
   return true;
 }
@@ -104,11 +104,6 @@ void hierarchical_wheel::reserve(slot s, tick deadline) {
   if (deadline > clock_) {
     cover_far(level_for(deadline), s);
   }
-}
-
-inline void hierarchical_wheel::place(slot s, tick deadline) {
-  level& wheel = level_for(deadline);
-  link(wheel, wheel.turn(deadline), s, deadline);
 }
 
 inline hierarchical_wheel::level& hierarchical_wheel::level_for(tick deadline) {
@@ -127,6 +122,16 @@ hierarchical_wheel::level& hierarchical_wheel::new_level_for(tick deadline) {
   return levels_.back();
 }
 
+// The wheel for a timer that a flush brings back. The tick that has come of one wheel is the interval of the one below, so that
+// one holds it, and nearly always no lower one does.
+inline hierarchical_wheel::level& hierarchical_wheel::level_below(level& origin, tick deadline) noexcept {
+  level* wheel = &origin - 1;
+  while (wheel != levels_.data() && (wheel - 1)->holds(deadline, clock_)) {
+    --wheel;
+  }
+  return *wheel;
+}
+
 void hierarchical_wheel::cover_far(const level& wheel, slot s) {
   if (wheel.far) {
     far_deadlines_.cover(s);
@@ -138,12 +143,13 @@ void hierarchical_wheel::keep_far_deadline(slot s, tick deadline) {
   far_deadlines_[s] = static_cast<std::uint32_t>(deadline >> 32U);
 }
 
-inline void hierarchical_wheel::link(level& wheel, tick turn, slot s, tick deadline) {
+inline void hierarchical_wheel::link(level& wheel, tick deadline, entry e) {
   if (wheel.far) {
-    keep_far_deadline(s, deadline);
+    keep_far_deadline(e.which, deadline);
   }
+  const tick turn = wheel.turn(deadline);
   bucket& b = wheel.at(turn);
-  b.push_back(store_, {static_cast<std::uint32_t>(deadline), s});
+  b.push_back(store_, e);
   if (b.size() == 1) {
     b.set_expiration(turn * wheel.tick_length);
     enqueue(wheel, b);
@@ -176,7 +182,7 @@ inline hierarchical_wheel::level& hierarchical_wheel::level_of(delay_queue::memb
   return *wheel;
 }
 
-void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
+inline void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
   ++wheel.buckets_queued;
   const std::uint32_t index = b.number() & index_mask;
   std::uint64_t& word = wheel.occupied[index / buckets_per_word];
@@ -189,35 +195,30 @@ void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
   word |= std::uint64_t{1} << (index % buckets_per_word);
 }
 
-void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept {
+inline void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept {
   if (flushing_ == &b) {
     flushing_ = nullptr;
   }
   const std::uint32_t index = b.number() & index_mask;
+  const std::uint32_t bit = index % buckets_per_word;
   std::uint64_t& word = wheel.occupied[index / buckets_per_word];
   const delay_queue::member m = wheel.first_word + index / buckets_per_word;
-  word &= ~(std::uint64_t{1} << (index % buckets_per_word));
+  word &= ~(std::uint64_t{1} << bit);
   if (word == 0) {
     queue_.erase(m);
   } else if (queue_.expiration(m) == b.expiration()) {
-    queue_.update(m, earliest(wheel, index / buckets_per_word).expiration());
+    // The buckets of a word have their turns in a circle, so the one after the earliest is the next that is marked.
+    const int steps = std::countr_zero(std::rotr(word, static_cast<int>(bit)));
+    const std::uint32_t next = (bit + static_cast<std::uint32_t>(steps)) % buckets_per_word;
+    queue_.update(m, wheel.buckets[index - bit + next].expiration());
   }
-}
-
-// The word with the current turn may hold turns of the next revolution too, below the current one: so begin there and go round.
-bucket& hierarchical_wheel::earliest(level& wheel, std::uint32_t word) const noexcept {
-  const auto current = static_cast<std::uint32_t>(wheel.turn(clock_) & wheel.ring_mask);
-  const std::uint32_t begin = current / buckets_per_word == word ? current % buckets_per_word : 0;
-  const auto steps =
-      static_cast<std::uint32_t>(std::countr_zero(std::rotr(wheel.occupied[word], static_cast<int>(begin))));
-  return wheel.buckets[word * buckets_per_word + (begin + steps) % buckets_per_word];
 }
 
 advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) {
   due_.clear();
   std::size_t left = budget;
   detail::show_what_is_due(due_, [&] {
-    while (!queue_.empty() && queue_.front().expiration <= target && left > 0) {
+    while (queue_.front().expiration <= target && left > 0) {
       const auto [expiration, word] = queue_.front();
       level& wheel = level_of(word);
       clock_ = expiration;
@@ -225,24 +226,20 @@ advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) 
     }
   });
   catch_up(target);
-  const bool more = !queue_.empty() && queue_.front().expiration <= target;
+  const bool more = queue_.front().expiration <= target;
   return {due_, more, budget - left};
 }
 
-void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budget) {
+inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budget) {
   if (flushing_ != &b) {
     flushing_ = &b;
     ++wheel.flushes;
     wheel.largest_flush = std::max<std::uint64_t>(wheel.largest_flush, b.size());
   }
-  while (budget > 0 && !b.empty()) {
-    std::span<const entry> run = b.front_run();
-    run = run.first(std::min(budget, run.size()));
-    if (wheel.tick_length == 1) {
-      take_due(b, run, budget);
-    } else {
-      add_or_run(wheel, b, run, budget);
-    }
+  if (wheel.tick_length == 1) {
+    take_due(b, budget);
+  } else {
+    add_or_run(wheel, b, budget);
   }
   if (b.empty()) {
     dequeue(wheel, b);
@@ -250,35 +247,44 @@ void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budget) {
 }
 
 // A bucket of the lowest wheel is one tick: all of it is due.
-inline void hierarchical_wheel::take_due(bucket& b, std::span<const entry> run, std::size_t& budget) {
-  if (due_.capacity() - due_.size() < run.size()) {
-    due_.reserve(std::max(2 * due_.capacity(), due_.size() + run.size()));
-  }
-  for (const entry e : run) {
-    due_.push_back(e.which);
-    store_.unlink(e.which);
-  }
-  size_ -= run.size();
-  budget -= run.size();
-  b.drop_front(store_, static_cast<std::uint32_t>(run.size()));
+inline void hierarchical_wheel::take_due(bucket& b, std::size_t& budget) {
+  do {
+    std::span<const entry> run = b.front_run();
+    run = run.first(std::min(budget, run.size()));
+    if (due_.capacity() - due_.size() < run.size()) {
+      due_.reserve(std::max(2 * due_.capacity(), due_.size() + run.size()));
+    }
+    for (const entry e : run) {
+      due_.push_back(e.which);
+      store_.unlink(e.which);
+    }
+    size_ -= run.size();
+    budget -= run.size();
+    b.drop_front(store_, static_cast<std::uint32_t>(run.size()));
+  } while (budget > 0 && !b.empty());
 }
 
 // What `insert` decides for a timer that comes, this decides for those that a flush brings back: nearer wheel, or due.
-void hierarchical_wheel::add_or_run(level& origin, bucket& b, std::span<const entry> run, std::size_t& budget) {
-  detail::hand_over(store_, b, run, budget, [&](entry e) {
-    const tick deadline = deadline_of(origin, b, e);
-    if (deadline <= clock_) {
-      due_.push_back(e.which);
-      store_.unlink(e.which);
-      --size_;
-    } else {
-      place(e.which, deadline);
-      ++origin.moves;
-    }
-  });
+void hierarchical_wheel::add_or_run(level& origin, bucket& b, std::size_t& budget) {
+  do {
+    std::span<const entry> run = b.front_run();
+    run = run.first(std::min(budget, run.size()));
+    b.prefetch_second_chunk();
+    detail::hand_over(store_, b, run, budget, [&](entry e) {
+      const tick deadline = deadline_of(origin, b, e);
+      if (deadline <= clock_) {
+        due_.push_back(e.which);
+        store_.unlink(e.which);
+        --size_;
+      } else {
+        link(level_below(origin, deadline), deadline, e);
+        ++origin.moves;
+      }
+    });
+  } while (budget > 0 && !b.empty());
 }
 
-tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b, entry e) const noexcept {
+inline tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b, entry e) const noexcept {
   return wheel.far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
 }
 

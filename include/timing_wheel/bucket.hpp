@@ -4,6 +4,7 @@
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 
 #include "timing_wheel/detail/paged_array.hpp"
@@ -161,6 +162,17 @@ class bucket {
   [[nodiscard]] std::span<const entry> front_run() const noexcept {
     const std::uint32_t room = chunk::capacity - first_;
     return {chunks_.front().entries.data() + first_, size_ < room ? size_ : room};
+  }
+
+  /// Tells the processor that the chunk after the first, if there is one, is about to be read. \pre not empty.
+  void prefetch_second_chunk() const noexcept {
+    if (first_ + size_ > chunk::capacity) {
+      constexpr std::size_t line = 64;
+      const auto* const begin = reinterpret_cast<const char*>(&*std::next(chunks_.begin()));
+      for (std::size_t offset = 0; offset < sizeof(chunk); offset += line) {
+        __builtin_prefetch(begin + offset);
+      }
+    }
   }
 
   /// Forgets the first `count` entries of `front_run`; the store is left as it is.

@@ -19,7 +19,8 @@ namespace timing_wheel {
 ///
 /// Thread safety: none of its own.
 /// Invariants: (1) no entry expires before its parent; (2) `place_` of a member is the index of its entry, or `absent`;
-/// (3) the capacity covers every member, so that `push` never allocates.
+/// (3) the capacity covers every member, so that `push` never allocates; (4) as many entries as one can have children follow
+/// the last one and never expire, so that each that has a child has all of them, and an empty queue has a front.
 class delay_queue {
  public:
   using member = std::uint32_t;
@@ -31,14 +32,14 @@ class delay_queue {
   /// Makes room for the members `0 … members − 1`. Strong guarantee on `std::bad_alloc`.
   void grow(std::size_t members);
 
-  [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
-  [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return heap_.size() - arity; }
   /// How many members there is room for.
   [[nodiscard]] std::size_t members() const noexcept { return place_.size(); }
   /// \pre `m` is below the number given to `grow`.
   [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
 
-  /// The entry that expires first. \pre not empty. Complexity: O(1).
+  /// The entry that expires first; its expiration is `never` if the queue is empty. Complexity: O(1).
   [[nodiscard]] const entry& front() const noexcept { return heap_.front(); }
 
   /// The key of `m`. \pre `contains(m)`.
@@ -74,11 +75,9 @@ class delay_queue {
   static constexpr std::size_t parent_of(std::size_t index) noexcept { return (index - 1) / arity; }
 
   [[nodiscard]] bool stays_in_front(tick expiration) const noexcept {
-    tick next = never;
-    for (std::size_t child = 1; child <= arity && child < heap_.size(); ++child) {
-      next = std::min(next, heap_[child].expiration);
-    }
-    return expiration <= next;
+    const entry* const child = heap_.data() + 1;
+    return expiration <= std::min(std::min(child[0].expiration, child[1].expiration),
+                                  std::min(child[2].expiration, child[3].expiration));
   }
 
   void put(std::size_t index, entry e) noexcept;
@@ -87,7 +86,7 @@ class delay_queue {
   void sift(std::size_t index, entry e) noexcept;
   [[nodiscard]] std::size_t earliest_child(std::size_t index) const noexcept;
 
-  std::vector<entry> heap_;
+  std::vector<entry> heap_ = std::vector<entry>(arity, entry{never, absent});
   std::vector<std::uint32_t> place_;
   std::uint64_t operations_ = 0;
 };

@@ -61,16 +61,13 @@ class hierarchical_wheel {
   bool erase(slot s) noexcept;
 
   /// Moves the clock to `now`, or to just before the first expiration if that comes first. Complexity: O(1).
-  void catch_up(tick now) noexcept {
-    const tick last_quiet = queue_.empty() ? never - 1 : queue_.front().expiration - 1;
-    clock_ = std::max(clock_, std::min(now, last_quiet));
-  }
+  void catch_up(tick now) noexcept { clock_ = std::max(clock_, std::min(now, queue_.front().expiration - 1)); }
 
   /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it ends as
   /// if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit) {
     const tick target = std::max(clock_, std::min(now, never - 1));
-    const tick next = queue_.empty() ? never : queue_.front().expiration;
+    const tick next = queue_.front().expiration;
     advance_result result;
     if (next <= target) {
       result = flush_until(target, budget);
@@ -104,16 +101,15 @@ class hierarchical_wheel {
   [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
   void add_level();
   [[nodiscard]] inline level& level_for(tick deadline);
+  [[nodiscard]] inline level& level_below(level& origin, tick deadline) noexcept;
   [[gnu::noinline]] level& new_level_for(tick deadline);
   void cover_far(const level& wheel, slot s);
   [[gnu::noinline]] void keep_far_deadline(slot s, tick deadline);
-  inline void place(slot s, tick deadline);
-  inline void link(level& wheel, tick turn, slot s, tick deadline);
-  void enqueue(level& wheel, const bucket& b) noexcept;
-  void dequeue(level& wheel, const bucket& b) noexcept;
+  inline void link(level& wheel, tick deadline, entry e);
+  inline void enqueue(level& wheel, const bucket& b) noexcept;
+  inline void dequeue(level& wheel, const bucket& b) noexcept;
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
   [[nodiscard]] inline level& level_of(delay_queue::member m) noexcept;
-  [[nodiscard]] bucket& earliest(level& wheel, std::uint32_t word) const noexcept;
   advance_result flush_until(tick target, std::size_t budget);
   // The lowest wheel's timers a few ticks ahead; their places are about to be read and written.
   static constexpr tick ticks_ahead = 8;
@@ -130,10 +126,10 @@ class hierarchical_wheel {
     }
     return some;
   }
-  void flush(level& wheel, bucket& b, std::size_t& budget);
-  inline void take_due(bucket& b, std::span<const entry> run, std::size_t& budget);
-  void add_or_run(level& origin, bucket& b, std::span<const entry> run, std::size_t& budget);
-  [[nodiscard]] tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
+  inline void flush(level& wheel, bucket& b, std::size_t& budget);
+  inline void take_due(bucket& b, std::size_t& budget);
+  void add_or_run(level& origin, bucket& b, std::size_t& budget);
+  [[nodiscard]] inline tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
   [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;
 
   std::vector<std::uint32_t> sizes_;
