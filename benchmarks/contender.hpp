@@ -19,6 +19,7 @@ struct contender {
   std::string name;
   std::string remark;
   workload arm, churn, fire, step, hold, compensation;
+  workload compensation_by_share;  // with the share cancelled, in percent, as second argument
 };
 
 /// A class of timers that is made from N, with `arguments` after it.
@@ -33,7 +34,9 @@ contender contend(const std::string& name, const std::string& remark, Arguments.
           .fire = [make](State& state) { bench::fire(state, make); },
           .step = [make](State& state) { bench::step(state, make); },
           .hold = [make](State& state) { bench::hold(state, make); },
-          .compensation = [make](State& state) { bench::compensation(state, make); }};
+          .compensation = [make](State& state) { bench::compensation(state, make, compensation_plan::usual_percent); },
+          .compensation_by_share =
+              [make](State& state) { bench::compensation(state, make, static_cast<unsigned>(state.range(1))); }};
 }
 
 /// Those that are measured beside the engines. Each file in peers/ adds its own before `main`, so that a peer which is not

@@ -1,6 +1,6 @@
 // The engines and their peers on the same work: virtual time, one thread, ticks of one millisecond.
 //
-// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, and more with TIMING_WHEEL_BENCH_LARGEST. All of them take five minutes of
+// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, and more with TIMING_WHEEL_BENCH_LARGEST. All of them take six minutes of
 // processor time with the default; a filter takes a part, for instance
 //
 //   TIMING_WHEEL_BENCH_LARGEST=1e7 ./dev bench --benchmark_filter='(churn|hold)/.*/10000000$'
@@ -99,24 +99,36 @@ std::vector<contender> wheel_sizes() {
   return all;
 }
 
-void add(const std::string& name, std::int64_t timers, const workload& body) {
-  benchmark::RegisterBenchmark(name.c_str(), body)->Arg(timers)->Unit(benchmark::kMillisecond);
+benchmark::internal::Benchmark* add(const std::string& name, const workload& body) {
+  return benchmark::RegisterBenchmark(name.c_str(), body)->Unit(benchmark::kMillisecond);
+}
+
+workload labelled(const contender& one, workload contender::*body) {
+  return [run = one.*body, remark = one.remark](benchmark::State& state) {
+    run(state);
+    state.SetLabel(remark);
+  };
 }
 
 void add_family(const std::string& family, std::int64_t timers, const std::vector<contender>& all,
                 workload contender::*body) {
   for (const contender& one : all) {
-    add(family + '/' + one.name, timers, [run = one.*body, remark = one.remark](benchmark::State& state) {
-      run(state);
-      state.SetLabel(remark);
-    });
+    add(family + '/' + one.name, labelled(one, body))->Arg(timers);
+  }
+}
+
+void add_by_share(std::int64_t timers, const std::vector<contender>& all) {
+  for (const contender& one : all) {
+    add("compensation_by_share/" + one.name, labelled(one, &contender::compensation_by_share))
+        ->ArgNames({"timers", "cancelled"})
+        ->ArgsProduct({{timers}, {0, 50, 90, 99}});
   }
 }
 
 // A million accesses in each round.
 template <class Probe>
 void add_probe(const std::string& name, std::int64_t lines, Probe probe) {
-  add(name, lines, [probe](benchmark::State& state) {
+  add(name, [probe](benchmark::State& state) {
     constexpr std::size_t times = 1'000'000;
     probe_lines all(static_cast<std::size_t>(state.range(0)));
     for ([[maybe_unused]] auto round : state) {
@@ -125,7 +137,7 @@ void add_probe(const std::string& name, std::int64_t lines, Probe probe) {
     const auto accesses = static_cast<double>(state.iterations()) * times;
     state.counters["per_access"] =
         benchmark::Counter(accesses, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-  });
+  })->Arg(lines);
 }
 
 void add_all(std::int64_t timers) {
@@ -139,6 +151,7 @@ void add_all(std::int64_t timers) {
   add_family("step", timers, all, &contender::step);
   add_family("hold", timers, all, &contender::hold);
   add_family("compensation", timers, all, &contender::compensation);
+  add_by_share(timers, all);
   add_family("churn_by_wheel_size", timers, wheel_sizes(), &contender::churn);
   add_family("fire_by_wheel_size", timers, wheel_sizes(), &contender::fire);
 }

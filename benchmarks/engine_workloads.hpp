@@ -245,12 +245,12 @@ std::uint64_t play(const compensation_plan& plan, Timers& timers) {
   return fired + pass(timers, compensation_plan::end - compensation_plan::last_cancel);
 }
 
-/// E: N checks of half an hour arrive within 10 s; 95 % are cancelled within 10 min, the rest fire; per timer.
+/// E: N checks of half an hour arrive within 10 s; `percent` of them are cancelled within 10 min, the rest fire; per timer.
 template <class Make>
-void compensation(benchmark::State& state, const Make& make) {
+void compensation(benchmark::State& state, const Make& make, unsigned percent) {
   figures found(state, "compensation");
   const slot count = found.timers();
-  const compensation_plan plan(count);
+  const compensation_plan plan(count, percent);
   decltype(make(count)) timers;
   std::uint64_t fired = 0;
   for ([[maybe_unused]] auto round : state) {

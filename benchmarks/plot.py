@@ -40,6 +40,7 @@ PER_TIMER, STEP_MAX = ("per_timer",), ("step_max_us", "step_max")  # seconds, mi
 SCHEDULES, CANCELS = ("schedules_per_s",), ("cancels_per_s",)
 
 MILLION = 1_000_000
+HALF_HOUR = 1_800_000  # milliseconds
 WIDTH = 7.6  # inches of 72 units: at 800 pixels the letters are 14 high
 
 
@@ -207,6 +208,14 @@ def longest_step(results):
                    figure, rows)
 
 
+def levels_for(slots):
+    """How many wheels of so many slots of a millisecond it takes to hold half an hour."""
+    levels = 1
+    while slots**levels < HALF_HOUR:
+        levels += 1
+    return levels
+
+
 def by_wheel_size(results):
     kinds = {"churn_by_wheel_size": ("churn", "c0"), "fire_by_wheel_size": ("fire, cascades included", "c1")}
     chosen = [result for result in results if result.workload in kinds and result.contender.isdecimal() and result.value(PER_TIMER)]
@@ -226,15 +235,41 @@ def by_wheel_size(results):
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.xaxis.set_major_locator(FixedLocator(slots))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 4)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{number(value, 4)}\n{levels_for(round(value))}"))
     every = [row[3] for row in rows[1:]]
     low, high = min(every) * 0.7, max(every) * 1.4
     ax.set_ylim(low, high)
     log_axis(ax.yaxis, low, high)
-    ax.set_xlabel("slots of each wheel, of 1 ms")
+    ax.set_xlabel("slots of each wheel, of 1 ms; below, the levels that half an hour takes")
     ax.set_ylabel("ns per timer")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
     return Picture("cost_by_wheel_size", "Cost against the wheel size", "Delays up to half an hour.", figure, rows)
+
+
+def by_share(results):
+    """A line for each contender against the share cancelled."""
+    chosen = [r for r in results if r.workload == "compensation_by_share" and "cancelled" in r.parameters and r.value(PER_TIMER)]
+    if not chosen:
+        return None
+    timers = MILLION if any(r.timers == MILLION for r in chosen) else max(r.timers for r in chosen)
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.9))
+    rows = [["contender", "timers", "cancelled_percent", "ns_per_timer"]]
+    for name, contender in contenders_of(chosen).items():
+        line = sorted((r.parameters["cancelled"], r.value(PER_TIMER) * 1e9) for r in chosen if (r.contender, r.timers) == (name, timers))
+        if line:
+            ax.plot(*zip(*line), **contender.style)
+            rows += [[name, timers, *point] for point in line]
+    ax.set_yscale("log")
+    ax.xaxis.set_major_locator(FixedLocator(sorted({row[2] for row in rows[1:]})))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{number(value)} %"))
+    every = [row[3] for row in rows[1:]]
+    low, high = min(every) * 0.7, max(every) * 1.4
+    ax.set_ylim(low, high)
+    log_axis(ax.yaxis, low, high)
+    ax.set_xlabel("checks cancelled within ten minutes; the rest fire after thirty")
+    ax.set_ylabel("ns per timer")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
+    return Picture("cost_by_share", f"Cost against the share cancelled, {report.count_label(timers)} checks", "Lower is better.", figure, rows)
 
 
 def million_axis(ax, top):
@@ -315,7 +350,7 @@ def service_by_tick(results):
                    "A longer tick costs lateness and saves wake-ups.", figure, rows)
 
 
-PICTURES = (by_workload, by_size, longest_step, by_wheel_size, service_throughput, service_by_tick)
+PICTURES = (by_workload, by_size, longest_step, by_wheel_size, by_share, service_throughput, service_by_tick)
 
 
 def main():

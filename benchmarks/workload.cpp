@@ -27,11 +27,11 @@ namespace {
 constexpr tick not_cancelled = 0;
 
 // For each timer, in the order of arrival, when it is cancelled: after it came, and in time.
-std::vector<std::uint32_t> cancel_times(slot count, delays& random) {
+std::vector<std::uint32_t> cancel_times(slot count, unsigned percent, delays& random) {
   std::vector<std::uint32_t> times(count);
   for (std::size_t i = 0; i < count; ++i) {
     const tick arrival = 1 + i * compensation_plan::last_arrival / count;
-    const bool cancelled = random.below(100) < 95;
+    const bool cancelled = random.below(100) < percent;
     const tick when = arrival + 1 + random.below(compensation_plan::last_cancel - arrival);
     times[i] = static_cast<std::uint32_t>(cancelled ? when : not_cancelled);
   }
@@ -41,10 +41,10 @@ std::vector<std::uint32_t> cancel_times(slot count, delays& random) {
 }  // namespace
 
 // A counting sort by the time of the cancel.
-compensation_plan::compensation_plan(slot count) : cancelled_before_(last_cancel + 2) {
+compensation_plan::compensation_plan(slot count, unsigned percent) : cancelled_before_(last_cancel + 2) {
   delays random(5);
   order_ = random_order(count, random);
-  const std::vector<std::uint32_t> times = cancel_times(count, random);
+  const std::vector<std::uint32_t> times = cancel_times(count, percent, random);
   for (const std::uint32_t when : times) {
     cancelled_before_[when + 1] += when != not_cancelled ? 1 : 0;
   }

@@ -80,14 +80,16 @@ class payloads {
   std::vector<payload> lines_;
 };
 
-/// Order compensation: checks of half an hour arrive within 10 s, and 95 % of them are cancelled within 10 min.
+/// Order compensation: checks of half an hour arrive within 10 s, and most of them are cancelled within 10 min.
 class compensation_plan {
  public:
+  static constexpr unsigned usual_percent = 95;
   static constexpr tick last_arrival = 10 * second;
   static constexpr tick last_cancel = 10 * minute;
   static constexpr tick end = last_arrival + half_hour;
 
-  explicit compensation_plan(slot count);
+  /// Of `count` checks about `percent` in a hundred are cancelled.
+  compensation_plan(slot count, unsigned percent);
 
   [[nodiscard]] std::span<const slot> arriving_at(tick now) const {
     const std::size_t first = arrived_before(now);

@@ -164,10 +164,13 @@ bool hierarchical_wheel::erase(slot s) noexcept {
   b.erase(store_, s);
   --size_;
   if (b.empty()) {
-    dequeue(level_of(b), b);
+    drop(b);
   }
   return true;
 }
+
+// Out of the way of `erase`, which seldom leaves a bucket empty.
+void hierarchical_wheel::drop(const bucket& b) noexcept { dequeue(level_of(b), b); }
 
 hierarchical_wheel::level& hierarchical_wheel::level_of(const bucket& b) noexcept {
   return levels_[b.number() >> index_bits];

@@ -52,6 +52,11 @@ class Names(unittest.TestCase):
         self.assertEqual(taken_apart("start_and_stop/10000/threads:1"), ("start_and_stop", "", 10_000, {"threads": 1}))
 
 
+class Levels(unittest.TestCase):
+    def test_as_many_as_half_an_hour_takes(self):
+        self.assertEqual([plot.levels_for(slots) for slots in (16, 512, 1341, 1342, 4096)], [6, 3, 3, 2, 2])
+
+
 class Values(unittest.TestCase):
     def test_what_several_files_say_is_the_median(self):
         texts = [written({"name": "arm/flat/10", "per_timer": value}) for value in (1, 9, 2)]
@@ -83,10 +88,13 @@ class Pictures(unittest.TestCase):
                    for workload in ("shards/timers", "schedule_then_cancel<hierarchical>/timers") for count in (1, 2)]
         ticks = [{"name": f"lateness_by_tick/timers:1000/tick_us:{tick}", "p50_us": 9, "p99_us": 99.0, "max_us": 999.0, "cpu_s": 1.0}
                  for tick in (100, 1000)]
-        done, pictures = self.drawn(*engines, *sizes, *service, *ticks)
+        shares = [{"name": f"compensation_by_share/{name}/timers:1000000/cancelled:{share}", "per_timer": 3e-8}
+                  for name in ("hierarchical_wheel", "libuv") for share in (0, 90)]
+        done, pictures = self.drawn(*engines, *sizes, *shares, *service, *ticks)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(pictures), ["cost_by_wheel_size", "engines_by_size", "engines_by_workload", "longest_step",
-                                            "service_by_tick", "service_throughput"])
+        self.assertEqual(sorted(pictures), ["cost_by_share", "cost_by_wheel_size", "engines_by_size", "engines_by_workload",
+                                            "longest_step", "service_by_tick", "service_throughput"])
+        self.assertIn("libuv", pictures["cost_by_share"])
         self.assertIn("unheard_of", pictures["engines_by_workload"])
         self.assertIn("prefers-color-scheme:dark", pictures["engines_by_workload"])
 

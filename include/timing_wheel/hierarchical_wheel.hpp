@@ -108,6 +108,7 @@ class hierarchical_wheel {
   inline void link(level& wheel, tick deadline, entry e);
   inline void enqueue(level& wheel, const bucket& b) noexcept;
   inline void dequeue(level& wheel, const bucket& b) noexcept;
+  [[gnu::noinline]] void drop(const bucket& b) noexcept;
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
   [[nodiscard]] inline level& level_of(delay_queue::member m) noexcept;
   advance_result flush_until(tick target, std::size_t budget);
