@@ -24,7 +24,7 @@ from report import COLOUR, INK, MUTED, FixedLocator, FuncFormatter, NullLocator,
 WORKLOADS = {"arm": "A  arm", "churn": "B  churn", "fire": "C  fire", "hold": "D  hold", "compensation": "E  compensation"}
 CONTENDERS = {  # name, colour, marker, dashes; those of the service without _wheel and _queue
     "hierarchical_wheel": ("hierarchical_wheel", "c0", "o", "-"),
-    "hierarchical_wheel_in_steps": ("hierarchical_wheel, 256 a step", "h0", "o", (0, (1, 1.5))),
+    "hierarchical_wheel_in_steps": ("hierarchical_wheel, 256 a step", "c0", "o", (0, (1, 1.5))),
     "hashed_wheel": ("hashed_wheel", "c1", "s", "-"),
     "heap_queue": ("heap_queue", "c2", "^", "-"),
     "flat": ("flat wheel", "c5", "D", "-"),
