@@ -9,7 +9,7 @@
 namespace timing_wheel::detail {
 
 /// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before it
-/// sleeps. One atomic operation to lock it and one to unlock it, both inline. After Drepper, "Futexes Are Tricky", 2011, mutex 2.
+/// sleeps. One atomic operation to lock it and one to unlock it, both inline. After Drepper, "Futexes Are Tricky", 2011, third version.
 ///
 /// Meets the requirements of a Lockable.
 /// Memory order: who locks acquires what the one that unlocked has released. No wake-up is lost: a sleeper has marked the lock as

@@ -4,6 +4,8 @@
 
 #if defined(__linux__)
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace timing_wheel::detail {
@@ -14,7 +16,7 @@ namespace timing_wheel::detail {
 inline void limit_timer_slack([[maybe_unused]] std::chrono::nanoseconds tick) noexcept {
 #if defined(__linux__)
   const long most = std::chrono::nanoseconds(tick / 16).count();
-  const long present = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+  const long present = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);  // of which prctl gives an int only
   if (present > most) {
     // Zero would mean the default. A refusal leaves it as it was.
     static_cast<void>(prctl(PR_SET_TIMERSLACK, most > 0 ? most : 1L, 0UL, 0UL, 0UL));

@@ -765,6 +765,14 @@ TEST(Timer, TheSystemWakesThePollerWithinASixteenthOfATick) {
   EXPECT_EQ(slack_with(1ns), 1ns);
 }
 
+TEST(Timer, ASlackOfSecondsIsNotThePollers) {
+  for (const unsigned long inherited : {3'000'000'000UL, (1UL << 32U) + 1000}) {
+    prctl(PR_SET_TIMERSLACK, inherited, 0UL, 0UL, 0UL);
+    EXPECT_EQ(slack_with(1ms), 62'500ns) << inherited;
+  }
+  prctl(PR_SET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);  // the usual one again
+}
+
 TEST(Timer, ALongTickLeavesTheSlackOfWakeUpsAlone) {
   EXPECT_EQ(slack_with(20ms), nanoseconds(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL)));
 }

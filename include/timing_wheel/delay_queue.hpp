@@ -23,6 +23,10 @@ namespace timing_wheel {
 /// the last one and never expire, so that each that has a child has all of them, and an empty queue has a front.
 class delay_queue {
  public:
+  delay_queue() = default;
+  delay_queue(const delay_queue&) = delete;
+  delay_queue& operator=(const delay_queue&) = delete;
+
   using member = std::uint32_t;
   struct entry {
     tick expiration;

@@ -35,6 +35,8 @@ class heap_queue {
  public:
   /// \throws std::invalid_argument naming the value and the range if `start` is `never`.
   explicit heap_queue(const engine_options& options = {});
+  heap_queue(const heap_queue&) = delete;
+  heap_queue& operator=(const heap_queue&) = delete;
 
   /// Links `s` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
   /// \pre `s` is not linked. \throws std::bad_alloc; then no timer has changed.

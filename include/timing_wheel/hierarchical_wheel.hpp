@@ -83,7 +83,7 @@ class hierarchical_wheel {
 
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }
 
-  /// When the earliest bucket expires; at most the clock while a flush is under way; none if empty. Complexity: O(1).
+  /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty. Complexity: O(1).
   [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
     return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
   }

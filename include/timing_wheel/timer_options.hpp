@@ -16,7 +16,7 @@ namespace timing_wheel {
 struct timer_options {
   /// The grain of time: a timer fires less than one tick, plus the scheduling latency of the machine, after its deadline.
   /// At least 1 ns. Wake-ups and cascades become fewer with a longer tick. On Linux the poller's timer slack is at most a
-  /// sixteenth of it.
+  /// sixteenth of it, and so is that of the threads that callbacks start on it.
   std::chrono::nanoseconds tick = std::chrono::milliseconds(1);
   /// Slots of each wheel, in [2, 2^24].
   std::uint32_t wheel_size = 512;
