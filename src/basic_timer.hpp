@@ -373,8 +373,9 @@ typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_a
 template <timer_engine Engine, class Clock>
 typename basic_timer<Engine, Clock>::started basic_timer<Engine, Clock>::start_at(wall_time deadline, task&& callback,
                                                                                   std::uint64_t tag) {
-  const time_point present = now();
+  // The wall clock first: what delays this thread before the other is read makes the deadline later, never earlier.
   const time_point wall(detail::wall_clock_of(state_->context->clock).time_since_epoch());
+  const time_point present = now();
   const bool ever = deadline < wall_time::max();
   const time_point converted =
       saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall));

@@ -4,7 +4,10 @@
 
 namespace timing_wheel {
 
-heap_queue::heap_queue(const engine_options& options) : clock_(detail::checked_start(options)) {}
+// It has no wheels; but options that another engine refuses are a mistake here too.
+heap_queue::heap_queue(const engine_options& options) : clock_(detail::checked_start(options)) {
+  static_cast<void>(detail::checked_sizes(options));
+}
 
 bool heap_queue::insert(slot s, tick deadline) {
   if (deadline <= clock_) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "support/allocation.hpp"
@@ -23,6 +24,13 @@ TEST(HeapQueue, C09_WakesAtTheDeadlinesAndAtNothingBetween) {
   heap_queue heap;
   insert_all(heap, {2, 10, 60, 234, 1'000});
   EXPECT_EQ(wakeups(heap), (std::vector<tick>{2, 10, 60, 234, 1'000}));
+}
+
+TEST(HeapQueue, RefusesTheSizesThatAWheelRefuses) {
+  EXPECT_THROW(heap_queue({.wheel_size = 0}), std::invalid_argument);
+  EXPECT_THROW(heap_queue({.wheel_size = (1U << 24U) + 1}), std::invalid_argument);
+  EXPECT_THROW(heap_queue({.wheel_sizes = {60, 1}}), std::invalid_argument);
+  EXPECT_NO_THROW(heap_queue({.wheel_size = 2}));
 }
 
 TEST(HeapQueue, OneJumpGivesTimersInTheOrderOfTheirDeadlines) {
@@ -48,7 +56,7 @@ TEST(HeapQueue, ClockStopsAtTheDeadlineWhereTheBudgetEnds) {
 }
 
 TEST(HeapQueue, IgnoresSizesOfWheelsAndShowsNoLevel) {
-  heap_queue heap(engine_options{.wheel_size = 0, .wheel_sizes = {1}, .start = 7});
+  heap_queue heap(engine_options{.wheel_size = 2, .wheel_sizes = {60, 24}, .start = 7});
   EXPECT_EQ(heap.now(), 7U);
   EXPECT_THAT(heap.stats().levels, IsEmpty());
   EXPECT_EQ(heap.stats().moves(), 0U);

@@ -139,6 +139,29 @@ TEST(SaturatingNanoseconds, DecimalFractionsOfASecondAreExact) {
   EXPECT_EQ(saturating_nanoseconds(duration<double, std::milli>(0.2)), 200us);
 }
 
+TEST(SaturatingNanoseconds, TakesUnitsThatLastLongerThanTime) {
+  using terasecond = std::chrono::duration<std::int64_t, std::tera>;
+  using exasecond = std::chrono::duration<std::int64_t, std::exa>;
+  using real_terasecond = std::chrono::duration<double, std::tera>;
+  EXPECT_EQ(saturating_nanoseconds(terasecond(0)), 0ns);
+  EXPECT_EQ(saturating_nanoseconds(terasecond(1)), std::chrono::nanoseconds::max());
+  EXPECT_EQ(saturating_nanoseconds(terasecond(-1)), std::chrono::nanoseconds::min());
+  EXPECT_EQ(saturating_nanoseconds(terasecond::max()), std::chrono::nanoseconds::max());
+  EXPECT_EQ(saturating_nanoseconds(exasecond::max()), std::chrono::nanoseconds::max());
+  EXPECT_EQ(saturating_nanoseconds(exasecond::min()), std::chrono::nanoseconds::min());
+  EXPECT_EQ(saturating_nanoseconds(real_terasecond(1e-12)), 1s);
+  EXPECT_EQ(saturating_nanoseconds(real_terasecond(1)), std::chrono::nanoseconds::max());
+}
+
+TEST(SaturatingNanoseconds, TakesFractionsOfLongUnits) {
+  using third_of_a_terasecond = std::chrono::duration<std::int64_t, std::ratio<1'000'000'000'000, 3>>;
+  using attosecond = std::chrono::duration<std::int64_t, std::atto>;
+  EXPECT_EQ(saturating_nanoseconds(third_of_a_terasecond(1)), std::chrono::nanoseconds::max());
+  EXPECT_EQ(saturating_nanoseconds(attosecond(1)), 1ns);
+  EXPECT_EQ(saturating_nanoseconds(attosecond(-1)), 0ns);
+  EXPECT_EQ(saturating_nanoseconds(attosecond::max()), 9'223'372'037ns);
+}
+
 TEST(SaturatingNanoseconds, RoundsFloatingPointUp) {
   using double_nanoseconds = duration<double, std::nano>;
   EXPECT_EQ(saturating_nanoseconds(double_nanoseconds(0.25)), 1ns);

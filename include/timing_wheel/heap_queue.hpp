@@ -33,7 +33,8 @@ namespace timing_wheel {
 /// 2. No deadline lies before the clock; one at the clock is due, and was left by a budget.
 class heap_queue {
  public:
-  /// \throws std::invalid_argument naming the value and the range if `start` is `never`.
+  /// The wheel sizes change nothing, but are checked as those of the other engines are.
+  /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
   explicit heap_queue(const engine_options& options = {});
   heap_queue(const heap_queue&) = delete;
   heap_queue& operator=(const heap_queue&) = delete;

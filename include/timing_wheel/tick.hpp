@@ -5,7 +5,9 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <ratio>
+#include <type_traits>
 
 namespace timing_wheel {
 
@@ -60,6 +62,25 @@ template <class Wide>
   return std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(count, least, most)));
 }
 
+__extension__ using wide_integer = __int128;
+
+/// How many nanoseconds a `Period` has, as a fraction. `std::ratio` has no room for those of a `std::tera`.
+template <class Period>
+struct nanoseconds_in {
+  static constexpr std::intmax_t common = std::gcd(Period::den, std::nano::den);
+  static constexpr wide_integer num = static_cast<wide_integer>(Period::num) * (std::nano::den / common);
+  static constexpr std::intmax_t den = Period::den / common;
+};
+
+/// `count * ratio`, or the end of its range if the product does not fit. \pre `ratio` is positive.
+[[nodiscard]] constexpr wide_integer saturating_scale(wide_integer count, wide_integer ratio) noexcept {
+  constexpr wide_integer most = ~(static_cast<wide_integer>(1) << 127U);
+  if (count > most / ratio) {
+    return most;
+  }
+  return count < -most / ratio ? -most : count * ratio;
+}
+
 }  // namespace detail
 
 /// Any duration as nanoseconds: rounded up, and stopping at the ends of the range instead of overflowing.
@@ -68,14 +89,21 @@ template <class Wide>
 template <class Rep, class Period>
 [[nodiscard]] constexpr std::chrono::nanoseconds saturating_nanoseconds(
     std::chrono::duration<Rep, Period> delay) noexcept {
-  using unit = std::ratio_divide<Period, std::nano>;
+  using unit = detail::nanoseconds_in<Period>;
   if constexpr (std::integral<Rep>) {
-    __extension__ using wide = __int128;  // 64 bits of count times 63 bits of ratio
-    const wide scaled = static_cast<wide>(delay.count()) * unit::num;
+    const auto count = static_cast<detail::wide_integer>(delay.count());
+    detail::wide_integer scaled = 0;
+    if constexpr (unit::num <= std::numeric_limits<std::int64_t>::max()) {
+      scaled = count * unit::num;  // 64 bits of count times 63 of ratio fit
+    } else {
+      scaled = detail::saturating_scale(count, unit::num);
+    }
     return detail::saturated(scaled / unit::den + (scaled % unit::den > 0 ? 1 : 0));
   } else {
     // In the precision of the caller: 0.1 s is to be 100 ms, though the nearest `double` is a little more.
-    const auto scaled = static_cast<long double>(std::chrono::duration<Rep, std::nano>(delay).count());
+    using real = std::common_type_t<Rep, std::intmax_t>;
+    const real exact = static_cast<real>(delay.count()) * static_cast<real>(unit::num) / static_cast<real>(unit::den);
+    const auto scaled = static_cast<long double>(exact);
     if (!(scaled < 0x1p63L) || scaled < -0x1p63L) {  // NaN is not less
       return scaled < 0 ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
     }

@@ -123,8 +123,10 @@ class basic_timer {
 
   /// Runs `callback` once, at `deadline`, or as soon as possible after it.
   ///
-  /// A `std::chrono::system_clock` deadline is converted to the monotonic clock once, now: setting the wall clock later
-  /// changes nothing.
+  /// A `std::chrono::system_clock` deadline is converted to the monotonic clock once, now. The callback does not run before the
+  /// wall clock has shown the deadline, unless that clock is set after this call: then the timer keeps the instant that it was
+  /// given. Set forward by an hour, the wall clock shows the deadline plus an hour when it runs; set back, the deadline less an
+  /// hour. To follow the wall clock, schedule anew when it is set.
   template <class WhichClock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback,
                            std::uint64_t tag = 0) {
