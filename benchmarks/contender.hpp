@@ -26,7 +26,7 @@ struct contender {
 template <class Timers, class... Arguments>
 contender contend(const std::string& name, const std::string& remark, Arguments... arguments) {
   using benchmark::State;
-  const auto make = [arguments...](slot count) { return std::make_unique<Timers>(count, arguments...); };
+  const auto make = [arguments...](timer_number count) { return std::make_unique<Timers>(count, arguments...); };
   return {.name = name,
           .remark = remark,
           .arm = [make](State& state) { bench::arm(state, make); },

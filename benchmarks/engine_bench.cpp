@@ -20,10 +20,10 @@
 #include "bench_sizes.hpp"
 #include "contender.hpp"
 #include "probes.hpp"
-#include "timing_wheel/engine.hpp"
-#include "timing_wheel/hashed_wheel.hpp"
-#include "timing_wheel/heap_queue.hpp"
-#include "timing_wheel/hierarchical_wheel.hpp"
+#include "timing_wheel/engine/engine.hpp"
+#include "timing_wheel/engine/hashed_wheel.hpp"
+#include "timing_wheel/engine/heap_queue.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 #include "workload.hpp"
 
 namespace timing_wheel::bench {
@@ -32,11 +32,11 @@ namespace {
 template <timer_engine Engine>
 class engine_timers {
  public:
-  engine_timers(slot count, std::uint32_t wheel_size, std::size_t budget = no_limit)
+  engine_timers(timer_number count, std::uint32_t wheel_size, std::size_t budget = no_limit)
       : engine_({.wheel_size = wheel_size}), lines_(count), budget_(budget) {}
 
-  void arm(slot s, tick delay) { engine_.insert(s, now_ + delay); }
-  void cancel(slot s) { engine_.erase(s); }
+  void arm(timer_number s, tick delay) { engine_.insert(s, now_ + delay); }
+  void cancel(timer_number s) { engine_.erase(s); }
 
   std::size_t advance(tick by, delays* again) {
     now_ += by;
@@ -44,7 +44,7 @@ class engine_timers {
     more_ = result.more;
     lines_.fire(result);
     if (again != nullptr) {
-      for (const slot s : result.due) {
+      for (const timer_number s : result.due) {
         arm(s, again->next());
       }
     }

@@ -28,14 +28,14 @@
 namespace timing_wheel::bench {
 
 template <class Timers>
-void arm_all(Timers& timers, slot count, delays& random) {
-  for (slot s = 0; s < count; ++s) {
+void arm_all(Timers& timers, timer_number count, delays& random) {
+  for (timer_number s = 0; s < count; ++s) {
     timers.arm(s, random.next());
   }
 }
 
 template <class Make>
-auto armed(const Make& make, slot count, delays& random) {
+auto armed(const Make& make, timer_number count, delays& random) {
   auto timers = make(count);
   arm_all(*timers, count, random);
   return timers;
@@ -56,7 +56,7 @@ std::uint64_t pass(Timers& timers, tick time, delays* again = nullptr) {
 template <class Make>
 void arm(benchmark::State& state, const Make& make) {
   figures found(state, "arm");
-  const slot count = found.timers();
+  const timer_number count = found.timers();
   decltype(make(count)) timers;
   for ([[maybe_unused]] auto round : state) {
     untimed(state, [&] {
@@ -73,9 +73,9 @@ void arm(benchmark::State& state, const Make& make) {
 }
 
 template <class Timers>
-void churn_once(Timers& timers, slot count, delays& random) {
-  for (slot i = 0; i < count; ++i) {
-    const auto s = static_cast<slot>(random.below(count));
+void churn_once(Timers& timers, timer_number count, delays& random) {
+  for (timer_number i = 0; i < count; ++i) {
+    const auto s = static_cast<timer_number>(random.below(count));
     timers.cancel(s);
     timers.arm(s, random.next());
   }
@@ -85,7 +85,7 @@ void churn_once(Timers& timers, slot count, delays& random) {
 template <class Make>
 void churn(benchmark::State& state, const Make& make) {
   figures found(state, "churn");
-  const slot count = found.timers();
+  const timer_number count = found.timers();
   delays random(2);
   const auto timers = armed(make, count, random);
   churn_once(*timers, count, random);
@@ -101,7 +101,7 @@ void churn(benchmark::State& state, const Make& make) {
 template <class Make>
 void fire(benchmark::State& state, const Make& make) {
   figures found(state, "fire");
-  const slot count = found.timers();
+  const timer_number count = found.timers();
   decltype(make(count)) timers;
   std::uint64_t fired = 0;
   for ([[maybe_unused]] auto round : state) {
@@ -155,9 +155,9 @@ void pass_by_the_clock(Timers& timers, step_lengths& shortest, firings& fired) {
   }
 }
 
-inline std::uint64_t sum_of(slot count, delays random) {
+inline std::uint64_t sum_of(timer_number count, delays random) {
   std::uint64_t sum = 0;
-  for (slot s = 0; s < count; ++s) {
+  for (timer_number s = 0; s < count; ++s) {
     sum += random.next();
   }
   return sum;
@@ -181,7 +181,7 @@ template <class Make>
 void step(benchmark::State& state, const Make& make) {
   constexpr int passes = 3;
   figures found(state, "step");
-  const slot count = found.timers();
+  const timer_number count = found.timers();
   decltype(make(count)) timers;
   step_lengths shortest;
   firings fired;
@@ -212,10 +212,10 @@ template <class Make>
 void hold(benchmark::State& state, const Make& make) {
   constexpr tick round_length = 10 * minute;
   figures found(state, "hold");
-  const slot count = found.timers();
+  const timer_number count = found.timers();
   delays random(4);
   const auto timers = make(count);
-  for (const slot s : random_order(count, random)) {
+  for (const timer_number s : random_order(count, random)) {
     timers->arm(s, random.residual());
   }
   pass(*timers, round_length, &random);
@@ -234,11 +234,11 @@ std::uint64_t play(const compensation_plan& plan, Timers& timers) {
   for (tick now = 1; now <= compensation_plan::last_cancel; ++now) {
     fired += timers.advance(1, nullptr);
     if (now <= compensation_plan::last_arrival) {
-      for (const slot s : plan.arriving_at(now)) {
+      for (const timer_number s : plan.arriving_at(now)) {
         timers.arm(s, half_hour);
       }
     }
-    for (const slot s : plan.cancelled_at(now)) {
+    for (const timer_number s : plan.cancelled_at(now)) {
       timers.cancel(s);
     }
   }
@@ -249,7 +249,7 @@ std::uint64_t play(const compensation_plan& plan, Timers& timers) {
 template <class Make>
 void compensation(benchmark::State& state, const Make& make, unsigned percent) {
   figures found(state, "compensation");
-  const slot count = found.timers();
+  const timer_number count = found.timers();
   const compensation_plan plan(count, percent);
   decltype(make(count)) timers;
   std::uint64_t fired = 0;

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "timing_wheel/hierarchical_wheel.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::bench {
 namespace {
@@ -63,9 +63,9 @@ std::vector<tick> delays(tick limit) {
   return result;
 }
 
-std::vector<slot> in_random_order() {
+std::vector<timer_number> in_random_order() {
   std::mt19937_64 random(2);
-  std::vector<slot> result(timers);
+  std::vector<timer_number> result(timers);
   std::iota(result.begin(), result.end(), slot{0});
   for (std::size_t i = timers - 1; i > 0; --i) {
     std::swap(result[i], result[random() % (i + 1)]);
@@ -133,20 +133,20 @@ class wheel_work {
   }
 
   void insert_all(tick from = 0) {
-    for (slot s = 0; s < timers; ++s) {
+    for (timer_number s = 0; s < timers; ++s) {
       wheel_.insert(s, from + delays_[s]);
     }
   }
 
   void erase_all() {
-    for (const slot s : order_) {
+    for (const timer_number s : order_) {
       wheel_.erase(s);
     }
     expect(wheel_.size() == 0, "erase");
   }
 
   std::vector<tick> delays_;
-  std::vector<slot> order_ = in_random_order();
+  std::vector<timer_number> order_ = in_random_order();
   hierarchical_wheel wheel_{engine_options{.wheel_size = wheel_size, .wheel_sizes = {}, .start = 0}};
 };
 
@@ -194,14 +194,13 @@ class service_work {
 
   void schedule_all() {
     for (std::size_t i = 0; i < timers; ++i) {
-      handles_[i] = service_.schedule_after(
-          offset_ + milliseconds(delays_[i]), [this] { ++fired_; }, i);
+      handles_[i] = service_.schedule_after(offset_ + milliseconds(delays_[i]), [this] { ++fired_; }, {.tag = i});
     }
   }
 
   void cancel_all() {
     std::uint64_t cancelled = 0;
-    for (const slot s : order_) {
+    for (const timer_number s : order_) {
       cancelled += handles_[s].cancel() == cancel_result::cancelled ? 1U : 0U;
     }
     expect(cancelled == timers, "cancel");
@@ -209,14 +208,14 @@ class service_work {
 
   void reschedule_all() {
     std::uint64_t done = 0;
-    for (const slot s : order_) {
+    for (const timer_number s : order_) {
       done += handles_[s].reschedule_after(offset_ + milliseconds(delays_[timers - 1 - s])) ? 1U : 0U;
     }
     expect(done == timers, "reschedule");
   }
 
   std::vector<tick> delays_;
-  std::vector<slot> order_ = in_random_order();
+  std::vector<timer_number> order_ = in_random_order();
   std::uint64_t fired_ = 0;
   std::vector<timer_handle> handles_ = std::vector<timer_handle>(timers);
   Service service_{{.wheel_size = wheel_size, .shards = 1}};

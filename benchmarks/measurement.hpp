@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "probes.hpp"
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/engine/tick.hpp"
 
 namespace timing_wheel::bench {
 
@@ -45,7 +45,7 @@ class figures {
       : state_(state), probes_(probes_for(family, static_cast<std::size_t>(state.range(0)))) {}
 
   /// N, the number of timers.
-  [[nodiscard]] slot timers() const { return static_cast<slot>(state_.range(0)); }
+  [[nodiscard]] timer_number timers() const { return static_cast<timer_number>(state_.range(0)); }
 
   template <class Work>
   void time(const Work& work) {

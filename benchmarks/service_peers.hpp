@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::bench {
 
@@ -41,16 +41,16 @@ concept benched_service = requires(S service, typename S::handle& timer, std::ve
 };
 // clang-format on
 
-/// The service of this library.
-template <timer_engine Engine>
+/// The service of this library, on one of its engines.
+template <engine_kind Engine>
 class own_service {
  public:
   using handle = timer_handle;
 
   /// A wheel that counts rounds visits a slot at every tick.
-  static constexpr bool wakes_when_idle = std::same_as<Engine, hashed_wheel>;
+  static constexpr bool wakes_when_idle = Engine == engine_kind::hashed;
 
-  explicit own_service(const timer_options& options = {}) : timer_(options) {}
+  explicit own_service(timer_options options = {}) : timer_(on_engine(std::move(options))) {}
 
   [[nodiscard]] handle make_handle() const noexcept { return {}; }
 
@@ -64,7 +64,7 @@ class own_service {
   }
   template <class F>
   void schedule_every(handle& timer, std::chrono::nanoseconds period, F&& callback) {
-    timer = timer_.schedule_every(period, std::forward<F>(callback), fixed_rate_catch_up, periodic_tag);
+    timer = timer_.schedule_every(period, std::forward<F>(callback), fixed_rate_catch_up, {.tag = periodic_tag});
   }
 
   /// The handle is dropped too, because each user pays for that.
@@ -92,7 +92,12 @@ class own_service {
  private:
   static constexpr std::uint64_t periodic_tag = 1;
 
-  basic_timer<Engine, std::chrono::steady_clock> timer_;
+  static timer_options on_engine(timer_options options) {
+    options.engine = Engine;
+    return options;
+  }
+
+  timer timer_;
 };
 
 /// Boost.Asio: a `steady_timer` for each, and one thread that runs the `io_context`.
@@ -187,9 +192,9 @@ class asio_service {
 };
 
 // As they are called in the names of the benchmarks.
-using hierarchical = own_service<hierarchical_wheel>;
-using hashed = own_service<hashed_wheel>;
-using heap = own_service<heap_queue>;
+using hierarchical = own_service<engine_kind::hierarchical>;
+using hashed = own_service<engine_kind::hashed>;
+using heap = own_service<engine_kind::heap>;
 using boost_asio = asio_service;
 
 static_assert(benched_service<hierarchical> && benched_service<hashed> && benched_service<heap> &&

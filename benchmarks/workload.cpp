@@ -13,8 +13,8 @@ tick delays::residual() {
 }
 
 // Not std::shuffle, whose order is the standard library's own.
-std::vector<slot> random_order(slot count, delays& random) {
-  std::vector<slot> order(count);
+std::vector<timer_number> random_order(timer_number count, delays& random) {
+  std::vector<timer_number> order(count);
   std::iota(order.begin(), order.end(), slot{0});
   for (std::size_t left = count; left > 1; --left) {
     std::swap(order[left - 1], order[random.below(left)]);
@@ -27,7 +27,7 @@ namespace {
 constexpr tick not_cancelled = 0;
 
 // For each timer, in the order of arrival, when it is cancelled: after it came, and in time.
-std::vector<std::uint32_t> cancel_times(slot count, unsigned percent, delays& random) {
+std::vector<std::uint32_t> cancel_times(timer_number count, unsigned percent, delays& random) {
   std::vector<std::uint32_t> times(count);
   for (std::size_t i = 0; i < count; ++i) {
     const tick arrival = 1 + i * compensation_plan::last_arrival / count;
@@ -41,7 +41,7 @@ std::vector<std::uint32_t> cancel_times(slot count, unsigned percent, delays& ra
 }  // namespace
 
 // A counting sort by the time of the cancel.
-compensation_plan::compensation_plan(slot count, unsigned percent) : cancelled_before_(last_cancel + 2) {
+compensation_plan::compensation_plan(timer_number count, unsigned percent) : cancelled_before_(last_cancel + 2) {
   delays random(5);
   order_ = random_order(count, random);
   const std::vector<std::uint32_t> times = cancel_times(count, percent, random);

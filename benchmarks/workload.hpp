@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "timing_wheel/engine.hpp"
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/engine/engine.hpp"
+#include "timing_wheel/engine/tick.hpp"
 
 namespace timing_wheel::bench {
 
@@ -48,7 +48,7 @@ class delays {
 };
 
 /// The slots [0, `count`) in random order.
-[[nodiscard]] std::vector<slot> random_order(slot count, delays& random);
+[[nodiscard]] std::vector<timer_number> random_order(timer_number count, delays& random);
 
 /// What a timer costs its owner: 64 bytes, of which its firing reads and writes one word, and so one cache line.
 struct payload {
@@ -63,7 +63,7 @@ class payloads {
 
   void fire(const advance_result& result) {
     constexpr std::size_t ahead = 8;
-    for (const entry e : result.soon) {
+    for (const auto e : result.soon) {
       __builtin_prefetch(&lines_[e.which], 1);
     }
     for (std::size_t i = 0; i < result.due.size(); ++i) {
@@ -89,14 +89,14 @@ class compensation_plan {
   static constexpr tick end = last_arrival + half_hour;
 
   /// Of `count` checks about `percent` in a hundred are cancelled.
-  compensation_plan(slot count, unsigned percent);
+  compensation_plan(timer_number count, unsigned percent);
 
-  [[nodiscard]] std::span<const slot> arriving_at(tick now) const {
+  [[nodiscard]] std::span<const timer_number> arriving_at(tick now) const {
     const std::size_t first = arrived_before(now);
     return std::span(order_).subspan(first, arrived_before(now + 1) - first);
   }
   /// \pre 0 < `now` <= `last_cancel`.
-  [[nodiscard]] std::span<const slot> cancelled_at(tick now) const {
+  [[nodiscard]] std::span<const timer_number> cancelled_at(tick now) const {
     return std::span(cancelled_).subspan(cancelled_before_[now], cancelled_before_[now + 1] - cancelled_before_[now]);
   }
   /// How many are left to fire.
@@ -106,8 +106,8 @@ class compensation_plan {
   // The first ones arrive in the first millisecond, the last ones in that of `last_arrival`.
   [[nodiscard]] std::size_t arrived_before(tick now) const { return order_.size() * (now - 1) / last_arrival; }
 
-  std::vector<slot> order_;
-  std::vector<slot> cancelled_;
+  std::vector<timer_number> order_;
+  std::vector<timer_number> cancelled_;
   std::vector<std::size_t> cancelled_before_;  // by millisecond; indices into `cancelled_`
 };
 

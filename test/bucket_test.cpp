@@ -1,4 +1,4 @@
-#include "timing_wheel/bucket.hpp"
+#include "timing_wheel/detail/bucket.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,11 +15,17 @@
 namespace timing_wheel::test {
 namespace {
 
+using detail::bucket;
+using detail::bucket_store;
+using detail::chunk;
+using detail::entry;
+using detail::position;
+
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAreArray;
-using slots = std::vector<slot>;
+using slots = std::vector<timer_number>;
 
-slots first_slots(slot count) {
+slots first_slots(timer_number count) {
   slots all(count);
   std::iota(all.begin(), all.end(), 0U);
   return all;
@@ -28,13 +34,13 @@ slots first_slots(slot count) {
 /// A bucket with a store of its own.
 class Bucket : public ::testing::Test {
  protected:
-  void add(slot s) { add_to(bucket_, s); }
-  void add_to(bucket& b, slot s) {
+  void add(timer_number s) { add_to(bucket_, s); }
+  void add_to(bucket& b, timer_number s) {
     store_.cover(s);
     b.push_back(store_, {1'000 + s, s});
   }
-  void add_first(slot count) {
-    for (slot s = 0; s < count; ++s) {
+  void add_first(timer_number count) {
+    for (timer_number s = 0; s < count; ++s) {
       add(s);
     }
   }
@@ -76,7 +82,7 @@ class Bucket : public ::testing::Test {
 TEST_F(Bucket, IsEmptyAtFirst) { expect_content({}); }
 
 TEST_F(Bucket, PollsInTheOrderInWhichTheyWereAdded) {
-  for (const slot s : {5U, 1U, 9U, 3U}) {
+  for (const timer_number s : {5U, 1U, 9U, 3U}) {
     add(s);
   }
   expect_content({5, 1, 9, 3});
@@ -97,7 +103,7 @@ TEST_F(Bucket, ErasesTheOnlyElement) {
 }
 
 TEST_F(Bucket, ErasesHeadMiddleAndTail) {
-  for (const slot victim : {0U, 2U, 4U}) {
+  for (const timer_number victim : {0U, 2U, 4U}) {
     clear();
     add_first(5);
     bucket_.erase(store_, victim);
@@ -109,7 +115,7 @@ TEST_F(Bucket, ErasesHeadMiddleAndTail) {
 }
 
 TEST_F(Bucket, ErasedTimerIsReplacedByTheLastOne) {
-  for (const slot s : {7U, 8U, 9U}) {
+  for (const timer_number s : {7U, 8U, 9U}) {
     add(s);
   }
   bucket_.erase(store_, 7);
@@ -117,8 +123,8 @@ TEST_F(Bucket, ErasedTimerIsReplacedByTheLastOne) {
 }
 
 TEST_F(Bucket, ErasesAnyElementAcrossChunkBorders) {
-  for (const slot count : {1U, 2U, 63U, 64U, 65U, 127U, 128U, 129U}) {
-    for (slot victim = 0; victim < count; ++victim) {
+  for (const timer_number count : {1U, 2U, 63U, 64U, 65U, 127U, 128U, 129U}) {
+    for (timer_number victim = 0; victim < count; ++victim) {
       add_first(count);
       bucket_.erase(store_, victim);
       slots rest = first_slots(count);
@@ -131,10 +137,10 @@ TEST_F(Bucket, ErasesAnyElementAcrossChunkBorders) {
 }
 
 TEST_F(Bucket, ErasesEverythingFromEitherEnd) {
-  for (const slot count : {63U, 64U, 65U, 128U, 200U}) {
+  for (const timer_number count : {63U, 64U, 65U, 128U, 200U}) {
     for (const bool from_front : {true, false}) {
       add_first(count);
-      for (slot i = 0; i < count; ++i) {
+      for (timer_number i = 0; i < count; ++i) {
         bucket_.erase(store_, from_front ? i : count - 1 - i);
         ASSERT_EQ(bucket_.size(), count - 1 - i);
         ASSERT_TRUE(bucket_.invariants_hold(store_)) << i << " of " << count;
@@ -147,7 +153,7 @@ TEST_F(Bucket, ErasesEverythingFromEitherEnd) {
 TEST_F(Bucket, ClearGivesOnlyLiveOnes) {
   add_first(300);
   slots live;
-  for (slot s = 0; s < 300; ++s) {
+  for (timer_number s = 0; s < 300; ++s) {
     if (s % 3 == 0) {
       bucket_.erase(store_, s);
     } else {
@@ -160,7 +166,7 @@ TEST_F(Bucket, ClearGivesOnlyLiveOnes) {
 }
 
 TEST_F(Bucket, FrontRunEndsAtTheChunkBorder) {
-  for (const slot count : {1U, 63U, 64U, 65U, 128U, 130U}) {
+  for (const timer_number count : {1U, 63U, 64U, 65U, 128U, 130U}) {
     add_first(count);
     EXPECT_EQ(bucket_.front_run().size(), std::min(count, chunk::capacity));
     poll(10);
@@ -172,7 +178,7 @@ TEST_F(Bucket, FrontRunEndsAtTheChunkBorder) {
 }
 
 TEST_F(Bucket, PollsAllInOrderWhateverTheStep) {
-  for (const slot count : {63U, 64U, 65U, 128U, 200U}) {
+  for (const timer_number count : {63U, 64U, 65U, 128U, 200U}) {
     for (std::uint32_t step = 1; step <= 130; ++step) {
       add_first(count);
       slots polled;
@@ -187,9 +193,9 @@ TEST_F(Bucket, PollsAllInOrderWhateverTheStep) {
 }
 
 TEST_F(Bucket, ErasesAnyElementAfterAPartialDrain) {
-  for (const slot count : {2U, 64U, 65U, 129U}) {
+  for (const timer_number count : {2U, 64U, 65U, 129U}) {
     for (const std::uint32_t drained : {1U, 63U, 64U, 65U, 128U}) {
-      for (slot victim = drained; victim < count; ++victim) {
+      for (timer_number victim = drained; victim < count; ++victim) {
         add_first(count);
         poll(drained);
         bucket_.erase(store_, victim);
@@ -208,12 +214,12 @@ TEST_F(Bucket, TakesNewOnesAfterAPartialDrain) {
   for (const std::uint32_t drained : {1U, 63U, 64U, 65U, 100U}) {
     add_first(100);
     poll(drained);
-    for (slot s = 500; s < 600; ++s) {
+    for (timer_number s = 500; s < 600; ++s) {
       add(s);
     }
     slots expected = first_slots(100);
     expected.erase(expected.begin(), expected.begin() + drained);
-    for (slot s = 500; s < 600; ++s) {
+    for (timer_number s = 500; s < 600; ++s) {
       expected.push_back(s);
     }
     EXPECT_EQ(content(), expected);
@@ -223,12 +229,12 @@ TEST_F(Bucket, TakesNewOnesAfterAPartialDrain) {
 
 TEST_F(Bucket, RandomAddsErasesAndPollsAgreeWithASet) {
   std::mt19937 random(9);
-  std::set<slot> expected;
+  std::set<timer_number> expected;
   for (int step = 0; step < 30'000; ++step) {
-    const auto s = static_cast<slot>(random() % 400);
+    const auto s = static_cast<timer_number>(random() % 400);
     ASSERT_EQ(store_.linked(s), expected.count(s) != 0);
     if (random() % 40 == 0) {
-      for (const slot polled : poll(static_cast<std::uint32_t>(random() % 100))) {
+      for (const timer_number polled : poll(static_cast<std::uint32_t>(random() % 100))) {
         ASSERT_EQ(expected.erase(polled), 1U);
       }
     } else if (expected.insert(s).second) {
@@ -245,10 +251,10 @@ TEST_F(Bucket, RandomAddsErasesAndPollsAgreeWithASet) {
 
 TEST_F(Bucket, TwoBucketsOfOneStoreDoNotMix) {
   bucket other;
-  for (slot s = 0; s < 200; ++s) {
+  for (timer_number s = 0; s < 200; ++s) {
     add_to(s % 2 == 0 ? bucket_ : other, s);
   }
-  for (slot s = 0; s < 200; s += 4) {
+  for (timer_number s = 0; s < 200; s += 4) {
     bucket_.erase(store_, s);
     EXPECT_EQ(store_.owner(store_.place(s + 1)), &other);
   }
@@ -282,7 +288,7 @@ TEST_F(Bucket, InvariantsDoNotHoldWhileTheStoreHasLostAnEntry) {
 TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
   bucket other;
   add_first(150);
-  for (const slot left : {86U, 22U, 0U}) {
+  for (const timer_number left : {86U, 22U, 0U}) {
     ASSERT_TRUE(other.take_front_chunk(store_, bucket_));
     EXPECT_EQ(bucket_.size(), left);
     EXPECT_TRUE(bucket_.invariants_hold(store_));
@@ -298,7 +304,7 @@ TEST_F(Bucket, TakesNoChunkWhereThatWouldLeaveAGap) {
   add_to(other, 1'000);
   add_first(100);
   EXPECT_FALSE(other.take_front_chunk(store_, bucket_)) << "behind a chunk that is not full";
-  for (slot s = 1'001; s < 1'064; ++s) {
+  for (timer_number s = 1'001; s < 1'064; ++s) {
     add_to(other, s);
   }
   poll(1);
@@ -341,7 +347,7 @@ TEST_F(Bucket, KeepsItsExpirationAndNumber) {
 }
 
 TEST_F(Bucket, PushThatFindsNoMemoryChangesNothing) {
-  slot pending = 64 * 64;  // takes all chunks of a page
+  timer_number pending = 64 * 64;  // takes all chunks of a page
   add_first(pending);
   bool succeeded = false;
   for (std::uint64_t left = 0; !succeeded; ++left) {
@@ -355,7 +361,7 @@ TEST_F(Bucket, PushThatFindsNoMemoryChangesNothing) {
 }
 
 TEST_F(Bucket, PushRepeatedAfterAFailureHoardsNoMemory) {
-  const slot pending = 5 * 64 * 64;  // takes all chunks of five pages
+  const timer_number pending = 5 * 64 * 64;  // takes all chunks of five pages
   add_first(pending);
   store_.cover(pending);
   const std::size_t bytes = store_.bytes();
@@ -382,7 +388,7 @@ TEST_F(Bucket, ChunksAreUsedAgain) {
   const std::size_t bytes = store_.bytes();
   for (int round = 0; round < 10; ++round) {
     EXPECT_EQ(count_allocations([&] { add_first(10'000); }), 0U);
-    for (slot s = 0; s < 10'000; ++s) {
+    for (timer_number s = 0; s < 10'000; ++s) {
       bucket_.erase(store_, s);
     }
   }
@@ -391,7 +397,7 @@ TEST_F(Bucket, ChunksAreUsedAgain) {
 
 TEST_F(Bucket, ChunkThatFallsEmptyGoesBackAtOnce) {
   add_first(64 * 64);  // a page of chunks
-  for (slot s = 0; s < 64; ++s) {
+  for (timer_number s = 0; s < 64; ++s) {
     bucket_.erase(store_, s);
   }
   bucket other;

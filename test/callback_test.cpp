@@ -24,7 +24,7 @@
 #include "support/service_captures.hpp"
 #include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 // GCC 12 under the address sanitizer takes the constructor of std::stop_source for a use of what is not initialised.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -55,16 +55,15 @@ std::optional<time_point> next_10ms(time_point previous) { return previous + 10m
 TEST(Callback, IsGivenItsOwnHandle) {
   manual_timer timer;
   timer_handle given;
-  const timer_handle made = timer.schedule_after(
-      10ms,
-      [&](const timer_handle& self) {
-        given = self;
-        EXPECT_EQ(self.status(), timer_status::running);
-        EXPECT_EQ(self.tag(), 17U);
-        EXPECT_EQ(self.deadline(), at(10ms));
-        EXPECT_EQ(self.cancel(), cancel_result::running);
-      },
-      17);
+  const timer_handle made = timer.schedule_after(10ms,
+                                                 [&](const timer_handle& self) {
+                                                   given = self;
+                                                   EXPECT_EQ(self.status(), timer_status::running);
+                                                   EXPECT_EQ(self.tag(), 17U);
+                                                   EXPECT_EQ(self.deadline(), at(10ms));
+                                                   EXPECT_EQ(self.cancel(), cancel_result::running);
+                                                 },
+                                                 {.tag = 17});
   EXPECT_EQ(timer.advance_by(10ms), 1U);
   EXPECT_EQ(given, made);
   EXPECT_EQ(given.status(), timer_status::finished);
@@ -109,8 +108,8 @@ TEST(Callback, IsCalledWithItsHandleIfBothArePossible) {
   timer.schedule_after(1ms, either{&calls});
   timer.schedule_every(1ms, either{&calls});
   timer.schedule_with(next_10ms, either{&calls});
-  timer.schedule_after(1ms, stop.get_token(), either{&calls});
-  timer.schedule_every(1ms, stop.get_token(), either{&calls});
+  timer.schedule_after(1ms, either{&calls}, {.stop = stop.get_token()});
+  timer.schedule_every(1ms, either{&calls}, {.stop = stop.get_token()});
   timer.advance_by(1ms);
   EXPECT_THAT(calls, AllOf(SizeIs(4), Each("with its handle")));
 }
@@ -126,8 +125,8 @@ TEST(Callback, MayBeAFunctionOrAPointerToOne) {
   timer.schedule_after(1ms, function);
   timer.schedule_after(1ms, &function);
   timer.schedule_after(1ms, function_with_result);
-  timer.schedule_after(1ms, function_with_handle, 100);
-  timer.schedule_every(1ms, function_with_handle, fixed_delay, 1000);
+  timer.schedule_after(1ms, function_with_handle, {.tag = 100});
+  timer.schedule_every(1ms, function_with_handle, fixed_delay, {.tag = 1000});
   timer.schedule_with(next_10ms, &function);
   timer.advance_by(1ms);
   EXPECT_EQ(calls_of_a_function, 1103);
@@ -140,10 +139,10 @@ TEST(Callback, MayBeAStdFunction) {
   const std::function<void(const timer_handle&)> with = [&](const timer_handle& self) { calls += self.tag() == 7U; };
   const std::function<std::optional<time_point>(time_point)> rule = next_10ms;
   timer.schedule_after(10ms, alone);
-  timer.schedule_after(10ms, with, 7);
+  timer.schedule_after(10ms, with, {.tag = 7});
   timer.schedule_every(10ms, alone);
-  timer.schedule_every(10ms, std::stop_token(), with, fixed_delay, 7);
-  timer.schedule_with(rule, with, 7);
+  timer.schedule_every(10ms, with, fixed_delay, {.tag = 7, .stop = std::stop_token()});
+  timer.schedule_with(rule, with, {.tag = 7});
   EXPECT_EQ(timer.advance_by(10ms), 5U);
   EXPECT_EQ(calls, 5);
 }
@@ -154,7 +153,7 @@ TEST(Callback, LeavesTheOriginalOfACopyAlone) {
   std::function<void()> original = [&] { ++calls; };
   timer.schedule_after(1ms, original);
   timer.schedule_every(1ms, original);
-  timer.schedule_after(1ms, std::stop_token(), original);
+  timer.schedule_after(1ms, original, {.stop = std::stop_token()});
   ASSERT_TRUE(original);
   original = nullptr;
   timer.advance_by(1ms);
@@ -165,7 +164,7 @@ TEST(Callback, MayChangeWhatItCaptured) {
   manual_timer timer;
   std::vector<int> seen;
   timer.schedule_every(1ms, [&seen, n = 0]() mutable { seen.push_back(++n); });
-  timer.schedule_after(1ms, std::stop_token(), [&seen, n = 10]() mutable { seen.push_back(++n); });
+  timer.schedule_after(1ms, [&seen, n = 10]() mutable { seen.push_back(++n); }, {.stop = std::stop_token()});
   timer.advance_by(2ms);
   EXPECT_THAT(seen, UnorderedElementsAre(1, 2, 11));
 }
@@ -185,7 +184,7 @@ TEST(Callback, MayHaveAMoveThatCouldThrow) {
   int calls = 0;
   timer.schedule_after(1ms, cautious(calls));
   timer.schedule_every(1ms, cautious(calls));
-  timer.schedule_after(1ms, std::stop_token(), cautious(calls));
+  timer.schedule_after(1ms, cautious(calls), {.stop = std::stop_token()});
   timer.schedule_with(next_10ms, cautious(calls));
   timer.advance_by(1ms);
   EXPECT_EQ(calls, 3);
@@ -211,12 +210,13 @@ void expect_refused_everywhere(Empty empty) {
   const auto code_of = [](auto action) { return refusal_of(action).code; };
   EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty); }), timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty); }), timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, stop.get_token(), empty); }), timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), stop.get_token(), empty); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty, {.stop = stop.get_token()}); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty, {.stop = stop.get_token()}); }),
+            timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty); }), timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, stop.get_token(), empty); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty, {.stop = stop.get_token()}); }), timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_with(next_10ms, empty); }), timer_errc::empty_callback);
-  EXPECT_FALSE(timer.schedule_every(1ms, empty, fixed_delay, 0, error));
+  EXPECT_FALSE(timer.schedule_every(1ms, empty, fixed_delay, error));
   EXPECT_EQ(error, timer_errc::empty_callback);
   EXPECT_EQ(timer.stats().scheduled, 0U);
   EXPECT_EQ(timer.advance_by(1s), 0U);
@@ -247,7 +247,8 @@ TEST(Callback, RefusesAnEmptyTask) {
   manual_timer timer;
   EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, task()); }).code, timer_errc::empty_callback);
   EXPECT_EQ(refusal_of([&] { timer.schedule_every(1ms, task()); }).code, timer_errc::empty_callback);
-  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, std::stop_token(), task()); }).code, timer_errc::empty_callback);
+  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, task(), {.stop = std::stop_token()}); }).code,
+            timer_errc::empty_callback);
   EXPECT_EQ(timer.pending(), 0U);
 }
 
@@ -257,7 +258,7 @@ TEST(StopToken, CancelsAPendingTimerAndDestroysItsCaptures) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  const timer_handle handle = timer.schedule_after(1ms, stop.get_token(), [token = captures.make()] {});
+  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   EXPECT_EQ(captures.alive(), 1);
   stop.request_stop();
   EXPECT_EQ(captures.alive(), 0);
@@ -271,9 +272,9 @@ TEST(StopToken, CancelsAtOnceIfItWasStoppedBefore) {
   std::stop_source stop;
   stop.request_stop();
   manual_timer timer;
-  timer.schedule_after(1ms, stop.get_token(), [token = captures.make()] {});
-  timer.schedule_at(at(0ms), stop.get_token(), [token = captures.make()] {});
-  timer.schedule_every(1ms, stop.get_token(), [token = captures.make()] {});
+  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+  timer.schedule_at(at(0ms), [token = captures.make()] {}, {.stop = stop.get_token()});
+  timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.pending(), 0U);
   EXPECT_TRUE(conserved(timer));
@@ -284,17 +285,17 @@ TEST(StopToken, LetsATimerFireUntilItIsStopped) {
   std::stop_source stop;
   manual_timer timer;
   int runs = 0;
-  timer.schedule_after(1ms, stop.get_token(), [&] { ++runs; });
-  timer.schedule_at(at(1ms), stop.get_token(), [&] { ++runs; });
-  timer.schedule_at(std::chrono::system_clock::time_point(1ms), stop.get_token(), [&] { ++runs; });
+  timer.schedule_after(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
+  timer.schedule_at(at(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
+  timer.schedule_at(std::chrono::system_clock::time_point(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1ms), 3U);
   EXPECT_EQ(runs, 3);
 }
 
 TEST(StopToken, OfNoSourceNeverCancels) {
   manual_timer timer;
-  timer.schedule_after(1ms, std::stop_token(), nothing);
-  timer.schedule_every(1ms, std::stop_token(), nothing);
+  timer.schedule_after(1ms, nothing, {.stop = std::stop_token()});
+  timer.schedule_every(1ms, nothing, {.stop = std::stop_token()});
   EXPECT_EQ(timer.advance_by(2ms), 3U);
 }
 
@@ -303,7 +304,7 @@ TEST(StopToken, OfADestroyedSourceNeverCancels) {
   manual_timer timer;
   {
     std::stop_source stop;
-    timer.schedule_after(1ms, stop.get_token(), [token = captures.make()] {});
+    timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   }
   EXPECT_EQ(captures.alive(), 1);
   EXPECT_EQ(timer.advance_by(1ms), 1U);
@@ -314,7 +315,7 @@ TEST(StopToken, DoesNothingToATimerThatHasFired) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_after(1ms, stop.get_token(), [token = captures.make()] {});
+  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   timer.advance_by(1ms);
   EXPECT_EQ(captures.alive(), 0);
   const timer_handle next = timer.schedule_after(1ms, nothing);
@@ -329,11 +330,13 @@ TEST(StopToken, StoppedInTheCallbackLetsThatRunEnd) {
   manual_timer timer;
   bool ended = false;
   std::int64_t alive = 0;
-  const timer_handle handle = timer.schedule_after(1ms, stop.get_token(), [&, token = captures.make()] {
-    stop.request_stop();
-    alive = captures.alive();
-    ended = true;
-  });
+  const timer_handle handle = timer.schedule_after(1ms,
+                                                   [&, token = captures.make()] {
+                                                     stop.request_stop();
+                                                     alive = captures.alive();
+                                                     ended = true;
+                                                   },
+                                                   {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_TRUE(ended);
   EXPECT_EQ(alive, 1);
@@ -346,7 +349,7 @@ TEST(StopToken, StoppedInTheCallbackEndsAPeriodicTimer) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_every(1ms, stop.get_token(), [&, token = captures.make()] { stop.request_stop(); });
+  timer.schedule_every(1ms, [&, token = captures.make()] { stop.request_stop(); }, {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(captures.alive(), 0);
 }
@@ -355,8 +358,7 @@ TEST(StopToken, EndsAPeriodicTimerBetweenItsRuns) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_every(
-      10ms, stop.get_token(), [token = captures.make()] {}, fixed_rate_skip, 5);
+  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip, {.tag = 5, .stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(35ms), 3U);
   stop.request_stop();
   EXPECT_EQ(captures.alive(), 0);
@@ -368,7 +370,7 @@ TEST(StopToken, StoppedByASiblingThatIsDueToo) {
   manual_timer timer;
   timer.schedule_after(1ms, [&] { stop.request_stop(); });
   for (int i = 0; i < 1000; ++i) {
-    timer.schedule_after(1ms, stop.get_token(), nothing);
+    timer.schedule_after(1ms, nothing, {.stop = stop.get_token()});
   }
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(timer.stats().cancelled, 1000U);
@@ -379,8 +381,8 @@ TEST(StopToken, MayOutliveTheService) {
   std::stop_source stop;
   {
     manual_timer timer;
-    timer.schedule_after(1ms, stop.get_token(), [token = captures.make()] {});
-    timer.schedule_every(1ms, stop.get_token(), [token = captures.make()] {});
+    timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+    timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
     timer.advance_by(1ms);
   }
   EXPECT_EQ(captures.alive(), 0);
@@ -393,8 +395,8 @@ TEST(StopToken, DoesNotKeepAReturnedCallableFromBeingCalled) {
   std::vector<pending_task> left;
   {
     manual_timer timer;
-    timer.schedule_after(1ms, stop.get_token(), [&] { ++runs; });
-    timer.schedule_every(1ms, stop.get_token(), [&] { ++runs; });
+    timer.schedule_after(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
+    timer.schedule_every(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
     left = timer.stop();
   }
   stop.request_stop();
@@ -409,10 +411,12 @@ TEST(StopToken, OfARefusedTimerDoesNothing) {
   std::stop_source stop;
   manual_timer timer({.max_pending = 1});
   const timer_handle first = timer.schedule_after(1ms, nothing);
-  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, stop.get_token(), [token = captures.make()] {}); }).code,
-            timer_errc::too_many_pending);
-  EXPECT_EQ(refusal_of([&] { timer.schedule_every(0ms, stop.get_token(), [token = captures.make()] {}); }).code,
-            timer_errc::invalid_period);
+  EXPECT_EQ(
+      refusal_of([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
+      timer_errc::too_many_pending);
+  EXPECT_EQ(
+      refusal_of([&] { timer.schedule_every(0ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
+      timer_errc::invalid_period);
   EXPECT_EQ(captures.alive(), 0);
   stop.request_stop();
   EXPECT_EQ(first.status(), timer_status::pending);
@@ -422,8 +426,8 @@ TEST(StopToken, LetsACallbackHaveItsHandle) {
   std::stop_source stop;
   manual_timer timer;
   timer_handle given;
-  const timer_handle made = timer.schedule_after(
-      1ms, stop.get_token(), [&](const timer_handle& self) { given = self; }, 3);
+  const timer_handle made =
+      timer.schedule_after(1ms, [&](const timer_handle& self) { given = self; }, {.tag = 3, .stop = stop.get_token()});
   EXPECT_EQ(made.tag(), 3U);
   timer.advance_by(1ms);
   EXPECT_EQ(given, made);
@@ -432,8 +436,8 @@ TEST(StopToken, LetsACallbackHaveItsHandle) {
 TEST(StopToken, MayBeStoppedByACaptureThatDies) {
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_after(1ms, stop.get_token(), [last = on_destruction([&] { stop.request_stop(); })] {});
-  const timer_handle other = timer.schedule_after(1h, stop.get_token(), nothing);
+  timer.schedule_after(1ms, [last = on_destruction([&] { stop.request_stop(); })] {}, {.stop = stop.get_token()});
+  const timer_handle other = timer.schedule_after(1h, nothing, {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_EQ(other.status(), timer_status::finished);
 }
@@ -443,7 +447,8 @@ TEST(StopToken, MayBeOwnedByTheCallableItself) {
   manual_timer timer;
   std::stop_source stop;
   std::stop_token token = stop.get_token();
-  timer.schedule_every(1ms, token, [own = std::move(stop), alive = captures.make()]() mutable { own.request_stop(); });
+  timer.schedule_every(1ms, [own = std::move(stop), alive = captures.make()]() mutable { own.request_stop(); },
+                       {.stop = token});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(captures.alive(), 0);
 }
@@ -453,8 +458,9 @@ TEST(StopToken, LeavesNoMemoryBehind) {
   const auto use = [&timer](bool stopped) {
     std::stop_source stop;
     for (int i = 0; i < 100; ++i) {
-      timer.schedule_after(1ms, stop.get_token(), [large = std::array<char, 100>()] { static_cast<void>(large); });
-      timer.schedule_every(1h, stop.get_token(), nothing).cancel();
+      timer.schedule_after(1ms, [large = std::array<char, 100>()] { static_cast<void>(large); },
+                           {.stop = stop.get_token()});
+      timer.schedule_every(1h, nothing, {.stop = stop.get_token()}).cancel();
     }
     static_cast<void>(stopped && stop.request_stop());
     timer.advance_by(1ms);
@@ -473,7 +479,8 @@ TEST(StopToken, SchedulingWithoutMemoryLeavesNothingBehind) {
   for (std::uint64_t left = 0; !enough && left < 100; ++left) {
     std::stop_source stop;
     manual_timer timer;
-    enough = succeeds_with(left, [&] { timer.schedule_every(1ms, stop.get_token(), [token = captures.make()] {}); });
+    enough = succeeds_with(
+        left, [&] { timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); });
     EXPECT_EQ(timer.pending(), enough ? 1U : 0U) << left;
     EXPECT_EQ(captures.alive(), enough ? 1 : 0) << left;
     EXPECT_TRUE(conserved(timer));
@@ -619,8 +626,8 @@ std::map<std::uint64_t, int> visits_by_tag(const manual_timer& timer) {
 
 TEST(ForEachPending, ShowsHandleDeadlineAndTag) {
   manual_timer timer;
-  const timer_handle first = timer.schedule_after(10ms, nothing, 1);
-  const timer_handle second = timer.schedule_every(20ms, nothing, fixed_delay, 2);
+  const timer_handle first = timer.schedule_after(10ms, nothing, {.tag = 1});
+  const timer_handle second = timer.schedule_every(20ms, nothing, fixed_delay, {.tag = 2});
   std::map<std::uint64_t, pending_timer> found;
   timer.for_each_pending([&](const pending_timer& one) { found[one.tag] = one; });
   ASSERT_THAT(found, ElementsAre(Key(1U), Key(2U)));
@@ -634,7 +641,7 @@ TEST(ForEachPending, VisitsEachOfManyOnce) {
   manual_timer timer;
   constexpr std::uint64_t count = 3000;
   for (std::uint64_t i = 0; i < count; ++i) {
-    timer.schedule_after(static_cast<int>(i) * 1s, nothing, i);
+    timer.schedule_after(static_cast<int>(i) * 1s, nothing, {.tag = i});
   }
   const std::map<std::uint64_t, int> visits = visits_by_tag(timer);
   EXPECT_THAT(visits, AllOf(SizeIs(count), Each(Pair(testing::_, 1))));
@@ -644,7 +651,7 @@ TEST(ForEachPending, VisitsAllHoweverTheyFillAHoldOfTheLock) {
   for (const std::size_t count : {1U, 255U, 256U, 257U, 511U, 512U, 513U}) {
     manual_timer timer;
     for (std::uint64_t i = 0; i < count; ++i) {
-      timer.schedule_after(1s, nothing, i);
+      timer.schedule_after(1s, nothing, {.tag = i});
     }
     EXPECT_THAT(visits_by_tag(timer), SizeIs(count));
   }
@@ -664,7 +671,7 @@ TEST(ForEachPending, VisitsTheTimersOfAllShards) {
   for (std::uint64_t worker = 0; worker < 3; ++worker) {
     std::thread([&timer, worker] {
       for (std::uint64_t i = 0; i < each; ++i) {
-        timer.schedule_after(static_cast<int>(i) * 1ms + 1ms, nothing, worker * each + i);
+        timer.schedule_after(static_cast<int>(i) * 1ms + 1ms, nothing, {.tag = worker * each + i});
       }
     }).join();
   }
@@ -677,7 +684,7 @@ TEST(ForEachPending, DoesNotShowWhatFiredOrWasCancelled) {
   manual_timer timer;
   std::vector<timer_handle> handles;
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    handles.push_back(timer.schedule_after(i % 3 == 0 ? 1ms : 1s, nothing, i));
+    handles.push_back(timer.schedule_after(i % 3 == 0 ? 1ms : 1s, nothing, {.tag = i}));
   }
   for (std::size_t i = 1; i < handles.size(); i += 3) {
     handles[i].cancel();
@@ -691,10 +698,9 @@ TEST(ForEachPending, DoesNotShowWhatFiredOrWasCancelled) {
 TEST(ForEachPending, DoesNotShowTheOneThatRuns) {
   manual_timer timer;
   std::map<std::uint64_t, int> visits;
-  timer.schedule_every(
-      1ms, [&] { visits = visits_by_tag(timer); }, fixed_delay, 1);
-  timer.schedule_after(1ms, nothing, 2);
-  timer.schedule_after(1h, nothing, 3);
+  timer.schedule_every(1ms, [&] { visits = visits_by_tag(timer); }, fixed_delay, {.tag = 1});
+  timer.schedule_after(1ms, nothing, {.tag = 2});
+  timer.schedule_after(1h, nothing, {.tag = 3});
   timer.advance_by(1ms);
   EXPECT_THAT(visits, ElementsAre(Pair(2U, 1), Pair(3U, 1)));
 }
@@ -726,7 +732,7 @@ TEST(ForEachPending, VisitsAtMostOnceWhenTheVisitCancelsOthers) {
   manual_timer timer;
   std::vector<timer_handle> handles;
   for (std::uint64_t i = 0; i < 1500; ++i) {
-    handles.push_back(timer.schedule_after(1s, nothing, i));
+    handles.push_back(timer.schedule_after(1s, nothing, {.tag = i}));
   }
   std::map<std::uint64_t, int> visits;
   timer.for_each_pending([&](const pending_timer& one) {
@@ -740,13 +746,13 @@ TEST(ForEachPending, VisitsAtMostOnceWhenTheVisitCancelsOthers) {
 TEST(ForEachPending, LetsTheVisitSchedule) {
   manual_timer timer;
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    timer.schedule_after(1s, nothing, i);
+    timer.schedule_after(1s, nothing, {.tag = i});
   }
   std::map<std::uint64_t, int> visits;
   timer.for_each_pending([&](const pending_timer& one) {
     ++visits[one.tag];
     if (one.tag < 1000) {
-      timer.schedule_after(1s, nothing, one.tag + 1000);
+      timer.schedule_after(1s, nothing, {.tag = one.tag + 1000});
     }
   });
   EXPECT_THAT(visits, Each(Pair(testing::_, 1)));
@@ -786,7 +792,7 @@ TEST(ForEachPending, LetsTheVisitStop) {
 TEST(ForEachPending, LetsTheVisitAdvance) {
   manual_timer timer;
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    timer.schedule_after(static_cast<int>(i + 1) * 1ms, nothing, i);
+    timer.schedule_after(static_cast<int>(i + 1) * 1ms, nothing, {.tag = i});
   }
   std::map<std::uint64_t, int> visits;
   timer.for_each_pending([&](const pending_timer& one) { ++visits[one.tag], timer.advance_by(1ms); });
@@ -865,11 +871,9 @@ TEST(OnError, GetsWhatACallbackThrewWithItsTag) {
   captured_stderr output;
   std::vector<report> reports;
   manual_timer timer(reporting_to(reports));
-  timer.schedule_after(
-      1ms, [] { throw std::runtime_error("first"); }, 1);
-  timer.schedule_after(1ms, nothing, 2);
-  timer.schedule_every(
-      2ms, [] { throw 42; }, fixed_delay, 3);
+  timer.schedule_after(1ms, [] { throw std::runtime_error("first"); }, {.tag = 1});
+  timer.schedule_after(1ms, nothing, {.tag = 2});
+  timer.schedule_every(2ms, [] { throw 42; }, fixed_delay, {.tag = 3});
   EXPECT_EQ(timer.advance_by(4ms), 4U);
   EXPECT_THAT(reports, ElementsAre(report{"first", 1}, report{"not an exception", 3}, report{"not an exception", 3}));
   EXPECT_EQ(timer.stats().failed, 3U);
@@ -882,7 +886,7 @@ TEST(OnError, GetsWhatARuleThrew) {
   int asked = 0;
   timer.schedule_with(
       [&](time_point previous) { return ++asked == 1 ? previous + 1ms : throw std::runtime_error("rule"); }, nothing,
-      9);
+      {.tag = 9});
   timer.advance_by(1h);
   EXPECT_THAT(reports, ElementsAre(report{"rule", 9}));
 }
@@ -898,7 +902,7 @@ TEST(OnError, GetsWhatTheExecutorThrew) {
     work();
   };
   manual_timer timer(options);
-  timer.schedule_after(1ms, nothing, 11);
+  timer.schedule_after(1ms, nothing, {.tag = 11});
   timer.advance_by(10ms);
   EXPECT_THAT(reports, ElementsAre(report{"executor", 11}));
   EXPECT_EQ(timer.stats().fired, 1U);

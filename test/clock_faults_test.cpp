@@ -9,9 +9,9 @@
 #include <set>
 #include <vector>
 
-#include "shard.hpp"
+#include "service/shard_on.hpp"
 #include "support/service_random.hpp"
-#include "timing_wheel/hierarchical_wheel.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 
 namespace timing_wheel::detail {
 namespace {
@@ -19,20 +19,10 @@ namespace {
 using namespace std::chrono_literals;
 using test::dice;
 
-/// A clock as broken as the test wants it: it stands still, steps back and jumps.
-class broken_clock {
- public:
-  explicit broken_clock(time_point& shown) noexcept : shown_(&shown) {}
-  [[nodiscard]] time_point now() const noexcept { return *shown_; }
-
- private:
-  time_point* shown_;
-};
-
-/// A shard of a service on a broken clock, driven as the poller does.
+/// A shard of a service on a clock as broken as the test wants it: it stands still, steps back and jumps. The shard is driven as the poller does.
 class ClockFaults : public testing::Test {
  protected:
-  using shard_type = shard<hierarchical_wheel, broken_clock>;
+  using shard_type = shard_on<hierarchical_wheel>;
   struct retire {
     void operator()(shard_type* s) const noexcept {
       s->enter(phase::closed);
@@ -43,30 +33,33 @@ class ClockFaults : public testing::Test {
   };
 
   timer_handle schedule_after(std::chrono::nanoseconds delay, std::vector<time_point>& fired) {
-    task callback([this, &fired] { fired.push_back(furthest_); });
-    const admitted result = shard_->schedule(shown_, saturating_add(shown_, delay), callback, 0, false);
+    const auto note = [this, &fired] { fired.push_back(furthest_); };
+    using callable = std::remove_const_t<decltype(note)>;
+    const auto make = [&](void* place) { ::new (place) callable(note); };
+    source_of<callable, decltype(make)> source(make);
+    const admitted result = shard_->schedule(shown_, saturating_add(shown_, delay), source, 0, false);
     EXPECT_EQ(result.answer, verdict::accepted);
-    return {shard_.get(), result.key};
+    return {shard_.get(), result.id};
   }
 
   void run_due() {
+    context_->clock.set(shown_);
     furthest_ = std::max(furthest_, shown_);
-    while (shard_->run_due(context_->scale.floor(shown_), time_point::max()).more) {
+    while (shard_->run_due(context_->scale.floor(shown_), time_point::max(), no_limit).more) {
     }
   }
 
-  [[nodiscard]] timer_stats stats() const {
-    timer_stats sum;
-    shard_->add_to(sum);
-    return sum;
+  [[nodiscard]] timer_counts stats() const {
+    core_stats counted;
+    shard_->read(counted);
+    return counted.counts;
   }
 
   time_point shown_{1h};
   time_point furthest_{1h};  // that it has shown to the driver: a step back is ignored
   timer_options options_{.tick = 1ms, .wheel_size = 20};
-  std::shared_ptr<service_context<broken_clock>> context_ =
-      std::make_shared<service_context<broken_clock>>(options_, broken_clock(shown_));
-  std::unique_ptr<shard_type, retire> shard_{new shard_type({.wheel_size = 20}, context_)};
+  std::shared_ptr<service_context> context_ = std::make_shared<service_context>(options_, &shown_, nullptr);
+  std::unique_ptr<shard_type, retire> shard_{new shard_type({.wheel_size = 20}, 0, context_)};
 };
 
 TEST_F(ClockFaults, NothingFiresWhileItStandsStill) {

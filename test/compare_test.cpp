@@ -16,7 +16,7 @@
 #include "compare/run.hpp"
 #include "compare/tool.hpp"
 #include "compare/workload.hpp"
-#include "timing_wheel/hierarchical_wheel.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 
 namespace timing_wheel::compare {
 namespace {

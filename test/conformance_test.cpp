@@ -50,10 +50,10 @@ std::vector<tick> random_deadlines(std::size_t count, tick first, tick last, std
 
 /// Each timer with the tick it came out at, when the clock goes tick by tick to `end`, with `budget` per step.
 template <timer_engine Engine>
-std::set<std::pair<tick, slot>> firings(Engine& engine, tick end, std::size_t budget) {
-  std::set<std::pair<tick, slot>> all;
+std::set<std::pair<tick, timer_number>> firings(Engine& engine, tick end, std::size_t budget) {
+  std::set<std::pair<tick, timer_number>> all;
   for (tick now = engine.now() + 1; now <= end; ++now) {
-    for (const slot s : drain(engine, now, budget)) {
+    for (const timer_number s : drain(engine, now, budget)) {
       EXPECT_TRUE(all.emplace(now, s).second);
     }
   }
@@ -202,9 +202,9 @@ TYPED_TEST(Conformance, Scenario06_JumpMakesEverythingDueComeOutOnce) {
       const schedule all = insert_all(engine, random_deadlines(2'000, 1, 2 * jump, jump));
       oracle expected;
       for (const auto& [deadline, slots] : all) {
-        std::for_each(slots.begin(), slots.end(), [&, when = deadline](slot s) { expected.insert(s, when); });
+        std::for_each(slots.begin(), slots.end(), [&, when = deadline](timer_number s) { expected.insert(s, when); });
       }
-      for (const slot s : drain(engine, jump)) {
+      for (const timer_number s : drain(engine, jump)) {
         EXPECT_LE(expected.take(s).value_or(never), jump);
       }
       EXPECT_GT(expected.earliest(), jump);
@@ -227,18 +227,18 @@ TYPED_TEST(Conformance, Scenario06_WorkOfAJumpIsBoundedByTimersAndNotByTicks) {
 }
 
 TYPED_TEST(Conformance, Scenario09_SiblingErasedBeforeItsTurnInTheSameTickNeverComesOut) {
-  for (slot victim = 0; victim < 130; ++victim) {
+  for (timer_number victim = 0; victim < 130; ++victim) {
     TypeParam engine(engine_options{.wheel_size = 10});
     insert_all(engine, std::vector<tick>(130, 50));
     const advance_result step = engine.advance(50, 65);
-    std::vector<slot> out(step.due.begin(), step.due.end());
+    std::vector<timer_number> out(step.due.begin(), step.due.end());
     const bool was_out = std::find(out.begin(), out.end(), victim) != out.end();
     EXPECT_EQ(engine.contains(victim), !was_out);
     EXPECT_EQ(engine.erase(victim), !was_out);
-    const std::vector<slot> rest = drain(engine, 50);
+    const std::vector<timer_number> rest = drain(engine, 50);
     out.insert(out.end(), rest.begin(), rest.end());
     EXPECT_EQ(std::count(out.begin(), out.end(), victim), was_out ? 1 : 0);
-    EXPECT_EQ(std::set<slot>(out.begin(), out.end()).size(), was_out ? 130U : 129U);
+    EXPECT_EQ(std::set<timer_number>(out.begin(), out.end()).size(), was_out ? 130U : 129U);
     EXPECT_EQ(out.size(), was_out ? 130U : 129U);
   }
 }
@@ -247,7 +247,7 @@ TYPED_TEST(Conformance, Scenario09_ErasingAllThatIsLeftOfATickEndsIt) {
   TypeParam engine(engine_options{.wheel_size = 10});
   insert_all(engine, std::vector<tick>(100, 50));
   ASSERT_TRUE(engine.advance(50, 30).more);
-  for (slot s = 0; s < 100; ++s) {
+  for (timer_number s = 0; s < 100; ++s) {
     engine.erase(s);
   }
   EXPECT_FALSE(engine.next_expiration());
@@ -261,19 +261,19 @@ TYPED_TEST(Conformance, Scenario10_ErasesAndInsertsInTheMiddleOfACascadeOf100000
   TypeParam engine(engine_options{.wheel_size = 64});
   oracle expected;
   std::mt19937 random(10);
-  const auto add = [&](slot s, tick deadline) {
+  const auto add = [&](timer_number s, tick deadline) {
     ASSERT_TRUE(engine.insert(s, deadline));
     expected.insert(s, deadline);
   };
-  for (slot s = 0; s < 100'000; ++s) {
+  for (timer_number s = 0; s < 100'000; ++s) {
     add(s, 12'288 + random() % 4'096);
   }
-  slot next = 100'000;
+  timer_number next = 100'000;
   for (bool more = true; more; ++next) {
     const advance_result step = engine.advance(12'288, 1 + random() % 16);
-    std::for_each(step.due.begin(), step.due.end(), [&](slot s) { ASSERT_EQ(expected.take(s), tick{12'288}); });
+    std::for_each(step.due.begin(), step.due.end(), [&](timer_number s) { ASSERT_EQ(expected.take(s), tick{12'288}); });
     more = step.more;
-    const auto victim = static_cast<slot>(random() % next);
+    const auto victim = static_cast<timer_number>(random() % next);
     ASSERT_EQ(engine.erase(victim), expected.take(victim).has_value());
     add(next, 12'289 + random() % 10'000);
   }
@@ -283,7 +283,7 @@ TYPED_TEST(Conformance, Scenario10_ErasesAndInsertsInTheMiddleOfACascadeOf100000
 TYPED_TEST(Conformance, Scenario15_ErasingTwiceIsRefused) {
   TypeParam engine(engine_options{.wheel_size = 10});
   insert_all(engine, {5, 5, 500});
-  for (const slot s : {1U, 2U}) {
+  for (const timer_number s : {1U, 2U}) {
     EXPECT_TRUE(engine.erase(s));
     EXPECT_FALSE(engine.erase(s));
     EXPECT_FALSE(engine.contains(s));
@@ -323,19 +323,19 @@ TYPED_TEST(Conformance, Scenario15_ReusedSlotFollowsItsNewDeadlineOnly) {
 TYPED_TEST(Conformance, C05_TimerOfMoreThanTwoTurnsFiresAtItsTick) {
   TypeParam engine(engine_options{.wheel_size = 60});
   insert_all(engine, {130});
-  EXPECT_EQ(firings(engine, 200, no_limit), (std::set<std::pair<tick, slot>>{{130, 0}}));
+  EXPECT_EQ(firings(engine, 200, no_limit), (std::set<std::pair<tick, timer_number>>{{130, 0}}));
 }
 
 TYPED_TEST(Conformance, C06_TimerOfOneTurnAndATickDoesNotFireInTheFirstTurn) {
   TypeParam engine(engine_options{.wheel_size = 12});
   insert_all(engine, {13});
-  EXPECT_EQ(firings(engine, 40, no_limit), (std::set<std::pair<tick, slot>>{{13, 0}}));
+  EXPECT_EQ(firings(engine, 40, no_limit), (std::set<std::pair<tick, timer_number>>{{13, 0}}));
 }
 
 TYPED_TEST(Conformance, EveryBudgetGivesTheSameFirings) {
   const std::vector<tick> deadlines = random_deadlines(700, 1, 900, 17);
-  std::set<std::pair<tick, slot>> expected;
-  for (slot s = 0; s < deadlines.size(); ++s) {
+  std::set<std::pair<tick, timer_number>> expected;
+  for (timer_number s = 0; s < deadlines.size(); ++s) {
     expected.emplace(deadlines[s], s);
   }
   for (std::size_t budget = 1; budget <= 17; ++budget) {
@@ -350,8 +350,8 @@ TYPED_TEST(Conformance, EveryBudgetGivesTheSameSetAfterAJump) {
     TypeParam engine(engine_options{.wheel_size = 5});
     const std::vector<tick> deadlines = random_deadlines(500, 1, 3'000, 18);
     insert_all(engine, deadlines);
-    std::vector<slot> expected;
-    for (slot s = 0; s < deadlines.size(); ++s) {
+    std::vector<timer_number> expected;
+    for (timer_number s = 0; s < deadlines.size(); ++s) {
       if (deadlines[s] <= 1'777) {
         expected.push_back(s);
       }
@@ -407,7 +407,7 @@ TYPED_TEST(Conformance, StepMayGoOnWithALaterNow) {
   insert_all(engine, deadlines);
   std::size_t seen = 0;
   for (tick now = 1; now <= 2'000; ++now) {
-    for (const slot s : engine.advance(now, 1 + now % 3).due) {
+    for (const timer_number s : engine.advance(now, 1 + now % 3).due) {
       EXPECT_LE(deadlines[s], now);
       ++seen;
     }
@@ -420,13 +420,13 @@ TYPED_TEST(Conformance, NextExpirationIsNeverLaterThanTheEarliestDeadline) {
     TypeParam engine(engine_options{.wheel_size = n});
     EXPECT_FALSE(engine.next_expiration());
     oracle expected;
-    slot next = 0;
+    timer_number next = 0;
     for (const tick deadline : random_deadlines(300, 1, 50'000, n)) {
       expected.insert(next, deadline);
       engine.insert(next++, deadline);
       ASSERT_LE(engine.next_expiration(), expected.earliest());
     }
-    for (slot s = 0; s < next; ++s) {
+    for (timer_number s = 0; s < next; ++s) {
       engine.erase(s);
       expected.take(s);
       ASSERT_EQ(engine.next_expiration().has_value(), expected.earliest().has_value());
@@ -480,7 +480,7 @@ TYPED_TEST(Conformance, CatchUpDoesNotStepIntoWorkUnderWay) {
 
 TYPED_TEST(Conformance, C01_InsertAndEraseTakeAtMostOneHeapOperationEach) {
   TypeParam engine(engine_options{.wheel_size = 20});
-  slot next = 0;
+  timer_number next = 0;
   for (const tick deadline : random_deadlines(5'000, 1, 1'000'000, 1)) {
     const std::uint64_t before = engine.stats().heap_operations;
     ASSERT_TRUE(engine.insert(next++, deadline));
@@ -507,7 +507,7 @@ TYPED_TEST(Conformance, C01_AdvanceOverNothingCostsNothing) {
 TYPED_TEST(Conformance, C01_ErasedTimersAreNotLookedAtAgain) {
   TypeParam engine(engine_options{.wheel_size = 20});
   insert_all(engine, random_deadlines(10'000, 1, 1'000'000, 5));
-  for (slot s = 1; s < 10'000; ++s) {
+  for (timer_number s = 1; s < 10'000; ++s) {
     ASSERT_TRUE(engine.erase(s));
   }
   EXPECT_LE(engine.advance(1'000'000, no_limit).handled, 5U);

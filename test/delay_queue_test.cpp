@@ -1,4 +1,4 @@
-#include "timing_wheel/delay_queue.hpp"
+#include "timing_wheel/detail/delay_queue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,8 @@
 
 namespace timing_wheel::test {
 namespace {
+
+using detail::delay_queue;
 
 /// Takes the front until the queue is empty. \returns the expirations in the order they came.
 std::vector<tick> drain(delay_queue& queue) {

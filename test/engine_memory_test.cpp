@@ -27,7 +27,7 @@ template <timer_engine Engine>
 void churn(Engine& engine, tick begin) {
   std::mt19937 random(11);
   for (tick step = 0; step < 20'000; ++step) {
-    const auto s = static_cast<slot>(random() % 4'000);
+    const auto s = static_cast<timer_number>(random() % 4'000);
     engine.erase(s);
     engine.insert(s, begin + step + 1 + random() % 100'000);
     engine.advance(begin + step, 1 + random() % 50);
@@ -45,16 +45,16 @@ TYPED_TEST(EngineMemory, NothingIsAllocatedAfterWarmUp) {
 }
 
 TYPED_TEST(EngineMemory, ErasedTimersLeaveRoomForOthers) {
-  constexpr slot million = 1'000'000;
+  constexpr timer_number million = 1'000'000;
   TypeParam engine(engine_options{.wheel_size = 512});
-  const auto insert_million = [&](slot key) {
-    for (slot s = 0; s < million; ++s) {
+  const auto insert_million = [&](timer_number key) {
+    for (timer_number s = 0; s < million; ++s) {
       engine.insert(s, 1 + (s ^ key) % 1'800'000);
     }
   };
   insert_million(0);
   const std::size_t bytes = engine.stats().bytes;
-  for (slot s = 0; s < million; ++s) {
+  for (timer_number s = 0; s < million; ++s) {
     engine.erase(s);
   }
   insert_million(0x1FF);
@@ -65,7 +65,7 @@ TYPED_TEST(EngineMemory, ErasedTimersLeaveRoomForOthers) {
 TYPED_TEST(EngineMemory, BytesAreWhatWasAllocated) {
   const std::size_t before = allocations.live_bytes;
   TypeParam engine(engine_options{.wheel_size = 512});
-  for (slot s = 0; s < 200'000; ++s) {
+  for (timer_number s = 0; s < 200'000; ++s) {
     engine.insert(s, 1 + tick{s} * 7'919 % 1'800'000);
   }
   engine.advance(100'000, 5'000);
@@ -74,7 +74,8 @@ TYPED_TEST(EngineMemory, BytesAreWhatWasAllocated) {
 }
 
 /// Timers that need a far page of slots, several levels and a chunk each.
-const std::vector<std::pair<slot, tick>> demanding = {{20'000, 7}, {3, tick{1} << 40U}, {30'000, never}, {4, 65'000}};
+const std::vector<std::pair<timer_number, tick>> demanding = {
+    {20'000, 7}, {3, tick{1} << 40U}, {30'000, never}, {4, 65'000}};
 
 TYPED_TEST(EngineMemory, InsertThatFindsNoneChangesNothingAndCanBeRepeated) {
   for (const auto& [which, deadline] : demanding) {
@@ -112,9 +113,9 @@ TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNone) {
 }
 
 TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNoneHoweverManyChunksAreInUse) {
-  for (slot timers = 60; timers <= 70; ++timers) {  // a page of the pool has 64 chunks
+  for (timer_number timers = 60; timers <= 70; ++timers) {  // a page of the pool has 64 chunks
     TypeParam engine(engine_options{.wheel_size = 128});
-    for (slot s = 0; s < timers; ++s) {
+    for (timer_number s = 0; s < timers; ++s) {
       engine.insert(s, 1 + s);
     }
     engine.reserve(timers, 100);
@@ -141,15 +142,15 @@ TYPED_TEST(EngineMemory, AdvanceThatFindsNoneLosesNothingAndCanBeRepeated) {
   for (std::uint64_t left = 0; !succeeded; ++left) {
     TypeParam engine(engine_options{.wheel_size = 64});
     schedule expected;
-    for (slot s = 0; s < 6'000; ++s) {
+    for (timer_number s = 0; s < 6'000; ++s) {
       const tick deadline = 4'096 + s * 5 % 4'096;
       engine.insert(s, deadline);
       expected[deadline].push_back(s);
     }
-    std::vector<slot> due;
+    std::vector<timer_number> due;
     succeeded = advances_with(left, engine, 4'096, due);
     ASSERT_TRUE(engine.invariants_hold()) << "with " << left << " allocations";
-    const std::vector<slot> rest = drain(engine, 4'096);
+    const std::vector<timer_number> rest = drain(engine, 4'096);
     due.insert(due.end(), rest.begin(), rest.end());
     std::sort(due.begin(), due.end());
     EXPECT_EQ(due, expected[4'096]);
@@ -166,11 +167,11 @@ TYPED_TEST(EngineMemory, WhatWasDueBeforeAFailureIsNotKeptBack) {
     std::vector<tick> deadlines(1'000);
     std::iota(deadlines.begin(), deadlines.end(), tick{1});
     insert_all(engine, deadlines);
-    std::vector<slot> due;
+    std::vector<timer_number> due;
     succeeded = advances_with(left, engine, 1'000, due);
     interrupted += !succeeded && !due.empty() ? 1U : 0U;
     EXPECT_EQ(due.size() + engine.size(), 1'000U);
-    EXPECT_TRUE(std::none_of(due.begin(), due.end(), [&](slot s) { return engine.contains(s); }));
+    EXPECT_TRUE(std::none_of(due.begin(), due.end(), [&](timer_number s) { return engine.contains(s); }));
     EXPECT_TRUE(engine.invariants_hold());
   }
   EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
@@ -181,10 +182,10 @@ TYPED_TEST(EngineMemory, EachTimerOfATickComesOutOnceWhenThereIsNone) {
   for (std::uint64_t left = 0; !succeeded; ++left) {
     TypeParam engine(engine_options{.wheel_size = 64});
     const schedule expected = insert_all(engine, std::vector<tick>(300, 40));
-    std::vector<slot> due;
+    std::vector<timer_number> due;
     succeeded = advances_with(left, engine, 40, due);
     EXPECT_EQ(due.size() + engine.size(), 300U) << "with " << left << " allocations";
-    const std::vector<slot> rest = drain(engine, 40);
+    const std::vector<timer_number> rest = drain(engine, 40);
     due.insert(due.end(), rest.begin(), rest.end());
     std::sort(due.begin(), due.end());
     EXPECT_EQ(due, expected.at(40));
@@ -197,7 +198,7 @@ TYPED_TEST(EngineMemory, EraseAndCatchUpNeedNone) {
   insert_all(engine, std::vector<tick>(1'000, 777));
   EXPECT_TRUE(succeeds_with(0, [&] {
     engine.catch_up(700);
-    for (slot s = 0; s < 1'000; ++s) {
+    for (timer_number s = 0; s < 1'000; ++s) {
       engine.erase(s);
     }
     engine.catch_up(5'000);

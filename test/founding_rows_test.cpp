@@ -14,7 +14,7 @@
 
 #include "support/service_audit.hpp"
 #include "support/service_scale.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 namespace {

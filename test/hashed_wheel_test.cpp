@@ -1,7 +1,7 @@
 /// \file
 /// What is particular to the wheel that counts rounds: slots, looks, visits, jumps.
 
-#include "timing_wheel/hashed_wheel.hpp"
+#include "timing_wheel/engine/hashed_wheel.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST(HashedWheel, C05_OneHundredAndThirtyOnSixtySlotsFiresThereAfterThreeLooks) 
   insert_all(wheel, {130});
   std::vector<tick> looked_at;
   for (std::uint64_t looks = 0; wheel.size() > 0; looks = wheel.stats().looks) {
-    const std::vector<slot> due = drain(wheel, wheel.now() + 1);
+    const std::vector<timer_number> due = drain(wheel, wheel.now() + 1);
     EXPECT_EQ(due.empty(), wheel.now() != 130);
     if (wheel.stats().looks != looks) {
       looked_at.push_back(wheel.now());
@@ -118,7 +118,7 @@ TEST(HashedWheel, LooksOfManyTimersAddUp) {
     hashed_wheel wheel(engine_options{.wheel_size = n, .start = 77});
     std::mt19937_64 random(n);
     std::uint64_t expected = 0;
-    for (slot s = 0; s < 5'000; ++s) {
+    for (timer_number s = 0; s < 5'000; ++s) {
       const tick delay = 1 + random() % 20'000;
       ASSERT_TRUE(wheel.insert(s, 77 + delay));
       expected += look_rule(delay, n);
@@ -136,7 +136,7 @@ TEST(HashedWheel, JumpsCountTheSameLooksAsSingleTicks) {
     std::mt19937_64 random(n);
     hashed_wheel jumping(engine_options{.wheel_size = n});
     hashed_wheel walking(engine_options{.wheel_size = n});
-    for (slot s = 0; s < 2'000; ++s) {
+    for (timer_number s = 0; s < 2'000; ++s) {
       const tick deadline = 1 + random() % 50'000;
       jumping.insert(s, deadline);
       walking.insert(s, deadline);
@@ -193,7 +193,7 @@ TEST(HashedWheel, CatchUpDoesNotPassAVisit) {
 TEST(HashedWheel, VisitLooksAtNoTimerTwiceWhateverTheBudget) {
   for (std::size_t budget = 1; budget < 140; budget += 1 + budget / 8) {
     hashed_wheel wheel(engine_options{.wheel_size = 4});
-    for (slot s = 0; s < 500; ++s) {
+    for (timer_number s = 0; s < 500; ++s) {
       wheel.insert(s, s % 3 == 0 ? 5 : 9);
     }
     drain(wheel, 1, budget);
@@ -208,7 +208,7 @@ TEST(HashedWheel, TimersThatComeInTheMiddleOfAVisitAreNotLookedAtInIt) {
   hashed_wheel wheel(engine_options{.wheel_size = 4});
   insert_all(wheel, std::vector<tick>(100, 9));
   ASSERT_TRUE(wheel.advance(1, 30).more);
-  for (slot s = 100; s < 200; ++s) {
+  for (timer_number s = 100; s < 200; ++s) {
     ASSERT_TRUE(wheel.insert(s, 5));
   }
   EXPECT_THAT(drain(wheel, 1, 30), IsEmpty());
@@ -218,7 +218,7 @@ TEST(HashedWheel, TimersThatComeInTheMiddleOfAVisitAreNotLookedAtInIt) {
 }
 
 TEST(HashedWheel, ErasuresInTheMiddleOfAVisitLoseNothing) {
-  for (slot victim = 0; victim < 200; ++victim) {
+  for (timer_number victim = 0; victim < 200; ++victim) {
     hashed_wheel wheel(engine_options{.wheel_size = 4});
     insert_all(wheel, std::vector<tick>(200, 5));
     ASSERT_TRUE(wheel.advance(1, 70).more);
@@ -234,7 +234,7 @@ TEST(HashedWheel, VisitWhoseTimersAreAllErasedIsOver) {
   hashed_wheel wheel(engine_options{.wheel_size = 4});
   insert_all(wheel, std::vector<tick>(100, 5));
   ASSERT_TRUE(wheel.advance(1, 30).more);
-  for (slot s = 0; s < 100; ++s) {
+  for (timer_number s = 0; s < 100; ++s) {
     ASSERT_TRUE(wheel.erase(s));
   }
   ASSERT_TRUE(wheel.insert(0, 5));
@@ -246,8 +246,8 @@ TEST(HashedWheel, VisitWhoseTimersAreAllErasedIsOver) {
 TEST(HashedWheel, TimersOfOneTickComeInTheOrderTheyCame) {
   for (const std::size_t budget : {std::size_t{7}, std::size_t{64}, no_limit}) {
     hashed_wheel wheel(engine_options{.wheel_size = 10});
-    std::vector<slot> expected;
-    for (slot s = 0; s < 600; ++s) {
+    std::vector<timer_number> expected;
+    for (timer_number s = 0; s < 600; ++s) {
       wheel.insert(599 - s, s % 5 == 0 ? 35 : 83);
       if (s % 5 != 0) {
         expected.push_back(599 - s);
@@ -260,10 +260,10 @@ TEST(HashedWheel, TimersOfOneTickComeInTheOrderTheyCame) {
 
 TEST(HashedWheel, JumpOfARevolutionGivesTimersByDeadline) {
   hashed_wheel wheel(engine_options{.wheel_size = 64, .start = 50});
-  for (slot s = 0; s < 64; ++s) {
+  for (timer_number s = 0; s < 64; ++s) {
     wheel.insert(s, 50 + 64 - s);
   }
-  const std::span<const slot> due = wheel.advance(50 + 64).due;
+  const std::span<const timer_number> due = wheel.advance(50 + 64).due;
   EXPECT_TRUE(std::is_sorted(due.rbegin(), due.rend()));
   EXPECT_EQ(due.size(), 64U);
 }
@@ -271,7 +271,7 @@ TEST(HashedWheel, JumpOfARevolutionGivesTimersByDeadline) {
 TEST(HashedWheel, Scenario06_JumpOfACenturyLooksAtEachTimerOnce) {
   constexpr tick century_in_ns = tick{36'525} * 24 * 3'600 * 1'000'000'000;
   hashed_wheel wheel(engine_options{.wheel_size = 512});
-  for (slot s = 0; s < 1'000; ++s) {
+  for (timer_number s = 0; s < 1'000; ++s) {
     wheel.insert(s, s % 2 == 0 ? century_in_ns + 1 : 1 + s * 1'000);
   }
   const advance_result result = wheel.advance(century_in_ns);
@@ -346,7 +346,7 @@ TEST(HashedWheelMemory, TimerInAFullChunkTakesThirteenBytesAndASlotEighty) {
   hashed_wheel wheel(engine_options{.wheel_size = 512});
   const std::size_t before = wheel.stats().bytes;
   EXPECT_NEAR(static_cast<double>(before), 512 * 80, 512);
-  for (slot s = 0; s < 1'000'000; ++s) {
+  for (timer_number s = 0; s < 1'000'000; ++s) {
     wheel.insert(s, 1'800'000);
   }
   EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000);
@@ -354,7 +354,7 @@ TEST(HashedWheelMemory, TimerInAFullChunkTakesThirteenBytesAndASlotEighty) {
 
 TEST(HashedWheelMemory, RevolutionsTakeNoMore) {
   hashed_wheel wheel(engine_options{.wheel_size = 64});
-  for (slot s = 0; s < 10'000; ++s) {
+  for (timer_number s = 0; s < 10'000; ++s) {
     wheel.insert(s, 100'000 + s);
   }
   drain(wheel, 64, 13);

@@ -1,7 +1,7 @@
 /// \file
 /// What is particular to the heap: wake-ups, the count of its operations, memory.
 
-#include "timing_wheel/heap_queue.hpp"
+#include "timing_wheel/engine/heap_queue.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,9 +39,10 @@ TEST(HeapQueue, OneJumpGivesTimersInTheOrderOfTheirDeadlines) {
   std::vector<tick> deadlines(2'000);
   std::generate(deadlines.begin(), deadlines.end(), [&] { return 1 + random() % 1'000'000; });
   insert_all(heap, deadlines);
-  const std::span<const slot> due = heap.advance(1'000'000).due;
+  const std::span<const timer_number> due = heap.advance(1'000'000).due;
   EXPECT_EQ(due.size(), 2'000U);
-  EXPECT_TRUE(std::is_sorted(due.begin(), due.end(), [&](slot a, slot b) { return deadlines[a] < deadlines[b]; }));
+  EXPECT_TRUE(std::is_sorted(due.begin(), due.end(),
+                             [&](timer_number a, timer_number b) { return deadlines[a] < deadlines[b]; }));
 }
 
 TEST(HeapQueue, ClockStopsAtTheDeadlineWhereTheBudgetEnds) {
@@ -74,7 +75,7 @@ TEST(HeapQueue, EachTimerCostsTwoHeapOperations) {
 TEST(HeapQueueMemory, SlotTakesTwentyBytesAndUpToFortyAfterGrowing) {
   heap_queue heap;
   const std::size_t before = heap.stats().bytes;
-  for (slot s = 0; s < 1'000'000; ++s) {
+  for (timer_number s = 0; s < 1'000'000; ++s) {
     heap.insert(s, 1'800'000 - s);
   }
   EXPECT_GE(heap.stats().bytes - before, 20U * 1'000'000);
@@ -84,7 +85,7 @@ TEST(HeapQueueMemory, SlotTakesTwentyBytesAndUpToFortyAfterGrowing) {
 TEST(HeapQueueMemory, GrowingAllocatesSeldom) {
   heap_queue heap;
   EXPECT_LE(count_allocations([&] {
-              for (slot s = 0; s < 1'000'000; ++s) {
+              for (timer_number s = 0; s < 1'000'000; ++s) {
                 heap.insert(s, 1'800'000);
               }
             }),

@@ -1,7 +1,7 @@
 /// \file
 /// What is particular to Kafka's wheel: levels, moves, wake-ups, memory.
 
-#include "timing_wheel/hierarchical_wheel.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,6 +22,8 @@
 
 namespace timing_wheel::test {
 namespace {
+
+using detail::entry;
 
 using ::testing::AllOf;
 using ::testing::Each;
@@ -216,15 +218,15 @@ TEST(HierarchicalWheel, Scenario08_MovesOfTheWorkedTrace) {
   EXPECT_EQ(moves, (ticks{0, 0, 0, 1, 1}));
 }
 
-std::vector<slot> slots_of(std::span<const entry> entries) {
-  std::vector<slot> slots(entries.size());
+std::vector<timer_number> slots_of(std::span<const entry> entries) {
+  std::vector<timer_number> slots(entries.size());
   std::transform(entries.begin(), entries.end(), slots.begin(), [](const entry& e) { return e.which; });
   return slots;
 }
 
 TEST(HierarchicalWheel, AdvanceShowsWhatIsDueEightTicksOn) {
   hierarchical_wheel wheel;
-  for (const slot s : {3U, 1U, 4U}) {
+  for (const timer_number s : {3U, 1U, 4U}) {
     wheel.insert(s, 20);
   }
   EXPECT_THAT(wheel.advance(11).soon, IsEmpty());
@@ -257,7 +259,7 @@ TEST(HierarchicalWheel, MovesOfManyTimersAddUpToTheDigitRule) {
     hierarchical_wheel wheel(engine_options{.wheel_size = n});
     std::mt19937_64 random(n);
     std::uint64_t expected = 0;
-    for (slot s = 0; s < 20'000; ++s) {
+    for (timer_number s = 0; s < 20'000; ++s) {
       const tick deadline = 1 + random() % 1'800'000;
       ASSERT_TRUE(wheel.insert(s, deadline));
       expected += digit_rule(deadline, n);
@@ -330,7 +332,7 @@ TEST(HierarchicalWheel, FiresEachAtItsTickAroundWhatHalfAWordCanHold) {
 TEST(HierarchicalWheel, TimersOfOneTickComeInTheOrderTheyCame) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 10});
   ticks expected;
-  for (slot s = 0; s < 300; ++s) {
+  for (timer_number s = 0; s < 300; ++s) {
     wheel.insert(299 - s, 5);
     expected.push_back(299 - s);
   }
@@ -340,7 +342,7 @@ TEST(HierarchicalWheel, TimersOfOneTickComeInTheOrderTheyCame) {
 TEST(HierarchicalWheel, SleepsThroughEmptiedBuckets) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   insert_all(wheel, {3, 4, 70, 75, 130, 900});
-  for (const slot s : {0U, 2U, 3U, 5U}) {
+  for (const timer_number s : {0U, 2U, 3U, 5U}) {
     wheel.erase(s);
   }
   EXPECT_EQ(wakeups(wheel), (ticks{4, 120, 130}));
@@ -350,7 +352,7 @@ TEST(HierarchicalWheel, BucketEntersTheQueueOncePerTurnAndLeavesItWhenEmptied) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   insert_all(wheel, {5, 5, 5, 45, 47, 59});
   EXPECT_EQ(of_each_level(wheel, &level_stats::buckets_queued), (std::vector<std::uint64_t>{1, 1}));
-  for (const slot s : {3U, 4U, 5U}) {
+  for (const timer_number s : {3U, 4U, 5U}) {
     wheel.erase(s);
   }
   wheel.insert(3, 45);
@@ -384,7 +386,7 @@ TEST(HierarchicalWheel, StepCanEndInTheMiddleOfACascade) {
 TEST(HierarchicalWheel, C01_TimerCostsAtMostTwoHeapOperationsPerLevelOfItsLife) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   std::mt19937_64 random(1);
-  for (slot s = 0; s < 20'000; ++s) {
+  for (timer_number s = 0; s < 20'000; ++s) {
     wheel.insert(s, 1 + random() % 8'000);
   }
   drain(wheel, 8'000);
@@ -419,7 +421,7 @@ TEST(HierarchicalWheel, AcceptsTheLimitsOfTheWheelSize) {
 TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimer) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 512});
   EXPECT_LE(count_allocations([&] {
-              for (slot s = 0; s < 100'000; ++s) {
+              for (timer_number s = 0; s < 100'000; ++s) {
                 wheel.insert(s, 1'800'000);
               }
             }),
@@ -429,7 +431,7 @@ TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimer) {
 TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimerWhenTheClockAdvancesWithEach) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 512});
   EXPECT_LE(count_allocations([&] {
-              for (slot s = 0; s < 20'000; ++s) {
+              for (timer_number s = 0; s < 20'000; ++s) {
                 wheel.insert(s, 1'800'000);
                 wheel.advance(s);
               }
@@ -459,7 +461,7 @@ TEST(HierarchicalWheelMemory, RearmingOneTimerForeverKeepsItsMemory) {
 TEST(HierarchicalWheelMemory, TimerInAFullChunkTakesThirteenBytes) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 512});
   const std::size_t before = wheel.stats().bytes;
-  for (slot s = 0; s < 1'000'000; ++s) {
+  for (timer_number s = 0; s < 1'000'000; ++s) {
     wheel.insert(s, 1'800'000);
   }
   EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000 + 3 * 512 * 48);
@@ -468,7 +470,7 @@ TEST(HierarchicalWheelMemory, TimerInAFullChunkTakesThirteenBytes) {
 TEST(HierarchicalWheelMemory, InsertsRepeatedUntilThereIsMemoryAllFireAtTheirTicks) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 3});
   schedule expected;
-  for (slot s = 0; s < 10'000; ++s) {
+  for (timer_number s = 0; s < 10'000; ++s) {
     const tick deadline = 1 + tick{s} * tick{s} * tick{s};
     for (std::uint64_t left = 0; !succeeds_with(left, [&] { wheel.insert(s, deadline); }); ++left) {
       ASSERT_FALSE(wheel.contains(s));
@@ -480,7 +482,7 @@ TEST(HierarchicalWheelMemory, InsertsRepeatedUntilThereIsMemoryAllFireAtTheirTic
 
 /// Ten timers due at 1, ten at 4 000 and many in a cascade at 4 096, advanced to 1.
 void fill_for_a_failure(hierarchical_wheel& wheel) {
-  for (slot s = 0; s < 6'000; ++s) {
+  for (timer_number s = 0; s < 6'000; ++s) {
     wheel.insert(s, s < 10 ? 4'000 : s < 20 ? 1 : 4'097 + s % 4'000);
   }
   drain(wheel, 1);
@@ -492,10 +494,10 @@ TEST(HierarchicalWheelMemory, WhatWasDueBeforeAFailureOfACascadeIsNotKeptBack) {
   for (std::uint64_t left = 0; !succeeded; ++left) {
     hierarchical_wheel wheel(engine_options{.wheel_size = 64});
     fill_for_a_failure(wheel);
-    std::vector<slot> due;
+    std::vector<timer_number> due;
     succeeded = advances_with(left, wheel, 4'096, due);
     interrupted += !succeeded && !due.empty() ? 1U : 0U;
-    for (slot s = 0; s < 10; ++s) {
+    for (timer_number s = 0; s < 10; ++s) {
       EXPECT_NE(wheel.contains(s), std::find(due.begin(), due.end(), s) != due.end());
     }
     EXPECT_TRUE(wheel.invariants_hold());

@@ -17,7 +17,7 @@
 #include "support/service_audit.hpp"
 #include "support/service_random.hpp"
 #include "support/service_scale.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 namespace {
@@ -50,27 +50,27 @@ class busy_engine {
  public:
   explicit busy_engine(const engine_options& options) : engine_(options), random_(options.wheel_size) {}
 
-  void arm(slot s, tick deadline) {
+  void arm(timer_number s, tick deadline) {
     ASSERT_TRUE(engine_.insert(s, deadline));
     expected_.insert(s, deadline);
   }
 
   void arm_fifty() {
-    for (slot s = 0; s < 50; ++s) {
+    for (timer_number s = 0; s < 50; ++s) {
       arm(s, random_deadline());
     }
   }
 
-  void advance(tick now) { ASSERT_EQ(drain(engine_, now), std::vector<slot>()); }
+  void advance(tick now) { ASSERT_EQ(drain(engine_, now), std::vector<timer_number>()); }
 
   /// From deadline to deadline up to `end`: nothing in the tick before, and all of them in their own.
   void live_until(tick end) {
     while (expected_.earliest().value() <= end) {
       const tick now = expected_.earliest().value();
-      ASSERT_EQ(drain(engine_, now - 1), std::vector<slot>()) << "early, before " << now;
-      const std::vector<slot> due = drain(engine_, now);
+      ASSERT_EQ(drain(engine_, now - 1), std::vector<timer_number>()) << "early, before " << now;
+      const std::vector<timer_number> due = drain(engine_, now);
       ASSERT_FALSE(due.empty()) << "missing at " << now;
-      for (const slot s : due) {
+      for (const timer_number s : due) {
         ASSERT_EQ(expected_.take(s), now);
         arm(s, random_deadline());
       }
@@ -141,10 +141,10 @@ TYPED_TEST(EngineLife, HourlyTimersOfAHundredYearsFireEachInTheirSecond) {
   ASSERT_TRUE(engine.insert(0, phases[0]) && engine.insert(1, phases[1]));
   std::size_t bytes_of_the_first_year = 0;
   for (std::uint64_t i = 0; i < scaled(hours_of_a_century); ++i) {
-    for (const slot s : {0U, 1U}) {
+    for (const timer_number s : {0U, 1U}) {
       const tick now = i * hour_in_s + phases[s];
-      ASSERT_EQ(drain(engine, now - 1), std::vector<slot>());
-      ASSERT_EQ(drain(engine, now), std::vector<slot>{s}) << "in hour " << i;
+      ASSERT_EQ(drain(engine, now - 1), std::vector<timer_number>());
+      ASSERT_EQ(drain(engine, now), std::vector<timer_number>{s}) << "in hour " << i;
       ASSERT_TRUE(engine.insert(s, now + hour_in_s));
     }
     if (i == 8'766) {
@@ -205,7 +205,7 @@ TEST(ManualTimerLife, C02_EveryLevelCanBeReadAndAgreesWithTheClock) {
 class busy_service {
  public:
   busy_service(const timer_options& options, nanoseconds start)
-      : tick_(options.tick), timer_(options, manual_clock(time_point(start))) {}
+      : tick_(options.tick), timer_(options, time_point(start)) {}
 
   void arm_fifty() {
     for (int i = 0; i < 50; ++i) {
@@ -290,10 +290,10 @@ TEST(ManualTimerLife, HourlyTimersOfAHundredYearsFireEachAtTheirHour) {
 // ---- Cost, in operations ----
 
 /// Inserts `count` timers at random within `horizon`, from a clock that is on no boundary, and lets all fire.
-engine_stats life_of_many(const engine_options& options, slot count, tick horizon) {
+engine_stats life_of_many(const engine_options& options, timer_number count, tick horizon) {
   hierarchical_wheel wheel(options);
   dice random(count);
-  for (slot s = 0; s < count; ++s) {
+  for (timer_number s = 0; s < count; ++s) {
     EXPECT_TRUE(wheel.insert(s, options.start + 1 + random.below(horizon)));
   }
   const std::size_t handled = wheel.advance(options.start + horizon).handled;
@@ -312,7 +312,7 @@ TEST(HierarchicalWheelCost, C01_TimerMovesLessOftenThanThereAreLevels) {
         const std::uint64_t moves_before = wheel.stats().moves();
         const tick deadline = wheel.now() + 1 + random.below(tick{n} * n * n);
         ASSERT_TRUE(wheel.insert(0, deadline));
-        ASSERT_EQ(drain(wheel, deadline), std::vector<slot>{0});
+        ASSERT_EQ(drain(wheel, deadline), std::vector<timer_number>{0});
         ASSERT_LT(wheel.stats().moves() - moves_before, wheel.stats().levels.size());
       }
       EXPECT_LE(wheel.stats().levels.size(), 4U);
@@ -322,7 +322,7 @@ TEST(HierarchicalWheelCost, C01_TimerMovesLessOftenThanThereAreLevels) {
 
 TEST(HierarchicalWheelCost, C01_AdvanceLooksOnlyAtWhatItMovesOrFires) {
   for (const std::uint32_t n : {2U, 20U, 512U}) {
-    for (const slot count : {1U, 100U, 10'000U}) {
+    for (const timer_number count : {1U, 100U, 10'000U}) {
       const engine_stats stats = life_of_many({.wheel_size = n, .start = 7'777}, count, 1'000'000);
       EXPECT_LE(stats.moves(), count * (stats.levels.size() - 1));
     }
@@ -332,7 +332,7 @@ TEST(HierarchicalWheelCost, C01_AdvanceLooksOnlyAtWhatItMovesOrFires) {
 TEST(HierarchicalWheelCost, C01_HeapOperationsPerTimerAreBoundedByLevelsAndFallAsMoreShareABucket) {
   for (const std::uint32_t n : {20U, 512U}) {
     double fewest_so_far = 1e9;
-    for (const slot count : {10U, 1'000U, 100'000U}) {
+    for (const timer_number count : {10U, 1'000U, 100'000U}) {
       const engine_stats stats = life_of_many({.wheel_size = n, .start = 7'777}, count, 1'000'000);
       const double per_timer = static_cast<double>(stats.heap_operations) / count;
       EXPECT_LE(per_timer, 2.0 * static_cast<double>(stats.levels.size()));
@@ -345,8 +345,8 @@ TEST(HierarchicalWheelCost, C01_HeapOperationsPerTimerAreBoundedByLevelsAndFallA
 TEST(HierarchicalWheelCost, C01_InsertAndEraseCostNoMoreWithAMillionPending) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 512});
   dice random(1);
-  const slot million = static_cast<slot>(scaled(1'000'000));
-  for (slot s = 0; s < million; ++s) {
+  const timer_number million = static_cast<timer_number>(scaled(1'000'000));
+  for (timer_number s = 0; s < million; ++s) {
     ASSERT_TRUE(wheel.insert(s, 1 + random.below(hour / 2)));
   }
   const std::uint64_t before = wheel.stats().heap_operations;

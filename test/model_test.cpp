@@ -104,7 +104,7 @@ class history {
   }
 
  private:
-  slot random_slot() { return static_cast<slot>(random_.below(slots_)); }
+  timer_number random_slot() { return static_cast<timer_number>(random_.below(slots_)); }
 
   tick random_deadline() {
     if (random_.one_in(3)) {
@@ -133,7 +133,7 @@ class history {
 
   std::size_t random_budget() { return random_.one_in(4) ? no_limit : random_.of_magnitude(8); }
 
-  void insert(slot s, tick deadline) {
+  void insert(timer_number s, tick deadline) {
     if (expected_.contains(s)) {
       return;
     }
@@ -148,18 +148,18 @@ class history {
   void insert_burst() {
     const tick deadline = random_deadline();
     const std::uint64_t spread = 1 + random_.of_magnitude(8);
-    for (slot s = 0; s < slots_; ++s) {
+    for (timer_number s = 0; s < slots_; ++s) {
       insert(s, after(deadline, random_.below(spread)));
     }
   }
 
-  void erase(slot s) {
+  void erase(timer_number s) {
     ASSERT_EQ(engine_.contains(s), expected_.contains(s));
     ASSERT_EQ(engine_.erase(s), expected_.take(s).has_value());
     ASSERT_FALSE(engine_.contains(s));
   }
 
-  void reschedule(slot s, tick deadline) {
+  void reschedule(timer_number s, tick deadline) {
     erase(s);
     insert(s, deadline);
   }
@@ -179,7 +179,7 @@ class history {
     const advance_result result = engine_.advance(now, budget);
     ASSERT_LE(result.handled, budget);
     ASSERT_LE(result.due.size(), result.handled);
-    for (const slot s : result.due) {
+    for (const timer_number s : result.due) {
       const auto deadline = expected_.take(s);
       ASSERT_TRUE(deadline.has_value()) << "slot " << s << " came out and was not pending";
       ASSERT_LE(*deadline, target) << "slot " << s << " is early";
@@ -228,19 +228,19 @@ TYPED_TEST(Model, LivesThroughEveryIntegerBoundaryOfItsTime) {
 
 /// What comes out when, of the same random insertions, erasures and steps of the clock for the same seed.
 template <timer_engine Engine>
-std::set<std::pair<tick, slot>> random_firings(std::uint64_t seed) {
+std::set<std::pair<tick, timer_number>> random_firings(std::uint64_t seed) {
   dice random(seed);
   const auto most_slots = static_cast<std::uint32_t>(2 + random.below(100));
   Engine engine(engine_options{.wheel_size = most_slots, .start = random.of_magnitude(60)});
-  std::set<std::pair<tick, slot>> fired;
+  std::set<std::pair<tick, timer_number>> fired;
   for (int step = 0; step < 300; ++step) {
     for (std::uint64_t count = random.below(10); count > 0; --count) {
-      const auto s = static_cast<slot>(random.below(200));
+      const auto s = static_cast<timer_number>(random.below(200));
       engine.erase(s);
       engine.insert(s, after(engine.now(), random.of_magnitude(16)));
     }
     const tick now = engine.now() + random.of_magnitude(12);
-    for (const slot s : drain(engine, now, 1 + random.below(100))) {
+    for (const timer_number s : drain(engine, now, 1 + random.below(100))) {
       fired.emplace(now, s);
     }
   }
@@ -263,12 +263,12 @@ TEST(HierarchicalWheelLife, TimerThatRearmsItselfLivesUntilTheEndOfTime) {
     while (wheel.now() < never - 1) {
       const tick deadline = std::min(never - 1, after(wheel.now(), 1 + random.of_magnitude(58)));
       ASSERT_TRUE(wheel.insert(0, deadline));
-      std::vector<slot> due;
+      std::vector<timer_number> due;
       while (due.empty()) {
         due = drain(wheel, wheel.next_expiration().value());
       }
       ASSERT_EQ(wheel.now(), deadline);
-      ASSERT_EQ(due, std::vector<slot>{0});
+      ASSERT_EQ(due, std::vector<timer_number>{0});
     }
     EXPECT_TRUE(wheel.invariants_hold());
   }
@@ -279,16 +279,16 @@ TEST(HierarchicalWheelLife, TimersOfEveryLengthStayExactForCenturiesOfNanosecond
   dice random(1);
   oracle expected;
   unsigned wakeups = 0;
-  const auto arm = [&](slot s) {
+  const auto arm = [&](timer_number s) {
     const tick deadline = wheel.now() + 1 + random.of_magnitude(std::min(60U, 4 + wakeups / 500));
     ASSERT_TRUE(wheel.insert(s, deadline));
     expected.insert(s, deadline);
   };
-  for (slot s = 0; s < 50; ++s) {
+  for (timer_number s = 0; s < 50; ++s) {
     arm(s);
   }
   for (; wheel.now() < tick{1} << 63U; ++wakeups) {
-    for (const slot s : drain(wheel, wheel.next_expiration().value())) {
+    for (const timer_number s : drain(wheel, wheel.next_expiration().value())) {
       ASSERT_EQ(expected.take(s), wheel.now());
       arm(s);
     }

@@ -27,7 +27,7 @@
 #include "support/engines.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 
@@ -36,18 +36,15 @@ using namespace std::chrono_literals;
 // ---- The snippets of docs/peers.md ----
 
 // snippet dubbo
-using dubbo_like_timer = basic_timer<hashed_wheel, manual_clock>;
-
 std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std::uint64_t>& not_sent) {
-  dubbo_like_timer timer({.tick = 1s, .wheel_size = 32, .max_pending = 100'000});
+  manual_timer timer({.tick = 1s, .wheel_size = 32, .engine = engine_kind::hashed, .max_pending = 100'000});
   const auto attempt = [&send](const timer_handle& self) {
     if (send()) {
       self.cancel();
     }
   };
-  timer.schedule_every(5s, attempt, fixed_delay, 1001);
-  const timer_handle other = timer.schedule_after(
-      1min, [] {}, 1002);
+  timer.schedule_every(5s, attempt, fixed_delay, {.tag = 1001});
+  const timer_handle other = timer.schedule_after(1min, [] {}, {.tag = 1002});
   const bool cancelled = other.cancel() == cancel_result::cancelled;
   timer.advance_by(20s);
   for (const pending_task& left : timer.stop()) {
@@ -60,9 +57,10 @@ std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std:
 // snippet netty
 std::vector<std::string> read_timeout(std::deque<task>& pool) {
   std::vector<std::string> log;
-  basic_timer<hashed_wheel, manual_clock> timer({
+  manual_timer timer({
       .tick = 10ms,
       .wheel_size = 512,
+      .engine = engine_kind::hashed,
       .executor = [&pool](task&& work) { pool.push_back(std::move(work)); },
   });
   const timer_handle idle = timer.schedule_after(30s, [&log] { log.emplace_back("idle"); });
@@ -120,7 +118,7 @@ using testing::StartsWith;
 using testing::UnorderedElementsAre;
 
 template <class Engine>
-using by_hand = basic_timer<Engine, manual_clock>;
+using by_hand = manual_timer_on<Engine>;
 
 void nothing() {}
 
@@ -245,12 +243,12 @@ TYPED_TEST(DubboParity, D8_CancelAfterEachOutcomeChangesNoCount) {
 
 TYPED_TEST(DubboParity, D2_StopReturnsTheUnprocessedEachOnce) {
   by_hand<TypeParam> timer({.tick = 10ms, .wheel_size = 8});
-  timer.schedule_after(20ms, nothing, 1);
-  timer.schedule_after(50ms, nothing, 2).cancel();
-  timer.schedule_after(40ms, nothing, 3);
-  timer.schedule_after(1h, nothing, 4);
+  timer.schedule_after(20ms, nothing, {.tag = 1});
+  timer.schedule_after(50ms, nothing, {.tag = 2}).cancel();
+  timer.schedule_after(40ms, nothing, {.tag = 3});
+  timer.schedule_after(1h, nothing, {.tag = 4});
   timer.advance_by(20ms);
-  timer.schedule_after(0ms, nothing, 5);
+  timer.schedule_after(0ms, nothing, {.tag = 5});
   std::vector<std::uint64_t> tags;
   for (const pending_task& left : timer.stop()) {
     tags.push_back(left.tag);
@@ -374,8 +372,8 @@ TYPED_TEST(DubboParity, D4_PrintsItsStateAndWhatIsLeft) {
 }
 
 TYPED_TEST(DubboParity, D4_TheHandleTellsDeadlineRemainingTimeAndTag) {
-  by_hand<TypeParam> timer({.tick = 10ms}, manual_clock(at(3ms)));
-  const timer_handle handle = timer.schedule_after(1s, nothing, 77);
+  by_hand<TypeParam> timer({.tick = 10ms}, at(3ms));
+  const timer_handle handle = timer.schedule_after(1s, nothing, {.tag = 77});
   timer.advance_by(400ms);
   EXPECT_EQ(handle.deadline(), at(1003ms));
   EXPECT_EQ(handle.remaining(), 600ms);
@@ -425,7 +423,7 @@ TEST(DubboWheelParity, D6_WheelSizesOutOfRangeAreRefusedWithValueAndRange) {
 }
 
 TYPED_TEST(DubboParity, D6_TimeRunsFromTheCallAndWaitsForNoWorker) {
-  by_hand<TypeParam> timer({.tick = 1ms}, manual_clock(at(5h)));
+  by_hand<TypeParam> timer({.tick = 1ms}, at(5h));
   timer.advance_by(1h);
   std::vector<time_point> ran;
   timer.schedule_after(10ms, [&] { ran.push_back(timer.now()); });
@@ -602,7 +600,7 @@ TYPED_TEST(NettyParity, N1_ZeroAndNegativeDelaysDoNotWaitForATick) {
 }
 
 TYPED_TEST(NettyParity, N1_TheLargestDelaysNeverFireAndCanBeCancelled) {
-  by_hand<TypeParam> timer({.tick = 1h}, manual_clock(at(24h * 365)));
+  by_hand<TypeParam> timer({.tick = 1h}, at(24h * 365));
   const timer_handle most = timer.schedule_after(nanoseconds::max(), nothing);
   const timer_handle more = timer.schedule_after(hours::max(), nothing);
   EXPECT_EQ(timer.advance_by(24h * 3650), 0U);
@@ -714,8 +712,8 @@ TYPED_TEST(NettyParity, N1_ATaskThatThrowsIsReportedAndTheOthersRun) {
   by_hand<TypeParam> timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { failed.push_back(tag); }});
   int runs = 0;
   for (std::uint64_t tag = 0; tag < 3; ++tag) {
-    timer.schedule_after(
-        1ms, [&runs, tag] { ++runs == 0 || tag != 1 ? void() : throw std::runtime_error("task"); }, tag);
+    timer.schedule_after(1ms, [&runs, tag] { ++runs == 0 || tag != 1 ? void() : throw std::runtime_error("task"); },
+                         {.tag = tag});
   }
   EXPECT_EQ(timer.advance_by(1ms), 3U);
   EXPECT_EQ(runs, 3);
@@ -854,7 +852,7 @@ TYPED_TEST(GoParity, G1_AfterFuncRunsOnceAfterTheDelay) {
 }
 
 TYPED_TEST(GoParity, G1_WhatIsDueWithinTheTickIsNotRunAtOnce) {
-  by_hand<TypeParam> timer({.tick = 10ms}, manual_clock(at(3ms)));
+  by_hand<TypeParam> timer({.tick = 10ms}, at(3ms));
   std::vector<time_point> ran;
   timer.schedule_after(5ms, [&] { ran.push_back(timer.now()); });
   EXPECT_EQ(timer.advance_by(0ms), 0U);
@@ -887,7 +885,7 @@ TYPED_TEST(GoParity, G1_StopAfterEachMoveIsTrueAndFinal) {
 }
 
 TYPED_TEST(GoParity, G1_ScheduleFuncAsksWithThePresentFirstAndThenWithTheDeadlineBefore) {
-  by_hand<TypeParam> timer({.tick = 10ms}, manual_clock(at(3ms)));
+  by_hand<TypeParam> timer({.tick = 10ms}, at(3ms));
   std::vector<time_point> asked;
   std::vector<time_point> ran;
   const auto next = [&](time_point previous) -> std::optional<time_point> {

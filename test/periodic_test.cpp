@@ -23,7 +23,7 @@
 #include "support/service_scale.hpp"
 #include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 namespace {
@@ -329,7 +329,7 @@ TEST(Periodic, ReportsAPeriodThatIsNotPositiveAsAnErrorCode) {
   for (const nanoseconds period : {0ns, -1ns, nanoseconds::min()}) {
     std::error_code error;
     const timer_handle handle = timer.schedule_every(
-        period, [token = captures.make()] {}, fixed_delay, 7, error);
+        period, [token = captures.make()] {}, fixed_delay, {.tag = 7}, error);
     EXPECT_EQ(error, timer_errc::invalid_period);
     EXPECT_FALSE(handle);
   }
@@ -371,7 +371,7 @@ TEST(Periodic, IsRefusedByAStoppedService) {
   std::error_code error;
   const auto always = [](time_point previous) { return std::optional(previous + 1ms); };
   EXPECT_FALSE(timer.schedule_with(
-      always, [token = captures.make()] {}, 0, error));
+      always, [token = captures.make()] {}, error));
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().rejected, 2U);
@@ -380,10 +380,10 @@ TEST(Periodic, IsRefusedByAStoppedService) {
 TEST(Periodic, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_every(1ms, nothing, fixed_delay, 0, error));
+  EXPECT_TRUE(timer.schedule_every(1ms, nothing, fixed_delay, error));
   EXPECT_FALSE(error);
   error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, 0, error));
+  EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, error));
   EXPECT_FALSE(error);
 }
 
@@ -392,8 +392,8 @@ TEST(Periodic, TheErrorCodeIsClearedOnSuccess) {
 TEST(Periodic, TheHandleStaysTheSameOverAllRuns) {
   manual_timer timer;
   std::vector<timer_handle> seen;
-  const timer_handle handle = timer.schedule_every(
-      10ms, [&](const timer_handle& self) { seen.push_back(self); }, fixed_delay, 17);
+  const timer_handle handle =
+      timer.schedule_every(10ms, [&](const timer_handle& self) { seen.push_back(self); }, fixed_delay, {.tag = 17});
   for (int run = 1; run <= 5; ++run) {
     EXPECT_EQ(handle.status(), timer_status::pending);
     EXPECT_EQ(handle.deadline(), at(run * 10ms));
@@ -638,8 +638,7 @@ TEST(Periodic, Scenario18_StopReturnsItsCallableWhichCanBeCalled) {
   live_captures captures;
   manual_timer timer;
   int runs = 0;
-  timer.schedule_every(
-      10ms, [&, token = captures.make()] { ++runs; }, fixed_rate_skip, 17);
+  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, fixed_rate_skip, {.tag = 17});
   timer.advance_by(25ms);
   std::vector<pending_task> left = timer.stop();
   ASSERT_THAT(left, SizeIs(1));
@@ -701,8 +700,7 @@ TEST(Periodic, Scenario20_ACallbackThatThrowsGoesOn) {
   for (const period_policy policy : every_policy) {
     std::vector<std::uint64_t> tags;
     manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-    timer.schedule_every(
-        10ms, [] { throw std::runtime_error("asked for"); }, policy, 17);
+    timer.schedule_every(10ms, [] { throw std::runtime_error("asked for"); }, policy, {.tag = 17});
     EXPECT_EQ(timer.advance_by(35ms), 3U);
     EXPECT_THAT(tags, ElementsAre(17U, 17U, 17U));
     EXPECT_EQ(timer.stats().failed, 3U);
@@ -735,8 +733,7 @@ TEST(Periodic, Scenario20_ARuleThatThrowsEndsItsTimerAndIsReported) {
   live_captures captures;
   std::vector<std::uint64_t> tags;
   manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  const timer_handle handle = timer.schedule_with(
-      ten_ms(3, failing), [token = captures.make()] {}, 17);
+  const timer_handle handle = timer.schedule_with(ten_ms(3, failing), [token = captures.make()] {}, {.tag = 17});
   EXPECT_EQ(timer.advance_by(1h), 3U);
   EXPECT_THAT(tags, ElementsAre(17U));
   EXPECT_EQ(timer.stats().failed, 1U);
@@ -811,7 +808,7 @@ TEST(Periodic, ARuleThatGivesNoneAtFirstSchedulesNothing) {
   EXPECT_FALSE(timer.schedule_with(ten_ms(0, none), [token = captures.make()] {}));
   std::error_code error = timer_errc::stopped;
   EXPECT_FALSE(timer.schedule_with(
-      ten_ms(0, none), [token = captures.make()] {}, 0, error));
+      ten_ms(0, none), [token = captures.make()] {}, error));
   EXPECT_FALSE(error);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().scheduled, 0U);
@@ -1190,9 +1187,9 @@ TEST(Periodic, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
   {
     const scarce_memory limit(0);
     timer.schedule_every(
-        10ms, [large, token = captures.make()] { static_cast<void>(large); }, fixed_delay, 0, every);
+        10ms, [large, token = captures.make()] { static_cast<void>(large); }, fixed_delay, every);
     timer.schedule_with(
-        ten_ms(9, none), [large, token = captures.make()] { static_cast<void>(large); }, 0, with);
+        ten_ms(9, none), [large, token = captures.make()] { static_cast<void>(large); }, with);
   }
   EXPECT_EQ(every, std::errc::not_enough_memory);
   EXPECT_EQ(with, std::errc::not_enough_memory);

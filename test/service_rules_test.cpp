@@ -19,13 +19,13 @@
 #include <utility>
 #include <vector>
 
-#include "slab.hpp"
+#include "core/slab.hpp"
 #include "support/allocation.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stderr.hpp"
 #include "support/service_wait.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 namespace {
@@ -44,7 +44,7 @@ constexpr time_point at(nanoseconds since_epoch) { return time_point(since_epoch
 
 TEST(ServiceRules, APlaceWhoseGenerationsAreUsedUpIsNotUsedAgain) {
   detail::slab nodes;
-  const slot place = nodes.acquire();
+  const timer_number place = nodes.acquire();
   nodes[place].generation = UINT32_MAX - 1;
   nodes.release(place);
   ASSERT_EQ(nodes.acquire(), place);
@@ -54,7 +54,7 @@ TEST(ServiceRules, APlaceWhoseGenerationsAreUsedUpIsNotUsedAgain) {
 
 TEST(ServiceRules, TheFirstKeyOfAPlaceDoesNotFitItWhenItsGenerationsAreUsedUp) {
   detail::slab nodes;
-  const slot place = nodes.acquire();
+  const timer_number place = nodes.acquire();
   const detail::timer_key first = nodes.key_of(place);
   nodes[place].generation = UINT32_MAX;
   nodes.release(place);
@@ -312,7 +312,7 @@ TEST(ServiceRules, AnEmptyRuleIsRefused) {
   std::error_code error;
   const std::function<std::optional<time_point>(time_point)> none;
   EXPECT_THROW(timer.schedule_with(none, nothing), timer_error);
-  EXPECT_FALSE(timer.schedule_with(none, nothing, 0, error));
+  EXPECT_FALSE(timer.schedule_with(none, nothing, error));
   EXPECT_EQ(error, timer_errc::empty_callback);
 }
 

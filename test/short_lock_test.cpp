@@ -1,4 +1,4 @@
-#include "short_lock.hpp"
+#include "system/short_lock.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "support/allocation.hpp"
 #include "support/service_wait.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace {
 

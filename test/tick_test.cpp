@@ -1,4 +1,4 @@
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/engine/tick.hpp"
 
 #include <gtest/gtest.h>
 

@@ -28,7 +28,7 @@
 #include "support/service_stress.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/asio.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 namespace {
@@ -166,8 +166,8 @@ class TimerRace : public testing::Test {
     arm(service_->schedule_after(Driver::soon, traced(trace_)));
   }
   void arm_counted(std::uint64_t round) noexcept {
-    arm(service_->schedule_after(
-        Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); }, round));
+    arm(service_->schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); },
+                                 {.tag = round}));
   }
   void arm_periodic(period_policy policy) noexcept {
     end_last();
@@ -349,7 +349,7 @@ TYPED_TEST(TimerRace, RequestStopAgainstFire) {
       [&](std::uint64_t) noexcept {
         this->end_last();
         source = std::make_unique<std::stop_source>();
-        this->arm(this->service().schedule_after(TypeParam::soon, source->get_token(), traced(this->seen())));
+        this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()), {.stop = source->get_token()}));
       },
       [&](std::uint64_t round) { this->fire(round); },
       [&](std::uint64_t round) {
@@ -375,9 +375,9 @@ TYPED_TEST(TimerRace, RequestStopAgainstScheduling) {
       [&](std::uint64_t round) {
         const std::stop_token token = source->get_token();
         if (round % 2 == 0) {
-          this->arm(this->service().schedule_after(0ns, token, traced(this->seen())));
+          this->arm(this->service().schedule_after(0ns, traced(this->seen()), {.stop = token}));
         } else {
-          this->arm(this->service().schedule_every(TypeParam::soon, token, traced(this->seen())));
+          this->arm(this->service().schedule_every(TypeParam::soon, traced(this->seen()), {.stop = token}));
         }
       });
   this->end_last();
@@ -450,8 +450,8 @@ TEST(TimerRaces, CancelAgainstCascade) {
       [&](std::uint64_t round) noexcept {
         for (std::uint64_t i = 0; i < timers; ++i) {
           const std::uint64_t which = round * timers + i;
-          handles[i] = service.schedule_after(
-              random.between(16ms, 64ms), [&each, which] { each.add(which); }, which);
+          handles[i] =
+              service.schedule_after(random.between(16ms, 64ms), [&each, which] { each.add(which); }, {.tag = which});
         }
       },
       [&](std::uint64_t) {
@@ -570,7 +570,7 @@ class EndOfAService : public testing::Test {
   auto rearms() {
     return [this](std::uint64_t) {
       std::error_code error;
-      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, timers, error);
+      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, {.tag = timers}, error);
       if (error) {
         EXPECT_EQ(error, timer_errc::stopped);
       }
@@ -582,7 +582,7 @@ class EndOfAService : public testing::Test {
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
     const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Driver::soon : 0ns;
     return service_->schedule_after(
-        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, which, error);
+        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = which}, error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
@@ -753,8 +753,8 @@ TEST(TimerRaces, AnExecutorThatRefusesUnderLoadLosesNothing) {
     std::vector<timer_handle> mine;
     for (std::uint64_t i = 0; i < timers; ++i) {
       const std::uint64_t which = adder * timers + i;
-      mine.push_back(service.schedule_after(
-          random.between(-10us, 300us), [&each, which] { each.add(which); }, which));
+      mine.push_back(
+          service.schedule_after(random.between(-10us, 300us), [&each, which] { each.add(which); }, {.tag = which}));
       if (const std::uint64_t other = random.below(i + 1); random.one_in(3)) {
         each.add(adder * timers + other, mine[other].cancel());
       } else {
@@ -806,8 +806,7 @@ TEST(TimerRaces, APoolThatIsStoppedWhileTasksAreQueuedLosesNothing) {
       },
       [&](std::uint64_t) {
         for (std::uint64_t which = 0; which < timers; ++which) {
-          service->schedule_after(
-              1us, [&each, which, token = captures.make()] { each->add(which); }, which);
+          service->schedule_after(1us, [&each, which, token = captures.make()] { each->add(which); }, {.tag = which});
         }
       },
       [&](std::uint64_t round) {

@@ -28,7 +28,7 @@
 #include "support/service_random.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_wait.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 namespace {
@@ -588,7 +588,7 @@ TEST(Timer, Scenario10_AddersGetInDuringACascade) {
 
 TEST(Timer, Scenario18_StopWhileThePollerSleepsReturnsThePendingOne) {
   timer service;
-  service.schedule_after(1h, nothing, 7);
+  service.schedule_after(1h, nothing, {.tag = 7});
   settle();
   const std::vector<pending_task> left = service.stop();
   ASSERT_EQ(left.size(), 1U);

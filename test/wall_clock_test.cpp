@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "support/service_wait.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace {
 
@@ -54,9 +54,7 @@ std::chrono::nanoseconds lateness_on_the_wall(std::chrono::milliseconds delay, i
   return ran_at - deadline;
 }
 
-TEST(WallClock, APauseBetweenTheReadsOfTheClocksMakesNoTimerEarly) {
-  EXPECT_GE(lateness_on_the_wall(100ms, 1), 0ns);
-}
+TEST(WallClock, APauseBetweenTheReadsOfTheClocksMakesNoTimerEarly) { EXPECT_GE(lateness_on_the_wall(100ms, 1), 0ns); }
 
 TEST(WallClock, APauseAfterEachReadMakesNoTimerEarly) { EXPECT_GE(lateness_on_the_wall(100ms, 2), 0ns); }
 

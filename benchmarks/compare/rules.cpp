@@ -4,7 +4,7 @@
 #include <bit>
 #include <map>
 
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/engine/tick.hpp"
 
 namespace timing_wheel::compare {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "compare/rules.hpp"
-#include "timing_wheel/hashed_wheel.hpp"
-#include "timing_wheel/heap_queue.hpp"
-#include "timing_wheel/hierarchical_wheel.hpp"
+#include "timing_wheel/engine/hashed_wheel.hpp"
+#include "timing_wheel/engine/heap_queue.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 
 namespace timing_wheel::compare {
 namespace {
@@ -63,30 +63,30 @@ class slot_pool {
  public:
   explicit slot_pool(std::size_t timers) : slot_of_(timers) {}
 
-  slot take(std::uint32_t timer) {
+  timer_number take(std::uint32_t timer) {
     if (free_.empty()) {
-      free_.push_back(static_cast<slot>(timer_of_.size()));
+      free_.push_back(static_cast<timer_number>(timer_of_.size()));
       timer_of_.push_back(0);
     }
-    const slot taken = free_.back();
+    const timer_number taken = free_.back();
     free_.pop_back();
     timer_of_[taken] = timer;
     slot_of_[timer] = taken;
     return taken;
   }
 
-  [[nodiscard]] slot slot_of(std::uint32_t timer) const { return slot_of_[timer]; }
+  [[nodiscard]] timer_number slot_of(std::uint32_t timer) const { return slot_of_[timer]; }
 
   /// \returns the timer that had it.
-  std::uint32_t give_back(slot s) {
+  std::uint32_t give_back(timer_number s) {
     free_.push_back(s);
     return timer_of_.at(s);
   }
 
  private:
-  std::vector<slot> slot_of_;
+  std::vector<timer_number> slot_of_;
   std::vector<std::uint32_t> timer_of_;
-  std::vector<slot> free_;
+  std::vector<timer_number> free_;
 };
 
 /// What an advance did, with timers in place of slots.
@@ -129,7 +129,7 @@ class driver {
     const tick now = scale_.floor(time_point(planned.arrival));
     wake_until(now);
     engine_.catch_up(now);
-    const slot taken = slots_.take(timer);
+    const timer_number taken = slots_.take(timer);
     const bool linked = engine_.insert(taken, scale_.ceil(time_point(planned.due)));
     if (!linked) {
       slots_.give_back(taken);
@@ -139,7 +139,7 @@ class driver {
 
   void cancel(std::uint32_t timer) {
     wake_until(scale_.floor(time_point(plan_.timers[timer].cancelled)));
-    const slot taken = slots_.slot_of(timer);
+    const timer_number taken = slots_.slot_of(timer);
     const bool was_linked = engine_.erase(taken);
     if (was_linked) {
       slots_.give_back(taken);
@@ -151,7 +151,7 @@ class driver {
     for (auto next = engine_.next_expiration(); next && *next <= now; next = engine_.next_expiration()) {
       const advance_result did = engine_.advance(*next);
       due_.clear();
-      for (const slot s : did.due) {
+      for (const timer_number s : did.due) {
         due_.push_back(slots_.give_back(s));
       }
       observer_.woken(*next, progress_made{did.handled, due_});
@@ -404,8 +404,8 @@ class stop_watch {
  public:
   explicit stop_watch(Engine& engine) : engine_(engine) {}
 
-  bool insert(slot s, tick deadline) { return engine_.insert(s, deadline); }
-  bool erase(slot s) noexcept { return engine_.erase(s); }
+  bool insert(timer_number s, tick deadline) { return engine_.insert(s, deadline); }
+  bool erase(timer_number s) noexcept { return engine_.erase(s); }
   void catch_up(tick now) noexcept { engine_.catch_up(now); }
   advance_result advance(tick now) {
     const nanoseconds begin = processor_time();

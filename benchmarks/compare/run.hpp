@@ -9,7 +9,7 @@
 
 #include "compare/options.hpp"
 #include "compare/workload.hpp"
-#include "timing_wheel/engine.hpp"
+#include "timing_wheel/engine/engine.hpp"
 
 namespace timing_wheel::compare {
 

@@ -26,15 +26,15 @@ struct virtual_clock {
 
 class asio_timers {
  public:
-  explicit asio_timers(slot count) {
+  explicit asio_timers(timer_number count) {
     const virtual_time::driving scope;  // the first timer makes the reactor
     nodes_.reserve(count);
-    for (slot s = 0; s < count; ++s) {
+    for (timer_number s = 0; s < count; ++s) {
       nodes_.emplace_back(context_);
     }
   }
 
-  void arm(slot s, tick delay) {
+  void arm(timer_number s, tick delay) {
     auto& timer = nodes_[s].timer;
     timer.expires_after(std::chrono::milliseconds(delay));
     timer.async_wait([this, s](const boost::system::error_code& error) {
@@ -45,7 +45,7 @@ class asio_timers {
   }
 
   // A cancelled wait ends in its handler too. A loop would run these now and then; so many at a time are cheap and stay few.
-  void cancel(slot s) {
+  void cancel(timer_number s) {
     constexpr std::size_t batch = 64;
     nodes_[s].timer.cancel();
     if (++cancelled_ % batch == 0) {
@@ -75,7 +75,7 @@ class asio_timers {
     context_.poll();
   }
 
-  void on_timer(slot s) {
+  void on_timer(timer_number s) {
     ++fired_;
     ++nodes_[s].data.fired;
     if (again_ != nullptr) {

@@ -29,7 +29,7 @@ event_base* make_base() {
 
 class libevent_timers {
  public:
-  explicit libevent_timers(slot count) : base_(make_base()), nodes_(count) {
+  explicit libevent_timers(timer_number count) : base_(make_base()), nodes_(count) {
     for (node& n : nodes_) {
       n.owner = this;
       evtimer_assign(&n.timer, base_, on_timer, &n);
@@ -41,14 +41,14 @@ class libevent_timers {
   libevent_timers(const libevent_timers&) = delete;
   libevent_timers& operator=(const libevent_timers&) = delete;
 
-  void arm(slot s, tick delay) {
+  void arm(timer_number s, tick delay) {
     const virtual_time::driving scope;  // it reads the clock
     const timeval after = {.tv_sec = static_cast<time_t>(delay / second),
                            .tv_usec = static_cast<suseconds_t>(delay % second) * 1000};
     event_add(&nodes_[s].timer, &after);
   }
 
-  void cancel(slot s) { event_del(&nodes_[s].timer); }
+  void cancel(timer_number s) { event_del(&nodes_[s].timer); }
 
   std::size_t advance(tick by, delays* again) {
     const virtual_time::driving scope;
@@ -77,7 +77,7 @@ class libevent_timers {
     ++fired_;
     ++n.data.fired;
     if (again_ != nullptr) {
-      arm(static_cast<slot>(&n - nodes_.data()), again_->next());
+      arm(static_cast<timer_number>(&n - nodes_.data()), again_->next());
     }
   }
 

@@ -15,7 +15,7 @@ namespace {
 
 class libuv_timers {
  public:
-  explicit libuv_timers(slot count) : nodes_(count) {
+  explicit libuv_timers(timer_number count) : nodes_(count) {
     const virtual_time::driving scope;
     if (uv_loop_init(&loop_) != 0) {
       throw std::runtime_error("libuv has no loop for this machine");
@@ -39,8 +39,8 @@ class libuv_timers {
   libuv_timers(const libuv_timers&) = delete;
   libuv_timers& operator=(const libuv_timers&) = delete;
 
-  void arm(slot s, tick delay) { uv_timer_start(&nodes_[s].timer, on_timer, delay, 0); }
-  void cancel(slot s) { uv_timer_stop(&nodes_[s].timer); }
+  void arm(timer_number s, tick delay) { uv_timer_start(&nodes_[s].timer, on_timer, delay, 0); }
+  void cancel(timer_number s) { uv_timer_stop(&nodes_[s].timer); }
 
   std::size_t advance(tick by, delays* again) {
     const virtual_time::driving scope;
@@ -67,7 +67,7 @@ class libuv_timers {
     ++fired_;
     ++n.data.fired;
     if (again_ != nullptr) {
-      arm(static_cast<slot>(&n - nodes_.data()), again_->next());
+      arm(static_cast<timer_number>(&n - nodes_.data()), again_->next());
     }
   }
 

@@ -16,16 +16,16 @@ namespace {
 // Ordered by deadline; each timer knows its node, so that a cancel need not search.
 class multimap_timers {
  public:
-  explicit multimap_timers(slot count) : nodes_(count) {}
+  explicit multimap_timers(timer_number count) : nodes_(count) {}
 
-  void arm(slot s, tick delay) { nodes_[s].place = pending_.emplace(now_ + delay, s); }
-  void cancel(slot s) { pending_.erase(nodes_[s].place); }
+  void arm(timer_number s, tick delay) { nodes_[s].place = pending_.emplace(now_ + delay, s); }
+  void cancel(timer_number s) { pending_.erase(nodes_[s].place); }
 
   std::size_t advance(tick by, delays* again) {
     now_ += by;
     std::size_t fired = 0;
     for (; !pending_.empty() && pending_.begin()->first <= now_; ++fired) {
-      const slot s = pending_.begin()->second;
+      const timer_number s = pending_.begin()->second;
       pending_.erase(pending_.begin());
       ++nodes_[s].data.fired;
       if (again != nullptr) {
@@ -38,7 +38,7 @@ class multimap_timers {
   [[nodiscard]] std::size_t bytes() const { return heap_.grown(); }
 
  private:
-  using map = std::multimap<tick, slot>;
+  using map = std::multimap<tick, timer_number>;
   struct node {
     map::iterator place;
     payload data;
@@ -53,13 +53,13 @@ class multimap_timers {
 // A cancel only marks: the entry is dropped when it comes to the top, or when more than half of all entries are dead.
 class priority_queue_timers {
  public:
-  explicit priority_queue_timers(slot count) : nodes_(count) {}
+  explicit priority_queue_timers(timer_number count) : nodes_(count) {}
 
-  void arm(slot s, tick delay) {
+  void arm(timer_number s, tick delay) {
     pending_.push({.deadline = now_ + delay, .which = s, .generation = nodes_[s].generation});
   }
 
-  void cancel(slot s) {
+  void cancel(timer_number s) {
     ++nodes_[s].generation;
     ++dead_;
     if (dead_ > 1024 && dead_ > pending_.size() / 2) {
@@ -88,7 +88,7 @@ class priority_queue_timers {
  private:
   struct entry {
     tick deadline;
-    slot which;
+    timer_number which;
     std::uint32_t generation;
     bool operator>(const entry& other) const { return deadline > other.deadline; }
   };
@@ -106,7 +106,7 @@ class priority_queue_timers {
 
   [[nodiscard]] bool alive(const entry& e) const { return nodes_[e.which].generation == e.generation; }
 
-  void fire(slot s, delays* again) {
+  void fire(timer_number s, delays* again) {
     ++nodes_[s].data.fired;
     if (again != nullptr) {
       arm(s, again->next());

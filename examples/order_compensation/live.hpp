@@ -6,7 +6,7 @@
 
 #include "progress.hpp"
 #include "report.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
 

@@ -63,7 +63,7 @@ class replay_job {
         events_(events_of(orders)),
         checks_(orders.size() * copies_),
         ledger_(orders.size() * copies_),
-        timer_(options.timer, timing_wheel::manual_clock(start())) {
+        timer_(options.timer, start()) {
     run_.mode = "replay";
   }
 

@@ -8,7 +8,7 @@
 #include "orders_file.hpp"
 #include "progress.hpp"
 #include "report.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
 

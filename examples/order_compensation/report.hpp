@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ledger.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
 

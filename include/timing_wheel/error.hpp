@@ -12,7 +12,8 @@ enum class timer_errc {
   invalid_option,    ///< An option is out of its range; the message names the value and the range.
   empty_callback,    ///< The callable is a null pointer or an empty `std::function`.
   invalid_period,    ///< The period of a periodic timer is not positive.
-  nested_advance,    ///< `advance_to` was called while another call of it was running.
+  nested_advance,    ///< `advance_to` or `run_due` was called while another such call was running.
+  forked,            ///< The process was made by `fork`; the service stayed behind. Make a new one.
 };
 
 /// The category of `timer_errc`, by the name "timing_wheel".

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel {
 

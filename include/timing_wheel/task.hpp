@@ -11,10 +11,15 @@
 #include <utility>
 
 #include "timing_wheel/detail/callable.hpp"
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_handle.hpp"
 
 namespace timing_wheel {
+
+namespace detail {
+template <class Callable, class Make>
+class source_of;
+}
 
 /// What can be scheduled: anything that can be moved, and called without arguments or with the handle of its timer
 /// (`const timer_handle&`; with it, if both are possible). What it returns is ignored.
@@ -45,13 +50,22 @@ class task {
     if (detail::is_null<std::remove_cvref_t<F>>(callable)) {
       return;
     }
+    const auto make = [&callable](void* place) { ::new (place) callable_type(std::forward<F>(callable)); };
     if constexpr (fits<callable_type>) {
-      ::new (static_cast<void*>(storage_.data())) callable_type(std::forward<F>(callable));
+      void* none = nullptr;
+      construct<callable_type>(make, none);
     } else {
-      auto box = std::make_unique<callable_type>(std::forward<F>(callable));
-      ::new (static_cast<void*>(storage_.data())) callable_type*(box.release());
+      struct free {
+        void operator()(void* unused) const noexcept { detail::free_box<callable_type>(unused); }
+      };
+      std::unique_ptr<void, free> box(detail::allocate_box<callable_type>());
+      if (box == nullptr) {
+        detail::throw_bad_alloc();
+      }
+      void* place = box.get();
+      construct<callable_type>(make, place);
+      static_cast<void>(box.release());
     }
-    operations_ = &operations_of<callable_type>;
   }
 
   task(task&& other) noexcept { take(other); }
@@ -69,16 +83,11 @@ class task {
   /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
   void operator()(const timer_handle& self = {}) { operations_->call(storage_.data(), self); }
 
-  /// Whether it is to be called again and again, as those of periodic timers.
-  [[nodiscard]] bool recurs() const noexcept { return operations_ != nullptr && operations_->next != nullptr; }
-
   /// When it is to be called again, if `previous` was its last deadline; none if no more. Throws what the user's rule throws.
   /// \pre it recurs.
   std::optional<time_point> next(time_point previous, time_point now) {
     return operations_->next(storage_.data(), previous, now);
   }
-
-  [[nodiscard]] bool wraps_null() const noexcept { return operations_ == nullptr; }
 
   /// Destroys the callable and what it captured.
   void reset() noexcept {
@@ -94,6 +103,9 @@ class task {
     void (*relocate)(std::byte* from, std::byte* to) noexcept;                                // null: copy the bytes
     void (*destroy)(std::byte* self) noexcept;                                                // null: nothing to do
   };
+
+  template <class Callable, class Make>
+  friend class detail::source_of;
 
   template <class F>
   static constexpr bool fits = sizeof(F) <= inline_size &&
@@ -120,7 +132,11 @@ class task {
   template <class F>
   struct boxed {
     static F& get(std::byte* self) noexcept { return *as<F*>(self); }
-    static void destroy(std::byte* self) noexcept { delete as<F*>(self); }
+    static void destroy(std::byte* self) noexcept {
+      F* const callable = as<F*>(self);
+      callable->~F();
+      detail::free_box<F>(callable);
+    }
 
     static constexpr std::nullptr_t relocation = nullptr;
     static constexpr auto destruction = &destroy;
@@ -132,7 +148,7 @@ class task {
   }
   template <class Place>
   static std::optional<time_point> next_of(std::byte* self, time_point previous, time_point now) {
-    return Place::get(self).rule(previous, now);
+    return Place::get(self).next(previous, now);
   }
   template <class F, class Place>
   static constexpr auto recurrence() noexcept {
@@ -146,6 +162,18 @@ class task {
   template <class F, class Place = std::conditional_t<fits<F>, inside<F>, boxed<F>>>
   static constexpr operations operations_of{&call<Place>, recurrence<F, Place>(), Place::relocation,
                                             Place::destruction};
+
+  // Makes it hold the `Callable` that `make` constructs: here, or in `box`, which it then owns. \pre empty.
+  template <class Callable, class Make>
+  void construct(Make& make, void*& box) {
+    if constexpr (fits<Callable>) {
+      make(static_cast<void*>(storage_.data()));
+    } else {
+      make(box);
+      ::new (static_cast<void*>(storage_.data())) Callable*(static_cast<Callable*>(std::exchange(box, nullptr)));
+    }
+    operations_ = &operations_of<Callable>;
+  }
 
   void take(task& other) noexcept {
     operations_ = std::exchange(other.operations_, nullptr);
@@ -163,6 +191,6 @@ class task {
 static_assert(sizeof(task) == 32);
 
 template <>
-inline constexpr bool detail::is_wrapper<task> = true;
+inline constexpr bool detail::is_task<task> = true;
 
 }  // namespace timing_wheel

@@ -5,44 +5,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
-#include <stop_token>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "timing_wheel/detail/callable.hpp"
-#include "timing_wheel/engine.hpp"
+#include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/error.hpp"
-#include "timing_wheel/hashed_wheel.hpp"
-#include "timing_wheel/heap_queue.hpp"
-#include "timing_wheel/hierarchical_wheel.hpp"
-#include "timing_wheel/manual_clock.hpp"
+#include "timing_wheel/pending.hpp"
 #include "timing_wheel/periodic.hpp"
 #include "timing_wheel/task.hpp"
-#include "timing_wheel/tick.hpp"
 #include "timing_wheel/timer_handle.hpp"
 #include "timing_wheel/timer_options.hpp"
 #include "timing_wheel/timer_stats.hpp"
 
 namespace timing_wheel {
 
-/// A timer that `stop` took out: it will not run by itself any more, and belongs to the caller. Of a periodic one, the
-/// callback is one run.
-struct pending_task {
-  time_point deadline;
-  std::uint64_t tag = 0;
-  task callback;
-};
-
-/// A timer that `for_each_pending` shows.
-struct pending_timer {
-  timer_handle handle;
-  time_point deadline;
-  std::uint64_t tag = 0;
-};
+namespace detail {
+class service;
+}  // namespace detail
 
 /// For `stop`: run what is pending now, whatever its deadline.
 struct run_now_t {};
@@ -58,126 +40,128 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
   { next(previous) } -> std::convertible_to<std::optional<time_point>>;
 };
 
-/// Whether a clock is moved by its user, who then drives the service; otherwise a thread of the service does.
-template <class Clock>
-concept manually_driven = std::same_as<Clock, manual_clock>;
-
 /// Runs callbacks after a delay, never early, each as often as it is asked to. Any number of timers; schedule and cancel are
 /// O(1).
 ///
 ///     timing_wheel::timer timer{{.tick = 1ms, .wheel_size = 512}};
 ///     auto check = timer.schedule_after(30min, [&, id] { verify(id); });
 ///     check.cancel();
-///     timer.schedule_every(5s, send_heartbeat, timing_wheel::fixed_delay);
+///     timer.schedule_every(5s, send_heartbeat, timing_wheel::fixed_delay, {.tag = 7});
 ///     for (auto& left : timer.stop()) save(left.tag, left.deadline);
 ///
-/// One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one; a cancel does not wake it, so
-/// that it may wake once for a bucket that has become empty meanwhile. It runs the callbacks, one after the other, so that one
-/// that blocks delays the others; or gives them to `timer_options::executor`. They run outside every lock. A callback may
-/// schedule, cancel, reschedule, stop the service, drop its handle and throw (see `timer_options::on_error`), its own timer
-/// included. It must not destroy the service: that is reported on standard error, and the program aborted.
+/// **Who drives it.** One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one; a cancel
+/// does not wake it, so that it may wake once for a bucket that has become empty meanwhile. It bears the name "timing_wheel",
+/// and runs none of the program's signal handlers: it blocks all signals but those that a callback's own fault raises. Code that
+/// uses timers should take a `timer&`: a test then hands it a `manual_timer`, an event loop a `loop_timer`.
 ///
-/// With a `manual_clock` there is no thread: `advance_to` runs what is due, in the order of the ticks.
+/// **Callbacks** run on the poller, one after the other, so that one that blocks delays the others; or are given to
+/// `timer_options::executor`, whose threads are the user's in everything. They run outside every lock. A callback may schedule,
+/// cancel, reschedule, stop the service, drop its handle and throw (see `timer_options::on_error`), call `std::exit`, and destroy the
+/// service. It must not end its thread (`pthread_exit`): that is reported on standard error, and the program aborted. Threads and
+/// processes that it starts on the poller inherit the blocked signals.
 ///
-/// Thread safety: every member may be called from any thread, `advance_to` from one at a time.
-/// Compiled in the library for the engines and clocks declared below.
-template <timer_engine Engine, class Clock>
-class basic_timer {
+/// **The four verbs** are `schedule_after`, `schedule_at`, `schedule_every` and `schedule_with`. Each takes `schedule_options` last,
+/// which may be left out. Followed by a `std::error_code&`, nothing is thrown but what copying or moving the callable throws:
+/// `error` becomes a `timer_errc` or `std::errc::not_enough_memory`, or is cleared, and an empty handle is returned for a refusal.
+/// Without it, a refusal throws `timer_error`, and a lack of memory `std::bad_alloc`. Whatever the reason, a callable that is
+/// refused was not moved from. The callback may begin before the call returns. Complexity: O(levels), one lock of a shard; no
+/// allocation after warm-up, if the captures fit into a `task` and no token is given.
+///
+/// **fork.** A service stays in the process that made it. In the child, `schedule` refuses (`forked`), every timer is finished,
+/// `stop` returns nothing and the destructor frees nothing; none of them blocks. A service made in the child works.
+///
+/// Thread safety: every member may be called from any thread.
+class timer {
  public:
-  using engine_type = Engine;
-  using clock_type = Clock;
-
-  /// Starts the poller thread; or copies a manual clock, and only `advance_to` moves the copy from then on.
+  /// Starts the poller thread.
   /// \throws timer_error (`invalid_option`) naming the value and the range. \throws std::system_error if no thread can be had.
-  explicit basic_timer(const timer_options& options = {}, const Clock& clock = Clock());
+  explicit timer(const timer_options& options = {});
 
-  /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run. Not from a callback.
-  ~basic_timer();
+  /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run; so it must not be called under a
+  /// lock that one of them takes. From a callback of this service it does not wait: what it needs of the service goes when
+  /// that callback has ended.
+  virtual ~timer();
 
-  basic_timer(const basic_timer&) = delete;
-  basic_timer& operator=(const basic_timer&) = delete;
+  timer(const timer&) = delete;
+  timer& operator=(const timer&) = delete;
 
   /// Runs `callback` once, `delay` from now; zero and negative delays run as soon as possible. The clock is read once.
-  /// `tag` is a number of the caller's, which the handle and `stop` give back. The callback may begin before this returns.
-  ///
-  /// Complexity: O(levels), one lock of a shard. No allocation after warm-up, if the captures fit into a `task`.
-  /// \throws timer_error (`stopped`, `too_many_pending`, `empty_callback`); std::bad_alloc; what moving the callable throws.
-  /// Then nothing was scheduled, and the callable is destroyed or was never moved from.
+  /// \throws timer_error (`stopped`, `too_many_pending`, `empty_callback`, `forked`); std::bad_alloc; see above.
   template <class Rep, class Period, timer_callback F>
-  timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::uint64_t tag = 0) {
-    return or_throw(start_after(saturating_nanoseconds(delay), task(std::forward<F>(callback)), tag));
+  timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback,
+                              const schedule_options& options = {}) {
+    return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), options, nullptr);
   }
-
-  /// The same; a refusal, or `std::errc::not_enough_memory`, is put into `error`, and an empty handle returned. Only what the
-  /// construction of the callable throws gets out.
   template <class Rep, class Period, timer_callback F>
-  timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::uint64_t tag,
+  timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, const schedule_options& options,
                               std::error_code& error) {
-    return reporting(error,
-                     [&] { return start_after(saturating_nanoseconds(delay), task(std::forward<F>(callback)), tag); });
+    return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), options, &error);
   }
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::error_code& error) {
-    return schedule_after(delay, std::forward<F>(callback), 0, error);
+    return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), {}, &error);
   }
 
   /// Runs `callback` once, at `deadline`, or as soon as possible after it.
   ///
-  /// A `std::chrono::system_clock` deadline is converted to the monotonic clock once, now. The callback does not run before the
-  /// wall clock has shown the deadline, unless that clock is set after this call: then the timer keeps the instant that it was
-  /// given. Set forward by an hour, the wall clock shows the deadline plus an hour when it runs; set back, the deadline less an
-  /// hour. To follow the wall clock, schedule anew when it is set.
-  template <class WhichClock, class Duration, timer_callback F>
-  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback,
-                           std::uint64_t tag = 0) {
-    return or_throw(start_at(nanoseconds_of(deadline), task(std::forward<F>(callback)), tag));
+  /// A deadline is a time point of `std::chrono::steady_clock` or `system_clock`. One of the wall clock is converted to the
+  /// monotonic clock once, now. The callback does not run before the wall clock has shown the deadline, unless that clock is set
+  /// after this call: then the timer keeps the instant that it was given. Set forward by an hour, the wall clock shows the deadline
+  /// plus an hour when it runs; set back, the deadline less an hour. To follow the wall clock, schedule anew when it is set.
+  /// \throws as `schedule_after`.
+  template <detail::deadline_clock Clock, class Duration, timer_callback F>
+  timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
+                           const schedule_options& options = {}) {
+    return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), options, nullptr);
   }
-  template <class WhichClock, class Duration, timer_callback F>
-  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback, std::uint64_t tag,
-                           std::error_code& error) {
-    return reporting(error, [&] { return start_at(nanoseconds_of(deadline), task(std::forward<F>(callback)), tag); });
+  template <detail::deadline_clock Clock, class Duration, timer_callback F>
+  timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
+                           const schedule_options& options, std::error_code& error) {
+    return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), options, &error);
   }
-  template <class WhichClock, class Duration, timer_callback F>
-  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, F&& callback,
-                           std::error_code& error) {
-    return schedule_at(deadline, std::forward<F>(callback), 0, error);
+  template <detail::deadline_clock Clock, class Duration, timer_callback F>
+  timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback, std::error_code& error) {
+    return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), {}, &error);
   }
-
-  /// The same, and `token` cancels the timer when a stop is requested, at once if it was before.
-  template <class Rep, class Period, timer_callback F>
-  timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, std::stop_token token, F&& callback,
-                              std::uint64_t tag = 0) {
-    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback),
-                                      [&](auto linked) { return schedule_after(delay, std::move(linked), tag); });
-  }
-  template <class WhichClock, class Duration, timer_callback F>
-  timer_handle schedule_at(std::chrono::time_point<WhichClock, Duration> deadline, std::stop_token token, F&& callback,
-                           std::uint64_t tag = 0) {
-    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback),
-                                      [&](auto linked) { return schedule_at(deadline, std::move(linked), tag); });
-  }
+  /// Another clock: convert its time points with `std::chrono::clock_cast`, or schedule after a delay.
+  template <class Clock, class Duration, class... Rest>
+  requires(!detail::deadline_clock<Clock>) timer_handle
+      schedule_at(std::chrono::time_point<Clock, Duration> another_clock, Rest&&... rest)
+  = delete;
 
   /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it, from the callback too.
+  /// Without a policy, one `period` lies between the end of a run and the next.
   ///
   /// Runs never overlap; one that throws is reported, and the timer goes on. Each run counts as scheduled and fired once.
   /// \throws as `schedule_after`, and timer_error (`invalid_period`) unless the period is positive.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback,
-                              period_policy policy = fixed_delay, std::uint64_t tag = 0) {
-    return or_throw(start_every(saturating_nanoseconds(period), policy, std::forward<F>(callback), tag));
+                              period_policy policy = fixed_delay, const schedule_options& options = {}) {
+    return every({saturating_nanoseconds(period), policy}, std::forward<F>(callback), options, nullptr);
+  }
+  template <class Rep, class Period, timer_callback F>
+  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback,
+                              const schedule_options& options) {
+    return every({saturating_nanoseconds(period), fixed_delay}, std::forward<F>(callback), options, nullptr);
   }
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, period_policy policy,
-                              std::uint64_t tag, std::error_code& error) {
-    return reporting(
-        error, [&] { return start_every(saturating_nanoseconds(period), policy, std::forward<F>(callback), tag); });
+                              const schedule_options& options, std::error_code& error) {
+    return every({saturating_nanoseconds(period), policy}, std::forward<F>(callback), options, &error);
   }
   template <class Rep, class Period, timer_callback F>
-  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, std::stop_token token, F&& callback,
-                              period_policy policy = fixed_delay, std::uint64_t tag = 0) {
-    return detail::schedule_stoppable(std::move(token), std::forward<F>(callback), [&](auto linked) {
-      return schedule_every(period, std::move(linked), policy, tag);
-    });
+  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, period_policy policy,
+                              std::error_code& error) {
+    return every({saturating_nanoseconds(period), policy}, std::forward<F>(callback), {}, &error);
+  }
+  template <class Rep, class Period, timer_callback F>
+  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, const schedule_options& options,
+                              std::error_code& error) {
+    return every({saturating_nanoseconds(period), fixed_delay}, std::forward<F>(callback), options, &error);
+  }
+  template <class Rep, class Period, timer_callback F>
+  timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, std::error_code& error) {
+    return every({saturating_nanoseconds(period), fixed_delay}, std::forward<F>(callback), {}, &error);
   }
 
   /// Runs `callback` at the deadlines that `next(previous deadline)` gives, a `std::optional<time_point>`, until it gives none.
@@ -185,18 +169,27 @@ class basic_timer {
   /// `next` is called now, with the present as the previous deadline (none: nothing is scheduled, and an empty handle returned),
   /// and then at the end of each run, on its thread and outside every lock, even if the timer was cancelled in that run. What it
   /// throws now gets out of this call; what it throws later is reported, and the timer ends.
+  /// \throws as `schedule_after`.
   template <deadline_rule Next, timer_callback F>
-  timer_handle schedule_with(Next&& next, F&& callback, std::uint64_t tag = 0) {
-    return or_throw(start_recurring(user_rule(std::forward<Next>(next)), std::forward<F>(callback), tag));
+  timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options = {}) {
+    return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, nullptr);
   }
   template <deadline_rule Next, timer_callback F>
-  timer_handle schedule_with(Next&& next, F&& callback, std::uint64_t tag, std::error_code& error) {
-    return reporting(
-        error, [&] { return start_recurring(user_rule(std::forward<Next>(next)), std::forward<F>(callback), tag); });
+  timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options, std::error_code& error) {
+    return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, &error);
+  }
+  template <deadline_rule Next, timer_callback F>
+  timer_handle schedule_with(Next&& next, F&& callback, std::error_code& error) {
+    return by_rule(std::forward<Next>(next), std::forward<F>(callback), {}, &error);
   }
 
+  /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another service: `finished`.
+  /// Complexity: O(1), one lock of a shard.
+  cancel_result cancel(std::uint64_t key) noexcept;
+
   /// Takes every pending timer out and refuses new ones from then on. No callback begins after it has returned; unless called
-  /// from a callback, it waits for those that are running, so it must not be called under a lock that a callback takes.
+  /// from a callback, it waits for those that are running, so it must not be called under a lock that a callback takes. Two
+  /// services whose callbacks stop each other at the same time wait for each other for ever: let a thread of neither stop both.
   /// A `schedule` that races with it is either returned or refused; a periodic timer that is running is not armed again.
   /// \returns each pending timer once, in no particular order; nothing when called again.
   /// \throws std::bad_alloc; then it has refused new timers and taken none: call it again.
@@ -206,15 +199,15 @@ class basic_timer {
   /// order, and stops. Until its callback begins, a timer can be cancelled. From a callback that such a call runs, it does
   /// nothing.
   /// \returns how many ran here. \throws std::bad_alloc; then it can be called again.
-  std::size_t stop(run_now_t);
+  std::size_t stop(run_now_t how);
 
   /// Refuses new timers, lets what becomes due before `until` run, and stops then, or as soon as nothing is pending or
-  /// running. Periodic timers are not armed again. With a `manual_clock` it advances to `until`, and what an executor has not
-  /// begun by then is returned. From a callback it drives the service itself, or on an executor waits for the other threads:
-  /// the only thread of a pool would wait in vain. From a callback that another `stop` runs on this thread, it leaves the
-  /// rest to that one.
+  /// running. Periodic timers are not armed again. Without a poller thread it drives the service itself: a `manual_timer`
+  /// advances to `until`, and what an executor has not begun by then is returned; a `loop_timer` sleeps and runs what is due.
+  /// From a callback it drives the service itself, or on an executor waits for the other threads: the only thread of a pool
+  /// would wait in vain. From a callback that another `stop` runs on this thread, it leaves the rest to that one.
   /// \returns and \throws as `stop()`.
-  std::vector<pending_task> stop(drain_t, time_point until);
+  std::vector<pending_task> stop(drain_t how, time_point until);
 
   /// Calls `visit(const pending_timer&)` for each pending timer, outside every lock. One that is pending all the while is
   /// visited once; one that comes or goes meanwhile, at most once. `visit` may use the service, and the handles.
@@ -233,109 +226,111 @@ class basic_timer {
   /// Whether `stop` has taken the pending timers out.
   [[nodiscard]] bool stopped() const noexcept;
 
-  /// How many timers are pending. Exact when nobody else schedules, cancels or fires; each shard is counted in its turn.
+  /// How many timers are pending. Exact when nobody else schedules, cancels or fires; each shard is counted in its turn, see
+  /// `timer_stats`.
   [[nodiscard]] std::size_t pending() const noexcept;
 
+  /// What the service has done. Complexity: O(shards). \throws std::bad_alloc.
   [[nodiscard]] timer_stats stats() const;
 
-  /// What the service's clock shows.
+  /// What the service's clock shows: the monotonic one, or the virtual time of a `manual_timer`.
   [[nodiscard]] time_point now() const noexcept;
 
-  /// Moves the clock to `when`, stopping at each expiration on the way and running what is due there, so that a callback sees
-  /// the clock at its own tick, and what it schedules before `when` runs too. With a `when` before the clock, the clock stays
-  /// and what is due by now runs. A callback that goes on scheduling with no delay keeps this call from returning.
-  /// Complexity: O(timers + buckets), whatever the distance; on a `hashed_wheel` a step for each tick while anything is
-  /// pending. \returns how many callbacks ran.
-  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that calls;
-  /// std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated. With an executor, it
-  /// counts what was handed over; one that refuses is asked again at every millisecond on the way.
-  std::size_t advance_to(time_point when) requires manually_driven<Clock>;
+ protected:
+  /// For services that are driven otherwise.
+  explicit timer(std::shared_ptr<detail::service> driven_otherwise) noexcept;
 
-  /// `advance_to(now() + delay)`.
-  template <class Rep, class Period>
-  std::size_t advance_by(std::chrono::duration<Rep, Period> delay) requires manually_driven<Clock> {
-    return advance_to(saturating_add(now(), saturating_nanoseconds(delay)));
-  }
+  [[nodiscard]] const std::shared_ptr<detail::service>& service() const noexcept { return service_; }
 
  private:
-  struct state;
-  struct started {
-    timer_handle handle;
-    timer_errc refusal = {};               // none if it was accepted, or if there was nothing to schedule
-    std::chrono::nanoseconds period = {};  // that was refused
-  };
+  // Where a listing of the pending timers has got to.
   struct position {
     std::size_t shard = 0;
-    slot next = 0;
+    std::uint32_t place = 0;
   };
-  using wall_time = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
 
-  template <class Duration>
-  static time_point nanoseconds_of(std::chrono::time_point<std::chrono::steady_clock, Duration> when) {
-    return time_point(saturating_nanoseconds(when.time_since_epoch()));
-  }
-  template <class Duration>
-  static wall_time nanoseconds_of(std::chrono::time_point<std::chrono::system_clock, Duration> when) {
-    return wall_time(saturating_nanoseconds(when.time_since_epoch()));
-  }
-
-  template <class Next>
-  static auto user_rule(Next&& next) {
-    return detail::next_deadline<std::decay_t<Next>>{std::forward<Next>(next)};
-  }
-  template <class Rule, class F>
-  started start_recurring(Rule&& rule, F&& callback, std::uint64_t tag) {
-    using callable = detail::recurring<std::decay_t<F>, std::decay_t<Rule>>;
-    return start_recurring(task(callable{std::forward<F>(callback), std::forward<Rule>(rule)}), tag);
-  }
-  template <class F>
-  started start_every(std::chrono::nanoseconds period, period_policy policy, F&& callback, std::uint64_t tag) {
-    if (period <= period.zero()) {
-      return {{}, timer_errc::invalid_period, period};
-    }
-    return start_recurring(detail::periodic_rule{period, policy}, std::forward<F>(callback), tag);
-  }
-
-  started start(time_point now, time_point deadline, task&& callback, std::uint64_t tag, bool recurring = false);
-  started start_after(std::chrono::nanoseconds delay, task&& callback, std::uint64_t tag);
-  started start_at(time_point deadline, task&& callback, std::uint64_t tag);
-  started start_at(wall_time deadline, task&& callback, std::uint64_t tag);
-  started start_recurring(task&& callback, std::uint64_t tag);
+  detail::started start_after(std::chrono::nanoseconds delay, detail::task_source& callback, std::uint64_t tag);
+  detail::started start_at(time_point deadline, detail::task_source& callback, std::uint64_t tag);
+  detail::started start_at(detail::wall_time deadline, detail::task_source& callback, std::uint64_t tag);
+  detail::started start_recurring(time_point now, time_point first, detail::task_source& callback, std::uint64_t tag);
+  [[noreturn]] void refuse(detail::refusal why, std::chrono::nanoseconds period) const;
+  static std::error_code code_of(detail::refusal why) noexcept;
   bool list_pending(position& from, std::vector<pending_timer>& found) const;
-  [[noreturn]] void refuse(const started& result) const;
 
-  timer_handle or_throw(started&& result) const {
-    if (result.refusal != timer_errc{}) {
-      refuse(result);
+  timer_handle answer(detail::started&& result, std::error_code* error, std::chrono::nanoseconds period = {}) const {
+    if (error != nullptr) {
+      *error = result.why == detail::refusal::none ? std::error_code() : code_of(result.why);
+    } else if (result.why != detail::refusal::none) {
+      refuse(result.why, period);
     }
     return std::move(result.handle);
   }
-  template <class Start>
-  static timer_handle reporting(std::error_code& error, Start start) {
-    try {
-      started result = start();
-      error = result.refusal == timer_errc{} ? std::error_code() : make_error_code(result.refusal);
-      return std::move(result.handle);
-    } catch (const std::bad_alloc&) {
-      error = std::make_error_code(std::errc::not_enough_memory);
-      return {};
+
+  // `start(source)` schedules the callable.
+  template <class F, class Start>
+  timer_handle once(F&& callback, const schedule_options& options, std::error_code* error, Start start) {
+    using callable = std::decay_t<F>;
+    if (detail::is_null<callable>(callback)) {
+      return answer({{}, detail::refusal::empty_callback}, error);
     }
+    detail::held mine(std::forward<F>(callback));
+    const auto make = [&mine](void* place) { ::new (place) callable(std::move(mine.get())); };
+    return answer(detail::start_made<callable>(options.stop, make, start), error);
+  }
+  template <class F>
+  timer_handle once_after(std::chrono::nanoseconds delay, F&& callback, const schedule_options& options,
+                          std::error_code* error) {
+    return once(std::forward<F>(callback), options, error,
+                [&](detail::task_source& source) { return start_after(delay, source, options.tag); });
+  }
+  template <class Deadline, class F>
+  timer_handle once_at(Deadline deadline, F&& callback, const schedule_options& options, std::error_code* error) {
+    return once(std::forward<F>(callback), options, error,
+                [&](detail::task_source& source) { return start_at(deadline, source, options.tag); });
   }
 
-  std::unique_ptr<state> state_;
+  // `take(rule)` gives what the rule is kept as.
+  template <class Kept, class Rule, class F, class Take>
+  timer_handle again(Rule& rule, F&& callback, const schedule_options& options, std::error_code* error, Take take) {
+    using callable = detail::recurring<std::decay_t<F>, Kept>;
+    const time_point present = now();
+    const std::optional<time_point> first = rule(present);
+    if (!first) {
+      return answer({}, error);
+    }
+    detail::held mine(std::forward<F>(callback));
+    const auto make = [&](void* place) { ::new (place) callable{std::move(mine.get()), take(rule)}; };
+    return answer(detail::start_made<callable>(options.stop, make,
+                                               [&](detail::task_source& source) {
+                                                 return start_recurring(present, *first, source, options.tag);
+                                               }),
+                  error);
+  }
+  template <class F>
+  timer_handle every(detail::periodic_rule rule, F&& callback, const schedule_options& options,
+                     std::error_code* error) {
+    if (detail::is_null<std::decay_t<F>>(callback)) {
+      return answer({{}, detail::refusal::empty_callback}, error);
+    }
+    if (rule.period <= rule.period.zero()) {
+      return answer({{}, detail::refusal::invalid_period}, error, rule.period);
+    }
+    const auto first = [&rule](time_point present) { return std::optional(rule(present, present)); };
+    return again<detail::periodic_rule>(first, std::forward<F>(callback), options, error,
+                                        [&rule](const auto& /*first*/) { return rule; });
+  }
+  template <class Next, class F>
+  timer_handle by_rule(Next&& next, F&& callback, const schedule_options& options, std::error_code* error) {
+    using kept = detail::next_deadline<std::decay_t<Next>>;
+    if (detail::is_null<std::decay_t<F>>(callback) || detail::is_null<std::decay_t<Next>>(next)) {
+      return answer({{}, detail::refusal::empty_callback}, error);
+    }
+    detail::held rule(std::forward<Next>(next));
+    return again<kept>(rule.get(), std::forward<F>(callback), options, error,
+                       [](auto& asked) { return kept{std::move(asked)}; });
+  }
+
+  std::shared_ptr<detail::service> service_;
 };
-
-extern template class basic_timer<hierarchical_wheel, std::chrono::steady_clock>;
-extern template class basic_timer<hierarchical_wheel, manual_clock>;
-extern template class basic_timer<hashed_wheel, std::chrono::steady_clock>;
-extern template class basic_timer<hashed_wheel, manual_clock>;
-extern template class basic_timer<heap_queue, std::chrono::steady_clock>;
-extern template class basic_timer<heap_queue, manual_clock>;
-
-/// The service: hierarchical wheels, the monotonic clock, a thread of its own.
-using timer = basic_timer<hierarchical_wheel, std::chrono::steady_clock>;
-
-/// The same service driven by hand. This is what to test your own code with.
-using manual_timer = basic_timer<hierarchical_wheel, manual_clock>;
 
 }  // namespace timing_wheel

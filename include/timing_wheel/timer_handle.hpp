@@ -1,24 +1,48 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
+#if __has_include(<format>)
+#include <format>
+#endif
 
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel {
 
 namespace detail {
 class timer_owner;
 
-/// Which timer: a place in the service's slab, and how often that place had been used before.
-struct timer_key {
-  slot where = 0;
+/// Which timer of a shard: a place in its slab, and the how-manieth use of that place it is, from 1 on.
+struct timer_id {
+  std::uint32_t number = 0;
   std::uint32_t generation = 0;
-  friend bool operator==(const timer_key&, const timer_key&) = default;
+  friend bool operator==(const timer_id&, const timer_id&) = default;
 };
+
+/// Clocks that a deadline may be of.
+template <class Clock>
+concept deadline_clock =
+    std::same_as<Clock, std::chrono::steady_clock> || std::same_as<Clock, std::chrono::system_clock>;
+
+using wall_time = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
+
+template <class Duration>
+[[nodiscard]] constexpr time_point nanoseconds_of(std::chrono::time_point<std::chrono::steady_clock, Duration> when) {
+  return time_point(saturating_nanoseconds(when.time_since_epoch()));
+}
+template <class Duration>
+[[nodiscard]] constexpr wall_time nanoseconds_of(std::chrono::time_point<std::chrono::system_clock, Duration> when) {
+  return wall_time(saturating_nanoseconds(when.time_since_epoch()));
+}
 }  // namespace detail
 
 /// What became of a call of `cancel`.
@@ -54,10 +78,10 @@ class timer_handle {
   timer_handle() noexcept = default;
   timer_handle(const timer_handle& other) noexcept;
   timer_handle(timer_handle&& other) noexcept
-      : owner_(std::exchange(other.owner_, nullptr)), key_(std::exchange(other.key_, {})) {}
+      : owner_(std::exchange(other.owner_, nullptr)), id_(std::exchange(other.id_, {})) {}
   timer_handle& operator=(timer_handle other) noexcept {
     std::swap(owner_, other.owner_);
-    std::swap(key_, other.key_);
+    std::swap(id_, other.id_);
     return *this;
   }
   ~timer_handle() {
@@ -73,18 +97,39 @@ class timer_handle {
   /// The same, and if its callback is running, waits until that has ended and what it captured is destroyed. Called by that
   /// callback itself it does not wait. Two callbacks that wait for each other wait for ever, and so does a call under a lock that
   /// the callback takes. It does not wait for another thread that has cancelled and is destroying what was captured.
+  ///
+  /// It ends one timer. A callback that schedules itself anew makes another timer each time, with a handle of its own, and this
+  /// call ends no such chain. Let it be one timer, by `schedule_every` or `schedule_with`; or set a flag that it looks at first.
   /// \returns what `cancel` would: `running` says that it ran, and has ended unless the caller is the callback.
   cancel_result cancel_and_wait() const noexcept;
 
-  /// Gives a pending timer another deadline, earlier or later; past ones are due at once. \returns false if the timer is not
-  /// pending. \throws std::bad_alloc; then nothing has changed.
-  bool reschedule(time_point deadline) const;
+  /// Gives a pending timer another deadline, earlier or later, on the monotonic or the wall clock (see `timer::schedule_at`); past
+  /// ones are due at once. \returns false if the timer is not pending. \throws std::bad_alloc; then nothing has changed.
+  template <detail::deadline_clock Clock, class Duration>
+  bool reschedule(std::chrono::time_point<Clock, Duration> deadline) const {
+    return move_to(detail::nanoseconds_of(deadline), nullptr);
+  }
 
   /// The same, with a deadline `delay` from now; a cheap "touch" for idle detection.
   template <class Rep, class Period>
   bool reschedule_after(std::chrono::duration<Rep, Period> delay) const {
-    return reschedule_from_now(saturating_nanoseconds(delay));
+    return move_after(saturating_nanoseconds(delay), nullptr);
   }
+
+  /// The same, and nothing is thrown: `error` becomes `std::errc::not_enough_memory`, or is cleared.
+  template <detail::deadline_clock Clock, class Duration>
+  bool reschedule(std::chrono::time_point<Clock, Duration> deadline, std::error_code& error) const noexcept {
+    return move_to(detail::nanoseconds_of(deadline), &error);
+  }
+  template <class Rep, class Period>
+  bool reschedule_after(std::chrono::duration<Rep, Period> delay, std::error_code& error) const noexcept {
+    return move_after(saturating_nanoseconds(delay), &error);
+  }
+
+  /// Another clock: convert its time points with `std::chrono::clock_cast`, or by a delay.
+  template <class Clock, class Duration, class... Rest>
+  requires(!detail::deadline_clock<Clock>) bool reschedule(std::chrono::time_point<Clock, Duration> another_clock,
+                                                           Rest&&... rest) const = delete;
 
   [[nodiscard]] timer_status status() const noexcept;
 
@@ -97,26 +142,39 @@ class timer_handle {
   /// The number given when it was scheduled; none if the timer is finished.
   [[nodiscard]] std::optional<std::uint64_t> tag() const noexcept;
 
+  /// The timer as a number, for those who keep numbers and not objects: `timer::cancel(key)` is as safe as `cancel`. 0 for a
+  /// default-made handle, and never for another one. Two timers of one service never have the same key; that of another service
+  /// is taken for one of this service's with a chance of about the timers pending by 2^64.
+  [[nodiscard]] std::uint64_t key() const noexcept;
+
   /// Whether it was made by a `schedule` call.
   [[nodiscard]] explicit operator bool() const noexcept { return owner_ != nullptr; }
 
   friend bool operator==(const timer_handle&, const timer_handle&) = default;
 
-  /// For instance "timer 17#2: pending, 1500 ms left".
+  /// For instance "timer 0/17#2: pending, 1500 ms left": the shard, the place in it, and the how-manieth use of that place. No two
+  /// timers of a service print the same before the colon.
   friend std::ostream& operator<<(std::ostream& out, const timer_handle& handle);
 
   /// For the service. The handle takes over one reference to `owner`.
-  timer_handle(detail::timer_owner* owner, detail::timer_key key) noexcept : owner_(owner), key_(key) {}
+  timer_handle(detail::timer_owner* owner, detail::timer_id id) noexcept : owner_(owner), id_(id) {}
 
  private:
-  [[nodiscard]] bool reschedule_from_now(std::chrono::nanoseconds delay) const;
+  friend struct std::hash<timer_handle>;
+
+  bool move_to(time_point deadline, std::error_code* error) const;
+  bool move_to(detail::wall_time deadline, std::error_code* error) const;
+  bool move_after(std::chrono::nanoseconds delay, std::error_code* error) const;
   void drop() const noexcept;
 
   detail::timer_owner* owner_ = nullptr;
-  detail::timer_key key_;
+  detail::timer_id id_;
 };
 
 static_assert(sizeof(timer_handle) <= 16);
+
+/// What `operator<<` prints. Complexity: one lock of the timer's shard.
+[[nodiscard]] std::string to_string(const timer_handle& handle);
 
 /// Owns a timer: when it goes, the timer is cancelled, and its callback does not run any more.
 ///
@@ -154,3 +212,23 @@ class scoped_timer {
 };
 
 }  // namespace timing_wheel
+
+/// So that handles can be the keys of unordered containers. Equal handles have equal hashes.
+template <>
+struct std::hash<timing_wheel::timer_handle> {
+  [[nodiscard]] std::size_t operator()(const timing_wheel::timer_handle& handle) const noexcept {
+    const std::uint64_t place = std::uint64_t{handle.id_.generation} << 32U | handle.id_.number;
+    return std::hash<std::uint64_t>()(place * 0x9e3779b97f4a7c15U) ^ std::hash<const void*>()(handle.owner_);
+  }
+};
+
+#if defined(__cpp_lib_format)
+/// `std::format("{}", handle)` gives what `operator<<` prints; the specification is that of strings.
+template <>
+struct std::formatter<timing_wheel::timer_handle> : std::formatter<std::string> {
+  template <class Context>
+  auto format(const timing_wheel::timer_handle& handle, Context& context) const {
+    return std::formatter<std::string>::format(timing_wheel::to_string(handle), context);
+  }
+};
+#endif

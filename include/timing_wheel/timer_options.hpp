@@ -5,12 +5,20 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <stop_token>
 #include <vector>
 
-#include "timing_wheel/engine.hpp"
+#include "timing_wheel/engine/tick.hpp"
 #include "timing_wheel/executor.hpp"
 
 namespace timing_wheel {
+
+/// What keeps the timers of a service in order.
+enum class engine_kind : std::uint8_t {
+  hierarchical,  ///< Kafka's wheel: far timers lie on overflow wheels, and cascade down (`hierarchical_wheel`).
+  hashed,        ///< One wheel that counts rounds, as Netty's and Dubbo's (`hashed_wheel`). It wakes at every tick.
+  heap,          ///< A heap by deadline, as in most event loops (`heap_queue`).
+};
 
 /// How a service is made. Every field has a default that suits most.
 struct timer_options {
@@ -22,8 +30,10 @@ struct timer_options {
   std::uint32_t wheel_size = 512;
   /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size` for all.
   std::vector<std::uint32_t> wheel_sizes = {};
-  /// Parts with a lock, a wheel and memory of their own; a thread stays with one. At most 1024. 0: as many as the machine has
-  /// cores, and one for a service driven by a `manual_clock`.
+  /// Which engine. Every promise holds for each; what they cost differs (see docs/tuning.md).
+  engine_kind engine = engine_kind::hierarchical;
+  /// Parts with a lock, a wheel and memory of their own; a thread keeps to one as a habit. At most 1024. 0: as many as the
+  /// machine has cores, and one for a `manual_timer`.
   unsigned shards = 0;
   /// `schedule` refuses when as many timers are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;
@@ -33,6 +43,15 @@ struct timer_options {
   /// thread where it happened, outside every lock. Empty, or if it throws itself: each kind (what it says) is written to standard
   /// error, at most once a second of the service's clock. Those of callbacks and rules are counted, either way.
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
+};
+
+/// What may be said of a timer when it is scheduled: the last argument of every `schedule` function, before the
+/// `std::error_code`.
+struct schedule_options {
+  /// A number of the caller's, which the handle, `stop`, `for_each_pending` and `on_error` give back.
+  std::uint64_t tag = 0;
+  /// Cancels the timer when a stop is requested; at once if it was before. One that can be stopped costs an allocation.
+  std::stop_token stop = {};
 };
 
 }  // namespace timing_wheel

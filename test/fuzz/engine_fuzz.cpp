@@ -9,15 +9,15 @@
 #include "fuzz/input.hpp"
 #include "support/allocation.hpp"
 #include "support/oracle.hpp"
-#include "timing_wheel/hashed_wheel.hpp"
-#include "timing_wheel/heap_queue.hpp"
-#include "timing_wheel/hierarchical_wheel.hpp"
+#include "timing_wheel/engine/hashed_wheel.hpp"
+#include "timing_wheel/engine/heap_queue.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 
 namespace timing_wheel::fuzz {
 namespace {
 
-constexpr slot common_slots = 256;       // they fill a few chunks
-constexpr slot distant_slot = 2 * 4096;  // in another page than the common ones
+constexpr timer_number common_slots = 256;       // they fill a few chunks
+constexpr timer_number distant_slot = 2 * 4096;  // in another page than the common ones
 
 tick after(tick now, tick delay) { return delay > never - now ? never : now + delay; }
 tick before(tick now, tick distance) { return now - std::min(now, distance); }
@@ -69,7 +69,7 @@ class session {
       const std::size_t budget = read_budget();
       return which == 8 ? advance_with_little_memory(now, budget, bytes_.below(4)) : advance(now, budget);
     }
-    const slot s = read_slot();
+    const timer_number s = read_slot();
     switch (which) {
       case 0:
       case 1:
@@ -85,7 +85,7 @@ class session {
     }
   }
 
-  slot read_slot() {
+  timer_number read_slot() {
     const std::uint8_t s = bytes_.byte();
     return s == 255 ? distant_slot : s;
   }
@@ -114,7 +114,7 @@ class session {
     return budget < 128 ? budget : no_limit;
   }
 
-  void insert(slot s, tick deadline) {
+  void insert(timer_number s, tick deadline) {
     if (expected_.contains(s)) {
       return;
     }
@@ -126,7 +126,7 @@ class session {
     }
   }
 
-  void insert_burst(slot from, tick first) {
+  void insert_burst(timer_number from, tick first) {
     const tick distance = (tick{1} << bytes_.below(9)) / 2;
     const unsigned count = 1U + bytes_.byte();
     for (unsigned i = 0; i < count; ++i) {
@@ -134,13 +134,13 @@ class session {
     }
   }
 
-  void erase(slot s) {
+  void erase(timer_number s) {
     expect(engine_.contains(s) == expected_.contains(s), "contains knows what is pending");
     expect(engine_.erase(s) == expected_.take(s).has_value(), "erase takes exactly what is pending");
     expect(!engine_.contains(s), "a timer that was erased is not linked");
   }
 
-  void reserve(slot s, tick deadline) {
+  void reserve(timer_number s, tick deadline) {
     engine_.reserve(s, deadline);
     erase(s);
     if (bytes_.below(2) == 0) {
@@ -153,7 +153,7 @@ class session {
     }
   }
 
-  void insert_with_little_memory(slot s, tick deadline) {
+  void insert_with_little_memory(timer_number s, tick deadline) {
     const std::uint64_t allocations = bytes_.below(3);
     if (expected_.contains(s) || deadline <= engine_.now()) {
       return;
@@ -191,7 +191,7 @@ class session {
     const tick target = std::max(engine_.now(), std::min(now, never - 1));
     expect(result.handled <= budget, "no more is handled than the budget");
     expect(result.due.size() <= result.handled, "what is due was handled");
-    for (const slot s : result.due) {
+    for (const timer_number s : result.due) {
       const auto deadline = expected_.take(s);
       expect(deadline.has_value(), "what comes out was pending");
       expect(*deadline <= target, "nothing is early");
@@ -210,7 +210,7 @@ class session {
       expect(engine_.next_expiration() > engine_.now(), "the next expiration lies ahead when no work is left");
       const advance_result result = engine_.advance(*next, no_limit);
       expect(result.handled > 0, "there was something to do");
-      for (const slot s : result.due) {
+      for (const timer_number s : result.due) {
         expect(expected_.take(s) == *next, "each comes out at its deadline");
       }
       expect(expected_.earliest().value_or(never) > *next, "nothing due is left behind");

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/oracle.hpp"
-#include "timing_wheel/engine.hpp"
+#include "timing_wheel/engine/engine.hpp"
 
 namespace timing_wheel::test {
 
@@ -16,8 +16,8 @@ constexpr tick after(tick now, tick delay) { return delay > never - now ? never 
 
 /// Advances to `now`, `budget` timers at a time, until nothing is left to do. \returns what was due, sorted.
 template <timer_engine Engine>
-std::vector<slot> drain(Engine& engine, tick now, std::size_t budget = no_limit) {
-  std::vector<slot> due;
+std::vector<timer_number> drain(Engine& engine, tick now, std::size_t budget = no_limit) {
+  std::vector<timer_number> due;
   std::size_t calls_left = 100 * (engine.size() + 1);
   for (advance_result result{.due = {}, .more = true}; result.more; --calls_left) {
     if (calls_left == 0) {
@@ -35,7 +35,7 @@ std::vector<slot> drain(Engine& engine, tick now, std::size_t budget = no_limit)
 template <timer_engine Engine>
 schedule insert_all(Engine& engine, const std::vector<tick>& deadlines) {
   schedule expected;
-  slot next = 0;
+  timer_number next = 0;
   for (const tick deadline : deadlines) {
     EXPECT_TRUE(engine.insert(next, deadline)) << "deadline " << deadline << " at " << engine.now();
     expected[deadline].push_back(next++);
@@ -47,7 +47,7 @@ schedule insert_all(Engine& engine, const std::vector<tick>& deadlines) {
 template <timer_engine Engine>
 void expect_each_at_its_tick(Engine& engine, const schedule& expected, std::size_t budget = no_limit) {
   for (const auto& [deadline, slots] : expected) {
-    ASSERT_EQ(drain(engine, deadline - 1, budget), std::vector<slot>()) << "early, before " << deadline;
+    ASSERT_EQ(drain(engine, deadline - 1, budget), std::vector<timer_number>()) << "early, before " << deadline;
     ASSERT_EQ(drain(engine, deadline, budget), slots) << "due at " << deadline;
   }
   ASSERT_EQ(engine.size(), 0U);

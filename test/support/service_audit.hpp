@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 

@@ -22,7 +22,7 @@
 #include "service_audit.hpp"
 #include "service_captures.hpp"
 #include "service_random.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 
@@ -77,9 +77,7 @@ template <timer_engine Engine>
 class service_model {
  public:
   explicit service_model(dice choices)
-      : random_(choices),
-        scenario_(scenario_of(random_)),
-        timer_(with_handlers(scenario_.options), manual_clock(scenario_.start)) {}
+      : random_(choices), scenario_(scenario_of(random_)), timer_(with_handlers(scenario_.options), scenario_.start) {}
 
   void run() {
     for (int step = 0; step < scenario_.steps && !random_.exhausted() && !testing::Test::HasFailure(); ++step) {
@@ -203,17 +201,17 @@ class service_model {
     callback small{this, which, captures_.make()};
     switch (random_.below(6)) {
       case 0:
-        return timer_.schedule_at(deadline, std::move(small), which, error);
+        return timer_.schedule_at(deadline, std::move(small), {.tag = which}, error);
       case 1:
-        return timer_.schedule_at(deadline, large_callback{std::move(small)}, which, error);
+        return timer_.schedule_at(deadline, large_callback{std::move(small)}, {.tag = which}, error);
       case 2:
-        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), which, error);
+        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = which}, error);
       case 3:
-        return timer_.schedule_after(delay, large_callback{std::move(small)}, which, error);
+        return timer_.schedule_after(delay, large_callback{std::move(small)}, {.tag = which}, error);
       case 4:
-        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, which, error);
+        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, {.tag = which}, error);
       default:
-        return timer_.schedule_after(delay, std::move(small), which, error);
+        return timer_.schedule_after(delay, std::move(small), {.tag = which}, error);
     }
   }
 
@@ -225,7 +223,8 @@ class service_model {
       one.status = timer_status::finished;
       ++cancelled_;
     }
-    one.handle = timer_.schedule_after(delay, one.source->get_token(), callback{this, which, captures_.make()}, which);
+    one.handle = timer_.schedule_after(delay, callback{this, which, captures_.make()},
+                                       {.tag = which, .stop = one.source->get_token()});
     admit(which, std::move(one), {}, {});
   }
 
@@ -240,12 +239,12 @@ class service_model {
     callback_with_handle small{{this, which, captures_.make()}};
     std::error_code error;
     if (one.which == kind::every) {
-      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, which, error);
+      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, {.tag = which}, error);
       rejected_ -= valid ? 0 : 1;  // it is refused before the service is asked
       return admit(which, std::move(one), error, expected);
     }
     first_ = random_.one_in(8) ? std::nullopt : std::optional(one.deadline);
-    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), which, error);
+    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), {.tag = which}, error);
     if (first_) {
       admit(which, std::move(one), error, expected);
     } else {
@@ -724,7 +723,7 @@ class service_model {
   live_captures captures_;
   std::map<id, record> records_;
   std::vector<task> queue_;  // of the executor
-  basic_timer<Engine, manual_clock> timer_;
+  manual_timer_on<Engine> timer_;
 
   id next_id_ = 0;
   std::optional<time_point> first_;  // what the rule that is being scheduled gives at first

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "service_audit.hpp"
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 

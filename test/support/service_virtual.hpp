@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "timing_wheel/timer.hpp"
+#include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
 
@@ -15,7 +15,7 @@ inline void nothing() {}
 
 constexpr time_point at(std::chrono::nanoseconds since_epoch) { return time_point(since_epoch); }
 
-inline manual_clock starting_at(std::chrono::nanoseconds since_epoch) { return manual_clock(at(since_epoch)); }
+inline time_point starting_at(std::chrono::nanoseconds since_epoch) { return at(since_epoch); }
 
 /// The code and the message of the `timer_error` that `action` throws; empty if it throws none.
 struct refusal {

@@ -2,13 +2,12 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
+#include <new>
 #include <optional>
-#include <stop_token>
 #include <type_traits>
 #include <utility>
 
-#include "timing_wheel/tick.hpp"
+#include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_handle.hpp"
 
 namespace timing_wheel::detail {
@@ -34,15 +33,15 @@ inline constexpr bool may_be_null = std::is_pointer_v<F> || (std::is_constructib
                                                              std::is_constructible_v<bool, const F&> &&
                                                              requires(const F& callable) { callable == nullptr; });
 
-// Types of the library that hold a callable of the user's.
+// A task: it may be empty, and is not compared with nullptr.
 template <class F>
-inline constexpr bool is_wrapper = false;
+inline constexpr bool is_task = false;
 
-/// Whether it is a null pointer or an empty `std::function`, or wraps one.
+/// Whether it is a null pointer, an empty `std::function` or an empty task.
 template <class F>
 [[nodiscard]] bool is_null(const F& callable) noexcept {
-  if constexpr (is_wrapper<F>) {
-    return callable.wraps_null();
+  if constexpr (is_task<F>) {
+    return !callable;
   } else if constexpr (may_be_null<F>) {
     return callable == nullptr;
   } else {
@@ -57,15 +56,13 @@ struct recurring {
   Rule rule;
 
   void operator()(const timer_handle& self) { call(callable, self); }
-  [[nodiscard]] bool wraps_null() const noexcept { return is_null(callable) || is_null(rule); }
+  [[nodiscard]] std::optional<time_point> next(time_point previous, time_point now) { return rule(previous, now); }
 };
 
 template <class F>
 inline constexpr bool is_recurring = false;
 template <class F, class Rule>
 inline constexpr bool is_recurring<recurring<F, Rule>> = true;
-template <class F, class Rule>
-inline constexpr bool is_wrapper<recurring<F, Rule>> = true;
 
 /// The rule of the user's own: `next(previous deadline)`.
 template <class Next>
@@ -73,11 +70,27 @@ struct next_deadline {
   Next next;
 
   std::optional<time_point> operator()(time_point previous, time_point /*now*/) { return next(previous); }
-  [[nodiscard]] bool wraps_null() const noexcept { return is_null(next); }
 };
 
-template <class Next>
-inline constexpr bool is_wrapper<next_deadline<Next>> = true;
+/// Memory for one `F`, not constructed; null if there is none.
+template <class F>
+[[nodiscard]] void* allocate_box() noexcept {
+  if constexpr (alignof(F) > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
+    return ::operator new(sizeof(F), std::align_val_t(alignof(F)), std::nothrow);
+  } else {
+    return ::operator new(sizeof(F), std::nothrow);
+  }
+}
+template <class F>
+void free_box(void* box) noexcept {
+  if constexpr (alignof(F) > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
+    ::operator delete(box, std::align_val_t(alignof(F)));
+  } else {
+    ::operator delete(box);
+  }
+}
+
+[[noreturn]] void throw_bad_alloc();
 
 /// Cancels a timer when a stop is requested.
 struct cancel_on_stop {
@@ -87,31 +100,5 @@ struct cancel_on_stop {
     mine.cancel();
   }
 };
-
-/// Shared by a timer's callable and by who schedules it, since the timer may have ended before its handle is known.
-struct stop_link {
-  std::optional<std::stop_callback<cancel_on_stop>> on_stop;
-};
-
-/// A callable whose timer a `std::stop_token` cancels.
-template <class F>
-struct stoppable {
-  F callable;
-  std::shared_ptr<stop_link> link;
-
-  void operator()(const timer_handle& self) { call(callable, self); }
-  [[nodiscard]] bool wraps_null() const noexcept { return is_null(callable); }
-};
-template <class F>
-inline constexpr bool is_wrapper<stoppable<F>> = true;
-
-/// `schedule(callable)` returns a handle; from then on `token` cancels it.
-template <class F, class Schedule>
-timer_handle schedule_stoppable(std::stop_token&& token, F&& callable, Schedule schedule) {
-  const auto link = std::make_shared<stop_link>();
-  timer_handle timer = schedule(stoppable<std::decay_t<F>>{std::forward<F>(callable), link});
-  link->on_stop.emplace(std::move(token), cancel_on_stop{timer});
-  return timer;
-}
 
 }  // namespace timing_wheel::detail

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "timing_wheel/engine/tick.hpp"
+
+namespace timing_wheel::detail {
+
+/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`. An entry has
+/// up to four children.
+///
+/// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change its
+/// key without a search: nothing that has been emptied stays behind.
+///
+/// Example: `grow(3); push(2, 40); push(0, 10); update(2, 5);` then `front()` is `{5, 2}`.
+///
+/// Thread safety: none of its own.
+/// Invariants: (1) no entry expires before its parent; (2) `place_` of a member is the index of its entry, or `absent`;
+/// (3) the capacity covers every member, so that `push` never allocates; (4) as many entries as one can have children follow
+/// the last one and never expire, so that each that has a child has all of them, and an empty queue has a front.
+class delay_queue {
+ public:
+  delay_queue() = default;
+  delay_queue(const delay_queue&) = delete;
+  delay_queue& operator=(const delay_queue&) = delete;
+
+  using member = std::uint32_t;
+  struct entry {
+    tick expiration;
+    member which;
+  };
+
+  /// Makes room for the members `0 … members − 1`. Strong guarantee on `std::bad_alloc`.
+  void grow(std::size_t members);
+
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return heap_.size() - arity; }
+  /// How many members there is room for.
+  [[nodiscard]] std::size_t members() const noexcept { return place_.size(); }
+  /// \pre `m` is below the number given to `grow`.
+  [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
+
+  /// The entry that expires first; its expiration is `never` if the queue is empty. Complexity: O(1).
+  [[nodiscard]] const entry& front() const noexcept { return heap_.front(); }
+
+  /// The key of `m`. \pre `contains(m)`.
+  [[nodiscard]] tick expiration(member m) const noexcept { return heap_[place_[m]].expiration; }
+
+  /// \pre `m` is below the number given to `grow`, and absent. Complexity: O(log size), no allocation.
+  void push(member m, tick expiration) noexcept;
+
+  /// Gives `m` another key. \pre `contains(m)`. Complexity: O(log size); O(1) when the order stays.
+  void update(member m, tick expiration) noexcept {
+    ++operations_;
+    if (heap_.front().which == m && stays_in_front(expiration)) {  // as nearly always when a wheel goes on
+      heap_.front().expiration = expiration;
+    } else {
+      sift(place_[m], {expiration, m});
+    }
+  }
+
+  /// \pre `contains(m)`. Complexity: O(log size).
+  void erase(member m) noexcept;
+
+  /// How many times `push`, `update` and `erase` were called.
+  [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+
+  [[nodiscard]] std::size_t bytes() const noexcept;
+  [[nodiscard]] bool invariants_hold() const noexcept;
+
+ private:
+  static constexpr std::uint32_t absent = UINT32_MAX;
+
+  // Children of an entry: four lie side by side, so that the heap is half as high for about as many misses on the way down.
+  static constexpr std::size_t arity = 4;
+  static constexpr std::size_t parent_of(std::size_t index) noexcept { return (index - 1) / arity; }
+
+  [[nodiscard]] bool stays_in_front(tick expiration) const noexcept {
+    const entry* const child = heap_.data() + 1;
+    return expiration <= std::min(std::min(child[0].expiration, child[1].expiration),
+                                  std::min(child[2].expiration, child[3].expiration));
+  }
+
+  void put(std::size_t index, entry e) noexcept;
+  void sift_up(std::size_t index, entry e) noexcept;
+  void sift_down(std::size_t index, entry e) noexcept;
+  void sift(std::size_t index, entry e) noexcept;
+  [[nodiscard]] std::size_t earliest_child(std::size_t index) const noexcept;
+
+  std::vector<entry> heap_ = std::vector<entry>(arity, entry{never, absent});
+  std::vector<std::uint32_t> place_;
+  std::uint64_t operations_ = 0;
+};
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "timing_wheel/detail/bucket.hpp"
+#include "timing_wheel/engine/engine.hpp"
+#include "timing_wheel/engine/tick.hpp"
+
+namespace timing_wheel {
+
+/// A wheel that counts rounds, as in Netty and Dubbo (scheme 6 of Varghese and Lauck, 1987).
+///
+/// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is, and each tick one slot is visited:
+/// every timer in it is looked at, is due if its rounds are over, and else stays for another round. The rounds that are left
+/// follow from the deadline and the tick of the visit, so that a look writes nothing, unless a timer has fired before it in
+/// the same visit: then the rest moves up by one, in order.
+///
+/// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64. At 2 it is
+/// looked at, with two rounds to go; at 66, with one; at 130 it is due. That was 3 looks, and the clock stopped at each of
+/// the 130 ticks.
+///
+/// Options: the number of slots is `wheel_size`, or the first of `wheel_sizes`, rounded up to a power of two;
+/// `stats().levels[0].wheel_size` tells it.
+///
+/// Cost: `insert` and `erase` O(1). A timer of delay d is looked at ⌊(d − 1) / slots⌋ + 1 times, and each tick looks at
+/// `size()` / slots timers, due or not; while anything is pending there is a wake-up on each tick. `advance` over any distance is
+/// O(slots / 64 + timers looked at), because a slot passed several times is visited once, for all those rounds together. `looks`
+/// counts each of them, modulo 2^64; `handled`, `flushes` and the budget count such a visit as one.
+/// Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket at least; 80 bytes per slot. Timers
+/// 2^32 ticks or more away when they come: 4 bytes per timer number of their pages of 4096. After warm-up nothing is allocated.
+///
+/// Order: of one deadline, timers come in the order they came, unless an erase has filled a hole, or they came while visits were
+/// under way. Jumps of up to a revolution give them by deadline, longer ones slot by slot.
+/// Thread safety: none of its own. A const member may run beside another const member.
+///
+/// `advance` moves the clock to `now` at once; the visits may be behind it. Each slot therefore has two buckets: what a visit has
+/// looked at, and what comes meanwhile, waits in the other one for the next visit. So a visit can stop anywhere.
+///
+/// Invariants, checked by `invariants_hold()`:
+/// 1. A bucket's expiration is when it is visited next; its deadlines lie a multiple of the slots after it.
+/// 2. That visit is one of those that are under way, [`next_visit_`, `last_visit_`], or lies at most one revolution after the
+///    clock; no two buckets of a slot wait for the same one.
+/// 3. The visits under way lie at or before the clock. With none under way, `next_visit_` is the tick after the clock.
+/// 4. A slot is marked exactly if one of its buckets is not empty.
+/// 5. The sizes of the buckets add up to `size()`, and an upper half is kept for `far_timers_` of them.
+class hashed_wheel {
+ public:
+  /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
+  explicit hashed_wheel(const engine_options& options = {});
+  hashed_wheel(const hashed_wheel&) = delete;
+  hashed_wheel& operator=(const hashed_wheel&) = delete;
+
+  /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
+  /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
+  bool insert(timer_number n, tick deadline);
+
+  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but erasures come
+  /// between. \throws std::bad_alloc; then no timer has changed.
+  void reserve(timer_number n, tick deadline);
+
+  /// Unlinks `n`. \returns false if it was not linked.
+  bool erase(timer_number n) noexcept;
+
+  /// Moves the clock of an empty wheel to `now`; with anything pending it does nothing, because the next tick has to be visited.
+  void catch_up(tick now) noexcept;
+
+  /// Moves the clock to `now` and visits the slots up to there, looking at no more than `budget` timers. See `timer_engine`.
+  /// If it finds no memory, it ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is
+  /// lost, and the call can be repeated.
+  advance_result advance(tick now, std::size_t budget = no_limit);
+
+  [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
+
+  /// The tick after the clock; at most the clock while visits are under way; none if empty. Complexity: O(1).
+  [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
+    return size_ == 0 ? std::nullopt : std::optional(next_visit_);
+  }
+
+  [[nodiscard]] tick now() const noexcept { return clock_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// One level, the wheel. Its `flushes` are the visits that found a timer; it never moves any.
+
+  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  void read(engine_stats& counted) const;
+  [[nodiscard]] engine_stats stats() const {
+    engine_stats counted;
+    read(counted);
+    return counted;
+  }
+
+  /// \returns whether the numbered invariants hold. Complexity: O(size() + slots).
+  [[nodiscard]] bool invariants_hold() const;
+
+ private:
+  using bucket = detail::bucket;
+  using bucket_store = detail::bucket_store;
+  using entry = detail::entry;
+  using bucket_pair = std::array<bucket, 2>;
+
+  [[nodiscard]] std::uint32_t slots() const noexcept { return static_cast<std::uint32_t>(mask_ + 1); }
+  [[nodiscard]] tick visit_after_clock(tick deadline) const noexcept;
+  [[nodiscard]] bucket_pair& pair_of(tick visit) noexcept { return wheel_[visit & mask_]; }
+  [[nodiscard]] bucket* waiting_for(tick visit) noexcept;
+  [[nodiscard]] bucket& bucket_for(tick visit) noexcept;
+  void mark(tick visit) noexcept;
+  void unmark_if_empty(std::uint32_t index) noexcept;
+  [[nodiscard]] tick next_marked(tick from, tick last) const noexcept;
+
+  void rest_at(tick now) noexcept;
+  void begin_visits(tick target) noexcept;
+  [[nodiscard]] bool under_way() const noexcept { return next_visit_ <= last_visit_; }
+  [[nodiscard]] bucket* next_to_visit() noexcept;
+  void make_visits(std::size_t& budget);
+  void visit(bucket& b, std::size_t& budget);
+  void count_visit(const bucket& b) noexcept;
+  void look_at_front(bucket& b, bucket& next, std::size_t& budget);
+  [[nodiscard]] bool nothing_due_in(const bucket& b, std::span<const entry> run) const noexcept;
+  void look_at(const bucket& b, bucket& next, entry e);
+
+  void cover_far(timer_number n, tick deadline, tick visit);
+  void set_far(timer_number n, tick deadline, tick visit) noexcept;
+  void forget_far(timer_number n) noexcept;
+  [[nodiscard]] tick deadline_of(const bucket& b, entry e) const noexcept;
+
+  [[nodiscard]] bool visit_in_range(tick visit) const noexcept;
+  [[nodiscard]] bool bucket_holds(const bucket& b, std::uint32_t index, std::size_t& far) const;
+
+  tick mask_;       // slots − 1
+  unsigned shift_;  // of a tick to its revolution
+  bucket_store store_;
+  std::unique_ptr<bucket_pair[]> wheel_;
+  std::vector<std::uint64_t> marks_;
+  // The upper halves of deadlines that were 2^32 ticks or more after their first visit; 0 for others.
+  detail::paged_array<std::uint32_t, 4096> far_deadlines_;
+  std::size_t far_timers_ = 0;
+  tick clock_;
+  tick next_visit_;
+  tick last_visit_;
+  std::size_t size_ = 0;
+  const bucket* visiting_ = nullptr;  // begun, and not yet empty
+  std::uint64_t looks_ = 0;
+  std::uint64_t visits_ = 0;
+  std::uint64_t largest_visit_ = 0;
+  std::vector<timer_number> due_;
+};
+
+static_assert(timer_engine<hashed_wheel>);
+
+}  // namespace timing_wheel

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/engine/engine.hpp"
+#include "timing_wheel/engine/tick.hpp"
+
+namespace timing_wheel {
+
+/// A heap of timers, ordered by deadline, in which each knows its place: what `java.util.Timer`, `DelayQueue` and Go's
+/// runtime keep. The baseline that wheels are measured against.
+///
+/// Example: timers due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves and 60 is the front. The clock
+/// stops at 2, 60 and 1000, at nothing between, and nothing is looked at before it is due.
+///
+/// Options: only `start` counts; sizes of wheels are ignored, so that `stats()` shows no level.
+///
+/// Cost, n pending: `insert`, `erase` and each timer fired O(log n), at worst the height of the heap (10 levels for a million
+/// timers), going down with up to 4 comparisons each; one heap operation. An insertion later than most, as delays of one
+/// length give, is O(1). `next_expiration` and `catch_up` O(1). When a timer number comes that is larger than all before, all
+/// may be copied: amortised O(1), at worst O(n). Memory: 20 bytes per timer number, up to 40 after growing. As long as no
+/// larger timer number comes, nothing is allocated.
+///
+/// Order: timers of one tick come in no particular order.
+/// Thread safety: none of its own. A const member may run beside another const member.
+///
+/// Invariants, checked by `invariants_hold()`:
+/// 1. The heap is ordered, and each timer in it knows its place.
+/// 2. No deadline lies before the clock; one at the clock is due, and was left by a budget.
+class heap_queue {
+ public:
+  /// The wheel sizes change nothing, but are checked as those of the other engines are.
+  /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
+  explicit heap_queue(const engine_options& options = {});
+  heap_queue(const heap_queue&) = delete;
+  heap_queue& operator=(const heap_queue&) = delete;
+
+  /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
+  /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
+  bool insert(timer_number n, tick deadline);
+
+  /// Makes room for timer `n`, so that inserting it does not throw. \throws std::bad_alloc; then no timer has changed.
+  void reserve(timer_number n, tick deadline);
+
+  /// Unlinks `n`. \returns false if it was not linked.
+  bool erase(timer_number n) noexcept;
+
+  /// Moves the clock to `now`, or to just before the first deadline if that comes first. Complexity: O(1).
+  void catch_up(tick now) noexcept {
+    const tick last_quiet = queue_.empty() ? never - 1 : queue_.front().expiration - 1;
+    clock_ = std::max(clock_, std::min(now, last_quiet));
+  }
+
+  /// Moves the clock to `now`; unlinks at most `budget` timers, in the order of their deadlines. See `timer_engine`.
+  /// If it finds no memory for the list of those that are due, it ends as if the budget had; with nothing due to show, it throws
+  /// std::bad_alloc. Nothing is lost, and the call can be repeated.
+  advance_result advance(tick now, std::size_t budget = no_limit);
+
+  [[nodiscard]] bool contains(timer_number n) const noexcept { return n < queue_.members() && queue_.contains(n); }
+
+  /// The earliest deadline; none if empty. Complexity: O(1).
+  [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
+    return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
+  }
+
+  [[nodiscard]] tick now() const noexcept { return clock_; }
+  [[nodiscard]] std::size_t size() const noexcept { return queue_.size(); }
+
+  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  void read(engine_stats& counted) const;
+  [[nodiscard]] engine_stats stats() const {
+    engine_stats counted;
+    read(counted);
+    return counted;
+  }
+
+  /// \returns whether the numbered invariants hold. Complexity: O(timer numbers).
+  [[nodiscard]] bool invariants_hold() const;
+
+ private:
+  using delay_queue = detail::delay_queue;
+  void fire_front();
+
+  delay_queue queue_;
+  tick clock_;
+  std::vector<timer_number> due_;
+};
+
+static_assert(timer_engine<heap_queue>);
+
+}  // namespace timing_wheel

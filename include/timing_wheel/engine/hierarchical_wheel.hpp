@@ -1,0 +1,163 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "timing_wheel/detail/bucket.hpp"
+#include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/engine/engine.hpp"
+#include "timing_wheel/engine/tick.hpp"
+
+namespace timing_wheel {
+
+/// A hierarchical timing wheel as in Kafka (after Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7).
+///
+/// Level k has `size` buckets of `tick_k` each; the tick of a level is the interval of the one below, and a level is made when
+/// the first timer comes that the levels below cannot hold. A level holds the deadlines before
+/// `current_k + interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a
+/// min-heap keyed by expiration; when the clock reaches one, its timers are inserted again: one level down, or due.
+///
+/// Example, size 20, clock 0: deadline 234 does not fit 20 buckets of 1, so it goes into bucket 11 of the second level,
+/// [220, 240). At 220 that is flushed: 234 is now 14 away, and goes into the lowest level. At 234 it is due. It moved once, and
+/// the clock stopped at 220 and 234, at nothing between.
+///
+/// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance` O(timers
+/// handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of its deadline,
+/// below the top one, in base `size`. Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket
+/// at least; 40 bytes per bucket. After warm-up nothing is allocated. With so many slots that no timer needs a second level
+/// this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and nearly each of a million timers at random a
+/// chunk of its own.
+///
+/// Order: within one tick, timers come in the order they entered its bucket, unless an erase has filled a hole.
+/// Thread safety: none of its own. A const member may run beside another const member.
+///
+/// Invariants, checked by `invariants_hold()`:
+/// 1. `tick_0` = 1, `tick_(k+1)` = `interval_k` = `tick_k × size_k`.
+/// 2. A bucket's expiration is a multiple of its level's tick, and every deadline in it lies within that tick.
+/// 3. No non-empty bucket expires before the clock, or `current_k + interval_k` and later.
+/// 4. A bucket is marked occupied exactly if it is not empty; each word of marks with one set is in the queue, with the
+///    expiration of its earliest bucket.
+/// 5. The sizes of the buckets add up to `size()`.
+class hierarchical_wheel {
+ public:
+  /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
+  explicit hierarchical_wheel(const engine_options& options = {});
+  ~hierarchical_wheel();
+  hierarchical_wheel(const hierarchical_wheel&) = delete;
+  hierarchical_wheel& operator=(const hierarchical_wheel&) = delete;
+
+  /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
+  /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
+  bool insert(timer_number n, tick deadline);
+
+  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but erasures come
+  /// between. \throws std::bad_alloc; then no timer has changed.
+  void reserve(timer_number n, tick deadline);
+
+  /// Unlinks `n`. \returns false if it was not linked.
+  bool erase(timer_number n) noexcept;
+
+  /// Moves the clock to `now`, or to just before the first expiration if that comes first. Complexity: O(1).
+  void catch_up(tick now) noexcept { clock_ = std::max(clock_, std::min(now, queue_.front().expiration - 1)); }
+
+  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it ends as
+  /// if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can be repeated.
+  advance_result advance(tick now, std::size_t budget = no_limit) {
+    const tick target = std::max(clock_, std::min(now, never - 1));
+    const tick next = queue_.front().expiration;
+    advance_result result;
+    if (next <= target) {
+      result = flush_until(target, budget);
+    } else {
+      clock_ = target;
+      if (next - target > ticks_ahead) {
+        return result;
+      }
+    }
+    result.soon = look_ahead();
+    return result;
+  }
+
+  [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
+
+  /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty. Complexity: O(1).
+  [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
+    return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
+  }
+
+  [[nodiscard]] tick now() const noexcept { return clock_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  void read(engine_stats& counted) const;
+  [[nodiscard]] engine_stats stats() const {
+    engine_stats counted;
+    read(counted);
+    return counted;
+  }
+
+  /// \returns whether the numbered invariants hold. Complexity: O(size() + buckets).
+  [[nodiscard]] bool invariants_hold() const;
+
+ private:
+  using bucket = detail::bucket;
+  using bucket_store = detail::bucket_store;
+  using delay_queue = detail::delay_queue;
+  using entry = detail::entry;
+  struct level;
+
+  [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
+  void add_level();
+  [[nodiscard]] inline level& level_for(tick deadline);
+  [[nodiscard]] inline level& level_below(level& origin, tick deadline) noexcept;
+  [[gnu::noinline]] level& new_level_for(tick deadline);
+  void cover_far(const level& wheel, timer_number n);
+  [[gnu::noinline]] void keep_far_deadline(timer_number n, tick deadline);
+  inline void link(level& wheel, tick deadline, entry e);
+  inline void enqueue(level& wheel, const bucket& b) noexcept;
+  inline void dequeue(level& wheel, const bucket& b) noexcept;
+  [[gnu::noinline]] void drop(const bucket& b) noexcept;
+  [[nodiscard]] level& level_of(const bucket& b) noexcept;
+  [[nodiscard]] inline level& level_of(delay_queue::member m) noexcept;
+  advance_result flush_until(tick target, std::size_t budget);
+  // The lowest wheel's timers a few ticks ahead; their places are about to be read and written.
+  static constexpr tick ticks_ahead = 8;
+  [[nodiscard]] std::span<const entry> look_ahead() const noexcept {
+    constexpr std::size_t most = 16;
+    const bucket& b = lowest_[(clock_ + ticks_ahead) & lowest_mask_];
+    if (b.empty()) {
+      return {};
+    }
+    const std::span<const entry> run = b.front_run();
+    const std::span<const entry> some = run.first(std::min(run.size(), most));
+    for (const entry e : some) {
+      store_.prefetch(e.which);
+    }
+    return some;
+  }
+  inline void flush(level& wheel, bucket& b, std::size_t& budget);
+  inline void take_due(bucket& b, std::size_t& budget);
+  void add_or_run(level& origin, bucket& b, std::size_t& budget);
+  [[nodiscard]] inline tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
+  [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;
+
+  std::vector<std::uint32_t> sizes_;
+  std::vector<level> levels_;
+  const bucket* lowest_ = nullptr;  // the ring of the lowest level
+  tick lowest_mask_ = 0;
+  bucket_store store_;
+  delay_queue queue_;
+  // For deadlines in levels whose tick exceeds 2^32: their upper halves. Empty until the first of them comes.
+  detail::paged_array<std::uint32_t, 4096> far_deadlines_;
+  tick clock_;
+  std::size_t size_ = 0;
+  const bucket* flushing_ = nullptr;  // begun, and not yet empty
+  std::vector<timer_number> due_;
+};
+
+static_assert(timer_engine<hierarchical_wheel>);
+
+}  // namespace timing_wheel

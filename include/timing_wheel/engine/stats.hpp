@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "timing_wheel/engine/tick.hpp"
+
+namespace timing_wheel {
+
+/// One wheel of a hierarchy, in ticks of the engine, and what has happened on it.
+struct level_stats {
+  tick tick_length = 0;              ///< Ticks of the lowest wheel in one of this wheel.
+  std::uint32_t wheel_size = 0;      ///< Slots.
+  tick interval = 0;                 ///< `tick_length × wheel_size`, or `never` if that is past the end of time.
+  tick current_time = 0;             ///< The clock, rounded down to `tick_length`.
+  std::uint64_t moves = 0;           ///< Timers moved from this wheel to a lower one.
+  std::uint64_t flushes = 0;         ///< Buckets flushed.
+  std::uint64_t largest_flush = 0;   ///< Timers in the largest of them.
+  std::uint64_t buckets_queued = 0;  ///< Times that a bucket of this wheel entered the delay queue.
+};
+
+/// What has happened in an engine since it was made.
+struct engine_stats {
+  std::vector<level_stats> levels;    ///< Lowest first; as many as wheels were made.
+  std::uint64_t heap_operations = 0;  ///< Pushes, removals and changes of key in the heap.
+  std::uint64_t looks = 0;            ///< Timers looked at in visits of their slot, on a wheel that counts rounds.
+  std::size_t bytes = 0;              ///< Memory held, in use or kept for reuse.
+
+  [[nodiscard]] std::uint64_t moves() const noexcept {
+    std::uint64_t sum = 0;
+    for (const level_stats& level : levels) {
+      sum += level.moves;
+    }
+    return sum;
+  }
+};
+
+}  // namespace timing_wheel

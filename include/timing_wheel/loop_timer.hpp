@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+
+#include "timing_wheel/timer.hpp"
+
+namespace timing_wheel {
+
+/// A service in a loop of your own, on the monotonic clock, without a thread: callbacks run in `run_due`, on the loop's thread.
+///
+///     timing_wheel::loop_timer timer({}, [&] { wake_the_loop(); });    // for instance, write to an eventfd
+///     for (;;) {
+///       sleep_until_or_woken(timer.next_event());                      // for instance, epoll_wait with a timerfd
+///       timer.run_due();
+///     }
+///
+/// Other threads may schedule and cancel all the while. `on_earlier` is called when the next event has become earlier than the
+/// one that `next_event` has told last: on the thread that scheduled, outside every lock. It has to make the loop call
+/// `next_event` again, and is not called any more until then. So no wake-up is lost: a timer that comes before `next_event`
+/// looks is seen by it, and one that comes after is seen to be earlier than what it told. A loop whose timers are scheduled
+/// on its own thread only needs no `on_earlier`, if it asks `next_event` each time before it sleeps.
+///
+/// A loop that sleeps to the millisecond should round the time up, as docs/recipes.md shows; else it asks in vain once.
+///
+/// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
+class loop_timer : public timer {
+ public:
+  /// `on_earlier` may be empty. What it throws is reported as what an executor throws is. \throws as `timer`, but needs no thread.
+  explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
+
+  /// When `run_due` has something to do next; the past or the present if it has now; none if nothing is pending.
+  /// Complexity: O(shards). Arms `on_earlier` for what comes before.
+  [[nodiscard]] std::optional<time_point> next_event() noexcept;
+
+  /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near. With a
+  /// budget, or when a cascade is long, it may leave work: then `next_event` has come already.
+  /// \returns how many callbacks ran, or were handed to the executor.
+  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that calls;
+  /// std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
+  std::size_t run_due(std::size_t budget = no_limit);
+};
+
+}  // namespace timing_wheel

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <ratio>
+#include <type_traits>
+
+namespace timing_wheel {
+
+/// A point of time of a service. Every service uses the time points of the monotonic clock, a `manual_timer` too, so that code
+/// under test need not know which it has.
+using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
+
+/// `when + delay`, stopping at the ends of time instead of overflowing.
+[[nodiscard]] constexpr time_point saturating_add(time_point when, std::chrono::nanoseconds delay) noexcept {
+  std::int64_t count = 0;
+  if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
+    return delay < delay.zero() ? time_point::min() : time_point::max();
+  }
+  return time_point(std::chrono::nanoseconds(count));
+}
+
+/// `to - from`, stopping at the ends of the range instead of overflowing.
+[[nodiscard]] constexpr std::chrono::nanoseconds saturating_difference(time_point to, time_point from) noexcept {
+  std::int64_t count = 0;
+  if (__builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &count)) {
+    return to < from ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
+  }
+  return std::chrono::nanoseconds(count);
+}
+
+namespace detail {
+
+/// Nanoseconds between two time points; unsigned, because that may need 64 bits. \pre `from <= to`.
+[[nodiscard]] constexpr std::uint64_t distance(time_point from, time_point to) noexcept {
+  return static_cast<std::uint64_t>(to.time_since_epoch().count()) -
+         static_cast<std::uint64_t>(from.time_since_epoch().count());
+}
+
+/// A wider integer as nanoseconds, stopping at the ends of their range.
+template <class Wide>
+[[nodiscard]] constexpr std::chrono::nanoseconds saturated(Wide count) noexcept {
+  constexpr Wide least = std::chrono::nanoseconds::min().count();
+  constexpr Wide most = std::chrono::nanoseconds::max().count();
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(count, least, most)));
+}
+
+__extension__ using wide_integer = __int128;
+
+/// How many nanoseconds a `Period` has, as a fraction. `std::ratio` has no room for those of a `std::tera`.
+template <class Period>
+struct nanoseconds_in {
+  static constexpr std::intmax_t common = std::gcd(Period::den, std::nano::den);
+  static constexpr wide_integer num = static_cast<wide_integer>(Period::num) * (std::nano::den / common);
+  static constexpr std::intmax_t den = Period::den / common;
+};
+
+/// `count * ratio`, or the end of its range if the product does not fit. \pre `ratio` is positive.
+[[nodiscard]] constexpr wide_integer saturating_scale(wide_integer count, wide_integer ratio) noexcept {
+  constexpr wide_integer most = ~(static_cast<wide_integer>(1) << 127U);
+  if (count > most / ratio) {
+    return most;
+  }
+  return count < -most / ratio ? -most : count * ratio;
+}
+
+}  // namespace detail
+
+/// Any duration as nanoseconds: rounded up, and stopping at the ends of the range instead of overflowing.
+///
+/// A floating-point NaN is no duration; it becomes the largest one, so that it never fires early.
+template <class Rep, class Period>
+[[nodiscard]] constexpr std::chrono::nanoseconds saturating_nanoseconds(
+    std::chrono::duration<Rep, Period> delay) noexcept {
+  using unit = detail::nanoseconds_in<Period>;
+  if constexpr (std::integral<Rep>) {
+    const auto count = static_cast<detail::wide_integer>(delay.count());
+    detail::wide_integer scaled = 0;
+    if constexpr (unit::num <= std::numeric_limits<std::int64_t>::max()) {
+      scaled = count * unit::num;  // 64 bits of count times 63 of ratio fit
+    } else {
+      scaled = detail::saturating_scale(count, unit::num);
+    }
+    return detail::saturated(scaled / unit::den + (scaled % unit::den > 0 ? 1 : 0));
+  } else {
+    // In the precision of the caller: 0.1 s is to be 100 ms, though the nearest `double` is a little more.
+    using real = std::common_type_t<Rep, std::intmax_t>;
+    const real exact = static_cast<real>(delay.count()) * static_cast<real>(unit::num) / static_cast<real>(unit::den);
+    const auto scaled = static_cast<long double>(exact);
+    if (!(scaled < 0x1p63L) || scaled < -0x1p63L) {  // NaN is not less
+      return scaled < 0 ? std::chrono::nanoseconds::min() : std::chrono::nanoseconds::max();
+    }
+    const auto whole = static_cast<std::int64_t>(scaled);
+    const std::chrono::nanoseconds up(scaled > static_cast<long double>(whole) ? 1 : 0);
+    return saturating_add(time_point(std::chrono::nanoseconds(whole)), up).time_since_epoch();
+  }
+}
+
+}  // namespace timing_wheel

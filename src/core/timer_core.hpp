@@ -1,0 +1,408 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/admission.hpp"
+#include "core/slab.hpp"
+#include "core/timer_view.hpp"
+#include "timing_wheel/detail/schedule.hpp"
+#include "timing_wheel/engine/engine.hpp"
+#include "timing_wheel/pending.hpp"
+#include "timing_wheel/timer_stats.hpp"
+
+namespace timing_wheel::detail {
+
+/// A deadline and the present, as the caller's thread worked them out before it took the lock.
+struct moment {
+  time_point deadline;
+  tick deadline_tick = 0;
+  tick now = 0;
+};
+
+enum class verdict { accepted, stopped, too_many };
+
+/// What a shard says to a new timer.
+struct admitted {
+  timer_id id;
+  verdict answer = verdict::accepted;
+};
+
+/// What a core has counted.
+struct core_stats {
+  core_stats() { wheels.levels.reserve(64); }  // as many as there can be
+
+  timer_counts counts;
+  histogram lateness;
+  engine_stats wheels;
+  std::size_t slab_bytes = 0;
+};
+
+/// How far a service is on its way to its end; it never goes back.
+enum class phase : std::uint8_t {
+  open,      // takes timers
+  draining,  // refuses them, and arms no periodic timer again
+  closed,    // and no callback begins
+};
+
+/// The rules of the service for one shard: which timer is in which state, and what changes it. It is told the time, always; it
+/// neither reads a clock, nor sleeps, nor locks, nor runs anything.
+///
+/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free,
+/// or armed again if it is periodic; from due back to armed if the executor refused it; and from each state before running
+/// back to free by `cancel` and `take`. A batch holds keys, which fit nothing any more once the timer was cancelled.
+///
+/// Thread safety: none of its own; the mutex of the shard guards all of it.
+/// Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones are those armed, waiting or due.
+template <timer_engine Engine>
+class timer_core {
+ public:
+  timer_core(const engine_options& options, const tick_scale& scale, admission& door)
+      : engine_(options), scale_(scale), door_(door) {}
+
+  /// Moves the callable into the timer only if it accepts. A recurring one is armed again after its run. Strong guarantee on
+  /// `std::bad_alloc`, and on what the move throws.
+  admitted add(const moment& when, task_source& callback, std::uint64_t tag, bool recurring) {
+    if (phase_ != phase::open || !door_.enter()) {
+      ++counts_.rejected;
+      return {{}, phase_ != phase::open ? verdict::stopped : verdict::too_many};
+    }
+    const timer_number n = arm_new(when, callback);
+    timer_node& node = nodes_[n];
+    node.recurring = recurring;
+    node.cancelled = false;
+    node.deadline = when.deadline;
+    node.tag = tag;
+    ++counts_.scheduled;
+    ++counts_.pending;
+    return {nodes_.id_of(n), verdict::accepted};
+  }
+
+  /// The callable goes to `doomed`, for the caller to destroy outside the lock.
+  cancel_result cancel(timer_id id, task& doomed) noexcept {
+    timer_node* node = nodes_.find(id);
+    if (node == nullptr) {
+      return cancel_result::finished;
+    }
+    if (node->state == node_state::running) {
+      node->cancelled = true;
+      return cancel_result::running;
+    }
+    remove(id.number, doomed);
+    ++counts_.cancelled;
+    return cancel_result::cancelled;
+  }
+
+  /// \returns whether it was pending. Strong guarantee on `std::bad_alloc`.
+  bool reschedule(timer_id id, const moment& when) {
+    timer_node* node = nodes_.find(id);
+    if (node == nullptr || node->state == node_state::running) {
+      return false;
+    }
+    engine_.catch_up(when.now);
+    engine_.reserve(id.number, when.deadline_tick);
+    engine_.erase(id.number);
+    link(id.number, when);
+    node->deadline = when.deadline;
+    return true;
+  }
+
+  [[nodiscard]] timer_view look(timer_id id) noexcept {
+    const timer_node* node = nodes_.find(id);
+    if (node == nullptr) {
+      return {};
+    }
+    return {node->state == node_state::running ? timer_status::running : timer_status::pending, node->deadline,
+            node->tag};
+  }
+
+  /// Puts the keys of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of cascading.
+  /// \returns how many timers it looked at, and whether there is more to do at once.
+  /// \throws std::bad_alloc if there is no memory to go on, and nothing is in the batch; nothing is lost.
+  struct collected {
+    std::size_t handled = 0;
+    bool more = false;
+  };
+  collected collect(tick now, std::vector<timer_id>& batch) {
+    // Whoever waits gets half of each batch, so that a service that cannot keep up starves nobody.
+    const std::size_t budget = waiting_.empty() ? max_timers_per_lock : max_timers_per_lock / 2;
+    const advance_result result = engine_.advance(now, budget);
+    for (const timer_number n : result.due) {
+      nodes_.prefetch(n);
+    }
+    for (const entry e : result.soon) {
+      nodes_.prefetch(e.which);
+    }
+    for (const timer_number n : result.due) {
+      to_batch(n, batch);
+    }
+    std::size_t handled = result.handled;
+    for (; handled < max_timers_per_lock && !waiting_.empty(); ++handled) {
+      try {
+        add_or_run(waiting_.front(), now, batch);
+      } catch (const std::bad_alloc&) {
+        if (batch.empty()) {
+          throw;
+        }
+        break;
+      }
+    }
+    counts_.largest_hold = std::max(counts_.largest_hold, std::uint64_t{handled});
+    return {handled, result.more || !waiting_.empty()};
+  }
+
+  /// The tag of a timer that is due; none if it is not any more.
+  [[nodiscard]] std::optional<std::uint64_t> due_tag(timer_id id) noexcept {
+    const timer_node* node = nodes_.find(id);
+    return node != nullptr && node->state == node_state::due ? std::optional(node->tag) : std::nullopt;
+  }
+
+  /// Begins the run of a timer that is due. If `now` is from before its deadline, it does so only when `insist`ed on: the timer
+  /// may have been rescheduled since, so ask again with the time of then.
+  struct claimed {
+    timer_node* node = nullptr;  // null: it is not due any more (cancelled, rescheduled, taken), or closed; or too soon
+    bool too_soon = false;
+  };
+  claimed claim(timer_id id, time_point now, bool insist) noexcept {
+    timer_node* node = nodes_.find(id);
+    if (phase_ == phase::closed || node == nullptr || node->state != node_state::due) {
+      return {};
+    }
+    if (now < node->deadline) {
+      if (!insist) {
+        return {nullptr, true};
+      }
+      ++counts_.early;  // a clock that has stepped back
+    }
+    --counts_.due;
+    begin(*node, now);
+    return {node};
+  }
+
+  /// Begins the run of a timer that is pending, whatever its deadline. \returns null if it is not pending, or closed.
+  timer_node* claim_now(timer_id id, time_point now) noexcept {
+    timer_node* node = nodes_.find(id);
+    if (phase_ == phase::closed || node == nullptr || node->state == node_state::running) {
+      return nullptr;
+    }
+    unlink(id.number);
+    begin(*node, std::max(now, node->deadline));
+    return node;
+  }
+
+  /// Arms a timer for its next run. \returns false, and changes nothing, if it is not to be: cancelled meanwhile, or draining.
+  bool rearm(timer_number n, const moment& when) noexcept {
+    timer_node& node = nodes_[n];
+    if (phase_ != phase::open || node.cancelled) {
+      return false;
+    }
+    node.deadline = when.deadline;
+    link_or_wait(n, when);
+    ++counts_.scheduled;
+    ++counts_.rearmed;
+    ++counts_.pending;
+    --counts_.running;
+    return true;
+  }
+
+  /// Ends the run that a claim began, and the timer. \pre the callable is destroyed.
+  void finish(timer_number n) noexcept {
+    if (nodes_[n].recurring) {
+      door_.leave();
+    }
+    nodes_.release(n);
+    --counts_.running;
+  }
+
+  void count_failure() noexcept { ++counts_.failed; }
+
+  /// The executor does not want it: it is pending again, and comes back at `retry`. Nothing if it is not due any more.
+  void give_back(timer_id id, tick retry, tick now) noexcept {
+    timer_node* node = nodes_.find(id);
+    if (node == nullptr || node->state != node_state::due) {
+      return;
+    }
+    ++counts_.refused;
+    unlink(id.number);
+    link_or_wait(id.number, {node->deadline, retry, now});
+  }
+
+  void enter(phase next) noexcept { phase_ = std::max(phase_, next); }
+
+  /// Whether it has come to its end: nothing is pending, or will run.
+  [[nodiscard]] bool is_drained() const noexcept {
+    return phase_ == phase::closed || (phase_ == phase::draining && counts_.pending == 0);
+  }
+
+  /// Lists pending timers, looking at `max_timers_per_lock` places from `cursor` on. \pre `visit` allocates nothing.
+  /// \returns whether there are places left.
+  template <class Visit>
+  bool list(timer_number& cursor, Visit visit) noexcept {
+    std::uint64_t found = 0;
+    const timer_number stop =
+        static_cast<timer_number>(std::min<std::size_t>(cursor + max_timers_per_lock, nodes_.extent()));
+    for (; cursor < stop; ++cursor) {
+      if (is_pending(nodes_[cursor])) {
+        visit(nodes_.id_of(cursor), nodes_[cursor]);
+        ++found;
+      }
+    }
+    counts_.largest_hold = std::max(counts_.largest_hold, found);
+    return cursor < nodes_.extent();
+  }
+
+  /// Takes pending timers out, looking at as many places as `list`. \pre closed, and `left` has room.
+  bool take(timer_number& cursor, std::vector<pending_task>& left) noexcept {
+    return list(cursor, [&](timer_id id, const timer_node& node) {
+      pending_task& one = left.emplace_back(pending_task{node.deadline, node.tag, task()});
+      remove(id.number, one.callback);
+      ++counts_.returned;
+    });
+  }
+
+  /// When there is something to do next: 0 if at once, `never` if nothing is pending.
+  [[nodiscard]] tick next_event() const noexcept {
+    return waiting_.empty() ? engine_.next_expiration().value_or(never) : 0;
+  }
+
+  [[nodiscard]] std::size_t pending() const noexcept { return counts_.pending; }
+  [[nodiscard]] std::size_t running() const noexcept { return counts_.running; }
+
+  /// Copies all counts, and allocates nothing if there is room for the levels. The wheels are brought up to date before, so that
+  /// their clocks show `now`.
+  void read(core_stats& into, tick now) {
+    engine_.catch_up(now);
+    into.counts = counts_;
+    into.lateness = lateness_;
+    into.slab_bytes = nodes_.bytes();
+    engine_.read(into.wheels);
+  }
+
+ private:
+  static bool is_pending(const timer_node& node) noexcept {
+    return node.state != node_state::free && node.state != node_state::running;
+  }
+
+  timer_number arm_new(const moment& when, task_source& callback) {
+    engine_.catch_up(when.now);
+    try {
+      const timer_number n = nodes_.acquire();
+      try {
+        link(n, when);
+        move_in(n, callback);
+        return n;
+      } catch (...) {
+        nodes_.release(n);
+        throw;
+      }
+    } catch (...) {
+      door_.leave();
+      throw;
+    }
+  }
+
+  void move_in(timer_number n, task_source& callback) {
+    try {
+      callback.move_into(nodes_[n].callback);
+    } catch (...) {
+      unlink(n);
+      throw;
+    }
+  }
+
+  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still due,
+  // stays there.
+  void link(timer_number n, const moment& when) {
+    node_state& state = nodes_[n].state;
+    if (engine_.insert(n, when.deadline_tick)) {
+      leave_due_or_waiting(n);
+      state = node_state::armed;
+    } else if (state != node_state::due && state != node_state::waiting) {
+      waiting_.push_back(n);
+      state = node_state::waiting;
+    }
+  }
+
+  // For a timer that must not be lost, and is in no list: without memory for it, the engine gets it later.
+  void link_or_wait(timer_number n, const moment& when) noexcept {
+    nodes_[n].state = node_state::free;
+    engine_.catch_up(when.now);
+    try {
+      link(n, when);
+    } catch (const std::bad_alloc&) {
+      waiting_.push_back(n);
+      nodes_[n].state = node_state::waiting;
+    }
+  }
+
+  // For the first that waits. On `std::bad_alloc` it is the last, so that others have their turn.
+  void add_or_run(timer_number n, tick now, std::vector<timer_id>& batch) {
+    const tick deadline = scale_.ceil(nodes_[n].deadline);
+    waiting_.erase(n);
+    waiting_.push_back(n);
+    const bool inserted = deadline > now && engine_.insert(n, deadline);
+    waiting_.erase(n);
+    if (inserted) {
+      nodes_[n].state = node_state::armed;
+    } else {
+      to_batch(n, batch);
+    }
+  }
+
+  void to_batch(timer_number n, std::vector<timer_id>& batch) {
+    nodes_[n].state = node_state::due;
+    ++counts_.due;
+    batch.push_back(nodes_.id_of(n));
+  }
+
+  void leave_due_or_waiting(timer_number n) noexcept {
+    if (nodes_[n].state == node_state::waiting) {
+      waiting_.erase(n);
+    } else if (nodes_[n].state == node_state::due) {
+      --counts_.due;
+    }
+  }
+
+  // Out of whatever a pending timer is in.
+  void unlink(timer_number n) noexcept {
+    engine_.erase(n);
+    leave_due_or_waiting(n);
+  }
+
+  void begin(timer_node& node, time_point now) noexcept {
+    node.state = node_state::running;
+    ++counts_.running;
+    ++counts_.fired;
+    --counts_.pending;
+    if (!node.recurring) {
+      door_.leave();
+    }
+    lateness_.record(saturating_difference(now, node.deadline));
+  }
+
+  void remove(timer_number n, task& callback) noexcept {
+    unlink(n);
+    callback = std::move(nodes_[n].callback);
+    nodes_.release(n);
+    --counts_.pending;
+    door_.leave();
+  }
+
+  Engine engine_;
+  const tick_scale scale_;
+  admission& door_;
+  slab nodes_;
+  waiting_list waiting_{nodes_};
+  phase phase_ = phase::open;
+
+  timer_counts counts_;
+  histogram lateness_;
+};
+
+}  // namespace timing_wheel::detail

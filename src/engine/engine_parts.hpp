@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "timing_wheel/detail/bucket.hpp"
+#include "timing_wheel/engine/engine.hpp"
+
+/// \file
+/// What the engines do alike.
+
+namespace timing_wheel::detail {
+
+inline constexpr std::uint32_t smallest_wheel = 2;
+inline constexpr std::uint32_t largest_wheel = 1U << 24U;
+
+/// \throws std::invalid_argument naming the value and the range.
+inline void check_wheel_size(std::uint32_t size) {
+  if (size < smallest_wheel || size > largest_wheel) {
+    throw std::invalid_argument("wheel size " + std::to_string(size) + " is not in [" + std::to_string(smallest_wheel) +
+                                ", " + std::to_string(largest_wheel) + "]");
+  }
+}
+
+/// The sizes level by level, at least one. \throws std::invalid_argument as `check_wheel_size`.
+inline std::vector<std::uint32_t> checked_sizes(const engine_options& options) {
+  std::vector<std::uint32_t> sizes = options.wheel_sizes;
+  if (sizes.empty()) {
+    sizes.push_back(options.wheel_size);
+  }
+  for (const std::uint32_t size : sizes) {
+    check_wheel_size(size);
+  }
+  return sizes;
+}
+
+/// \throws std::invalid_argument naming the value and the range.
+inline tick checked_start(const engine_options& options) {
+  if (options.start == never) {
+    throw std::invalid_argument("start " + std::to_string(options.start) + " is not in [0, " +
+                                std::to_string(never - 1) + "]");
+  }
+  return options.start;
+}
+
+/// Calls `take(entry)` for each entry of `run`, which lies at the front of `b`. Those that were taken leave the bucket and count
+/// against the budget, also when `take` throws for one of them. Inlined, because what it does for an entry is little.
+template <class Taker>
+[[gnu::always_inline]] inline void hand_over(bucket_store& store, bucket& b, std::span<const entry> run,
+                                             std::size_t& budget, Taker&& take) {
+  std::uint32_t done = 0;
+  const auto settle = [&](std::uint32_t count) {
+    b.drop_front(store, count);
+    budget -= count;
+  };
+  try {
+    for (const entry e : run) {
+      take(e);
+      ++done;
+    }
+  } catch (...) {
+    settle(done);
+    throw;
+  }
+  settle(done);
+}
+
+/// Calls `work`. What it has put into `due` is not kept back: when it finds no memory, that ends it as a budget would, and the
+/// caller meets the failure when it calls again. With nothing due to show, it throws std::bad_alloc.
+template <class Work>
+void show_what_is_due(const std::vector<timer_number>& due, Work&& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    if (due.empty()) {
+      throw;
+    }
+  }
+}
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,312 @@
+#include "timing_wheel/engine/hashed_wheel.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/engine_parts.hpp"
+
+namespace timing_wheel {
+
+namespace {
+
+constexpr std::uint32_t slots_per_word = 64;
+
+constexpr bool is_far(tick deadline, tick visit) noexcept { return deadline - visit > UINT32_MAX; }
+
+}  // namespace
+
+hashed_wheel::hashed_wheel(const engine_options& options)
+    : mask_(std::bit_ceil(detail::checked_sizes(options).front()) - 1),
+      shift_(static_cast<unsigned>(std::bit_width(mask_))),
+      wheel_(std::make_unique<bucket_pair[]>(slots())),
+      marks_(std::max(slots() / slots_per_word, 1U)),
+      clock_(detail::checked_start(options)),
+      next_visit_(clock_ + 1),
+      last_visit_(clock_) {
+  for (std::uint32_t i = 0; i < slots(); ++i) {
+    wheel_[i][0].set_number(i);
+    wheel_[i][1].set_number(i);
+  }
+}
+
+bool hashed_wheel::insert(timer_number n, tick deadline) {
+  if (deadline <= clock_) {
+    return false;
+  }
+  const tick visit = visit_after_clock(deadline);
+  bucket& b = bucket_for(visit);
+  cover_far(n, deadline, visit);
+  store_.cover(n);
+  b.push_back(store_, {static_cast<std::uint32_t>(deadline), n});
+  b.set_expiration(visit);
+  mark(visit);
+  set_far(n, deadline, visit);
+  ++size_;
+  return true;
+}
+
+void hashed_wheel::reserve(timer_number n, tick deadline) {
+  store_.cover(n);
+  store_.keep_spare();
+  if (deadline > clock_) {
+    cover_far(n, deadline, visit_after_clock(deadline));
+  }
+}
+
+// The first tick after the clock whose slot is that of the deadline.
+tick hashed_wheel::visit_after_clock(tick deadline) const noexcept {
+  return clock_ + 1 + ((deadline - clock_ - 1) & mask_);
+}
+
+auto hashed_wheel::waiting_for(tick visit) noexcept -> bucket* {
+  bucket_pair& pair = pair_of(visit);
+  const auto found =
+      std::find_if(pair.begin(), pair.end(), [&](const bucket& b) { return !b.empty() && b.expiration() == visit; });
+  return found == pair.end() ? nullptr : &*found;
+}
+
+// The bucket that waits for the visit, or an empty one: at most one bucket of a slot waits for another visit, one under way.
+auto hashed_wheel::bucket_for(tick visit) noexcept -> bucket& {
+  bucket_pair& pair = pair_of(visit);
+  if (bucket* const waiting = waiting_for(visit)) {
+    return *waiting;
+  }
+  return pair[0].empty() ? pair[0] : pair[1];
+}
+
+void hashed_wheel::mark(tick visit) noexcept {
+  const tick index = visit & mask_;
+  marks_[index / slots_per_word] |= std::uint64_t{1} << (index % slots_per_word);
+}
+
+void hashed_wheel::unmark_if_empty(std::uint32_t index) noexcept {
+  const bucket_pair& pair = wheel_[index];
+  if (pair[0].empty() && pair[1].empty()) {
+    marks_[index / slots_per_word] &= ~(std::uint64_t{1} << (index % slots_per_word));
+  }
+}
+
+// The first tick from `from` to `last` whose slot is marked, or the one after `last`.
+tick hashed_wheel::next_marked(tick from, tick last) const noexcept {
+  const std::uint32_t width = std::min(slots(), slots_per_word);
+  while (from <= last) {
+    const tick index = from & mask_;
+    const std::uint64_t word = marks_[index / slots_per_word] >> (index % slots_per_word);
+    const tick steps = word != 0 ? static_cast<tick>(std::countr_zero(word)) : width - index % width;
+    if (steps > last - from) {
+      break;
+    }
+    from += steps;
+    if (word != 0) {
+      return from;
+    }
+  }
+  return last + 1;
+}
+
+bool hashed_wheel::erase(timer_number n) noexcept {
+  if (!store_.linked(n)) {
+    return false;
+  }
+  bucket& b = *store_.owner(store_.place(n));
+  b.erase(store_, n);
+  forget_far(n);
+  if (b.empty()) {
+    visiting_ = visiting_ == &b ? nullptr : visiting_;
+    unmark_if_empty(b.number());
+  }
+  if (--size_ == 0) {
+    rest_at(clock_);
+  }
+  return true;
+}
+
+void hashed_wheel::catch_up(tick now) noexcept {
+  if (size_ == 0) {
+    rest_at(std::max(clock_, std::min(now, never - 1)));
+  }
+}
+
+// Nothing is under way: the next visit is that of the next tick.
+void hashed_wheel::rest_at(tick now) noexcept {
+  clock_ = now;
+  next_visit_ = now + 1;
+  last_visit_ = now;
+}
+
+advance_result hashed_wheel::advance(tick now, std::size_t budget) {
+  due_.clear();
+  const tick target = std::max(clock_, std::min(now, never - 1));
+  std::size_t left = budget;
+  detail::show_what_is_due(due_, [&] {
+    make_visits(left);
+    if (!under_way() && clock_ != target) {
+      begin_visits(target);
+      make_visits(left);
+    }
+  });
+  return {due_, under_way(), budget - left};
+}
+
+// Each slot is visited once, also when the clock passes it several times.
+void hashed_wheel::begin_visits(tick target) noexcept {
+  next_visit_ = clock_ + 1;
+  last_visit_ = target - clock_ > mask_ ? clock_ + 1 + mask_ : target;
+  clock_ = target;
+}
+
+void hashed_wheel::make_visits(std::size_t& budget) {
+  while (bucket* const b = next_to_visit()) {
+    if (budget == 0) {
+      return;
+    }
+    visit(*b, budget);
+  }
+  rest_at(clock_);
+}
+
+// The bucket that waits for the first visit under way that finds something; none if all are made.
+auto hashed_wheel::next_to_visit() noexcept -> bucket* {
+  while ((next_visit_ = next_marked(next_visit_, last_visit_)) <= last_visit_) {
+    if (bucket* const b = waiting_for(next_visit_)) {
+      return b;
+    }
+    ++next_visit_;
+  }
+  return nullptr;
+}
+
+void hashed_wheel::visit(bucket& b, std::size_t& budget) {
+  count_visit(b);
+  const tick next_round = visit_after_clock(b.expiration());
+  bucket& next = bucket_for(next_round);
+  if (next.empty()) {
+    next.set_expiration(next_round);
+  }
+  while (budget > 0 && !b.empty()) {
+    look_at_front(b, next, budget);
+  }
+  if (b.empty()) {
+    visiting_ = nullptr;
+    unmark_if_empty(b.number());
+  }
+}
+
+void hashed_wheel::count_visit(const bucket& b) noexcept {
+  if (visiting_ != &b) {
+    visiting_ = &b;
+    ++visits_;
+    largest_visit_ = std::max<std::uint64_t>(largest_visit_, b.size());
+  }
+}
+
+// Where nothing is due, the whole chunk stays for another round, if the layout of the next bucket allows.
+void hashed_wheel::look_at_front(bucket& b, bucket& next, std::size_t& budget) {
+  const std::span<const entry> run = b.front_run();
+  if (run.size() <= budget && nothing_due_in(b, run) && next.take_front_chunk(store_, b)) {
+    looks_ += run.size();
+    budget -= run.size();
+  } else {
+    detail::hand_over(store_, b, run.first(std::min(budget, run.size())), budget,
+                      [&](entry e) { look_at(b, next, e); });
+  }
+}
+
+// False also if that cannot be told from the lower halves: after several rounds at once, or for a deadline far away.
+bool hashed_wheel::nothing_due_in(const bucket& b, std::span<const entry> run) const noexcept {
+  const auto now_low = static_cast<std::uint32_t>(b.expiration());
+  return clock_ - b.expiration() <= mask_ &&
+         std::none_of(run.begin(), run.end(), [&](const entry& e) { return e.deadline_low == now_low; });
+}
+
+void hashed_wheel::look_at(const bucket& b, bucket& next, entry e) {
+  const tick deadline = deadline_of(b, e);
+  if (deadline <= clock_) {
+    due_.push_back(e.which);
+    store_.unlink(e.which);
+    forget_far(e.which);
+    --size_;
+  } else {
+    next.push_back(store_, e);
+  }
+  looks_ += ((std::min(deadline, clock_) - b.expiration()) >> shift_) + 1;
+}
+
+void hashed_wheel::cover_far(timer_number n, tick deadline, tick visit) {
+  if (is_far(deadline, visit)) {
+    far_deadlines_.cover(n);
+  }
+}
+
+void hashed_wheel::set_far(timer_number n, tick deadline, tick visit) noexcept {
+  if (is_far(deadline, visit)) {
+    far_deadlines_[n] = static_cast<std::uint32_t>(deadline >> 32U);  // not 0, since it is 2^32 or more
+    ++far_timers_;
+  }
+}
+
+void hashed_wheel::forget_far(timer_number n) noexcept {
+  if (far_timers_ != 0 && far_deadlines_.covers(n) && far_deadlines_[n] != 0) {
+    far_deadlines_[n] = 0;
+    --far_timers_;
+  }
+}
+
+tick hashed_wheel::deadline_of(const bucket& b, entry e) const noexcept {
+  const bool far = far_timers_ != 0 && far_deadlines_.covers(e.which) && far_deadlines_[e.which] != 0;
+  return far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
+}
+
+void hashed_wheel::read(engine_stats& all) const {
+  level_stats wheel;
+  wheel.tick_length = 1;
+  wheel.wheel_size = slots();
+  wheel.interval = slots();
+  wheel.current_time = clock_;
+  wheel.flushes = visits_;
+  wheel.largest_flush = largest_visit_;
+
+  all.levels.clear();
+  all.levels.push_back(wheel);
+  all.looks = looks_;
+  all.bytes = slots() * sizeof(bucket_pair) + marks_.capacity() * sizeof(std::uint64_t) + store_.bytes() +
+              far_deadlines_.bytes() + due_.capacity() * sizeof(timer_number);
+}
+
+bool hashed_wheel::visit_in_range(tick visit) const noexcept {
+  return (visit >= next_visit_ && visit <= last_visit_) || (visit > clock_ && visit - clock_ <= slots());
+}
+
+bool hashed_wheel::bucket_holds(const bucket& b, std::uint32_t index, std::size_t& far) const {
+  if (!b.invariants_hold(store_) || b.number() != index) {
+    return false;
+  }
+  bool held = b.empty() || (visit_in_range(b.expiration()) && (b.expiration() & mask_) == index);  // 2, 1
+  b.for_each([&](const entry& e) {
+    const tick deadline = deadline_of(b, e);
+    held = held && deadline >= b.expiration() && ((deadline - b.expiration()) & mask_) == 0;  // 1
+    far += far_deadlines_.covers(e.which) && far_deadlines_[e.which] != 0 ? 1U : 0U;
+  });
+  return held;
+}
+
+bool hashed_wheel::invariants_hold() const {
+  std::size_t timers = 0;
+  std::size_t far = 0;
+  for (std::uint32_t i = 0; i < slots(); ++i) {
+    const auto& [first, second] = wheel_[i];
+    if (!bucket_holds(first, i, far) || !bucket_holds(second, i, far)) {
+      return false;
+    }
+    const bool both = !first.empty() && !second.empty();
+    const bool marked = (marks_[i / slots_per_word] >> (i % slots_per_word) & 1U) != 0;
+    if ((both && first.expiration() == second.expiration()) || marked == (first.empty() && second.empty())) {  // 2, 4
+      return false;
+    }
+    timers += first.size() + second.size();
+  }
+  const bool visits_ordered = under_way() ? last_visit_ <= clock_ : next_visit_ == clock_ + 1;  // 3
+  return visits_ordered && timers == size_ && far == far_timers_;                               // 5
+}
+
+}  // namespace timing_wheel

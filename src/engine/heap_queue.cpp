@@ -1,0 +1,65 @@
+#include "timing_wheel/engine/heap_queue.hpp"
+
+#include "engine/engine_parts.hpp"
+
+namespace timing_wheel {
+
+// It has no wheels; but options that another engine refuses are a mistake here too.
+heap_queue::heap_queue(const engine_options& options) : clock_(detail::checked_start(options)) {
+  static_cast<void>(detail::checked_sizes(options));
+}
+
+bool heap_queue::insert(timer_number n, tick deadline) {
+  if (deadline <= clock_) {
+    return false;
+  }
+  reserve(n, deadline);
+  queue_.push(n, deadline);
+  return true;
+}
+
+void heap_queue::reserve(timer_number n, tick /*deadline*/) {
+  if (n >= queue_.members()) {
+    queue_.grow(std::max(std::size_t{n} + 1, 2 * queue_.members()));
+  }
+}
+
+bool heap_queue::erase(timer_number n) noexcept {
+  if (!contains(n)) {
+    return false;
+  }
+  queue_.erase(n);
+  return true;
+}
+
+advance_result heap_queue::advance(tick now, std::size_t budget) {
+  due_.clear();
+  const tick target = std::max(clock_, std::min(now, never - 1));
+  const auto is_due = [&] { return !queue_.empty() && queue_.front().expiration <= target; };
+  detail::show_what_is_due(due_, [&] {
+    while (is_due() && due_.size() < budget) {
+      fire_front();
+    }
+  });
+  catch_up(target);
+  return {due_, is_due(), due_.size()};
+}
+
+void heap_queue::fire_front() {
+  const delay_queue::entry front = queue_.front();
+  due_.push_back(front.which);
+  queue_.erase(front.which);
+  clock_ = front.expiration;
+}
+
+void heap_queue::read(engine_stats& all) const {
+  all.levels.clear();
+  all.heap_operations = queue_.operations();
+  all.bytes = queue_.bytes() + due_.capacity() * sizeof(timer_number);
+}
+
+bool heap_queue::invariants_hold() const {
+  return queue_.invariants_hold() && (queue_.empty() || queue_.front().expiration >= clock_);  // 1, 2
+}
+
+}  // namespace timing_wheel

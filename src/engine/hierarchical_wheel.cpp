@@ -1,0 +1,369 @@
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include "engine/engine_parts.hpp"
+
+namespace timing_wheel {
+
+namespace {
+
+constexpr std::uint32_t buckets_per_word = 64;
+
+// A bucket's number is its level above its index.
+constexpr std::uint32_t index_bits = 24;
+constexpr std::uint32_t index_mask = (1U << index_bits) - 1;
+static_assert(detail::largest_wheel <= index_mask + 1);
+
+}  // namespace
+
+// One wheel. A bucket has an endless sequence of turns; turn t covers [t × tick_length, (t + 1) × tick_length). The `size` turns
+// from the current one on lie in a ring with a power of two of buckets, so that a turn finds its bucket with a mask.
+struct hierarchical_wheel::level {
+  level(std::size_t index, tick length, std::uint32_t slots, std::uint32_t word)
+      : tick_length(length),
+        interval(saturating_multiply(length, slots)),
+        surely_held(interval == never ? never : interval - length),
+        size(slots),
+        ring_mask(std::max(std::bit_ceil(slots), buckets_per_word) - 1),
+        shift(static_cast<unsigned>(std::countr_zero(length))),
+        divides(!std::has_single_bit(length)),
+        far(length > (tick{1} << 32U)),
+        first_word(word),
+        buckets(std::make_unique<bucket[]>(ring_mask + 1)),
+        occupied(std::make_unique<std::uint64_t[]>(words())) {
+    for (std::uint32_t i = 0; i <= ring_mask; ++i) {
+      buckets[i].set_number(static_cast<std::uint32_t>(index << index_bits) | i);
+    }
+  }
+
+  [[nodiscard]] std::uint32_t words() const noexcept { return (ring_mask + 1) / buckets_per_word; }
+  [[nodiscard]] tick turn(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
+
+  // Whether fewer than `size` ticks of this level lie between the two. Only within a tick of the interval's end it takes a
+  // division.
+  [[nodiscard]] bool holds(tick deadline, tick clock) const noexcept {
+    const tick distance = deadline - clock;
+    return distance <= surely_held || (distance < interval && turn(deadline) - turn(clock) < size);
+  }
+  [[nodiscard]] bucket& at(tick turn) noexcept { return buckets[turn & ring_mask]; }
+
+  tick tick_length;
+  tick interval;
+  tick surely_held;
+  std::uint32_t size;
+  std::uint32_t ring_mask;
+  unsigned shift;
+  bool divides;
+  bool far;                  // a deadline needs more than the lower half that its entry has
+  std::uint32_t first_word;  // of its words of marks, as members of the queue
+  std::unique_ptr<bucket[]> buckets;
+  std::unique_ptr<std::uint64_t[]> occupied;
+  std::uint64_t moves = 0;
+  std::uint64_t flushes = 0;
+  std::uint64_t largest_flush = 0;
+  std::uint64_t buckets_queued = 0;
+};
+
+hierarchical_wheel::hierarchical_wheel(const engine_options& options)
+    : sizes_(detail::checked_sizes(options)), clock_(detail::checked_start(options)) {
+  add_level();
+}
+
+hierarchical_wheel::~hierarchical_wheel() = default;
+
+std::uint32_t hierarchical_wheel::size_of_level(std::size_t index) const noexcept {
+  return sizes_[std::min(index, sizes_.size() - 1)];
+}
+
+void hierarchical_wheel::add_level() {
+  const tick tick_length = levels_.empty() ? 1 : levels_.back().interval;
+  const std::uint32_t first_word = levels_.empty() ? 0 : levels_.back().first_word + levels_.back().words();
+  level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word);
+  queue_.grow(first_word + wheel.words());
+  levels_.push_back(std::move(wheel));
+  lowest_ = levels_.front().buckets.get();
+  lowest_mask_ = levels_.front().ring_mask;
+}
+
+bool hierarchical_wheel::insert(timer_number n, tick deadline) {
+  if (deadline <= clock_) {
+    return false;
+  }
+  store_.cover(n);
+  link(level_for(deadline), deadline, {static_cast<std::uint32_t>(deadline), n});
+  ++size_;
+  return true;
+}
+
+void hierarchical_wheel::reserve(timer_number n, tick deadline) {
+  store_.cover(n);
+  store_.keep_spare();
+  if (deadline > clock_) {
+    cover_far(level_for(deadline), n);
+  }
+}
+
+inline hierarchical_wheel::level& hierarchical_wheel::level_for(tick deadline) {
+  for (level& wheel : levels_) {
+    if (wheel.holds(deadline, clock_)) {
+      return wheel;
+    }
+  }
+  return new_level_for(deadline);
+}
+
+hierarchical_wheel::level& hierarchical_wheel::new_level_for(tick deadline) {
+  do {
+    add_level();
+  } while (!levels_.back().holds(deadline, clock_));
+  return levels_.back();
+}
+
+// The wheel for a timer that a flush brings back. The tick that has come of one wheel is the interval of the one below, so that
+// one holds it, and nearly always no lower one does.
+inline hierarchical_wheel::level& hierarchical_wheel::level_below(level& origin, tick deadline) noexcept {
+  level* wheel = &origin - 1;
+  while (wheel != levels_.data() && (wheel - 1)->holds(deadline, clock_)) {
+    --wheel;
+  }
+  return *wheel;
+}
+
+void hierarchical_wheel::cover_far(const level& wheel, timer_number n) {
+  if (wheel.far) {
+    far_deadlines_.cover(n);
+  }
+}
+
+void hierarchical_wheel::keep_far_deadline(timer_number n, tick deadline) {
+  far_deadlines_.cover(n);
+  far_deadlines_[n] = static_cast<std::uint32_t>(deadline >> 32U);
+}
+
+inline void hierarchical_wheel::link(level& wheel, tick deadline, entry e) {
+  if (wheel.far) {
+    keep_far_deadline(e.which, deadline);
+  }
+  const tick turn = wheel.turn(deadline);
+  bucket& b = wheel.at(turn);
+  b.push_back(store_, e);
+  if (b.size() == 1) {
+    b.set_expiration(turn * wheel.tick_length);
+    enqueue(wheel, b);
+  }
+}
+
+bool hierarchical_wheel::erase(timer_number n) noexcept {
+  if (!store_.linked(n)) {
+    return false;
+  }
+  bucket& b = *store_.owner(store_.place(n));
+  b.erase(store_, n);
+  --size_;
+  if (b.empty()) {
+    drop(b);
+  }
+  return true;
+}
+
+// Out of the way of `erase`, which seldom leaves a bucket empty.
+void hierarchical_wheel::drop(const bucket& b) noexcept { dequeue(level_of(b), b); }
+
+hierarchical_wheel::level& hierarchical_wheel::level_of(const bucket& b) noexcept {
+  return levels_[b.number() >> index_bits];
+}
+
+// The level of a member of the queue: most are in the lowest ones.
+inline hierarchical_wheel::level& hierarchical_wheel::level_of(delay_queue::member m) noexcept {
+  auto wheel = levels_.begin();
+  while (wheel + 1 != levels_.end() && (wheel + 1)->first_word <= m) {
+    ++wheel;
+  }
+  return *wheel;
+}
+
+inline void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
+  ++wheel.buckets_queued;
+  const std::uint32_t index = b.number() & index_mask;
+  std::uint64_t& word = wheel.occupied[index / buckets_per_word];
+  const delay_queue::member m = wheel.first_word + index / buckets_per_word;
+  if (word == 0) {
+    queue_.push(m, b.expiration());
+  } else if (b.expiration() < queue_.expiration(m)) {
+    queue_.update(m, b.expiration());
+  }
+  word |= std::uint64_t{1} << (index % buckets_per_word);
+}
+
+inline void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept {
+  if (flushing_ == &b) {
+    flushing_ = nullptr;
+  }
+  const std::uint32_t index = b.number() & index_mask;
+  const std::uint32_t bit = index % buckets_per_word;
+  std::uint64_t& word = wheel.occupied[index / buckets_per_word];
+  const delay_queue::member m = wheel.first_word + index / buckets_per_word;
+  word &= ~(std::uint64_t{1} << bit);
+  if (word == 0) {
+    queue_.erase(m);
+  } else if (queue_.expiration(m) == b.expiration()) {
+    // The buckets of a word have their turns in a circle, so the one after the earliest is the next that is marked.
+    const int steps = std::countr_zero(std::rotr(word, static_cast<int>(bit)));
+    const std::uint32_t next = (bit + static_cast<std::uint32_t>(steps)) % buckets_per_word;
+    queue_.update(m, wheel.buckets[index - bit + next].expiration());
+  }
+}
+
+advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) {
+  due_.clear();
+  std::size_t left = budget;
+  detail::show_what_is_due(due_, [&] {
+    while (queue_.front().expiration <= target && left > 0) {
+      const auto [expiration, word] = queue_.front();
+      level& wheel = level_of(word);
+      clock_ = expiration;
+      flush(wheel, wheel.at(wheel.turn(expiration)), left);
+    }
+  });
+  catch_up(target);
+  const bool more = queue_.front().expiration <= target;
+  return {due_, more, budget - left};
+}
+
+inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budget) {
+  if (flushing_ != &b) {
+    flushing_ = &b;
+    ++wheel.flushes;
+    wheel.largest_flush = std::max<std::uint64_t>(wheel.largest_flush, b.size());
+  }
+  if (wheel.tick_length == 1) {
+    take_due(b, budget);
+  } else {
+    add_or_run(wheel, b, budget);
+  }
+  if (b.empty()) {
+    dequeue(wheel, b);
+  }
+}
+
+// A bucket of the lowest wheel is one tick: all of it is due.
+inline void hierarchical_wheel::take_due(bucket& b, std::size_t& budget) {
+  do {
+    std::span<const entry> run = b.front_run();
+    run = run.first(std::min(budget, run.size()));
+    if (due_.capacity() - due_.size() < run.size()) {
+      due_.reserve(std::max(2 * due_.capacity(), due_.size() + run.size()));
+    }
+    for (const entry e : run) {
+      due_.push_back(e.which);
+      store_.unlink(e.which);
+    }
+    size_ -= run.size();
+    budget -= run.size();
+    b.drop_front(store_, static_cast<std::uint32_t>(run.size()));
+  } while (budget > 0 && !b.empty());
+}
+
+// What `insert` decides for a timer that comes, this decides for those that a flush brings back: nearer wheel, or due.
+void hierarchical_wheel::add_or_run(level& origin, bucket& b, std::size_t& budget) {
+  do {
+    std::span<const entry> run = b.front_run();
+    run = run.first(std::min(budget, run.size()));
+    b.prefetch_second_chunk();
+    detail::hand_over(store_, b, run, budget, [&](entry e) {
+      const tick deadline = deadline_of(origin, b, e);
+      if (deadline <= clock_) {
+        due_.push_back(e.which);
+        store_.unlink(e.which);
+        --size_;
+      } else {
+        link(level_below(origin, deadline), deadline, e);
+        ++origin.moves;
+      }
+    });
+  } while (budget > 0 && !b.empty());
+}
+
+inline tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b, entry e) const noexcept {
+  return wheel.far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
+}
+
+void hierarchical_wheel::read(engine_stats& all) const {
+  all.levels.clear();
+  all.heap_operations = queue_.operations();
+  all.bytes = store_.bytes() + far_deadlines_.bytes() + queue_.bytes() + due_.capacity() * sizeof(timer_number);
+  for (const level& wheel : levels_) {
+    level_stats& one = all.levels.emplace_back();
+    one.tick_length = wheel.tick_length;
+    one.wheel_size = wheel.size;
+    one.interval = wheel.interval;
+    one.current_time = clock_ - clock_ % wheel.tick_length;
+    one.moves = wheel.moves;
+    one.flushes = wheel.flushes;
+    one.largest_flush = wheel.largest_flush;
+    one.buckets_queued = wheel.buckets_queued;
+    all.bytes += (std::size_t{wheel.ring_mask} + 1) * sizeof(bucket) + wheel.words() * sizeof(std::uint64_t);
+  }
+}
+
+bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const {
+  for (std::uint32_t i = 0; i <= wheel.ring_mask; ++i) {
+    const bucket& b = wheel.buckets[i];
+    const bool marked = (wheel.occupied[i / buckets_per_word] >> (i % buckets_per_word) & 1U) != 0;
+    if (marked == b.empty() || !b.invariants_hold(store_)) {  // 4
+      return false;
+    }
+    if (b.empty()) {
+      continue;
+    }
+    timers += b.size();
+    const tick turn = wheel.turn(b.expiration());
+    if (turn * wheel.tick_length != b.expiration() || (turn & wheel.ring_mask) != i) {  // 2
+      return false;
+    }
+    const bool ends = wheel.interval != never;
+    if (b.expiration() < clock_ || (ends && turn - wheel.turn(clock_) >= wheel.size)) {  // 3
+      return false;
+    }
+    bool within = true;
+    b.for_each([&](const entry& e) { within = within && wheel.turn(deadline_of(wheel, b, e)) == turn; });
+    if (!within) {  // 2
+      return false;
+    }
+  }
+  for (std::uint32_t w = 0; w < wheel.words(); ++w) {
+    const delay_queue::member m = wheel.first_word + w;
+    if (queue_.contains(m) != (wheel.occupied[w] != 0)) {  // 4
+      return false;
+    }
+    if (wheel.occupied[w] != 0) {
+      ++words;
+      tick first = never;
+      for (std::uint32_t i = w * buckets_per_word; i < (w + 1) * buckets_per_word; ++i) {
+        first = wheel.buckets[i].empty() ? first : std::min(first, wheel.buckets[i].expiration());
+      }
+      if (queue_.expiration(m) != first) {  // 4
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool hierarchical_wheel::invariants_hold() const {
+  std::size_t timers = 0;
+  std::size_t words = 0;
+  tick expected = 1;
+  for (const level& wheel : levels_) {
+    if (wheel.tick_length != expected || !level_holds(wheel, timers, words)) {  // 1
+      return false;
+    }
+    expected = wheel.interval;
+  }
+  return timers == size_ && words == queue_.size() && queue_.invariants_hold();  // 5, 4
+}
+
+}  // namespace timing_wheel

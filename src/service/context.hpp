@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "core/admission.hpp"
+#include "service/error_sink.hpp"
+#include "service/key_code.hpp"
+#include "service/service_clock.hpp"
+#include "system/fork_watch.hpp"
+#include "system/sleeper.hpp"
+#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/executor.hpp"
+#include "timing_wheel/timer_options.hpp"
+
+namespace timing_wheel::detail {
+
+/// Whether `when` has come; the end of time never does.
+[[nodiscard]] constexpr bool has_come(time_point when, time_point now) noexcept {
+  return now >= when && when != time_point::max();
+}
+
+/// What the shards of one service share. It stays until the last handle is gone, so that a handle may wake the driver at any
+/// time.
+///
+/// Immutable after construction, but for parts that are thread-safe by themselves.
+struct service_context {
+  /// `start` null: the monotonic clock. A service by hand lives on in a child of `fork`; another one stays behind.
+  service_context(const timer_options& options, const time_point* start, std::function<void()> call_if_earlier)
+      : clock(start == nullptr ? service_clock() : service_clock(*start)),
+        scale(clock.now(), options.tick),
+        door(options.max_pending),
+        errors(options.on_error),
+        run_on(options.executor),
+        on_earlier(std::move(call_if_earlier)),
+        process(start == nullptr),
+        keys(this, std::chrono::steady_clock::now()) {}
+
+  /// A deadline of the wall clock on the service's clock, and the present.
+  struct converted {
+    time_point present;
+    time_point deadline;
+  };
+  [[nodiscard]] converted from_wall(wall_time deadline) const noexcept {
+    // The wall clock first: what delays this thread before the other is read makes the deadline later, never earlier.
+    const time_point wall(clock.wall().time_since_epoch());
+    const time_point present = clock.now();
+    if (deadline == wall_time::max()) {
+      return {present, time_point::max()};
+    }
+    return {present, saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall))};
+  }
+
+  /// Wakes who drives, if `event` comes before what it waits for. Costs one load if not.
+  void wake_for(tick event) noexcept {
+    if (poller.waits_past(event)) {
+      wake_driver(event);
+    }
+  }
+
+  /// Lets go of what belongs to the user, who may have put handles or tasks into it. \pre nothing runs any more.
+  void retire() noexcept {
+    run_on = {};
+    errors.retire();
+    on_earlier = nullptr;
+  }
+
+  service_clock clock;
+  const tick_scale scale;
+  admission door;
+  sleeper poller;
+  error_sink errors;
+  executor run_on;                   // immutable until `retire`
+  std::function<void()> on_earlier;  // immutable until `retire`; empty unless a loop of the user's drives
+  const fork_watch process;
+  const key_code keys;
+
+ private:
+  [[gnu::noinline]] void wake_driver(tick event) noexcept {
+    if (!on_earlier) {
+      poller.wake();
+    } else if (poller.answer_for(event)) {
+      poller.nudge();  // in case that the loop's thread is draining
+      try {
+        on_earlier();
+      } catch (...) {
+        errors.report("on_earlier", 0, clock.now());
+      }
+    }
+  }
+};
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,47 @@
+#include "timing_wheel/loop_timer.hpp"
+
+#include <utility>
+
+#include "service/service.hpp"
+
+namespace timing_wheel {
+
+loop_timer::loop_timer(const timer_options& options, std::function<void()> on_earlier)
+    : timer(std::make_shared<detail::service>(options, nullptr, std::move(on_earlier))) {}
+
+// It announces, and then looks again: see sleeper.hpp for why nothing is lost.
+std::optional<time_point> loop_timer::next_event() noexcept {
+  const detail::service& one = *service();
+  detail::service_context& context = *one.context;
+  if (context.process.is_child()) {
+    return std::nullopt;
+  }
+  if (one.drive.has_batch()) {
+    return context.clock.now();
+  }
+  tick next = one.all.next_event();
+  for (tick seen = never;; next = seen) {
+    context.poller.announce(next);
+    seen = one.all.next_event();
+    if (seen >= next) {
+      break;
+    }
+  }
+  return next == never ? std::nullopt : std::optional(context.scale.begin_of(next));
+}
+
+std::size_t loop_timer::run_due(std::size_t budget) {
+  const detail::visit inside(service());
+  if (inside->context->process.is_child()) {
+    return 0;
+  }
+  const detail::driver::seat mine(inside->drive, detail::driver::seat::or_throw{});
+  const detail::shard::share done = inside->drive.run_due(time_point::max(), budget);
+  inside->context->poller.count_wakeup();
+  if (done.handled == 0) {
+    inside->context->poller.count_empty();
+  }
+  return done.ran;
+}
+
+}  // namespace timing_wheel

@@ -1,0 +1,88 @@
+#include "service/poller.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "system/thread_setup.hpp"
+#include "system/timer_slack.hpp"
+
+namespace timing_wheel::detail {
+
+namespace {
+
+/// How long the poller waits for memory when a cascade found none.
+constexpr std::chrono::milliseconds memory_retry{1};
+
+}  // namespace
+
+// Whoever makes it over sets that first, and then wakes the sleeper. The loop sees what was set, or the wake-up.
+void poller::poll(time_point until, const std::function<bool()>& is_over) noexcept {
+  sleeper& sleeper = context_.poller;
+  bool slept_to_the_end = false;
+  while (!is_over()) {
+    const std::size_t handled = run_due(until);
+    if (context_.process.is_child()) {
+      return;  // a callback has forked, and returned in the child
+    }
+    if (handled == 0 && slept_to_the_end) {
+      sleeper.count_empty();
+    }
+    if (has_come(until, context_.clock.now())) {
+      return;
+    }
+    const tick next = shards_.next_event();
+    slept_to_the_end = false;
+    if (next <= driver_.current_tick() || is_over()) {
+      continue;
+    }
+    sleeper.announce(next);
+    if (shards_.next_event() < next) {
+      sleeper.retract();
+      continue;
+    }
+    slept_to_the_end = sleeper.sleep(std::min(context_.scale.begin_of(next), until));
+  }
+}
+
+std::size_t poller::run_due(time_point until) noexcept {
+  try {
+    return driver_.run_due(until).handled;
+  } catch (const std::bad_alloc&) {
+    std::this_thread::sleep_for(memory_retry);
+    return 1;
+  }
+}
+
+void poller::start(std::function<void()> at_end) {
+  const signals_blocked while_starting;
+  has_thread_ = true;
+  thread_ = std::thread([this, end = std::move(at_end)] {
+    name_this_thread("timing_wheel");
+    limit_timer_slack(context_.scale.tick_length());
+    driver_.set_me();
+    poll(time_point::max(), [this] { return driver_.is_over(); });
+    if (context_.process.is_child()) {
+      return;  // the last thread of the child: with it, the child ends
+    }
+    driver_.set_none();  // the system may give this thread's number to another one
+    end();
+  });
+}
+
+void poller::join() {
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void poller::detach() {
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) {
+    thread_.detach();
+  }
+}
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,87 @@
+#include "service/shards.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "service/key_code.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::detail {
+
+namespace {
+
+constexpr unsigned most_shards = 1U << shard_bits;
+
+void check(const timer_options& options) {
+  if (options.tick < std::chrono::nanoseconds(1)) {
+    throw timer_error(timer_errc::invalid_option,
+                      "tick " + std::to_string(options.tick.count()) + " ns is not at least 1 ns");
+  }
+  if (options.shards > most_shards) {
+    throw timer_error(timer_errc::invalid_option, "shards " + std::to_string(options.shards) + " is not in [0, " +
+                                                      std::to_string(most_shards) + "]");
+  }
+}
+
+unsigned count_of(const timer_options& options, bool by_hand) {
+  if (options.shards != 0 || by_hand) {
+    return std::max(options.shards, 1U);
+  }
+  return std::clamp(std::thread::hardware_concurrency(), 1U, most_shards);
+}
+
+auto maker_of(engine_kind engine) {
+  switch (engine) {
+    case engine_kind::hierarchical:
+      return &make_shard_on_hierarchical_wheel;
+    case engine_kind::hashed:
+      return &make_shard_on_hashed_wheel;
+    case engine_kind::heap:
+      return &make_shard_on_heap_queue;
+  }
+  throw timer_error(timer_errc::invalid_option, "engine " + std::to_string(static_cast<unsigned>(engine)) +
+                                                    " is none of hierarchical, hashed and heap");
+}
+
+}  // namespace
+
+shards::shards(const timer_options& options, const std::shared_ptr<service_context>& context) {
+  check(options);
+  const auto make = maker_of(options.engine);
+  const unsigned count = count_of(options, context->clock.by_hand());
+  all_.reserve(count);
+  try {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      all_.emplace_back(
+          make({.wheel_size = options.wheel_size, .wheel_sizes = options.wheel_sizes, .start = 0}, i, context));
+    }
+  } catch (const std::invalid_argument& e) {
+    throw timer_error(timer_errc::invalid_option, e.what());
+  }
+}
+
+tick shards::next_event() const noexcept {
+  tick next = never;
+  for (const auto& s : all_) {
+    next = std::min(next, s->next_event());
+  }
+  return next;
+}
+
+std::size_t shards::pending() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& s : all_) {
+    sum += s->pending();
+  }
+  return sum;
+}
+
+void shards::enter(phase next) const noexcept {
+  for (const auto& s : all_) {
+    s->enter(next);
+  }
+}
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "service/driver.hpp"
+#include "service/poller.hpp"
+
+namespace timing_wheel::detail {
+
+/// How a service ends: its phases, and who waits for whom.
+///
+/// | who ends it | waits for |
+/// |---|---|
+/// | a thread outside the service | the poller, or who drives; then the callbacks that still run |
+/// | a callback of the service, or its executor | nothing |
+///
+/// Thread safety: any thread.
+class stopping {
+ public:
+  stopping(driver& d, poller& p, const shards& all, service_context& context) noexcept
+      : driver_(d), poller_(p), shards_(all), context_(context) {}
+
+  /// `timer::stop`.
+  std::vector<pending_task> take_the_rest();
+  /// `timer::stop(run_now)`.
+  std::size_t run_the_rest();
+  /// `timer::stop(drain, until)`.
+  std::vector<pending_task> drain(time_point until);
+
+  /// The destructor of the front. From a callback it waits for nothing: then who drives buries the service, see `bury`.
+  void destroy() noexcept;
+
+  /// For who drives, when it leaves: if a callback has destroyed the front meanwhile, what the service holds of the user's goes
+  /// now. Not while a callback of the service is on this thread's stack.
+  void bury() noexcept;
+
+  /// Whether this thread is in code of the user's that the service waits for.
+  [[nodiscard]] bool is_inside() const noexcept;
+
+ private:
+  void drive_until_idle(time_point until);
+  void end() noexcept;
+  void wait() noexcept;
+  void retire() noexcept;
+
+  driver& driver_;
+  poller& poller_;
+  const shards& shards_;
+  service_context& context_;
+  std::atomic<bool> orphaned_{false};  // set before the driver is over; released and acquired with that
+};
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,204 @@
+#include "timing_wheel/timer.hpp"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "service/service.hpp"
+
+namespace timing_wheel {
+
+namespace {
+
+std::shared_ptr<detail::service> with_poller(const timer_options& options) {
+  auto made = std::make_shared<detail::service>(options, nullptr, nullptr);
+  detail::service::start_poller(made);
+  return made;
+}
+
+// `start()` schedules. A lack of memory is an answer, for those who cannot have exceptions.
+template <class Start>
+detail::started without_memory_failure(Start start) {
+  try {
+    return start();
+  } catch (const std::bad_alloc&) {
+    return {{}, detail::refusal::no_memory};
+  }
+}
+
+}  // namespace
+
+timer::timer(const timer_options& options) : timer(with_poller(options)) {}
+
+timer::timer(std::shared_ptr<detail::service> driven_otherwise) noexcept : service_(std::move(driven_otherwise)) {}
+
+timer::~timer() {
+  if (service_->context->process.is_child()) {
+    // What other threads were changing at the fork cannot be taken apart here.
+    static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(service_)));
+  } else {
+    service_->end.destroy();
+  }
+}
+
+detail::started timer::start_after(std::chrono::nanoseconds delay, detail::task_source& callback, std::uint64_t tag) {
+  const time_point present = now();
+  return without_memory_failure(
+      [&] { return service_->start(present, saturating_add(present, delay), callback, tag, false); });
+}
+
+detail::started timer::start_at(time_point deadline, detail::task_source& callback, std::uint64_t tag) {
+  const time_point present = now();
+  return without_memory_failure([&] { return service_->start(present, deadline, callback, tag, false); });
+}
+
+detail::started timer::start_at(detail::wall_time deadline, detail::task_source& callback, std::uint64_t tag) {
+  const auto converted = service_->context->from_wall(deadline);
+  return without_memory_failure(
+      [&] { return service_->start(converted.present, converted.deadline, callback, tag, false); });
+}
+
+detail::started timer::start_recurring(time_point now, time_point first, detail::task_source& callback,
+                                       std::uint64_t tag) {
+  return without_memory_failure([&] { return service_->start(now, first, callback, tag, true); });
+}
+
+std::error_code timer::code_of(detail::refusal why) noexcept {
+  switch (why) {
+    case detail::refusal::none:
+      return {};
+    case detail::refusal::stopped:
+      return make_error_code(timer_errc::stopped);
+    case detail::refusal::too_many_pending:
+      return make_error_code(timer_errc::too_many_pending);
+    case detail::refusal::empty_callback:
+      return make_error_code(timer_errc::empty_callback);
+    case detail::refusal::invalid_period:
+      return make_error_code(timer_errc::invalid_period);
+    case detail::refusal::forked:
+      return make_error_code(timer_errc::forked);
+    case detail::refusal::no_memory:
+      break;
+  }
+  return std::make_error_code(std::errc::not_enough_memory);
+}
+
+void timer::refuse(detail::refusal why, std::chrono::nanoseconds period) const {
+  if (why == detail::refusal::no_memory) {
+    throw std::bad_alloc();
+  }
+  const auto code = static_cast<timer_errc>(code_of(why).value());
+  if (why == detail::refusal::too_many_pending) {
+    // At the moment of the refusal, as many were pending as may be.
+    const std::string limit = std::to_string(service_->context->door.limit());
+    throw timer_error(code, limit + " pending, max_pending " + limit);
+  }
+  if (why == detail::refusal::invalid_period) {
+    throw timer_error(code, std::to_string(period.count()) + " ns is not at least 1 ns");
+  }
+  throw timer_error(code);
+}
+
+cancel_result timer::cancel(std::uint64_t key) noexcept {
+  const detail::key_code::place where = service_->context->keys.place_of(key);
+  return where.shard < service_->all.size() ? service_->all[where.shard].cancel(where.id) : cancel_result::finished;
+}
+
+std::vector<pending_task> timer::stop() {
+  const detail::visit inside(service_);
+  return inside->end.take_the_rest();
+}
+
+std::size_t timer::stop(run_now_t /*how*/) {
+  const detail::visit inside(service_);
+  return inside->end.run_the_rest();
+}
+
+std::vector<pending_task> timer::stop(drain_t /*how*/, time_point until) {
+  const detail::visit inside(service_);
+  return inside->end.drain(until);
+}
+
+bool timer::list_pending(position& from, std::vector<pending_timer>& found) const {
+  found.clear();
+  found.reserve(max_timers_per_lock);
+  if (service_->context->process.is_child()) {
+    return false;
+  }
+  const detail::shards& all = service_->all;
+  while (found.empty() && from.shard < all.size()) {
+    if (!all[from.shard].list(from.place, found)) {
+      from = {from.shard + 1, 0};
+    }
+  }
+  return !found.empty();
+}
+
+bool timer::stopped() const noexcept { return service_->drive.is_over() || service_->context->process.is_child(); }
+
+std::size_t timer::pending() const noexcept {
+  return service_->context->process.is_child() ? 0 : service_->all.pending();
+}
+
+time_point timer::now() const noexcept { return service_->context->clock.now(); }
+
+namespace {
+
+void add(const detail::core_stats& one, timer_stats& sum) {
+  sum += one.counts;
+  sum.lateness.merge(one.lateness);
+  sum.bytes += one.wheels.bytes + one.slab_bytes;
+  sum.moves += one.wheels.moves();
+  sum.looks += one.wheels.looks;
+  for (std::size_t i = 0; i < one.wheels.levels.size(); ++i) {
+    const level_stats& level = one.wheels.levels[i];
+    if (i == sum.levels.size()) {
+      sum.levels.push_back(level);
+      continue;
+    }
+    sum.levels[i].moves += level.moves;
+    sum.levels[i].flushes += level.flushes;
+    sum.levels[i].largest_flush = std::max(sum.levels[i].largest_flush, level.largest_flush);
+    sum.levels[i].buckets_queued += level.buckets_queued;
+  }
+}
+
+}  // namespace
+
+timer_counts& timer_counts::operator+=(const timer_counts& other) noexcept {
+  scheduled += other.scheduled;
+  fired += other.fired;
+  cancelled += other.cancelled;
+  returned += other.returned;
+  pending += other.pending;
+  rearmed += other.rearmed;
+  due += other.due;
+  running += other.running;
+  rejected += other.rejected;
+  refused += other.refused;
+  early += other.early;
+  failed += other.failed;
+  largest_hold = std::max(largest_hold, other.largest_hold);
+  return *this;
+}
+
+timer_stats timer::stats() const {
+  timer_stats sum;
+  if (service_->context->process.is_child()) {
+    return sum;
+  }
+  detail::core_stats one;
+  for (const auto& s : service_->all) {
+    s->read(one);
+    add(one, sum);
+  }
+  const detail::sleeper& poller = service_->context->poller;
+  sum.wakeups = poller.wakeups();
+  sum.empty_wakeups = poller.empty_wakeups();
+  sum.earlier_wakeups = poller.earlier_wakeups();
+  return sum;
+}
+
+}  // namespace timing_wheel

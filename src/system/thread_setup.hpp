@@ -1,0 +1,46 @@
+#pragma once
+
+#include <csignal>
+#include <initializer_list>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
+namespace timing_wheel::detail {
+
+/// While it lives, this thread blocks all signals, but those that a fault of its own instructions raises; and so does, for good,
+/// each thread that it starts. A blocked fault would end the program without the handler that a crash reporter has installed.
+class signals_blocked {
+ public:
+#if defined(__unix__) || defined(__APPLE__)
+  signals_blocked() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+      sigdelset(&all, fault);
+    }
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+#else
+  signals_blocked() noexcept {}
+  ~signals_blocked() {}
+#endif
+  signals_blocked(const signals_blocked&) = delete;
+  signals_blocked& operator=(const signals_blocked&) = delete;
+
+ private:
+#if defined(__unix__) || defined(__APPLE__)
+  sigset_t before_{};
+#endif
+};
+
+/// Gives the calling thread a name, for debuggers and `top`. At most 15 characters.
+inline void name_this_thread([[maybe_unused]] const char* name) noexcept {
+#if defined(__linux__)
+  static_cast<void>(pthread_setname_np(pthread_self(), name));
+#endif
+}
+
+}  // namespace timing_wheel::detail
