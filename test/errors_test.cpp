@@ -1,6 +1,6 @@
 /// \file
-/// What docs/errors.md says of refusals and failures, as far as no other test holds it. Every message that is expected here stands in
-/// that page to the letter.
+/// What docs/errors.md says of refusals and failures, as far as no other test holds it. Every message that is expected
+/// here stands in that page to the letter.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -142,9 +142,11 @@ def markdown_blocks(page, lines):
 
 
 def header_blocks(page, lines):
-    """The indented examples of a header's `///` comments."""
+    """The indented examples of a header's `///` comments. Throws fault on examples that are marked otherwise."""
     found = []
     for number, line in enumerate(lines, 1):
+        if re.match(r"\s*///.*([\\@]code\b|```)", line):
+            raise fault(f"{page}:{number}: an example in a comment is marked by four spaces, and by nothing else")
         if not EXAMPLE.match(line):
             continue
         code = line.split("/// ", 1)[1][4:]

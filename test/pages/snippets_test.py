@@ -76,7 +76,8 @@ class what_is_wrong(pages):
         self.expect(fenced("cpp", "f();", "statements, context"), "cannot be understood")
 
     def test_a_context_that_there_is_not(self):
-        self.expect(fenced("cpp", "f();", "statements, context none"), "there is no context test/pages/context/none.hpp")
+        page = fenced("cpp", "f();", "statements, context none")
+        self.expect(page, "page.md:3: there is no context test/pages/context/none.hpp")
 
     def test_a_context_that_nobody_uses(self):
         self.put("test/pages/context/none.hpp", "")
@@ -146,6 +147,11 @@ class what_is_wrong(pages):
         self.expect(fenced("sh", "true"), "one.hpp:1: 1 directives for the 2 examples")
         self.put("test/pages/context/headers/one.hpp", "// cpp: statements; statements\n")
         self.expect(fenced("sh", "true"), "")
+
+    def test_an_example_of_a_header_that_is_marked_otherwise(self):
+        for mark in (r"\code", "@code", FENCE):
+            self.put("include/timing_wheel/one.hpp", f"/// Text.\n/// {mark}\n/// f();\n")
+            self.expect(fenced("sh", "true"), "include/timing_wheel/one.hpp:2: an example in a comment is marked by four")
 
     def test_a_comment_after_an_output_that_says_no_more(self):
         self.expect(program("std::cout << 1;  // one"), "page.md:3: a comment after an output says what is printed")
