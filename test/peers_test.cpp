@@ -2,7 +2,7 @@
 /// What users of Dubbo, Netty, Kafka and its port to Go rely on, and what docs/peers.md tells them. The suites `…Parity` run on every
 /// engine, those named `…WheelParity` on the one that is theirs.
 ///
-/// What lies between `// snippet NAME` and `// end` stands in docs/peers.md to the letter; peers_page_test.cmake sees to it.
+/// What lies between `// snippet NAME` and `// end` stands in docs/peers.md to the letter; the test `pages` sees to it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 
 namespace timing_wheel {
 
-/// Why the service refused.
+/// Why the service refused. docs/errors.md has, call by call, who refuses and what is left then.
 enum class timer_errc {
   stopped = 1,       ///< The service was stopped; nothing can be scheduled any more.
   too_many_pending,  ///< As many timers are pending as `timer_options::max_pending` allows.

@@ -1,0 +1,4 @@
+// cpp: statements
+#include <boost/asio/thread_pool.hpp>
+
+using namespace timing_wheel;
