@@ -1,5 +1,9 @@
 #include "timing_wheel/error.hpp"
 
+#include <new>
+
+#include "timing_wheel/detail/memory.hpp"
+
 namespace timing_wheel {
 
 namespace {
@@ -35,5 +39,14 @@ const std::error_category& timer_category() noexcept {
 }
 
 std::error_code make_error_code(timer_errc code) noexcept { return {static_cast<int>(code), timer_category()}; }
+
+bool detail::within_memory(void (*work)(void* context), void* context) {
+  try {
+    work(context);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
 
 }  // namespace timing_wheel

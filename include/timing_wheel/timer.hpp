@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <stop_token>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/callable.hpp"
+#include "timing_wheel/detail/memory.hpp"
 #include "timing_wheel/engine.hpp"
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/hashed_wheel.hpp"
@@ -310,14 +310,13 @@ class basic_timer {
   }
   template <class Start>
   static timer_handle reporting(std::error_code& error, Start start) {
-    try {
-      started result = start();
-      error = result.refusal == timer_errc{} ? std::error_code() : make_error_code(result.refusal);
-      return std::move(result.handle);
-    } catch (const std::bad_alloc&) {
+    started result;
+    if (!detail::within_memory([&] { result = start(); })) {
       error = std::make_error_code(std::errc::not_enough_memory);
       return {};
     }
+    error = result.refusal == timer_errc{} ? std::error_code() : make_error_code(result.refusal);
+    return std::move(result.handle);
   }
 
   std::unique_ptr<state> state_;
