@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -14,6 +16,7 @@
 
 #include "timing_wheel/detail/callable.hpp"
 #include "timing_wheel/detail/memory.hpp"
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine.hpp"
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/hashed_wheel.hpp"
