@@ -28,7 +28,7 @@ void progress::show(const std::string& text) {
     std::cerr << '\r' << text << "\033[K" << std::flush;
     line_shown_ = true;
   } else {
-    std::cerr << text << std::endl;
+    std::cerr << text << '\n';
   }
   next_ = next_line(on_terminal_);
 }

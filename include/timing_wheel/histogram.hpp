@@ -1,10 +1,14 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "timing_wheel/detail/same_build.hpp"
 
 namespace timing_wheel {
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <optional>

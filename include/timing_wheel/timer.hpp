@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/pending.hpp"

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +10,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/tick.hpp"
 #include "timing_wheel/executor.hpp"
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/stats.hpp"
 #include "timing_wheel/histogram.hpp"
 

@@ -1,4 +1,4 @@
 #pragma once
 
-/// \returns true once a timer has run in the shared library.
-bool plugin_runs_a_timer();
+/// \returns true once a timer has run in the shared library, which exports nothing else.
+[[gnu::visibility("default")]] bool plugin_runs_a_timer();

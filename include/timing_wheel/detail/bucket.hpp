@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
@@ -131,7 +133,7 @@ class bucket {
 
   /// The deadline of an entry, restored from its lower half. \pre it lies in [`expiration()`, `expiration()` + 2^32).
   [[nodiscard]] tick deadline_of(entry e) const noexcept {
-    return expiration_ + static_cast<std::uint32_t>(e.deadline_low - static_cast<std::uint32_t>(expiration_));
+    return expiration_ + (e.deadline_low - static_cast<std::uint32_t>(expiration_));
   }
 
   /// Adds an entry at the end. \pre the store covers `e.which`, which is not linked. Strong guarantee on `std::bad_alloc`.

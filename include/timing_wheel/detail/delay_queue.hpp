@@ -1,10 +1,13 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/tick.hpp"
 
 namespace timing_wheel::detail {

@@ -1,8 +1,12 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <cstddef>
 #include <memory>
 #include <vector>
+
+#include "timing_wheel/detail/same_build.hpp"
 
 namespace timing_wheel::detail {
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/stats.hpp"
 #include "timing_wheel/engine/tick.hpp"
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/bucket.hpp"
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 

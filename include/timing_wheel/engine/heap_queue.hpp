@@ -1,11 +1,14 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 

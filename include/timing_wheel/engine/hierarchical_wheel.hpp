@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/requirements.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +10,7 @@
 
 #include "timing_wheel/detail/bucket.hpp"
 #include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 

@@ -1,0 +1,67 @@
+// Compiled without exceptions, and without RTTI: every way that a schedule can be refused, by error code.
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <timing_wheel/asio.hpp>
+#include <timing_wheel/timing_wheel.hpp>
+
+using namespace std::chrono_literals;
+using timing_wheel::timer_errc;
+
+int failures = 0;
+
+void expect(bool holds, const char* what) {
+  if (!holds) {
+    std::printf("not so: %s\n", what);
+    ++failures;
+  }
+}
+
+/// Too large for a task itself, and no memory to box it.
+struct cannot_be_boxed {
+  std::array<std::byte, 64> captured{};
+
+  void operator()() const {}
+  static void* operator new(std::size_t /*size*/) {
+    const volatile std::size_t too_much = PTRDIFF_MAX;
+    return ::operator new(too_much);
+  }
+  static void operator delete(void* place) { ::operator delete(place); }
+};
+
+int main() {
+  int runs = 0;
+  const auto count = [&runs] { ++runs; };
+  const auto never = [](timing_wheel::time_point) { return std::optional<timing_wheel::time_point>(); };
+  std::error_code error;
+  timing_wheel::manual_timer timer({.max_pending = 2});
+
+  timer.schedule_after(1s, count, error);
+  expect(!error, "a one-shot is taken");
+  const auto beat = timer.schedule_every(2s, count, timing_wheel::fixed_delay, 7, error);
+  expect(!error, "a periodic timer is taken");
+  timer.schedule_at(timer.now() + 1s, count, error);
+  expect(error == timer_errc::too_many_pending, "a third is one too many");
+  timer.advance_by(2s);
+  expect(runs == 2, "both have run");
+  expect(beat.cancel() == timing_wheel::cancel_result::cancelled, "the periodic one is pending again");
+
+  timer.schedule_after(1s, std::function<void()>(), error);
+  expect(error == timer_errc::empty_callback, "an empty callback is refused");
+  timer.schedule_every(0s, count, timing_wheel::fixed_delay, 0, error);
+  expect(error == timer_errc::invalid_period, "no period is refused");
+  timer.schedule_after(1s, cannot_be_boxed(), error);
+  expect(error == std::errc::not_enough_memory, "no memory is an error code");
+  expect(!timer.schedule_with(never, count, 0, error) && !error, "a rule without a deadline schedules nothing");
+
+  timer.stop();
+  timer.schedule_after(1s, count, error);
+  expect(error == timer_errc::stopped, "a stopped service refuses");
+  return failures == 0 ? 0 : 1;
+}
