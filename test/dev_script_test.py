@@ -190,7 +190,7 @@ class Installing(DevTest):
     def test_waits_for_the_lock_of_the_lists_and_for_that_of_packages(self):
         self.apt(f'case $n in 0) echo "{LOCKED.format("apt/lists/lock")}" >&2; exit 100 ;;'
                  f' 2) echo "{LOCKED.format("dpkg/lock-frontend")}" >&2; exit 100 ;;'
-                 ' 4) echo "E: Unable to acquire the dpkg frontend lock, is another process using it?" >&2; exit 100 ;; esac')
+                 ' 4) echo "E: Unable to acquire the lock, is another process using it?" >&2; exit 100 ;; esac')
         done = self.dev("format")
         waits = [line for line in done.stderr.splitlines() if "waiting for another package manager" in line]
         self.assertEqual(len(waits), 3, done.stderr)

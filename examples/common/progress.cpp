@@ -1,10 +1,11 @@
-#include "progress.hpp"
+#include "common/progress.hpp"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
-namespace order_compensation {
+namespace common {
 namespace {
 
 std::chrono::steady_clock::time_point next_line(bool on_terminal) {
@@ -22,6 +23,9 @@ progress::~progress() { clear(); }
 bool progress::due() const { return !quiet_ && std::chrono::steady_clock::now() >= next_; }
 
 void progress::show(const std::string& text) {
+  if (!due()) {
+    return;
+  }
   if (on_terminal_) {
     std::cerr << '\r' << text << "\033[K" << std::flush;
     line_shown_ = true;
@@ -31,6 +35,10 @@ void progress::show(const std::string& text) {
   next_ = next_line(on_terminal_);
 }
 
+void progress::show(const std::string& text, double share) {
+  show(text + ": " + std::to_string(static_cast<int>(std::clamp(share, 0.0, 1.0) * 100)) + " %");
+}
+
 void progress::clear() {
   if (line_shown_) {
     std::cerr << "\r\033[K" << std::flush;
@@ -38,4 +46,4 @@ void progress::clear() {
   }
 }
 
-}  // namespace order_compensation
+}  // namespace common
