@@ -5,6 +5,7 @@ Pictures of the page, light, dark and as wide as a phone, stay in DIRECTORY. Exi
 Matplotlib is missing.
 """
 
+import base64
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from html.parser import HTMLParser
 from pathlib import Path
@@ -34,6 +36,14 @@ def browser():
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
+    "--disable-features=OptimizationHints,MediaRouter,Translate", "--force-device-scale-factor=1",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+]
+
+
 def requests_of_pages(log):
     """The addresses that a page asked for; what the browser itself wants to know of its makers has no origin."""
     asked = (re.search(r'"initiator":"([^"]*)".*"url":"(https?://[^"]*)"', line) for line in log.splitlines())
@@ -47,16 +57,78 @@ class Visit:
         with tempfile.TemporaryDirectory() as profile:
             log = Path(profile) / "net.json"
             command = [
-                browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-                "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps",
-                "--disable-features=OptimizationHints,MediaRouter,Translate", "--hide-scrollbars", "--force-device-scale-factor=1",
-                "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--log-level=0",
+                browser(), *FLAGS, "--hide-scrollbars", "--enable-logging=stderr", "--log-level=0",
                 f"--user-data-dir={profile}", f"--log-net-log={log}", *flags, Path(page).resolve().as_uri(),
             ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
             self.dom = done.stdout
             self.console = re.findall(r"CONSOLE[:(].*", done.stderr)
             self.requests = requests_of_pages(log.read_text(encoding="utf-8", errors="replace"))
+
+
+class Session:
+    """A page that stays open, at any width, and does what a reader does. Speaks the DevTools protocol over a pipe."""
+
+    def __init__(self, page, width, height=900):
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.downloads = Path(self.folder.name, "downloads")
+        to_browser, self.out = os.pipe()
+        self.back, from_browser = os.pipe()
+        shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        command = ["bash", "-c", shell, "bash", browser(), *FLAGS, "--remote-debugging-pipe",
+                   f"--user-data-dir={self.folder.name}/profile", "about:blank"]
+        self.process = subprocess.Popen(command, pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.answers, self.calls, self.target = b"", 0, {}
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.target = {"sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Page.navigate", url=Path(page).resolve().as_uri())
+        self.wait_for(lambda: self.value("document.readyState + location.protocol") == "completefile:")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.out)
+        os.close(self.back)
+        self.folder.cleanup()
+
+    def call(self, method, **parameters):
+        self.calls += 1
+        request = {"id": self.calls, "method": method, "params": parameters, **self.target}
+        os.write(self.out, json.dumps(request).encode() + b"\0")
+        while True:
+            while b"\0" not in self.answers:
+                read = os.read(self.back, 1 << 20)
+                if not read:
+                    raise AssertionError("the browser has ended")
+                self.answers += read
+            one, self.answers = self.answers.split(b"\0", 1)
+            answer = json.loads(one)
+            if answer.get("id") == self.calls:
+                return answer["result"]
+
+    def value(self, expression):
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, userGesture=True)
+        return answer["result"].get("value")
+
+    def picture(self, x, y, width, height):
+        clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip)["data"])
+
+    @staticmethod
+    def wait_for(condition):
+        end = time.monotonic() + 30
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError("nothing happened for 30 s")
+            time.sleep(0.05)
 
 
 class Figures(HTMLParser):
@@ -159,6 +231,60 @@ class ReportTest(unittest.TestCase):
             kept[name] = path.read_bytes()
             self.assertGreater(len(kept[name]), 100_000, name)
         self.assertNotEqual(kept["light"], kept["dark"])
+
+    def sides_with_a_shadow(self, session):
+        """The sides of the first table whose last pixels change when its background goes."""
+        left, top, right, bottom = session.value(
+            "(() => { const r = document.querySelector('.scroll').getBoundingClientRect();"
+            " return [r.left, r.top, r.right, r.bottom] })()")
+        sides = {"left": (left, top, 12, bottom - top - 12), "right": (right - 12, top, 12, bottom - top - 12)}
+        with_it = {side: session.picture(*clip) for side, clip in sides.items()}
+        session.value("document.querySelector('.scroll').style.background = 'none'")
+        without = {side: session.picture(*clip) for side, clip in sides.items()}
+        session.value("document.querySelector('.scroll').style.background = ''")
+        return [side for side in sides if with_it[side] != without[side]]
+
+    def test_a_table_that_is_cut_off_shows_where_it_goes_on(self):
+        with Session(self.page, 400) as narrow:
+            box = "document.querySelector('.scroll')"
+            self.assertGreater(narrow.value(f"{box}.scrollWidth"), 2 * narrow.value(f"{box}.clientWidth"))
+            self.assertGreater(narrow.value(f"{box}.offsetHeight"), narrow.value(f"{box}.clientHeight"), "no bar")
+            self.assertEqual(self.sides_with_a_shadow(narrow), ["right"])
+            (FOLDER / "narrow.png").write_bytes(narrow.picture(0, 0, 400, 900))
+            narrow.value(f"{box}.scrollLeft = 200")
+            self.assertEqual(self.sides_with_a_shadow(narrow), ["left", "right"])
+            narrow.value(f"{box}.scrollLeft = 10000")
+            self.assertEqual(self.sides_with_a_shadow(narrow), ["left"])
+            self.assertLessEqual(narrow.value("document.documentElement.scrollWidth"), 400, "the page itself scrolls")
+        with Session(self.page, 1280) as wide:
+            self.assertEqual(self.sides_with_a_shadow(wide), [])
+
+    def test_a_page_that_is_moved_alone_still_holds_its_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Session(shutil.copy(self.page, folder), 1280) as alone:
+                for name, count in (("comparison.json", 1), ("lateness.csv", 1)):
+                    link = f"document.querySelectorAll('a[download=\"{name}\"]')"
+                    self.assertEqual(alone.value(f"{link}.length"), count)
+                    alone.value(f"{link}[0].click()")
+                    alone.wait_for((alone.downloads / name).is_file)
+                self.assertEqual((alone.downloads / "comparison.json").read_bytes(), self.json.read_bytes())
+                outside = "[...document.querySelectorAll('[href],[src]')].map(e => e.getAttribute('href') || e.src)" \
+                    ".filter(a => !a.startsWith('data:') && !a.startsWith('#')).length"
+                self.assertEqual(alone.value(outside), 0)
+
+    def test_a_report_of_nothing_that_fired_is_drawn(self):
+        page = FOLDER / "nothing_fired.html"
+        command = [TOOL, "--timers", "100", "--cancel", "1,0s", "--engine", "heap", "--engine", "hierarchical:size=20",
+                   "--quiet", "--report", str(page)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Nothing fired, so nothing was late.", page.read_text(encoding="utf-8"))
+
+    def test_a_report_that_cannot_be_written_is_told(self):
+        done = subprocess.run([TOOL, *ARGUMENTS, "--report", "/dev/full"], capture_output=True, text=True, timeout=300,
+                              check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the report /dev/full was not written", done.stderr)
 
     def test_a_missing_plotting_tool_is_told(self):
         with tempfile.TemporaryDirectory() as folder:

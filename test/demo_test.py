@@ -6,15 +6,13 @@ With TIMING_WHEEL_ORDERS=FILE.csv in the environment it also replays that file a
 
 import json
 import os
-import shlex
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-BINARY = ""
+from program_case import COMMAND, ProgramTest
+
 HEADER = "order_id,order_status,order_purchase_timestamp,order_approved_at\n"
 GOOD = HEADER + (
     "in-time,delivered,2018-01-01 00:00:00,2018-01-01 00:30:00\n"
@@ -27,28 +25,24 @@ KEYS = {
 }
 
 
-class DemoTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def file(self, text, name="orders.csv"):
-        path = self.folder / name
-        path.write_bytes(text.encode())
-        return str(path)
-
-    def demo(self, *arguments, status):
-        command = [BINARY, *map(str, arguments)]
-        print("$", shlex.join(command), flush=True)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done
+class DemoTest(ProgramTest):
+    def demo(self, *arguments, status, **more):
+        return self.run_program(*arguments, status=status, **more)
 
     def figures(self, *arguments, status=0):
         path = self.folder / "figures.json"
         done = self.demo(*arguments, "--json", path, status=status)
         return json.loads(path.read_text()), done
+
+    def assert_partial(self, status, out, figures, number):
+        self.assertEqual(status, 128 + number)
+        self.assertIn(f"interrupted by {number.name}: a part of the run\n", out)
+        self.assertRegex(out, r"\nledger: .*✓\n")
+        self.assertEqual((figures["interrupted"], figures["interrupted_by"]), (True, number.name))
+        self.assertEqual(figures["problems"], [])
+        self.assertEqual(figures["orders"], figures["pending"] + figures["cancelled"] + figures["fired"])
+        self.assertLess(figures["orders"], 3_000_000)
+        self.assert_ledger_balances(figures)
 
     def assert_ledger_balances(self, figures):
         stock = figures["stock"]
@@ -84,6 +78,22 @@ class Replay(DemoTest):
         figures, _ = self.figures("--orders", self.file(GOOD), "--delay", "1801s")
         self.assertEqual((figures["cancelled"], figures["fired"]), (2, 1))
 
+    def test_takes_any_form_of_a_duration(self):
+        for delay, cancelled in (("1800s", 1), ("1800.5s", 1), ("0.5h", 1), ("30m1s", 2), ("1h30m", 2), ("1d", 2)):
+            figures, _ = self.figures("--orders", self.file(GOOD), "--delay", delay)
+            self.assertEqual(figures["cancelled"], cancelled, delay)
+
+    def test_says_that_nothing_fired(self):
+        for arguments, fired in (("1d", 1), ("10s", 3)):
+            figures, done = self.figures("--orders", self.file(GOOD), "--delay", arguments)
+            self.assertEqual(figures["fired"], fired)
+            self.assertIn("0.0 us", done.stdout)
+        approved = self.file(GOOD.replace("never,canceled,2017-12-31 23:00:00,\n", ""))
+        figures, done = self.figures("--orders", approved, "--delay", "1d")
+        self.assertEqual(figures["lateness_us"], {"p50": None, "p99": None, "max": None})
+        self.assertRegex(done.stdout, r"\n  lateness +nothing fired\n")
+        self.assertNotIn(" us\n", done.stdout)
+
     def test_reports_malformed_rows_and_goes_on(self):
         path = self.file(GOOD + "never,canceled,2018-01-01 00:00:00,\n" + "x,created,2018-02-30 00:00:00,\n" +
                          "y,created\n" + "z,created,2018-01-01 00:00:00,2017-12-31 00:00:00\n" +
@@ -95,16 +105,41 @@ class Replay(DemoTest):
         self.assertIn("was on line 4 already", lines[0])
 
     def test_says_how_many_more_rows_are_malformed(self):
-        path = self.file(HEADER + "x\n" * 30)
+        path = self.file(GOOD + "x\n" * 30)
         done = self.demo("--orders", path, status=1)
         self.assertEqual(len(done.stderr.splitlines()), 21)
         self.assertIn("10 more", done.stderr)
 
-    def test_reports_a_missing_column_and_an_empty_file(self):
-        path = self.file("order_id,order_status,order_purchase_timestamp\na,b,2018-01-01 00:00:00\n")
-        self.assertIn(f"{path}:1: ", self.demo("--orders", path, status=1).stderr)
-        path = self.file("")
-        self.assertIn(f"{path}:1: ", self.demo("--orders", path, status=1).stderr)
+    def test_of_no_order_is_an_error_without_a_report(self):
+        json_file = self.folder / "figures.json"
+        for text, line, reason in (
+                (b"", 1, "empty"),
+                (b"\n", 1, "header"),
+                (HEADER.encode(), None, "no order"),
+                (HEADER.encode() + b"x\n", 2, "too few columns"),
+                (b"order_id,order_status,order_purchase_timestamp\na,b,2018-01-01 00:00:00\n", 1, "order_approved_at"),
+                (b"\x7fELF\x02\x01\x01" + bytes(64), 1, "not text"),
+                (b"\x89PNG\r\n\x1a\n\xff\xfe", 1, "no column"),
+                (GOOD.encode() + b"\0", 5, "not text"),
+                (GOOD.encode("utf-16"), 1, "not text"),
+        ):
+            with self.subTest(text=text[:40]):
+                path = self.file(text)
+                done = self.demo("--orders", path, "--json", json_file, status=1)
+                self.assertEqual(done.stdout, "")
+                told = done.stderr.splitlines()
+                self.assertEqual(told[-1], f"order_compensation: {path}: there is no order to replay")
+                self.assertIn(reason, done.stderr)
+                if line is not None:
+                    self.assertTrue(told[0].startswith(f"{path}:{line}: "), told)
+                self.assertFalse(json_file.exists())
+
+    def test_interrupted_reports_its_part(self):
+        path = self.folder / "figures.json"
+        for number in (signal.SIGINT, signal.SIGTERM):
+            arguments = ["--orders", self.file(GOOD), "--repeat", 1_000_000, "--json", path, "--quiet"]
+            status, out, _ = self.stop(arguments, number)
+            self.assert_partial(status, out, json.loads(path.read_text()), number)
 
     def test_gives_the_known_counts_for_the_real_orders(self):
         orders = os.environ.get("TIMING_WHEEL_ORDERS", "")
@@ -135,13 +170,58 @@ class Refusals(DemoTest):
 
     def test_of_options(self):
         good = self.file(GOOD)
-        for arguments in (("--delay", "-5s"), ("--delay", "5"), ("--delay", "5parsecs"), ("--repeat", "0"),
+        for arguments in (("--delay", "-5s"), ("--delay", "5"), ("--delay", "5y"), ("--delay", "107000d"),
+                          ("--delay", "5parsecs"), ("--repeat", "0"),
                           ("--repeat", "x"), ("--tick", "0s"), ("--wheel-size", "1"), ("--live",), ("--bogus",)):
             with self.subTest(arguments=arguments):
                 self.assert_refused("--orders", good, *arguments)
 
+    def test_of_a_duration_says_why(self):
+        for text, reason in (("5", "the unit is missing"), ("-5s", "it is negative"),
+                             ("107000d", "it is longer than 292 years"),
+                             ("5parsecs", "'parsecs' is no unit"), ("", "empty")):
+            told = self.assert_refused("--delay", text)
+            self.assertIn(f"--delay: '{text}' is not a duration: ", told)
+            self.assertIn(reason, told)
+            self.assertIn("1h30m", told)
+
     def test_is_not_help(self):
         self.assertIn("--orders", self.demo("--help", status=0).stdout)
+
+
+class Help(DemoTest):
+    def test_names_the_columns_and_the_exit_statuses(self):
+        text = self.demo("--help", status=0).stdout
+        for word in HEADER.strip().split(","):
+            self.assertIn(word, text)
+        self.assertRegex(text, r"Exit status: 0; 1 if [^;]*; 2 if [^;]*; 130 after Ctrl-C, 143 after SIGTERM")
+        self.assertLess(max(map(len, text.split("Exit status")[0].splitlines()[-5:])), 121)
+
+    def test_and_errors_name_what_the_user_typed(self):
+        typed = {COMMAND: "./dev demo"}
+        self.assertIn("Usage: ./dev demo [OPTIONS]", self.demo("--help", status=0, **typed).stdout)
+        told = self.demo("--bogus", status=2, **typed).stderr
+        self.assertTrue(told.startswith("./dev demo: "), told)
+        self.assertIn("see ./dev demo --help", told)
+        path = self.file("")
+        told = self.demo("--orders", path, status=1, **typed).stderr
+        self.assertIn(f"./dev demo: {path}: ", told)
+        self.assertNotIn("order_compensation", told)
+        self.assertIn("Usage: order_compensation [OPTIONS]", self.demo("--help", status=0).stdout)
+
+
+class Outputs(DemoTest):
+    def test_that_are_full_are_an_error(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            for arguments in (["--help"], ["--orders", self.file(GOOD)], ["--checks", 0]):
+                done = self.demo(*arguments, status=1, stdout=full)
+                self.assertIn("order_compensation: cannot write to standard output: No space left", done.stderr)
+            path = self.folder / "figures.json"
+            self.demo("--orders", self.file(GOOD), "--json", path, status=1, stdout=full)
+            self.assertEqual(json.loads(path.read_text())["orders"], 3)
+        done = self.demo("--orders", self.file(GOOD), "--json", "/dev/full", status=1)
+        self.assertIn("✓", done.stdout)
+        self.assertIn("order_compensation: cannot write /dev/full: No space left", done.stderr)
 
 
 class Live(DemoTest):
@@ -158,29 +238,36 @@ class Live(DemoTest):
         self.assertEqual(done.stderr, "")
 
     def test_creates_no_checks(self):
-        figures, _ = self.figures("--checks", 0)
+        figures, done = self.figures("--checks", 0)
+        self.assertIn("nothing fired", done.stdout)
+        self.assertIsNone(figures["lateness_us"]["max"])
         self.assertEqual((figures["orders"], figures["stock"]["reserved"]), (0, 0))
 
     def test_shows_what_is_still_reserved_when_interrupted(self):
         path = self.folder / "figures.json"
-        command = [BINARY, "--checks", "1000", "--delay", "1h", "--json", str(path)]
-        print("$", shlex.join(command), "# and Ctrl-C", flush=True)
-        # A line of progress comes after 2 s, when the checks are waiting for their time.
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-            running.stderr.readline()
-            running.send_signal(signal.SIGINT)
-            out, _ = running.communicate(timeout=60)
-        figures = json.loads(path.read_text())
-        self.assertEqual(running.returncode, 130)
-        self.assertIn("interrupted", out)
-        self.assertGreater(figures["pending"], 0)
-        self.assertEqual(figures["orders"], figures["pending"] + figures["cancelled"])
-        self.assertGreater(figures["stock"]["still_reserved"], 0)
-        self.assert_ledger_balances(figures)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            status, out, _ = self.stop(["--checks", 1000, "--delay", "1h", "--json", path, "--quiet"], number)
+            figures = json.loads(path.read_text())
+            self.assert_partial(status, out, figures, number)
+            self.assertGreater(figures["pending"], 0)
+            self.assertEqual(figures["fired"], 0)
+            self.assertGreater(figures["stock"]["still_reserved"], 0)
+
+    def test_ends_while_it_still_creates_checks(self):
+        path = self.folder / "figures.json"
+        arguments = ["--checks", 3_000_000, "--delay", "1h", "--json", path, "--quiet"]
+        status, out, _ = self.stop(arguments, signal.SIGTERM, settle=0)
+        self.assert_partial(status, out, json.loads(path.read_text()), signal.SIGTERM)
+
+    def test_ends_at_once_at_the_second_signal(self):
+        arguments = ["--checks", 1000, "--delay", "1h"]
+        interrupt, terminate = signal.SIGINT, signal.SIGTERM
+        for first, second in ((interrupt, interrupt), (terminate, interrupt), (interrupt, terminate)):
+            self.assertEqual(self.stop_twice(arguments, first, second), -second)
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("usage: demo_test.py BINARY [UNITTEST_ARGUMENT...]")
-    BINARY = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    ProgramTest.program = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)

@@ -181,8 +181,7 @@ TEST(Errors, ARuleThatThrowsAtOnceGetsOutOfBothForms) {
   std::error_code error = timer_errc::stopped;
   const auto failing = [](time_point /*previous*/) -> std::optional<time_point> { throw std::domain_error("a rule"); };
   EXPECT_THROW(timer.schedule_with(failing, [token = captures.make()] {}), std::domain_error);
-  EXPECT_THROW(timer.schedule_with(
-                   failing, [token = captures.make()] {}, 0, error),
+  EXPECT_THROW(timer.schedule_with(failing, [token = captures.make()] {}, error),
                std::domain_error);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().scheduled, 0U);
@@ -201,7 +200,7 @@ TEST(Errors, AStopTokenChangesNothingOfARefusal) {
   manual_timer timer({.max_pending = 0});
   live_captures captures;
   const std::stop_source source;
-  const auto schedule = [&] { timer.schedule_after(1s, source.get_token(), [token = captures.make()] {}); };
+  const auto schedule = [&] { timer.schedule_after(1s, [token = captures.make()] {}, {.stop = source.get_token()}); };
   EXPECT_EQ(refusal_of(schedule).code, timer_errc::too_many_pending);
   EXPECT_FALSE(succeeds_with(0, schedule));
   EXPECT_EQ(captures.alive(), 0);
@@ -232,7 +231,7 @@ TEST(Errors, AnExecutorWithoutMemoryIsNotMade) {
 
 TEST(Errors, QuestionsAndCancelsNeedNoMemory) {
   manual_timer timer;
-  const timer_handle handle = timer.schedule_after(1h, nothing, 7);
+  const timer_handle handle = timer.schedule_after(1h, nothing, {.tag = 7});
   EXPECT_TRUE(succeeds_with(0, [&] {
     EXPECT_EQ(handle.status(), timer_status::pending);
     EXPECT_EQ(handle.tag(), 7U);
@@ -257,10 +256,10 @@ void expect_line(const std::string& line, const std::string& text) {
 TEST(Errors, WithoutOnErrorALineSaysWhoThrewWhat) {
   captured_stderr output;
   manual_timer timer({.executor = [refusals = 1](task&& work) mutable { refusals-- > 0 ? fail() : work(); }});
-  timer.schedule_after(1ms, fail, 7);
+  timer.schedule_after(1ms, fail, {.tag = 7});
   int asked = 0;
   const auto next = [&](time_point now) { return ++asked == 1 ? std::optional(now + 9ms) : throw 42; };
-  timer.schedule_with(next, nothing, 7);
+  timer.schedule_with(next, nothing, {.tag = 7});
   timer.advance_by(1s);
   const std::string text = output.text();
   expect_line("timing_wheel: a callback threw (tag 7): no route", text);
@@ -273,7 +272,7 @@ TEST(Errors, WithoutOnErrorALineSaysWhoThrewWhat) {
 TEST(Errors, AnOnErrorThatThrowsIsWrittenBesideWhatItWasGiven) {
   captured_stderr output;
   manual_timer timer({.on_error = [](const std::exception_ptr&, std::uint64_t) { throw std::runtime_error("full"); }});
-  timer.schedule_after(1ms, fail, 7);
+  timer.schedule_after(1ms, fail, {.tag = 7});
   timer.advance_by(1ms);
   const std::string text = output.text();
   expect_line("timing_wheel: on_error threw (tag 7): full", text);

@@ -22,6 +22,7 @@ using std::chrono::sys_seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 const std::string header = "order_id,order_status,order_purchase_timestamp,order_approved_at\n";
@@ -74,33 +75,16 @@ TEST(ParseTime, RefusesOtherForms) {
   }
 }
 
-TEST(ParseDuration, KnowsEveryUnit) {
-  EXPECT_EQ(parse_duration("7ns"), 7ns);
-  EXPECT_EQ(parse_duration("250us"), 250us);
-  EXPECT_EQ(parse_duration("1500ms"), 1500ms);
-  EXPECT_EQ(parse_duration("5s"), 5s);
-  EXPECT_EQ(parse_duration("30min"), 30min);
-  EXPECT_EQ(parse_duration("2h"), 2h);
-  EXPECT_EQ(parse_duration("0s"), 0s);
-}
-
-TEST(ParseDuration, RefusesWhatIsNoDuration) {
-  for (const char* text : {"", "5", "s", "-5s", "+5s", "5 s", " 5s", "5s ", "1.5s", "5S", "5sec", "0x5s"}) {
-    EXPECT_EQ(parse_duration(text), std::nullopt) << text;
-  }
-}
-
-TEST(ParseDuration, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(parse_duration("9223372036854775807ns"), std::chrono::nanoseconds::max());
-  for (const char* text : {"9223372036854775808ns", "18446744073709551617ns", "99999999999999999999s", "2562048h"}) {
-    EXPECT_EQ(parse_duration(text), std::nullopt) << text;
-  }
-}
-
 TEST(Options, WaitHalfAnHourInAReplayAndFiveSecondsLive) {
   EXPECT_EQ(parse({"--orders", "orders.csv"}).delay, 30min);
   EXPECT_EQ(parse({}).delay, 5s);
   EXPECT_EQ(parse({"--live", "--delay", "250us"}).delay, 250us);
+}
+
+TEST(Options, TakeAnyFormOfADuration) {
+  EXPECT_EQ(parse({"--delay", "0.5s"}).delay, 500ms);
+  EXPECT_EQ(parse({"--delay", "1d"}).delay, 24h);
+  EXPECT_EQ(parse({"--delay", "1h30m", "--tick", "2.5ms"}).delay, 90min);
 }
 
 TEST(Options, RefuseWhatMakesNoSense) {
@@ -205,6 +189,16 @@ TEST(OrdersFile, ReportsAnEmptyFile) {
   EXPECT_THAT(file.reported[0].reason, HasSubstr("empty"));
 }
 
+TEST(OrdersFile, OfBytesThatAreNoTextHasNoOrder) {
+  using namespace std::string_literals;
+  const orders_file file = read(header + "a,created,2018-01-01 12:00:00,\nb,\0created,2018-01-01 12:00:00,\n"s);
+
+  EXPECT_THAT(file.orders, IsEmpty());
+  ASSERT_THAT(file.reported, SizeIs(1));
+  EXPECT_EQ(file.reported[0].line, 3U);
+  EXPECT_THAT(file.reported[0].reason, HasSubstr("not text"));
+}
+
 TEST(OrdersFile, ShowsNoControlCharactersOfAField) {
   const orders_file file = read(header + "a,created,\x1b[31mred,\n");
 
@@ -213,8 +207,8 @@ TEST(OrdersFile, ShowsNoControlCharactersOfAField) {
 }
 
 TEST(OrdersFile, CannotBeADirectoryOrMissing) {
-  EXPECT_THROW(static_cast<void>(open_orders("/")), usage_error);
-  EXPECT_THROW(static_cast<void>(open_orders("/no/such/file.csv")), usage_error);
+  EXPECT_THROW(static_cast<void>(common::open_input("/")), usage_error);
+  EXPECT_THROW(static_cast<void>(common::open_input("/no/such/file.csv")), usage_error);
 }
 
 TEST(Replay, CancelsTheCheckWhenApprovedExactlyAtItsDeadline) {
@@ -368,6 +362,27 @@ TEST(Audit, FindsEarlyChecks) {
 
   EXPECT_EQ(run.early, 1U);
   EXPECT_THAT(run.problems, SizeIs(1));
+}
+
+TEST(Report, SaysThatNothingFiredInsteadOfALateness) {
+  figures run;
+  std::ostringstream table;
+  std::ostringstream json;
+  print_table(table, run);
+  write_json(json, run);
+
+  EXPECT_THAT(table.str(), HasSubstr("nothing fired"));
+  EXPECT_THAT(table.str(), Not(HasSubstr("0.0 us")));
+  EXPECT_THAT(json.str(), HasSubstr("\"max\": null"));
+}
+
+TEST(Report, ShowsALatenessOfZeroWhereSomethingFired) {
+  figures run;
+  run.lateness.record(0ns);
+  std::ostringstream table;
+  print_table(table, run);
+
+  EXPECT_THAT(table.str(), HasSubstr("0.0 us"));
 }
 
 TEST(Grouped, SeparatesThousands) {

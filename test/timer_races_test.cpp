@@ -166,8 +166,7 @@ class TimerRace : public testing::Test {
     arm(service_->schedule_after(Driver::soon, traced(trace_)));
   }
   void arm_counted(std::uint64_t round) noexcept {
-    arm(service_->schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); },
-                                 {.tag = round}));
+    arm(service_->schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = {.tag = round}}));
   }
   void arm_periodic(period_policy policy) noexcept {
     end_last();
@@ -349,7 +348,7 @@ TYPED_TEST(TimerRace, RequestStopAgainstFire) {
       [&](std::uint64_t) noexcept {
         this->end_last();
         source = std::make_unique<std::stop_source>();
-        this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()), {.stop = source->get_token()}));
+        this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()), {.tag = {.stop = source->get_token()}}));
       },
       [&](std::uint64_t round) { this->fire(round); },
       [&](std::uint64_t round) {
@@ -375,9 +374,9 @@ TYPED_TEST(TimerRace, RequestStopAgainstScheduling) {
       [&](std::uint64_t round) {
         const std::stop_token token = source->get_token();
         if (round % 2 == 0) {
-          this->arm(this->service().schedule_after(0ns, traced(this->seen()), {.stop = token}));
+          this->arm(this->service().schedule_after(0ns, traced(this->seen()), {.tag = {.stop = token}}));
         } else {
-          this->arm(this->service().schedule_every(TypeParam::soon, traced(this->seen()), {.stop = token}));
+          this->arm(this->service().schedule_every(TypeParam::soon, traced(this->seen()), {.tag = {.stop = token}}));
         }
       });
   this->end_last();
@@ -451,7 +450,7 @@ TEST(TimerRaces, CancelAgainstCascade) {
         for (std::uint64_t i = 0; i < timers; ++i) {
           const std::uint64_t which = round * timers + i;
           handles[i] =
-              service.schedule_after(random.between(16ms, 64ms), [&each, which] { each.add(which); }, {.tag = which});
+              service.schedule_after(random.between(16ms, 64ms), [&each, which] { each.add(which); }, {.tag = {.tag = which}});
         }
       },
       [&](std::uint64_t) {
@@ -570,7 +569,7 @@ class EndOfAService : public testing::Test {
   auto rearms() {
     return [this](std::uint64_t) {
       std::error_code error;
-      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, {.tag = timers}, error);
+      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, {.tag = {.tag = timers}}, error);
       if (error) {
         EXPECT_EQ(error, timer_errc::stopped);
       }
@@ -581,8 +580,7 @@ class EndOfAService : public testing::Test {
  private:
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
     const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Driver::soon : 0ns;
-    return service_->schedule_after(
-        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = which}, error);
+    return service_->schedule_after(delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = {.tag = which}}, error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
@@ -754,7 +752,7 @@ TEST(TimerRaces, AnExecutorThatRefusesUnderLoadLosesNothing) {
     for (std::uint64_t i = 0; i < timers; ++i) {
       const std::uint64_t which = adder * timers + i;
       mine.push_back(
-          service.schedule_after(random.between(-10us, 300us), [&each, which] { each.add(which); }, {.tag = which}));
+          service.schedule_after(random.between(-10us, 300us), [&each, which] { each.add(which); }, {.tag = {.tag = which}}));
       if (const std::uint64_t other = random.below(i + 1); random.one_in(3)) {
         each.add(adder * timers + other, mine[other].cancel());
       } else {
@@ -806,7 +804,7 @@ TEST(TimerRaces, APoolThatIsStoppedWhileTasksAreQueuedLosesNothing) {
       },
       [&](std::uint64_t) {
         for (std::uint64_t which = 0; which < timers; ++which) {
-          service->schedule_after(1us, [&each, which, token = captures.make()] { each->add(which); }, {.tag = which});
+          service->schedule_after(1us, [&each, which, token = captures.make()] { each->add(which); }, {.tag = {.tag = which}});
         }
       },
       [&](std::uint64_t round) {
@@ -866,16 +864,13 @@ TEST(TimerRaces, RunsOfAPeriodicTimerNeverOverlapOnAPool) {
   std::vector<timer_handle> handles;
   for (run_log& log : logs) {
     const std::size_t i = handles.size();
-    handles.push_back(service.schedule_every(
-        1us,
-        [&log, &runs] {
+    handles.push_back(service.schedule_every(1us, [&log, &runs] {
           log.overlaps += log.inside.exchange(true, std::memory_order_relaxed);
           ++log.runs;
           spin(50);
           log.inside.store(false, std::memory_order_relaxed);
           ++runs;
-        },
-        static_cast<period_policy>(i % 3)));
+        }, static_cast<period_policy>(i % 3)));
   }
   dice random(21);
   const time_point end = steady_clock::now() + patience;

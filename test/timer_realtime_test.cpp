@@ -588,7 +588,7 @@ TEST(Timer, Scenario10_AddersGetInDuringACascade) {
 
 TEST(Timer, Scenario18_StopWhileThePollerSleepsReturnsThePendingOne) {
   timer service;
-  service.schedule_after(1h, nothing, {.tag = 7});
+  service.schedule_after(1h, nothing, {.tag = {.tag = 7}});
   settle();
   const std::vector<pending_task> left = service.stop();
   ASSERT_EQ(left.size(), 1U);
@@ -684,8 +684,7 @@ std::uint64_t add_until_refused(timer& service, std::atomic<std::uint64_t>& runs
   dice random(6);
   std::error_code error;
   std::uint64_t accepted = 0;
-  while (service.schedule_after(
-      random.between(0ns, 100ms), [&] { ++runs; }, error)) {
+  while (service.schedule_after(random.between(0ns, 100ms), [&] { ++runs; }, error)) {
     ++accepted;
   }
   EXPECT_EQ(error, timer_errc::stopped);

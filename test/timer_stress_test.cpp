@@ -71,7 +71,7 @@ class crowd {
   }
 
   std::pair<std::uint64_t, timer_handle> schedule(std::uint64_t which, dice& random) {
-    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); }, {.tag = which})};
+    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); }, {.tag = {.tag = which}})};
   }
 
   static nanoseconds any_delay(dice& random) {
@@ -136,8 +136,7 @@ TEST(TimerStress, Scenario26_StopInTheMiddleOfEverythingLosesNothing) {
       adders.emplace_back([&, i] {
         std::error_code error;
         dice random(round * threads + i);
-        while (const timer_handle handle = service.schedule_after(
-                   random.between(0us, 500us), [&] { ++fired; }, error)) {
+        while (const timer_handle handle = service.schedule_after(random.between(0us, 500us), [&] { ++fired; }, error)) {
           ++accepted;
           cancelled += random.one_in(4) && handle.cancel() == cancel_result::cancelled;
         }
@@ -164,7 +163,7 @@ class duel {
 
   void prepare(std::uint64_t round) {
     handle_ =
-        service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = round});
+        service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = {.tag = round}});
   }
   void fire(std::uint64_t) { service_.advance_by(1ms); }
   void cancel(std::uint64_t round) {
@@ -263,7 +262,7 @@ TEST(TimerStress, StopAgainstFireAndCancel) {
     manual_timer service;
     std::vector<timer_handle> handles;
     for (std::uint64_t which = 0; which < timers; ++which) {
-      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, {.tag = which}));
+      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, {.tag = {.tag = which}}));
     }
     race(
         1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { service.advance_by(1ms); },

@@ -91,11 +91,13 @@ ordered_json engine_json(const engine_result& one) {
   json["fired"] = one.fired;
   json["cancelled"] = one.cancelled;
   json["early"] = one.early;
-  json["lateness_ticks"] = {
-      {"max", one.lateness_ticks.max}, {"p50", one.lateness_ticks.p50}, {"p99", one.lateness_ticks.p99}};
-  json["lateness_us"] = {{"max", microseconds(one.lateness.max)},
-                         {"p50", microseconds(one.lateness.p50)},
-                         {"p99", microseconds(one.lateness.p99)},
+  const auto if_fired = [&](const ordered_json& value) { return one.fired == 0 ? ordered_json(nullptr) : value; };
+  json["lateness_ticks"] = {{"max", if_fired(one.lateness_ticks.max)},
+                            {"p50", if_fired(one.lateness_ticks.p50)},
+                            {"p99", if_fired(one.lateness_ticks.p99)}};
+  json["lateness_us"] = {{"max", if_fired(microseconds(one.lateness.max))},
+                         {"p50", if_fired(microseconds(one.lateness.p50))},
+                         {"p99", if_fired(microseconds(one.lateness.p99))},
                          {"by_twentieth_of_a_tick", one.lateness_parts}};
   json["moves"] = moves_json(one);
   json["looks"] = one.looks;
@@ -182,6 +184,9 @@ void write_json(std::ostream& out, const comparison& all) {
   }
   add_sweeps(json, all);
   json["problems"] = all.problems;
+  if (!all.interrupted_by.empty()) {
+    json["interrupted_by"] = all.interrupted_by;
+  }
   out << json.dump(1) << '\n';
 }
 

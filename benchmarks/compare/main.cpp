@@ -2,26 +2,43 @@
 #include <iostream>
 #include <new>
 
+#include "common/program.hpp"
+#include "common/stop_signal.hpp"
 #include "compare/options.hpp"
 #include "compare/tool.hpp"
 
-int main(int argc, char** argv) {
-  namespace compare = timing_wheel::compare;
+namespace timing_wheel::compare {
+namespace {
+
+int run(int argc, char** argv) {
+  const options chosen = parse_options(argc, argv);
+  if (!chosen.help.empty()) {
+    std::cout << chosen.help;
+    common::finish_output(std::cout);
+    return 0;
+  }
+  common::stop_on_signals();
+  return run_tool(chosen, std::cout, std::cerr);
+}
+
+int fail(const char* message, int status) {
+  std::cerr << common::program_name("timing_wheel_compare") << ": " << message << '\n';
+  return status;
+}
+
+int run_or_fail(int argc, char** argv) {
   try {
-    const compare::options chosen = compare::parse_options(argc, argv);
-    if (!chosen.help.empty()) {
-      std::cout << chosen.help;
-      return 0;
-    }
-    return compare::run_tool(chosen, std::cout, std::cerr);
-  } catch (const compare::usage_error& error) {
-    std::cerr << "timing_wheel_compare: " << error.what() << '\n';
-    return 2;
+    return run(argc, argv);
+  } catch (const usage_error& error) {
+    return fail(error.what(), common::exit_usage);
   } catch (const std::bad_alloc&) {
-    std::cerr << "timing_wheel_compare: not enough memory for this workload\n";
-    return 1;
+    return fail("not enough memory for this workload", common::exit_failed);
   } catch (const std::exception& error) {
-    std::cerr << "timing_wheel_compare: " << error.what() << '\n';
-    return 1;
+    return fail(error.what(), common::exit_failed);
   }
 }
+
+}  // namespace
+}  // namespace timing_wheel::compare
+
+int main(int argc, char** argv) { return timing_wheel::compare::run_or_fail(argc, argv); }

@@ -1,21 +1,17 @@
 #include "compare/options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <utility>
+
+#include "common/orders_table.hpp"
 
 namespace timing_wheel::compare {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<std::pair<std::string_view, nanoseconds>, 7> units{
-    {{"d", 24h}, {"h", 1h}, {"min", 1min}, {"s", 1s}, {"ms", 1ms}, {"us", 1us}, {"ns", 1ns}}};
-
-constexpr const char* duration_forms = "a number and a unit, such as 250us, 1500ms, 2.5s, 30min, 2h or 1d";
 constexpr const char* delay_forms =
     "constant:30min, uniform:1ms,30min, exponential:5s, bimodal:100ms,30min,0.5, list:2,10,60 (milliseconds), or "
     "csv:FILE";
@@ -65,11 +61,11 @@ class value {
   [[noreturn]] void refuse(const std::string& why) const { compare::refuse(option_, text_, why, forms_); }
 
   [[nodiscard]] nanoseconds duration(const std::string& part) const {
-    const std::optional<nanoseconds> parsed = parse_duration(part);
-    if (!parsed) {
-      refuse("'" + part + "' is not a duration (" + duration_forms + ", at most 100 years)");
+    try {
+      return common::read_duration(part, longest_delay);
+    } catch (const common::duration_error& error) {
+      refuse(common::quoted(part) + " is not a duration: " + error.what() + " (" + common::duration_forms + ")");
     }
-    return *parsed;
   }
 
   [[nodiscard]] nanoseconds positive(const std::string& part) const {
@@ -175,6 +171,19 @@ struct raw_options {
   std::vector<std::string> engines;
 };
 
+std::string footer() {
+  return std::string("A duration is ") + common::duration_forms +
+         ".\nA file has a row for each timer: its delay in milliseconds; or it is one of orders, with the columns\n" +
+         common::order_columns +
+         ": then an order comes when it is\n"
+         "purchased, is due half an hour later, and is cancelled by the approval.\n"
+         "The first Ctrl-C or SIGTERM ends the run, with the table and the JSON of what was counted until then, but\n"
+         "without the report; a second one ends it at once.\n"
+         "Exit status: 0; 1 if a count is not what the rules say, or an output could not be written; 2 if an argument "
+         "or a\n"
+         "file cannot be used; 130 after Ctrl-C, 143 after SIGTERM.";
+}
+
 void add_options(CLI::App& app, raw_options& raw) {
   options& parsed = raw.parsed;
   app.add_option("--timers", raw.timers, "How many [1000000, or all of a list or file]")->type_name("COUNT");
@@ -194,11 +203,7 @@ void add_options(CLI::App& app, raw_options& raw) {
   app.add_flag("--trace", parsed.trace, "Show each wake-up and each move; for small workloads");
   app.add_flag("--timed", parsed.timed, "Take times too, in runs of their own");
   app.add_flag("--quiet", parsed.quiet, "Do not show the progress");
-  app.footer("Durations: " + std::string(duration_forms) +
-             ".\nA file has a row for each timer: its delay in milliseconds; or it is one of orders, with the columns\n"
-             "order_id, order_status, order_purchase_timestamp and order_approved_at: then an order comes when it is\n"
-             "purchased, is due half an hour later, and is cancelled by the approval.\n"
-             "Exit status: 0; 1 if a count is not what the rules say; 2 if an argument or a file cannot be used.");
+  app.footer(footer());
 }
 
 std::uint64_t parse_timers(const std::string& text) {
@@ -234,28 +239,11 @@ options checked(raw_options raw) {
 }  // namespace
 
 std::optional<nanoseconds> parse_duration(std::string_view text) {
-  const std::size_t unit_begin = std::min(text.find_first_not_of("0123456789."), text.size());
-  const std::optional<double> number = parse_number(text.substr(0, unit_begin));
-  const std::string_view unit = text.substr(unit_begin);
-  for (const auto& [name, length] : units) {
-    if (number && unit == name &&
-        *number * static_cast<double>(length.count()) <= static_cast<double>(longest_delay.count())) {
-      return nanoseconds(std::llround(*number * static_cast<double>(length.count())));
-    }
+  try {
+    return common::read_duration(text, longest_delay);
+  } catch (const common::duration_error&) {
+    return std::nullopt;
   }
-  return std::nullopt;
-}
-
-std::string format_duration(nanoseconds duration) {
-  for (const auto& [name, length] : units) {
-    const nanoseconds thousandth = std::max<nanoseconds>(length / 1000, 1ns);
-    if (duration >= length && duration % thousandth == 0ns) {
-      std::string digits = std::to_string(duration % length / thousandth + 1000).substr(1);
-      digits.erase(digits.find_last_not_of('0') + 1);
-      return std::to_string(duration / length) + (digits.empty() ? "" : "." + digits) + std::string(name);
-    }
-  }
-  return std::to_string(duration.count()) + "ns";
 }
 
 duration_spec parse_delays(const std::string& text) { return parse_spec({"--delays", text, delay_forms}, text); }
@@ -343,7 +331,7 @@ options parse_options(int argc, const char* const* argv) {
       "Puts timer engines side by side on one workload, in virtual time, and counts what each does: moves between "
       "wheels,\n"
       "looks at timers whose rounds are not over, wake-ups, and the largest piece of work. Every count is checked.",
-      "timing_wheel_compare");
+      common::program_name("timing_wheel_compare"));
   raw_options raw;
   add_options(app, raw);
   try {
@@ -352,7 +340,7 @@ options parse_options(int argc, const char* const* argv) {
     raw.parsed.help = app.help();
     return raw.parsed;
   } catch (const CLI::ParseError& error) {
-    throw usage_error(error.what());
+    throw usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
   }
   return checked(std::move(raw));
 }

@@ -3,20 +3,18 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/duration.hpp"
+#include "common/program.hpp"
+
 namespace timing_wheel::compare {
 
+using common::format_duration;
+using common::usage_error;
 using std::chrono::nanoseconds;
-
-/// An argument, or a file named by one, that cannot be used: the program ends with status 2 and this one line.
-class usage_error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// More timers than this are refused.
 inline constexpr std::uint64_t max_timers = 1'000'000'000;
@@ -85,11 +83,8 @@ struct options {
 /// \throws usage_error naming the value and the forms that are accepted.
 [[nodiscard]] options parse_options(int argc, const char* const* argv);
 
-/// A number and a unit without a space: ns, us, ms, s, min, h, d. None if it is anything else, or longer than `longest_delay`.
+/// As common::read_duration, but none if that throws, or if it is longer than `longest_delay`.
 [[nodiscard]] std::optional<nanoseconds> parse_duration(std::string_view text);
-
-/// The shortest form that `parse_duration` reads back: 1800 s are 30min.
-[[nodiscard]] std::string format_duration(nanoseconds duration);
 
 /// The parts below throw `usage_error`, with the name of the option in front.
 [[nodiscard]] duration_spec parse_delays(const std::string& text);

@@ -12,6 +12,8 @@
 
 namespace timing_wheel::compare {
 
+using common::grouped;
+
 /// All that a run of the tool found.
 struct comparison {
   workload plan;
@@ -21,13 +23,11 @@ struct comparison {
   std::optional<delay_sweep> by_delay;
   std::optional<cancel_sweep> by_cancel;
   std::optional<break_even> even;
+  std::string interrupted_by;  ///< What ended the run before all was counted; empty: nothing.
 };
 
 void print_table(std::ostream& out, const comparison& all);
 void print_trace(std::ostream& out, const engine_result& result);
 void write_json(std::ostream& out, const comparison& all);
-
-/// 1800000 is "1 800 000".
-[[nodiscard]] std::string grouped(std::uint64_t number);
 
 }  // namespace timing_wheel::compare

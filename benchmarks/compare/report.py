@@ -313,8 +313,10 @@ def lateness(data, engines):
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v * 100:.0f} %"))
     ax.set_xlabel("later than asked, at most")
     ax.set_ylabel("share of the timers that fired")
-    most = max(engines, key=lambda e: e.data["lateness_us"]["max"])
+    most = max(engines, key=lambda e: e.data["lateness_us"]["max"] or 0)
     early = sum(e.data["early"] for e in engines)
+    if most.data["lateness_us"]["max"] is None:
+        return Picture("lateness", "Lateness", "Nothing fired, so nothing was late.", fig, rows)
     sentence = (f"Lateness is the tick's rounding and nothing else: below one tick for every timer, {number(most.data['lateness_us']['max'] / 1e3)} ms "
                 f"at most with {most.name}; {'none is early' if early == 0 else f'{early} were early'}.")
     return Picture("lateness", "Lateness", sentence, fig, rows, (), "Engines with the same tick lie on the same line. Virtual time: "
@@ -508,7 +510,15 @@ p{margin:0 0 .6rem;max-width:75ch}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:0 0 1rem}
 dt{color:var(--muted)} dd{margin:0;overflow-wrap:anywhere}
 .wrong{border-left:4px solid var(--c1);padding-left:12px}
-.scroll{overflow-x:auto;margin:0 0 1.5rem}
+/* A table that goes on has a shadow on that side, which what is at its end covers, and a bar that does not hide. */
+.scroll{overflow-x:auto;margin:0 0 1.5rem;background:
+linear-gradient(to right,var(--paper) 50%,transparent) 0 0/40px 100% no-repeat local,
+linear-gradient(to left,var(--paper) 50%,transparent) 100% 0/40px 100% no-repeat local,
+linear-gradient(to right,rgb(128 128 128/.6),transparent) 0 0/16px 100% no-repeat scroll,
+linear-gradient(to left,rgb(128 128 128/.6),transparent) 100% 0/16px 100% no-repeat scroll}
+.scroll::-webkit-scrollbar{height:10px}
+.scroll::-webkit-scrollbar-track{background:var(--grid)}
+.scroll::-webkit-scrollbar-thumb{background:var(--muted);border-radius:5px}
 table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th{color:var(--muted);font-weight:600} th:first-child,td:first-child{text-align:left;padding-left:0}
@@ -518,7 +528,7 @@ figcaption p{font-size:.95rem} .note{color:var(--muted);font-size:.82rem}
 .keys{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.82rem;margin:0 0 .4rem}
 .key{display:inline-flex;align-items:center;gap:.35rem;white-space:nowrap} .key svg{width:30px;height:10px} .key i{width:14px;height:14px}
 details{font-size:.85rem} summary{cursor:pointer;color:var(--muted)} a{color:var(--c0)}
-@media print{main{max-width:none;padding:0}.pictures{grid-template-columns:1fr 1fr;gap:18px}figure{break-inside:avoid}details{display:none}}
+@media print{main{max-width:none;padding:0}.scroll{overflow:visible;background:none}.pictures{grid-template-columns:1fr 1fr;gap:18px}figure{break-inside:avoid}details{display:none}}
 """
 
 
@@ -536,7 +546,7 @@ def table(rows, limit=200):
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(number(c) if isinstance(c, (int, float)) else str('' if c is None else c))}</td>" for c in row) + "</tr>"
         for row in rows[1:limit + 1])
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll" role="region" aria-label="table, scrolls sideways" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def download(name, kind, text, label):
@@ -602,7 +612,7 @@ def page(data, text, engines):
 <dl>{listed}</dl>
 {verdict}
 {summary_table(engines)}
-<p>Counts are taken in virtual time and are exact; times are processor time. All of it: {download("comparison.json", "application/json", text, "comparison.json")}.</p>
+<p>Counts are taken in virtual time and are exact; times are processor time. All of it is in this page: {download("comparison.json", "application/json", text, "comparison.json")}.</p>
 <div class="pictures">
 {pictures}
 </div>
@@ -647,4 +657,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -51,6 +51,11 @@ class table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+std::string latest(const engine_result& one) {
+  return one.fired == 0 ? "nothing fired"
+                        : short_number(std::chrono::duration<double, std::milli>(one.lateness.max).count());
+}
+
 std::vector<std::string> row_of(const engine_result& one, bool timed) {
   const auto per_second = one.wakeups_per_second();
   const auto timers = static_cast<double>(std::max<std::uint64_t>(one.added, 1));
@@ -62,7 +67,7 @@ std::vector<std::string> row_of(const engine_result& one, bool timed) {
                                   per_second ? short_number(*per_second) : "-",
                                   grouped(one.empty_wakeups),
                                   one.spec.type == kind::heap ? "-" : grouped(one.flush_max),
-                                  short_number(std::chrono::duration<double, std::milli>(one.lateness.max).count()),
+                                  latest(one),
                                   short_number(one.bytes_per_timer())};
   if (timed) {
     row.push_back(one.timed ? short_number(one.timed->ns_per_operation) : "-");
@@ -94,14 +99,6 @@ void print_break_even(std::ostream& out, const break_even& even) {
 
 }  // namespace
 
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t end = digits.size(); end > 3; end -= 3) {
-    digits.insert(end - 3, " ");
-  }
-  return digits;
-}
-
 void print_table(std::ostream& out, const comparison& all) {
   const bool timed = std::any_of(all.engines.begin(), all.engines.end(), [](const auto& one) { return one.timed; });
   out << grouped(all.plan.timers.size()) << " timers, delays " << all.plan.delays << ", arrivals " << all.plan.arrivals
@@ -129,7 +126,10 @@ void print_table(std::ostream& out, const comparison& all) {
   for (const std::string& problem : all.problems) {
     out << "WRONG: " << problem << '\n';
   }
-  if (all.problems.empty()) {
+  if (!all.interrupted_by.empty()) {
+    out << "interrupted by " << all.interrupted_by << ": engines counted until then: " << all.engines.size() << '\n';
+  }
+  if (all.problems.empty() && !all.engines.empty()) {
     out << "every engine fired the same timers, each in its tick, none early; every count is what the rules say\n";
   }
 }

@@ -39,11 +39,12 @@ struct approval {
 /// The approvals of all orders, those of one batch together and in the order of time.
 class approval_plan {
  public:
-  approval_plan(std::uint64_t orders, std::uint64_t seed) : begins_{0} {
+  /// Stops in the middle if `interrupted` is set, because then no order will be created.
+  approval_plan(std::uint64_t orders, std::uint64_t seed, const std::atomic<bool>& interrupted) : begins_{0} {
     std::mt19937_64 random(seed);
     std::uint64_t wanted = orders / 100 * 95 + orders % 100 * 95 / 100;
     approvals_.reserve(wanted);
-    for (std::uint64_t i = 0; i < orders; ++i) {
+    for (std::uint64_t i = 0; i < orders && !interrupted.load(std::memory_order_relaxed); ++i) {
       // Selection sampling: exactly as many as wanted, every set of orders as likely as any other.
       if (random() % (orders - i) < wanted) {
         approvals_.push_back({static_cast<std::uint32_t>(random() >> 32), static_cast<order_index>(i)});
@@ -91,7 +92,7 @@ class live_job {
       : options_(options),
         progress_(shown),
         interrupted_(interrupted),
-        plan_(options.checks, options.seed),
+        plan_(options.checks, options.seed, interrupted),
         ledger_(options.checks),
         created_at_(plan_.batches()),
         checks_(options.checks),

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdint>
 
-#include "progress.hpp"
+#include "common/progress.hpp"
 #include "report.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
+
+using common::progress;
 
 struct live_options {
   std::uint64_t checks = 1'000'000;                          ///< At most `max_orders`.

@@ -1,6 +1,4 @@
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -8,10 +6,13 @@
 #include <string>
 #include <system_error>
 
+#include "common/orders_table.hpp"
+#include "common/program.hpp"
+#include "common/progress.hpp"
+#include "common/stop_signal.hpp"
 #include "live.hpp"
 #include "options.hpp"
 #include "orders_file.hpp"
-#include "progress.hpp"
 #include "replay.hpp"
 #include "report.hpp"
 
@@ -20,38 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int exit_wrong_data = 1;
-constexpr int exit_usage = 2;
-constexpr int exit_interrupted = 128 + SIGINT;
-
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes it");
-
-/// The first Ctrl-C ends the job in good order, a second one at once.
-void end_on_interrupt() {
-  std::signal(SIGINT, [](int) {
-    interrupted.store(true, std::memory_order_relaxed);
-    std::signal(SIGINT, SIG_DFL);
-  });
-}
-
-/// Leaves the file as it is, so that a run that fails later does not destroy an older result.
 void check_json_target(const options& chosen) {
   std::error_code ignored;
   if (chosen.orders && fs::equivalent(*chosen.orders, *chosen.json, ignored)) {
     throw usage_error("--json and --orders name the same file, " + *chosen.json);
   }
-  if (!std::ofstream(*chosen.json, std::ios::app)) {
-    throw usage_error("cannot write " + *chosen.json);
-  }
-}
-
-void write_json_file(const std::string& path, const figures& run) {
-  std::ofstream out(path);
-  write_json(out, run);
-  if (!out.flush()) {
-    throw usage_error("cannot write " + path);
-  }
+  common::check_target("--json", *chosen.json);
 }
 
 void report_malformed(const std::string& path, const orders_file& file) {
@@ -63,12 +38,16 @@ void report_malformed(const std::string& path, const orders_file& file) {
   }
 }
 
+/// A signal ends the reading at once, because there is nothing to report yet.
 figures run_replay(const options& chosen, std::istream& in, progress& shown) {
   const orders_file file = read_orders(in, *chosen.orders, shown);
   shown.clear();
   report_malformed(*chosen.orders, file);
-  end_on_interrupt();
-  figures run = replay(file.orders, {chosen.delay, chosen.repeat, chosen.timer}, shown, interrupted);
+  if (file.orders.empty()) {
+    throw common::failure(*chosen.orders + ": there is no order to replay");
+  }
+  common::stop_on_signals();
+  figures run = replay(file.orders, {chosen.delay, chosen.repeat, chosen.timer}, shown, common::stop_asked());
   run.malformed = file.malformed;
   return run;
 }
@@ -78,37 +57,50 @@ figures run_job(const options& chosen, std::istream& orders) {
   if (chosen.orders) {
     return run_replay(chosen, orders, shown);
   }
-  end_on_interrupt();
-  return run_live({chosen.checks, chosen.delay, chosen.seed, chosen.timer}, shown, interrupted);
+  common::stop_on_signals();
+  return run_live({chosen.checks, chosen.delay, chosen.seed, chosen.timer}, shown, common::stop_asked());
+}
+
+/// Of the two outputs, one that fails does not spoil the other.
+void write_outputs(const options& chosen, const figures& result) {
+  print_table(std::cout, result);
+  if (chosen.json) {
+    common::write_file(*chosen.json, [&](std::ostream& out) { write_json(out, result); });
+  }
+  common::finish_output(std::cout);
 }
 
 int run(int argc, char** argv) {
   const options chosen = parse_options(argc, argv);
   if (!chosen.help.empty()) {
     std::cout << chosen.help;
+    common::finish_output(std::cout);
     return 0;
   }
   // What cannot be used is found before the long work: bad options of the timer first, then the files.
   static_cast<void>(timing_wheel::manual_timer(chosen.timer));
-  std::ifstream orders = chosen.orders ? open_orders(*chosen.orders) : std::ifstream();
+  std::ifstream orders = chosen.orders ? common::open_input(*chosen.orders) : std::ifstream();
   if (chosen.json) {
     check_json_target(chosen);
   }
   const auto begin = std::chrono::steady_clock::now();
   figures result = run_job(chosen, orders);
   result.elapsed = std::chrono::steady_clock::now() - begin;
-  print_table(std::cout, result);
-  if (chosen.json) {
-    write_json_file(*chosen.json, result);
+  if (result.interrupted) {
+    result.interrupted_by = common::stop_signal_name();
+  }
+  write_outputs(chosen, result);
+  if (!result.problems.empty()) {
+    return common::exit_failed;
   }
   if (result.interrupted) {
-    return exit_interrupted;
+    return common::exit_stopped();
   }
-  return result.problems.empty() && result.malformed == 0 ? 0 : exit_wrong_data;
+  return result.malformed == 0 ? 0 : common::exit_failed;
 }
 
 int fail(const char* message, int status) {
-  std::cerr << "order_compensation: " << message << '\n';
+  std::cerr << common::program_name("order_compensation") << ": " << message << '\n';
   return status;
 }
 
@@ -116,13 +108,13 @@ int run_or_fail(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const usage_error& error) {
-    return fail(error.what(), exit_usage);
+    return fail(error.what(), common::exit_usage);
   } catch (const timing_wheel::timer_error& error) {
-    return fail(error.what(), exit_usage);
+    return fail(error.what(), common::exit_usage);
   } catch (const std::bad_alloc&) {
-    return fail("out of memory", exit_wrong_data);
+    return fail("out of memory", common::exit_failed);
   } catch (const std::exception& error) {
-    return fail(error.what(), exit_wrong_data);
+    return fail(error.what(), common::exit_failed);
   }
 }
 

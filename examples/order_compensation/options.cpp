@@ -1,24 +1,38 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <array>
-#include <charconv>
-#include <utility>
+
+#include "common/duration.hpp"
+#include "common/orders_table.hpp"
 
 namespace order_compensation {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<std::pair<std::string_view, std::chrono::nanoseconds>, 6> units{
-    {{"ns", 1ns}, {"us", 1us}, {"ms", 1ms}, {"s", 1s}, {"min", 1min}, {"h", 1h}}};
+constexpr const char* purpose =
+    "An order reserves stock; an approval cancels its check; a check that fires gives the stock back.\n"
+    "The report says what became of the orders, and whether every unit of the stock is accounted for.";
+
+std::string footer() {
+  return std::string("A DURATION is ") + common::duration_forms +
+         ".\nFILE.csv has a header that names, among others, the columns\n" + common::order_columns +
+         ".\nTimes are UTC, YYYY-MM-DD HH:MM:SS; an empty order_approved_at says that the order is never approved.\n"
+         "A malformed row is told and left out.\n"
+         "The first Ctrl-C or SIGTERM ends the run with a report of its part, a second one at once.\n"
+         "Exit status: 0; 1 if a row is malformed, there is no order in the file, the outcome is wrong, or it could "
+         "not\n"
+         "be written; 2 if an argument or a file cannot be used; 130 after Ctrl-C, 143 after SIGTERM.";
+}
 
 CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& target,
                           const std::string& description) {
   const auto store = [name, &target](const std::string& text) {
-    target = parse_duration(text);
-    if (!target) {
-      throw CLI::ValidationError(name, "'" + text + "' is not a duration such as 250us, 1500ms, 5s, 30min or 2h");
+    try {
+      target = common::read_duration(text);
+    } catch (const common::duration_error& error) {
+      throw CLI::ValidationError(
+          name, common::quoted(text) + " is not a duration: " + error.what() + " (" + common::duration_forms + ")");
     }
   };
   return app.add_option_function<std::string>(name, store, description)->type_name("DURATION");
@@ -55,24 +69,9 @@ void add_options(CLI::App& app, raw_options& raw) {
 
 }  // namespace
 
-std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) {
-    return std::nullopt;
-  }
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  for (const auto& [name, length] : units) {
-    if (unit == name && number <= static_cast<std::uint64_t>(std::chrono::nanoseconds::max() / length)) {
-      return static_cast<std::int64_t>(number) * length;
-    }
-  }
-  return std::nullopt;
-}
-
 options parse_options(int argc, const char* const* argv) {
-  CLI::App app("An order reserves stock; an approval cancels its check; a check that fires gives the stock back.",
-               "order_compensation");
+  CLI::App app(purpose, common::program_name("order_compensation"));
+  app.footer(footer());
   raw_options raw;
   add_options(app, raw);
   try {
@@ -81,7 +80,7 @@ options parse_options(int argc, const char* const* argv) {
     raw.parsed.help = app.help();
     return raw.parsed;
   } catch (const CLI::ParseError& error) {
-    throw usage_error(error.what());
+    throw usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
   }
   raw.parsed.delay = raw.delay.value_or(raw.parsed.orders ? 30min : 5s);
   raw.parsed.timer.tick = raw.tick.value_or(raw.parsed.timer.tick);

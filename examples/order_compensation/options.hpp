@@ -3,19 +3,14 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 
+#include "common/program.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
 
-/// An argument, or a file named by one, that cannot be used: the program ends with status 2 and this one line.
-class usage_error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+using common::usage_error;
 
 /// More orders than this are refused: they are numbered with 32 bits.
 inline constexpr std::uint64_t max_orders = 1'000'000'000;
@@ -34,9 +29,5 @@ struct options {
 
 /// \throws usage_error.
 [[nodiscard]] options parse_options(int argc, const char* const* argv);
-
-/// A whole number and a unit without a space: ns, us, ms, s, min, h. None if it is anything else, or longer than 292
-/// years.
-[[nodiscard]] std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
 }  // namespace order_compensation

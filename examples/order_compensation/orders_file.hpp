@@ -3,16 +3,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <istream>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "progress.hpp"
+#include "common/orders_table.hpp"
+#include "common/progress.hpp"
 
 namespace order_compensation {
+
+using common::parse_time;
+using common::progress;
 
 /// One good row. Times are UTC.
 struct order {
@@ -35,19 +37,9 @@ struct orders_file {
   std::vector<malformed_row> reported;  ///< The first `max_reported_rows` of them.
 };
 
-/// `YYYY-MM-DD HH:MM:SS` and nothing else, UTC; none if there is no such time.
-[[nodiscard]] std::optional<std::chrono::sys_seconds> parse_time(std::string_view text);
-
-/// Reads CSV with a header that names, among others, the columns `order_id`, `order_status`, `order_purchase_timestamp`
-/// and `order_approved_at`. Fields may be quoted, lines may end with CR LF, a byte order mark is skipped, and so are
-/// blank lines. A quoted field cannot contain a line break. Of two rows with one id, the first counts.
-///
-/// Rows are left out, reported and counted, if they have too few or too many columns, an empty or repeated id, a bad
-/// time, one before 1678 or after 2261 (nanoseconds in 64 bits reach no further), or an approval before the purchase.
+/// Reads a table of orders. A row that common::orders_table cannot use, or whose id an earlier one has, is left out,
+/// reported and counted; so is what makes the rest of the file unreadable. A file that is not text has no order.
 /// \throws usage_error with `name` if the stream breaks.
 [[nodiscard]] orders_file read_orders(std::istream& in, const std::string& name, progress& shown);
-
-/// \throws usage_error if the file cannot be opened, or is a directory.
-[[nodiscard]] std::ifstream open_orders(const std::string& path);
 
 }  // namespace order_compensation

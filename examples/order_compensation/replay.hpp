@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/progress.hpp"
 #include "orders_file.hpp"
-#include "progress.hpp"
 #include "report.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 

@@ -67,9 +67,13 @@ void print_checks(table& rows, const figures& run) {
 }
 
 void print_costs(table& rows, const figures& run) {
-  rows.line("lateness p50", with_decimals(microseconds(run.lateness.quantile(0.5)), 1), "us");
-  rows.line("lateness p99", with_decimals(microseconds(run.lateness.quantile(0.99)), 1), "us");
-  rows.line("lateness max", with_decimals(microseconds(run.lateness.max()), 1), "us");
+  if (run.lateness.count() == 0) {
+    rows.line("lateness", "nothing fired");
+  } else {
+    rows.line("lateness p50", with_decimals(microseconds(run.lateness.quantile(0.5)), 1), "us");
+    rows.line("lateness p99", with_decimals(microseconds(run.lateness.quantile(0.99)), 1), "us");
+    rows.line("lateness max", with_decimals(microseconds(run.lateness.max()), 1), "us");
+  }
   rows.line("wake-ups", run.wakeups);
   rows.line("most pending at once", run.peak_pending);
   rows.line("memory of the service", with_decimals(mebibytes(run.peak_bytes), 1), "MiB");
@@ -135,7 +139,11 @@ void audit(figures& run, const timing_wheel::timer_stats& service) {
 }
 
 void print_table(std::ostream& out, const figures& run) {
-  out << "order compensation, " << run.mode << (run.interrupted ? ", interrupted" : "") << '\n';
+  out << "order compensation, " << run.mode;
+  if (run.interrupted) {
+    out << ", interrupted" << (run.interrupted_by.empty() ? "" : " by " + run.interrupted_by) << ": a part of the run";
+  }
+  out << '\n';
   table rows(out);
   print_checks(rows, run);
   print_costs(rows, run);
@@ -151,9 +159,12 @@ void write_json(std::ostream& out, const figures& run) {
   json["fired"] = run.fired;
   json["malformed"] = run.malformed;
   json["early"] = run.early;
-  json["lateness_us"] = {{"p50", microseconds(run.lateness.quantile(0.5))},
-                         {"p99", microseconds(run.lateness.quantile(0.99))},
-                         {"max", microseconds(run.lateness.max())}};
+  json["lateness_us"] = {{"p50", nullptr}, {"p99", nullptr}, {"max", nullptr}};
+  if (run.lateness.count() != 0) {
+    json["lateness_us"] = {{"p50", microseconds(run.lateness.quantile(0.5))},
+                           {"p99", microseconds(run.lateness.quantile(0.99))},
+                           {"max", microseconds(run.lateness.max())}};
+  }
   json["pending"] = run.pending;
   json["stock"] = {{"reserved", run.stock.reserved},
                    {"confirmed", run.stock.confirmed},
@@ -172,16 +183,11 @@ void write_json(std::ostream& out, const figures& run) {
     json["resident_growth_bytes"] = *run.resident_growth;
   }
   json["interrupted"] = run.interrupted;
+  if (!run.interrupted_by.empty()) {
+    json["interrupted_by"] = run.interrupted_by;
+  }
   json["problems"] = run.problems;
   out << json.dump(2) << '\n';
-}
-
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t end = digits.size(); end > 3; end -= 3) {
-    digits.insert(end - 3, " ");
-  }
-  return digits;
 }
 
 }  // namespace order_compensation

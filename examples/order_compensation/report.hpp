@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "common/program.hpp"
 #include "ledger.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
+
+using common::grouped;
 
 /// What a run did, as the job itself counted it; `wakeups`, the memory and, live, `lateness` are those of the service.
 struct figures {
@@ -31,6 +34,7 @@ struct figures {
   std::chrono::nanoseconds elapsed{};
   stock_figures stock;
   bool interrupted = false;
+  std::string interrupted_by;         ///< The name of the signal, if one did it.
   std::vector<std::string> problems;  ///< What must not be; empty if all is well.
 
   /// Memory of the service at its peak for each check that was created. It says what a check costs if most of them are
@@ -46,8 +50,5 @@ void print_table(std::ostream& out, const figures& run);
 
 /// One JSON object, indented, with every figure.
 void write_json(std::ostream& out, const figures& run);
-
-/// 1234567 as "1 234 567".
-[[nodiscard]] std::string grouped(std::uint64_t number);
 
 }  // namespace order_compensation

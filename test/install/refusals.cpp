@@ -44,7 +44,7 @@ int main() {
 
   timer.schedule_after(1s, count, error);
   expect(!error, "a one-shot is taken");
-  const auto beat = timer.schedule_every(2s, count, timing_wheel::fixed_delay, 7, error);
+  const auto beat = timer.schedule_every(2s, count, timing_wheel::fixed_delay, {.tag = 7}, error);
   expect(!error, "a periodic timer is taken");
   timer.schedule_at(timer.now() + 1s, count, error);
   expect(error == timer_errc::too_many_pending, "a third is one too many");
@@ -54,11 +54,11 @@ int main() {
 
   timer.schedule_after(1s, std::function<void()>(), error);
   expect(error == timer_errc::empty_callback, "an empty callback is refused");
-  timer.schedule_every(0s, count, timing_wheel::fixed_delay, 0, error);
+  timer.schedule_every(0s, count, timing_wheel::fixed_delay, error);
   expect(error == timer_errc::invalid_period, "no period is refused");
   timer.schedule_after(1s, cannot_be_boxed(), error);
   expect(error == std::errc::not_enough_memory, "no memory is an error code");
-  expect(!timer.schedule_with(never, count, 0, error) && !error, "a rule without a deadline schedules nothing");
+  expect(!timer.schedule_with(never, count, error) && !error, "a rule without a deadline schedules nothing");
 
   timer.stop();
   timer.schedule_after(1s, count, error);

@@ -201,17 +201,17 @@ class service_model {
     callback small{this, which, captures_.make()};
     switch (random_.below(6)) {
       case 0:
-        return timer_.schedule_at(deadline, std::move(small), {.tag = which}, error);
+        return timer_.schedule_at(deadline, std::move(small), {.tag = {.tag = which}}, error);
       case 1:
-        return timer_.schedule_at(deadline, large_callback{std::move(small)}, {.tag = which}, error);
+        return timer_.schedule_at(deadline, large_callback{std::move(small)}, {.tag = {.tag = which}}, error);
       case 2:
-        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = which}, error);
+        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = {.tag = which}}, error);
       case 3:
-        return timer_.schedule_after(delay, large_callback{std::move(small)}, {.tag = which}, error);
+        return timer_.schedule_after(delay, large_callback{std::move(small)}, {.tag = {.tag = which}}, error);
       case 4:
-        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, {.tag = which}, error);
+        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, {.tag = {.tag = which}}, error);
       default:
-        return timer_.schedule_after(delay, std::move(small), {.tag = which}, error);
+        return timer_.schedule_after(delay, std::move(small), {.tag = {.tag = which}}, error);
     }
   }
 
@@ -223,8 +223,7 @@ class service_model {
       one.status = timer_status::finished;
       ++cancelled_;
     }
-    one.handle = timer_.schedule_after(delay, callback{this, which, captures_.make()},
-                                       {.tag = which, .stop = one.source->get_token()});
+    one.handle = timer_.schedule_after(delay, callback{this, which, captures_.make()}, {.tag = {.tag = which, .stop = one.source->get_token()}});
     admit(which, std::move(one), {}, {});
   }
 
@@ -239,12 +238,12 @@ class service_model {
     callback_with_handle small{{this, which, captures_.make()}};
     std::error_code error;
     if (one.which == kind::every) {
-      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, {.tag = which}, error);
+      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, {.tag = {.tag = which}}, error);
       rejected_ -= valid ? 0 : 1;  // it is refused before the service is asked
       return admit(which, std::move(one), error, expected);
     }
     first_ = random_.one_in(8) ? std::nullopt : std::optional(one.deadline);
-    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), {.tag = which}, error);
+    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), {.tag = {.tag = which}}, error);
     if (first_) {
       admit(which, std::move(one), error, expected);
     } else {

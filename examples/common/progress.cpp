@@ -1,16 +1,16 @@
-#include "compare/progress.hpp"
+#include "common/progress.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
 
-namespace timing_wheel::compare {
+namespace common {
 namespace {
 
 std::chrono::steady_clock::time_point next_line(bool on_terminal) {
   using namespace std::chrono_literals;
-  return std::chrono::steady_clock::now() + (on_terminal ? 200ms : 5000ms);
+  return std::chrono::steady_clock::now() + (on_terminal ? 200ms : 2000ms);
 }
 
 }  // namespace
@@ -20,8 +20,10 @@ progress::progress(bool quiet)
 
 progress::~progress() { clear(); }
 
+bool progress::due() const { return !quiet_ && std::chrono::steady_clock::now() >= next_; }
+
 void progress::show(const std::string& text) {
-  if (quiet_ || std::chrono::steady_clock::now() < next_) {
+  if (!due()) {
     return;
   }
   if (on_terminal_) {
@@ -44,4 +46,4 @@ void progress::clear() {
   }
 }
 
-}  // namespace timing_wheel::compare
+}  // namespace common

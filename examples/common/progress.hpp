@@ -3,10 +3,10 @@
 #include <chrono>
 #include <string>
 
-namespace timing_wheel::compare {
+namespace common {
 
-/// Tells on standard error how far a long job is: on a terminal in one line that is rewritten every 0.2 s, elsewhere in a line every
-/// 5 s. A job that is shorter leaves no trace.
+/// Tells on standard error how far a long job is: on a terminal in one line that is rewritten every 0.2 s, elsewhere in
+/// a line every 2 s. A job that is shorter leaves no trace.
 ///
 /// Thread safety: as a plain object.
 class progress {
@@ -15,6 +15,9 @@ class progress {
   ~progress();
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
+
+  /// Whether it is time for another line. Reads the clock, unless quiet.
+  [[nodiscard]] bool due() const;
 
   /// Shows the text, if it is time for that.
   void show(const std::string& text);
@@ -31,4 +34,4 @@ class progress {
   std::chrono::steady_clock::time_point next_;
 };
 
-}  // namespace timing_wheel::compare
+}  // namespace common

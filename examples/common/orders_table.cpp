@@ -1,0 +1,126 @@
+#include "common/orders_table.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "common/program.hpp"
+
+namespace common {
+namespace {
+
+using std::chrono::sys_seconds;
+
+sys_seconds time_in(const char* column, const char* field) {
+  const std::optional<sys_seconds> time = parse_time(field);
+  if (!time) {
+    throw row_error(std::string(column) + " " + quoted(field) + " is not a time YYYY-MM-DD HH:MM:SS");
+  }
+  const std::chrono::year_month_day date(std::chrono::floor<std::chrono::days>(*time));
+  if (date.year() < std::chrono::year(1678) || date.year() > std::chrono::year(2261)) {
+    throw row_error(std::string(column) + " " + quoted(field) + " is not between the years 1678 and 2261");
+  }
+  return *time;
+}
+
+constexpr std::string_view time_pattern = "0000-00-00 00:00:00";
+
+/// Whether there is a digit wherever the pattern has a zero, and otherwise what the pattern has.
+bool looks_like_a_time(std::string_view text) {
+  return std::equal(text.begin(), text.end(), time_pattern.begin(), time_pattern.end(),
+                    [](char c, char expected) { return expected == '0' ? c >= '0' && c <= '9' : c == expected; });
+}
+
+int number_at(std::string_view text, std::size_t position, std::size_t digits) {
+  int number = 0;
+  for (const char c : text.substr(position, digits)) {
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+
+}  // namespace
+
+orders_table::orders_table(std::istream& in) : csv_("", std::make_unique<line_source>(in)) { read_header(); }
+
+void orders_table::read_header() {
+  try {
+    csv_.read_header(io::ignore_extra_column, "order_id", "order_status", "order_purchase_timestamp",
+                     "order_approved_at");
+  } catch (const io::error::missing_column_in_header& error) {
+    throw file_error(line(), "the header has no column " + std::string(error.column_name) + ", so no row can be read");
+  } catch (const io::error::duplicated_column_in_header& error) {
+    throw file_error(line(),
+                     "the header has two columns " + std::string(error.column_name) + ", so no row can be read");
+  } catch (const io::error::header_missing&) {
+    throw file_error(1, "the file is empty: there is no header");
+  } catch (const io::error::base&) {
+    throw file_error(line(), "the header is not a line of CSV, so no row can be read");
+  }
+}
+
+bool orders_table::read_fields() {
+  try {
+    return csv_.read_row(id_, status_, purchased_, approved_);
+  } catch (const io::error::too_few_columns&) {
+    throw row_error("too few columns");
+  } catch (const io::error::too_many_columns&) {
+    throw row_error("too many columns");
+  } catch (const io::error::escaped_string_not_closed&) {
+    throw row_error("a quote is not closed");
+  } catch (const io::error::line_length_limit_exceeded&) {
+    throw file_error(line(), "the line is longer than 16 MiB");
+  }
+}
+
+std::optional<order_row> orders_table::next() {
+  if (!read_fields()) {
+    return std::nullopt;
+  }
+  if (*id_ == '\0') {
+    throw row_error("order_id is empty");
+  }
+  order_row row{id_, time_in("order_purchase_timestamp", purchased_), {}};
+  if (*approved_ != '\0') {
+    row.approved = time_in("order_approved_at", approved_);
+    if (*row.approved < row.purchased) {
+      throw row_error("order_approved_at " + quoted(approved_) + " is before order_purchase_timestamp " +
+                      quoted(purchased_));
+    }
+  }
+  return row;
+}
+
+std::uint64_t orders_table::line() const { return std::max(csv_.get_file_line(), 1U); }
+
+std::optional<sys_seconds> parse_time(std::string_view text) {
+  if (!looks_like_a_time(text)) {
+    return std::nullopt;
+  }
+  const std::chrono::year_month_day date(std::chrono::year(number_at(text, 0, 4)),
+                                         std::chrono::month(static_cast<unsigned>(number_at(text, 5, 2))),
+                                         std::chrono::day(static_cast<unsigned>(number_at(text, 8, 2))));
+  const std::chrono::hours hour(number_at(text, 11, 2));
+  const std::chrono::minutes minute(number_at(text, 14, 2));
+  const std::chrono::seconds second(number_at(text, 17, 2));
+  if (!date.ok() || hour.count() > 23 || minute.count() > 59 || second.count() > 59) {
+    return std::nullopt;
+  }
+  return std::chrono::sys_days(date) + hour + minute + second;
+}
+
+std::ifstream open_input(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw usage_error("cannot read " + path + ": it is a directory");
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    throw usage_error("cannot read " + path + ": " + std::strerror(errno));
+  }
+  return in;
+}
+
+}  // namespace common

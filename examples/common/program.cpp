@@ -1,0 +1,69 @@
+#include "common/program.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+namespace common {
+namespace {
+
+/// What the system said last, if it said something.
+std::string why() { return errno == 0 ? "" : std::string(": ") + std::strerror(errno); }
+
+}  // namespace
+
+std::string program_name(const char* own) {
+  const char* const command = std::getenv("TIMING_WHEEL_COMMAND");
+  return command == nullptr || *command == '\0' ? own : command;
+}
+
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t end = digits.size(); end > 3; end -= 3) {
+    digits.insert(end - 3, " ");
+  }
+  return digits;
+}
+
+std::string quoted(std::string_view field) {
+  constexpr std::size_t longest = 40;
+  std::string text(field.substr(0, longest));
+  for (char& c : text) {
+    c = static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
+  }
+  return "'" + text + (field.size() > longest ? "…'" : "'");
+}
+
+void check_target(const std::string& option, const std::string& path) {
+  std::error_code ignored;
+  const bool was_there = std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app)) {
+    throw usage_error(option + ": cannot write " + path + why());
+  }
+  if (!was_there) {
+    std::filesystem::remove(path, ignored);
+  }
+}
+
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  errno = 0;
+  std::ofstream out(path, std::ios::trunc);
+  write(out);
+  out.close();  // flushes, and fails if anything before it did
+  if (!out) {
+    throw failure("cannot write " + path + why());
+  }
+}
+
+void finish_output(std::ostream& out) {
+  errno = 0;
+  if (!out.flush()) {
+    throw failure("cannot write to standard output" + why());
+  }
+}
+
+}  // namespace common
