@@ -27,16 +27,20 @@ class delay_queue {
   delay_queue(const delay_queue&) = delete;
   delay_queue& operator=(const delay_queue&) = delete;
 
+  /// Numbers from 0 without gaps, so that an array can tell the place of each.
   using member = std::uint32_t;
+  /// What the heap orders: a member and its key.
   struct entry {
-    tick expiration;
-    member which;
+    tick expiration;  ///< The key. The queue does not care what one tick is.
+    member which;     ///< Whose key it is.
   };
 
   /// Makes room for the members `0 … members − 1`. Strong guarantee on `std::bad_alloc`.
   void grow(std::size_t members);
 
+  /// Whether no member is queued. Complexity: O(1).
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// How many members are queued; at most `members()`. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size() - arity; }
   /// How many members there is room for.
   [[nodiscard]] std::size_t members() const noexcept { return place_.size(); }
@@ -68,7 +72,9 @@ class delay_queue {
   /// How many times `push`, `update` and `erase` were called.
   [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
 
+  /// Memory held on the heap, in use or kept for reuse.
   [[nodiscard]] std::size_t bytes() const noexcept;
+  /// \returns whether the numbered invariants hold. Complexity: O(size() + members()).
   [[nodiscard]] bool invariants_hold() const noexcept;
 
  private:

@@ -26,8 +26,8 @@ inline constexpr std::size_t no_limit = SIZE_MAX;
 
 /// What an engine knows of a timer. The upper half of the deadline follows from where the entry lies.
 struct entry {
-  std::uint32_t deadline_low;
-  slot which;
+  std::uint32_t deadline_low;  ///< The lower 32 bits of its deadline, in ticks.
+  slot which;                  ///< Its number.
 };
 
 /// What `advance` did.
@@ -62,6 +62,7 @@ struct engine_stats {
   std::uint64_t looks = 0;            ///< Timers looked at in visits of their slot, on a wheel that counts rounds.
   std::size_t bytes = 0;              ///< Memory held, in use or kept for reuse.
 
+  /// Timers moved to a lower wheel, over all levels. Complexity: O(levels).
   [[nodiscard]] std::uint64_t moves() const noexcept {
     std::uint64_t sum = 0;
     for (const level_stats& level : levels) {

@@ -75,6 +75,7 @@ class hashed_wheel {
   /// lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
+  /// Whether `s` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }
 
   /// The tick after the clock; at most the clock while visits are under way; none if empty. Complexity: O(1).
@@ -82,7 +83,9 @@ class hashed_wheel {
     return size_ == 0 ? std::nullopt : std::optional(next_visit_);
   }
 
+  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
+  /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   /// One level, the wheel. Its `flushes` are the visits that found a timer; it never moves any.

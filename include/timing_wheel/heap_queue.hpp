@@ -59,6 +59,7 @@ class heap_queue {
   /// std::bad_alloc. Nothing is lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
+  /// Whether `s` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(slot s) const noexcept { return s < queue_.members() && queue_.contains(s); }
 
   /// The earliest deadline; none if empty. Complexity: O(1).
@@ -66,8 +67,11 @@ class heap_queue {
     return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
   }
 
+  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
+  /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return queue_.size(); }
+  /// No level; the operations of the heap, and its memory.
   [[nodiscard]] engine_stats stats() const;
 
   /// \returns whether the numbered invariants hold. Complexity: O(slot numbers).

@@ -81,6 +81,7 @@ class hierarchical_wheel {
     return result;
   }
 
+  /// Whether `s` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(slot s) const noexcept { return store_.linked(s); }
 
   /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty. Complexity: O(1).
@@ -88,8 +89,11 @@ class hierarchical_wheel {
     return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
   }
 
+  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
+  /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// What has happened since it was made, level by level; it never starts again at zero. Complexity: O(levels).
   [[nodiscard]] engine_stats stats() const;
 
   /// \returns whether the numbered invariants hold. Complexity: O(size() + buckets).

@@ -20,18 +20,20 @@ namespace timing_wheel {
 /// Thread safety: `now` may be called at any time; it never goes back.
 class manual_clock {
  public:
-  using duration = std::chrono::nanoseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = timing_wheel::time_point;
-  static constexpr bool is_steady = true;
+  using duration = std::chrono::nanoseconds;    ///< Its unit.
+  using rep = duration::rep;                    ///< A signed 64-bit count.
+  using period = duration::period;              ///< A billionth of a second.
+  using time_point = timing_wheel::time_point;  ///< The service's own, so that code need not know which clock it has.
+  static constexpr bool is_steady = true;       ///< It never goes back.
 
+  /// Shows `start` at first, which may be any time; without it, the epoch.
   explicit manual_clock(time_point start = time_point()) noexcept : now_(start.time_since_epoch().count()) {}
+  /// A clock of its own, which shows at first what `other` shows now.
   manual_clock(const manual_clock& other) noexcept : now_(other.now_.load(std::memory_order_relaxed)) {}
   manual_clock& operator=(const manual_clock&) = delete;
   ~manual_clock() = default;
 
-  // Memory order: relaxed; the clock publishes nothing but itself.
+  /// What it shows. Memory order: relaxed; the clock publishes nothing but itself.
   [[nodiscard]] time_point now() const noexcept { return time_point(duration(now_.load(std::memory_order_relaxed))); }
 
   /// Moves the clock to `when`; a step back is ignored. One thread at a time.

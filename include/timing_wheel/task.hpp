@@ -31,8 +31,10 @@ concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::cal
 /// constructor of a callable, and the destructor of one moved from, must not use it. Thread safety: as a plain object.
 class task {
  public:
+  /// Bytes of captures that need no allocation.
   static constexpr std::size_t inline_size = 24;
 
+  /// An empty task.
   task() noexcept = default;
 
   /// Throws what the move of `callable` throws, and `std::bad_alloc` if it has to be boxed.
@@ -54,7 +56,9 @@ class task {
     operations_ = &operations_of<callable_type>;
   }
 
+  /// Takes the callable over; `other` is empty then. Moves the callable if it lies inside, else only its box. Never allocates.
   task(task&& other) noexcept { take(other); }
+  /// Destroys the callable that it had, and takes over that of `other`, which is empty then.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       reset();
@@ -64,6 +68,7 @@ class task {
   }
   ~task() { reset(); }
 
+  /// Whether there is a callable.
   [[nodiscard]] explicit operator bool() const noexcept { return operations_ != nullptr; }
 
   /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
@@ -78,6 +83,7 @@ class task {
     return operations_->next(storage_.data(), previous, now);
   }
 
+  /// Whether there is none, under the name that all wrappers of the library share: a task made from an empty task is empty.
   [[nodiscard]] bool wraps_null() const noexcept { return operations_ == nullptr; }
 
   /// Destroys the callable and what it captured.
@@ -162,7 +168,9 @@ class task {
 
 static_assert(sizeof(task) == 32);
 
+/// \cond
 template <>
 inline constexpr bool detail::is_wrapper<task> = true;
+/// \endcond
 
 }  // namespace timing_wheel

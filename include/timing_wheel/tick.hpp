@@ -115,6 +115,7 @@ class tick_scale {
     return t > room / length_ ? time_point::max() : at(t * length_);
   }
 
+  /// How long a tick is; at least 1 ns.
   [[nodiscard]] constexpr std::chrono::nanoseconds tick_length() const noexcept {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(length_));
   }

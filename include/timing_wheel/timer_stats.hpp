@@ -17,17 +17,17 @@ inline constexpr std::size_t max_timers_per_lock = 256;
 struct timer_stats {
   std::uint64_t scheduled = 0;  ///< Accepted by a `schedule` call, and armed again by a period.
   std::uint64_t fired = 0;      ///< Callbacks begun.
-  std::uint64_t cancelled = 0;
-  std::uint64_t returned = 0;  ///< Given back by `stop`.
-  std::uint64_t pending = 0;
-  std::uint64_t rearmed = 0;   ///< Among `scheduled`: by a period.
-  std::uint64_t due = 0;       ///< Among `pending`: handed to the executor or the driver, and not begun. Its backlog.
-  std::uint64_t running = 0;   ///< Callbacks that run now.
-  std::uint64_t rejected = 0;  ///< Refused, because stopped or above `max_pending`; not among `scheduled`.
-  std::uint64_t refused = 0;   ///< Times that the executor refused a timer; it is given again.
-  std::uint64_t early = 0;     ///< Callbacks begun before their deadline, but for `stop(run_now)`. It is always 0.
-  std::uint64_t failed = 0;    ///< Callbacks, and rules for a next deadline, that threw.
-  std::uint64_t wakeups = 0;   ///< Times that the poller thread woke.
+  std::uint64_t cancelled = 0;  ///< Ended by a `cancel`, before their callback began.
+  std::uint64_t returned = 0;   ///< Given back by `stop`.
+  std::uint64_t pending = 0;    ///< Not begun: in a wheel, or due.
+  std::uint64_t rearmed = 0;    ///< Among `scheduled`: by a period.
+  std::uint64_t due = 0;        ///< Among `pending`: handed to the executor or the driver, and not begun. Its backlog.
+  std::uint64_t running = 0;    ///< Callbacks that run now.
+  std::uint64_t rejected = 0;   ///< Refused, because stopped or above `max_pending`; not among `scheduled`.
+  std::uint64_t refused = 0;    ///< Times that the executor refused a timer; it is given again.
+  std::uint64_t early = 0;      ///< Callbacks begun before their deadline, but for `stop(run_now)`. It is always 0.
+  std::uint64_t failed = 0;     ///< Callbacks, and rules for a next deadline, that threw.
+  std::uint64_t wakeups = 0;    ///< Times that the poller thread woke.
   std::uint64_t empty_wakeups = 0;  ///< Those at the end of a sleep, with nothing to move and nothing to run.
   std::uint64_t moves = 0;          ///< Timers moved to a lower wheel.
   std::uint64_t looks = 0;          ///< Timers that a `hashed_wheel` has looked at as it visited their slot.
@@ -36,6 +36,7 @@ struct timer_stats {
   std::vector<level_stats> levels;  ///< Per wheel, lowest first, summed over the shards; clocks are those of the first.
   histogram lateness;               ///< From the deadline to the start of the callback.
 };
+/// Another name for it.
 using stats = timer_stats;
 
 }  // namespace timing_wheel
