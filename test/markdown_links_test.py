@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Follows the links between the pages as a code host does: markdown_links_test.py SOURCE_DIRECTORY.
 
-A link must name a file or a folder of the project, and its anchor a heading of that page. Links to elsewhere are not followed.
+A link must name a file or a folder of the project, and its anchor a heading of that page. Links to elsewhere are not
+followed.
 """
 
 import re
@@ -27,8 +28,10 @@ def anchors_of(text):
 
 def faults_of(path, text):
     for line, prose in lines_of(text):
-        links = [match[2] for match in LINK.finditer(line)] + re.findall(r'<img\b[^>]*?\bsrc="([^"]*)"', line) if prose else []
-        for link in links:
+        if not prose:
+            continue
+        pictures = re.findall(r'<img\b[^>]*?\bsrc="([^"]*)"', line)
+        for link in [match[2] for match in LINK.finditer(line)] + pictures:
             name, _, anchor = link.partition("#")
             target = path.parent / name if name else path
             if re.match(r"[a-z]+:", link):
@@ -41,7 +44,8 @@ def faults_of(path, text):
 
 class MarkdownLinksTest(unittest.TestCase):
     def test_every_link_and_picture_leads_somewhere(self):
-        faults = [fault for page in pages() for fault in faults_of(ROOT / page, (ROOT / page).read_text(encoding="utf-8"))]
+        faults = [fault for page in pages()
+                  for fault in faults_of(ROOT / page, (ROOT / page).read_text(encoding="utf-8"))]
         self.assertEqual(faults, [])
 
     def test_a_broken_link_would_be_seen(self):

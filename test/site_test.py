@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Follows every link of the site that ./dev docs made: site_test.py SOURCE_DIRECTORY.
 
-Each page is opened in headless Chromium, from its file, and what Chromium made of it is looked at: each link inside the site, each
-anchor and each picture must be there, the page must load its pictures, and nothing may ask the network. A link to elsewhere is only
-that, and is not followed. No page may be wider than a telephone, and every page of the guide must be in the side tree.
+Each page is opened in headless Chromium, from its file, and what Chromium made of it is looked at. Each link inside the
+site, each anchor and each picture must be there, and nothing may ask the network. A link to elsewhere is not followed.
+No page may be wider than a telephone, and every page of the guide must be in the side tree.
 
-Exits with 77, which skips the test, if Chromium or Doxygen is missing, or if the site is missing or older than what it is made of.
+Exits with 77, which skips the test, if Chromium or Doxygen is missing, or if the site is missing or older than its
+sources.
 """
 
 import json
@@ -104,10 +105,12 @@ class Visit:
             visitor.flush()
             log = Path(profile) / "net.json"
             command = [
-                browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage",
-                "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                "--disable-default-apps", "--disable-features=OptimizationHints,MediaRouter,Translate",
-                "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--log-level=0",
+                browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic",
+                "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+                "--disable-component-update", "--disable-sync", "--disable-default-apps",
+                "--disable-features=OptimizationHints,MediaRouter,Translate",
+                "--allow-file-access-from-files", "--host-resolver-rules=MAP * ~NOTFOUND",
+                "--enable-logging=stderr", "--log-level=0",
                 f"--user-data-dir={profile}", f"--log-net-log={log}", "--virtual-time-budget=600000", "--dump-dom",
                 Path(visitor.name).resolve().as_uri(),
             ]
@@ -206,7 +209,8 @@ class SiteTest(unittest.TestCase):
 
 def newer_than(page):
     """Something that the site is made of, and that has changed since."""
-    sources = [SOURCE / "README.md", SOURCE / "CHANGELOG.md", *(SOURCE / "docs").rglob("*"), *(SOURCE / "include").rglob("*.hpp")]
+    sources = [SOURCE / "README.md", SOURCE / "CHANGELOG.md",
+               *(SOURCE / "docs").rglob("*"), *(SOURCE / "include").rglob("*.hpp")]
     return next((path for path in sources if path.is_file() and "__pycache__" not in path.parts
                  and path.stat().st_mtime > page.stat().st_mtime), None)
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Doxygen's input filter: page_filter.py FILE writes FILE as Doxygen should read it, line by line.
 
-The guide pages are written for a code host. There a link names a file, `design.md#0-three-layers`; in the site it names a page and an
-anchor of that page. So:
+The guide pages are written for a code host. There a link names a file, `design.md#0-three-layers`; in the site it names
+a page and an anchor of that page. So:
 
 - Each heading gets the anchor that a code host gives it, after the name of its page.
-- A link to another page goes to that page. A page named README.md has others below it in the side tree, in the order of its
-  tables, and then of its text (`@subpage`).
+- A link to another page goes to that page. A page named README.md has others below it in the side tree, in the order of
+  its tables, and then of its text (`@subpage`).
 - A link to a C++ source goes to its listing, which `reference.dox` asks for.
 - A link to anything else of the project that the site does not have becomes its text.
 - A picture is found beside the pages, where Doxygen puts it.
-- Code that names a public function or type, `timer.schedule_after(1s, f)`, goes to its reference, if TIMING_WHEEL_NAMES is the tag
-  file of the headers.
+- Code that names a public function or type, `timer.schedule_after(1s, f)`, goes to its reference, if TIMING_WHEEL_NAMES
+  is the tag file of the headers.
 
 What goes nowhere stays as it is, for the link check to find.
 
@@ -31,11 +31,13 @@ LINK = re.compile(r"(?<!!)\[((?:[^\[\]`]|`[^`]*`)+)\]\(([^()\s]+)\)")
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 PICTURE = re.compile(r'(<img\b[^>]*?\bsrc=")(?:[^":]*/)?([^"/:]+")')
 HEADING = re.compile(r"(#{1,4}) (.*?)\s*$")
-LABEL = re.compile(r"(?:(?<=/// )|(?<=[.;)] ))(Complexity|Cost|Example|Memory|Memory order|Note|Options|Order|Thread safety): ")
+LABEL = re.compile(r"(?:(?<=/// )|(?<=[.;)] ))"
+                   r"(Complexity|Cost|Example|Invariants|Memory|Memory order|Note|Options|Order|Thread safety): ")
 THROWS = re.compile(r"(\\throws [\w:]+)[;.,](?= |$)")
 LISTED = (".cpp", ".hpp")
 # Whose function is meant by `schedule_after(…)` alone, and in `name.function(…)` by the name of the object.
-OWNERS = ("timer", "basic_timer", "manual_timer", "loop_timer", "timer_handle", "scoped_timer", "timer_options", "timer_stats")
+OWNERS = ("timer", "basic_timer", "manual_timer", "loop_timer", "timer_handle", "scoped_timer", "timer_options",
+          "timer_stats")
 OBJECTS = {"timer": ("timer", "basic_timer", "manual_timer", "loop_timer"), "loop": ("loop_timer", "timer"),
            "manual": ("manual_timer", "basic_timer", "timer"), "options": ("timer_options",), "stats": ("timer_stats",)}
 
@@ -76,7 +78,7 @@ def lines_of(text):
 
 
 def target_of(page, link):
-    """Where a link of a page leads: a path from the top folder, or None if that is not a file of the project; and the anchor."""
+    """Where a link of a page leads: a path from the top folder, or None if there is no such file; and the anchor."""
     path, _, fragment = link.partition("#")
     if re.match(r"[a-z]+:", link):
         return None, ""
@@ -86,7 +88,7 @@ def target_of(page, link):
 
 
 def targets(page):
-    """Whether a link stands in the row of a table, and the file that it leads to, for each link of a page to the project."""
+    """For each link of a page to the project: whether it stands in the row of a table, and to which file it leads."""
     for line, prose in lines_of((ROOT / page).read_text(encoding="utf-8")):
         for match in LINK.finditer(line) if prose else ():
             target = target_of(page, match[2])[0]
@@ -97,6 +99,14 @@ def targets(page):
 def index_of(target):
     """A folder is shown by its README.md, if it has one."""
     return f"{target}/{MAIN}" if (ROOT / target / MAIN).is_file() else target
+
+
+def index_above(page):
+    """The README.md below which a page stands in the side tree."""
+    folder = Path(page).parent.parent if Path(page).name == MAIN else Path(page).parent
+    while not (ROOT / folder / MAIN).is_file():
+        folder = folder.parent
+    return str(folder / MAIN)
 
 
 def linked_sources():
@@ -134,9 +144,9 @@ def place_of(code):
     if match := re.match(r"([a-z_]\w*)(?:\.|->)(\w+)\(", code):
         owners = OBJECTS.get(match[1], ("timer_handle", "scoped_timer", *OWNERS))
         return next((names[owner, match[2]] for owner in owners if (owner, match[2]) in names), None)
-    if match := re.match(r"(\w+)::(\w+)", code):
-        return names.get((match[1], match[2]))
-    if match := re.match(r"(\w*_\w*)(?:\(|<|\{|$)", code):
+    if (match := re.match(r"(\w+)::(\w+)", code)) and (match[1], match[2]) in names:
+        return names[match[1], match[2]]
+    if match := re.match(r"(\w*_\w*)(?:[(<{ ]|::|$)", code):
         members = (names[owner, match[1]] for owner in OWNERS if (owner, match[1]) in names)
         return names.get(match[1]) or next(members, None)
     return None
@@ -145,7 +155,6 @@ def place_of(code):
 class PageFilter:
     def __init__(self, page):
         self.page, self.anchors, self.children = page, {}, set()
-        self.parent = Path(page).name == MAIN
         self.in_rows = {target for row, target in targets(page) if row}
         self.row = False
 
@@ -161,15 +170,9 @@ class PageFilter:
         return f"{marks} {text.replace('`', '')} {{#{place}}}"  # 1.9.4 shows the mark-up of code in a title
 
     def adopts(self, target):
-        above = {MAIN, self.page} | ({"CHANGELOG.md"} if self.page != MAIN else set())
-        return (self.parent and target not in self.children | above
-                and (self.row or target not in self.in_rows)
-                and (Path(target).name == MAIN or not self.nested(target)))
-
-    def nested(self, target):
-        """Whether a page is below that of another folder."""
-        index = str(Path(target).parent / MAIN)
-        return index != self.page and index != MAIN and (ROOT / index).is_file()
+        """Whether this link makes the other page one below this in the side tree."""
+        return (index_above(target) == self.page and target not in {self.page} | self.children
+                and (self.row or target not in self.in_rows))
 
     def link(self, match):
         text, link = match.groups()
