@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 sys.path.insert(0, str(ROOT / "docs" / "site"))
-from page_filter import HEADING, LINK, lines_of, pages, slug  # pylint: disable=wrong-import-position,import-error
+# pylint: disable-next=wrong-import-position,import-error
+from page_filter import HEADING, lines_of, links_of, pages, pictures_of, slug
 
 
 def anchors_of(text):
@@ -30,8 +31,7 @@ def faults_of(path, text):
     for line, prose in lines_of(text):
         if not prose:
             continue
-        pictures = re.findall(r'<img\b[^>]*?\bsrc="([^"]*)"', line)
-        for link in [match[2] for match in LINK.finditer(line)] + pictures:
+        for link in links_of(line) + pictures_of(line):
             name, _, anchor = link.partition("#")
             target = path.parent / name if name else path
             if re.match(r"[a-z]+:", link):
@@ -50,12 +50,13 @@ class MarkdownLinksTest(unittest.TestCase):
 
     def test_a_broken_link_would_be_seen(self):
         for broken in ("[x](none.md)", "[x](design.md#none)", "[`x`](../src/none.hpp)", '<img src="pictures/none.svg">',
-                       "[x](../../none)"):
+                       "![x](pictures/none.svg)", "[x](../../none)"):
             self.assertEqual(len(list(faults_of(ROOT / "docs" / "page.md", broken))), 1, broken)
         self.assertEqual(len(list(faults_of(ROOT / "README.md", "[x](#none)"))), 1)
 
     def test_what_is_no_link_is_left_alone(self):
-        text = "```\n[x](none.md)\n```\n[x](https://example.invalid/none) [](int x) { } [x](tuning.md#in-short)\n"
+        text = ("```\n[x](none.md)\n```\n[x](https://example.invalid/none) [](int x) { } `[x](none)`\n"
+                "[x](tuning.md#in-short)\n")
         self.assertEqual(list(faults_of(ROOT / "docs" / "page.md", text)), [])
 
     def test_anchors_are_those_of_a_code_host(self):

@@ -13,7 +13,7 @@ a page and an anchor of that page. So:
 - Code that names a public function or type, `timer.schedule_after(1s, f)`, goes to its reference, if TIMING_WHEEL_NAMES
   is the tag file of the headers.
 
-What goes nowhere stays as it is, for the link check to find.
+What goes nowhere stays as it is, for the link check to find. A link stands on one line.
 
 The headers say "Complexity: O(1)." in the middle of a comment; that becomes a paragraph with a title.
 """
@@ -27,9 +27,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "README.md"
-LINK = re.compile(r"(?<!!)\[((?:[^\[\]`]|`[^`]*`)+)\]\(([^()\s]+)\)")
-CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
-PICTURE = re.compile(r'(<img\b[^>]*?\bsrc=")(?:[^":]*/)?([^"/:]+")')
+# [text](link), or else `code`: what begins first is what it is.
+TOKEN = re.compile(r"(?<!!)\[((?:[^\[\]`]|`[^`]*`)+)\]\(([^()\s]+)\)|(?<!`)`([^`]+)`(?!`)")
+MARKDOWN_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^()\s]+)\)")
+PICTURE = re.compile(r'(<img\b[^>]*?\bsrc=")([^"]*)(")')
 HEADING = re.compile(r"(#{1,4}) (.*?)\s*$")
 LABEL = re.compile(r"(?:(?<=/// )|(?<=[.;)] ))"
                    r"(Complexity|Cost|Example|Invariants|Memory|Memory order|Note|Options|Order|Thread safety): ")
@@ -68,6 +69,15 @@ def listing(path):
     return f"{escaped}-example.html"
 
 
+def links_of(line):
+    return [match[2] for match in TOKEN.finditer(line) if match[2]]
+
+
+def pictures_of(line):
+    """The pictures of a line, whichever way they are written."""
+    return [match[2] for match in PICTURE.finditer(MARKDOWN_PICTURE.sub(r'<img src="\2" alt="\1">', line))]
+
+
 def lines_of(text):
     """Each line, and whether it is prose: not in a fence, and no code by its indentation."""
     fenced = False
@@ -90,8 +100,8 @@ def target_of(page, link):
 def targets(page):
     """For each link of a page to the project: whether it stands in the row of a table, and to which file it leads."""
     for line, prose in lines_of((ROOT / page).read_text(encoding="utf-8")):
-        for match in LINK.finditer(line) if prose else ():
-            target = target_of(page, match[2])[0]
+        for link in links_of(line) if prose else ():
+            target = target_of(page, link)[0]
             if target:
                 yield line.startswith("|"), index_of(target)
 
@@ -174,8 +184,11 @@ class PageFilter:
         return (index_above(target) == self.page and target not in {self.page} | self.children
                 and (self.row or target not in self.in_rows))
 
-    def link(self, match):
-        text, link = match.groups()
+    def replaced(self, match):
+        text, link, code = match.groups()
+        if code:
+            place = place_of(code)
+            return match[0] if place is None else f"[{match[0]}]({place})"
         target, fragment = target_of(self.page, link)
         if target is None:
             return match[0]
@@ -183,27 +196,20 @@ class PageFilter:
         if target in pages():
             if self.adopts(target) and not fragment:
                 self.children.add(target)
-                return f'@subpage {page_id(target)} "{text}"'
+                plain = text.replace("`", "").replace('"', "'")
+                return f'@subpage {page_id(target)} "{plain}"'
             place = page_id(target) + ".html"
             return f"[{text}]({place}#{anchor(target, fragment)})" if fragment else f"[{text}]({place})"
         if target in reference():
             return f"[{text}]({reference()[target]})"
         return f"[{text}]({listing(target)})" if target.endswith(LISTED) else text
 
-    @staticmethod
-    def code(match):
-        place = place_of(match[1])
-        return match[0] if place is None else f"[{match[0]}]({place})"
-
     def line(self, line):
         self.row = line.startswith("|")
         if match := HEADING.match(line):
             return self.heading(*match.groups())
-        pieces, end = [], 0
-        for match in LINK.finditer(line):
-            pieces += [CODE.sub(self.code, line[end:match.start()]), self.link(match)]
-            end = match.end()
-        return PICTURE.sub(r"\1\2", "".join(pieces) + CODE.sub(self.code, line[end:]))
+        line = MARKDOWN_PICTURE.sub(r'<img src="\2" alt="\1">', TOKEN.sub(self.replaced, line))
+        return PICTURE.sub(lambda match: match[1] + match[2].rpartition("/")[2] + match[3], line)
 
     def text(self, text):
         return "".join((self.line(line) if prose else line) + "\n" for line, prose in lines_of(text))
