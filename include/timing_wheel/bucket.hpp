@@ -136,7 +136,7 @@ class bucket {
 
   /// When the bucket is flushed; set once per turn of the wheel, while it is empty.
   [[nodiscard]] tick expiration() const noexcept { return expiration_; }
-  /// \pre the bucket is empty: the deadlines of its entries are told by their distance from the expiration.
+  /// Sets it for the next turn. \pre the bucket is empty, since deadlines are told by their distance from the expiration.
   void set_expiration(tick expiration) noexcept { expiration_ = expiration; }
 
   /// A number for the bucket's owner to know it by.
@@ -149,7 +149,7 @@ class bucket {
     return expiration_ + static_cast<std::uint32_t>(e.deadline_low - static_cast<std::uint32_t>(expiration_));
   }
 
-  /// Adds an entry at the end. \pre the store covers `e.which`, which is not linked. Strong guarantee on `std::bad_alloc`.
+  /// Adds an entry at the end. Strong guarantee on `std::bad_alloc`. \pre the store covers `e.which`, which is not linked.
   void push_back(bucket_store& store, entry e) {
     if (end_ == chunk::capacity) {
       open_chunk(store);

@@ -44,7 +44,7 @@ class delay_queue {
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size() - arity; }
   /// How many members there is room for.
   [[nodiscard]] std::size_t members() const noexcept { return place_.size(); }
-  /// \pre `m` is below the number given to `grow`.
+  /// Whether `m` is queued. \pre `m` is below the number given to `grow`.
   [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
 
   /// The entry that expires first; its expiration is `never` if the queue is empty. Complexity: O(1).
@@ -53,10 +53,10 @@ class delay_queue {
   /// The key of `m`. \pre `contains(m)`.
   [[nodiscard]] tick expiration(member m) const noexcept { return heap_[place_[m]].expiration; }
 
-  /// \pre `m` is below the number given to `grow`, and absent. Complexity: O(log size), no allocation.
+  /// Queues `m`. Complexity: O(log size), no allocation. \pre `m` is below the number given to `grow`, and absent.
   void push(member m, tick expiration) noexcept;
 
-  /// Gives `m` another key. \pre `contains(m)`. Complexity: O(log size); O(1) when the order stays.
+  /// Gives `m` another key. Complexity: O(log size); O(1) when the order stays. \pre `contains(m)`.
   void update(member m, tick expiration) noexcept {
     ++operations_;
     if (heap_.front().which == m && stays_in_front(expiration)) {  // as nearly always when a wheel goes on
@@ -66,7 +66,7 @@ class delay_queue {
     }
   }
 
-  /// \pre `contains(m)`. Complexity: O(log size).
+  /// Takes `m` out. Complexity: O(log size). \pre `contains(m)`.
   void erase(member m) noexcept;
 
   /// How many times `push`, `update` and `erase` were called.

@@ -57,7 +57,7 @@ class executor {
   /// Whether it has something to give tasks to.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(give_); }
 
-  /// Gives it `work`. \pre not empty. Throws what it throws.
+  /// Gives it `work`. Throws what it throws. \pre not empty.
   void operator()(task&& work) const { give_(std::move(work)); }
 
  private:

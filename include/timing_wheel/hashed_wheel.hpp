@@ -51,6 +51,7 @@ namespace timing_wheel {
 /// 5. The sizes of the buckets add up to `size()`, and an upper half is kept for `far_timers_` of them.
 class hashed_wheel {
  public:
+  /// An empty wheel whose clock shows `options.start`.
   /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
   explicit hashed_wheel(const engine_options& options = {});
   hashed_wheel(const hashed_wheel&) = delete;

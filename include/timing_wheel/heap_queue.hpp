@@ -33,6 +33,7 @@ namespace timing_wheel {
 /// 2. No deadline lies before the clock; one at the clock is due, and was left by a budget.
 class heap_queue {
  public:
+  /// An empty queue whose clock shows `options.start`.
   /// \throws std::invalid_argument naming the value and the range if `start` is `never`.
   explicit heap_queue(const engine_options& options = {});
   heap_queue(const heap_queue&) = delete;

@@ -43,6 +43,7 @@ namespace timing_wheel {
 /// 5. The sizes of the buckets add up to `size()`.
 class hierarchical_wheel {
  public:
+  /// An empty wheel whose clock shows `options.start`.
   /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
   explicit hierarchical_wheel(const engine_options& options = {});
   ~hierarchical_wheel();

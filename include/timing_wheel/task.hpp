@@ -37,7 +37,7 @@ class task {
   /// An empty task.
   task() noexcept = default;
 
-  /// Throws what the move of `callable` throws, and `std::bad_alloc` if it has to be boxed.
+  /// Holds `callable`, moved or copied here. Throws what that throws, and `std::bad_alloc` if it has to be boxed.
   // clang-format off
   template <class F>
     requires(!std::same_as<std::decay_t<F>, task>) && timer_callback<F>

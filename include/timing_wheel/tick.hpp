@@ -91,7 +91,7 @@ template <class Rep, class Period>
 /// Everything saturates: what lies before the origin is tick 0, and the end of time is `never`.
 class tick_scale {
  public:
-  /// \pre `tick_length` is positive.
+  /// Tick 0 begins at `origin`. \pre `tick_length` is positive.
   constexpr tick_scale(time_point origin, std::chrono::nanoseconds tick_length) noexcept
       : origin_(origin), length_(static_cast<std::uint64_t>(tick_length.count())), reciprocal_(UINT64_MAX / length_) {}
 
