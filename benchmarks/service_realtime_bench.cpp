@@ -247,10 +247,10 @@ class traffic {
     // A little before the deadline that the service works out, so that nothing looks late that is early.
     const time_point first = steady_clock::now() + load_.period();
     service_.schedule_every(timer, load_.period(), {.tag = [this, next = first]() mutable {
-      late_.add(next);
-      ++beats_;
-      next += load_.period();
-    }});
+                              late_.add(next);
+                              ++beats_;
+                              next += load_.period();
+                            }});
   }
 
   void arrive(std::size_t slice, time_point now) {
@@ -261,7 +261,8 @@ class traffic {
     const time_point deadline = now + random_.between(100ms, 30s);
     const bool is_lost = random_.below(100) == 0;
     auto& place = is_lost ? unanswered_ : answers_[(slice + 1 + random_.below(slowest_answer)) % answers_.size()];
-    service_.schedule_at(place.emplace_back(service_.make_handle()), deadline, {.tag = [this, deadline] { late_.add(deadline); }});
+    service_.schedule_at(place.emplace_back(service_.make_handle()), deadline,
+                         {.tag = [this, deadline] { late_.add(deadline); }});
   }
 
   void answer(std::size_t slice) {

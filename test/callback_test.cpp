@@ -55,13 +55,15 @@ std::optional<time_point> next_10ms(time_point previous) { return previous + 10m
 TEST(Callback, IsGivenItsOwnHandle) {
   manual_timer timer;
   timer_handle given;
-  const timer_handle made = timer.schedule_after(10ms, [&](const timer_handle& self) {
+  const timer_handle made = timer.schedule_after(10ms,
+                                                 [&](const timer_handle& self) {
                                                    given = self;
                                                    EXPECT_EQ(self.status(), timer_status::running);
                                                    EXPECT_EQ(self.tag(), 17U);
                                                    EXPECT_EQ(self.deadline(), at(10ms));
                                                    EXPECT_EQ(self.cancel(), cancel_result::running);
-                                                 }, {.tag = {.tag = 17}});
+                                                 },
+                                                 {.tag = {.tag = 17}});
   EXPECT_EQ(timer.advance_by(10ms), 1U);
   EXPECT_EQ(given, made);
   EXPECT_EQ(given.status(), timer_status::finished);
@@ -208,11 +210,13 @@ void expect_refused_everywhere(Empty empty) {
   const auto code_of = [](auto action) { return refusal_of(action).code; };
   EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty); }), timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty); }), timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty, {.tag = {.stop = stop.get_token()}}); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty, {.tag = {.stop = stop.get_token()}}); }),
+            timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty, {.tag = {.stop = stop.get_token()}}); }),
             timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty); }), timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty, {.tag = {.stop = stop.get_token()}}); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty, {.tag = {.stop = stop.get_token()}}); }),
+            timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_with(next_10ms, empty); }), timer_errc::empty_callback);
   EXPECT_FALSE(timer.schedule_every(1ms, empty, fixed_delay, error));
   EXPECT_EQ(error, timer_errc::empty_callback);
@@ -256,7 +260,8 @@ TEST(StopToken, CancelsAPendingTimerAndDestroysItsCaptures) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+  const timer_handle handle =
+      timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
   EXPECT_EQ(captures.alive(), 1);
   stop.request_stop();
   EXPECT_EQ(captures.alive(), 0);
@@ -328,11 +333,13 @@ TEST(StopToken, StoppedInTheCallbackLetsThatRunEnd) {
   manual_timer timer;
   bool ended = false;
   std::int64_t alive = 0;
-  const timer_handle handle = timer.schedule_after(1ms, [&, token = captures.make()] {
+  const timer_handle handle = timer.schedule_after(1ms,
+                                                   [&, token = captures.make()] {
                                                      stop.request_stop();
                                                      alive = captures.alive();
                                                      ended = true;
-                                                   }, {.tag = {.stop = stop.get_token()}});
+                                                   },
+                                                   {.tag = {.stop = stop.get_token()}});
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_TRUE(ended);
   EXPECT_EQ(alive, 1);
@@ -354,7 +361,8 @@ TEST(StopToken, EndsAPeriodicTimerBetweenItsRuns) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip, {.tag = {.tag = 5, .stop = stop.get_token()}});
+  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip,
+                       {.tag = {.tag = 5, .stop = stop.get_token()}});
   EXPECT_EQ(timer.advance_by(35ms), 3U);
   stop.request_stop();
   EXPECT_EQ(captures.alive(), 0);
@@ -407,12 +415,14 @@ TEST(StopToken, OfARefusedTimerDoesNothing) {
   std::stop_source stop;
   manual_timer timer({.max_pending = 1});
   const timer_handle first = timer.schedule_after(1ms, nothing);
-  EXPECT_EQ(
-      refusal_of([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}}); }).code,
-      timer_errc::too_many_pending);
-  EXPECT_EQ(
-      refusal_of([&] { timer.schedule_every(0ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}}); }).code,
-      timer_errc::invalid_period);
+  EXPECT_EQ(refusal_of([&] {
+              timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+            }).code,
+            timer_errc::too_many_pending);
+  EXPECT_EQ(refusal_of([&] {
+              timer.schedule_every(0ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+            }).code,
+            timer_errc::invalid_period);
   EXPECT_EQ(captures.alive(), 0);
   stop.request_stop();
   EXPECT_EQ(first.status(), timer_status::pending);
@@ -422,8 +432,8 @@ TEST(StopToken, LetsACallbackHaveItsHandle) {
   std::stop_source stop;
   manual_timer timer;
   timer_handle given;
-  const timer_handle made =
-      timer.schedule_after(1ms, [&](const timer_handle& self) { given = self; }, {.tag = {.tag = 3, .stop = stop.get_token()}});
+  const timer_handle made = timer.schedule_after(1ms, [&](const timer_handle& self) { given = self; },
+                                                 {.tag = {.tag = 3, .stop = stop.get_token()}});
   EXPECT_EQ(made.tag(), 3U);
   timer.advance_by(1ms);
   EXPECT_EQ(given, made);
@@ -432,7 +442,8 @@ TEST(StopToken, LetsACallbackHaveItsHandle) {
 TEST(StopToken, MayBeStoppedByACaptureThatDies) {
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_after(1ms, [last = on_destruction([&] { stop.request_stop(); })] {}, {.tag = {.stop = stop.get_token()}});
+  timer.schedule_after(1ms, [last = on_destruction([&] { stop.request_stop(); })] {},
+                       {.tag = {.stop = stop.get_token()}});
   const timer_handle other = timer.schedule_after(1h, nothing, {.tag = {.stop = stop.get_token()}});
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_EQ(other.status(), timer_status::finished);
@@ -443,7 +454,8 @@ TEST(StopToken, MayBeOwnedByTheCallableItself) {
   manual_timer timer;
   std::stop_source stop;
   std::stop_token token = stop.get_token();
-  timer.schedule_every(1ms, [own = std::move(stop), alive = captures.make()]() mutable { own.request_stop(); }, {.tag = {.stop = token}});
+  timer.schedule_every(1ms, [own = std::move(stop), alive = captures.make()]() mutable { own.request_stop(); },
+                       {.tag = {.stop = token}});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(captures.alive(), 0);
 }
@@ -453,7 +465,8 @@ TEST(StopToken, LeavesNoMemoryBehind) {
   const auto use = [&timer](bool stopped) {
     std::stop_source stop;
     for (int i = 0; i < 100; ++i) {
-      timer.schedule_after(1ms, [large = std::array<char, 100>()] { static_cast<void>(large); }, {.tag = {.stop = stop.get_token()}});
+      timer.schedule_after(1ms, [large = std::array<char, 100>()] { static_cast<void>(large); },
+                           {.tag = {.stop = stop.get_token()}});
       timer.schedule_every(1h, nothing, {.tag = {.stop = stop.get_token()}}).cancel();
     }
     static_cast<void>(stopped && stop.request_stop());
@@ -878,7 +891,9 @@ TEST(OnError, GetsWhatARuleThrew) {
   std::vector<report> reports;
   manual_timer timer(reporting_to(reports));
   int asked = 0;
-  timer.schedule_with([&](time_point previous) { return ++asked == 1 ? previous + 1ms : throw std::runtime_error("rule"); }, nothing, {.tag = {.tag = 9}});
+  timer.schedule_with(
+      [&](time_point previous) { return ++asked == 1 ? previous + 1ms : throw std::runtime_error("rule"); }, nothing,
+      {.tag = {.tag = 9}});
   timer.advance_by(1h);
   EXPECT_THAT(reports, ElementsAre(report{"rule", 9}));
 }

@@ -767,11 +767,13 @@ TEST(Executor, Scenario18_StopFromATaskReturnsTheOtherHandedOverOnes) {
   manual_timer timer({.executor = tasks.taking()});
   std::vector<std::uint64_t> returned;
   for (std::uint64_t i = 0; i < 5; ++i) {
-    timer.schedule_after(1ms, [&] {
+    timer.schedule_after(1ms,
+                         [&] {
                            for (const pending_task& one : timer.stop()) {
                              returned.push_back(one.tag);
                            }
-                         }, {.tag = {.tag = i}});
+                         },
+                         {.tag = {.tag = i}});
   }
   timer.advance_by(1ms);
   tasks.run();

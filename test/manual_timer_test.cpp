@@ -875,12 +875,14 @@ TEST(ManualTimer, Scenario18_StopFromACallbackReturnsTheSiblingsThatHaveNotBegun
   std::vector<std::uint64_t> tags;
   std::vector<std::uint64_t> ran;
   for (std::uint64_t i = 0; i < 10; ++i) {
-    timer.schedule_after(1ms, [&, i] {
+    timer.schedule_after(1ms,
+                         [&, i] {
                            ran.push_back(i);
                            for (const pending_task& task : timer.stop()) {
                              tags.push_back(task.tag);
                            }
-                         }, {.tag = {.tag = i}});
+                         },
+                         {.tag = {.tag = i}});
   }
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_THAT(ran, ElementsAre(0));
@@ -893,12 +895,15 @@ void expect_each_once_when_stopped_by(int stopper, int count, nanoseconds spread
   manual_timer timer({.wheel_size = 20});
   std::vector<int> outcomes(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    timer.schedule_after(400ms + (static_cast<int>(i) % 7) * spread, [&, i] {
+    timer.schedule_after(
+        400ms + (static_cast<int>(i) % 7) * spread,
+        [&, i] {
           ++outcomes[i];
           for (const pending_task& task : static_cast<int>(i) == stopper ? timer.stop() : std::vector<pending_task>()) {
             ++outcomes[task.tag];
           }
-        }, {.tag = {.tag = i}});
+        },
+        {.tag = {.tag = i}});
   }
   timer.advance_by(1h);
   EXPECT_THAT(outcomes, Each(1));
@@ -962,7 +967,8 @@ TEST(ManualTimer, Scenario18_ScheduleAfterStopReportsAnErrorCode) {
   manual_timer timer;
   timer.stop();
   std::error_code error;
-  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.tag = 7}}, error);
+  const timer_handle handle = timer.schedule_after(
+      1ms, [token = captures.make()] {}, {.tag = {.tag = 7}}, error);
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_FALSE(handle);
   EXPECT_EQ(captures.alive(), 0);
@@ -1021,13 +1027,16 @@ TEST(ManualTimer, Scenario19_TheErrorCodeOverloadsDoNotThrow) {
   live_captures captures;
   manual_timer timer({.max_pending = 0});
   std::error_code error;
-  EXPECT_FALSE(timer.schedule_after(1h, [token = captures.make()] {}, error));
+  EXPECT_FALSE(timer.schedule_after(
+      1h, [token = captures.make()] {}, error));
   EXPECT_EQ(error, timer_errc::too_many_pending);
   error.clear();
-  EXPECT_FALSE(timer.schedule_at(at(1h), [token = captures.make()] {}, error));
+  EXPECT_FALSE(timer.schedule_at(
+      at(1h), [token = captures.make()] {}, error));
   EXPECT_EQ(error, timer_errc::too_many_pending);
   error.clear();
-  EXPECT_FALSE(timer.schedule_at(at(1h), [token = captures.make()] {}, {.tag = {.tag = 3}}, error));
+  EXPECT_FALSE(timer.schedule_at(
+      at(1h), [token = captures.make()] {}, {.tag = {.tag = 3}}, error));
   EXPECT_EQ(error, timer_errc::too_many_pending);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().rejected, 3U);
@@ -1612,7 +1621,8 @@ TEST(ManualTimer, RoundsFractionsOfANanosecondUp) {
 
 TEST(ManualTimer, AHandleTellsTagDeadlineAndTimeLeft) {
   manual_timer timer({.tick = 10ms});
-  const timer_handle handle = timer.schedule_after(25ms, nothing, {.tag = {.tag = std::numeric_limits<std::uint64_t>::max()}});
+  const timer_handle handle =
+      timer.schedule_after(25ms, nothing, {.tag = {.tag = std::numeric_limits<std::uint64_t>::max()}});
   timer.advance_by(5ms);
   EXPECT_EQ(handle.status(), timer_status::pending);
   EXPECT_EQ(handle.tag(), std::numeric_limits<std::uint64_t>::max());
@@ -1651,12 +1661,14 @@ TEST(ManualTimer, ARunningTimerStillHasItsTagAndDeadline) {
   std::optional<std::uint64_t> tag;
   std::optional<time_point> deadline;
   std::optional<nanoseconds> remaining;
-  self = timer.schedule_after(25ms, [&] {
+  self = timer.schedule_after(25ms,
+                              [&] {
                                 status = self.status();
                                 tag = self.tag();
                                 deadline = self.deadline();
                                 remaining = self.remaining();
-                              }, {.tag = {.tag = 7}});
+                              },
+                              {.tag = {.tag = 7}});
   timer.advance_by(1s);
   EXPECT_EQ(status, timer_status::running);
   EXPECT_EQ(tag, 7U);

@@ -712,7 +712,8 @@ TYPED_TEST(NettyParity, N1_ATaskThatThrowsIsReportedAndTheOthersRun) {
   by_hand<TypeParam> timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { failed.push_back(tag); }});
   int runs = 0;
   for (std::uint64_t tag = 0; tag < 3; ++tag) {
-    timer.schedule_after(1ms, [&runs, tag] { ++runs == 0 || tag != 1 ? void() : throw std::runtime_error("task"); }, {.tag = {.tag = tag}});
+    timer.schedule_after(1ms, [&runs, tag] { ++runs == 0 || tag != 1 ? void() : throw std::runtime_error("task"); },
+                         {.tag = {.tag = tag}});
   }
   EXPECT_EQ(timer.advance_by(1ms), 3U);
   EXPECT_EQ(runs, 3);

@@ -111,7 +111,8 @@ TEST(Periodic, APeriodShorterThanATickRunsOncePerTickUnlessItCatchesUp) {
   manual_timer timer({.tick = 10ms});
   std::array<int, 3> runs{};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_every(1ms, [&runs, i] { ++runs[i]; }, every_policy[i]);
+    timer.schedule_every(
+        1ms, [&runs, i] { ++runs[i]; }, every_policy[i]);
   }
   timer.advance_by(100ms);
   EXPECT_THAT(runs, ElementsAre(10, 100, 10));
@@ -151,7 +152,8 @@ TEST(Periodic, Scenario22_RunsAMillionTimes) {
   for (const period_policy policy : every_policy) {
     manual_timer timer({.wheel_size = 8});
     std::uint64_t runs = 0;
-    timer.schedule_every(3ms, [&] { ++runs; }, policy);
+    timer.schedule_every(
+        3ms, [&] { ++runs; }, policy);
     timer.advance_by(3ms * scaled(1'000'000));
     EXPECT_EQ(runs, scaled(1'000'000));
     EXPECT_TRUE(conserved(timer));
@@ -166,7 +168,8 @@ std::optional<time_point> deadline_after_run(period_policy policy, nanoseconds b
   manual_timer timer({.executor = tasks.taking()});
   std::latch begun(1);
   std::latch over(1);
-  const timer_handle handle = timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, policy);
+  const timer_handle handle = timer.schedule_every(
+      10ms, [&] { begun.count_down(), over.wait(); }, policy);
   timer.advance_to(at(begin));
   std::thread thread([&] { tasks.run(); });
   begun.wait();
@@ -241,7 +244,8 @@ TEST(Periodic, Scenario21_CatchUpSeesEachMissedDeadline) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
   std::vector<std::optional<time_point>> deadlines;
-  timer.schedule_every(10ms, [&](const timer_handle& self) { deadlines.push_back(self.deadline()); }, fixed_rate_catch_up);
+  timer.schedule_every(
+      10ms, [&](const timer_handle& self) { deadlines.push_back(self.deadline()); }, fixed_rate_catch_up);
   timer.advance_by(39ms);
   run_all(timer, tasks);
   EXPECT_THAT(deadlines, ElementsAre(at(10ms), at(20ms), at(30ms)));
@@ -261,7 +265,8 @@ TEST(Periodic, Scenario21_ARunThatHasNotEndedIsNotHandedOverAgain) {
     kept_tasks tasks;
     manual_timer timer({.executor = tasks.taking()});
     std::size_t handed_over_meanwhile = 99;
-    timer.schedule_every(10ms, [&] { handed_over_meanwhile = tasks.size(); }, policy);
+    timer.schedule_every(
+        10ms, [&] { handed_over_meanwhile = tasks.size(); }, policy);
     timer.advance_by(10ms);
     timer.advance_by(1h);
     EXPECT_EQ(tasks.size(), 1U);
@@ -275,7 +280,8 @@ TEST(Periodic, Scenario21_WhileARunLastsNoOtherBegins) {
   manual_timer timer({.executor = tasks.taking()});
   std::latch begun(1);
   std::latch over(1);
-  timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, fixed_rate_catch_up);
+  timer.schedule_every(
+      10ms, [&] { begun.count_down(), over.wait(); }, fixed_rate_catch_up);
   timer.advance_by(10ms);
   std::thread thread([&] { tasks.run(); });
   begun.wait();
@@ -322,7 +328,8 @@ TEST(Periodic, ReportsAPeriodThatIsNotPositiveAsAnErrorCode) {
   manual_timer timer;
   for (const nanoseconds period : {0ns, -1ns, nanoseconds::min()}) {
     std::error_code error;
-    const timer_handle handle = timer.schedule_every(period, [token = captures.make()] {}, fixed_delay, {.tag = {.tag = 7}}, error);
+    const timer_handle handle = timer.schedule_every(
+        period, [token = captures.make()] {}, fixed_delay, {.tag = {.tag = 7}}, error);
     EXPECT_EQ(error, timer_errc::invalid_period);
     EXPECT_FALSE(handle);
   }
@@ -363,7 +370,8 @@ TEST(Periodic, IsRefusedByAStoppedService) {
   EXPECT_EQ(refusal_of([&] { timer.schedule_every(1ms, [token = captures.make()] {}); }).code, timer_errc::stopped);
   std::error_code error;
   const auto always = [](time_point previous) { return std::optional(previous + 1ms); };
-  EXPECT_FALSE(timer.schedule_with(always, [token = captures.make()] {}, error));
+  EXPECT_FALSE(timer.schedule_with(
+      always, [token = captures.make()] {}, error));
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().rejected, 2U);
@@ -384,8 +392,8 @@ TEST(Periodic, TheErrorCodeIsClearedOnSuccess) {
 TEST(Periodic, TheHandleStaysTheSameOverAllRuns) {
   manual_timer timer;
   std::vector<timer_handle> seen;
-  const timer_handle handle =
-      timer.schedule_every(10ms, [&](const timer_handle& self) { seen.push_back(self); }, fixed_delay, {.tag = {.tag = 17}});
+  const timer_handle handle = timer.schedule_every(10ms, [&](const timer_handle& self) { seen.push_back(self); },
+                                                   fixed_delay, {.tag = {.tag = 17}});
   for (int run = 1; run <= 5; ++run) {
     EXPECT_EQ(handle.status(), timer_status::pending);
     EXPECT_EQ(handle.deadline(), at(run * 10ms));
@@ -428,9 +436,12 @@ TEST(Periodic, Scenario13_CancelInItsOwnCallbackEndsIt) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
     std::vector<cancel_result> answers;
-    const timer_handle handle = timer.schedule_every(10ms, [&](const timer_handle& self) {
+    const timer_handle handle = timer.schedule_every(
+        10ms,
+        [&](const timer_handle& self) {
           answers = {self.cancel(), self.cancel()};
-        }, policy);
+        },
+        policy);
     EXPECT_EQ(timer.advance_by(1h), 1U);
     EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
     EXPECT_EQ(handle.cancel(), cancel_result::finished);
@@ -613,7 +624,8 @@ TEST(Periodic, Scenario18_StopDuringARunDoesNotArmItAgain) {
     live_captures captures;
     manual_timer timer;
     std::size_t returned = 99;
-    timer.schedule_every(10ms, [&, token = captures.make()] { returned = timer.stop().size(); }, policy);
+    timer.schedule_every(
+        10ms, [&, token = captures.make()] { returned = timer.stop().size(); }, policy);
     EXPECT_EQ(timer.advance_by(1h), 1U);
     EXPECT_EQ(returned, 0U);
     EXPECT_EQ(captures.alive(), 0);
@@ -721,7 +733,8 @@ TEST(Periodic, Scenario20_ARuleThatThrowsEndsItsTimerAndIsReported) {
   live_captures captures;
   std::vector<std::uint64_t> tags;
   manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  const timer_handle handle = timer.schedule_with(ten_ms(3, failing), [token = captures.make()] {}, {.tag = {.tag = 17}});
+  const timer_handle handle =
+      timer.schedule_with(ten_ms(3, failing), [token = captures.make()] {}, {.tag = {.tag = 17}});
   EXPECT_EQ(timer.advance_by(1h), 3U);
   EXPECT_THAT(tags, ElementsAre(17U));
   EXPECT_EQ(timer.stats().failed, 1U);
@@ -795,7 +808,8 @@ TEST(Periodic, ARuleThatGivesNoneAtFirstSchedulesNothing) {
   manual_timer timer;
   EXPECT_FALSE(timer.schedule_with(ten_ms(0, none), [token = captures.make()] {}));
   std::error_code error = timer_errc::stopped;
-  EXPECT_FALSE(timer.schedule_with(ten_ms(0, none), [token = captures.make()] {}, error));
+  EXPECT_FALSE(timer.schedule_with(
+      ten_ms(0, none), [token = captures.make()] {}, error));
   EXPECT_FALSE(error);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().scheduled, 0U);
@@ -1088,7 +1102,8 @@ TEST(Periodic, KeepsCapturesOfAHundredBytesIntact) {
   manual_timer timer({.wheel_size = 4});
   int intact = 0;
   for (const period_policy policy : every_policy) {
-    timer.schedule_every(3ms, [&intact, bytes, expected = bytes] { intact += bytes == expected; }, policy);
+    timer.schedule_every(
+        3ms, [&intact, bytes, expected = bytes] { intact += bytes == expected; }, policy);
   }
   timer.advance_by(3s);
   EXPECT_EQ(intact, 3000);
@@ -1112,7 +1127,8 @@ TEST(Periodic, ArmsAgainWithoutAllocating) {
     manual_timer timer;
     std::array<char, 100> large{};
     timer.schedule_every(3ms, nothing, policy);
-    timer.schedule_every(7ms, [large] { static_cast<void>(large); }, policy);
+    timer.schedule_every(
+        7ms, [large] { static_cast<void>(large); }, policy);
     timer.schedule_with([](time_point previous) { return previous + 5ms; }, nothing);
     timer.advance_by(10s);
     EXPECT_EQ(count_allocations([&] { timer.advance_by(10s); }), 0U);
@@ -1171,8 +1187,10 @@ TEST(Periodic, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
   std::error_code with;
   {
     const scarce_memory limit(0);
-    timer.schedule_every(10ms, [large, token = captures.make()] { static_cast<void>(large); }, fixed_delay, every);
-    timer.schedule_with(ten_ms(9, none), [large, token = captures.make()] { static_cast<void>(large); }, with);
+    timer.schedule_every(
+        10ms, [large, token = captures.make()] { static_cast<void>(large); }, fixed_delay, every);
+    timer.schedule_with(
+        ten_ms(9, none), [large, token = captures.make()] { static_cast<void>(large); }, with);
   }
   EXPECT_EQ(every, std::errc::not_enough_memory);
   EXPECT_EQ(with, std::errc::not_enough_memory);
@@ -1223,7 +1241,8 @@ bool all_arm_again_with(std::uint64_t left, period_policy policy) {
   manual_timer timer({.tick = 1ms, .wheel_size = 4});
   std::vector<int> runs(count);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_every(1ms * (1 + static_cast<int>(i) % 50), [&runs, i] { ++runs[i]; }, policy);
+    timer.schedule_every(
+        1ms * (1 + static_cast<int>(i) % 50), [&runs, i] { ++runs[i]; }, policy);
   }
   const bool enough = succeeds_with(left, [&] { timer.advance_by(200ms); });
   EXPECT_EQ(timer.pending(), runs.size()) << "left " << left;

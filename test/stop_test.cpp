@@ -119,7 +119,8 @@ TEST(Stop, Scenario18_NothingCanBeScheduledAfterIt) {
     EXPECT_TRUE(refused([&] { timer.schedule_at(at(1ms), [token = captures.make()] {}); }));
     EXPECT_TRUE(refused([&] { timer.schedule_every(1ms, [token = captures.make()] {}); }));
     EXPECT_TRUE(refused([&] { timer.schedule_with(next_10ms, [token = captures.make()] {}); }));
-    EXPECT_TRUE(refused([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = std::stop_token()}}); }));
+    EXPECT_TRUE(refused(
+        [&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = std::stop_token()}}); }));
     EXPECT_EQ(captures.alive(), 0);
     EXPECT_EQ(timer.stats().rejected, 5U);
     EXPECT_EQ(timer.stats().scheduled, 0U);
@@ -248,7 +249,8 @@ void expect_each_once_when_stopped_by(std::size_t stopper, how way) {
       once.add(i);
       i == stopper ? once.add(stop_by(timer, way)) : void();
     };
-    i % 3 == 2 ? timer.schedule_every(1h, run, fixed_delay, {.tag = {.tag = i}}) : timer.schedule_after(5ms, run, {.tag = {.tag = i}});
+    i % 3 == 2 ? timer.schedule_every(1h, run, fixed_delay, {.tag = {.tag = i}})
+               : timer.schedule_after(5ms, run, {.tag = {.tag = i}});
   }
   timer.advance_by(5ms);
   EXPECT_THAT(once.counts(), Each(1));
@@ -404,7 +406,8 @@ TEST(StopRunNow, DoesNotArmPeriodicOnesAgain) {
     live_captures captures;
     manual_timer timer;
     int runs = 0;
-    timer.schedule_every(1ms, [&runs, token = captures.make()] { ++runs; }, policy);
+    timer.schedule_every(
+        1ms, [&runs, token = captures.make()] { ++runs; }, policy);
     timer.advance_by(10ms);
     EXPECT_EQ(timer.stop(run_now), 1U);
     EXPECT_EQ(runs, 11);
@@ -482,7 +485,8 @@ TEST(StopRunNow, GoesOnAfterACallbackThatThrows) {
   manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
   int runs = 0;
   for (std::uint64_t i = 0; i < 10; ++i) {
-    timer.schedule_after(1h, [&runs, i] { i % 2 == 0 ? throw std::runtime_error("asked for") : ++runs; }, {.tag = {.tag = i}});
+    timer.schedule_after(1h, [&runs, i] { i % 2 == 0 ? throw std::runtime_error("asked for") : ++runs; },
+                         {.tag = {.tag = i}});
   }
   EXPECT_EQ(timer.stop(run_now), 10U);
   EXPECT_EQ(runs, 5);
@@ -495,10 +499,12 @@ void expect_each_once_when_stopped_within(std::size_t count, how way) {
   manual_timer timer;
   ends once(count);
   for (std::size_t i = 0; i < count; ++i) {
-    timer.schedule_after(1h, [&, i] {
+    timer.schedule_after(1h,
+                         [&, i] {
                            once.add(i);
                            once.add(stop_by(timer, way));
-                         }, {.tag = {.tag = i}});
+                         },
+                         {.tag = {.tag = i}});
   }
   timer.stop(run_now);
   EXPECT_THAT(once.counts(), Each(1));
@@ -587,7 +593,8 @@ TEST(StopDrain, RunsWhatIsDueBeforeAndReturnsTheRest) {
   manual_timer timer;
   std::vector<nanoseconds> ran;
   for (const int delay : {1, 50, 99, 101, 500}) {
-    timer.schedule_after(delay * 1ms, [&] { ran.push_back(timer.now().time_since_epoch()); }, {.tag = {.tag = static_cast<std::uint64_t>(delay)}});
+    timer.schedule_after(delay * 1ms, [&] { ran.push_back(timer.now().time_since_epoch()); },
+                         {.tag = {.tag = static_cast<std::uint64_t>(delay)}});
   }
   const std::vector<pending_task> left = timer.stop(drain, at(100ms));
   EXPECT_THAT(ran, ElementsAre(1ms, 50ms, 99ms));
@@ -623,7 +630,8 @@ TEST(StopDrain, DoesNotArmPeriodicTimersAgain) {
     live_captures captures;
     manual_timer timer;
     int runs = 0;
-    timer.schedule_every(10ms, [&runs, token = captures.make()] { ++runs; }, policy);
+    timer.schedule_every(
+        10ms, [&runs, token = captures.make()] { ++runs; }, policy);
     EXPECT_THAT(timer.stop(drain, at(1s)), IsEmpty());
     EXPECT_EQ(runs, 1);
     EXPECT_EQ(captures.alive(), 0);
@@ -685,13 +693,15 @@ TEST(StopDrain, LetsItsCallbacksCancelAndReschedule) {
   manual_timer timer;
   ends once(4);
   std::vector<timer_handle> handles;
-  timer.schedule_after(1ms, [&] {
+  timer.schedule_after(1ms,
+                       [&] {
                          once.add(0U);
                          EXPECT_EQ(handles[0].cancel(), cancel_result::cancelled);
                          once.add(1U);
                          EXPECT_TRUE(handles[1].reschedule(at(1h)));
                          EXPECT_TRUE(handles[2].reschedule(at(5ms)));
-                       }, {.tag = {.tag = 0}});
+                       },
+                       {.tag = {.tag = 0}});
   handles = {timer.schedule_after(2ms, once.running(1), {.tag = {.tag = 1}}),
              timer.schedule_after(2ms, once.running(2), {.tag = {.tag = 2}}),
              timer.schedule_after(1h, once.running(3), {.tag = {.tag = 3}})};
@@ -717,10 +727,12 @@ void expect_each_once_when_stopped_during_a_drain(how way) {
   manual_timer timer;
   ends once(100);
   for (std::size_t i = 0; i < once.size(); ++i) {
-    timer.schedule_after(static_cast<int>(i / 5) * 1ms, [&, i] {
+    timer.schedule_after(static_cast<int>(i / 5) * 1ms,
+                         [&, i] {
                            once.add(i);
                            i % 10 == 3 ? once.add(stop_by(timer, way)) : void();
-                         }, {.tag = {.tag = i}});
+                         },
+                         {.tag = {.tag = i}});
   }
   once.add(timer.stop(drain, at(10ms)));
   EXPECT_THAT(once.counts(), Each(1)) << "way " << static_cast<int>(way);
@@ -822,13 +834,15 @@ void expect_one_end_each(std::uint64_t seed) {
   std::vector<timer_handle> handles(once.size());
   for (std::size_t i = 0; i < once.size(); ++i) {
     handles[i] =
-        timer.schedule_after(random.between(0ms, 100ms), [&, i] {
+        timer.schedule_after(random.between(0ms, 100ms),
+                             [&, i] {
                                once.add(i);
                                random.one_in(20) ? once.add(stop_by(timer, every_how[random.below(4)])) : void();
                                const std::size_t other = random.below(once.size());
                                handles[other].cancel() == cancel_result::cancelled ? once.add(other) : void();
                                random.one_in(9) ? throw std::runtime_error("asked for") : void();
-                             }, {.tag = {.tag = i}});
+                             },
+                             {.tag = {.tag = i}});
   }
   timer.advance_by(random.between(0ms, 60ms));
   once.add(stop_by(timer, every_how[random.below(4)]));

@@ -166,7 +166,8 @@ class TimerRace : public testing::Test {
     arm(service_->schedule_after(Driver::soon, traced(trace_)));
   }
   void arm_counted(std::uint64_t round) noexcept {
-    arm(service_->schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = {.tag = round}}));
+    arm(service_->schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); },
+                                 {.tag = {.tag = round}}));
   }
   void arm_periodic(period_policy policy) noexcept {
     end_last();
@@ -348,7 +349,8 @@ TYPED_TEST(TimerRace, RequestStopAgainstFire) {
       [&](std::uint64_t) noexcept {
         this->end_last();
         source = std::make_unique<std::stop_source>();
-        this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()), {.tag = {.stop = source->get_token()}}));
+        this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()),
+                                                 {.tag = {.stop = source->get_token()}}));
       },
       [&](std::uint64_t round) { this->fire(round); },
       [&](std::uint64_t round) {
@@ -449,8 +451,8 @@ TEST(TimerRaces, CancelAgainstCascade) {
       [&](std::uint64_t round) noexcept {
         for (std::uint64_t i = 0; i < timers; ++i) {
           const std::uint64_t which = round * timers + i;
-          handles[i] =
-              service.schedule_after(random.between(16ms, 64ms), [&each, which] { each.add(which); }, {.tag = {.tag = which}});
+          handles[i] = service.schedule_after(random.between(16ms, 64ms), [&each, which] { each.add(which); },
+                                              {.tag = {.tag = which}});
         }
       },
       [&](std::uint64_t) {
@@ -580,7 +582,9 @@ class EndOfAService : public testing::Test {
  private:
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
     const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Driver::soon : 0ns;
-    return service_->schedule_after(delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = {.tag = which}}, error);
+    return service_->schedule_after(
+        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = {.tag = which}},
+        error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
@@ -751,8 +755,8 @@ TEST(TimerRaces, AnExecutorThatRefusesUnderLoadLosesNothing) {
     std::vector<timer_handle> mine;
     for (std::uint64_t i = 0; i < timers; ++i) {
       const std::uint64_t which = adder * timers + i;
-      mine.push_back(
-          service.schedule_after(random.between(-10us, 300us), [&each, which] { each.add(which); }, {.tag = {.tag = which}}));
+      mine.push_back(service.schedule_after(random.between(-10us, 300us), [&each, which] { each.add(which); },
+                                            {.tag = {.tag = which}}));
       if (const std::uint64_t other = random.below(i + 1); random.one_in(3)) {
         each.add(adder * timers + other, mine[other].cancel());
       } else {
@@ -804,7 +808,8 @@ TEST(TimerRaces, APoolThatIsStoppedWhileTasksAreQueuedLosesNothing) {
       },
       [&](std::uint64_t) {
         for (std::uint64_t which = 0; which < timers; ++which) {
-          service->schedule_after(1us, [&each, which, token = captures.make()] { each->add(which); }, {.tag = {.tag = which}});
+          service->schedule_after(1us, [&each, which, token = captures.make()] { each->add(which); },
+                                  {.tag = {.tag = which}});
         }
       },
       [&](std::uint64_t round) {
@@ -864,13 +869,16 @@ TEST(TimerRaces, RunsOfAPeriodicTimerNeverOverlapOnAPool) {
   std::vector<timer_handle> handles;
   for (run_log& log : logs) {
     const std::size_t i = handles.size();
-    handles.push_back(service.schedule_every(1us, [&log, &runs] {
+    handles.push_back(service.schedule_every(
+        1us,
+        [&log, &runs] {
           log.overlaps += log.inside.exchange(true, std::memory_order_relaxed);
           ++log.runs;
           spin(50);
           log.inside.store(false, std::memory_order_relaxed);
           ++runs;
-        }, static_cast<period_policy>(i % 3)));
+        },
+        static_cast<period_policy>(i % 3)));
   }
   dice random(21);
   const time_point end = steady_clock::now() + patience;

@@ -684,7 +684,8 @@ std::uint64_t add_until_refused(timer& service, std::atomic<std::uint64_t>& runs
   dice random(6);
   std::error_code error;
   std::uint64_t accepted = 0;
-  while (service.schedule_after(random.between(0ns, 100ms), [&] { ++runs; }, error)) {
+  while (service.schedule_after(
+      random.between(0ns, 100ms), [&] { ++runs; }, error)) {
     ++accepted;
   }
   EXPECT_EQ(error, timer_errc::stopped);

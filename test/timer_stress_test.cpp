@@ -71,7 +71,8 @@ class crowd {
   }
 
   std::pair<std::uint64_t, timer_handle> schedule(std::uint64_t which, dice& random) {
-    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); }, {.tag = {.tag = which}})};
+    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); },
+                                           {.tag = {.tag = which}})};
   }
 
   static nanoseconds any_delay(dice& random) {
@@ -136,7 +137,8 @@ TEST(TimerStress, Scenario26_StopInTheMiddleOfEverythingLosesNothing) {
       adders.emplace_back([&, i] {
         std::error_code error;
         dice random(round * threads + i);
-        while (const timer_handle handle = service.schedule_after(random.between(0us, 500us), [&] { ++fired; }, error)) {
+        while (const timer_handle handle = service.schedule_after(
+                   random.between(0us, 500us), [&] { ++fired; }, error)) {
           ++accepted;
           cancelled += random.one_in(4) && handle.cancel() == cancel_result::cancelled;
         }
@@ -162,8 +164,8 @@ class duel {
   explicit duel(std::uint64_t rounds) : outcomes_(rounds) {}
 
   void prepare(std::uint64_t round) {
-    handle_ =
-        service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = {.tag = round}});
+    handle_ = service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); },
+                                      {.tag = {.tag = round}});
   }
   void fire(std::uint64_t) { service_.advance_by(1ms); }
   void cancel(std::uint64_t round) {

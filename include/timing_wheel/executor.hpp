@@ -34,8 +34,11 @@ concept task_executor = std::invocable<E&, task&&> || requires(E& e, task&& work
 /// nothing.
 class executor {
  public:
+  /// Empty: callbacks run on the thread that drives the service.
   executor() noexcept = default;
 
+  /// Keeps `target`, which copies of this executor share; a null pointer or an empty `std::function` makes an empty one.
+  /// \throws std::bad_alloc, and what moving `target` throws.
   // clang-format off
   template <class E>
     requires(!std::same_as<std::decay_t<E>, executor>) && task_executor<std::decay_t<E>>
@@ -53,9 +56,10 @@ class executor {
     };
   }
 
+  /// Whether it has something to give tasks to.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(give_); }
 
-  /// Gives it `work`. \pre not empty. Throws what it throws.
+  /// Gives it `work`. Throws what it throws. \pre not empty.
   void operator()(task&& work) const { give_(std::move(work)); }
 
  private:

@@ -18,8 +18,11 @@ namespace timing_wheel {
 /// Thread safety: as a plain object.
 class histogram {
  public:
+  /// Counts nothing yet. \throws std::bad_alloc: all of its memory is taken here.
   histogram() : counts_(classes) {}
+  /// Copies all counts. \throws std::bad_alloc.
   histogram(const histogram&) = default;  // and no move: one that was moved from could count nothing
+  /// Takes over the counts of the other one. Never allocates.
   histogram& operator=(const histogram&) = default;
   ~histogram() = default;
 
@@ -31,9 +34,12 @@ class histogram {
     largest_ = v > largest_ ? v : largest_;
   }
 
+  /// Adds the counts of `other`, as if all its durations had been recorded here. Complexity: O(classes), no allocation.
   void merge(const histogram& other) noexcept;
 
+  /// How many durations were recorded.
   [[nodiscard]] std::uint64_t count() const noexcept { return total_; }
+  /// The largest of them, exactly; zero if empty.
   [[nodiscard]] std::chrono::nanoseconds max() const noexcept {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(largest_));
   }

@@ -38,11 +38,13 @@ concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::cal
 /// constructor of a callable, and the destructor of one moved from, must not use it. Thread safety: as a plain object.
 class task {
  public:
+  /// Bytes of captures that need no allocation.
   static constexpr std::size_t inline_size = 24;
 
+  /// An empty task.
   task() noexcept = default;
 
-  /// Throws what the move of `callable` throws, and `std::bad_alloc` if it has to be boxed.
+  /// Holds `callable`, moved or copied here. Throws what that throws, and `std::bad_alloc` if it has to be boxed.
   // clang-format off
   template <class F>
     requires(!std::same_as<std::decay_t<F>, task>) && timer_callback<F>
@@ -70,7 +72,9 @@ class task {
     }
   }
 
+  /// Takes the callable over; `other` is empty then. Moves the callable if it lies inside, else only its box. Never allocates.
   task(task&& other) noexcept { take(other); }
+  /// Destroys the callable that it had, and takes over that of `other`, which is empty then.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       reset();
@@ -80,6 +84,7 @@ class task {
   }
   ~task() { reset(); }
 
+  /// Whether there is a callable.
   [[nodiscard]] explicit operator bool() const noexcept { return operations_ != nullptr; }
 
   /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
@@ -192,7 +197,9 @@ class task {
 
 static_assert(sizeof(task) == 32);
 
+/// \cond
 template <>
 inline constexpr bool detail::is_task<task> = true;
+/// \endcond
 
 }  // namespace timing_wheel

@@ -56,6 +56,7 @@ struct timer_stats : timer_counts {
   std::vector<level_stats> levels;  ///< Per wheel, lowest first, summed over the shards; clocks are those of the first.
   histogram lateness;               ///< From the deadline to the start of the callback.
 };
+/// Another name for it.
 using stats = timer_stats;
 
 }  // namespace timing_wheel

@@ -205,7 +205,8 @@ class service_model {
       case 1:
         return timer_.schedule_at(deadline, large_callback{std::move(small)}, {.tag = {.tag = which}}, error);
       case 2:
-        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = {.tag = which}}, error);
+        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = {.tag = which}},
+                                  error);
       case 3:
         return timer_.schedule_after(delay, large_callback{std::move(small)}, {.tag = {.tag = which}}, error);
       case 4:
@@ -223,7 +224,8 @@ class service_model {
       one.status = timer_status::finished;
       ++cancelled_;
     }
-    one.handle = timer_.schedule_after(delay, callback{this, which, captures_.make()}, {.tag = {.tag = which, .stop = one.source->get_token()}});
+    one.handle = timer_.schedule_after(delay, callback{this, which, captures_.make()},
+                                       {.tag = {.tag = which, .stop = one.source->get_token()}});
     admit(which, std::move(one), {}, {});
   }
 

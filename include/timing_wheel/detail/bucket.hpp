@@ -24,16 +24,19 @@ using position = std::uint32_t;
 /// touches a timer. The first entries follow its links, so that a small bucket needs a cache line or two.
 class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
  public:
+  /// Entries of a chunk.
   static constexpr std::uint32_t capacity = 64;
 
+  /// Leaves the entries as they are in memory: each is written before it is read.
   chunk() noexcept {}  // NOLINT(modernize-use-equals-default,*-member-init): entries are written before they are read
 
-  position base = 0;  ///< Position of the first entry; fixed for the life of the chunk.
-  std::array<entry, capacity> entries;
+  position base = 0;                    ///< Position of the first entry; fixed for the life of the chunk.
+  std::array<entry, capacity> entries;  ///< Which of them are in use, the bucket knows that has the chunk.
 };
 
 static_assert(chunk::capacity <= UINT8_MAX);
 
+/// A bucket's chunks, in order; or those of the pool. It owns none of them, and counting them is O(n).
 using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time_size<false>>;
 
 /// What the buckets of one engine share: the chunks, whose they are, and for each slot the place of its entry.
@@ -65,13 +68,16 @@ class bucket_store {
   /// Tells the processor that the place of `n` is about to change. \pre `n` is covered.
   void prefetch(timer_number n) const noexcept { __builtin_prefetch(&places_[n], 1); }
 
+  /// The entry at `p`. \pre `p` lies in a chunk of this store.
   [[nodiscard]] entry& at(position p) noexcept { return chunks_[p / chunk::capacity].entries[p % chunk::capacity]; }
+  /// The same, to read.
   [[nodiscard]] const entry& at(position p) const noexcept {
     return chunks_[p / chunk::capacity].entries[p % chunk::capacity];
   }
 
   /// Whose entry lies at `p`. These lie side by side, apart from the chunks, so that they stay in the cache.
   [[nodiscard]] bucket* owner(position p) const noexcept { return owners_[p / chunk::capacity]; }
+  /// Writes down which bucket has the chunk.
   void set_owner(const chunk& c, bucket* b) noexcept { owners_[c.base / chunk::capacity] = b; }
 
   /// Makes sure that the next `acquire` does not throw. Strong guarantee on `std::bad_alloc`.
@@ -88,8 +94,10 @@ class bucket_store {
     free_.pop_front();
     return c;
   }
+  /// Gives a chunk back to the pool, which keeps it for the next `acquire`. \pre it is in no bucket's list.
   void release(chunk& c) noexcept { free_.push_front(c); }
 
+  /// Memory held, in use or kept for reuse.
   [[nodiscard]] std::size_t bytes() const noexcept { return places_.bytes() + chunks_.bytes() + owners_.bytes(); }
 
  private:
@@ -120,15 +128,19 @@ class bucket {
   bucket& operator=(const bucket&) = delete;
   ~bucket() { chunks_.clear(); }
 
+  /// Whether it has no entry, and hence no chunk.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// How many entries it has, those that are not yet flushed included.
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
 
   /// When the bucket is flushed; set once per turn of the wheel, while it is empty.
   [[nodiscard]] tick expiration() const noexcept { return expiration_; }
+  /// Sets it for the next turn. \pre the bucket is empty, since deadlines are told by their distance from the expiration.
   void set_expiration(tick expiration) noexcept { expiration_ = expiration; }
 
   /// A number for the bucket's owner to know it by.
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  /// The owner sets it once; the bucket itself makes nothing of it.
   void set_number(std::uint32_t number) noexcept { number_ = number; }
 
   /// The deadline of an entry, restored from its lower half. \pre it lies in [`expiration()`, `expiration()` + 2^32).
@@ -136,7 +148,7 @@ class bucket {
     return expiration_ + (e.deadline_low - static_cast<std::uint32_t>(expiration_));
   }
 
-  /// Adds an entry at the end. \pre the store covers `e.which`, which is not linked. Strong guarantee on `std::bad_alloc`.
+  /// Adds an entry at the end. Strong guarantee on `std::bad_alloc`. \pre the store covers `e.which`, which is not linked.
   void push_back(bucket_store& store, entry e) {
     if (end_ == chunk::capacity) {
       open_chunk(store);

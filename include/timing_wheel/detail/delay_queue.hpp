@@ -30,20 +30,24 @@ class delay_queue {
   delay_queue(const delay_queue&) = delete;
   delay_queue& operator=(const delay_queue&) = delete;
 
+  /// Numbers from 0 without gaps, so that an array can tell the place of each.
   using member = std::uint32_t;
+  /// What the heap orders: a member and its key.
   struct entry {
-    tick expiration;
-    member which;
+    tick expiration;  ///< The key. The queue does not care what one tick is.
+    member which;     ///< Whose key it is.
   };
 
   /// Makes room for the members `0 … members − 1`. Strong guarantee on `std::bad_alloc`.
   void grow(std::size_t members);
 
+  /// Whether no member is queued. Complexity: O(1).
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// How many members are queued; at most `members()`. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size() - arity; }
   /// How many members there is room for.
   [[nodiscard]] std::size_t members() const noexcept { return place_.size(); }
-  /// \pre `m` is below the number given to `grow`.
+  /// Whether `m` is queued. \pre `m` is below the number given to `grow`.
   [[nodiscard]] bool contains(member m) const noexcept { return place_[m] != absent; }
 
   /// The entry that expires first; its expiration is `never` if the queue is empty. Complexity: O(1).
@@ -52,10 +56,10 @@ class delay_queue {
   /// The key of `m`. \pre `contains(m)`.
   [[nodiscard]] tick expiration(member m) const noexcept { return heap_[place_[m]].expiration; }
 
-  /// \pre `m` is below the number given to `grow`, and absent. Complexity: O(log size), no allocation.
+  /// Queues `m`. Complexity: O(log size), no allocation. \pre `m` is below the number given to `grow`, and absent.
   void push(member m, tick expiration) noexcept;
 
-  /// Gives `m` another key. \pre `contains(m)`. Complexity: O(log size); O(1) when the order stays.
+  /// Gives `m` another key. Complexity: O(log size); O(1) when the order stays. \pre `contains(m)`.
   void update(member m, tick expiration) noexcept {
     ++operations_;
     if (heap_.front().which == m && stays_in_front(expiration)) {  // as nearly always when a wheel goes on
@@ -65,13 +69,15 @@ class delay_queue {
     }
   }
 
-  /// \pre `contains(m)`. Complexity: O(log size).
+  /// Takes `m` out. Complexity: O(log size). \pre `contains(m)`.
   void erase(member m) noexcept;
 
   /// How many times `push`, `update` and `erase` were called.
   [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
 
+  /// Memory held on the heap, in use or kept for reuse.
   [[nodiscard]] std::size_t bytes() const noexcept;
+  /// \returns whether the numbered invariants hold. Complexity: O(size() + members()).
   [[nodiscard]] bool invariants_hold() const noexcept;
 
  private:

@@ -29,8 +29,8 @@ namespace detail {
 
 /// What an engine knows of a timer. The upper half of the deadline follows from where the entry lies.
 struct entry {
-  std::uint32_t deadline_low;
-  timer_number which;
+  std::uint32_t deadline_low;  ///< The lower 32 bits of its deadline, in ticks.
+  timer_number which;          ///< Its number.
 };
 
 }  // namespace detail
@@ -52,7 +52,7 @@ struct advance_result {
 /// thread and takes no lock; whoever uses it from several threads guards it.
 ///
 /// - `insert(slot, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's `add`).
-///   \pre the slot is not linked. May throw `std::bad_alloc`; then no timer has changed.
+///   The slot must not be linked. May throw `std::bad_alloc`; then no timer has changed.
 /// - `reserve(slot, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at this clock, does
 ///   not throw, also if an erase comes between. May throw `std::bad_alloc`; then no timer has changed.
 /// - `erase(slot)`: false if it was not linked.

@@ -54,6 +54,7 @@ namespace timing_wheel {
 /// 5. The sizes of the buckets add up to `size()`, and an upper half is kept for `far_timers_` of them.
 class hashed_wheel {
  public:
+  /// An empty wheel whose clock shows `options.start`.
   /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
   explicit hashed_wheel(const engine_options& options = {});
   hashed_wheel(const hashed_wheel&) = delete;
@@ -78,6 +79,7 @@ class hashed_wheel {
   /// lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
+  /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 
   /// The tick after the clock; at most the clock while visits are under way; none if empty. Complexity: O(1).
@@ -85,7 +87,9 @@ class hashed_wheel {
     return size_ == 0 ? std::nullopt : std::optional(next_visit_);
   }
 
+  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
+  /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   /// One level, the wheel. Its `flushes` are the visits that found a timer; it never moves any.

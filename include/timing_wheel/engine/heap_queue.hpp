@@ -63,6 +63,7 @@ class heap_queue {
   /// std::bad_alloc. Nothing is lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
+  /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return n < queue_.members() && queue_.contains(n); }
 
   /// The earliest deadline; none if empty. Complexity: O(1).
@@ -70,7 +71,9 @@ class heap_queue {
     return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
   }
 
+  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
+  /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return queue_.size(); }
 
   /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.

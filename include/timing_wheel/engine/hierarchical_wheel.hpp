@@ -46,6 +46,7 @@ namespace timing_wheel {
 /// 5. The sizes of the buckets add up to `size()`.
 class hierarchical_wheel {
  public:
+  /// An empty wheel whose clock shows `options.start`.
   /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
   explicit hierarchical_wheel(const engine_options& options = {});
   ~hierarchical_wheel();
@@ -84,6 +85,7 @@ class hierarchical_wheel {
     return result;
   }
 
+  /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 
   /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty. Complexity: O(1).
@@ -91,7 +93,9 @@ class hierarchical_wheel {
     return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
   }
 
+  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
+  /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.

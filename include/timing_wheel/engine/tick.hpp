@@ -36,7 +36,7 @@ inline constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 /// Everything saturates: what lies before the origin is tick 0, and the end of time is `never`.
 class tick_scale {
  public:
-  /// \pre `tick_length` is positive.
+  /// Tick 0 begins at `origin`. \pre `tick_length` is positive.
   constexpr tick_scale(time_point origin, std::chrono::nanoseconds tick_length) noexcept
       : origin_(origin), length_(static_cast<std::uint64_t>(tick_length.count())), reciprocal_(UINT64_MAX / length_) {}
 
@@ -60,6 +60,7 @@ class tick_scale {
     return t > room / length_ ? time_point::max() : at(t * length_);
   }
 
+  /// How long a tick is; at least 1 ns.
   [[nodiscard]] constexpr std::chrono::nanoseconds tick_length() const noexcept {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(length_));
   }
