@@ -194,8 +194,7 @@ class service_work {
 
   void schedule_all() {
     for (std::size_t i = 0; i < timers; ++i) {
-      handles_[i] =
-          service_.schedule_after(offset_ + milliseconds(delays_[i]), [this] { ++fired_; }, {.tag = {.tag = i}});
+      handles_[i] = service_.schedule_after(offset_ + milliseconds(delays_[i]), [this] { ++fired_; }, {.tag = i});
     }
   }
 

@@ -14,7 +14,7 @@ int main() {
   std::cout << check.cancel() << '\n';  // prints "cancelled": its memory and captures are gone
 
   timer.schedule_after(10ms, give_back);
-  timer.schedule_after(1h, give_back, {.tag = {.tag = 42}});
+  timer.schedule_after(1h, give_back, {.tag = 42});
   std::this_thread::sleep_for(50ms);
 
   for (auto& left : timer.stop()) {

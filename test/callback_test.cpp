@@ -63,7 +63,7 @@ TEST(Callback, IsGivenItsOwnHandle) {
                                                    EXPECT_EQ(self.deadline(), at(10ms));
                                                    EXPECT_EQ(self.cancel(), cancel_result::running);
                                                  },
-                                                 {.tag = {.tag = 17}});
+                                                 {.tag = 17});
   EXPECT_EQ(timer.advance_by(10ms), 1U);
   EXPECT_EQ(given, made);
   EXPECT_EQ(given.status(), timer_status::finished);
@@ -108,8 +108,8 @@ TEST(Callback, IsCalledWithItsHandleIfBothArePossible) {
   timer.schedule_after(1ms, either{&calls});
   timer.schedule_every(1ms, either{&calls});
   timer.schedule_with(next_10ms, either{&calls});
-  timer.schedule_after(1ms, either{&calls}, {.tag = {.stop = stop.get_token()}});
-  timer.schedule_every(1ms, either{&calls}, {.tag = {.stop = stop.get_token()}});
+  timer.schedule_after(1ms, either{&calls}, {.stop = stop.get_token()});
+  timer.schedule_every(1ms, either{&calls}, {.stop = stop.get_token()});
   timer.advance_by(1ms);
   EXPECT_THAT(calls, AllOf(SizeIs(4), Each("with its handle")));
 }
@@ -125,8 +125,8 @@ TEST(Callback, MayBeAFunctionOrAPointerToOne) {
   timer.schedule_after(1ms, function);
   timer.schedule_after(1ms, &function);
   timer.schedule_after(1ms, function_with_result);
-  timer.schedule_after(1ms, function_with_handle, {.tag = {.tag = 100}});
-  timer.schedule_every(1ms, function_with_handle, fixed_delay, {.tag = {.tag = 1000}});
+  timer.schedule_after(1ms, function_with_handle, {.tag = 100});
+  timer.schedule_every(1ms, function_with_handle, fixed_delay, {.tag = 1000});
   timer.schedule_with(next_10ms, &function);
   timer.advance_by(1ms);
   EXPECT_EQ(calls_of_a_function, 1103);
@@ -139,10 +139,10 @@ TEST(Callback, MayBeAStdFunction) {
   const std::function<void(const timer_handle&)> with = [&](const timer_handle& self) { calls += self.tag() == 7U; };
   const std::function<std::optional<time_point>(time_point)> rule = next_10ms;
   timer.schedule_after(10ms, alone);
-  timer.schedule_after(10ms, with, {.tag = {.tag = 7}});
+  timer.schedule_after(10ms, with, {.tag = 7});
   timer.schedule_every(10ms, alone);
-  timer.schedule_every(10ms, with, fixed_delay, {.tag = {.tag = 7, .stop = std::stop_token()}});
-  timer.schedule_with(rule, with, {.tag = {.tag = 7}});
+  timer.schedule_every(10ms, with, fixed_delay, {.tag = 7, .stop = std::stop_token()});
+  timer.schedule_with(rule, with, {.tag = 7});
   EXPECT_EQ(timer.advance_by(10ms), 5U);
   EXPECT_EQ(calls, 5);
 }
@@ -153,7 +153,7 @@ TEST(Callback, LeavesTheOriginalOfACopyAlone) {
   std::function<void()> original = [&] { ++calls; };
   timer.schedule_after(1ms, original);
   timer.schedule_every(1ms, original);
-  timer.schedule_after(1ms, original, {.tag = {.stop = std::stop_token()}});
+  timer.schedule_after(1ms, original, {.stop = std::stop_token()});
   ASSERT_TRUE(original);
   original = nullptr;
   timer.advance_by(1ms);
@@ -164,7 +164,7 @@ TEST(Callback, MayChangeWhatItCaptured) {
   manual_timer timer;
   std::vector<int> seen;
   timer.schedule_every(1ms, [&seen, n = 0]() mutable { seen.push_back(++n); });
-  timer.schedule_after(1ms, [&seen, n = 10]() mutable { seen.push_back(++n); }, {.tag = {.stop = std::stop_token()}});
+  timer.schedule_after(1ms, [&seen, n = 10]() mutable { seen.push_back(++n); }, {.stop = std::stop_token()});
   timer.advance_by(2ms);
   EXPECT_THAT(seen, UnorderedElementsAre(1, 2, 11));
 }
@@ -184,7 +184,7 @@ TEST(Callback, MayHaveAMoveThatCouldThrow) {
   int calls = 0;
   timer.schedule_after(1ms, cautious(calls));
   timer.schedule_every(1ms, cautious(calls));
-  timer.schedule_after(1ms, cautious(calls), {.tag = {.stop = std::stop_token()}});
+  timer.schedule_after(1ms, cautious(calls), {.stop = std::stop_token()});
   timer.schedule_with(next_10ms, cautious(calls));
   timer.advance_by(1ms);
   EXPECT_EQ(calls, 3);
@@ -210,13 +210,11 @@ void expect_refused_everywhere(Empty empty) {
   const auto code_of = [](auto action) { return refusal_of(action).code; };
   EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty); }), timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty); }), timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty, {.tag = {.stop = stop.get_token()}}); }),
-            timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty, {.tag = {.stop = stop.get_token()}}); }),
+  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty, {.stop = stop.get_token()}); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty, {.stop = stop.get_token()}); }),
             timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty); }), timer_errc::empty_callback);
-  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty, {.tag = {.stop = stop.get_token()}}); }),
-            timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty, {.stop = stop.get_token()}); }), timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_with(next_10ms, empty); }), timer_errc::empty_callback);
   EXPECT_FALSE(timer.schedule_every(1ms, empty, fixed_delay, error));
   EXPECT_EQ(error, timer_errc::empty_callback);
@@ -249,7 +247,7 @@ TEST(Callback, RefusesAnEmptyTask) {
   manual_timer timer;
   EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, task()); }).code, timer_errc::empty_callback);
   EXPECT_EQ(refusal_of([&] { timer.schedule_every(1ms, task()); }).code, timer_errc::empty_callback);
-  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, task(), {.tag = {.stop = std::stop_token()}}); }).code,
+  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, task(), {.stop = std::stop_token()}); }).code,
             timer_errc::empty_callback);
   EXPECT_EQ(timer.pending(), 0U);
 }
@@ -260,8 +258,7 @@ TEST(StopToken, CancelsAPendingTimerAndDestroysItsCaptures) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  const timer_handle handle =
-      timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   EXPECT_EQ(captures.alive(), 1);
   stop.request_stop();
   EXPECT_EQ(captures.alive(), 0);
@@ -275,9 +272,9 @@ TEST(StopToken, CancelsAtOnceIfItWasStoppedBefore) {
   std::stop_source stop;
   stop.request_stop();
   manual_timer timer;
-  timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
-  timer.schedule_at(at(0ms), [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
-  timer.schedule_every(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+  timer.schedule_at(at(0ms), [token = captures.make()] {}, {.stop = stop.get_token()});
+  timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.pending(), 0U);
   EXPECT_TRUE(conserved(timer));
@@ -288,17 +285,17 @@ TEST(StopToken, LetsATimerFireUntilItIsStopped) {
   std::stop_source stop;
   manual_timer timer;
   int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = {.stop = stop.get_token()}});
-  timer.schedule_at(at(1ms), [&] { ++runs; }, {.tag = {.stop = stop.get_token()}});
-  timer.schedule_at(std::chrono::system_clock::time_point(1ms), [&] { ++runs; }, {.tag = {.stop = stop.get_token()}});
+  timer.schedule_after(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
+  timer.schedule_at(at(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
+  timer.schedule_at(std::chrono::system_clock::time_point(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1ms), 3U);
   EXPECT_EQ(runs, 3);
 }
 
 TEST(StopToken, OfNoSourceNeverCancels) {
   manual_timer timer;
-  timer.schedule_after(1ms, nothing, {.tag = {.stop = std::stop_token()}});
-  timer.schedule_every(1ms, nothing, {.tag = {.stop = std::stop_token()}});
+  timer.schedule_after(1ms, nothing, {.stop = std::stop_token()});
+  timer.schedule_every(1ms, nothing, {.stop = std::stop_token()});
   EXPECT_EQ(timer.advance_by(2ms), 3U);
 }
 
@@ -307,7 +304,7 @@ TEST(StopToken, OfADestroyedSourceNeverCancels) {
   manual_timer timer;
   {
     std::stop_source stop;
-    timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+    timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   }
   EXPECT_EQ(captures.alive(), 1);
   EXPECT_EQ(timer.advance_by(1ms), 1U);
@@ -318,7 +315,7 @@ TEST(StopToken, DoesNothingToATimerThatHasFired) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
   timer.advance_by(1ms);
   EXPECT_EQ(captures.alive(), 0);
   const timer_handle next = timer.schedule_after(1ms, nothing);
@@ -339,7 +336,7 @@ TEST(StopToken, StoppedInTheCallbackLetsThatRunEnd) {
                                                      alive = captures.alive();
                                                      ended = true;
                                                    },
-                                                   {.tag = {.stop = stop.get_token()}});
+                                                   {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_TRUE(ended);
   EXPECT_EQ(alive, 1);
@@ -352,7 +349,7 @@ TEST(StopToken, StoppedInTheCallbackEndsAPeriodicTimer) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_every(1ms, [&, token = captures.make()] { stop.request_stop(); }, {.tag = {.stop = stop.get_token()}});
+  timer.schedule_every(1ms, [&, token = captures.make()] { stop.request_stop(); }, {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(captures.alive(), 0);
 }
@@ -361,8 +358,7 @@ TEST(StopToken, EndsAPeriodicTimerBetweenItsRuns) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip,
-                       {.tag = {.tag = 5, .stop = stop.get_token()}});
+  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip, {.tag = 5, .stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(35ms), 3U);
   stop.request_stop();
   EXPECT_EQ(captures.alive(), 0);
@@ -374,7 +370,7 @@ TEST(StopToken, StoppedByASiblingThatIsDueToo) {
   manual_timer timer;
   timer.schedule_after(1ms, [&] { stop.request_stop(); });
   for (int i = 0; i < 1000; ++i) {
-    timer.schedule_after(1ms, nothing, {.tag = {.stop = stop.get_token()}});
+    timer.schedule_after(1ms, nothing, {.stop = stop.get_token()});
   }
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(timer.stats().cancelled, 1000U);
@@ -385,8 +381,8 @@ TEST(StopToken, MayOutliveTheService) {
   std::stop_source stop;
   {
     manual_timer timer;
-    timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
-    timer.schedule_every(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
+    timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+    timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
     timer.advance_by(1ms);
   }
   EXPECT_EQ(captures.alive(), 0);
@@ -399,8 +395,8 @@ TEST(StopToken, DoesNotKeepAReturnedCallableFromBeingCalled) {
   std::vector<pending_task> left;
   {
     manual_timer timer;
-    timer.schedule_after(1ms, [&] { ++runs; }, {.tag = {.stop = stop.get_token()}});
-    timer.schedule_every(1ms, [&] { ++runs; }, {.tag = {.stop = stop.get_token()}});
+    timer.schedule_after(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
+    timer.schedule_every(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
     left = timer.stop();
   }
   stop.request_stop();
@@ -415,14 +411,12 @@ TEST(StopToken, OfARefusedTimerDoesNothing) {
   std::stop_source stop;
   manual_timer timer({.max_pending = 1});
   const timer_handle first = timer.schedule_after(1ms, nothing);
-  EXPECT_EQ(refusal_of([&] {
-              timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
-            }).code,
-            timer_errc::too_many_pending);
-  EXPECT_EQ(refusal_of([&] {
-              timer.schedule_every(0ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}});
-            }).code,
-            timer_errc::invalid_period);
+  EXPECT_EQ(
+      refusal_of([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
+      timer_errc::too_many_pending);
+  EXPECT_EQ(
+      refusal_of([&] { timer.schedule_every(0ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
+      timer_errc::invalid_period);
   EXPECT_EQ(captures.alive(), 0);
   stop.request_stop();
   EXPECT_EQ(first.status(), timer_status::pending);
@@ -432,8 +426,8 @@ TEST(StopToken, LetsACallbackHaveItsHandle) {
   std::stop_source stop;
   manual_timer timer;
   timer_handle given;
-  const timer_handle made = timer.schedule_after(1ms, [&](const timer_handle& self) { given = self; },
-                                                 {.tag = {.tag = 3, .stop = stop.get_token()}});
+  const timer_handle made =
+      timer.schedule_after(1ms, [&](const timer_handle& self) { given = self; }, {.tag = 3, .stop = stop.get_token()});
   EXPECT_EQ(made.tag(), 3U);
   timer.advance_by(1ms);
   EXPECT_EQ(given, made);
@@ -442,9 +436,8 @@ TEST(StopToken, LetsACallbackHaveItsHandle) {
 TEST(StopToken, MayBeStoppedByACaptureThatDies) {
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_after(1ms, [last = on_destruction([&] { stop.request_stop(); })] {},
-                       {.tag = {.stop = stop.get_token()}});
-  const timer_handle other = timer.schedule_after(1h, nothing, {.tag = {.stop = stop.get_token()}});
+  timer.schedule_after(1ms, [last = on_destruction([&] { stop.request_stop(); })] {}, {.stop = stop.get_token()});
+  const timer_handle other = timer.schedule_after(1h, nothing, {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_EQ(other.status(), timer_status::finished);
 }
@@ -455,7 +448,7 @@ TEST(StopToken, MayBeOwnedByTheCallableItself) {
   std::stop_source stop;
   std::stop_token token = stop.get_token();
   timer.schedule_every(1ms, [own = std::move(stop), alive = captures.make()]() mutable { own.request_stop(); },
-                       {.tag = {.stop = token}});
+                       {.stop = token});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(captures.alive(), 0);
 }
@@ -466,8 +459,8 @@ TEST(StopToken, LeavesNoMemoryBehind) {
     std::stop_source stop;
     for (int i = 0; i < 100; ++i) {
       timer.schedule_after(1ms, [large = std::array<char, 100>()] { static_cast<void>(large); },
-                           {.tag = {.stop = stop.get_token()}});
-      timer.schedule_every(1h, nothing, {.tag = {.stop = stop.get_token()}}).cancel();
+                           {.stop = stop.get_token()});
+      timer.schedule_every(1h, nothing, {.stop = stop.get_token()}).cancel();
     }
     static_cast<void>(stopped && stop.request_stop());
     timer.advance_by(1ms);
@@ -487,7 +480,7 @@ TEST(StopToken, SchedulingWithoutMemoryLeavesNothingBehind) {
     std::stop_source stop;
     manual_timer timer;
     enough = succeeds_with(
-        left, [&] { timer.schedule_every(1ms, [token = captures.make()] {}, {.tag = {.stop = stop.get_token()}}); });
+        left, [&] { timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); });
     EXPECT_EQ(timer.pending(), enough ? 1U : 0U) << left;
     EXPECT_EQ(captures.alive(), enough ? 1 : 0) << left;
     EXPECT_TRUE(conserved(timer));
@@ -633,8 +626,8 @@ std::map<std::uint64_t, int> visits_by_tag(const manual_timer& timer) {
 
 TEST(ForEachPending, ShowsHandleDeadlineAndTag) {
   manual_timer timer;
-  const timer_handle first = timer.schedule_after(10ms, nothing, {.tag = {.tag = 1}});
-  const timer_handle second = timer.schedule_every(20ms, nothing, fixed_delay, {.tag = {.tag = 2}});
+  const timer_handle first = timer.schedule_after(10ms, nothing, {.tag = 1});
+  const timer_handle second = timer.schedule_every(20ms, nothing, fixed_delay, {.tag = 2});
   std::map<std::uint64_t, pending_timer> found;
   timer.for_each_pending([&](const pending_timer& one) { found[one.tag] = one; });
   ASSERT_THAT(found, ElementsAre(Key(1U), Key(2U)));
@@ -648,7 +641,7 @@ TEST(ForEachPending, VisitsEachOfManyOnce) {
   manual_timer timer;
   constexpr std::uint64_t count = 3000;
   for (std::uint64_t i = 0; i < count; ++i) {
-    timer.schedule_after(static_cast<int>(i) * 1s, nothing, {.tag = {.tag = i}});
+    timer.schedule_after(static_cast<int>(i) * 1s, nothing, {.tag = i});
   }
   const std::map<std::uint64_t, int> visits = visits_by_tag(timer);
   EXPECT_THAT(visits, AllOf(SizeIs(count), Each(Pair(testing::_, 1))));
@@ -658,7 +651,7 @@ TEST(ForEachPending, VisitsAllHoweverTheyFillAHoldOfTheLock) {
   for (const std::size_t count : {1U, 255U, 256U, 257U, 511U, 512U, 513U}) {
     manual_timer timer;
     for (std::uint64_t i = 0; i < count; ++i) {
-      timer.schedule_after(1s, nothing, {.tag = {.tag = i}});
+      timer.schedule_after(1s, nothing, {.tag = i});
     }
     EXPECT_THAT(visits_by_tag(timer), SizeIs(count));
   }
@@ -678,7 +671,7 @@ TEST(ForEachPending, VisitsTheTimersOfAllShards) {
   for (std::uint64_t worker = 0; worker < 3; ++worker) {
     std::thread([&timer, worker] {
       for (std::uint64_t i = 0; i < each; ++i) {
-        timer.schedule_after(static_cast<int>(i) * 1ms + 1ms, nothing, {.tag = {.tag = worker * each + i}});
+        timer.schedule_after(static_cast<int>(i) * 1ms + 1ms, nothing, {.tag = worker * each + i});
       }
     }).join();
   }
@@ -691,7 +684,7 @@ TEST(ForEachPending, DoesNotShowWhatFiredOrWasCancelled) {
   manual_timer timer;
   std::vector<timer_handle> handles;
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    handles.push_back(timer.schedule_after(i % 3 == 0 ? 1ms : 1s, nothing, {.tag = {.tag = i}}));
+    handles.push_back(timer.schedule_after(i % 3 == 0 ? 1ms : 1s, nothing, {.tag = i}));
   }
   for (std::size_t i = 1; i < handles.size(); i += 3) {
     handles[i].cancel();
@@ -705,9 +698,9 @@ TEST(ForEachPending, DoesNotShowWhatFiredOrWasCancelled) {
 TEST(ForEachPending, DoesNotShowTheOneThatRuns) {
   manual_timer timer;
   std::map<std::uint64_t, int> visits;
-  timer.schedule_every(1ms, [&] { visits = visits_by_tag(timer); }, fixed_delay, {.tag = {.tag = 1}});
-  timer.schedule_after(1ms, nothing, {.tag = {.tag = 2}});
-  timer.schedule_after(1h, nothing, {.tag = {.tag = 3}});
+  timer.schedule_every(1ms, [&] { visits = visits_by_tag(timer); }, fixed_delay, {.tag = 1});
+  timer.schedule_after(1ms, nothing, {.tag = 2});
+  timer.schedule_after(1h, nothing, {.tag = 3});
   timer.advance_by(1ms);
   EXPECT_THAT(visits, ElementsAre(Pair(2U, 1), Pair(3U, 1)));
 }
@@ -739,7 +732,7 @@ TEST(ForEachPending, VisitsAtMostOnceWhenTheVisitCancelsOthers) {
   manual_timer timer;
   std::vector<timer_handle> handles;
   for (std::uint64_t i = 0; i < 1500; ++i) {
-    handles.push_back(timer.schedule_after(1s, nothing, {.tag = {.tag = i}}));
+    handles.push_back(timer.schedule_after(1s, nothing, {.tag = i}));
   }
   std::map<std::uint64_t, int> visits;
   timer.for_each_pending([&](const pending_timer& one) {
@@ -753,13 +746,13 @@ TEST(ForEachPending, VisitsAtMostOnceWhenTheVisitCancelsOthers) {
 TEST(ForEachPending, LetsTheVisitSchedule) {
   manual_timer timer;
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    timer.schedule_after(1s, nothing, {.tag = {.tag = i}});
+    timer.schedule_after(1s, nothing, {.tag = i});
   }
   std::map<std::uint64_t, int> visits;
   timer.for_each_pending([&](const pending_timer& one) {
     ++visits[one.tag];
     if (one.tag < 1000) {
-      timer.schedule_after(1s, nothing, {.tag = {.tag = one.tag + 1000}});
+      timer.schedule_after(1s, nothing, {.tag = one.tag + 1000});
     }
   });
   EXPECT_THAT(visits, Each(Pair(testing::_, 1)));
@@ -799,7 +792,7 @@ TEST(ForEachPending, LetsTheVisitStop) {
 TEST(ForEachPending, LetsTheVisitAdvance) {
   manual_timer timer;
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    timer.schedule_after(static_cast<int>(i + 1) * 1ms, nothing, {.tag = {.tag = i}});
+    timer.schedule_after(static_cast<int>(i + 1) * 1ms, nothing, {.tag = i});
   }
   std::map<std::uint64_t, int> visits;
   timer.for_each_pending([&](const pending_timer& one) { ++visits[one.tag], timer.advance_by(1ms); });
@@ -878,9 +871,9 @@ TEST(OnError, GetsWhatACallbackThrewWithItsTag) {
   captured_stderr output;
   std::vector<report> reports;
   manual_timer timer(reporting_to(reports));
-  timer.schedule_after(1ms, [] { throw std::runtime_error("first"); }, {.tag = {.tag = 1}});
-  timer.schedule_after(1ms, nothing, {.tag = {.tag = 2}});
-  timer.schedule_every(2ms, [] { throw 42; }, fixed_delay, {.tag = {.tag = 3}});
+  timer.schedule_after(1ms, [] { throw std::runtime_error("first"); }, {.tag = 1});
+  timer.schedule_after(1ms, nothing, {.tag = 2});
+  timer.schedule_every(2ms, [] { throw 42; }, fixed_delay, {.tag = 3});
   EXPECT_EQ(timer.advance_by(4ms), 4U);
   EXPECT_THAT(reports, ElementsAre(report{"first", 1}, report{"not an exception", 3}, report{"not an exception", 3}));
   EXPECT_EQ(timer.stats().failed, 3U);
@@ -893,7 +886,7 @@ TEST(OnError, GetsWhatARuleThrew) {
   int asked = 0;
   timer.schedule_with(
       [&](time_point previous) { return ++asked == 1 ? previous + 1ms : throw std::runtime_error("rule"); }, nothing,
-      {.tag = {.tag = 9}});
+      {.tag = 9});
   timer.advance_by(1h);
   EXPECT_THAT(reports, ElementsAre(report{"rule", 9}));
 }
@@ -909,7 +902,7 @@ TEST(OnError, GetsWhatTheExecutorThrew) {
     work();
   };
   manual_timer timer(options);
-  timer.schedule_after(1ms, nothing, {.tag = {.tag = 11}});
+  timer.schedule_after(1ms, nothing, {.tag = 11});
   timer.advance_by(10ms);
   EXPECT_THAT(reports, ElementsAre(report{"executor", 11}));
   EXPECT_EQ(timer.stats().fired, 1U);

@@ -139,7 +139,7 @@ TEST(Executor, IsGivenEachOfManyOnce) {
 TEST(Executor, AHandedOverTimerIsPendingAndDue) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  const timer_handle handle = timer.schedule_after(1ms, nothing, {.tag = {.tag = 5}});
+  const timer_handle handle = timer.schedule_after(1ms, nothing, {.tag = 5});
   timer.schedule_after(1h, nothing);
   EXPECT_EQ(timer.stats().due, 0U);
   timer.advance_by(1ms);
@@ -183,7 +183,7 @@ TEST(Executor, AHandedOverTimerKeepsItsPlace) {
 TEST(Executor, ForEachPendingShowsWhatWasHandedOver) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_after(1ms, nothing, {.tag = {.tag = 5}});
+  timer.schedule_after(1ms, nothing, {.tag = 5});
   timer.advance_by(1ms);
   std::vector<std::uint64_t> tags;
   timer.for_each_pending([&](const pending_timer& one) { tags.push_back(one.tag); });
@@ -332,7 +332,7 @@ TEST(Executor, ACallbackThatThrowsThereIsReportedAndDoesNotReachTheExecutor) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking(),
                       .on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  timer.schedule_after(1ms, [] { throw std::runtime_error("asked for"); }, {.tag = {.tag = 5}});
+  timer.schedule_after(1ms, [] { throw std::runtime_error("asked for"); }, {.tag = 5});
   timer.advance_by(1ms);
   EXPECT_NO_THROW(tasks.run());
   EXPECT_THAT(tags, ElementsAre(5U));
@@ -570,7 +570,7 @@ TEST(Executor, ARefusedTimerIsReturnedByStop) {
     refusing target(how, always);
     manual_timer timer({.executor = target.taking(), .on_error = ignore});
     int runs = 0;
-    timer.schedule_after(1ms, [&] { ++runs; }, {.tag = {.tag = 5}});
+    timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
     timer.advance_by(10ms);
     std::vector<pending_task> left = timer.stop();
     ASSERT_THAT(left, SizeIs(1));
@@ -646,7 +646,7 @@ TEST(Executor, OnErrorGetsWhatItThrewEachTime) {
          EXPECT_THROW(std::rethrow_exception(failure), std::runtime_error);
          tags.push_back(tag);
        }});
-  timer.schedule_after(1ms, nothing, {.tag = {.tag = 5}});
+  timer.schedule_after(1ms, nothing, {.tag = 5});
   timer.advance_by(10ms);
   EXPECT_THAT(tags, ElementsAre(5U, 5U, 5U));
   EXPECT_EQ(timer.stats().refused, 3U);
@@ -670,7 +670,7 @@ TEST(Executor, OneThatRunsTheTaskAndThenThrowsHasRunIt) {
                           },
                       .on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
   int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = {.tag = 5}});
+  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
   timer.advance_by(1h);
   EXPECT_EQ(runs, 1);
   EXPECT_THAT(tags, ElementsAre(5U));
@@ -749,8 +749,8 @@ TEST(Executor, Scenario18_StopReturnsWhatWasHandedOverAndItsTaskDoesNothing) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
   int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = {.tag = 5}});
-  timer.schedule_after(1h, [&] { ++runs; }, {.tag = {.tag = 6}});
+  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
+  timer.schedule_after(1h, [&] { ++runs; }, {.tag = 6});
   timer.advance_by(1ms);
   std::vector<pending_task> left = timer.stop();
   ASSERT_THAT(left, SizeIs(2));
@@ -773,7 +773,7 @@ TEST(Executor, Scenario18_StopFromATaskReturnsTheOtherHandedOverOnes) {
                              returned.push_back(one.tag);
                            }
                          },
-                         {.tag = {.tag = i}});
+                         {.tag = i});
   }
   timer.advance_by(1ms);
   tasks.run();
@@ -810,7 +810,7 @@ TEST(Executor, Scenario18_DrainReturnsWhatTheExecutorHasNotBegun) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
   int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = {.tag = 5}});
+  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
   std::vector<pending_task> left = timer.stop(drain, at(10ms));
   EXPECT_EQ(tasks.run(), 1U);
   for (pending_task& one : left) {
@@ -824,7 +824,7 @@ TEST(Executor, Scenario18_DrainReturnsWhatIsRefusedToTheEnd) {
   for (const way how : every_way) {
     refusing target(how, always);
     manual_timer timer({.executor = target.taking(), .on_error = ignore});
-    timer.schedule_after(1ms, nothing, {.tag = {.tag = 5}});
+    timer.schedule_after(1ms, nothing, {.tag = 5});
     const std::vector<pending_task> left = timer.stop(drain, at(10ms));
     ASSERT_THAT(left, SizeIs(1));
     EXPECT_EQ(left[0].tag, 5U);

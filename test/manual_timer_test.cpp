@@ -752,10 +752,10 @@ TEST(ManualTimer, Scenario15_AStaleHandleDoesNothingToTheTimerInTheSamePlace) {
   manual_timer timer;
   std::vector<timer_handle> stale;
   for (int i = 0; i < 1000; ++i) {
-    stale.push_back(timer.schedule_after(1h, nothing, {.tag = {.tag = 1}}));
+    stale.push_back(timer.schedule_after(1h, nothing, {.tag = 1}));
     stale.back().cancel();
   }
-  const timer_handle live = timer.schedule_after(1h, nothing, {.tag = {.tag = 2}});
+  const timer_handle live = timer.schedule_after(1h, nothing, {.tag = 2});
   for (const timer_handle& handle : stale) {
     expect_stale(handle);
   }
@@ -834,9 +834,9 @@ TEST(ManualTimer, Scenario15_AReturnedTaskOutlivesTheService) {
 TEST(ManualTimer, Scenario18_StopReturnsThePendingOnesWithDeadlineTagAndCallable) {
   manual_timer timer;
   recorder record(timer);
-  timer.schedule_after(5ms, [&] { record.ran.push_back(5); }, {.tag = {.tag = 50}});
-  timer.schedule_after(7h, [&] { record.ran.push_back(7); }, {.tag = {.tag = 70}});
-  timer.schedule_at(time_point::max(), [&] { record.ran.push_back(9); }, {.tag = {.tag = 90}});
+  timer.schedule_after(5ms, [&] { record.ran.push_back(5); }, {.tag = 50});
+  timer.schedule_after(7h, [&] { record.ran.push_back(7); }, {.tag = 70});
+  timer.schedule_at(time_point::max(), [&] { record.ran.push_back(9); }, {.tag = 90});
   std::vector<std::pair<time_point, std::uint64_t>> left;
   for (pending_task& task : timer.stop()) {
     left.emplace_back(task.deadline, task.tag);
@@ -882,7 +882,7 @@ TEST(ManualTimer, Scenario18_StopFromACallbackReturnsTheSiblingsThatHaveNotBegun
                              tags.push_back(task.tag);
                            }
                          },
-                         {.tag = {.tag = i}});
+                         {.tag = i});
   }
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_THAT(ran, ElementsAre(0));
@@ -903,7 +903,7 @@ void expect_each_once_when_stopped_by(int stopper, int count, nanoseconds spread
             ++outcomes[task.tag];
           }
         },
-        {.tag = {.tag = i}});
+        {.tag = i});
   }
   timer.advance_by(1h);
   EXPECT_THAT(outcomes, Each(1));
@@ -968,7 +968,7 @@ TEST(ManualTimer, Scenario18_ScheduleAfterStopReportsAnErrorCode) {
   timer.stop();
   std::error_code error;
   const timer_handle handle = timer.schedule_after(
-      1ms, [token = captures.make()] {}, {.tag = {.tag = 7}}, error);
+      1ms, [token = captures.make()] {}, {.tag = 7}, error);
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_FALSE(handle);
   EXPECT_EQ(captures.alive(), 0);
@@ -1036,7 +1036,7 @@ TEST(ManualTimer, Scenario19_TheErrorCodeOverloadsDoNotThrow) {
   EXPECT_EQ(error, timer_errc::too_many_pending);
   error.clear();
   EXPECT_FALSE(timer.schedule_at(
-      at(1h), [token = captures.make()] {}, {.tag = {.tag = 3}}, error));
+      at(1h), [token = captures.make()] {}, {.tag = 3}, error));
   EXPECT_EQ(error, timer_errc::too_many_pending);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().rejected, 3U);
@@ -1621,8 +1621,7 @@ TEST(ManualTimer, RoundsFractionsOfANanosecondUp) {
 
 TEST(ManualTimer, AHandleTellsTagDeadlineAndTimeLeft) {
   manual_timer timer({.tick = 10ms});
-  const timer_handle handle =
-      timer.schedule_after(25ms, nothing, {.tag = {.tag = std::numeric_limits<std::uint64_t>::max()}});
+  const timer_handle handle = timer.schedule_after(25ms, nothing, {.tag = std::numeric_limits<std::uint64_t>::max()});
   timer.advance_by(5ms);
   EXPECT_EQ(handle.status(), timer_status::pending);
   EXPECT_EQ(handle.tag(), std::numeric_limits<std::uint64_t>::max());
@@ -1668,7 +1667,7 @@ TEST(ManualTimer, ARunningTimerStillHasItsTagAndDeadline) {
                                 deadline = self.deadline();
                                 remaining = self.remaining();
                               },
-                              {.tag = {.tag = 7}});
+                              {.tag = 7});
   timer.advance_by(1s);
   EXPECT_EQ(status, timer_status::running);
   EXPECT_EQ(tag, 7U);
@@ -1678,7 +1677,7 @@ TEST(ManualTimer, ARunningTimerStillHasItsTagAndDeadline) {
 
 TEST(ManualTimer, AFiredTimerTellsNothingAnyMore) {
   manual_timer timer;
-  const timer_handle handle = timer.schedule_after(1ms, nothing, {.tag = {.tag = 7}});
+  const timer_handle handle = timer.schedule_after(1ms, nothing, {.tag = 7});
   timer.advance_by(1ms);
   expect_stale(handle);
 }
@@ -1762,7 +1761,7 @@ TEST(ManualTimer, AReturnedTaskCanBeScheduledElsewhere) {
   int runs = 0;
   one.schedule_after(1h, [&] { ++runs; });
   for (pending_task& left : one.stop()) {
-    other.schedule_at(left.deadline, std::move(left.callback), {.tag = {.tag = left.tag}});
+    other.schedule_at(left.deadline, std::move(left.callback), {.tag = left.tag});
   }
   other.advance_by(1h);
   EXPECT_EQ(runs, 1);

@@ -43,8 +43,8 @@ std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std:
       self.cancel();
     }
   };
-  timer.schedule_every(5s, attempt, fixed_delay, {.tag = {.tag = 1001}});
-  const timer_handle other = timer.schedule_after(1min, [] {}, {.tag = {.tag = 1002}});
+  timer.schedule_every(5s, attempt, fixed_delay, {.tag = 1001});
+  const timer_handle other = timer.schedule_after(1min, [] {}, {.tag = 1002});
   const bool cancelled = other.cancel() == cancel_result::cancelled;
   timer.advance_by(20s);
   for (const pending_task& left : timer.stop()) {
@@ -243,12 +243,12 @@ TYPED_TEST(DubboParity, D8_CancelAfterEachOutcomeChangesNoCount) {
 
 TYPED_TEST(DubboParity, D2_StopReturnsTheUnprocessedEachOnce) {
   by_hand<TypeParam> timer({.tick = 10ms, .wheel_size = 8});
-  timer.schedule_after(20ms, nothing, {.tag = {.tag = 1}});
-  timer.schedule_after(50ms, nothing, {.tag = {.tag = 2}}).cancel();
-  timer.schedule_after(40ms, nothing, {.tag = {.tag = 3}});
-  timer.schedule_after(1h, nothing, {.tag = {.tag = 4}});
+  timer.schedule_after(20ms, nothing, {.tag = 1});
+  timer.schedule_after(50ms, nothing, {.tag = 2}).cancel();
+  timer.schedule_after(40ms, nothing, {.tag = 3});
+  timer.schedule_after(1h, nothing, {.tag = 4});
   timer.advance_by(20ms);
-  timer.schedule_after(0ms, nothing, {.tag = {.tag = 5}});
+  timer.schedule_after(0ms, nothing, {.tag = 5});
   std::vector<std::uint64_t> tags;
   for (const pending_task& left : timer.stop()) {
     tags.push_back(left.tag);
@@ -373,7 +373,7 @@ TYPED_TEST(DubboParity, D4_PrintsItsStateAndWhatIsLeft) {
 
 TYPED_TEST(DubboParity, D4_TheHandleTellsDeadlineRemainingTimeAndTag) {
   by_hand<TypeParam> timer({.tick = 10ms}, at(3ms));
-  const timer_handle handle = timer.schedule_after(1s, nothing, {.tag = {.tag = 77}});
+  const timer_handle handle = timer.schedule_after(1s, nothing, {.tag = 77});
   timer.advance_by(400ms);
   EXPECT_EQ(handle.deadline(), at(1003ms));
   EXPECT_EQ(handle.remaining(), 600ms);
@@ -713,7 +713,7 @@ TYPED_TEST(NettyParity, N1_ATaskThatThrowsIsReportedAndTheOthersRun) {
   int runs = 0;
   for (std::uint64_t tag = 0; tag < 3; ++tag) {
     timer.schedule_after(1ms, [&runs, tag] { ++runs == 0 || tag != 1 ? void() : throw std::runtime_error("task"); },
-                         {.tag = {.tag = tag}});
+                         {.tag = tag});
   }
   EXPECT_EQ(timer.advance_by(1ms), 3U);
   EXPECT_EQ(runs, 3);

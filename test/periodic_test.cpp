@@ -329,7 +329,7 @@ TEST(Periodic, ReportsAPeriodThatIsNotPositiveAsAnErrorCode) {
   for (const nanoseconds period : {0ns, -1ns, nanoseconds::min()}) {
     std::error_code error;
     const timer_handle handle = timer.schedule_every(
-        period, [token = captures.make()] {}, fixed_delay, {.tag = {.tag = 7}}, error);
+        period, [token = captures.make()] {}, fixed_delay, {.tag = 7}, error);
     EXPECT_EQ(error, timer_errc::invalid_period);
     EXPECT_FALSE(handle);
   }
@@ -392,8 +392,8 @@ TEST(Periodic, TheErrorCodeIsClearedOnSuccess) {
 TEST(Periodic, TheHandleStaysTheSameOverAllRuns) {
   manual_timer timer;
   std::vector<timer_handle> seen;
-  const timer_handle handle = timer.schedule_every(10ms, [&](const timer_handle& self) { seen.push_back(self); },
-                                                   fixed_delay, {.tag = {.tag = 17}});
+  const timer_handle handle =
+      timer.schedule_every(10ms, [&](const timer_handle& self) { seen.push_back(self); }, fixed_delay, {.tag = 17});
   for (int run = 1; run <= 5; ++run) {
     EXPECT_EQ(handle.status(), timer_status::pending);
     EXPECT_EQ(handle.deadline(), at(run * 10ms));
@@ -638,7 +638,7 @@ TEST(Periodic, Scenario18_StopReturnsItsCallableWhichCanBeCalled) {
   live_captures captures;
   manual_timer timer;
   int runs = 0;
-  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, fixed_rate_skip, {.tag = {.tag = 17}});
+  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, fixed_rate_skip, {.tag = 17});
   timer.advance_by(25ms);
   std::vector<pending_task> left = timer.stop();
   ASSERT_THAT(left, SizeIs(1));
@@ -700,7 +700,7 @@ TEST(Periodic, Scenario20_ACallbackThatThrowsGoesOn) {
   for (const period_policy policy : every_policy) {
     std::vector<std::uint64_t> tags;
     manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-    timer.schedule_every(10ms, [] { throw std::runtime_error("asked for"); }, policy, {.tag = {.tag = 17}});
+    timer.schedule_every(10ms, [] { throw std::runtime_error("asked for"); }, policy, {.tag = 17});
     EXPECT_EQ(timer.advance_by(35ms), 3U);
     EXPECT_THAT(tags, ElementsAre(17U, 17U, 17U));
     EXPECT_EQ(timer.stats().failed, 3U);
@@ -733,8 +733,7 @@ TEST(Periodic, Scenario20_ARuleThatThrowsEndsItsTimerAndIsReported) {
   live_captures captures;
   std::vector<std::uint64_t> tags;
   manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  const timer_handle handle =
-      timer.schedule_with(ten_ms(3, failing), [token = captures.make()] {}, {.tag = {.tag = 17}});
+  const timer_handle handle = timer.schedule_with(ten_ms(3, failing), [token = captures.make()] {}, {.tag = 17});
   EXPECT_EQ(timer.advance_by(1h), 3U);
   EXPECT_THAT(tags, ElementsAre(17U));
   EXPECT_EQ(timer.stats().failed, 1U);

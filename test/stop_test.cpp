@@ -98,13 +98,13 @@ class ends {
 
 /// One timer of each kind, with their tags from 0 on.
 std::vector<timer_handle> schedule_some(manual_timer& timer) {
-  return {timer.schedule_after(-1ms, nothing, {.tag = {.tag = 0}}),
-          timer.schedule_after(5ms, nothing, {.tag = {.tag = 1}}),
-          timer.schedule_after(1h, nothing, {.tag = {.tag = 2}}),
-          timer.schedule_at(time_point::max(), nothing, {.tag = {.tag = 3}}),
-          timer.schedule_every(7ms, nothing, fixed_delay, {.tag = {.tag = 4}}),
-          timer.schedule_every(7ms, nothing, fixed_rate_catch_up, {.tag = {.tag = 5}}),
-          timer.schedule_with(next_10ms, nothing, {.tag = {.tag = 6}})};
+  return {timer.schedule_after(-1ms, nothing, {.tag = 0}),
+          timer.schedule_after(5ms, nothing, {.tag = 1}),
+          timer.schedule_after(1h, nothing, {.tag = 2}),
+          timer.schedule_at(time_point::max(), nothing, {.tag = 3}),
+          timer.schedule_every(7ms, nothing, fixed_delay, {.tag = 4}),
+          timer.schedule_every(7ms, nothing, fixed_rate_catch_up, {.tag = 5}),
+          timer.schedule_with(next_10ms, nothing, {.tag = 6})};
 }
 
 // ---- After every kind of stop ----
@@ -119,8 +119,7 @@ TEST(Stop, Scenario18_NothingCanBeScheduledAfterIt) {
     EXPECT_TRUE(refused([&] { timer.schedule_at(at(1ms), [token = captures.make()] {}); }));
     EXPECT_TRUE(refused([&] { timer.schedule_every(1ms, [token = captures.make()] {}); }));
     EXPECT_TRUE(refused([&] { timer.schedule_with(next_10ms, [token = captures.make()] {}); }));
-    EXPECT_TRUE(refused(
-        [&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.tag = {.stop = std::stop_token()}}); }));
+    EXPECT_TRUE(refused([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = std::stop_token()}); }));
     EXPECT_EQ(captures.alive(), 0);
     EXPECT_EQ(timer.stats().rejected, 5U);
     EXPECT_EQ(timer.stats().scheduled, 0U);
@@ -216,7 +215,7 @@ TEST(Stop, Scenario18_TakesTheTimersOfAllShards) {
     for (std::size_t worker = 0; worker < 3; ++worker) {
       std::thread([&timer, &once, worker] {
         for (std::size_t i = worker; i < once.size(); i += 3) {
-          timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = {.tag = i}});
+          timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
         }
       }).join();
     }
@@ -231,7 +230,7 @@ TEST(Stop, Scenario18_TakesAllHoweverTheyFillAHoldOfTheLock) {
       manual_timer timer;
       ends once(count);
       for (std::size_t i = 0; i < count; ++i) {
-        timer.schedule_after(1s, once.running(i), {.tag = {.tag = i}});
+        timer.schedule_after(1s, once.running(i), {.tag = i});
       }
       once.add(stop_by(timer, way));
       EXPECT_THAT(once.counts(), Each(1));
@@ -249,8 +248,7 @@ void expect_each_once_when_stopped_by(std::size_t stopper, how way) {
       once.add(i);
       i == stopper ? once.add(stop_by(timer, way)) : void();
     };
-    i % 3 == 2 ? timer.schedule_every(1h, run, fixed_delay, {.tag = {.tag = i}})
-               : timer.schedule_after(5ms, run, {.tag = {.tag = i}});
+    i % 3 == 2 ? timer.schedule_every(1h, run, fixed_delay, {.tag = i}) : timer.schedule_after(5ms, run, {.tag = i});
   }
   timer.advance_by(5ms);
   EXPECT_THAT(once.counts(), Each(1));
@@ -305,7 +303,7 @@ TEST(Stop, Scenario18_FromACaptureThatDies) {
     manual_timer timer;
     ends once(10);
     for (std::size_t i = 1; i < once.size(); ++i) {
-      timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = {.tag = i}});
+      timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
     }
     once.add(0U);
     const timer_handle first =
@@ -345,7 +343,7 @@ TEST(Stop, WithoutMemoryTakesNoneAndCanBeCalledAgain) {
     manual_timer timer;
     ends once(1000);
     for (std::size_t i = 0; i < once.size(); ++i) {
-      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = {.tag = i}});
+      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = i});
     }
     enough = succeeds_with(left, [&] { once.add(timer.stop()); });
     EXPECT_EQ(timer.pending(), enough ? 0U : 1000U);
@@ -427,8 +425,8 @@ TEST(StopRunNow, ShowsEachItselfAsRunning) {
     EXPECT_TRUE(conserved(timer));
     tags.push_back(self.tag().value_or(99));
   };
-  timer.schedule_after(1h, look, {.tag = {.tag = 1}});
-  timer.schedule_every(1h, look, fixed_delay, {.tag = {.tag = 2}});
+  timer.schedule_after(1h, look, {.tag = 1});
+  timer.schedule_every(1h, look, fixed_delay, {.tag = 2});
   timer.stop(run_now);
   EXPECT_THAT(tags, UnorderedElementsAre(1U, 2U));
 }
@@ -485,8 +483,7 @@ TEST(StopRunNow, GoesOnAfterACallbackThatThrows) {
   manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
   int runs = 0;
   for (std::uint64_t i = 0; i < 10; ++i) {
-    timer.schedule_after(1h, [&runs, i] { i % 2 == 0 ? throw std::runtime_error("asked for") : ++runs; },
-                         {.tag = {.tag = i}});
+    timer.schedule_after(1h, [&runs, i] { i % 2 == 0 ? throw std::runtime_error("asked for") : ++runs; }, {.tag = i});
   }
   EXPECT_EQ(timer.stop(run_now), 10U);
   EXPECT_EQ(runs, 5);
@@ -504,7 +501,7 @@ void expect_each_once_when_stopped_within(std::size_t count, how way) {
                            once.add(i);
                            once.add(stop_by(timer, way));
                          },
-                         {.tag = {.tag = i}});
+                         {.tag = i});
   }
   timer.stop(run_now);
   EXPECT_THAT(once.counts(), Each(1));
@@ -568,7 +565,7 @@ TEST(StopRunNow, WithoutMemoryCanBeCalledAgain) {
     manual_timer timer;
     ends once(1000);
     for (std::size_t i = 0; i < once.size(); ++i) {
-      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = {.tag = i}});
+      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = i});
     }
     enough = succeeds_with(left, [&] { timer.stop(run_now); });
     EXPECT_TRUE(conserved(timer));
@@ -594,7 +591,7 @@ TEST(StopDrain, RunsWhatIsDueBeforeAndReturnsTheRest) {
   std::vector<nanoseconds> ran;
   for (const int delay : {1, 50, 99, 101, 500}) {
     timer.schedule_after(delay * 1ms, [&] { ran.push_back(timer.now().time_since_epoch()); },
-                         {.tag = {.tag = static_cast<std::uint64_t>(delay)}});
+                         {.tag = static_cast<std::uint64_t>(delay)});
   }
   const std::vector<pending_task> left = timer.stop(drain, at(100ms));
   EXPECT_THAT(ran, ElementsAre(1ms, 50ms, 99ms));
@@ -645,7 +642,7 @@ TEST(StopDrain, ToTheEndOfTimeRunsAllButWhatNeverFires) {
   for (const nanoseconds delay : {nanoseconds(1ms), nanoseconds(1h), nanoseconds(876600h)}) {
     timer.schedule_after(delay, [&] { ++runs; });
   }
-  timer.schedule_at(time_point::max(), [&] { ++runs; }, {.tag = {.tag = 9}});
+  timer.schedule_at(time_point::max(), [&] { ++runs; }, {.tag = 9});
   const std::vector<pending_task> left = timer.stop(drain, time_point::max());
   EXPECT_EQ(runs, 3);
   ASSERT_THAT(left, SizeIs(1));
@@ -657,9 +654,9 @@ TEST(StopDrain, UntilAPastTimeRunsNothingOfTheFutureAndLeavesTheClock) {
   for (const time_point until : {time_point::min(), at(1min), at(1h)}) {
     manual_timer timer({}, starting_at(1h));
     ends once(3);
-    timer.schedule_after(1ms, once.running(0), {.tag = {.tag = 0}});
-    timer.schedule_after(1h, once.running(1), {.tag = {.tag = 1}});
-    timer.schedule_after(-1ms, once.running(2), {.tag = {.tag = 2}});
+    timer.schedule_after(1ms, once.running(0), {.tag = 0});
+    timer.schedule_after(1h, once.running(1), {.tag = 1});
+    timer.schedule_after(-1ms, once.running(2), {.tag = 2});
     const std::vector<pending_task> left = timer.stop(drain, until);
     EXPECT_EQ(once.counts()[0] + once.counts()[1], 0);
     once.add(left);
@@ -672,7 +669,7 @@ TEST(StopDrain, UntilAPastTimeRunsNothingOfTheFutureAndLeavesTheClock) {
 TEST(StopDrain, ATimerDueExactlyThenRunsOrIsReturned) {
   manual_timer timer;
   ends once(1);
-  timer.schedule_after(10ms, once.running(0), {.tag = {.tag = 0}});
+  timer.schedule_after(10ms, once.running(0), {.tag = 0});
   once.add(timer.stop(drain, at(10ms)));
   EXPECT_THAT(once.counts(), ElementsAre(1));
 }
@@ -701,10 +698,10 @@ TEST(StopDrain, LetsItsCallbacksCancelAndReschedule) {
                          EXPECT_TRUE(handles[1].reschedule(at(1h)));
                          EXPECT_TRUE(handles[2].reschedule(at(5ms)));
                        },
-                       {.tag = {.tag = 0}});
-  handles = {timer.schedule_after(2ms, once.running(1), {.tag = {.tag = 1}}),
-             timer.schedule_after(2ms, once.running(2), {.tag = {.tag = 2}}),
-             timer.schedule_after(1h, once.running(3), {.tag = {.tag = 3}})};
+                       {.tag = 0});
+  handles = {timer.schedule_after(2ms, once.running(1), {.tag = 1}),
+             timer.schedule_after(2ms, once.running(2), {.tag = 2}),
+             timer.schedule_after(1h, once.running(3), {.tag = 3})};
   const std::vector<pending_task> left = timer.stop(drain, at(10ms));
   ASSERT_THAT(left, SizeIs(1));
   EXPECT_EQ(left[0].tag, 2U);
@@ -732,7 +729,7 @@ void expect_each_once_when_stopped_during_a_drain(how way) {
                            once.add(i);
                            i % 10 == 3 ? once.add(stop_by(timer, way)) : void();
                          },
-                         {.tag = {.tag = i}});
+                         {.tag = i});
   }
   once.add(timer.stop(drain, at(10ms)));
   EXPECT_THAT(once.counts(), Each(1)) << "way " << static_cast<int>(way);
@@ -751,7 +748,7 @@ TEST(StopDrain, FromACallbackDoesNotThrow) {
   manual_timer timer;
   ends once(5);
   for (std::size_t i = 1; i < once.size(); ++i) {
-    timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = {.tag = i}});
+    timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
   }
   bool threw = false;
   timer.schedule_after(1ms, [&] {
@@ -774,7 +771,7 @@ TEST(StopDrain, WithoutMemoryLosesNothing) {
     manual_timer timer({.wheel_size = 4});
     ends once(500);
     for (std::size_t i = 0; i < once.size(); ++i) {
-      timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = {.tag = i}});
+      timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
     }
     enough = succeeds_with(left, [&] { once.add(timer.stop(drain, at(250ms))); });
     EXPECT_TRUE(conserved(timer));
@@ -842,7 +839,7 @@ void expect_one_end_each(std::uint64_t seed) {
                                handles[other].cancel() == cancel_result::cancelled ? once.add(other) : void();
                                random.one_in(9) ? throw std::runtime_error("asked for") : void();
                              },
-                             {.tag = {.tag = i}});
+                             {.tag = i});
   }
   timer.advance_by(random.between(0ms, 60ms));
   once.add(stop_by(timer, every_how[random.below(4)]));

@@ -193,7 +193,7 @@ void expect_drains(timer& service) {
     service.schedule_after(i * 3ms, [&] { ++runs; });
   }
   service.schedule_every(5ms, nothing);
-  service.schedule_after(24h, nothing, {.tag = {.tag = 7}});
+  service.schedule_after(24h, nothing, {.tag = 7});
   const time_point until = steady_clock::now() + 300ms;
   const std::vector<pending_task> left = service.stop(drain, until);
   EXPECT_GE(steady_clock::now(), until);

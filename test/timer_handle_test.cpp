@@ -60,7 +60,7 @@ TEST(TimerHandle, OneThatScheduleMadeIsTrueForEver) {
 
 TEST(TimerHandle, CopyRefersToTheSameTimer) {
   manual_timer timer;
-  const timer_handle original = timer.schedule_after(1s, nothing, {.tag = {.tag = 7}});
+  const timer_handle original = timer.schedule_after(1s, nothing, {.tag = 7});
   const timer_handle copy = original;
   EXPECT_EQ(copy, original);
   EXPECT_EQ(copy.tag(), 7U);
@@ -70,7 +70,7 @@ TEST(TimerHandle, CopyRefersToTheSameTimer) {
 
 TEST(TimerHandle, CopyOutlivesTheOriginal) {
   manual_timer timer;
-  std::optional<timer_handle> original = timer.schedule_after(1s, nothing, {.tag = {.tag = 7}});
+  std::optional<timer_handle> original = timer.schedule_after(1s, nothing, {.tag = 7});
   const timer_handle copy = *original;
   original.reset();
   EXPECT_EQ(copy.tag(), 7U);
@@ -79,7 +79,7 @@ TEST(TimerHandle, CopyOutlivesTheOriginal) {
 
 TEST(TimerHandle, MoveTakesTheTimerAlong) {
   manual_timer timer;
-  timer_handle original = timer.schedule_after(1s, nothing, {.tag = {.tag = 7}});
+  timer_handle original = timer.schedule_after(1s, nothing, {.tag = 7});
   const timer_handle moved = std::move(original);
   EXPECT_TRUE(moved);
   EXPECT_EQ(moved.tag(), 7U);
@@ -105,8 +105,8 @@ TEST(TimerHandle, OnesThatReferToNoTimerAreEqual) {
 TEST(TimerHandle, AssignmentForgetsTheOldTimerAndDoesNotCancelIt) {
   manual_timer timer;
   int runs = 0;
-  timer_handle handle = timer.schedule_after(1ms, [&] { ++runs; }, {.tag = {.tag = 1}});
-  handle = timer.schedule_after(1h, nothing, {.tag = {.tag = 2}});
+  timer_handle handle = timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 1});
+  handle = timer.schedule_after(1h, nothing, {.tag = 2});
   EXPECT_EQ(handle.tag(), 2U);
   timer.advance_by(1ms);
   EXPECT_EQ(runs, 1);
@@ -122,7 +122,7 @@ TEST(TimerHandle, AssignmentOfADefaultOneEmptiesIt) {
 
 TEST(TimerHandle, SurvivesCopyToItself) {
   manual_timer timer;
-  timer_handle handle = timer.schedule_after(1s, nothing, {.tag = {.tag = 7}});
+  timer_handle handle = timer.schedule_after(1s, nothing, {.tag = 7});
   const timer_handle& same = handle;
   handle = same;
   EXPECT_EQ(handle.tag(), 7U);
@@ -130,7 +130,7 @@ TEST(TimerHandle, SurvivesCopyToItself) {
 
 TEST(TimerHandle, SurvivesMoveToItself) {
   manual_timer timer;
-  timer_handle handle = timer.schedule_after(1s, nothing, {.tag = {.tag = 7}});
+  timer_handle handle = timer.schedule_after(1s, nothing, {.tag = 7});
   timer_handle& same = handle;
   handle = std::move(same);
   EXPECT_EQ(handle.tag(), 7U);
@@ -138,8 +138,8 @@ TEST(TimerHandle, SurvivesMoveToItself) {
 
 TEST(TimerHandle, SwapExchangesTheTimers) {
   manual_timer timer;
-  timer_handle first = timer.schedule_after(1s, nothing, {.tag = {.tag = 1}});
-  timer_handle second = timer.schedule_after(1s, nothing, {.tag = {.tag = 2}});
+  timer_handle first = timer.schedule_after(1s, nothing, {.tag = 1});
+  timer_handle second = timer.schedule_after(1s, nothing, {.tag = 2});
   std::swap(first, second);
   EXPECT_EQ(first.tag(), 2U);
   EXPECT_EQ(second.tag(), 1U);

@@ -167,7 +167,7 @@ class TimerRace : public testing::Test {
   }
   void arm_counted(std::uint64_t round) noexcept {
     arm(service_->schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); },
-                                 {.tag = {.tag = round}}));
+                                 {.tag = round}));
   }
   void arm_periodic(period_policy policy) noexcept {
     end_last();
@@ -349,8 +349,7 @@ TYPED_TEST(TimerRace, RequestStopAgainstFire) {
       [&](std::uint64_t) noexcept {
         this->end_last();
         source = std::make_unique<std::stop_source>();
-        this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()),
-                                                 {.tag = {.stop = source->get_token()}}));
+        this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()), {.stop = source->get_token()}));
       },
       [&](std::uint64_t round) { this->fire(round); },
       [&](std::uint64_t round) {
@@ -376,9 +375,9 @@ TYPED_TEST(TimerRace, RequestStopAgainstScheduling) {
       [&](std::uint64_t round) {
         const std::stop_token token = source->get_token();
         if (round % 2 == 0) {
-          this->arm(this->service().schedule_after(0ns, traced(this->seen()), {.tag = {.stop = token}}));
+          this->arm(this->service().schedule_after(0ns, traced(this->seen()), {.stop = token}));
         } else {
-          this->arm(this->service().schedule_every(TypeParam::soon, traced(this->seen()), {.tag = {.stop = token}}));
+          this->arm(this->service().schedule_every(TypeParam::soon, traced(this->seen()), {.stop = token}));
         }
       });
   this->end_last();
@@ -451,8 +450,8 @@ TEST(TimerRaces, CancelAgainstCascade) {
       [&](std::uint64_t round) noexcept {
         for (std::uint64_t i = 0; i < timers; ++i) {
           const std::uint64_t which = round * timers + i;
-          handles[i] = service.schedule_after(random.between(16ms, 64ms), [&each, which] { each.add(which); },
-                                              {.tag = {.tag = which}});
+          handles[i] =
+              service.schedule_after(random.between(16ms, 64ms), [&each, which] { each.add(which); }, {.tag = which});
         }
       },
       [&](std::uint64_t) {
@@ -571,7 +570,7 @@ class EndOfAService : public testing::Test {
   auto rearms() {
     return [this](std::uint64_t) {
       std::error_code error;
-      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, {.tag = {.tag = timers}}, error);
+      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, {.tag = timers}, error);
       if (error) {
         EXPECT_EQ(error, timer_errc::stopped);
       }
@@ -583,8 +582,7 @@ class EndOfAService : public testing::Test {
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
     const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Driver::soon : 0ns;
     return service_->schedule_after(
-        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = {.tag = which}},
-        error);
+        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = which}, error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
@@ -755,8 +753,8 @@ TEST(TimerRaces, AnExecutorThatRefusesUnderLoadLosesNothing) {
     std::vector<timer_handle> mine;
     for (std::uint64_t i = 0; i < timers; ++i) {
       const std::uint64_t which = adder * timers + i;
-      mine.push_back(service.schedule_after(random.between(-10us, 300us), [&each, which] { each.add(which); },
-                                            {.tag = {.tag = which}}));
+      mine.push_back(
+          service.schedule_after(random.between(-10us, 300us), [&each, which] { each.add(which); }, {.tag = which}));
       if (const std::uint64_t other = random.below(i + 1); random.one_in(3)) {
         each.add(adder * timers + other, mine[other].cancel());
       } else {
@@ -808,8 +806,7 @@ TEST(TimerRaces, APoolThatIsStoppedWhileTasksAreQueuedLosesNothing) {
       },
       [&](std::uint64_t) {
         for (std::uint64_t which = 0; which < timers; ++which) {
-          service->schedule_after(1us, [&each, which, token = captures.make()] { each->add(which); },
-                                  {.tag = {.tag = which}});
+          service->schedule_after(1us, [&each, which, token = captures.make()] { each->add(which); }, {.tag = which});
         }
       },
       [&](std::uint64_t round) {

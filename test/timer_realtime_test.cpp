@@ -588,7 +588,7 @@ TEST(Timer, Scenario10_AddersGetInDuringACascade) {
 
 TEST(Timer, Scenario18_StopWhileThePollerSleepsReturnsThePendingOne) {
   timer service;
-  service.schedule_after(1h, nothing, {.tag = {.tag = 7}});
+  service.schedule_after(1h, nothing, {.tag = 7});
   settle();
   const std::vector<pending_task> left = service.stop();
   ASSERT_EQ(left.size(), 1U);

@@ -71,8 +71,7 @@ class crowd {
   }
 
   std::pair<std::uint64_t, timer_handle> schedule(std::uint64_t which, dice& random) {
-    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); },
-                                           {.tag = {.tag = which}})};
+    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); }, {.tag = which})};
   }
 
   static nanoseconds any_delay(dice& random) {
@@ -164,8 +163,8 @@ class duel {
   explicit duel(std::uint64_t rounds) : outcomes_(rounds) {}
 
   void prepare(std::uint64_t round) {
-    handle_ = service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); },
-                                      {.tag = {.tag = round}});
+    handle_ =
+        service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = round});
   }
   void fire(std::uint64_t) { service_.advance_by(1ms); }
   void cancel(std::uint64_t round) {
@@ -264,7 +263,7 @@ TEST(TimerStress, StopAgainstFireAndCancel) {
     manual_timer service;
     std::vector<timer_handle> handles;
     for (std::uint64_t which = 0; which < timers; ++which) {
-      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, {.tag = {.tag = which}}));
+      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, {.tag = which}));
     }
     race(
         1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { service.advance_by(1ms); },

@@ -14,7 +14,7 @@ int main() {
   // Delay tasks: an order that is not paid within half an hour is closed.
   const auto close_unpaid = [&](std::uint64_t order) {
     return timer.schedule_after(30min, [&timer, order] { at(timer) << "order " << order << " is closed\n"; },
-                                {.tag = {.tag = order}});
+                                {.tag = order});
   };
   const auto first = close_unpaid(1);
   close_unpaid(2);
@@ -26,7 +26,7 @@ int main() {
   // Notifications: each at its time of day.
   const auto notify = [&](std::chrono::seconds time_of_day, const std::string& text, std::uint64_t tag) {
     timer.schedule_at(std::chrono::system_clock::time_point(time_of_day), [&timer, text] { at(timer) << text << '\n'; },
-                      {.tag = {.tag = tag}});
+                      {.tag = tag});
   };
   notify(1h + 45min, "the sale begins in a quarter of an hour", 100);
   notify(23h, "the day is nearly over", 101);

@@ -22,6 +22,7 @@
 #include "service_audit.hpp"
 #include "service_captures.hpp"
 #include "service_random.hpp"
+#include "support/engines.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
@@ -201,18 +202,17 @@ class service_model {
     callback small{this, which, captures_.make()};
     switch (random_.below(6)) {
       case 0:
-        return timer_.schedule_at(deadline, std::move(small), {.tag = {.tag = which}}, error);
+        return timer_.schedule_at(deadline, std::move(small), {.tag = which}, error);
       case 1:
-        return timer_.schedule_at(deadline, large_callback{std::move(small)}, {.tag = {.tag = which}}, error);
+        return timer_.schedule_at(deadline, large_callback{std::move(small)}, {.tag = which}, error);
       case 2:
-        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = {.tag = which}},
-                                  error);
+        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = which}, error);
       case 3:
-        return timer_.schedule_after(delay, large_callback{std::move(small)}, {.tag = {.tag = which}}, error);
+        return timer_.schedule_after(delay, large_callback{std::move(small)}, {.tag = which}, error);
       case 4:
-        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, {.tag = {.tag = which}}, error);
+        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, {.tag = which}, error);
       default:
-        return timer_.schedule_after(delay, std::move(small), {.tag = {.tag = which}}, error);
+        return timer_.schedule_after(delay, std::move(small), {.tag = which}, error);
     }
   }
 
@@ -225,7 +225,7 @@ class service_model {
       ++cancelled_;
     }
     one.handle = timer_.schedule_after(delay, callback{this, which, captures_.make()},
-                                       {.tag = {.tag = which, .stop = one.source->get_token()}});
+                                       {.tag = which, .stop = one.source->get_token()});
     admit(which, std::move(one), {}, {});
   }
 
@@ -240,12 +240,12 @@ class service_model {
     callback_with_handle small{{this, which, captures_.make()}};
     std::error_code error;
     if (one.which == kind::every) {
-      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, {.tag = {.tag = which}}, error);
+      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, {.tag = which}, error);
       rejected_ -= valid ? 0 : 1;  // it is refused before the service is asked
       return admit(which, std::move(one), error, expected);
     }
     first_ = random_.one_in(8) ? std::nullopt : std::optional(one.deadline);
-    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), {.tag = {.tag = which}}, error);
+    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), {.tag = which}, error);
     if (first_) {
       admit(which, std::move(one), error, expected);
     } else {
