@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <random>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -23,7 +25,6 @@
 #include "service/key_code.hpp"
 #include "support/allocation.hpp"
 #include "support/service_captures.hpp"
-#include "support/service_random.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -114,11 +115,11 @@ TEST(Key, IsUniqueOverShardsPlacesAndUses) {
 TEST(KeyCode, GivesBackTheShardAndTheIdOfItsKeys) {
   const int here = 0;
   const detail::key_code code(&here, std::chrono::steady_clock::now());
-  dice random(1);
+  std::mt19937_64 random(1);
   for (int i = 0; i < 100'000; ++i) {
-    const auto shard = static_cast<std::uint32_t>(random.between(0, 1'023));
-    const detail::timer_id id{static_cast<std::uint32_t>(random.between(0, (1 << detail::number_bits) - 1)),
-                              static_cast<std::uint32_t>(random.between(1, (1 << detail::generation_bits) - 1))};
+    const auto shard = static_cast<std::uint32_t>(random() % 1'024);
+    const detail::timer_id id{static_cast<std::uint32_t>(random() % (1U << detail::number_bits)),
+                              static_cast<std::uint32_t>(1 + random() % ((1U << detail::generation_bits) - 1))};
     const auto [same_shard, same_id] = code.place_of(code.key_of(shard, id));
     ASSERT_EQ(same_shard, shard);
     ASSERT_EQ(same_id, id);
@@ -352,7 +353,8 @@ TEST(StopTokenOption, LeavesNothingBehindWhateverEndsTheTimer) {
   timer.stop().clear();
   EXPECT_EQ(captures.alive(), 0);
   std::error_code error;
-  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = source.get_token()}, error);
+  timer.schedule_after(
+      1ms, [token = captures.make()] {}, {.stop = source.get_token()}, error);
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(allocations.live_bytes, before);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -233,6 +234,58 @@ TEST(SelfDestruction, OnAThreadOfAnExecutorEndsIt) {
   worker->join();
 }
 
+TEST(SelfDestruction, InATaskThatTheExecutorHasKeptEndsIt) {
+  live_captures captures;
+  const watched handler;
+  kept_tasks tasks;
+  auto service =
+      std::make_unique<manual_timer>(timer_options{.executor = tasks.taking(), .on_error = handler.as_on_error()});
+  service->schedule_every(1ms, [&, token = captures.make()] { service.reset(); });
+  service->schedule_after(1h, [token = captures.make()] {});
+  service->advance_by(1ms);
+  EXPECT_EQ(tasks.run(), 1U);
+  EXPECT_EQ(service, nullptr);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_TRUE(handler.is_free());
+}
+
+TEST(SelfDestruction, InTheExecutorEndsItAndLosesNoCapture) {
+  live_captures captures;
+  std::unique_ptr<manual_timer> service;
+  service = std::make_unique<manual_timer>(timer_options{.executor = [&](task&&) { service.reset(); }});
+  service->schedule_after(1ms, [token = captures.make()] {});
+  service->schedule_after(1ms, [token = captures.make()] {});
+  service->advance_to(at(1h));
+  EXPECT_EQ(service, nullptr);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(SelfDestruction, InOnErrorEndsIt) {
+  std::unique_ptr<manual_timer> service;
+  const auto destroy = [&](const std::exception_ptr&, std::uint64_t) { service.reset(); };
+  service = std::make_unique<manual_timer>(timer_options{.on_error = destroy});
+  service->schedule_every(1ms, [] { throw std::runtime_error("asked for"); });
+  service->advance_to(at(1h));
+  EXPECT_EQ(service, nullptr);
+}
+
+TEST(SelfDestruction, InARuleEndsIt) {
+  live_captures captures;
+  auto service = std::make_unique<manual_timer>();
+  int asked = 0;
+  const auto next = [&](time_point previous) {
+    if (++asked > 1) {
+      service.reset();
+    }
+    return std::optional(previous + 1min);
+  };
+  service->schedule_with(next, [token = captures.make()] {});
+  service->advance_to(at(1h));
+  EXPECT_EQ(service, nullptr);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
 TEST(SelfDestruction, OfManyServicesAtOnceLeavesNothing) {
   const watched handler;
   for (int i = 0; i < 50; ++i) {
@@ -276,18 +329,21 @@ TEST_F(Fork, LeavesAChildWhoseServiceRefusesAndWhoseTimersAreFinished) {
   const std::uint64_t key = handle.key();
   const child_end child = in_child([&] {
     std::error_code error;
-    const bool refused = !service.schedule_after(1ms, [] {}, error) && error == timer_errc::forked;
-    const bool refused_again = !service.schedule_every(1ms, [] {}, error) && error == timer_errc::forked;
+    const bool refused = !service.schedule_after(
+                             1ms, [] {}, error) &&
+                         error == timer_errc::forked;
+    const bool refused_again = !service.schedule_every(
+                                   1ms, [] {}, error) &&
+                               error == timer_errc::forked;
     const refusal thrown = refusal_of([&] { service.schedule_after(1ms, [] {}); });
     std::size_t visited = 0;
     service.for_each_pending([&](const pending_timer&) { ++visited; });
-    return first_broken({refused, refused_again, thrown.code == timer_errc::forked,
-                         handle.status() == timer_status::finished, !handle.deadline(), !handle.tag(),
-                         handle.cancel() == cancel_result::finished, !handle.reschedule_after(1ms),
-                         handle.cancel_and_wait() == cancel_result::finished,
-                         service.cancel(key) == cancel_result::finished, service.pending() == 0, visited == 0,
-                         service.stats().scheduled == 0, service.stopped(), service.stop().empty(),
-                         service.stop(run_now) == 0, service.stop(drain, service.now() + 1h).empty()});
+    return first_broken(
+        {refused, refused_again, thrown.code == timer_errc::forked, handle.status() == timer_status::finished,
+         !handle.deadline(), !handle.tag(), handle.cancel() == cancel_result::finished, !handle.reschedule_after(1ms),
+         handle.cancel_and_wait() == cancel_result::finished, service.cancel(key) == cancel_result::finished,
+         service.pending() == 0, visited == 0, service.stats().scheduled == 0, service.stopped(),
+         service.stop().empty(), service.stop(run_now) == 0, service.stop(drain, service.now() + 1h).empty()});
   });
   EXPECT_EQ(child, well) << child.code;
   EXPECT_EQ(handle.status(), timer_status::pending);
@@ -334,7 +390,9 @@ TEST_F(Fork, LeavesAChildWhoseLoopTimerSaysThatNothingIsToBeDone) {
   EXPECT_EQ(in_child([&] {
               std::error_code error;
               return first_broken({!service.next_event(), service.run_due() == 0,
-                                   !service.schedule_after(1ms, [] {}, error) && error == timer_errc::forked});
+                                   !service.schedule_after(
+                                       1ms, [] {}, error) &&
+                                       error == timer_errc::forked});
             }),
             well);
   EXPECT_EQ(service.run_due(), 1U);
@@ -357,7 +415,8 @@ TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {
   for (int i = 0; i < 100; ++i) {
     children.push_back(begin_child([&] {
       std::error_code error;
-      service.schedule_after(1ms, [] {}, error);
+      service.schedule_after(
+          1ms, [] {}, error);
       static_cast<void>(service.pending());
       service.stop();
       return error == timer_errc::forked ? 0 : 1;

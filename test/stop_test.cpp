@@ -854,34 +854,5 @@ TEST(Stop, Scenario18_EachTimerHasOneEndWhateverHappens) {
   }
 }
 
-// ---- What must not be done ----
-
-void destroy_in_a_callback() {
-  auto timer = std::make_unique<manual_timer>();
-  timer->schedule_after(1ms, [&] { timer.reset(); });
-  timer->advance_by(1ms);
-}
-
-void destroy_in_a_task() {
-  kept_tasks tasks;
-  auto timer = std::make_unique<manual_timer>(timer_options{.executor = tasks.taking()});
-  timer->schedule_every(1ms, [&] { timer.reset(); });
-  timer->advance_by(1ms);
-  tasks.run();
-}
-
-void destroy_in_stop_run_now() {
-  auto timer = std::make_unique<manual_timer>();
-  timer->schedule_after(1ms, [&] { timer.reset(); });
-  timer->stop(run_now);
-}
-
-TEST(StopDeathTest, DestroyingTheServiceInItsOwnCallbackAborts) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(destroy_in_a_callback(), testing::KilledBySignal(SIGABRT), "timing_wheel.*callback");
-  EXPECT_EXIT(destroy_in_a_task(), testing::KilledBySignal(SIGABRT), "timing_wheel.*callback");
-  EXPECT_EXIT(destroy_in_stop_run_now(), testing::KilledBySignal(SIGABRT), "timing_wheel.*callback");
-}
-
 }  // namespace
 }  // namespace timing_wheel::test

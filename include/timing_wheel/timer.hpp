@@ -312,11 +312,11 @@ class timer {
   template <class F>
   timer_handle every(detail::periodic_rule rule, F&& callback, const schedule_options& options,
                      std::error_code* error) {
-    if (detail::is_null<std::decay_t<F>>(callback)) {
-      return answer({{}, detail::refusal::empty_callback}, error);
-    }
     if (rule.period <= rule.period.zero()) {
       return answer({{}, detail::refusal::invalid_period}, error, rule.period);
+    }
+    if (detail::is_null<std::decay_t<F>>(callback)) {
+      return answer({{}, detail::refusal::empty_callback}, error);
     }
     const auto first = [&rule](time_point present) { return std::optional(rule(present, present)); };
     return again<detail::periodic_rule>(first, std::forward<F>(callback), options, error,

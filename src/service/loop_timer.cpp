@@ -31,7 +31,7 @@ std::optional<time_point> loop_timer::next_event() noexcept {
 }
 
 std::size_t loop_timer::run_due(std::size_t budget) {
-  const detail::visit inside(service());
+  const std::shared_ptr<detail::service> inside = service();  // a callback may destroy this object
   if (inside->context->process.is_child()) {
     return 0;
   }

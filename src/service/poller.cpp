@@ -55,19 +55,16 @@ std::size_t poller::run_due(time_point until) noexcept {
   }
 }
 
-void poller::start(std::function<void()> at_end) {
+void poller::start(std::shared_ptr<void> owner) {
   const signals_blocked while_starting;
   has_thread_ = true;
-  thread_ = std::thread([this, end = std::move(at_end)] {
+  thread_ = std::thread([this, kept = std::move(owner)] {
     name_this_thread("timing_wheel");
     limit_timer_slack(context_.scale.tick_length());
     driver_.set_me();
     poll(time_point::max(), [this] { return driver_.is_over(); });
-    if (context_.process.is_child()) {
-      return;  // the last thread of the child: with it, the child ends
-    }
     driver_.set_none();  // the system may give this thread's number to another one
-    end();
+    // In a child of `fork` this is the last thread, and with it the child ends.
   });
 }
 

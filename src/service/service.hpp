@@ -14,18 +14,22 @@
 
 namespace timing_wheel::detail {
 
-/// What is behind a `timer`, a `manual_timer` and a `loop_timer`. It lives as long as its front, or as somebody who drives it: a
-/// callback may destroy the front.
+/// What is behind a `timer`, a `manual_timer` and a `loop_timer`.
+///
+/// A callback may destroy the front. So the front is not the only owner: the poller thread is one, and each call that runs callbacks.
+/// The last of them buries it.
 class service {
  public:
   /// \throws as the constructors of the fronts.
   service(const timer_options& options, const time_point* start, std::function<void()> on_earlier)
       : context(make_context(options, start, std::move(on_earlier))), all(options, context) {}
 
+  service(const service&) = delete;
+  service& operator=(const service&) = delete;
+  ~service() { end.bury(); }
+
   /// Starts the poller thread of `one`, which keeps it alive.
-  static void start_poller(const std::shared_ptr<service>& one) {
-    one->thread.start([one] { one->end.bury(); });
-  }
+  static void start_poller(const std::shared_ptr<service>& one) { one->thread.start(one); }
 
   /// Schedules on the shard of the calling thread.
   started start(time_point now, time_point deadline, task_source& callback, std::uint64_t tag, bool recurring) {
@@ -53,19 +57,6 @@ class service {
     check(options);
     return std::make_shared<service_context>(options, start, std::move(on_earlier));
   }
-};
-
-/// Keeps a service alive while its thread is inside, and buries it afterwards if a callback has destroyed the front.
-class visit {
- public:
-  explicit visit(std::shared_ptr<service> visited) noexcept : service_(std::move(visited)) {}
-  ~visit() { service_->end.bury(); }
-  visit(const visit&) = delete;
-  visit& operator=(const visit&) = delete;
-  service* operator->() const noexcept { return service_.get(); }
-
- private:
-  std::shared_ptr<service> service_;
 };
 
 }  // namespace timing_wheel::detail

@@ -29,11 +29,11 @@ class stopping {
   /// `timer::stop(drain, until)`.
   std::vector<pending_task> drain(time_point until);
 
-  /// The destructor of the front. From a callback it waits for nothing: then who drives buries the service, see `bury`.
+  /// The destructor of the front. From a callback it waits for nothing: the rest is left to `bury`.
   void destroy() noexcept;
 
-  /// For who drives, when it leaves: if a callback has destroyed the front meanwhile, what the service holds of the user's goes
-  /// now. Not while a callback of the service is on this thread's stack.
+  /// The destructor of the service, when nobody drives it any more: if a callback has destroyed the front, what the service holds of
+  /// the user's goes now. If it is itself called in a callback, it goes with the last handle and task.
   void bury() noexcept;
 
   /// Whether this thread is in code of the user's that the service waits for.
@@ -49,7 +49,8 @@ class stopping {
   poller& poller_;
   const shards& shards_;
   service_context& context_;
-  std::atomic<bool> orphaned_{false};  // set before the driver is over; released and acquired with that
+  // Relaxed: whoever destroys the front still owns the service then, and the last owner acquires what the others did.
+  std::atomic<bool> orphaned_{false};
 };
 
 }  // namespace timing_wheel::detail

@@ -107,17 +107,17 @@ cancel_result timer::cancel(std::uint64_t key) noexcept {
 }
 
 std::vector<pending_task> timer::stop() {
-  const detail::visit inside(service_);
+  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
   return inside->end.take_the_rest();
 }
 
 std::size_t timer::stop(run_now_t /*how*/) {
-  const detail::visit inside(service_);
+  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
   return inside->end.run_the_rest();
 }
 
 std::vector<pending_task> timer::stop(drain_t /*how*/, time_point until) {
-  const detail::visit inside(service_);
+  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
   return inside->end.drain(until);
 }
 
