@@ -26,6 +26,8 @@
 #include "support/service_captures.hpp"
 #include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
+#include "timing_wheel/engine/heap_queue.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {

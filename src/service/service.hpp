@@ -20,7 +20,7 @@ class service {
  public:
   /// \throws as the constructors of the fronts.
   service(const timer_options& options, const time_point* start, std::function<void()> on_earlier)
-      : context(std::make_shared<service_context>(options, start, std::move(on_earlier))), all(options, context) {}
+      : context(make_context(options, start, std::move(on_earlier))), all(options, context) {}
 
   /// Starts the poller thread of `one`, which keeps it alive.
   static void start_poller(const std::shared_ptr<service>& one) {
@@ -46,6 +46,13 @@ class service {
   driver drive{all, *context};
   poller thread{drive, all, *context};
   stopping end{drive, thread, all, *context};
+
+ private:
+  static std::shared_ptr<service_context> make_context(const timer_options& options, const time_point* start,
+                                                       std::function<void()> on_earlier) {
+    check(options);
+    return std::make_shared<service_context>(options, start, std::move(on_earlier));
+  }
 };
 
 /// Keeps a service alive while its thread is inside, and buries it afterwards if a callback has destroyed the front.

@@ -14,17 +14,6 @@ namespace {
 
 constexpr unsigned most_shards = 1U << shard_bits;
 
-void check(const timer_options& options) {
-  if (options.tick < std::chrono::nanoseconds(1)) {
-    throw timer_error(timer_errc::invalid_option,
-                      "tick " + std::to_string(options.tick.count()) + " ns is not at least 1 ns");
-  }
-  if (options.shards > most_shards) {
-    throw timer_error(timer_errc::invalid_option, "shards " + std::to_string(options.shards) + " is not in [0, " +
-                                                      std::to_string(most_shards) + "]");
-  }
-}
-
 unsigned count_of(const timer_options& options, bool by_hand) {
   if (options.shards != 0 || by_hand) {
     return std::max(options.shards, 1U);
@@ -47,8 +36,18 @@ auto maker_of(engine_kind engine) {
 
 }  // namespace
 
+void check(const timer_options& options) {
+  if (options.tick < std::chrono::nanoseconds(1)) {
+    throw timer_error(timer_errc::invalid_option,
+                      "tick " + std::to_string(options.tick.count()) + " ns is not at least 1 ns");
+  }
+  if (options.shards > most_shards) {
+    throw timer_error(timer_errc::invalid_option, "shards " + std::to_string(options.shards) + " is not in [0, " +
+                                                      std::to_string(most_shards) + "]");
+  }
+}
+
 shards::shards(const timer_options& options, const std::shared_ptr<service_context>& context) {
-  check(options);
   const auto make = maker_of(options.engine);
   const unsigned count = count_of(options, context->clock.by_hand());
   all_.reserve(count);

@@ -15,4 +15,17 @@ inline constexpr bool slow_build = false;
 inline constexpr bool slow_build = false;
 #endif
 
+/// Whether the thread sanitizer watches.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool under_thread_sanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool under_thread_sanitizer = true;
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
+
 }  // namespace timing_wheel::test
