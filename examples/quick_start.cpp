@@ -10,7 +10,7 @@ int main() {
 
   const auto give_back = [] { std::cout << "not approved: the stock is given back\n"; };
   auto check = timer.schedule_after(30min, give_back);
-  std::cout << check << '\n';           // prints "timer 0#0: pending, 1799999 ms left"
+  std::cout << check << '\n';           // prints "timer 0/0#1: pending, 1799999 ms left"
   std::cout << check.cancel() << '\n';  // prints "cancelled": its memory and captures are gone
 
   timer.schedule_after(10ms, give_back);

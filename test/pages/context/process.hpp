@@ -1,0 +1,6 @@
+#include <chrono>
+#include <optional>
+
+using namespace std::chrono_literals;
+
+bool poll();
