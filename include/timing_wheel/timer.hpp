@@ -68,7 +68,8 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// `error` becomes a `timer_errc` or `std::errc::not_enough_memory`, or is cleared, and an empty handle is returned for a refusal.
 /// Without it, a refusal throws `timer_error`, and a lack of memory `std::bad_alloc`. Whatever the reason, a callable that is
 /// refused was not moved from. The callback may begin before the call returns. Complexity: O(levels), one lock of a shard; no
-/// allocation after warm-up, if the captures fit into a `task` and no token is given.
+/// allocation after warm-up, if the captures fit and no token is given: 24 bytes of them do, 8 beside a period, and beside a rule of
+/// the caller's what that leaves.
 ///
 /// **fork.** A service stays in the process that made it. In the child, `schedule` refuses (`forked`), every timer is finished,
 /// `stop` returns nothing and the destructor frees nothing; none of them blocks. A service made in the child works.

@@ -44,12 +44,12 @@ struct timer_counts {
 /// sum is not that of one instant: `pending` may then show more than there ever were at once, also more than `max_pending`, which
 /// itself is exact.
 struct timer_stats : timer_counts {
-  /// Times that the poller thread woke, or that `run_due` of a `loop_timer` was called: with something to do, or among the next
-  /// two.
+  /// Times that the poller thread woke, or that `run_due` of a `loop_timer` was called.
   std::uint64_t wakeups = 0;
-  std::uint64_t empty_wakeups = 0;  ///< Those at the end of a sleep, with nothing to move and nothing to run.
+  std::uint64_t empty_wakeups =
+      0;  ///< Among them: at the end of a sleep, or in `run_due`, with nothing to move and nothing to run.
   std::uint64_t earlier_wakeups =
-      0;                            ///< Those before that: for a timer earlier than what it slept for, or for a `stop`.
+      0;  ///< Among them: before that end, for a timer earlier than what it slept for, or for a `stop`.
   std::uint64_t moves = 0;          ///< Timers moved to a lower wheel.
   std::uint64_t looks = 0;          ///< Timers that a `hashed_wheel` has looked at as it visited their slot.
   std::size_t bytes = 0;            ///< Memory held for timers and wheels, in use or kept for reuse.

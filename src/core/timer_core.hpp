@@ -55,8 +55,8 @@ enum class phase : std::uint8_t {
 /// neither reads a clock, nor sleeps, nor locks, nor runs anything.
 ///
 /// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free,
-/// or armed again if it is periodic; from due back to armed if the executor refused it; and from each state before running
-/// back to free by `cancel` and `take`. A batch holds keys, which fit nothing any more once the timer was cancelled.
+/// or armed again if it is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for that; and from each state before running
+/// back to free by `cancel` and `take`. A batch holds ids, which fit nothing any more once the timer was cancelled.
 ///
 /// Thread safety: none of its own; the mutex of the shard guards all of it.
 /// Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones are those armed, waiting or due.
@@ -83,6 +83,9 @@ class timer_core {
     ++counts_.pending;
     return {nodes_.id_of(n), verdict::accepted};
   }
+
+  /// Whether there was ever a timer of that number. The ids that other members are given have such numbers.
+  [[nodiscard]] bool has_place(timer_number n) const noexcept { return n < nodes_.extent(); }
 
   /// The callable goes to `doomed`, for the caller to destroy outside the lock.
   cancel_result cancel(timer_id id, task& doomed) noexcept {
@@ -122,7 +125,7 @@ class timer_core {
             node->tag};
   }
 
-  /// Puts the keys of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of cascading.
+  /// Puts the ids of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of cascading.
   /// \returns how many timers it looked at, and whether there is more to do at once.
   /// \throws std::bad_alloc if there is no memory to go on, and nothing is in the batch; nothing is lost.
   struct collected {

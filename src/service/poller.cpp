@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds memory_retry{1};
 
 }  // namespace
 
-// Whoever makes it over sets that first, and then wakes the sleeper. The loop sees what was set, or the wake-up.
+// Who ends it sets the flag first, and then wakes. The loop sees the flag, or the wake-up.
 void poller::poll(time_point until, const std::function<bool()>& is_over) noexcept {
   sleeper& sleeper = context_.poller;
   bool slept_to_the_end = false;

@@ -23,6 +23,9 @@ class shard : public timer_owner {
   virtual admitted schedule(time_point now, time_point deadline, task_source& callback, std::uint64_t tag,
                             bool recurring) = 0;
 
+  /// As `cancel`, with an id from a key that may be anybody's.
+  virtual cancel_result cancel_unknown(timer_id id) noexcept = 0;
+
   /// What one share of `run_due` did.
   struct share {
     std::size_t handled = 0;  // timers moved or due
@@ -69,6 +72,9 @@ class shard : public timer_owner {
 
   /// Gives the memory back; what is left answers handles. \pre closed, and no driver any more.
   virtual void retire() noexcept = 0;
+
+  /// The same, once the last handle and task are gone: for who cannot wait for a callback that still runs.
+  virtual void retire_later() noexcept = 0;
 };
 
 /// \throws std::invalid_argument naming the value and the range; std::bad_alloc.

@@ -46,6 +46,15 @@ class shard_on final : public shard {
     return cancel_locked(id, doomed);
   }
 
+  cancel_result cancel_unknown(timer_id id) noexcept override {
+    if (context_.process.is_child()) {
+      return cancel_result::finished;
+    }
+    task doomed;  // destroyed after the lock is released
+    const std::lock_guard lock(timers_.mutex);
+    return !is_gone() && timers_.core->has_place(id.number) ? cancel_locked(id, doomed) : cancel_result::finished;
+  }
+
   cancel_result cancel_and_wait(timer_id id) noexcept override {
     if (context_.process.is_child()) {
       return cancel_result::finished;
@@ -156,11 +165,16 @@ class shard_on final : public shard {
     }
   }
 
-  // The spare references are not the last: the service still has its own.
+  // In both, the spare references are not the last: the service still has its own.
   void retire() noexcept override {
     std::unique_ptr<timer_core<Engine>> dead;  // destroyed after the lock is released
     const std::lock_guard lock(timers_.mutex);
     dead = std::move(timers_.core);
+    drop_spare_references();
+  }
+
+  void retire_later() noexcept override {
+    const std::lock_guard lock(timers_.mutex);
     drop_spare_references();
   }
 

@@ -122,7 +122,13 @@ void stopping::destroy() noexcept {
 }
 
 void stopping::bury() noexcept {
-  if (!orphaned_.load(std::memory_order_relaxed) || is_inside()) {
+  if (!orphaned_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  if (is_inside()) {
+    for (const auto& s : shards_) {
+      s->retire_later();
+    }
     return;
   }
   for (const auto& s : shards_) {

@@ -103,7 +103,8 @@ void timer::refuse(detail::refusal why, std::chrono::nanoseconds period) const {
 
 cancel_result timer::cancel(std::uint64_t key) noexcept {
   const detail::key_code::place where = service_->context->keys.place_of(key);
-  return where.shard < service_->all.size() ? service_->all[where.shard].cancel(where.id) : cancel_result::finished;
+  return where.shard < service_->all.size() ? service_->all[where.shard].cancel_unknown(where.id)
+                                            : cancel_result::finished;
 }
 
 std::vector<pending_task> timer::stop() {

@@ -39,9 +39,9 @@ static_assert(chunk::capacity <= UINT8_MAX);
 /// A bucket's chunks, in order; or those of the pool. It owns none of them, and counting them is O(n).
 using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time_size<false>>;
 
-/// What the buckets of one engine share: the chunks, whose they are, and for each slot the place of its entry.
+/// What the buckets of one engine share: the chunks, which bucket each belongs to, and where the entry of each timer is.
 ///
-/// Memory: 4 bytes per slot, and 8.5 bytes per entry in a full chunk. A chunk that falls empty goes back to the pool at once;
+/// Memory: 4 bytes per timer number, and 8.5 bytes per entry in a full chunk. A chunk that falls empty goes back to the pool at once;
 /// the pool keeps what it has, so nothing is allocated after warm-up.
 /// Thread safety: none of its own.
 class bucket_store {
@@ -133,7 +133,7 @@ class bucket {
   /// How many entries it has, those that are not yet flushed included.
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
 
-  /// When the bucket is flushed; set once per turn of the wheel, while it is empty.
+  /// When the bucket is flushed; set once per revolution of the wheel, while it is empty.
   [[nodiscard]] tick expiration() const noexcept { return expiration_; }
   /// Sets it for the next turn. \pre the bucket is empty, since deadlines are told by their distance from the expiration.
   void set_expiration(tick expiration) noexcept { expiration_ = expiration; }

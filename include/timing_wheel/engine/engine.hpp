@@ -51,11 +51,11 @@ struct advance_result {
 /// A structure that keeps (deadline, number) pairs and gives back those that are due. It owns no timer, reads no clock, starts no
 /// thread and takes no lock; whoever uses it from several threads guards it.
 ///
-/// - `insert(slot, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's `add`).
-///   The slot must not be linked. May throw `std::bad_alloc`; then no timer has changed.
-/// - `reserve(slot, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at this clock, does
+/// - `insert(timer, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's `add`).
+///   The timer must not be linked. May throw `std::bad_alloc`; then no timer has changed.
+/// - `reserve(timer, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at this clock, does
 ///   not throw, also if an erase comes between. May throw `std::bad_alloc`; then no timer has changed.
-/// - `erase(slot)`: false if it was not linked.
+/// - `erase(timer)`: false if it was not linked.
 /// - `catch_up(now)`: moves the clock as near to `now` as it can without flushing or visiting anything. O(1).
 /// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it stops
 ///   and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.

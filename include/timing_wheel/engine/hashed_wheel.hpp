@@ -92,10 +92,9 @@ class hashed_wheel {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// One level, the wheel. Its `flushes` are the visits that found a timer; it never moves any.
-
-  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  /// What has happened since it was made: one level, the wheel. Its `flushes` are the visits that found a timer; it never moves any. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
   void read(engine_stats& counted) const;
+  /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
     engine_stats counted;
     read(counted);

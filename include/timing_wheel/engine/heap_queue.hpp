@@ -20,7 +20,7 @@ namespace timing_wheel {
 /// Example: timers due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves and 60 is the front. The clock
 /// stops at 2, 60 and 1000, at nothing between, and nothing is looked at before it is due.
 ///
-/// Options: only `start` counts; sizes of wheels are ignored, so that `stats()` shows no level.
+/// Options: only `start` counts; sizes of wheels are checked and change nothing, so that `stats()` shows no level.
 ///
 /// Cost, n pending: `insert`, `erase` and each timer fired O(log n), at worst the height of the heap (10 levels for a million
 /// timers), going down with up to 4 comparisons each; one heap operation. An insertion later than most, as delays of one
@@ -78,6 +78,7 @@ class heap_queue {
 
   /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
   void read(engine_stats& counted) const;
+  /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
     engine_stats counted;
     read(counted);

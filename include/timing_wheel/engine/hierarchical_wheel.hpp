@@ -100,6 +100,7 @@ class hierarchical_wheel {
 
   /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
   void read(engine_stats& counted) const;
+  /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
     engine_stats counted;
     read(counted);

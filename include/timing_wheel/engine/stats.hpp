@@ -30,6 +30,7 @@ struct engine_stats {
   std::uint64_t looks = 0;            ///< Timers looked at in visits of their slot, on a wheel that counts rounds.
   std::size_t bytes = 0;              ///< Memory held, in use or kept for reuse.
 
+  /// Timers moved to a lower wheel, over all levels. Complexity: O(levels).
   [[nodiscard]] std::uint64_t moves() const noexcept {
     std::uint64_t sum = 0;
     for (const level_stats& level : levels) {
