@@ -36,7 +36,8 @@ def tests_of(source):
         for path in sorted((source / folder).rglob("CMakeLists.txt")):
             text = text_of(path)
             found.update(re.findall(r"\badd_test\(\s*NAME\s+([\w.-]+)\s", text))
-            found.update("recipe_" + name for name in re.findall(r"\btiming_wheel_recipe\((\w+)\)", text))
+            for kind, name in re.findall(r"\btiming_wheel_(recipe|loop)\((\w+)", text):
+                found.add(f"{kind}_{name}")
     return found
 
 
