@@ -13,11 +13,11 @@ from pathlib import Path
 WANTED = (
     [f"C{n}" for n in range(1, 15)]
     + [f"D{n}" for n in range(1, 11)]
-    + ["N1", "G1", "G2", "P1", "H1"]
+    + ["N1", "G1", "G2", "P1", "H1", "V1"]
     + [f"U{n}" for n in range(1, 10)]
     + [f"§2.{n}" for n in range(1, 11)]
     + [f"§3.{n}" for n in range(1, 19)]
-    + [f"scenario {n}" for n in range(1, 27)]
+    + [f"scenario {n}" for n in range(1, 29)]
 )
 
 
