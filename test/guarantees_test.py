@@ -13,11 +13,11 @@ from pathlib import Path
 WANTED = (
     [f"C{n}" for n in range(1, 15)]
     + [f"D{n}" for n in range(1, 11)]
-    + ["N1", "G1", "G2", "P1", "H1"]
+    + ["N1", "G1", "G2", "P1", "H1", "V1"]
     + [f"U{n}" for n in range(1, 10)]
     + [f"§2.{n}" for n in range(1, 11)]
     + [f"§3.{n}" for n in range(1, 19)]
-    + [f"scenario {n}" for n in range(1, 27)]
+    + [f"scenario {n}" for n in range(1, 29)]
 )
 
 
@@ -36,7 +36,8 @@ def tests_of(source):
         for path in sorted((source / folder).rglob("CMakeLists.txt")):
             text = text_of(path)
             found.update(re.findall(r"\badd_test\(\s*NAME\s+([\w.-]+)\s", text))
-            found.update("recipe_" + name for name in re.findall(r"\btiming_wheel_recipe\((\w+)\)", text))
+            for kind, name in re.findall(r"\btiming_wheel_(recipe|loop)\((\w+)", text):
+                found.add(f"{kind}_{name}")
     return found
 
 

@@ -2,8 +2,8 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <new>
 #include <optional>
@@ -23,16 +23,20 @@ void expect(bool holds, const char* what) {
   }
 }
 
-/// Too large for a task itself, and no memory to box it.
-struct cannot_be_boxed {
+bool has_memory = true;
+
+void* operator new(std::size_t size, const std::nothrow_t& /*how*/) noexcept {
+  return has_memory ? std::malloc(size) : nullptr;
+}
+void operator delete(void* place) noexcept { std::free(place); }
+void operator delete(void* place, std::size_t /*size*/) noexcept { std::free(place); }
+void operator delete(void* place, const std::nothrow_t& /*how*/) noexcept { std::free(place); }
+
+/// Too large for a task itself.
+struct needs_a_box {
   std::array<std::byte, 64> captured{};
 
   void operator()() const {}
-  static void* operator new(std::size_t /*size*/) {
-    const volatile std::size_t too_much = PTRDIFF_MAX;
-    return ::operator new(too_much);
-  }
-  static void operator delete(void* place) { ::operator delete(place); }
 };
 
 int main() {
@@ -56,7 +60,9 @@ int main() {
   expect(error == timer_errc::empty_callback, "an empty callback is refused");
   timer.schedule_every(0s, count, timing_wheel::fixed_delay, error);
   expect(error == timer_errc::invalid_period, "no period is refused");
-  timer.schedule_after(1s, cannot_be_boxed(), error);
+  has_memory = false;
+  timer.schedule_after(1s, needs_a_box(), error);
+  has_memory = true;
   expect(error == std::errc::not_enough_memory, "no memory is an error code");
   expect(!timer.schedule_with(never, count, error) && !error, "a rule without a deadline schedules nothing");
 

@@ -1,0 +1,141 @@
+// A loop_timer in a libuv loop. A uv_timer wakes the loop for the next event, and a uv_async when another thread has
+// scheduled something before it.
+
+#include <uv.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <timing_wheel/timing_wheel.hpp>
+
+using namespace std::chrono_literals;
+
+void check(int result, const char* call) {
+  if (result < 0) {
+    throw std::runtime_error(std::string(call) + ": " + uv_strerror(result));
+  }
+}
+
+class event_loop {
+ public:
+  event_loop() {
+    check(uv_loop_init(&loop_), "uv_loop_init");
+    check(uv_timer_init(&loop_, &alarm_), "uv_timer_init");
+    check(uv_async_init(&loop_, &wake_up_, &look_again), "uv_async_init");
+    alarm_.data = this;
+    wake_up_.data = this;
+  }
+
+  /// No other thread may schedule any more.
+  ~event_loop() {
+    uv_close(reinterpret_cast<uv_handle_t*>(&alarm_), nullptr);
+    uv_close(reinterpret_cast<uv_handle_t*>(&wake_up_), nullptr);
+    uv_run(&loop_, UV_RUN_DEFAULT);  // until both are closed
+    uv_loop_close(&loop_);
+  }
+  event_loop(const event_loop&) = delete;
+  event_loop& operator=(const event_loop&) = delete;
+
+  [[nodiscard]] timing_wheel::timer& timer() noexcept { return timer_; }
+
+  void run() {
+    arm();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+  }
+  void stop() noexcept { uv_stop(&loop_); }
+
+ private:
+  template <class Handle>
+  static event_loop& of(Handle* handle) noexcept {
+    return *static_cast<event_loop*>(handle->data);
+  }
+
+  // libuv calls these, and is C: what they throw ends the program.
+
+  static void look_again(uv_async_t* handle) noexcept { of(handle).arm(); }
+
+  /// Runs what is due: at most 64 callbacks, so that the sockets have their turn.
+  static void run_due(uv_timer_t* handle) noexcept {
+    event_loop& mine = of(handle);
+    mine.timer_.run_due(64);
+    mine.arm();
+  }
+
+  /// In milliseconds, rounded up. libuv's own clock is rounded down, so that it may wake once in vain.
+  void arm() {
+    const std::optional<timing_wheel::time_point> next = timer_.next_event();
+    if (!next) {
+      check(uv_timer_stop(&alarm_), "uv_timer_stop");
+      return;
+    }
+    uv_update_time(&loop_);
+    const auto delay = std::chrono::ceil<std::chrono::milliseconds>(std::max(*next - timer_.now(), 0ns));
+    check(uv_timer_start(&alarm_, run_due, static_cast<std::uint64_t>(delay.count()), 0), "uv_timer_start");
+  }
+
+  uv_loop_t loop_{};
+  uv_timer_t alarm_{};
+  uv_async_t wake_up_{};
+  timing_wheel::loop_timer timer_{{}, [this] { check(uv_async_send(&wake_up_), "uv_async_send"); }};
+};
+
+int run() {
+  event_loop loop;
+  timing_wheel::timer& timer = loop.timer();
+
+  // Callbacks run on the loop's thread, and need no lock there.
+  int beats = 0;
+  int fired = 0;
+  bool silent = false;
+  const auto stop_at_the_end = [&] {
+    if (silent && fired == 1000) {
+      loop.stop();
+    }
+  };
+  const auto idle = timer.schedule_after(100ms, [&] {
+    silent = true;
+    stop_at_the_end();
+  });
+  timer.schedule_every(5ms, [&](const timing_wheel::timer_handle& heartbeat) {
+    idle.reschedule_after(100ms);
+    if (++beats == 10) {
+      heartbeat.cancel();
+    }
+  });
+
+  // Other threads schedule and cancel all the while.
+  const auto work = [&] {
+    for (int i = 0; i < 500; ++i) {
+      timer.schedule_after(i % 50 * 1ms, [&] {
+        ++fired;
+        stop_at_the_end();
+      });
+      timer.schedule_after(1h, [] {}).cancel();
+    }
+  };
+  std::jthread one(work);
+  std::jthread another(work);
+
+  loop.run();
+  one.join();
+  another.join();
+  std::cout << beats << " heartbeats, then silence\n"
+            << fired << " timers of other threads fired\n"
+            << timer.pending() << " are left, " << timer.stats().early << " were early\n";
+  return 0;
+}
+
+int main() {
+  try {
+    return run();
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << '\n';
+    return 1;
+  }
+}

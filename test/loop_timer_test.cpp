@@ -1,0 +1,626 @@
+// What is due at once needs no sleep: its deadline is in the past. The few tests that need the clock sleep for
+// milliseconds.
+
+#include "timing_wheel/loop_timer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+using testing::ElementsAre;
+using testing::SizeIs;
+
+constexpr nanoseconds overdue = -1s;
+
+void nothing() {}
+
+/// A service that counts how often it says that the next event has become earlier.
+struct loop {
+  explicit loop(const timer_options& options = {}) : timer(options, [this] { ++told; }) {}
+
+  /// \pre something is pending.
+  time_point next() { return timer.next_event().value(); }
+  bool has_come() {
+    const time_point told_next = next();
+    return told_next <= steady_clock::now();
+  }
+
+  /// As a loop does: sleeps, and runs what is due. \returns how many callbacks ran.
+  std::size_t run_next() {
+    std::this_thread::sleep_until(next());
+    return timer.run_due();
+  }
+
+  int told = 0;
+  loop_timer timer;
+};
+
+timer_options on(engine_kind engine) {
+  timer_options options;
+  options.engine = engine;
+  return options;
+}
+
+constexpr std::array all_engines{engine_kind::hierarchical, engine_kind::hashed, engine_kind::heap};
+
+std::error_code code_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const timer_error& error) {
+    return error.code();
+  }
+  return {};
+}
+
+// ---- next_event ----
+
+TEST(LoopTimer, HasNoNextEventWhenNothingIsPending) {
+  for (const engine_kind engine : all_engines) {
+    loop l(on(engine));
+    EXPECT_EQ(l.timer.next_event(), std::nullopt);
+  }
+}
+
+TEST(LoopTimer, TheNextEventIsTheTickOfTheEarliestDeadline) {
+  for (const engine_kind engine : {engine_kind::hierarchical, engine_kind::heap}) {
+    loop l(on(engine));
+    const time_point deadline = l.timer.now() + 200ms;
+    l.timer.schedule_at(deadline + 100ms, nothing);
+    l.timer.schedule_at(deadline, nothing);
+    EXPECT_GE(l.next(), deadline);
+    EXPECT_LT(l.next(), deadline + 1ms);
+  }
+}
+
+TEST(LoopTimer, TheNextEventOfADistantDeadlineIsNotLaterThanItsTick) {
+  for (const engine_kind engine : all_engines) {
+    loop l(on(engine));
+    const time_point deadline = l.timer.now() + 24h;
+    l.timer.schedule_at(deadline, nothing);
+    EXPECT_LT(l.next(), deadline + 1ms);
+  }
+}
+
+TEST(LoopTimer, TheNextEventHasComeWhenATimerIsDue) {
+  for (const engine_kind engine : all_engines) {
+    loop l(on(engine));
+    l.timer.schedule_after(overdue, nothing);
+    EXPECT_TRUE(l.has_come());
+  }
+}
+
+TEST(LoopTimer, HasNoNextEventWhenAllAreCancelled) {
+  loop l;
+  const timer_handle one = l.timer.schedule_after(1h, nothing);
+  const timer_handle another = l.timer.schedule_after(2h, nothing);
+  one.cancel();
+  another.cancel();
+  EXPECT_EQ(l.timer.next_event(), std::nullopt);
+}
+
+TEST(LoopTimer, HasNoNextEventWhenAllHaveRun) {
+  loop l;
+  l.timer.schedule_after(overdue, nothing);
+  l.timer.run_due();
+  EXPECT_EQ(l.timer.next_event(), std::nullopt);
+}
+
+// ---- run_due ----
+
+TEST(LoopTimer, RunsWhatIsDueAndSaysHowMany) {
+  for (const engine_kind engine : all_engines) {
+    loop l(on(engine));
+    int runs = 0;
+    for (int i = 0; i < 1000; ++i) {
+      l.timer.schedule_after(overdue, [&] { ++runs; });
+    }
+    l.timer.schedule_after(1h, [&] { ++runs; });
+    EXPECT_EQ(l.timer.run_due(), 1000U);
+    EXPECT_EQ(runs, 1000);
+    EXPECT_EQ(l.timer.run_due(), 0U);
+  }
+}
+
+TEST(LoopTimer, RunsOnTheThreadOfTheLoop) {
+  loop l;
+  std::thread::id ran_on;
+  std::jthread([&] { l.timer.schedule_after(overdue, [&] { ran_on = std::this_thread::get_id(); }); }).join();
+  l.timer.run_due();
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+}
+
+TEST(LoopTimer, RunsAtMostItsBudgetAndTheNextEventHasThenCome) {
+  for (const engine_kind engine : all_engines) {
+    loop l(on(engine));
+    for (int i = 0; i < 1000; ++i) {
+      l.timer.schedule_after(overdue, nothing);
+    }
+    for (std::size_t left = 1000; left > 0; left -= 10) {
+      ASSERT_TRUE(l.has_come()) << left;
+      ASSERT_EQ(l.timer.run_due(10), 10U) << left;
+    }
+    EXPECT_EQ(l.timer.next_event(), std::nullopt);
+  }
+}
+
+TEST(LoopTimer, ABudgetIsForAllShards) {
+  loop l({.shards = 4});
+  for (int thread = 0; thread < 4; ++thread) {
+    std::jthread([&] {
+      for (int i = 0; i < 10; ++i) {
+        l.timer.schedule_after(overdue, nothing);
+      }
+    }).join();
+  }
+  EXPECT_EQ(l.timer.run_due(15), 15U);
+  EXPECT_EQ(l.timer.run_due(15), 15U);
+  EXPECT_EQ(l.timer.run_due(15), 10U);
+}
+
+TEST(LoopTimer, ABudgetOfNothingRunsNothing) {
+  loop l;
+  l.timer.schedule_after(overdue, nothing);
+  EXPECT_EQ(l.timer.run_due(0), 0U);
+  EXPECT_TRUE(l.has_come());
+  EXPECT_EQ(l.timer.run_due(), 1U);
+}
+
+TEST(LoopTimer, WhatABudgetHasLeftCanBeCancelledAndMoved) {
+  loop l({.shards = 1});
+  l.timer.schedule_after(overdue, nothing);
+  const timer_handle cancelled = l.timer.schedule_after(overdue, nothing);
+  const timer_handle moved = l.timer.schedule_after(overdue, nothing);
+  l.timer.run_due(1);
+  EXPECT_EQ(cancelled.cancel(), cancel_result::cancelled);
+  EXPECT_TRUE(moved.reschedule_after(1h));
+  EXPECT_EQ(l.timer.run_due(), 0U);
+  EXPECT_EQ(moved.status(), timer_status::pending);
+}
+
+TEST(LoopTimer, WhatACallbackSchedulesForNowIsRunByThisCallOrTheNextEventHasCome) {
+  loop l;
+  int runs = 0;
+  l.timer.schedule_after(overdue, [&] { l.timer.schedule_after(overdue, [&] { ++runs; }); });
+  l.timer.run_due();
+  while (runs == 0) {
+    ASSERT_TRUE(l.has_come());
+    l.timer.run_due();
+  }
+  EXPECT_EQ(l.timer.next_event(), std::nullopt);
+}
+
+TEST(LoopTimer, RunDueInACallbackIsRefused) {
+  loop l;
+  std::error_code refusal;
+  l.timer.schedule_after(overdue, [&] { refusal = code_of([&] { l.timer.run_due(); }); });
+  EXPECT_EQ(l.timer.run_due(), 1U);
+  EXPECT_EQ(refusal, timer_errc::nested_advance);
+}
+
+TEST(LoopTimer, RunDueOnAnotherThreadMeanwhileIsRefused) {
+  loop l;
+  std::error_code refusal;
+  l.timer.schedule_after(overdue, [&] { std::jthread([&] { refusal = code_of([&] { l.timer.run_due(); }); }).join(); });
+  EXPECT_EQ(l.timer.run_due(), 1U);
+  EXPECT_EQ(refusal, timer_errc::nested_advance);
+}
+
+TEST(LoopTimer, ACallbackMayAskForTheNextEvent) {
+  loop l({.shards = 1});
+  std::optional<time_point> with_another;
+  std::optional<time_point> alone = time_point();
+  l.timer.schedule_after(overdue, [&] { with_another = l.timer.next_event(); });
+  l.timer.schedule_after(overdue, [&] { alone = l.timer.next_event(); });
+  EXPECT_EQ(l.timer.run_due(), 2U);
+  ASSERT_NE(with_another, std::nullopt);
+  EXPECT_LE(*with_another, l.timer.now());
+  EXPECT_EQ(alone, std::nullopt);
+}
+
+TEST(LoopTimer, ACallbackThatThrowsIsReportedAndTheOthersRun) {
+  std::vector<std::uint64_t> failed;
+  loop l({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { failed.push_back(tag); }});
+  l.timer.schedule_after(overdue, nothing);
+  l.timer.schedule_after(overdue, [] { throw std::runtime_error("no"); }, {.tag = 7});
+  l.timer.schedule_after(overdue, nothing);
+  EXPECT_EQ(l.timer.run_due(), 3U);
+  EXPECT_THAT(failed, ElementsAre(7));
+}
+
+TEST(LoopTimer, IsNeverEarlyAndPeriodicTimersComeAgain) {
+  for (const engine_kind engine : all_engines) {
+    loop l(on(engine));
+    std::vector<time_point> ran_at;
+    const time_point start = l.timer.now();
+    const timer_handle beat = l.timer.schedule_every(2ms, [&] { ran_at.push_back(steady_clock::now()); });
+    while (ran_at.size() < 3) {
+      l.run_next();
+    }
+    EXPECT_GE(ran_at[0], start + 2ms);
+    EXPECT_GE(ran_at[1], ran_at[0] + 2ms);
+    EXPECT_GE(ran_at[2], ran_at[1] + 2ms);
+    EXPECT_EQ(beat.cancel(), cancel_result::cancelled);
+    EXPECT_EQ(l.timer.next_event(), std::nullopt);
+    EXPECT_EQ(l.timer.stats().early, 0U);
+  }
+}
+
+TEST(LoopTimer, ATimerThatCascadesIsRunAtItsTick) {
+  loop l({.tick = 100us, .wheel_size = 4});
+  const time_point deadline = l.timer.now() + 10ms;
+  time_point ran_at;
+  time_point told;
+  l.timer.schedule_at(deadline, [&] { ran_at = steady_clock::now(); });
+  while (l.timer.pending() > 0) {
+    told = l.next();
+    l.run_next();
+  }
+  EXPECT_GE(ran_at, deadline);
+  EXPECT_LT(told, deadline + 100us);
+}
+
+TEST(LoopTimer, IsDestroyedByItsOwnCallback) {
+  auto l = std::make_unique<loop_timer>();
+  bool ran_after = false;
+  l->schedule_after(overdue, [&] { l.reset(); });
+  l->schedule_after(1h, [&] { ran_after = true; });
+  EXPECT_EQ(l->run_due(), 1U);
+  EXPECT_EQ(l, nullptr);
+  EXPECT_FALSE(ran_after);
+}
+
+/// What users write: it knows nothing of the loop.
+class session {
+ public:
+  session(timer& t, nanoseconds patience) : idle_(t.schedule_after(patience, [this] { open_ = false; })) {}
+  [[nodiscard]] bool open() const { return open_; }
+
+ private:
+  bool open_ = true;
+  scoped_timer idle_;
+};
+
+TEST(LoopTimer, DrivesCodeThatTakesATimer) {
+  loop l;
+  const session visit(l.timer, 1ms);
+  EXPECT_TRUE(visit.open());
+  while (visit.open()) {
+    l.run_next();
+  }
+  EXPECT_EQ(l.timer.pending(), 0U);
+}
+
+// ---- An executor ----
+
+TEST(LoopTimer, HandsWhatIsDueToTheExecutor) {
+  std::vector<task> queue;
+  loop l({.executor = [&](task work) { queue.push_back(std::move(work)); }});
+  int runs = 0;
+  for (int i = 0; i < 3; ++i) {
+    l.timer.schedule_after(overdue, [&] { ++runs; });
+  }
+  EXPECT_EQ(l.timer.run_due(2), 2U);
+  EXPECT_TRUE(l.has_come());
+  EXPECT_EQ(l.timer.run_due(), 1U);
+  EXPECT_EQ(runs, 0);
+  for (task& one : queue) {
+    one();
+  }
+  EXPECT_EQ(runs, 3);
+}
+
+TEST(LoopTimer, APeriodicTimerThatIsArmedAgainOnTheExecutorTellsTheLoop) {
+  std::vector<task> queue;
+  loop l({.executor = [&](task work) { queue.push_back(std::move(work)); }});
+  const timer_handle beat = l.timer.schedule_every(1ms, nothing);
+  while (queue.empty()) {
+    l.run_next();
+  }
+  EXPECT_EQ(beat.status(), timer_status::pending);
+  EXPECT_EQ(l.timer.next_event(), std::nullopt);
+  std::jthread([&] { queue.front()(); }).join();
+  EXPECT_EQ(l.told, 1);
+  EXPECT_NE(l.timer.next_event(), std::nullopt);
+}
+
+// ---- on_earlier ----
+
+TEST(LoopTimer, SaysNothingBeforeItWasAsked) {
+  loop l;
+  l.timer.schedule_after(1h, nothing);
+  l.timer.schedule_after(overdue, nothing);
+  EXPECT_EQ(l.told, 0);
+}
+
+TEST(LoopTimer, SaysThatTheNextEventHasBecomeEarlier) {
+  loop l;
+  l.timer.schedule_after(1h, nothing);
+  const time_point before = l.next();
+  l.timer.schedule_after(1s, nothing);
+  EXPECT_EQ(l.told, 1);
+  EXPECT_LT(l.next(), before);
+}
+
+TEST(LoopTimer, SaysThatThereIsANextEvent) {
+  loop l;
+  ASSERT_EQ(l.timer.next_event(), std::nullopt);
+  l.timer.schedule_after(1h, nothing);
+  EXPECT_EQ(l.told, 1);
+}
+
+TEST(LoopTimer, SaysItOnceUntilItIsAskedAgain) {
+  loop l;
+  l.timer.schedule_after(1h, nothing);
+  for (int round = 1; round <= 3; ++round) {
+    static_cast<void>(l.timer.next_event());
+    l.timer.schedule_after(1min - round * 10s, nothing);
+    EXPECT_EQ(l.told, round);
+    l.timer.schedule_after(1min - round * 10s - 1s, nothing);
+    EXPECT_EQ(l.told, round);
+  }
+}
+
+TEST(LoopTimer, SaysNothingOfWhatIsLaterOrEqual) {
+  for (const engine_kind engine : {engine_kind::hierarchical, engine_kind::heap}) {
+    loop l(on(engine));
+    const time_point deadline = l.timer.now() + 1min;
+    const timer_handle first = l.timer.schedule_at(deadline, nothing);
+    static_cast<void>(l.timer.next_event());
+    l.timer.schedule_at(deadline, nothing);
+    l.timer.schedule_at(deadline + 1s, nothing);
+    l.timer.schedule_at(time_point::max(), nothing);
+    l.timer.schedule_every(1h, nothing);
+    first.reschedule(deadline + 1h);
+    first.cancel();
+    EXPECT_EQ(l.told, 0);
+  }
+}
+
+TEST(LoopTimer, SaysThatATimerWasRescheduledEarlier) {
+  loop l;
+  const timer_handle one = l.timer.schedule_after(2h, nothing);
+  static_cast<void>(l.timer.next_event());
+  one.reschedule_after(3h);
+  EXPECT_EQ(l.told, 0);
+  one.reschedule_after(1s);
+  EXPECT_EQ(l.told, 1);
+}
+
+TEST(LoopTimer, RunDueDoesNotAskForTheLoop) {
+  loop l;
+  l.timer.schedule_after(1h, nothing);
+  static_cast<void>(l.timer.next_event());
+  l.timer.schedule_after(30min, nothing);
+  l.timer.run_due();
+  l.timer.schedule_after(1min, nothing);
+  EXPECT_EQ(l.told, 1);
+}
+
+TEST(LoopTimer, SaysItOnTheThreadThatSchedules) {
+  std::thread::id told_on;
+  loop_timer timer({}, [&] { told_on = std::this_thread::get_id(); });
+  static_cast<void>(timer.next_event());
+  std::thread::id scheduled_on;
+  std::jthread([&] {
+    scheduled_on = std::this_thread::get_id();
+    timer.schedule_after(1h, nothing);
+  }).join();
+  EXPECT_EQ(told_on, scheduled_on);
+}
+
+TEST(LoopTimer, SaysItOutsideEveryLock) {
+  std::optional<loop_timer> timer;
+  int told = 0;
+  timer.emplace(timer_options{.shards = 1}, [&] {
+    ++told;
+    const timer_handle mine = timer->schedule_after(1ms, nothing);
+    EXPECT_EQ(mine.cancel(), cancel_result::cancelled);
+    EXPECT_TRUE(conserved(*timer));
+    std::jthread([&] { timer->schedule_after(1s, nothing).cancel(); }).join();
+  });
+  static_cast<void>(timer->next_event());
+  timer->schedule_after(1h, nothing);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(timer->pending(), 1U);
+}
+
+TEST(LoopTimer, WhatItThrowsAsItSaysSoIsReportedAndTheTimerIsScheduled) {
+  int failures = 0;
+  loop_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t) { ++failures; }},
+                   [] { throw std::runtime_error("no"); });
+  static_cast<void>(timer.next_event());
+  const timer_handle one = timer.schedule_after(1h, nothing);
+  EXPECT_EQ(failures, 1);
+  EXPECT_EQ(one.status(), timer_status::pending);
+  EXPECT_EQ(timer.stats().failed, 0U);
+}
+
+TEST(LoopTimer, NeedsNobodyToSayItTo) {
+  loop_timer timer;
+  static_cast<void>(timer.next_event());
+  timer.schedule_after(overdue, nothing);
+  EXPECT_NE(timer.next_event(), std::nullopt);
+  EXPECT_EQ(timer.run_due(), 1U);
+}
+
+// ---- What it counts ----
+
+TEST(LoopTimer, CountsItsCallsAsWakeups) {
+  loop l;
+  l.timer.run_due();
+  l.timer.schedule_after(overdue, nothing);
+  l.timer.run_due();
+  l.timer.run_due();
+  EXPECT_EQ(l.timer.stats().wakeups, 3U);
+  EXPECT_EQ(l.timer.stats().empty_wakeups, 2U);
+  EXPECT_EQ(l.timer.stats().earlier_wakeups, 0U);
+}
+
+// ---- stop ----
+
+TEST(LoopTimer, StopReturnsWhatIsPendingAndNothingRunsAnyMore) {
+  loop l;
+  l.timer.schedule_after(overdue, nothing);
+  l.timer.schedule_after(1h, nothing);
+  static_cast<void>(l.timer.next_event());
+  EXPECT_THAT(l.timer.stop(), SizeIs(2));
+  EXPECT_EQ(l.timer.run_due(), 0U);
+  EXPECT_EQ(l.timer.next_event(), std::nullopt);
+  EXPECT_EQ(code_of([&] { l.timer.schedule_after(1s, nothing); }), timer_errc::stopped);
+}
+
+TEST(LoopTimer, StopReturnsWhatABudgetHasLeft) {
+  loop l({.shards = 1});
+  for (int i = 0; i < 5; ++i) {
+    l.timer.schedule_after(overdue, nothing);
+  }
+  l.timer.run_due(2);
+  EXPECT_THAT(l.timer.stop(), SizeIs(3));
+  EXPECT_EQ(l.timer.run_due(), 0U);
+  EXPECT_EQ(l.timer.next_event(), std::nullopt);
+}
+
+TEST(LoopTimer, StopInACallbackReturnsTheOthers) {
+  loop l;
+  std::size_t returned = 0;
+  l.timer.schedule_after(overdue, [&] { returned = l.timer.stop().size(); });
+  l.timer.schedule_after(1h, nothing);
+  EXPECT_EQ(l.timer.run_due(), 1U);
+  EXPECT_EQ(returned, 1U);
+}
+
+TEST(LoopTimer, StopOnAnotherThreadWaitsForTheCallbackThatRuns) {
+  loop l;
+  std::atomic<bool> stopping = false;
+  bool ended = false;
+  std::jthread another;
+  l.timer.schedule_after(overdue, [&] {
+    another = std::jthread([&] {
+      stopping = true;
+      l.timer.stop();
+      EXPECT_TRUE(ended);
+    });
+    stopping.wait(false);
+    std::this_thread::sleep_for(5ms);
+    ended = true;
+  });
+  EXPECT_EQ(l.timer.run_due(), 1U);
+}
+
+TEST(LoopTimer, StopRunsTheRest) {
+  loop l;
+  int runs = 0;
+  l.timer.schedule_after(overdue, [&] { ++runs; });
+  l.timer.schedule_after(1h, [&] { ++runs; });
+  EXPECT_EQ(l.timer.stop(run_now), 2U);
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(l.timer.run_due(), 0U);
+}
+
+TEST(LoopTimer, DrainSleepsAndRunsWhatBecomesDueAndReturnsTheRest) {
+  for (const engine_kind engine : all_engines) {
+    loop l(on(engine));
+    int runs = 0;
+    for (const auto delay : {0ms, 2ms, 5ms}) {
+      l.timer.schedule_after(delay, [&] { ++runs; });
+    }
+    l.timer.schedule_after(1h, nothing);
+    const time_point until = l.timer.now() + 20ms;
+    EXPECT_THAT(l.timer.stop(drain, until), SizeIs(1));
+    EXPECT_GE(steady_clock::now(), until);
+    EXPECT_EQ(runs, 3);
+  }
+}
+
+TEST(LoopTimer, DrainEndsWhenNothingIsPending) {
+  loop l;
+  const time_point start = l.timer.now();
+  l.timer.schedule_after(2ms, nothing);
+  EXPECT_THAT(l.timer.stop(drain, start + 2 * patience), SizeIs(0));
+  EXPECT_LT(steady_clock::now(), start + patience);
+}
+
+TEST(LoopTimer, DrainGoesOnWithWhatABudgetHasLeft) {
+  loop l({.shards = 1});
+  int runs = 0;
+  for (int i = 0; i < 5; ++i) {
+    l.timer.schedule_after(overdue, [&] { ++runs; });
+  }
+  l.timer.run_due(2);
+  EXPECT_THAT(l.timer.stop(drain, time_point::max()), SizeIs(0));
+  EXPECT_EQ(runs, 5);
+}
+
+/// Drains on this thread, which sleeps for a timer in an hour, while another thread calls `meanwhile` with its handle.
+void expect_end_of_drain(loop_timer& timer, const std::function<void(const timer_handle&)>& meanwhile) {
+  const timer_handle far = timer.schedule_after(1h, nothing);
+  static_cast<void>(timer.next_event());
+  const time_point start = timer.now();
+  const std::jthread another([&] {
+    std::this_thread::sleep_for(20ms);
+    meanwhile(far);
+  });
+  EXPECT_THAT(timer.stop(drain, start + 2 * patience), SizeIs(0));
+  EXPECT_LT(steady_clock::now(), start + patience);
+}
+
+TEST(LoopTimer, DrainIsWokenByARescheduleToEarlier) {
+  loop_timer without;
+  loop_timer with({}, nothing);
+  for (loop_timer* timer : {&without, &with}) {
+    expect_end_of_drain(*timer, [](const timer_handle& far) { EXPECT_TRUE(far.reschedule_after(1ms)); });
+    EXPECT_EQ(timer->stats().fired, 1U);
+  }
+}
+
+TEST(LoopTimer, DrainIsWokenByTheCancelOfTheLast) {
+  loop_timer without;
+  loop_timer with({}, nothing);
+  for (loop_timer* timer : {&without, &with}) {
+    expect_end_of_drain(*timer, [](const timer_handle& far) { far.cancel(); });
+    EXPECT_EQ(timer->stats().cancelled, 1U);
+  }
+}
+
+TEST(LoopTimer, DrainOnAnotherThreadRunsTheRestAfterTheLoopHasLeftRunDue) {
+  loop l;
+  bool ended = false;
+  bool ran_after = false;
+  l.timer.schedule_after(1ms, [&] { ran_after = ended; });
+  std::jthread another;
+  l.timer.schedule_after(overdue, [&] {
+    another = std::jthread([&] { l.timer.stop(drain, time_point::max()); });
+    std::this_thread::sleep_for(5ms);
+    ended = true;
+  });
+  l.timer.run_due(1);
+  another.join();
+  EXPECT_TRUE(ran_after);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
