@@ -291,6 +291,19 @@ TEST(RefusalOfACopy, LeavesAnLvalueAsItWas) {
   EXPECT_EQ(content.use_count(), 2);
 }
 
+TEST(RefusalOfALargeCallable, LeavesNoMemoryBehind) {
+  manual_timer full({.max_pending = 0});
+  std::error_code error;
+  const auto refuse = [&] {
+    full.schedule_after(1ms, [large = std::array<char, 200>()] { static_cast<void>(large); }, error);
+  };
+  refuse();
+  const std::size_t before = allocations.live_bytes;
+  refuse();
+  EXPECT_EQ(error, timer_errc::too_many_pending);
+  EXPECT_EQ(allocations.live_bytes, before);
+}
+
 struct throws_when_moved {
   throws_when_moved() = default;
   throws_when_moved(throws_when_moved&& /*other*/) noexcept(false) { throw std::runtime_error("moved"); }
