@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What is not documented in them yet is told, and is no error.
-UNFINISHED = ("include/timing_wheel/timer.hpp:", "include/timing_wheel/timer_handle.hpp:")
 
 
 def doxygen(settings, **environment):
@@ -25,11 +23,7 @@ def doxygen(settings, **environment):
 
 
 def complaints(done):
-    return done.stderr.replace(f"{ROOT}/", "").splitlines()
-
-
-def tolerable(line):
-    return line.startswith(UNFINISHED) and line.endswith("is not documented.")
+    return done.stderr.replace(f"{ROOT}/", "")
 
 
 def main():
@@ -48,10 +42,7 @@ def main():
                   "GENERATE_TAGFILE": names, "WARN_IF_UNDOCUMENTED": "NO", "WARN_AS_ERROR": "NO"}
     doxygen(settings | only_names)
     done = doxygen(settings, TIMING_WHEEL_NAMES=str(names))
-    for line in complaints(done):
-        print(line, file=sys.stderr)
-    if done.returncode == 1 and complaints(done) and all(map(tolerable, complaints(done))):
-        return 0
+    print(complaints(done), end="", file=sys.stderr)
     return done.returncode
 
 
