@@ -31,11 +31,11 @@ class service;
 
 /// For `stop`: run what is pending now, whatever its deadline.
 struct run_now_t {};
-inline constexpr run_now_t run_now{};
+inline constexpr run_now_t run_now{};  ///< The argument for it.
 
 /// For `stop`: go on running what becomes due until a time.
 struct drain_t {};
-inline constexpr drain_t drain{};
+inline constexpr drain_t drain{};  ///< The argument for it.
 
 /// Gives the deadline after the one that it is given, or none.
 template <class Next>
@@ -96,11 +96,13 @@ class timer {
                               const schedule_options& options = {}) {
     return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), options, nullptr);
   }
+  /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, const schedule_options& options,
                               std::error_code& error) {
     return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), options, &error);
   }
+  /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::error_code& error) {
     return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), {}, &error);
@@ -112,17 +114,19 @@ class timer {
   /// monotonic clock once, now. The callback does not run before the wall clock has shown the deadline, unless that clock is set
   /// after this call: then the timer keeps the instant that it was given. Set forward by an hour, the wall clock shows the deadline
   /// plus an hour when it runs; set back, the deadline less an hour. To follow the wall clock, schedule anew when it is set.
-  /// \throws as `schedule_after`.
+  /// \throws timer_error, std::bad_alloc as `schedule_after`.
   template <detail::deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
                            const schedule_options& options = {}) {
     return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), options, nullptr);
   }
+  /// The same, without a `timer_error`: see above.
   template <detail::deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
                            const schedule_options& options, std::error_code& error) {
     return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), options, &error);
   }
+  /// The same, without a `timer_error`: see above.
   template <detail::deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback, std::error_code& error) {
     return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), {}, &error);
@@ -137,32 +141,37 @@ class timer {
   /// Without a policy, one `period` lies between the end of a run and the next.
   ///
   /// Runs never overlap; one that throws is reported, and the timer goes on. Each run counts as scheduled and fired once.
-  /// \throws as `schedule_after`, and timer_error (`invalid_period`) unless the period is positive.
+  /// \throws timer_error, std::bad_alloc as `schedule_after`, and timer_error (`invalid_period`) unless the period is positive.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback,
                               period_policy policy = fixed_delay, const schedule_options& options = {}) {
     return every({saturating_nanoseconds(period), policy}, std::forward<F>(callback), options, nullptr);
   }
+  /// The same with `fixed_delay`.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback,
                               const schedule_options& options) {
     return every({saturating_nanoseconds(period), fixed_delay}, std::forward<F>(callback), options, nullptr);
   }
+  /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, period_policy policy,
                               const schedule_options& options, std::error_code& error) {
     return every({saturating_nanoseconds(period), policy}, std::forward<F>(callback), options, &error);
   }
+  /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, period_policy policy,
                               std::error_code& error) {
     return every({saturating_nanoseconds(period), policy}, std::forward<F>(callback), {}, &error);
   }
+  /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, const schedule_options& options,
                               std::error_code& error) {
     return every({saturating_nanoseconds(period), fixed_delay}, std::forward<F>(callback), options, &error);
   }
+  /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback, std::error_code& error) {
     return every({saturating_nanoseconds(period), fixed_delay}, std::forward<F>(callback), {}, &error);
@@ -173,15 +182,17 @@ class timer {
   /// `next` is called now, with the present as the previous deadline (none: nothing is scheduled, and an empty handle returned),
   /// and then at the end of each run, on its thread and outside every lock, even if the timer was cancelled in that run. What it
   /// throws now gets out of this call; what it throws later is reported, and the timer ends.
-  /// \throws as `schedule_after`.
+  /// \throws timer_error, std::bad_alloc as `schedule_after`.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options = {}) {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, nullptr);
   }
+  /// The same, without a `timer_error`: see above.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options, std::error_code& error) {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, &error);
   }
+  /// The same, without a `timer_error`: see above.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, std::error_code& error) {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), {}, &error);
@@ -210,7 +221,7 @@ class timer {
   /// advances to `until`, and what an executor has not begun by then is returned; a `loop_timer` sleeps and runs what is due.
   /// From a callback it drives the service itself, or on an executor waits for the other threads: the only thread of a pool
   /// would wait in vain. From a callback that another `stop` runs on this thread, it leaves the rest to that one.
-  /// \returns and \throws as `stop()`.
+  /// \returns what could not run, as `stop()`. \throws std::bad_alloc, as `stop()`.
   std::vector<pending_task> stop(drain_t how, time_point until);
 
   /// Calls `visit(const pending_timer&)` for each pending timer, outside every lock. One that is pending all the while is

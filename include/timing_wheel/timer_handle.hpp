@@ -61,9 +61,13 @@ enum class timer_status {
   finished,  ///< It has fired, or was cancelled, or was returned by `stop`.
 };
 
+/// Its name, as it is written here.
 [[nodiscard]] const char* to_string(cancel_result result) noexcept;
+/// Its name, as it is written here.
 [[nodiscard]] const char* to_string(timer_status status) noexcept;
+/// Writes its name.
 std::ostream& operator<<(std::ostream& out, cancel_result result);
+/// Writes its name.
 std::ostream& operator<<(std::ostream& out, timer_status status);
 
 /// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has died.
@@ -77,10 +81,14 @@ std::ostream& operator<<(std::ostream& out, timer_status status);
 /// Every operation is linearizable and O(1) under one lock of the timer's shard.
 class timer_handle {
  public:
+  /// Refers to no timer.
   timer_handle() noexcept = default;
+  /// Refers to the same timer. One atomic increment.
   timer_handle(const timer_handle& other) noexcept;
+  /// `other` refers to no timer afterwards.
   timer_handle(timer_handle&& other) noexcept
       : owner_(std::exchange(other.owner_, nullptr)), id_(std::exchange(other.id_, {})) {}
+  /// Refers to the timer of `other`. The one that it referred to goes on.
   timer_handle& operator=(timer_handle other) noexcept {
     std::swap(owner_, other.owner_);
     std::swap(id_, other.id_);
@@ -123,6 +131,7 @@ class timer_handle {
   bool reschedule(std::chrono::time_point<Clock, Duration> deadline, std::error_code& error) const noexcept {
     return move_to(detail::nanoseconds_of(deadline), &error);
   }
+  /// The same as `reschedule_after`, and nothing is thrown.
   template <class Rep, class Period>
   bool reschedule_after(std::chrono::duration<Rep, Period> delay, std::error_code& error) const noexcept {
     return move_after(saturating_nanoseconds(delay), &error);
@@ -133,6 +142,7 @@ class timer_handle {
   requires(!detail::deadline_clock<Clock>) bool reschedule(std::chrono::time_point<Clock, Duration> another_clock,
                                                            Rest&&... rest) const = delete;
 
+  /// Where the timer is now, which may change at once. `finished` if it refers to none.
   [[nodiscard]] timer_status status() const noexcept;
 
   /// When the timer should fire, as it was asked for; none if it is finished.
@@ -152,6 +162,7 @@ class timer_handle {
   /// Whether it was made by a `schedule` call.
   [[nodiscard]] explicit operator bool() const noexcept { return owner_ != nullptr; }
 
+  /// Whether both refer to the same timer, or both to none.
   friend bool operator==(const timer_handle&, const timer_handle&) = default;
 
   /// For instance "timer 0/17#2: pending, 1500 ms left": the shard, the place in it, and the how-manieth use of that place. No two
@@ -190,9 +201,13 @@ static_assert(sizeof(timer_handle) <= 16);
 /// Thread safety: one object as an `int`.
 class scoped_timer {
  public:
+  /// Owns no timer.
   scoped_timer() noexcept = default;
+  /// Takes over the timer: it ends with this object.
   scoped_timer(timer_handle timer) noexcept : timer_(std::move(timer)) {}  // NOLINT(google-explicit-constructor)
+  /// The other one owns no timer afterwards.
   scoped_timer(scoped_timer&&) noexcept = default;
+  /// Cancels the timer that it had, waits as the destructor does, and takes over that of `other`.
   scoped_timer& operator=(scoped_timer&& other) noexcept {
     if (this != &other) {
       timer_.cancel_and_wait();
@@ -202,8 +217,11 @@ class scoped_timer {
   }
   ~scoped_timer() { timer_.cancel_and_wait(); }
 
+  /// The handle of the timer that it owns.
   [[nodiscard]] const timer_handle& get() const noexcept { return timer_; }
+  /// For what the handle can do: `idle->reschedule_after(30s)`.
   const timer_handle* operator->() const noexcept { return &timer_; }
+  /// Whether it owns a timer.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(timer_); }
 
   /// Lets go of the timer, which then goes on.
