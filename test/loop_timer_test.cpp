@@ -521,6 +521,7 @@ TEST(LoopTimer, StopOnAnotherThreadWaitsForTheCallbackThatRuns) {
   l.timer.schedule_after(overdue, [&] {
     another = std::jthread([&] {
       stopping = true;
+      stopping.notify_one();
       l.timer.stop();
       EXPECT_TRUE(ended);
     });
