@@ -129,6 +129,15 @@ TEST(LoopTimer, HasNoNextEventWhenAllHaveRun) {
   EXPECT_EQ(l.timer.next_event(), std::nullopt);
 }
 
+TEST(LoopTimer, HasNoNextEventWhenWhatABudgetHasLeftIsCancelled) {
+  loop l({.shards = 1});
+  l.timer.schedule_after(overdue, nothing);
+  const timer_handle left = l.timer.schedule_after(overdue, nothing);
+  l.timer.run_due(1);
+  left.cancel();
+  EXPECT_EQ(l.timer.next_event(), std::nullopt);
+}
+
 // ---- run_due ----
 
 TEST(LoopTimer, RunsWhatIsDueAndSaysHowMany) {

@@ -16,7 +16,7 @@ std::optional<time_point> loop_timer::next_event() noexcept {
   if (context.process.is_child()) {
     return std::nullopt;
   }
-  if (one.drive.has_batch()) {
+  if (one.drive.has_batch() && one.all.pending() != 0) {
     return context.clock.now();
   }
   tick next = one.all.next_event();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -37,11 +38,11 @@ class runner {
   /// As `shard::run_due`.
   shard::share run_due(tick now, time_point until, std::size_t budget) {
     shard::share done;
-    if (next_in_batch_ == batch_.size()) {
+    if (!has_batch()) {
       const std::lock_guard lock(timers_.mutex);
-      next_in_batch_ = 0;
       batch_.clear();
       const typename core_type::collected found = timers_.core->collect(now, batch_);
+      left_.store(batch_.size(), std::memory_order_relaxed);
       done = {found.handled, 0, found.more};
     } else {
       done = {1, 0, true};
@@ -50,7 +51,7 @@ class runner {
     return done;
   }
 
-  [[nodiscard]] bool has_batch() const noexcept { return next_in_batch_ < batch_.size(); }
+  [[nodiscard]] bool has_batch() const noexcept { return left_.load(std::memory_order_relaxed) != 0; }
 
   /// As `shard::run_all`.
   std::size_t run_all() {
@@ -98,6 +99,12 @@ class runner {
     timer_id id_;
   };
 
+  timer_id next_in_batch() noexcept {
+    const std::size_t left = left_.load(std::memory_order_relaxed);
+    left_.store(left - 1, std::memory_order_relaxed);
+    return batch_[batch_.size() - left];
+  }
+
   // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins.
   // What is left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until, std::size_t budget) noexcept {
@@ -109,7 +116,7 @@ class runner {
       if (has_come(until, now)) {
         break;
       }
-      const timer_id id = batch_[next_in_batch_++];
+      const timer_id id = next_in_batch();
       typename core_type::claimed claimed;
       {
         const std::lock_guard lock(timers_.mutex);
@@ -139,7 +146,7 @@ class runner {
     const run_frame frame(&context_, doing::hand_over);
     std::size_t given = 0;
     while (has_batch() && given < budget && !context_.process.is_child()) {
-      const timer_id id = batch_[next_in_batch_++];
+      const timer_id id = next_in_batch();
       const std::optional<std::uint64_t> tag = reference_if_due(id);
       if (!tag) {
         continue;
@@ -270,7 +277,7 @@ class runner {
   service_context& context_;
   // Driver only.
   std::vector<timer_id> batch_;
-  std::size_t next_in_batch_ = 0;
+  std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: it publishes nothing
 };
 
 }  // namespace timing_wheel::detail

@@ -15,7 +15,7 @@ namespace timing_wheel::detail {
 
 /// A part of the service with a lock, an engine and memory of its own: what the service sees of it, whatever the engine.
 ///
-/// Thread safety: `run_due` and `has_batch` are for the driver; the rest may be called from any thread.
+/// Thread safety: `run_due` is for the driver; the rest may be called from any thread.
 class shard : public timer_owner {
  public:
   /// A timer that is accepted comes with a reference to this shard, for its handle. \throws std::bad_alloc, and what moving the
