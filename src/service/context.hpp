@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -59,8 +60,10 @@ struct service_context {
     }
   }
 
-  /// Lets go of what belongs to the user, who may have put handles or tasks into it. \pre nothing runs any more.
+  /// Lets go of what belongs to the user, who may have put handles or tasks into it. Waits for those who are telling the loop.
+  /// \pre nothing runs any more, and nothing will be announced.
   void retire() noexcept {
+    wait_for_tellers();
     run_on = {};
     errors.retire();
     on_earlier = nullptr;
@@ -78,9 +81,12 @@ struct service_context {
 
  private:
   [[gnu::noinline]] void wake_driver(tick event) noexcept {
-    if (!on_earlier) {
+    if (!tells_) {
       poller.wake();
-    } else if (poller.answer_for(event)) {
+      return;
+    }
+    tellers_.fetch_add(1, std::memory_order_acq_rel);
+    if (poller.answer_for(event)) {
       poller.nudge();  // in case that the loop's thread is draining
       try {
         on_earlier();
@@ -88,7 +94,23 @@ struct service_context {
         errors.report("on_earlier", 0, clock.now());
       }
     }
+    if (tellers_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      tellers_.notify_all();
+    }
   }
+
+  // Who enters before the first of these operations is waited for. Who enters after it acquires what this thread has done before,
+  // and so sees that nothing is announced any more: it tells nobody.
+  void wait_for_tellers() noexcept {
+    unsigned inside = tellers_.fetch_add(0, std::memory_order_acq_rel);
+    while (inside != 0) {
+      tellers_.wait(inside, std::memory_order_acquire);
+      inside = tellers_.load(std::memory_order_acquire);
+    }
+  }
+
+  const bool tells_ = static_cast<bool>(on_earlier);
+  std::atomic<unsigned> tellers_{0};  // threads that may be telling the loop: a handle may, while the service ends
 };
 
 }  // namespace timing_wheel::detail
