@@ -25,7 +25,7 @@ namespace timing_wheel {
 /// on its own thread only needs no `on_earlier`, if it asks `next_event` each time before it sleeps. The destructor waits for an
 /// `on_earlier` that is running, which therefore must not destroy the service.
 ///
-/// A loop that sleeps to the millisecond should round the time up, as docs/recipes.md shows; else it asks in vain once.
+/// A loop that sleeps to the millisecond should round the time up, as examples/loops/poll.cpp shows; else it asks in vain once.
 ///
 /// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
 class loop_timer : public timer {
