@@ -851,6 +851,9 @@ TEST(Executor, Scenario18_StopWaitsForARunOnAnotherThread) {
   std::atomic<bool> over = false;
   timer.schedule_every(1ms, [&] {
     begun.count_down();
+    while (!timer.stopped()) {
+      std::this_thread::yield();
+    }
     for (int i = 0; i < 1000; ++i) {
       std::this_thread::yield();
     }

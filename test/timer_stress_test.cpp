@@ -353,6 +353,7 @@ TEST(TimerStress, AnAddIsNotLostBetweenThePollersLooks) {
   const std::jthread other([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       service.schedule_after(2h, slow_to_move()).cancel();
+      std::this_thread::sleep_for(50us);  // so that the poller gets the lock at all
     }
   });
   for (std::uint64_t round = 0; round < stress_rounds(3'000); ++round) {

@@ -255,6 +255,7 @@ class timer {
   /// For services that are driven otherwise.
   explicit timer(std::shared_ptr<detail::service> driven_otherwise) noexcept;
 
+  /// What is behind it, for the other fronts of the library.
   [[nodiscard]] const std::shared_ptr<detail::service>& service() const noexcept { return service_; }
 
  private:
