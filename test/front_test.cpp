@@ -295,7 +295,8 @@ TEST(RefusalOfALargeCallable, LeavesNoMemoryBehind) {
   manual_timer full({.max_pending = 0});
   std::error_code error;
   const auto refuse = [&] {
-    full.schedule_after(1ms, [large = std::array<char, 200>()] { static_cast<void>(large); }, error);
+    full.schedule_after(
+        1ms, [large = std::array<char, 200>()] { static_cast<void>(large); }, error);
   };
   refuse();
   const std::size_t before = allocations.live_bytes;

@@ -147,6 +147,9 @@ TEST(SaturatingNanoseconds, TakesUnitsThatLastLongerThanTime) {
   EXPECT_EQ(saturating_nanoseconds(terasecond(1)), std::chrono::nanoseconds::max());
   EXPECT_EQ(saturating_nanoseconds(terasecond(-1)), std::chrono::nanoseconds::min());
   EXPECT_EQ(saturating_nanoseconds(terasecond::max()), std::chrono::nanoseconds::max());
+  EXPECT_EQ(saturating_nanoseconds(terasecond(1'000'000'000'000'000'000)), std::chrono::nanoseconds::max())
+      << "the product has more than 128 bits";
+  EXPECT_EQ(saturating_nanoseconds(terasecond(-1'000'000'000'000'000'000)), std::chrono::nanoseconds::min());
   EXPECT_EQ(saturating_nanoseconds(exasecond::max()), std::chrono::nanoseconds::max());
   EXPECT_EQ(saturating_nanoseconds(exasecond::min()), std::chrono::nanoseconds::min());
   EXPECT_EQ(saturating_nanoseconds(real_terasecond(1e-12)), 1s);

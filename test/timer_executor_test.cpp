@@ -439,7 +439,7 @@ TEST(TimerExecutor, OnErrorMayStopTheServiceWhenTheExecutorThrows) {
   EXPECT_EQ(returned, 2);
 }
 
-TEST(TimerOnAPool, TheDestructorInACallbackReturnsAtOnce) {
+TEST(TimerOnAPoolOfItsOwn, TheDestructorInACallbackReturnsAtOnce) {
   boost::asio::thread_pool pool(2);
   std::atomic<bool> destroyed{false};
   auto service = std::make_unique<timer>(timer_options{.executor = asio_executor(pool)});
