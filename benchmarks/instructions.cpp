@@ -66,7 +66,7 @@ std::vector<tick> delays(tick limit) {
 std::vector<timer_number> in_random_order() {
   std::mt19937_64 random(2);
   std::vector<timer_number> result(timers);
-  std::iota(result.begin(), result.end(), slot{0});
+  std::iota(result.begin(), result.end(), timer_number{0});
   for (std::size_t i = timers - 1; i > 0; --i) {
     std::swap(result[i], result[random() % (i + 1)]);
   }

@@ -44,7 +44,7 @@ double per_second(std::size_t timers, std::chrono::nanoseconds total) {
 template <class Callback, benched_service Service>
 void schedule_all(Service& service, std::span<typename Service::handle> checks) {
   for (std::size_t i = 0; i < checks.size(); ++i) {
-    service.schedule_after(checks[i], half_hour, {.tag = Callback{{i}}});
+    service.schedule_after(checks[i], half_hour, Callback{{i}});
   }
 }
 
@@ -186,7 +186,7 @@ void start_and_stop(benchmark::State& state) {
   auto& mine = *present<Service>->seats[static_cast<std::size_t>(state.thread_index())];
   std::int64_t cancelled = 0;
   for ([[maybe_unused]] auto round : state) {
-    service.schedule_after(mine.timer, std::chrono::seconds(1), {.tag = [&fired = mine.fired] { ++fired; }});
+    service.schedule_after(mine.timer, std::chrono::seconds(1), [&fired = mine.fired] { ++fired; });
     cancelled += service.cancel(mine.timer) ? 1 : 0;
   }
   state.SetItemsProcessed(state.iterations());

@@ -30,9 +30,9 @@ template <class S>
 concept benched_service = requires(S service, typename S::handle& timer, std::vector<typename S::handle>& timers,
                                    void (*callback)(), std::chrono::nanoseconds delay, time_point deadline) {
   { service.make_handle() } -> std::same_as<typename S::handle>;
-  service.schedule_after(timer, delay, {.tag = callback});
-  service.schedule_at(timer, deadline, {.tag = callback});
-  service.schedule_every(timer, delay, {.tag = callback});
+  service.schedule_after(timer, delay, callback);
+  service.schedule_at(timer, deadline, callback);
+  service.schedule_every(timer, delay, callback);
   { service.cancel(timer) } -> std::same_as<bool>;
   service.settle();
   { service.stop(timers) } -> std::same_as<std::size_t>;

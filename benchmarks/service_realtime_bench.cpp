@@ -100,7 +100,7 @@ void schedule_spread(Service& service, std::vector<typename Service::handle>& ch
   random_numbers random(20);
   for (auto& check : checks) {
     const time_point deadline = begin + random.between(0ns, load.span);
-    service.schedule_at(check, deadline, {.tag = [&late, deadline] { late.add(deadline); }});
+    service.schedule_at(check, deadline, [&late, deadline] { late.add(deadline); });
   }
 }
 
@@ -165,7 +165,7 @@ template <benched_service Service>
 void idle(benchmark::State& state) {
   Service service;
   auto far = make_handles(service, 1);
-  service.schedule_after(far.front(), 1h, {.tag = [] {}});
+  service.schedule_after(far.front(), 1h, [] {});
   if constexpr (!Service::wakes_when_idle) {
     settle_threads();
   }
@@ -246,23 +246,23 @@ class traffic {
   void begin_heartbeat(typename Service::handle& timer) {
     // A little before the deadline that the service works out, so that nothing looks late that is early.
     const time_point first = steady_clock::now() + load_.period();
-    service_.schedule_every(timer, load_.period(), {.tag = [this, next = first]() mutable {
-                              late_.add(next);
-                              ++beats_;
-                              next += load_.period();
-                            }});
+    service_.schedule_every(timer, load_.period(), [this, next = first]() mutable {
+      late_.add(next);
+      ++beats_;
+      next += load_.period();
+    });
   }
 
   void arrive(std::size_t slice, time_point now) {
     if (random_.below(10) == 0) {
-      service_.schedule_after(unanswered_.emplace_back(service_.make_handle()), 30min, {.tag = [] {}});
+      service_.schedule_after(unanswered_.emplace_back(service_.make_handle()), 30min, [] {});
       return;
     }
     const time_point deadline = now + random_.between(100ms, 30s);
     const bool is_lost = random_.below(100) == 0;
     auto& place = is_lost ? unanswered_ : answers_[(slice + 1 + random_.below(slowest_answer)) % answers_.size()];
     service_.schedule_at(place.emplace_back(service_.make_handle()), deadline,
-                         {.tag = [this, deadline] { late_.add(deadline); }});
+                         [this, deadline] { late_.add(deadline); });
   }
 
   void answer(std::size_t slice) {

@@ -15,7 +15,7 @@ tick delays::residual() {
 // Not std::shuffle, whose order is the standard library's own.
 std::vector<timer_number> random_order(timer_number count, delays& random) {
   std::vector<timer_number> order(count);
-  std::iota(order.begin(), order.end(), slot{0});
+  std::iota(order.begin(), order.end(), timer_number{0});
   for (std::size_t left = count; left > 1; --left) {
     std::swap(order[left - 1], order[random.below(left)]);
   }
