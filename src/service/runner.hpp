@@ -42,6 +42,7 @@ class runner {
       const std::lock_guard lock(timers_.mutex);
       batch_.clear();
       const typename core_type::collected found = timers_.core->collect(now, batch_);
+      next_ = batch_.data();
       left_.store(batch_.size(), std::memory_order_relaxed);
       done = {found.handled, 0, found.more};
     } else {
@@ -100,44 +101,50 @@ class runner {
   };
 
   timer_id next_in_batch() noexcept {
-    const std::size_t left = left_.load(std::memory_order_relaxed);
-    left_.store(left - 1, std::memory_order_relaxed);
-    return batch_[batch_.size() - left];
+    left_.store(left_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    return *next_++;
   }
 
   // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins.
   // What is left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until, std::size_t budget) noexcept {
+    const bool is_bounded = until != time_point::max();
+    core_type& core = *timers_.core;  // it stays while somebody drives
     std::size_t ran = 0;
     timer_node* running = nullptr;
     timer_id running_id;
-    while (has_batch() && ran < budget) {
+    while (has_batch()) {
       const time_point now = context_.clock.now();
-      if (has_come(until, now)) {
+      if (ran == budget || (is_bounded && now >= until)) {
         break;
       }
       const timer_id id = next_in_batch();
       typename core_type::claimed claimed;
       {
         const std::lock_guard lock(timers_.mutex);
-        timers_.finish(running, running_id);
-        claimed = timers_.core->claim(id, now, false);
+        if (running != nullptr) {
+          timers_.finish(running_id);
+        }
+        claimed = core.claim(id, now, false);
         timers_.notify_if_drained();
       }
       running = claimed.too_soon ? claim_again(id) : claimed.node;
-      if (running != nullptr) {
-        running_id = id;
-        ++ran;
-        if (run(*running, id)) {
-          running = nullptr;
-        }
-        if (context_.process.is_child()) {
-          return ran;
-        }
+      if (running == nullptr) {
+        continue;
+      }
+      running_id = id;
+      ++ran;
+      if (run(*running, id)) {
+        running = nullptr;
+      }
+      if (context_.process.is_child()) {
+        return ran;
       }
     }
-    const std::lock_guard lock(timers_.mutex);
-    timers_.finish(running, running_id);
+    if (running != nullptr) {
+      const std::lock_guard lock(timers_.mutex);
+      timers_.finish(running_id);
+    }
     return ran;
   }
 
@@ -216,7 +223,7 @@ class runner {
     }
     if (!run(*node, id) && !context_.process.is_child()) {
       const std::lock_guard lock(timers_.mutex);
-      timers_.finish(node, id);
+      timers_.finish(id);
     }
     return 1;
   }
@@ -226,10 +233,7 @@ class runner {
   bool run(timer_node& node, timer_id id) noexcept {
     const run_frame frame(&context_, &owner_, id);
     attempt("a callback", node, [&] { node.callback(borrowed_handle(&owner_, id).get()); });
-    if (context_.process.is_child()) {
-      return false;
-    }
-    if (node.recurring && rearm(node, id)) {
+    if (node.recurring && !context_.process.is_child() && rearm(node, id)) {
       return true;
     }
     node.callback.reset();
@@ -277,6 +281,7 @@ class runner {
   service_context& context_;
   // Driver only.
   std::vector<timer_id> batch_;
+  const timer_id* next_ = nullptr;    // in the batch
   std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: it publishes nothing
 };
 
