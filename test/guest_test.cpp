@@ -226,12 +226,18 @@ TEST(SelfDestruction, InACallbackThatStopRunsEndsIt) {
 
 TEST(SelfDestruction, OnAThreadOfAnExecutorEndsIt) {
   const watched handler;
-  std::optional<std::thread> worker;
-  auto service = std::make_unique<timer>(timer_options{
-      .executor = [&worker](task&& work) { worker.emplace(std::move(work)); }, .on_error = handler.as_on_error()});
+  std::thread worker;
+  std::atomic<bool> begun{false};
+  auto service = std::make_unique<timer>(timer_options{.executor =
+                                                           [&](task&& work) {
+                                                             worker = std::thread(std::move(work));
+                                                             begun = true;
+                                                           },
+                                                       .on_error = handler.as_on_error()});
   service->schedule_after(1ms, [&] { service.reset(); });
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
+  worker.join();
   EXPECT_TRUE(eventually([&] { return handler.is_free(); }));
-  worker->join();
 }
 
 TEST(SelfDestruction, InATaskThatTheExecutorHasKeptEndsIt) {
