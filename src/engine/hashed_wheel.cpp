@@ -257,7 +257,7 @@ tick hashed_wheel::deadline_of(const bucket& b, entry e) const noexcept {
   return far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
 }
 
-void hashed_wheel::read(engine_stats& all) const {
+void hashed_wheel::read(engine_stats& counted) const {
   level_stats wheel;
   wheel.tick_length = 1;
   wheel.wheel_size = slots();
@@ -266,11 +266,11 @@ void hashed_wheel::read(engine_stats& all) const {
   wheel.flushes = visits_;
   wheel.largest_flush = largest_visit_;
 
-  all.levels.clear();
-  all.levels.push_back(wheel);
-  all.looks = looks_;
-  all.bytes = slots() * sizeof(bucket_pair) + marks_.capacity() * sizeof(std::uint64_t) + store_.bytes() +
-              far_deadlines_.bytes() + due_.capacity() * sizeof(timer_number);
+  counted.levels.clear();
+  counted.levels.push_back(wheel);
+  counted.looks = looks_;
+  counted.bytes = slots() * sizeof(bucket_pair) + marks_.capacity() * sizeof(std::uint64_t) + store_.bytes() +
+                  far_deadlines_.bytes() + due_.capacity() * sizeof(timer_number);
 }
 
 bool hashed_wheel::visit_in_range(tick visit) const noexcept {

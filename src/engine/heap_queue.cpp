@@ -52,10 +52,10 @@ void heap_queue::fire_front() {
   clock_ = front.expiration;
 }
 
-void heap_queue::read(engine_stats& all) const {
-  all.levels.clear();
-  all.heap_operations = queue_.operations();
-  all.bytes = queue_.bytes() + due_.capacity() * sizeof(timer_number);
+void heap_queue::read(engine_stats& counted) const {
+  counted.levels.clear();
+  counted.heap_operations = queue_.operations();
+  counted.bytes = queue_.bytes() + due_.capacity() * sizeof(timer_number);
 }
 
 bool heap_queue::invariants_hold() const {

@@ -291,12 +291,12 @@ inline tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b,
   return wheel.far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
 }
 
-void hierarchical_wheel::read(engine_stats& all) const {
-  all.levels.clear();
-  all.heap_operations = queue_.operations();
-  all.bytes = store_.bytes() + far_deadlines_.bytes() + queue_.bytes() + due_.capacity() * sizeof(timer_number);
+void hierarchical_wheel::read(engine_stats& counted) const {
+  counted.levels.clear();
+  counted.heap_operations = queue_.operations();
+  counted.bytes = store_.bytes() + far_deadlines_.bytes() + queue_.bytes() + due_.capacity() * sizeof(timer_number);
   for (const level& wheel : levels_) {
-    level_stats& one = all.levels.emplace_back();
+    level_stats& one = counted.levels.emplace_back();
     one.tick_length = wheel.tick_length;
     one.wheel_size = wheel.size;
     one.interval = wheel.interval;
@@ -305,7 +305,7 @@ void hierarchical_wheel::read(engine_stats& all) const {
     one.flushes = wheel.flushes;
     one.largest_flush = wheel.largest_flush;
     one.buckets_queued = wheel.buckets_queued;
-    all.bytes += (std::size_t{wheel.ring_mask} + 1) * sizeof(bucket) + wheel.words() * sizeof(std::uint64_t);
+    counted.bytes += (std::size_t{wheel.ring_mask} + 1) * sizeof(bucket) + wheel.words() * sizeof(std::uint64_t);
   }
 }
 

@@ -23,7 +23,7 @@ class key_code {
         second_(mixed(first_ ^ static_cast<std::uint64_t>(born.time_since_epoch().count())) | 1U) {}
 
   struct place {
-    std::uint32_t shard;
+    std::uint32_t shard = 0;
     timer_id id;
   };
 
