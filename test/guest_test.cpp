@@ -163,7 +163,7 @@ TEST(ExitDeathTest, OfTheThreadInACallbackSaysSoAndAborts) {
 struct watched {
   std::shared_ptr<int> held = std::make_shared<int>(0);
   [[nodiscard]] auto as_on_error() const {
-    return [kept = held](std::exception_ptr, std::uint64_t) {};
+    return [kept = held](const std::exception_ptr& /*failure*/, std::uint64_t /*tag*/) {};
   }
   [[nodiscard]] bool is_free() const { return held.use_count() == 1; }
 };

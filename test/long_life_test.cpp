@@ -345,7 +345,7 @@ TEST(HierarchicalWheelCost, C01_HeapOperationsPerTimerAreBoundedByLevelsAndFallA
 TEST(HierarchicalWheelCost, C01_InsertAndEraseCostNoMoreWithAMillionPending) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 512});
   dice random(1);
-  const timer_number million = static_cast<timer_number>(scaled(1'000'000));
+  const auto million = static_cast<timer_number>(scaled(1'000'000));
   for (timer_number s = 0; s < million; ++s) {
     ASSERT_TRUE(wheel.insert(s, 1 + random.below(hour / 2)));
   }

@@ -80,7 +80,7 @@ template <class Rep, class Period>
     std::chrono::duration<Rep, Period> delay) noexcept {
   using unit = detail::nanoseconds_in<Period>;
   if constexpr (std::integral<Rep>) {
-    const auto count = static_cast<detail::wide_integer>(delay.count());
+    const detail::wide_integer count = static_cast<std::common_type_t<Rep, std::int32_t>>(delay.count());
     detail::wide_integer scaled = 0;
     if constexpr (unit::num <= std::numeric_limits<std::int64_t>::max()) {
       scaled = count * unit::num;  // 64 bits of count times 63 of ratio fit

@@ -68,9 +68,13 @@ class held {
  private:
   T& given_;
 };
+// clang-format off
 template <class T>
-requires(std::is_lvalue_reference_v<T> || std::is_const_v<std::remove_reference_t<T>>) class held<T> {
+  requires(std::is_lvalue_reference_v<T> || std::is_const_v<std::remove_reference_t<T>>)
+class held<T> {
+  // clang-format on
  public:
+  // NOLINTNEXTLINE(modernize-pass-by-value): a callable may be of a kind that is copied and not moved
   explicit held(const std::remove_reference_t<T>& given) : copy_(given) {}
   [[nodiscard]] std::decay_t<T>& get() noexcept { return copy_; }
 
