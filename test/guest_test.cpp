@@ -439,6 +439,9 @@ TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {
 }
 
 TEST_F(Fork, InACallbackLeavesAChildThatEndsWhenTheCallbackReturns) {
+  if (under_address_sanitizer) {
+    GTEST_SKIP() << "the leak checker ends the child with another code, for what its parent still has";
+  }
   timer service;
   std::atomic<pid_t> child{-1};
   service.schedule_after(1ms, [&] {

@@ -251,6 +251,7 @@ class timer {
   /// What the service's clock shows: the monotonic one, or the virtual time of a `manual_timer`.
   [[nodiscard]] time_point now() const noexcept;
 
+  /// \cond
  protected:
   /// For services that are driven otherwise.
   explicit timer(std::shared_ptr<detail::service> driven_otherwise) noexcept;
@@ -347,6 +348,7 @@ class timer {
   }
 
   std::shared_ptr<detail::service> service_;
+  /// \endcond
 };
 
 }  // namespace timing_wheel

@@ -108,6 +108,14 @@ TIMING_WHEEL_REPLACEMENT void* operator new(std::size_t size, const std::nothrow
 TIMING_WHEEL_REPLACEMENT void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   return timing_wheel::test::allocate(size, alignof(std::max_align_t));
 }
+TIMING_WHEEL_REPLACEMENT void* operator new(std::size_t size, std::align_val_t alignment,
+                                            const std::nothrow_t&) noexcept {
+  return timing_wheel::test::allocate(size, static_cast<std::size_t>(alignment));
+}
+TIMING_WHEEL_REPLACEMENT void* operator new[](std::size_t size, std::align_val_t alignment,
+                                              const std::nothrow_t&) noexcept {
+  return timing_wheel::test::allocate(size, static_cast<std::size_t>(alignment));
+}
 TIMING_WHEEL_REPLACEMENT void operator delete(void* memory) noexcept { timing_wheel::test::deallocate(memory); }
 TIMING_WHEEL_REPLACEMENT void operator delete[](void* memory) noexcept { timing_wheel::test::deallocate(memory); }
 TIMING_WHEEL_REPLACEMENT void operator delete(void* memory, std::size_t) noexcept {

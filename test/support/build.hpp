@@ -28,4 +28,17 @@ inline constexpr bool under_thread_sanitizer = false;
 inline constexpr bool under_thread_sanitizer = false;
 #endif
 
+/// Whether the address sanitizer watches, and with it the leak checker at the end of each process.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool under_address_sanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool under_address_sanitizer = true;
+#else
+inline constexpr bool under_address_sanitizer = false;
+#endif
+#else
+inline constexpr bool under_address_sanitizer = false;
+#endif
+
 }  // namespace timing_wheel::test
