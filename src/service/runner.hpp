@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -13,10 +14,6 @@
 #include "service/guarded_core.hpp"
 #include "service/run_frame.hpp"
 #include "service/shard.hpp"
-
-#if defined(__GLIBCXX__)
-#include <cxxabi.h>
-#endif
 
 namespace timing_wheel::detail {
 
@@ -256,16 +253,14 @@ class runner {
     return true;
   }
 
-  // The end of a thread is thrown without an object, which the undefined-behaviour sanitizer would find.
   template <class Work>
-  __attribute__((no_sanitize("null"))) void attempt(const char* who, const timer_node& node, Work work) noexcept {
+  void attempt(const char* who, const timer_node& node, Work work) noexcept {
     try {
       work();
-#if defined(__GLIBCXX__)
-    } catch (const abi::__forced_unwind&) {
-      report_ended_thread();
-#endif
     } catch (...) {
+      if (std::current_exception() == nullptr) {
+        report_ended_thread();  // what unwinds is no exception of C++
+      }
       if (context_.process.is_child()) {
         return;
       }
