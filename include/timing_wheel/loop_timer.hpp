@@ -19,8 +19,8 @@ namespace timing_wheel {
 ///     }
 ///
 /// Other threads may schedule and cancel all the while. `on_earlier` is called when the next event has become earlier than the
-/// one that `next_event` has told last: on the thread that scheduled, rescheduled or gave a task back, outside every lock. It has to make the loop call
-/// `next_event` again, and is not called any more until then. So no wake-up is lost: a timer that comes before `next_event`
+/// one that `next_event` has told last: on the thread that scheduled, rescheduled or gave a task back, outside every lock. It
+/// has to make the loop call `next_event` again, and is not called any more until then. So no wake-up is lost: a timer that comes before `next_event`
 /// looks is seen by it, and one that comes after is seen to be earlier than what it told. A loop whose timers are scheduled
 /// on its own thread only needs no `on_earlier`, if it asks `next_event` each time before it sleeps. The destructor waits for
 /// an `on_earlier` that is running, which therefore must not destroy the service.
@@ -30,7 +30,8 @@ namespace timing_wheel {
 /// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
 class loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty. It must not destroy the service. What it throws is reported as what an executor throws is. \throws as `timer`, but needs no thread.
+  /// `on_earlier` may be empty. It must not destroy the service. What it throws is reported as what an executor throws is.
+  /// \throws timer_error as `timer`; it needs no thread.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
   /// When `run_due` has something to do next; the past or the present if it has now; none if nothing is pending.

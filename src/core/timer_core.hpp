@@ -55,7 +55,8 @@ enum class phase : std::uint8_t {
 /// neither reads a clock, nor sleeps, nor locks, nor runs anything.
 ///
 /// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free,
-/// or armed again if it is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for that; and from each state before running
+/// or armed again if it is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for
+/// that; and from each state before running
 /// back to free by `cancel` and `take`. A batch holds ids, which fit nothing any more once the timer was cancelled.
 ///
 /// Thread safety: none of its own; the mutex of the shard guards all of it.

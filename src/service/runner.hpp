@@ -57,7 +57,7 @@ class runner {
     std::vector<timer_id> ids;
     ids.reserve(max_timers_per_lock);
     timer_number cursor = 0;
-    for (bool more = true; more; ids.clear()) {
+    for (bool more = true; more && !context_.process.is_child(); ids.clear()) {
       {
         const std::lock_guard lock(timers_.mutex);
         more = timers_.core != nullptr &&
@@ -241,7 +241,7 @@ class runner {
     const time_point now = context_.clock.now();
     std::optional<time_point> next;
     attempt("the rule for the next deadline", node, [&] { next = node.callback.next(node.deadline, now); });
-    if (!next) {
+    if (!next || context_.process.is_child()) {
       return false;
     }
     const moment when = timers_.moment_of(now, *next);
