@@ -24,13 +24,15 @@ enum class timer_errc {
 /// So that a `timer_errc` can be compared with a `std::error_code`, and turned into one.
 [[nodiscard]] std::error_code make_error_code(timer_errc code) noexcept;
 
-/// What the service throws. `code()` tells the reason; `what()` gives the numbers.
+/// What the library throws. `code()` tells the reason; `what()` gives the numbers.
 class timer_error : public std::system_error {
  public:
   /// `details` come first in `what()`, before the sentence of the code: a value and its range, for instance.
   timer_error(timer_errc code, const std::string& details) : std::system_error(make_error_code(code), details) {}
   /// Without details: `what()` is the sentence of the code.
   explicit timer_error(timer_errc code) : std::system_error(make_error_code(code)) {}
+  /// With a code of a part beside the core, such as `durable::errc`.
+  timer_error(std::error_code code, const std::string& details) : std::system_error(code, details) {}
 };
 
 }  // namespace timing_wheel

@@ -1,0 +1,32 @@
+# Not part of the core: checks that survive the process.
+add_library(timing_wheel_durable STATIC
+  src/durable/error.cpp
+  src/durable/fail_point.cpp
+  src/durable/request.cpp
+  src/durable/store.cpp)
+add_library(timing_wheel::durable ALIAS timing_wheel_durable)
+target_sources(timing_wheel_durable PUBLIC
+  FILE_SET HEADERS
+  BASE_DIRS include
+  FILES
+    include/timing_wheel/durable/error.hpp
+    include/timing_wheel/durable/request.hpp
+    include/timing_wheel/durable/store.hpp)
+# Places where tests kill the process; see src/durable/fail_point.hpp.
+if(TIMING_WHEEL_BUILD_TESTS AND NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_definitions(timing_wheel_durable PRIVATE TIMING_WHEEL_FAIL_POINTS)
+endif()
+target_include_directories(timing_wheel_durable PRIVATE src)
+set_target_properties(timing_wheel_durable PROPERTIES
+  EXPORT_NAME durable CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(timing_wheel_durable
+  PUBLIC timing_wheel
+  PRIVATE $<BUILD_INTERFACE:timing_wheel_warnings>)
+
+if(TIMING_WHEEL_SQLITE)
+  find_package(SQLite3 3.35 REQUIRED)
+  target_sources(timing_wheel_durable
+    PRIVATE src/durable/sqlite/sqlite_store.cpp
+    PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/sqlite_store.hpp)
+  target_link_libraries(timing_wheel_durable PRIVATE SQLite::SQLite3)
+endif()

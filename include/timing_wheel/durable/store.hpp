@@ -1,0 +1,209 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/durable/request.hpp"
+
+namespace timing_wheel::durable {
+
+/// A row that is due soon, as a node reads it ahead: what it needs to know when to come for it, and no more.
+struct upcoming {
+  std::int64_t id = 0;
+  instant due{};
+  instant lease{};         ///< Until when a node holds it; the epoch if none does.
+  std::uint32_t kind = 0;  ///< Its place in `window::kinds`.
+};
+
+/// Which rows to read: those with (due, id) after (`from`, `after_id`) and due before `until`, of one of the kinds; at most `limit` of
+/// them, in the order of (due, id).
+struct window {
+  instant from = instant::min();
+  std::int64_t after_id = std::numeric_limits<std::int64_t>::min();
+  instant until{};
+  std::size_t limit = 0;
+  std::span<const std::string> kinds;
+};
+
+/// A row that this node has claimed, or taken, with all that is in it.
+struct claimed {
+  std::int64_t id = 0;
+  std::int64_t fence = 0;
+  std::uint32_t kind = 0;  ///< As in the `upcoming` that it was claimed by: a kind never changes.
+  int attempt = 0;         ///< This run's number, from 1 on.
+  instant due{};
+  std::string key;
+  std::string payload;
+};
+
+/// A claim as the store knows it: the row, and the fence that the claim raised.
+struct ticket {
+  std::int64_t id = 0;
+  std::int64_t fence = 0;
+  bool held = false;  ///< Out: the row was still there with that fence, and was changed.
+};
+
+/// A check to append. `asked` is valid (`validate`).
+struct append_op {
+  const request* asked = nullptr;
+  scheduled result{};  ///< Out.
+};
+
+/// A check to cancel.
+struct cancel_op {
+  std::string_view kind;
+  std::string_view key;
+  cancel_result result{};  ///< Out.
+};
+
+/// A check to move.
+struct reschedule_op {
+  std::string_view kind;
+  std::string_view key;
+  due_time due;
+  reschedule_result result{};  ///< Out.
+};
+
+/// A claim to give back, to be claimed again at `due` or later.
+struct retry_op {
+  ticket of;
+  instant due{};
+  int attempt = 0;  ///< What the row is to say from now on.
+};
+
+/// A claim to move to the dead.
+struct bury_op {
+  ticket of;
+  std::string error;
+};
+
+/// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
+///
+/// The handler's own statements go through the connection (`sqlite_connection(transaction&)`). It must neither commit nor roll back.
+/// Thread safety: for the thread that was given it, until the handler returns.
+class transaction {
+ public:
+  virtual ~transaction() = default;
+
+  /// The database's clock. It stands still within a transaction.
+  [[nodiscard]] virtual instant now() = 0;
+
+  /// Schedules within this transaction: as `scheduler::schedule`, and undone if the transaction is.
+  scheduled schedule(const request& asked);
+  /// Cancels within this transaction.
+  cancel_result cancel(std::string_view kind, std::string_view key);
+
+  /// \cond
+  // The connection, if it is one of `api` ("sqlite3"); else null.
+  [[nodiscard]] virtual void* native_handle(std::string_view api) noexcept = 0;
+
+ protected:
+  transaction() = default;
+  transaction(const transaction&) = default;
+  transaction& operator=(const transaction&) = default;
+
+  virtual void append(std::span<append_op> ops) = 0;
+  virtual void cancel(std::span<cancel_op> ops) = 0;
+  [[nodiscard]] virtual const request_limits& limits() const noexcept = 0;
+  /// \endcond
+};
+
+/// A transaction as the scheduler uses it. One list of operations is one statement, or a prepared one for each.
+///
+/// "Free" is a row that has no lease, or one that has ended by `now()`.
+class store_transaction : public transaction {
+ public:
+  using transaction::cancel;
+  /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and the row is free.
+  /// The fence of a new row is higher than any that a former check of that kind and key had.
+  void append(std::span<append_op> ops) override = 0;
+  /// Deletes free rows: `cancelled`. A leased one stays: `running`. None: `finished`.
+  void cancel(std::span<cancel_op> ops) override = 0;
+  /// Gives free rows a new deadline.
+  virtual void reschedule(std::span<reschedule_op> ops) = 0;
+
+  /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: raises fence and attempt by one, sets the lease to
+  /// end at `lease`, and adds them to `got`. A row that another transaction has locked is left out.
+  virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
+  /// The same, but deletes them: the transaction does what is to be done, and commits both.
+  virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
+  /// Writes rows that this transaction has taken again, free, to be due at `due`, with that attempt; the fence stays.
+  virtual void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) = 0;
+
+  /// Deletes claimed rows.
+  virtual void complete(std::span<ticket> ops) = 0;
+  /// Sets the end of their leases.
+  virtual void extend(std::span<ticket> ops, instant lease) = 0;
+  /// Gives claims up: no lease, another deadline.
+  virtual void retry(std::span<retry_op> ops) = 0;
+  /// Moves claimed rows to the dead.
+  virtual void bury(std::span<bury_op> ops) = 0;
+
+  /// Begins a part of the transaction that can be undone alone. Parts do not nest.
+  virtual void savepoint() = 0;
+  /// Undoes what was done since, and ends the part.
+  virtual void rollback_to_savepoint() = 0;
+  /// Keeps it, and ends the part.
+  virtual void release_savepoint() = 0;
+};
+
+/// What a store has done since it was made.
+struct store_counts {
+  std::uint64_t statements = 0;  ///< Executed, but for those of a user's own connection.
+  std::uint64_t rows_read = 0;   ///< Rows that reads, claims and takes have returned.
+  std::uint64_t commits = 0;     ///< Transactions that have written.
+};
+
+/// Where checks are kept. The row is the truth: whatever a node remembers of it is a hint.
+///
+/// Thread safety: every member may be called from any thread. A read may run beside a transaction.
+/// Errors: every member throws timer_error with the code and the words of the database; then nothing was changed.
+class store {
+ public:
+  store() = default;
+  store(const store&) = delete;
+  store& operator=(const store&) = delete;
+  virtual ~store() = default;
+
+  /// Makes the tables, or brings those of an older version up to date. Needed once; harmless again.
+  /// \throws timer_error (`newer_schema`) if a newer library has made them.
+  virtual void migrate() = 0;
+
+  /// The database's clock.
+  [[nodiscard]] virtual instant now() = 0;
+
+  /// What may be written.
+  [[nodiscard]] virtual const request_limits& limits() const noexcept = 0;
+
+  /// Runs `work` in a transaction that may write, and commits when it returns: then all of it is durable. What `work` throws
+  /// undoes it. One at a time; others wait.
+  virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
+
+  /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows found), whatever lies outside of the window.
+  virtual void read_ahead(const window& which, std::vector<upcoming>& found) = 0;
+
+  /// The check of that key, or none.
+  [[nodiscard]] virtual std::optional<stored_check> find(std::string_view kind, std::string_view key) = 0;
+
+  /// Dead checks with ids above `after`, at most `limit`, in the order of their ids.
+  [[nodiscard]] virtual std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) = 0;
+  /// Makes a dead check pending again, due now, with attempt 0. \returns whether there was one, and no check of its key.
+  virtual bool retry_dead(std::int64_t id) = 0;
+  /// Deletes a dead check. \returns whether there was one.
+  virtual bool delete_dead(std::int64_t id) = 0;
+
+  /// How much it has done.
+  [[nodiscard]] virtual store_counts counts() const noexcept = 0;
+};
+
+}  // namespace timing_wheel::durable

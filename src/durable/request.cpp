@@ -1,0 +1,52 @@
+#include "timing_wheel/durable/request.hpp"
+
+#include <ostream>
+#include <string>
+
+#include "timing_wheel/durable/error.hpp"
+
+namespace timing_wheel::durable {
+
+namespace {
+
+void at_most(std::size_t length, std::size_t limit, const char* what, errc code) {
+  if (length > limit) {
+    throw timer_error(make_error_code(code), std::string(what) + " has " + std::to_string(length) + " bytes; at most " +
+                                                 std::to_string(limit) + " are allowed");
+  }
+}
+
+void not_empty(const std::string& text, const char* what) {
+  if (text.empty()) {
+    throw timer_error(make_error_code(errc::invalid_request), std::string(what) + " is empty");
+  }
+}
+
+}  // namespace
+
+void validate(const request& asked, const request_limits& limits) {
+  not_empty(asked.kind, "kind");
+  not_empty(asked.key, "key");
+  if (asked.kind.find('\0') != std::string::npos) {
+    throw timer_error(make_error_code(errc::invalid_request), "kind has a zero byte");
+  }
+  at_most(asked.kind.size(), limits.kind, "kind", errc::kind_too_long);
+  at_most(asked.key.size(), limits.key, "key", errc::key_too_long);
+  at_most(asked.payload.size(), limits.payload, "payload", errc::payload_too_long);
+}
+
+const char* to_string(reschedule_result result) noexcept {
+  switch (result) {
+    case reschedule_result::moved:
+      return "moved";
+    case reschedule_result::running:
+      return "running";
+    case reschedule_result::finished:
+      return "finished";
+  }
+  return "unknown";
+}
+
+std::ostream& operator<<(std::ostream& out, reschedule_result result) { return out << to_string(result); }
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,18 @@
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable {
+
+scheduled transaction::schedule(const request& asked) {
+  validate(asked, limits());
+  append_op op{&asked};
+  append({&op, 1});
+  return op.result;
+}
+
+cancel_result transaction::cancel(std::string_view kind, std::string_view key) {
+  cancel_op op{kind, key};
+  cancel({&op, 1});
+  return op.result;
+}
+
+}  // namespace timing_wheel::durable
