@@ -56,7 +56,8 @@ struct ticket {
 /// A check to append. `asked` is valid (`validate`).
 struct append_op {
   const request* asked = nullptr;
-  scheduled result{};  ///< Out.
+  scheduled result{};   ///< Out.
+  std::int64_t id = 0;  ///< Out: of the row that is there now.
 };
 
 /// A check to cancel.

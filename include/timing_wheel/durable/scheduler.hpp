@@ -1,0 +1,201 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/durable/job.hpp"
+#include "timing_wheel/durable/request.hpp"
+#include "timing_wheel/durable/store.hpp"
+#include "timing_wheel/executor.hpp"
+#include "timing_wheel/histogram.hpp"
+#include "timing_wheel/timer.hpp"
+
+namespace timing_wheel::durable {
+
+/// What went wrong in the background: a handler threw, or the store did not answer.
+struct failure {
+  std::string_view what;  ///< "handler", "store", "executor" or "lease".
+  std::string_view kind;  ///< Of the job, if it is about one.
+  std::string_view key;   ///< Of the job, if it is about one.
+  std::exception_ptr error;
+};
+
+/// How a scheduler works. The defaults suit most.
+struct scheduler_options {
+  /// How far ahead rows are read. What was scheduled earlier than that is on time to a tick.
+  std::chrono::milliseconds look_ahead = std::chrono::seconds(1);
+  /// How often the store is looked at: what others have scheduled for sooner than the look-ahead is late by as much.
+  std::chrono::milliseconds poll = std::chrono::milliseconds(250);
+  /// How often it is looked at from the beginning, for rows that were committed late.
+  std::chrono::milliseconds sweep = std::chrono::seconds(30);
+  /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it. At least 1 ms.
+  std::chrono::milliseconds lease = std::chrono::seconds(30);
+  /// Deadlines are rounded up to it. At least 1 ms.
+  std::chrono::milliseconds tick = std::chrono::milliseconds(1);
+  /// Checks that are claimed, completed or taken in one transaction, at most. In [1, 1 000].
+  std::size_t batch = 500;
+  /// Leased jobs that this node holds at a time, queued and running. What is due beyond that stays in the table. At least 1.
+  std::size_t max_claimed = 1000;
+  /// Rows that this node remembers at a time: memory stays flat, however much is due. At least `batch`.
+  std::size_t max_known = 20'000;
+  /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least: meanwhile others
+  /// cannot write.
+  std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
+  /// Where leased handlers run. Empty: on `threads` threads of the scheduler.
+  timing_wheel::executor executor = {};
+  /// Threads for leased handlers, if there is no executor. In [1, 1024].
+  unsigned threads = 2;
+  /// Is told what goes wrong, on the thread where it does. Empty: it is written to standard error, at most once a second of each kind.
+  std::function<void(const failure&)> on_failure = {};
+};
+
+/// What a scheduler has done since it was made.
+struct scheduler_stats {
+  std::uint64_t scheduled = 0;      ///< New checks written by calls of this scheduler.
+  std::uint64_t duplicates = 0;     ///< Requests whose key was there.
+  std::uint64_t cancelled = 0;      ///< Checks cancelled by its calls.
+  std::uint64_t fired = 0;          ///< Runs begun here.
+  std::uint64_t done = 0;           ///< Runs whose end was written: the check is over.
+  std::uint64_t retried = 0;        ///< Runs after which the check was put back.
+  std::uint64_t dead = 0;           ///< Checks moved to the dead.
+  std::uint64_t lost_leases = 0;    ///< Runs whose end or extension found the lease gone.
+  std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.
+  std::uint64_t failures = 0;       ///< Calls of the store that failed in the background, and were repeated.
+  std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
+  std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed. The backlog that this node sees.
+  std::size_t known = 0;            ///< Rows remembered here, now.
+  std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
+  histogram lateness;               ///< From the deadline to the begin of the run.
+  store_counts store;               ///< Of the store, with all that use it.
+};
+
+/// Runs checks that survive the process: each at least once, never early, on one of the nodes that share the store.
+///
+///     durable::sqlite_store store("orders.db");
+///     store.migrate();
+///     durable::scheduler checks(store);
+///     checks.on("verify", [](durable::transaction& open, const durable::job& check) {
+///       give_back_if_unpaid(durable::sqlite_connection(open), check.key());
+///     });
+///     checks.start();
+///     checks.schedule({.kind = "verify", .key = "order-17", .payload = {}, .due = 30min});
+///
+/// **The row is the truth, a lease is a hint, the wheel is a cache.** Rows due soon are read ahead into a hierarchical wheel; when one
+/// is due, a statement on its row decides whether this node may run it. So a cancel has to tell nobody.
+///
+/// **Handlers** are leased or transactional, by what they take: see `leased_handler`, `transactional_handler` and `batch_handler`.
+/// Leased ones run on the executor, beside each other. Transactional ones run on the scheduler's own thread, one after the other, and
+/// keep the store's write lock meanwhile; they must not call this scheduler (`transaction::schedule` is what they may).
+///
+/// A scheduler that was not started schedules and cancels only.
+///
+/// Thread safety: every member may be called from any thread, but for `on` and `start`: those by one, first.
+class scheduler {
+ public:
+  /// What an asynchronous call ends with: the error, or none and what became of the request.
+  using completion = std::function<void(std::error_code, scheduled)>;
+
+  /// Has threads of its own. The store must outlive it.
+  /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
+  explicit scheduler(store& where, const scheduler_options& options = {});
+  /// Has no thread: it works in the callbacks of `driven_by`, and its jobs run there. With a `manual_timer`, and a `memory_store` on the
+  /// same, it runs in virtual time, for tests. Both must outlive it.
+  scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
+  /// Stops.
+  ~scheduler();
+  scheduler(const scheduler&) = delete;
+  scheduler& operator=(const scheduler&) = delete;
+
+  /// Says what runs the checks of `kind`. `handler` takes `(const job&)`, `(transaction&, const job&)` or
+  /// `(transaction&, std::span<const job>)`, and returns an `outcome` or nothing.
+  /// \throws timer_error (`handler_exists`, `already_started`, `invalid_request`, `invalid_option`, `empty_callback`).
+  template <class Handler>
+  void on(std::string kind, Handler handler, const handler_options& options = {}) {
+    if constexpr (std::invocable<Handler&, transaction&, std::span<const job>>) {
+      add(std::move(kind), batch_handler(std::move(handler)), options);
+    } else if constexpr (std::invocable<Handler&, transaction&, const job&>) {
+      add(std::move(kind), transactional_handler(returning<transaction&, const job&>(std::move(handler))), options);
+    } else {
+      static_assert(std::invocable<Handler&, const job&>,
+                    "a handler takes (const job&), (transaction&, const job&) or (transaction&, std::span<const job>)");
+      add(std::move(kind), leased_handler(returning<const job&>(std::move(handler))), options);
+    }
+  }
+
+  /// Begins to run what is due. \throws timer_error (`already_started`), and what the store throws.
+  void start();
+
+  /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and gives back what has
+  /// not begun. Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has ended.
+  /// Afterwards `schedule` is refused (`stopped`).
+  void stop();
+
+  /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
+  /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written. A lost answer may mean that it was
+  /// written after all: the same call again is harmless, by its key.
+  scheduled schedule(const request& asked);
+  /// The same for several, all or nothing.
+  std::vector<scheduled> schedule(std::span<const request> asked);
+  /// The same, without waiting: `then` is called when it is durable or has failed, on a thread of the scheduler, and must not block.
+  /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
+  void schedule(request asked, completion then);
+  /// The same as the first, without a `timer_error`.
+  scheduled schedule(const request& asked, std::error_code& error);
+
+  /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. \throws what the store says.
+  cancel_result cancel(std::string_view kind, std::string_view key);
+  /// Moves a check that is pending. \throws what the store says.
+  reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
+  /// The check of that key, pending or running; or none. \throws what the store says.
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
+
+  /// The dead, see `store`.
+  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0);
+  /// Makes a dead check pending again, due now. \returns whether there was one, and no check of its key.
+  bool retry_dead(std::int64_t id);
+  /// Deletes a dead check. \returns whether there was one.
+  bool delete_dead(std::int64_t id);
+
+  /// What it has done. Complexity: O(1).
+  [[nodiscard]] scheduler_stats stats() const;
+
+ private:
+  class implementation;
+
+  void add(std::string kind, leased_handler handler, const handler_options& options);
+  void add(std::string kind, transactional_handler handler, const handler_options& options);
+  void add(std::string kind, batch_handler handler, const handler_options& options);
+
+  // The same handler, returning an outcome.
+  template <class... Arguments, class Handler>
+  static auto returning(Handler handler) {
+    return [handler = std::move(handler)](Arguments... arguments) mutable -> outcome {
+      if constexpr (std::is_void_v<std::invoke_result_t<Handler&, Arguments...>>) {
+        handler(arguments...);
+        return {};
+      } else {
+        return handler(arguments...);
+      }
+    };
+  }
+
+  std::unique_ptr<implementation> implementation_;
+};
+
+}  // namespace timing_wheel::durable

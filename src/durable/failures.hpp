@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "timing_wheel/durable/scheduler.hpp"
+
+namespace timing_wheel::durable {
+
+/// Where failures of the background go: to `scheduler_options::on_failure`; or, if there is none or it throws, to standard error, each
+/// `failure::what` at most once a second.
+///
+/// Thread safety: any thread.
+class failures {
+ public:
+  explicit failures(std::function<void(const failure&)> told) : told_(std::move(told)) {}
+
+  void report(const failure& what) noexcept;
+
+ private:
+  void write(const failure& what);
+
+  const std::function<void(const failure&)> told_;
+  std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::chrono::steady_clock::time_point, std::less<>> last_;
+};
+
+/// What an exception says.
+[[nodiscard]] std::string text_of(const std::exception_ptr& error);
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <semaphore>
+#include <span>
+#include <vector>
+
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable {
+
+/// Lets writers on several threads share a commit, because a disk syncs a few hundred times a second and a row is a few microseconds.
+///
+/// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who came meanwhile.
+/// A leader lingers for a tenth of the last commit, or until as many wait as were in that one; else the callers would alternate in halves.
+/// If a shared transaction fails, each write is tried in one of its own, so that a bad one harms nobody else.
+///
+/// Thread safety: any thread.
+class group_commit {
+ public:
+  /// \param wake asks the owner's thread to call `lead_posted`.
+  group_commit(store& where, std::function<void()> wake) : store_(where), wake_(std::move(wake)) {}
+
+  /// Appends, or does `work`, within a transaction that is committed when this returns. Throws what the store throws.
+  void append(std::span<append_op> ops);
+  void run(const std::function<void(store_transaction&)>& work);
+
+  /// Appends without waiting; `then` is called by who commits, with the error or none. The ops must stay until then.
+  void post(std::span<append_op> ops, std::function<void(std::exception_ptr)> then);
+  /// Commits what was posted, if nobody leads. \returns whether there was something.
+  bool lead_posted();
+
+ private:
+  struct write {
+    std::span<append_op> ops;
+    const std::function<void(store_transaction&)>* work = nullptr;
+    std::function<void(std::exception_ptr)> then;  // of a posted one
+    std::exception_ptr failure;
+    bool leads = false;             // guarded by mutex_
+    std::binary_semaphore told{0};  // released once: finished, or leads
+  };
+
+  void submit(write& mine);
+  void lead(std::unique_lock<std::mutex>& lock);
+  void hand_lead_on();
+  void linger(std::unique_lock<std::mutex>& lock);
+  void commit(const std::vector<write*>& some);
+  void commit_together(const std::vector<write*>& some);
+  static void perform(const std::vector<write*>& some, store_transaction& open);
+
+  store& store_;
+  const std::function<void()> wake_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable more_;
+  std::deque<write*> waiting_;
+  bool led_ = false;
+  std::size_t last_size_ = 1;
+  std::chrono::steady_clock::duration last_time_{};
+};
+
+}  // namespace timing_wheel::durable

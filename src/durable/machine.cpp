@@ -1,0 +1,514 @@
+#include "durable/machine.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace timing_wheel::durable {
+
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+
+namespace {
+
+time_point nanoseconds_of(instant when) noexcept { return time_point(saturating_nanoseconds(when.time_since_epoch())); }
+
+// Rows in a page.
+constexpr std::size_t page_size = 2000;
+
+std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
+  return std::max<std::size_t>(1, options.max_known / (2 * std::max<std::size_t>(1, kinds)));
+}
+
+}  // namespace
+
+machine::machine(const scheduler_options& options, std::vector<kind_rules> kinds, instant now, std::uint64_t seed)
+    : options_(options),
+      kinds_(std::move(kinds)),
+      quota_(quota_of(options_, kinds_.size())),
+      scale_(nanoseconds_of(now), options.tick),
+      states_(kinds_.size()),
+      next_poll_(now),
+      next_sweep_(now),
+      random_(static_cast<std::minstd_rand::result_type>(seed)) {}
+
+// ---- time
+
+tick machine::deadline_of(instant when) const noexcept { return scale_.ceil(nanoseconds_of(when)); }
+
+tick machine::clock_at(instant now) const noexcept { return scale_.floor(nanoseconds_of(now)); }
+
+instant machine::begin_of(tick t) const noexcept {
+  return instant(std::chrono::ceil<microseconds>(scale_.begin_of(t).time_since_epoch()));
+}
+
+// ---- rows
+
+machine::row* machine::find(std::int64_t id) {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &rows_[found->second];
+}
+
+timer_number machine::add(const upcoming& what) {
+  if (free_.empty()) {
+    free_.reserve(rows_.size() + 1);  // so that forgetting never allocates
+    rows_.emplace_back();
+    free_.push_back(static_cast<timer_number>(rows_.size() - 1));
+  }
+  const timer_number number = free_.back();
+  by_id_.emplace(what.id, number);
+  free_.pop_back();
+  rows_[number].what = what;
+  ++states_[what.kind].known;
+  return number;
+}
+
+void machine::forget(timer_number number) {
+  by_id_.erase(rows_[number].what.id);
+  --states_[rows_[number].what.kind].known;
+  rows_[number] = row{};
+  free_.push_back(number);
+}
+
+// A row of another node is met again when its lease has ended.
+instant machine::wake_of(const upcoming& what) { return std::max(what.due, what.lease); }
+
+void machine::wait(timer_number number, instant until, instant now) {
+  rows_[number].where = place::waiting;
+  wheel_.catch_up(clock_at(now));
+  if (!wheel_.insert(number, deadline_of(until))) {
+    make_ready(number);
+  }
+}
+
+void machine::make_ready(timer_number number) {
+  row& which = rows_[number];
+  which.where = place::ready;
+  kind_state& kind = states_[which.what.kind];
+  const instant clock = begin_of(wheel_.now());
+  const bool late = which.what.due < clock - options_.poll;
+  (late ? kind.backlog : kind.in_time).push_back(number);
+  ++ready_count_;
+}
+
+void machine::expect(const upcoming& row_of, instant now) {
+  const bool soon = wake_of(row_of) < saturating_add(now, options_.look_ahead);
+  if (soon && find(row_of.id) == nullptr && states_[row_of.kind].known < 2 * quota_) {
+    wait(add(row_of), wake_of(row_of), now);
+  }
+}
+
+void machine::advance(instant now) {
+  const tick clock = clock_at(now);
+  for (bool more = true; more;) {
+    const advance_result expired = wheel_.advance(clock);
+    for (const timer_number number : expired.due) {
+      if (rows_[number].where == place::held) {
+        extend_.push_back(number);
+      } else {
+        make_ready(number);
+      }
+    }
+    more = expired.more;
+  }
+}
+
+// ---- reading
+
+window machine::page(instant from, std::int64_t after, instant now) const {
+  return {from, after, saturating_add(now, options_.look_ahead), page_size, names_read_};
+}
+
+// Those whose quota is used up, up to twice of it; or the others. \returns whether there are any.
+bool machine::choose_kinds(bool of_full_ones) {
+  kinds_read_.clear();
+  names_read_.clear();
+  for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
+    if (full(kind) == of_full_ones && states_[kind].known < 2 * quota_) {
+      kinds_read_.push_back(kind);
+      names_read_.push_back(kinds_[kind].name);
+    }
+  }
+  return !kinds_read_.empty();
+}
+
+bool machine::hungry() const {
+  return std::any_of(states_.begin(), states_.end(),
+                     [this](const kind_state& kind) { return kind.left_out && kind.known <= quota_ / 2; });
+}
+
+instant machine::low_water(instant now) const {
+  instant low = std::min(now - options_.look_ahead, missed_);
+  for (const row& which : rows_) {
+    if (which.where != place::none) {
+      low = std::min(low, which.what.due);
+    }
+  }
+  return low;
+}
+
+void machine::begin_pass(instant now) {
+  passing_ = true;
+  cursor_id_ = std::numeric_limits<std::int64_t>::min();
+  if (now >= next_sweep_) {
+    cursor_due_ = instant::min();
+    next_sweep_ = now + options_.sweep;
+  } else {
+    cursor_due_ = low_water(now);
+  }
+  missed_ = instant::max();
+  for (kind_state& kind : states_) {
+    kind.left_out = false;
+  }
+}
+
+std::optional<window> machine::next_page(instant now) {
+  if (std::exchange(look_due_, false) && choose_kinds(true)) {
+    reading_pass_ = false;
+    return page(now - options_.look_ahead, std::numeric_limits<std::int64_t>::min(), now);
+  }
+  for (std::uint32_t kind = 0; passing_ && kind < kinds_.size(); ++kind) {
+    if (full(kind) && !states_[kind].left_out) {
+      states_[kind].left_out = true;
+      missed_ = std::min(missed_, cursor_due_);  // so the next pass begins here at the latest
+    }
+  }
+  passing_ = passing_ && choose_kinds(false);
+  if (!passing_) {
+    return std::nullopt;
+  }
+  reading_pass_ = true;
+  return page(cursor_due_, cursor_id_, now);
+}
+
+std::optional<window> machine::next_read(instant now) {
+  if (closed_ || kinds_.empty() || resting(now)) {
+    return std::nullopt;
+  }
+  const bool polls = now >= next_poll_;
+  if (polls) {
+    next_poll_ = now + options_.poll;
+    look_due_ = true;
+  }
+  if (!passing_ && (polls || hungry())) {
+    begin_pass(now);
+  }
+  return next_page(now);
+}
+
+void machine::has_read(const window& read, std::span<const upcoming> found, instant now) {
+  for (upcoming one : found) {
+    one.kind = kinds_read_[one.kind];
+    row* known = find(one.id);
+    if (known == nullptr) {
+      wait(add(one), wake_of(one), now);
+    } else if (known->where == place::waiting && (known->what.due != one.due || known->what.lease != one.lease)) {
+      known->what = one;
+      const timer_number number = number_of(one.id);
+      wheel_.erase(number);
+      wait(number, wake_of(one), now);
+    }
+  }
+  if (!reading_pass_) {
+    return;
+  }
+  passing_ = found.size() == read.limit;
+  if (passing_) {
+    cursor_due_ = found.back().due;
+    cursor_id_ = found.back().id;
+  }
+}
+
+// ---- claiming
+
+std::size_t machine::room_of(std::uint32_t kind) const {
+  const std::size_t limit = kinds_[kind].transactional ? no_limit : kinds_[kind].options.max_running;
+  return limit - std::min(limit, states_[kind].running);
+}
+
+void machine::pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked) {
+  kind_state& state = states_[kind];
+  const std::size_t most = std::min(limit, room_of(kind));
+  for (std::size_t n = 0; n < most && !(state.in_time.empty() && state.backlog.empty()); ++n) {
+    const bool from_backlog = state.in_time.empty() || (!state.backlog.empty() && n % 2 == 0);
+    std::deque<timer_number>& queue = from_backlog ? state.backlog : state.in_time;
+    row& which = rows_[queue.front()];
+    queue.pop_front();
+    which.where = place::asked;
+    ++state.running;
+    --ready_count_;
+    picked.push_back(which.what);
+  }
+}
+
+std::vector<upcoming> machine::pick(bool transactional, std::size_t limit) {
+  std::vector<upcoming> picked;
+  for (std::uint32_t i = 0; i < kinds_.size() && picked.size() < limit; ++i) {
+    const auto kind = static_cast<std::uint32_t>((first_kind_ + i) % kinds_.size());
+    if (kinds_[kind].transactional == transactional) {
+      pick_of_kind(kind, limit - picked.size(), picked);
+    }
+  }
+  if (!kinds_.empty()) {
+    first_kind_ = static_cast<std::uint32_t>((first_kind_ + 1) % kinds_.size());
+  }
+  return picked;
+}
+
+std::vector<upcoming> machine::to_claim() {
+  if (closed_) {
+    return {};
+  }
+  const std::size_t room = options_.max_claimed - std::min(options_.max_claimed, held_count_);
+  std::vector<upcoming> picked = pick(false, std::min(options_.batch, room));
+  held_count_ += picked.size();
+  return picked;
+}
+
+std::vector<upcoming> machine::to_take(std::size_t limit) {
+  return closed_ ? std::vector<upcoming>() : pick(true, std::min(options_.batch, limit));
+}
+
+// Its place among the running is free.
+void machine::release(row& which) {
+  --states_[which.what.kind].running;
+  if (!kinds_[which.what.kind].transactional) {
+    --held_count_;
+  }
+}
+
+void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant lease, instant now) {
+  for (const claimed& one : got) {
+    row& which = *find(one.id);
+    which.where = place::held;
+    which.fence = one.fence;
+    which.attempt = one.attempt;
+    which.what.due = one.due;
+    which.what.lease = lease;
+    const timer_number number = number_of(one.id);
+    wheel_.catch_up(clock_at(now));
+    if (!wheel_.insert(number, deadline_of(now + options_.lease / 3))) {
+      extend_.push_back(number);
+    }
+  }
+  has_taken(asked, {});
+}
+
+void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed> got) {
+  for (const claimed& one : got) {
+    row& which = *find(one.id);
+    release(which);
+    forget(number_of(one.id));
+  }
+  for (const upcoming& one : asked) {
+    row* which = find(one.id);
+    if (which != nullptr && which->where == place::asked) {
+      missed_ = std::min(missed_, one.due);
+      release(*which);
+      forget(number_of(one.id));
+    }
+  }
+}
+
+void machine::has_not_asked(std::span<const upcoming> asked) {
+  for (std::size_t i = asked.size(); i-- > 0;) {
+    const timer_number number = number_of(asked[i].id);
+    release(rows_[number]);
+    rows_[number].where = place::ready;
+    states_[asked[i].kind].backlog.push_front(number);
+    ++ready_count_;
+  }
+}
+
+// ---- ends
+
+bool machine::exhausted(std::uint32_t kind, int attempt) const { return attempt > kinds_[kind].options.max_attempts; }
+
+instant machine::retry_at(const backoff& rule, int attempt, instant now) {
+  const double most = static_cast<double>(duration_cast<microseconds>(rule.most).count());
+  const double first = static_cast<double>(duration_cast<microseconds>(rule.first).count());
+  const double exact = std::min(most, first * std::pow(rule.factor, attempt - 1));
+  std::uniform_real_distribution<double> less(0, std::clamp(rule.jitter, 0.0, 1.0));
+  return now + microseconds(static_cast<std::int64_t>(exact * (1 - less(random_))));
+}
+
+machine::end machine::decide(std::uint32_t kind, int attempt, const outcome& said, instant now) {
+  const handler_options& options = kinds_[kind].options;
+  end how{said.what(), {}, said.reason()};
+  if (how.what == outcome::verdict::retry) {
+    if (attempt >= options.max_attempts) {
+      how.what = outcome::verdict::dead;
+    } else {
+      how.due = said.delay() < microseconds::zero() ? retry_at(options.backoff, attempt, now)
+                                                    : saturating_add(now, said.delay());
+    }
+  }
+  return how;
+}
+
+void machine::ended(std::int64_t id, end how) {
+  const timer_number number = number_of(id);
+  row& which = rows_[number];
+  assert(which.where == place::held);
+  if (!wheel_.erase(number)) {
+    std::erase(extend_, number);
+  }
+  which.where = place::ending;
+  which.how = std::move(how);
+  ending_.push_back(number);
+}
+
+void machine::given_back(std::int64_t id, instant now, microseconds pause) {
+  row& which = *find(id);
+  --which.attempt;
+  // The row keeps its deadline: it is free for every node. This one comes back after the pause, by `has_ended`.
+  ended(id, {outcome::verdict::retry, which.what.due, {}});
+  which.what.lease = saturating_add(now, pause);
+}
+
+machine::ends machine::to_end(std::size_t limit) const {
+  ends write;
+  for (std::size_t i = 0; i < std::min(limit, ending_.size()); ++i) {
+    const row& which = rows_[ending_[i]];
+    const ticket of{which.what.id, which.fence};
+    switch (which.how.what) {
+      case outcome::verdict::done:
+        write.complete.push_back(of);
+        break;
+      case outcome::verdict::retry:
+        write.retry.push_back({of, which.how.due, which.attempt});
+        break;
+      case outcome::verdict::dead:
+        write.bury.push_back({of, which.how.reason});
+        break;
+    }
+  }
+  return write;
+}
+
+void machine::has_ended(const ends& written, instant now) {
+  const std::size_t count = written.complete.size() + written.retry.size() + written.bury.size();
+  const std::vector<timer_number> over(ending_.begin(), ending_.begin() + static_cast<std::ptrdiff_t>(count));
+  ending_.erase(ending_.begin(), ending_.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<upcoming> again;
+  for (const timer_number number : over) {
+    row& which = rows_[number];
+    if (which.how.what == outcome::verdict::retry) {
+      const bool kept = which.how.due == which.what.due;  // given back: the lease says for how long
+      again.push_back({which.what.id, which.how.due, kept ? which.what.lease : instant{}, which.what.kind});
+    }
+    release(which);
+    forget(number);
+  }
+  for (const upcoming& one : again) {
+    expect(one, now);
+  }
+}
+
+std::vector<ticket> machine::to_extend() const {
+  std::vector<ticket> tickets;
+  for (std::size_t i = 0; i < std::min(extend_.size(), options_.batch); ++i) {
+    tickets.push_back({rows_[extend_[i]].what.id, rows_[extend_[i]].fence});
+  }
+  return tickets;
+}
+
+std::vector<std::int64_t> machine::has_extended(std::span<const ticket> tried, instant lease, instant now) {
+  std::vector<std::int64_t> lost;
+  for (const ticket& one : tried) {
+    const timer_number number = number_of(one.id);
+    std::erase(extend_, number);
+    if (!one.held) {
+      lost.push_back(one.id);
+      continue;
+    }
+    rows_[number].what.lease = lease;
+    wheel_.catch_up(clock_at(now));
+    if (!wheel_.insert(number, deadline_of(now + options_.lease / 3))) {
+      extend_.push_back(number);
+    }
+  }
+  return lost;
+}
+
+// ---- when
+
+void machine::store_failed(instant now) {
+  constexpr std::int64_t first = 10'000;
+  constexpr std::int64_t most = 5'000'000;
+  const std::int64_t exact = std::min(most, first << std::min(failures_, 20U));
+  std::uniform_int_distribution<std::int64_t> some(exact / 2, exact);
+  rest_until_ = now + microseconds(some(random_));
+  ++failures_;
+}
+
+bool machine::can_ask() const {
+  if (closed_ || ready_count_ == 0) {
+    return false;
+  }
+  for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
+    const kind_state& state = states_[kind];
+    const bool any = !state.in_time.empty() || !state.backlog.empty();
+    if (any && room_of(kind) != 0 && (kinds_[kind].transactional || held_count_ < options_.max_claimed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+instant machine::next_event(instant now) const {
+  if (resting(now)) {
+    return rest_until_;
+  }
+  if (!ending_.empty() || !extend_.empty() || can_ask()) {
+    return now;
+  }
+  instant next = instant::max();
+  if (!closed_ && !kinds_.empty()) {
+    next = passing_ || hungry() ? now : next_poll_;
+  }
+  if (const std::optional<tick> expiration = wheel_.next_expiration(); expiration) {
+    next = std::min(next, begin_of(*expiration));
+  }
+  return next;
+}
+
+std::optional<instant> machine::oldest_ready() const {
+  std::optional<instant> oldest;
+  for (const kind_state& state : states_) {
+    for (const auto* queue : {&state.in_time, &state.backlog}) {
+      if (!queue->empty()) {
+        const instant due = rows_[queue->front()].what.due;
+        oldest = oldest ? std::min(*oldest, due) : due;
+      }
+    }
+  }
+  return oldest;
+}
+
+bool machine::invariants_hold() const {
+  std::size_t ready = 0;
+  std::size_t held = 0;
+  std::size_t ending = 0;
+  std::vector<std::size_t> running(kinds_.size());
+  for (timer_number number = 0; number < rows_.size(); ++number) {
+    const row& which = rows_[number];
+    const bool busy = which.where == place::asked || which.where == place::held || which.where == place::ending;
+    ready += which.where == place::ready ? 1U : 0U;
+    ending += which.where == place::ending ? 1U : 0U;
+    running[which.what.kind] += busy ? 1U : 0U;
+    held += busy && !kinds_[which.what.kind].transactional ? 1U : 0U;
+    if (which.where == place::waiting && !wheel_.contains(number)) {
+      return false;
+    }
+  }
+  for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
+    if (states_[kind].running != running[kind]) {
+      return false;
+    }
+  }
+  return ready == ready_count_ && held == held_count_ && ending == ending_.size() &&
+         by_id_.size() + free_.size() == rows_.size() && wheel_.invariants_hold();
+}
+
+}  // namespace timing_wheel::durable

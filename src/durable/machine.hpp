@@ -1,0 +1,205 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "timing_wheel/durable/job.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/durable/store.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
+#include "timing_wheel/engine/tick.hpp"
+
+namespace timing_wheel::durable {
+
+/// What the machine has to know of a kind.
+struct kind_rules {
+  std::string name;
+  bool transactional = false;
+  handler_options options;
+};
+
+/// Decides what a node reads, claims, extends, gives up and when; does nothing of it. It is told the time, by the database's clock, and the
+/// rows; whoever drives it does what it says, and tells it the outcome.
+///
+/// A row that it knows is
+/// - waiting, in a hierarchical wheel, for its deadline or for the end of another node's lease;
+/// - ready: due, in one of two queues of its kind, for what came in time and for a backlog; they take turns, so neither starves;
+/// - asked: somebody is claiming it;
+/// - held: claimed, in the wheel for the next extension;
+/// - ending: its end is to be written.
+///
+/// **Reading.** A pass goes from the low-water mark to the end of the look-ahead, page by page; one begins at every poll. The low-water
+/// mark lies before all rows that are known, before those that a claim did not get, and a look-ahead before the clock, so that a row
+/// that is committed late is seen. Every `sweep` a pass begins at the beginning of the table. Each kind has a quota of rows that may be
+/// known. A pass leaves out the kinds that have reached it; for these a poll reads the look-ahead alone, so that what is new is not
+/// behind a backlog. When half of such a quota is free, a pass begins at once.
+///
+/// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at 10.400 s, asked and
+/// held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
+///
+/// Thread safety: as a plain object.
+class machine {
+ public:
+  machine(const scheduler_options& options, std::vector<kind_rules> kinds, instant now, std::uint64_t seed);
+
+  [[nodiscard]] const std::vector<kind_rules>& kinds() const noexcept { return kinds_; }
+
+  /// Moves the clock: what is due becomes ready, what must be extended is noted. A `now` before the clock counts as the clock.
+  void advance(instant now);
+
+  /// Whether a page is to be read now, and which.
+  [[nodiscard]] std::optional<window> next_read(instant now);
+  /// The answer to it.
+  void has_read(const window& read, std::span<const upcoming> found, instant now);
+  /// A row that was just committed here: remembered if it is due soon.
+  void expect(const upcoming& row, instant now);
+
+  /// Ready rows of leased kinds to claim, at most a batch, as far as limits allow. They are asked then.
+  [[nodiscard]] std::vector<upcoming> to_claim();
+  /// The outcome. `got` are held from now on.
+  void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant lease, instant now);
+  /// Ready rows of transactional kinds to take, at most `limit`. They are asked then.
+  [[nodiscard]] std::vector<upcoming> to_take(std::size_t limit);
+  /// The outcome: all but those in `got` are forgotten, and may be met again; `got` are over.
+  void has_taken(std::span<const upcoming> asked, std::span<const claimed> got);
+  /// The store did not answer: the asked rows are ready as before.
+  void has_not_asked(std::span<const upcoming> asked);
+
+  /// What is to become of a run.
+  struct end {
+    outcome::verdict what =
+        outcome::verdict::done;  ///< `retry` becomes `dead` when there were as many attempts as allowed.
+    instant due{};               ///< Of a retry.
+    std::string reason;
+  };
+  [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
+  /// Whether a claim is one too many: other runs ended with their processes.
+  [[nodiscard]] bool exhausted(std::uint32_t kind, int attempt) const;
+
+  /// A held row has ended so.
+  void ended(std::int64_t id, end how);
+  /// A held row did not begin, and is to be given back; asked for again after `pause`.
+  void given_back(std::int64_t id, instant now, std::chrono::microseconds pause);
+
+  /// Ends to write.
+  struct ends {
+    std::vector<ticket> complete;
+    std::vector<retry_op> retry;
+    std::vector<bury_op> bury;
+    [[nodiscard]] bool empty() const noexcept { return complete.empty() && retry.empty() && bury.empty(); }
+  };
+  [[nodiscard]] ends to_end(std::size_t limit) const;
+  /// They were written; `held` in the tickets says how.
+  void has_ended(const ends& written, instant now);
+
+  /// Leases to extend, at most a batch.
+  [[nodiscard]] std::vector<ticket> to_extend() const;
+  /// They were, until `lease`, if `held`; a row that is not is lost. \returns the ids of the lost ones.
+  std::vector<std::int64_t> has_extended(std::span<const ticket> tried, instant lease, instant now);
+
+  /// A call of the store failed, or worked: failures are repeated later and later.
+  void store_failed(instant now);
+  void store_works() noexcept { failures_ = 0; }
+  /// Whether the store is left alone for now.
+  [[nodiscard]] bool resting(instant now) const noexcept { return failures_ != 0 && now < rest_until_; }
+
+  /// No claim from now on.
+  void close() noexcept { closed_ = true; }
+
+  /// When there is something to do next; now, or before, if there is already.
+  [[nodiscard]] instant next_event(instant now) const;
+
+  [[nodiscard]] std::size_t known() const noexcept { return by_id_.size(); }
+  [[nodiscard]] std::size_t ready() const noexcept { return ready_count_; }
+  [[nodiscard]] std::size_t held() const noexcept { return held_count_; }
+  /// The deadline of the oldest ready row; none if there is none.
+  [[nodiscard]] std::optional<instant> oldest_ready() const;
+
+  /// Whether the numbers agree with the rows. Complexity: O(known).
+  [[nodiscard]] bool invariants_hold() const;
+
+ private:
+  enum class place : std::uint8_t { none, waiting, ready, asked, held, ending };
+  struct row {
+    upcoming what;
+    place where = place::none;
+    std::int64_t fence = 0;
+    int attempt = 0;
+    end how;  // of an ending one
+  };
+  struct kind_state {
+    std::deque<timer_number> in_time;
+    std::deque<timer_number> backlog;
+    std::size_t known = 0;
+    std::size_t running = 0;  // asked, held or ending
+    bool left_out = false;    // of the last pass, for its quota
+  };
+
+  [[nodiscard]] tick deadline_of(instant when) const noexcept;
+  [[nodiscard]] tick clock_at(instant now) const noexcept;
+  [[nodiscard]] instant begin_of(tick t) const noexcept;
+
+  [[nodiscard]] row* find(std::int64_t id);
+  timer_number add(const upcoming& what);
+  void forget(timer_number number);
+  void wait(timer_number number, instant until, instant now);
+  void make_ready(timer_number number);
+  void release(row& which);
+  [[nodiscard]] timer_number number_of(std::int64_t id) const { return by_id_.at(id); }
+  [[nodiscard]] static instant wake_of(const upcoming& what);
+  [[nodiscard]] bool full(std::uint32_t kind) const noexcept { return states_[kind].known >= quota_; }
+  [[nodiscard]] bool hungry() const;
+  [[nodiscard]] bool choose_kinds(bool of_full_ones);
+  [[nodiscard]] instant low_water(instant now) const;
+  [[nodiscard]] window page(instant from, std::int64_t after, instant now) const;
+  [[nodiscard]] std::optional<window> next_page(instant now);
+  void begin_pass(instant now);
+  std::vector<upcoming> pick(bool transactional, std::size_t limit);
+  void pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked);
+  [[nodiscard]] bool can_ask() const;
+  [[nodiscard]] std::size_t room_of(std::uint32_t kind) const;
+  [[nodiscard]] instant retry_at(const backoff& rule, int attempt, instant now);
+
+  const scheduler_options options_;
+  const std::vector<kind_rules> kinds_;
+  const std::size_t quota_;  // of known rows, for each kind
+  const tick_scale scale_;
+
+  hierarchical_wheel wheel_;
+  std::vector<row> rows_;           // by timer number
+  std::vector<timer_number> free_;  // numbers not in use
+  std::unordered_map<std::int64_t, timer_number> by_id_;
+  std::vector<kind_state> states_;    // by kind
+  std::vector<timer_number> extend_;  // held, and to be extended
+  std::vector<timer_number> ending_;
+  std::size_t ready_count_ = 0;
+  std::size_t held_count_ = 0;    // asked of leased kinds, held and ending
+  std::uint32_t first_kind_ = 0;  // whose turn it is
+
+  instant next_poll_;
+  instant next_sweep_;
+  instant missed_ = instant::max();  // the earliest row that a claim did not get, since the last pass began
+  bool passing_ = false;
+  bool reading_pass_ = false;              // the page that is being read belongs to the pass
+  bool look_due_ = false;                  // a page for the full kinds is to be read
+  std::vector<std::uint32_t> kinds_read_;  // by the page that is being read
+  std::vector<std::string> names_read_;    // of these
+  instant cursor_due_{};
+  std::int64_t cursor_id_ = 0;
+
+  bool closed_ = false;
+  unsigned failures_ = 0;
+  instant rest_until_{};
+  std::minstd_rand random_;
+};
+
+}  // namespace timing_wheel::durable

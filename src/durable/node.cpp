@@ -1,0 +1,404 @@
+#include "durable/node.hpp"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "durable/fail_point.hpp"
+#include "timing_wheel/durable/error.hpp"
+
+namespace timing_wheel::durable {
+
+using std::chrono::microseconds;
+
+namespace {
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return device();
+}
+
+std::exception_ptr lost_lease(std::int64_t id) {
+  return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
+}
+
+}  // namespace
+
+node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
+           std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start)
+    : store_(where),
+      options_(options),
+      handlers_(std::move(handlers)),
+      failures_(reported),
+      wake_(std::move(wake)),
+      start_(std::move(start)),
+      machine_(options, std::move(kinds), where.now(), random_seed()) {}
+
+std::optional<std::uint32_t> node::kind_of(std::string_view name) const {
+  for (std::uint32_t kind = 0; kind < machine_.kinds().size(); ++kind) {
+    if (machine_.kinds()[kind].name == name) {
+      return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+// ---- from other threads
+
+void node::expect(const upcoming& row) {
+  {
+    const std::scoped_lock lock(mutex_);
+    news_.push_back(row);
+  }
+  wake_();
+}
+
+void node::run(const leased_run& which) {
+  if (closing()) {
+    not_run(which);
+    return;
+  }
+  count_begin(which.what.due());
+  TIMING_WHEEL_FAIL_POINT("node.before_handler");
+  outcome said;
+  try {
+    said = std::get<leased_handler>(handlers_[which.kind])(which.what);
+  } catch (...) {
+    failures_.report({"handler", which.what.kind(), which.what.key(), std::current_exception()});
+    said = retry(text_of(std::current_exception()));
+  }
+  TIMING_WHEEL_FAIL_POINT("node.after_handler");
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_.push_back({which.id, which.kind, which.what.attempt(), std::move(said)});
+  }
+  wake_();
+}
+
+void node::not_run(const leased_run& which) {
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_.push_back({which.id, which.kind, which.what.attempt(), {}, false});
+  }
+  wake_();
+}
+
+void node::count_begin(instant due) {
+  const instant now = store_.now();
+  const std::scoped_lock lock(mutex_);
+  ++stats_.fired;
+  stats_.early += now < due ? 1U : 0U;
+  stats_.lateness.record(now - due);
+}
+
+void node::read(scheduler_stats& into) const {
+  const std::scoped_lock lock(mutex_);
+  into = stats_;
+}
+
+void node::close() { closing_.store(true, std::memory_order_release); }
+
+// ---- a step
+
+std::chrono::microseconds node::step() {
+  instant now = store_.now();
+  machine_.advance(now);
+  take_news(now);
+  if (closing()) {
+    closed_at_ = std::min(closed_at_, std::chrono::steady_clock::now());
+    machine_.close();
+    for (auto& [id, run] : runs_) {
+      run.stop.request_stop();
+    }
+  }
+  read_ahead();
+  bool more = write_leased();
+  more = take_transactional() || more;
+  now = store_.now();
+  take_news(now);
+  const instant next = machine_.next_event(now);
+  const std::optional<instant> oldest = machine_.oldest_ready();
+  {
+    const std::scoped_lock lock(mutex_);
+    stats_.running = machine_.held();
+    stats_.ready = machine_.ready();
+    stats_.known = machine_.known();
+    stats_.lag = oldest && *oldest < now ? now - *oldest : microseconds::zero();
+  }
+  return more || next <= now ? microseconds::zero() : next - now;
+}
+
+bool node::idle() {
+  constexpr auto patience = std::chrono::seconds(5);  // with a store that does not answer; the leases end by themselves
+  const std::scoped_lock lock(mutex_);
+  const bool written = machine_.held() == 0;
+  return runs_.empty() && ends_.empty() && (written || std::chrono::steady_clock::now() - closed_at_ > patience);
+}
+
+void node::take_news(instant now) {
+  std::vector<end_of_run> ends;
+  std::vector<upcoming> news;
+  {
+    const std::scoped_lock lock(mutex_);
+    ends.swap(ends_);
+    news.swap(news_);
+  }
+  for (const upcoming& row : news) {
+    machine_.expect(row, now);
+  }
+  for (end_of_run& one : ends) {
+    runs_.erase(one.id);
+    if (one.ran) {
+      machine_.ended(one.id, machine_.decide(one.kind, one.attempt, one.said, now));
+    } else {
+      machine_.given_back(one.id, now, std::chrono::milliseconds(10));
+    }
+  }
+}
+
+// Calls the store; what it throws is reported, and it is left alone for a while.
+bool node::tried(const char* what, const std::function<void()>& call_store) {
+  try {
+    call_store();
+    machine_.store_works();
+    return true;
+  } catch (...) {
+    machine_.store_failed(store_.now());
+    {
+      const std::scoped_lock lock(mutex_);
+      ++stats_.failures;
+    }
+    failures_.report({what, {}, {}, std::current_exception()});
+    return false;
+  }
+}
+
+void node::read_ahead() {
+  while (const std::optional<window> page = machine_.next_read(store_.now())) {
+    found_.clear();
+    if (!tried("store", [&] { store_.read_ahead(*page, found_); })) {
+      return;
+    }
+    machine_.has_read(*page, found_, store_.now());
+  }
+}
+
+// Ends, extensions and claims of leased jobs, in one transaction. \returns whether there may be more.
+bool node::write_leased() {
+  if (machine_.resting(store_.now())) {
+    return false;
+  }
+  machine::ends ends = machine_.to_end(2 * options_.batch);
+  std::vector<ticket> extensions = machine_.to_extend();
+  const std::vector<upcoming> asked = machine_.to_claim();
+  if (ends.empty() && extensions.empty() && asked.empty()) {
+    return false;
+  }
+  std::vector<claimed> got;
+  instant lease{};
+  const bool worked = tried("store", [&] {
+    store_.transact([&](store_transaction& open) {
+      lease = saturating_add(open.now(), options_.lease);
+      got.clear();
+      open.complete(ends.complete);
+      open.retry(ends.retry);
+      open.bury(ends.bury);
+      open.extend(extensions, lease);
+      if (!asked.empty()) {
+        open.claim(asked, lease, got);
+      }
+      TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
+    });
+  });
+  if (!worked) {
+    machine_.has_not_asked(asked);
+    return false;
+  }
+  TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
+  const instant now = store_.now();
+  count_ends(ends);
+  machine_.has_ended(ends, now);
+  for (const std::int64_t id : machine_.has_extended(extensions, lease, now)) {
+    stop_lost(id);
+  }
+  machine_.has_claimed(asked, got, lease, now);
+  begin_runs(got);
+  return true;
+}
+
+void node::count_ends(const machine::ends& written) {
+  std::size_t lost = 0;
+  const auto held = [&](const ticket& of) {
+    lost += of.held ? 0 : 1;
+    if (!of.held) {
+      failures_.report({"lease", {}, {}, lost_lease(of.id)});
+    }
+    return of.held;
+  };
+  std::size_t done_count = 0;
+  std::size_t retried = 0;
+  std::size_t died = 0;
+  for (const ticket& one : written.complete) {
+    done_count += held(one) ? 1U : 0U;
+  }
+  for (const retry_op& one : written.retry) {
+    retried += held(one.of) ? 1U : 0U;
+  }
+  for (const bury_op& one : written.bury) {
+    died += held(one.of) ? 1U : 0U;
+  }
+  const std::scoped_lock lock(mutex_);
+  stats_.done += done_count;
+  stats_.retried += retried;
+  stats_.dead += died;
+  stats_.lost_leases += lost;
+}
+
+// Its extension found another fence, or no row. The job is asked to stop; that its end cannot be written is reported then.
+void node::stop_lost(std::int64_t id) {
+  if (const auto found = runs_.find(id); found != runs_.end()) {
+    found->second.stop.request_stop();
+  }
+}
+
+job node::job_of(const claimed& one, std::stop_token stop) const {
+  return job({machine_.kinds()[one.kind].name, one.key, one.payload, one.due, one.attempt, one.fence}, std::move(stop));
+}
+
+void node::begin_runs(const std::vector<claimed>& got) {
+  for (const claimed& one : got) {
+    if (machine_.exhausted(one.kind, one.attempt)) {
+      machine_.ended(one.id, {outcome::verdict::dead,
+                              {},
+                              "each of " + std::to_string(one.attempt - 1) +
+                                  " runs ended without a word, with its node or its lease"});
+      continue;
+    }
+    held_run& run = runs_[one.id];
+    start_(std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, run.stop.get_token())}));
+  }
+}
+
+// ---- transactional
+
+bool node::take_transactional() {
+  if (machine_.resting(store_.now())) {
+    return false;
+  }
+  const std::vector<upcoming> asked = machine_.to_take(take_limit_);
+  if (asked.empty()) {
+    return false;
+  }
+  std::vector<claimed> got;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool worked = tried("store", [&] {
+    store_.transact([&](store_transaction& open) {
+      got.clear();
+      put_back_.clear();
+      retried_ = died_ = 0;
+      open.take(asked, got);
+      run_all(got, open);
+      TIMING_WHEEL_FAIL_POINT("node.before_commit_of_transactional");
+    });
+  });
+  if (!worked) {
+    machine_.has_not_asked(asked);
+    return false;
+  }
+  TIMING_WHEEL_FAIL_POINT("node.after_commit_of_transactional");
+  adapt(asked.size(), std::chrono::steady_clock::now() - begin);
+  machine_.has_taken(asked, got);
+  for (const upcoming& row : put_back_) {
+    machine_.expect(row, store_.now());
+  }
+  const std::scoped_lock lock(mutex_);
+  stats_.done += got.size() - retried_ - died_;
+  stats_.retried += retried_;
+  stats_.dead += died_;
+  return true;
+}
+
+// As many as are likely to take `transaction_time`.
+void node::adapt(std::size_t took, std::chrono::steady_clock::duration time) {
+  if (time > options_.transaction_time) {
+    take_limit_ = std::max<std::size_t>(1, took / 2);
+  } else if (took == take_limit_ && time < options_.transaction_time / 2) {
+    take_limit_ = std::min(options_.batch, take_limit_ * 2);
+  }
+}
+
+void node::run_all(const std::vector<claimed>& got, store_transaction& open) {
+  for (auto first = got.begin(); first != got.end();) {
+    const auto last = std::find_if(first, got.end(), [&](const claimed& one) { return one.kind != first->kind; });
+    if (const auto* batch = std::get_if<batch_handler>(&handlers_[first->kind]); batch != nullptr) {
+      run_batch(*batch, {first, last}, open);
+    } else {
+      const auto& alone = std::get<transactional_handler>(handlers_[first->kind]);
+      for (auto one = first; one != last; ++one) {
+        run_one(*one, open, [&](const job& what) { return alone(open, what); });
+      }
+    }
+    first = last;
+  }
+}
+
+void node::run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open) {
+  std::vector<job> jobs;
+  for (const claimed& one : some) {
+    jobs.push_back(job_of(one, {}));
+    count_begin(one.due);
+  }
+  open.savepoint();
+  try {
+    handler(open, jobs);
+    open.release_savepoint();
+    return;
+  } catch (...) {
+    open.rollback_to_savepoint();
+    if (some.size() == 1) {
+      failures_.report({"handler", jobs.front().kind(), jobs.front().key(), std::current_exception()});
+      put_back(some.front(), retry(text_of(std::current_exception())), open);
+      return;
+    }
+  }
+  for (const claimed& one : some) {
+    run_batch(handler, {&one, 1}, open);
+  }
+}
+
+void node::run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler) {
+  count_begin(one.due);
+  open.savepoint();
+  TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");
+  outcome said;
+  try {
+    said = handler(job_of(one, {}));
+  } catch (...) {
+    failures_.report({"handler", machine_.kinds()[one.kind].name, one.key, std::current_exception()});
+    said = retry(text_of(std::current_exception()));
+  }
+  TIMING_WHEEL_FAIL_POINT("node.after_transactional_handler");
+  if (said.what() == outcome::verdict::done) {
+    open.release_savepoint();
+  } else {
+    open.rollback_to_savepoint();
+    put_back(one, said, open);
+  }
+}
+
+void node::put_back(const claimed& one, const outcome& said, store_transaction& open) {
+  const machine::end how = machine_.decide(one.kind, one.attempt, said, open.now());
+  const bool again = how.what == outcome::verdict::retry;
+  const instant due = again ? how.due : one.due;
+  open.put_back(one, machine_.kinds()[one.kind].name, due, one.attempt);
+  if (again) {
+    put_back_.push_back({one.id, due, {}, one.kind});
+    ++retried_;
+  } else {
+    bury_op op{{one.id, one.fence}, how.reason};
+    open.bury({&op, 1});
+    ++died_;
+  }
+}
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "durable/failures.hpp"
+#include "durable/machine.hpp"
+#include "timing_wheel/durable/job.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable {
+
+/// What runs the jobs of a kind.
+using any_handler = std::variant<leased_handler, transactional_handler, batch_handler>;
+
+/// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one at a time, and
+/// gives the runs of leased jobs to others, who tell their ends.
+///
+/// Thread safety: `run`, `ended`, `expect` and `read` from any thread; the rest by one at a time.
+class node {
+ public:
+  /// One run of a leased job, on its way to a thread.
+  struct leased_run {
+    std::uint32_t kind = 0;
+    std::int64_t id = 0;
+    job what;
+  };
+  using start_run = std::function<void(std::unique_ptr<leased_run>)>;
+
+  /// \param wake asks for a step soon. \param start gives a run to a thread: there, `run` is called, or else `not_run`.
+  node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds, std::vector<any_handler> handlers,
+       failures& reported, std::function<void()> wake, start_run start);
+
+  /// Does what is due, and \returns how long there is nothing to do, unless it is woken.
+  std::chrono::microseconds step();
+
+  /// Runs the handler, and notes how it ended.
+  void run(const leased_run& which);
+  /// It did not begin: refused, or there was a stop.
+  void not_run(const leased_run& which);
+  /// A row that was just committed here.
+  void expect(const upcoming& row);
+
+  /// No claim from now on; running jobs are asked to stop, what has not begun will not.
+  void close();
+  [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
+  /// Whether all runs have ended, and their ends are written.
+  [[nodiscard]] bool idle();
+
+  /// Adds its counts.
+  void read(scheduler_stats& into) const;
+
+  /// The place of a kind, or none.
+  [[nodiscard]] std::optional<std::uint32_t> kind_of(std::string_view name) const;
+
+ private:
+  struct end_of_run {
+    std::int64_t id = 0;
+    std::uint32_t kind = 0;
+    int attempt = 0;
+    outcome said;
+    bool ran = true;
+  };
+  struct held_run {
+    std::stop_source stop;
+  };
+
+  void take_news(instant now);
+  void read_ahead();
+  bool write_leased();
+  bool take_transactional();
+  void begin_runs(const std::vector<claimed>& got);
+  void run_all(const std::vector<claimed>& got, store_transaction& open);
+  void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
+  void run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler);
+  void put_back(const claimed& one, const outcome& said, store_transaction& open);
+  void count_ends(const machine::ends& written);
+  [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
+  void count_begin(instant due);
+  void stop_lost(std::int64_t id);
+  void adapt(std::size_t took, std::chrono::steady_clock::duration time);
+  [[nodiscard]] bool tried(const char* what, const std::function<void()>& call_store);
+
+  store& store_;
+  const scheduler_options options_;
+  const std::vector<any_handler> handlers_;
+  failures& failures_;
+  const std::function<void()> wake_;
+  const start_run start_;
+
+  // For who steps.
+  machine machine_;
+  std::unordered_map<std::int64_t, held_run> runs_;
+  std::vector<upcoming> found_;
+  std::size_t take_limit_ = 16;
+  std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
+  std::vector<upcoming> put_back_;  // by the transaction that is open
+  std::size_t retried_ = 0;         // by it
+  std::size_t died_ = 0;            // by it
+
+  std::atomic<bool> closing_{false};
+  mutable std::mutex mutex_;  // guards what follows
+  std::vector<end_of_run> ends_;
+  std::vector<upcoming> news_;
+  scheduler_stats stats_;
+};
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,520 @@
+#include "timing_wheel/durable/scheduler.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "durable/failures.hpp"
+#include "durable/group_commit.hpp"
+#include "durable/node.hpp"
+#include "timing_wheel/durable/error.hpp"
+
+namespace timing_wheel::durable {
+
+using std::chrono::microseconds;
+
+namespace {
+
+// The scheduler whose handler this thread is in, and whether that is in a transaction.
+struct inside {
+  const void* scheduler = nullptr;
+  bool transaction = false;
+};
+thread_local inside here;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+class enter {
+ public:
+  enter(const void* scheduler, bool transaction) : before_(std::exchange(here, {scheduler, transaction})) {}
+  enter(const enter&) = delete;
+  enter& operator=(const enter&) = delete;
+  ~enter() { here = before_; }
+
+ private:
+  inside before_;
+};
+
+void in_range(bool good, const char* name, const char* range) {
+  if (!good) {
+    throw timer_error(timer_errc::invalid_option, std::string("scheduler_options::") + name + " must be " + range);
+  }
+}
+
+const scheduler_options& checked(const scheduler_options& options) {
+  using std::chrono::milliseconds;
+  in_range(options.tick >= milliseconds(1), "tick", "at least 1 ms");
+  in_range(options.look_ahead > milliseconds::zero(), "look_ahead", "positive");
+  in_range(options.poll > milliseconds::zero(), "poll", "positive");
+  in_range(options.sweep > milliseconds::zero(), "sweep", "positive");
+  in_range(options.lease >= milliseconds(1), "lease", "at least 1 ms");
+  in_range(options.batch >= 1 && options.batch <= 1000, "batch", "in [1, 1000]");
+  in_range(options.max_claimed >= 1, "max_claimed", "at least 1");
+  in_range(options.max_known >= options.batch, "max_known", "at least `batch`");
+  in_range(options.threads >= 1 && options.threads <= 1024, "threads", "in [1, 1024]");
+  return options;
+}
+
+void check_kind(const handler_options& options) {
+  if (options.max_running < 1 || options.max_attempts < 1) {
+    throw timer_error(timer_errc::invalid_option, "handler_options: max_running and max_attempts must be at least 1");
+  }
+}
+
+}  // namespace
+
+class scheduler::implementation {
+ public:
+  implementation(store& where, timer* driven_by, const scheduler_options& options)
+      : store_(where),
+        options_(checked(options)),
+        timer_(driven_by),
+        failures_(options.on_failure),
+        commits_(where, [this] { wake(); }) {
+    if (timer_ == nullptr) {
+      if (!options_.executor) {
+        pool_ = std::make_unique<boost::asio::thread_pool>(options_.threads);
+      }
+      thread_ = std::thread([this] { loop(); });
+    }
+  }
+
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+
+  ~implementation() {
+    stop();
+    {
+      const std::scoped_lock lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    if (timer_ != nullptr) {
+      leave_timer();
+    } else {
+      thread_.join();
+    }
+    if (pool_) {
+      pool_->join();
+    }
+  }
+
+  template <class Handler>
+  void add(std::string kind, Handler handler, const handler_options& options) {
+    check_kind(options);
+    validate({.kind = kind, .key = "-", .payload = {}, .due = {}}, store_.limits());
+    if (!handler) {
+      throw timer_error(timer_errc::empty_callback, "kind " + kind);
+    }
+    if (node_ != nullptr) {
+      throw timer_error(make_error_code(errc::already_started), "kind " + kind);
+    }
+    const bool known = std::any_of(kinds_.begin(), kinds_.end(), [&](const auto& other) { return other.name == kind; });
+    if (known) {
+      throw timer_error(make_error_code(errc::handler_exists), "kind " + kind);
+    }
+    kinds_.push_back({std::move(kind), !std::is_same_v<Handler, leased_handler>, options});
+    handlers_.emplace_back(guarded(std::move(handler)));
+  }
+
+  void start() {
+    if (node_ != nullptr) {
+      throw timer_error(make_error_code(errc::already_started), "start");
+    }
+    std::vector<upcoming> none;
+    store_.read_ahead({.limit = 1, .kinds = {}}, none);  // whether there is a schema
+    auto made = std::make_unique<node>(
+        store_, options_, kinds_, handlers_, failures_, [this] { wake(); },
+        [this](std::unique_ptr<node::leased_run> run) { begin(std::move(run)); });
+    {
+      const std::scoped_lock lock(mutex_);
+      node_ = std::move(made);
+    }
+    wake();
+  }
+
+  void stop() {
+    {
+      std::unique_lock lock(mutex_);
+      stopping_ = true;
+    }
+    node* const mine = started();
+    if (mine == nullptr) {
+      return;
+    }
+    mine->close();
+    wake();
+    if (here.scheduler == this) {
+      return;
+    }
+    if (timer_ != nullptr) {
+      finish_by_hand();
+    } else {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return idle_; });
+    }
+  }
+
+  void append(std::span<append_op> ops) {
+    refuse_inside_transaction();
+    if (stopped()) {
+      throw timer_error(timer_errc::stopped);
+    }
+    for (const append_op& op : ops) {
+      validate(*op.asked, store_.limits());
+    }
+    commits_.append(ops);
+    written(ops);
+  }
+
+  void post(request asked, completion then) {
+    struct posted {
+      request asked;
+      append_op op;
+    };
+    if (stopped()) {
+      throw timer_error(timer_errc::stopped);
+    }
+    validate(asked, store_.limits());
+    auto mine = std::make_shared<posted>(posted{std::move(asked), {}});
+    mine->op.asked = &mine->asked;
+    commits_.post({&mine->op, 1}, [this, mine, then = std::move(then)](const std::exception_ptr& failed) {
+      if (failed == nullptr) {
+        written({&mine->op, 1});
+      }
+      then(code_of(failed), mine->op.result);
+    });
+  }
+
+  cancel_result cancel(std::string_view kind, std::string_view key) {
+    refuse_inside_transaction();
+    cancel_op op{kind, key};
+    commits_.run([&op](store_transaction& open) { open.cancel({&op, 1}); });
+    const std::scoped_lock lock(mutex_);
+    cancelled_ += op.result == cancel_result::cancelled ? 1U : 0U;
+    return op.result;
+  }
+
+  reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due) {
+    refuse_inside_transaction();
+    reschedule_op op{kind, key, due};
+    commits_.run([&op](store_transaction& open) { open.reschedule({&op, 1}); });
+    return op.result;
+  }
+
+  store& where() noexcept {
+    refuse_inside_transaction();
+    return store_;
+  }
+
+  [[nodiscard]] scheduler_stats stats() const {
+    scheduler_stats all;
+    if (const node* const mine = started(); mine != nullptr) {
+      mine->read(all);
+    }
+    all.store = store_.counts();
+    const std::scoped_lock lock(mutex_);
+    all.scheduled = scheduled_;
+    all.duplicates = duplicates_;
+    all.cancelled = cancelled_;
+    return all;
+  }
+
+ private:
+  // A run on its way to a thread. Dropped without a call, it goes back.
+  class run_task {
+   public:
+    run_task(implementation& owner, std::unique_ptr<node::leased_run> run) : owner_(&owner), run_(std::move(run)) {}
+    run_task(run_task&&) noexcept = default;
+    run_task& operator=(run_task&&) = delete;
+    ~run_task() {
+      if (run_ != nullptr) {
+        owner_->node_->not_run(*run_);
+      }
+    }
+    void operator()() {
+      const std::unique_ptr<node::leased_run> mine = std::move(run_);
+      owner_->node_->run(*mine);
+    }
+
+   private:
+    implementation* owner_;
+    std::unique_ptr<node::leased_run> run_;
+  };
+
+  void refuse_inside_transaction() const {
+    if (here.scheduler == this && here.transaction) {
+      throw timer_error(std::make_error_code(std::errc::resource_deadlock_would_occur),
+                        "a transactional handler called its scheduler; use its transaction");
+    }
+  }
+
+  [[nodiscard]] node* started() const {
+    const std::scoped_lock lock(mutex_);
+    return node_.get();
+  }
+  [[nodiscard]] bool stopped() const {
+    const std::scoped_lock lock(mutex_);
+    return stopping_;
+  }
+
+  // The same handler, which knows that it is one of this scheduler.
+  leased_handler guarded(leased_handler handler) {
+    return [this, handler = std::move(handler)](const job& what) {
+      const enter inside(this, false);
+      return handler(what);
+    };
+  }
+  transactional_handler guarded(transactional_handler handler) {
+    return [this, handler = std::move(handler)](transaction& open, const job& what) {
+      const enter inside(this, true);
+      return handler(open, what);
+    };
+  }
+  batch_handler guarded(batch_handler handler) {
+    return [this, handler = std::move(handler)](transaction& open, std::span<const job> jobs) {
+      const enter inside(this, true);
+      handler(open, jobs);
+    };
+  }
+
+  static std::error_code code_of(const std::exception_ptr& failed) {
+    if (failed == nullptr) {
+      return {};
+    }
+    try {
+      std::rethrow_exception(failed);
+    } catch (const std::system_error& known) {
+      return known.code();
+    } catch (...) {
+      return std::make_error_code(std::errc::not_enough_memory);
+    }
+  }
+
+  void written(std::span<const append_op> ops) {
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const append_op& op : ops) {
+        scheduled_ += op.result.inserted ? 1U : 0U;
+        duplicates_ += op.result.inserted ? 0 : 1;
+      }
+    }
+    node* const mine = started();
+    for (const append_op& op : ops) {
+      tell(mine, op);
+    }
+  }
+
+  // What is due before the next look. What was replaced stays known with its old deadline until then.
+  void tell(node* mine, const append_op& op) {
+    if (mine == nullptr || !op.result.inserted || op.result.due > store_.now() + options_.look_ahead) {
+      return;
+    }
+    if (const std::optional<std::uint32_t> kind = mine->kind_of(op.asked->kind); kind) {
+      mine->expect({op.id, op.result.due, {}, *kind});
+    }
+  }
+
+  void begin(std::unique_ptr<node::leased_run> run) {
+    run_task mine(*this, std::move(run));
+    if (options_.executor) {
+      give_to_executor(std::move(mine));
+    } else if (pool_) {
+      boost::asio::post(*pool_, std::move(mine));
+    } else {
+      mine();
+    }
+  }
+
+  void give_to_executor(run_task mine) {
+    try {
+      options_.executor(task(std::move(mine)));
+    } catch (...) {
+      failures_.report({"executor", {}, {}, std::current_exception()});
+    }
+  }
+
+  // ---- a thread of its own
+
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+      woken_ = false;
+      node* const mine = node_.get();
+      lock.unlock();
+      commits_.lead_posted();
+      microseconds pause = mine == nullptr ? microseconds::max() : step(*mine);
+      lock.lock();
+      idle_ = mine == nullptr || (mine->closing() && mine->idle());
+      if (idle_) {
+        changed_.notify_all();
+      }
+      pause = std::min<microseconds>(pause, std::chrono::hours(1));
+      changed_.wait_for(lock, pause, [this] { return woken_ || over_; });
+    }
+    lock.unlock();
+    commits_.lead_posted();
+  }
+
+  // ---- or a timer
+
+  void drive() {
+    const std::unique_lock driving(driving_);
+    commits_.lead_posted();
+    node* const mine = started();
+    microseconds pause{};
+    while (mine != nullptr && pause == microseconds::zero()) {
+      pause = step(*mine);
+    }
+    if (mine != nullptr) {
+      arm(pause);
+    }
+  }
+
+  void finish_by_hand() {
+    node* const mine = started();
+    for (int tries = 0; tries < 100; ++tries) {
+      const std::unique_lock driving(driving_);
+      static_cast<void>(step(*mine));
+      if (mine->idle()) {
+        return;
+      }
+    }
+  }
+
+  void arm(microseconds pause) {
+    const std::scoped_lock lock(mutex_);
+    if (!over_ && (armed_.status() != timer_status::pending || armed_.remaining() > pause)) {
+      armed_.cancel();
+      std::error_code refused;
+      armed_ = timer_->schedule_after(
+          pause, [this] { drive(); }, refused);
+    }
+  }
+
+  void leave_timer() {
+    armed_.cancel_and_wait();
+    if (here.scheduler != this) {
+      const std::unique_lock driving(driving_);
+      commits_.lead_posted();
+    }
+  }
+
+  microseconds step(node& mine) { return mine.step(); }
+
+  void wake() {
+    if (timer_ != nullptr) {
+      arm(microseconds::zero());
+      return;
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      woken_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  store& store_;
+  const scheduler_options options_;
+  timer* const timer_;
+  failures failures_;
+  group_commit commits_;
+  std::vector<kind_rules> kinds_;
+  std::vector<any_handler> handlers_;
+  std::unique_ptr<boost::asio::thread_pool> pool_;
+
+  std::mutex driving_;  // held by who steps, if a timer drives; taken before mutex_
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::unique_ptr<node> node_;
+  timer_handle armed_;
+  bool woken_ = false;
+  bool stopping_ = false;
+  bool idle_ = false;
+  bool over_ = false;
+  std::uint64_t scheduled_ = 0;
+  std::uint64_t duplicates_ = 0;
+  std::uint64_t cancelled_ = 0;
+  std::thread thread_;
+};
+
+scheduler::scheduler(store& where, const scheduler_options& options)
+    : implementation_(std::make_unique<implementation>(where, nullptr, options)) {}
+
+scheduler::scheduler(store& where, timer& driven_by, const scheduler_options& options)
+    : implementation_(std::make_unique<implementation>(where, &driven_by, options)) {}
+
+scheduler::~scheduler() = default;
+
+void scheduler::add(std::string kind, leased_handler handler, const handler_options& options) {
+  implementation_->add(std::move(kind), std::move(handler), options);
+}
+void scheduler::add(std::string kind, transactional_handler handler, const handler_options& options) {
+  implementation_->add(std::move(kind), std::move(handler), options);
+}
+void scheduler::add(std::string kind, batch_handler handler, const handler_options& options) {
+  implementation_->add(std::move(kind), std::move(handler), options);
+}
+
+void scheduler::start() { implementation_->start(); }
+
+void scheduler::stop() { implementation_->stop(); }
+
+scheduled scheduler::schedule(const request& asked) {
+  append_op op{&asked};
+  implementation_->append({&op, 1});
+  return op.result;
+}
+
+std::vector<scheduled> scheduler::schedule(std::span<const request> asked) {
+  std::vector<append_op> ops;
+  ops.reserve(asked.size());
+  for (const request& one : asked) {
+    ops.push_back({&one});
+  }
+  implementation_->append(ops);
+  std::vector<scheduled> results;
+  results.reserve(ops.size());
+  for (const append_op& op : ops) {
+    results.push_back(op.result);
+  }
+  return results;
+}
+
+void scheduler::schedule(request asked, completion then) { implementation_->post(std::move(asked), std::move(then)); }
+
+scheduled scheduler::schedule(const request& asked, std::error_code& error) {
+  try {
+    error.clear();
+    return schedule(asked);
+  } catch (const std::system_error& refused) {
+    error = refused.code();
+    return {};
+  }
+}
+
+cancel_result scheduler::cancel(std::string_view kind, std::string_view key) {
+  return implementation_->cancel(kind, key);
+}
+
+reschedule_result scheduler::reschedule(std::string_view kind, std::string_view key, due_time due) {
+  return implementation_->reschedule(kind, key, due);
+}
+
+std::optional<stored_check> scheduler::find(std::string_view kind, std::string_view key) {
+  return implementation_->where().find(kind, key);
+}
+
+std::vector<dead_check> scheduler::list_dead(std::size_t limit, std::int64_t after) {
+  return implementation_->where().list_dead(limit, after);
+}
+
+bool scheduler::retry_dead(std::int64_t id) { return implementation_->where().retry_dead(id); }
+
+bool scheduler::delete_dead(std::int64_t id) { return implementation_->where().delete_dead(id); }
+
+scheduler_stats scheduler::stats() const { return implementation_->stats(); }
+
+}  // namespace timing_wheel::durable

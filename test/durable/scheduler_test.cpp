@@ -1,0 +1,441 @@
+#include "timing_wheel/durable/scheduler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/durable/memory_store.hpp"
+#include "timing_wheel/manual_timer.hpp"
+
+namespace timing_wheel::durable {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A scheduler in virtual time.
+class Scheduler : public testing::Test {
+ protected:
+  [[nodiscard]] std::chrono::microseconds clock() {
+    return std::chrono::duration_cast<std::chrono::microseconds>(timer.now().time_since_epoch());
+  }
+  // Notes when each job ran.
+  void on_notes(const handler_options& how = {}) {
+    checks.on(
+        "note", [this](const job& what) { ran.emplace_back(what.key(), clock()); }, how);
+  }
+  static request note(std::string key, due_time due) {
+    return {.kind = "note", .key = std::move(key), .payload = {}, .due = due};
+  }
+  [[nodiscard]] std::vector<std::string> keys() const {
+    std::vector<std::string> all;
+    for (const auto& [key, when] : ran) {
+      all.push_back(key);
+    }
+    return all;
+  }
+
+  manual_timer timer;
+  memory_store store{timer};
+  std::vector<std::string> failed;
+  scheduler_options options{.on_failure = [this](const failure& what) { failed.emplace_back(what.what); }};
+  scheduler checks{store, timer, options};
+  std::vector<std::pair<std::string, std::chrono::microseconds>> ran;
+};
+
+TEST_F(Scheduler, RunsACheckAtItsDeadlineAndForgetsIt) {
+  on_notes();
+  checks.start();
+  EXPECT_TRUE(checks.schedule(note("a", 30min)).inserted);
+  timer.advance_by(30min - 1ms);
+  EXPECT_TRUE(ran.empty());
+  EXPECT_TRUE(checks.find("note", "a").has_value());
+  timer.advance_by(2ms);
+  EXPECT_THAT(keys(), ElementsAre("a"));
+  EXPECT_EQ(ran.front().second, 30min);
+  EXPECT_FALSE(checks.find("note", "a").has_value());
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST_F(Scheduler, RunsWhatIsDueBeforeTheNextLookOnTime) {
+  on_notes();
+  checks.start();
+  timer.advance_by(100ms);
+  checks.schedule(note("soon", 5ms));
+  timer.advance_by(5ms);
+  EXPECT_THAT(keys(), ElementsAre("soon"));
+}
+
+TEST_F(Scheduler, RunsWhatWasScheduledBeforeItStarted) {
+  checks.schedule(note("a", 0s));
+  timer.advance_by(1h);
+  on_notes();
+  checks.start();
+  timer.advance_by(0s);
+  EXPECT_THAT(keys(), ElementsAre("a"));
+}
+
+TEST_F(Scheduler, RunsInTheOrderOfDeadlines) {
+  on_notes();
+  checks.schedule(note("third", 3s));
+  checks.schedule(note("first", 1s));
+  checks.schedule(note("second", 2s));
+  checks.start();
+  timer.advance_by(5s);
+  EXPECT_THAT(keys(), ElementsAre("first", "second", "third"));
+}
+
+TEST_F(Scheduler, GivesTheHandlerWhatWasScheduled) {
+  std::optional<job> got;
+  checks.on("verify", [&](const job& what) { got = what; });
+  checks.start();
+  checks.schedule({.kind = "verify", .key = "order-17", .payload = std::string("a\0b", 3), .due = 1s});
+  timer.advance_by(2s);
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->key(), "order-17");
+  EXPECT_EQ(got->payload(), std::string("a\0b", 3));
+  EXPECT_EQ(got->attempt(), 1);
+  EXPECT_EQ(got->due(), instant(1s));
+  EXPECT_GT(got->fence(), 0);
+}
+
+TEST_F(Scheduler, ACancelledCheckNeverRuns) {
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 1s));
+  timer.advance_by(900ms);  // it was read ahead
+  EXPECT_EQ(checks.cancel("note", "a"), cancel_result::cancelled);
+  EXPECT_EQ(checks.cancel("note", "a"), cancel_result::finished);
+  timer.advance_by(1min);
+  EXPECT_TRUE(ran.empty());
+}
+
+TEST_F(Scheduler, ACancelInTheHandlerSaysRunning) {
+  std::optional<cancel_result> answer;
+  checks.on("self", [&](const job& what) { answer = checks.cancel("self", what.key()); });
+  checks.start();
+  checks.schedule({.kind = "self", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(2s);
+  EXPECT_EQ(answer, cancel_result::running);
+}
+
+TEST_F(Scheduler, AKeyThatIsThereStaysWithItsDeadline) {
+  on_notes();
+  checks.schedule(note("a", 10s));
+  const scheduled second = checks.schedule(note("a", 20s));
+  EXPECT_FALSE(second.inserted);
+  EXPECT_FALSE(second.replaced);
+  EXPECT_EQ(second.due, instant(10s));
+  EXPECT_EQ(checks.stats().duplicates, 1U);
+}
+
+TEST_F(Scheduler, AKeyThatIsThereIsReplacedIfAsked) {
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 500ms));
+  timer.advance_by(100ms);  // it was read ahead
+  request again = note("a", 1s);
+  again.replace = true;
+  EXPECT_TRUE(checks.schedule(again).replaced);
+  timer.advance_by(800ms);
+  EXPECT_TRUE(ran.empty());
+  timer.advance_by(1s);
+  ASSERT_THAT(keys(), ElementsAre("a"));
+  EXPECT_EQ(ran.front().second, 1100ms);
+}
+
+TEST_F(Scheduler, ARescheduledCheckRunsAtItsNewDeadline) {
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 10s));
+  EXPECT_EQ(checks.reschedule("note", "a", 2s), reschedule_result::moved);
+  EXPECT_EQ(checks.reschedule("note", "b", 2s), reschedule_result::finished);
+  timer.advance_by(3s);
+  EXPECT_THAT(keys(), ElementsAre("a"));
+  EXPECT_EQ(ran.front().second, 2s);
+}
+
+TEST_F(Scheduler, AHandlerThatThrowsIsTriedAgainLaterAndLater) {
+  std::vector<std::chrono::microseconds> times;
+  const auto handler = [&](const job& /*what*/) {
+    times.push_back(clock());
+    if (times.size() < 4) {
+      throw std::runtime_error("no answer");
+    }
+  };
+  checks.on("flaky", handler, {.backoff = {.first = 1s, .factor = 2, .most = 3s, .jitter = 0}});
+  checks.start();
+  checks.schedule({.kind = "flaky", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(1min);
+  EXPECT_THAT(times, ElementsAre(1s, 2s, 4s, 7s));
+  EXPECT_THAT(failed, ElementsAre("handler", "handler", "handler"));
+  EXPECT_EQ(checks.stats().retried, 3U);
+  EXPECT_EQ(checks.stats().done, 1U);
+}
+
+TEST_F(Scheduler, AHandlerThatAlwaysThrowsEndsAmongTheDeadWithItsError) {
+  checks.on("poison", [](const job& /*what*/) { throw std::runtime_error("bad payload"); }, {.max_attempts = 3});
+  checks.start();
+  checks.schedule({.kind = "poison", .key = "a", .payload = "x", .due = 1s});
+  timer.advance_by(1h);
+  const std::vector<dead_check> dead = checks.list_dead(10);
+  ASSERT_EQ(dead.size(), 1U);
+  EXPECT_EQ(dead.front().error, "bad payload");
+  EXPECT_EQ(dead.front().attempt, 3);
+  EXPECT_EQ(dead.front().payload, "x");
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST_F(Scheduler, ADeadCheckCanBeTriedAgainOrDeleted) {
+  bool works = false;
+  checks.on("poison", [&](const job& /*what*/) { return works ? done : dead("not now"); });
+  checks.start();
+  checks.schedule({.kind = "poison", .key = "a", .payload = {}, .due = 1s});
+  checks.schedule({.kind = "poison", .key = "b", .payload = {}, .due = 1s});
+  timer.advance_by(2s);
+  const std::vector<dead_check> dead = checks.list_dead(10);
+  ASSERT_EQ(dead.size(), 2U);
+  works = true;
+  EXPECT_TRUE(checks.retry_dead(dead[0].id));
+  EXPECT_TRUE(checks.delete_dead(dead[1].id));
+  timer.advance_by(2s);
+  EXPECT_TRUE(checks.list_dead(10).empty());
+  EXPECT_EQ(checks.stats().done, 1U);
+}
+
+TEST_F(Scheduler, AHandlerSaysWhenToTryAgain) {
+  std::vector<std::chrono::microseconds> times;
+  checks.on("later", [&](const job& what) {
+    times.push_back(clock());
+    return what.attempt() == 1 ? retry_after(10s) : done;
+  });
+  checks.start();
+  checks.schedule({.kind = "later", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(1min);
+  EXPECT_THAT(times, ElementsAre(1s, 11s));
+}
+
+TEST_F(Scheduler, TheFenceRisesWithEachRunAndWithEachCheckOfTheKey) {
+  std::vector<std::int64_t> fences;
+  checks.on("later", [&](const job& what) {
+    fences.push_back(what.fence());
+    return what.attempt() < 3 ? retry_after(0s) : done;
+  });
+  checks.start();
+  for (int i = 0; i < 2; ++i) {
+    checks.schedule({.kind = "later", .key = "a", .payload = {}, .due = 1s});
+    timer.advance_by(1min);
+  }
+  ASSERT_EQ(fences.size(), 6U);
+  EXPECT_TRUE(std::is_sorted(fences.begin(), fences.end(), std::less_equal<>()));
+}
+
+TEST_F(Scheduler, ATransactionalHandlerSchedulesInItsTransaction) {
+  on_notes();
+  checks.on("parent", [](transaction& open, const job& what) {
+    open.schedule(note("child of " + what.key(), 1s));
+    return what.attempt() == 1 ? retry("the first is undone") : done;
+  });
+  checks.start();
+  checks.schedule({.kind = "parent", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(1s);
+  EXPECT_FALSE(checks.find("note", "child of a").has_value());
+  timer.advance_by(1min);
+  EXPECT_THAT(keys(), ElementsAre("child of a"));
+}
+
+TEST_F(Scheduler, ATransactionalHandlerThatThrowsUndoesItsOwnWorkOnly) {
+  checks.on("parent",
+            [](transaction& open, const job& what) {
+              open.schedule({.kind = "child", .key = what.key(), .payload = {}, .due = 1h});
+              if (what.key() == "bad") {
+                throw std::runtime_error("bad");
+              }
+            },
+            {.max_attempts = 1});
+  checks.start();
+  for (const char* key : {"a", "bad", "c"}) {
+    checks.schedule({.kind = "parent", .key = key, .payload = {}, .due = 1s});
+  }
+  timer.advance_by(2s);
+  EXPECT_TRUE(checks.find("child", "a").has_value());
+  EXPECT_FALSE(checks.find("child", "bad").has_value());
+  EXPECT_TRUE(checks.find("child", "c").has_value());
+  ASSERT_EQ(checks.list_dead(10).size(), 1U);
+}
+
+TEST_F(Scheduler, ABatchThatThrowsIsTriedOneByOne) {
+  std::vector<std::size_t> sizes;
+  checks.on("many",
+            [&](transaction& /*open*/, std::span<const job> jobs) {
+              sizes.push_back(jobs.size());
+              for (const job& one : jobs) {
+                if (one.key() == "b") {
+                  throw std::runtime_error("bad");
+                }
+              }
+            },
+            {.max_attempts = 1});
+  for (const char* key : {"a", "b", "c"}) {
+    checks.schedule({.kind = "many", .key = key, .payload = {}, .due = 1s});
+  }
+  checks.start();
+  timer.advance_by(2s);
+  EXPECT_THAT(sizes, ElementsAre(3U, 1U, 1U, 1U));
+  EXPECT_EQ(checks.stats().done, 2U);
+  EXPECT_EQ(checks.stats().dead, 1U);
+}
+
+TEST_F(Scheduler, ATransactionalHandlerMustNotCallItsScheduler) {
+  std::string said;
+  checks.on("parent", [&](transaction& /*open*/, const job& what) {
+    try {
+      checks.cancel("parent", what.key());
+    } catch (const timer_error& refused) {
+      said = refused.what();
+    }
+  });
+  checks.start();
+  checks.schedule({.kind = "parent", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(2s);
+  EXPECT_THAT(said, HasSubstr("use its transaction"));
+}
+
+TEST_F(Scheduler, AKindWithoutAHandlerIsLeftToOthers) {
+  on_notes();
+  checks.start();
+  checks.schedule({.kind = "other", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(1min);
+  EXPECT_TRUE(checks.find("other", "a").has_value());
+  scheduler other{store, timer};
+  other.on("other", [this](const job& what) { ran.emplace_back(what.key(), clock()); });
+  other.start();
+  timer.advance_by(1s);
+  EXPECT_THAT(keys(), ElementsAre("a"));
+}
+
+TEST_F(Scheduler, TwoNodesRunEachCheckOnce) {
+  on_notes();
+  scheduler other{store, timer};
+  other.on("note", [this](const job& what) { ran.emplace_back(what.key(), clock()); });
+  checks.start();
+  other.start();
+  for (int i = 0; i < 1000; ++i) {
+    checks.schedule(note(std::to_string(i), std::chrono::milliseconds(i * 7)));
+  }
+  timer.advance_by(10s);
+  EXPECT_EQ(ran.size(), 1000U);
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST_F(Scheduler, AnIdleOneDoesAtMostFiveStatementsASecondAndWritesNothing) {
+  on_notes();
+  checks.start();
+  checks.schedule(note("far", 24h));
+  timer.advance_by(1s);
+  const store_counts before = store.counts();
+  timer.advance_by(1min);
+  const store_counts after = store.counts();
+  EXPECT_LE(after.statements - before.statements, 300U);
+  EXPECT_EQ(after.commits, before.commits);
+}
+
+TEST_F(Scheduler, RefusesWhatTheStoreCannotKeep) {
+  EXPECT_THROW(checks.schedule({.kind = "", .key = "a", .payload = {}, .due = 1s}), timer_error);
+  EXPECT_THROW(checks.schedule({.kind = "note", .key = "", .payload = {}, .due = 1s}), timer_error);
+  std::error_code error;
+  checks.schedule({.kind = "note", .key = std::string(256, 'k'), .payload = {}, .due = 1s}, error);
+  EXPECT_EQ(error, errc::key_too_long);
+  checks.schedule({.kind = std::string(64, 'k'), .key = "a", .payload = {}, .due = 1s}, error);
+  EXPECT_EQ(error, errc::kind_too_long);
+  try {
+    checks.schedule({.kind = "note", .key = "a", .payload = std::string(1024 * 1024 + 1, 'p'), .due = 1s});
+    FAIL();
+  } catch (const timer_error& refused) {
+    EXPECT_EQ(refused.code(), errc::payload_too_long);
+    EXPECT_THAT(refused.what(), HasSubstr("1048577 bytes; at most 1048576"));
+  }
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST_F(Scheduler, SchedulesSeveralAtOnceOrNone) {
+  const std::vector<request> good{note("a", 1s), note("b", 1s)};
+  EXPECT_EQ(checks.schedule(good).size(), 2U);
+  const std::vector<request> bad{note("c", 1s), note("", 1s)};
+  EXPECT_THROW(checks.schedule(bad), timer_error);
+  EXPECT_EQ(store.size(), 2U);
+}
+
+TEST_F(Scheduler, SchedulesWithoutWaiting) {
+  std::optional<scheduled> answer;
+  checks.schedule(note("a", 1s), [&](std::error_code error, scheduled result) {
+    EXPECT_FALSE(error);
+    answer = result;
+  });
+  timer.advance_by(0s);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(answer->inserted);
+}
+
+TEST_F(Scheduler, AStoppedOneRefusesAndRunsNothing) {
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 1s));
+  checks.stop();
+  checks.stop();
+  timer.advance_by(1min);
+  EXPECT_TRUE(ran.empty());
+  std::error_code error;
+  checks.schedule(note("b", 1s), error);
+  EXPECT_EQ(error, timer_errc::stopped);
+  EXPECT_TRUE(checks.find("note", "a").has_value());
+}
+
+TEST_F(Scheduler, HandlersAreSetBeforeTheStart) {
+  on_notes();
+  EXPECT_THROW(on_notes(), timer_error);
+  checks.start();
+  EXPECT_THROW(checks.on("late", [](const job& /*what*/) {}), timer_error);
+  EXPECT_THROW(checks.start(), timer_error);
+}
+
+TEST_F(Scheduler, ALimitOfAKindLeavesTheRestInTheTable) {
+  on_notes({.max_running = 1});
+  for (int i = 0; i < 10; ++i) {
+    checks.schedule(note(std::to_string(i), 1s));
+  }
+  checks.start();
+  timer.advance_by(2s);
+  EXPECT_EQ(ran.size(), 10U);
+}
+
+TEST_F(Scheduler, ABacklogAndWhatIsNewTakeTurns) {
+  scheduler_options small{.batch = 10, .max_known = 40};
+  scheduler slow{store, timer, small};
+  std::map<std::string, std::chrono::microseconds> begun;
+  slow.on("note",
+          [&](const job& what) {
+            begun[what.key()] = clock();
+            return done;
+          },
+          {.max_running = 1});
+  for (int i = 0; i < 500; ++i) {
+    checks.schedule(note("old " + std::to_string(i), 0s));
+  }
+  timer.advance_by(1h);
+  slow.start();
+  timer.advance_by(10s);
+  EXPECT_EQ(begun.size(), 500U);
+  EXPECT_EQ(store.size(), 0U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable
