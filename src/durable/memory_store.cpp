@@ -149,6 +149,7 @@ class memory_store::implementation::open_transaction final : public store_transa
       if (op.result == reschedule_result::moved) {
         stored row = row_of(*id);
         row.due = op.due.at(now_);
+        revoke(row);
         put(*id, std::move(row));
       }
     }
@@ -260,11 +261,18 @@ class memory_store::implementation::open_transaction final : public store_transa
       row.payload = asked.payload;
       row.due = due;
       row.attempt = 0;
+      revoke(row);
       put(*id, std::move(row));
       op.result = {false, true, due};
     } else {
       op.result = {false, false, row.due};
     }
+  }
+
+  // Whoever held it on a lease that has ended holds it no more.
+  void revoke(stored& row) {
+    row.lease = {};
+    owner_.all.last_id = std::max(owner_.all.last_id, ++row.fence);
   }
 
   claimed begin(const upcoming& one, stored& row) {

@@ -54,7 +54,7 @@ void node::expect(const upcoming& row) {
 }
 
 void node::run(const leased_run& which) {
-  if (closing()) {
+  if (closing() || store_.now() >= which.valid->load(std::memory_order_acquire)) {
     not_run(which);
     return;
   }
@@ -196,6 +196,8 @@ bool node::write_leased() {
   }
   std::vector<claimed> got;
   instant lease{};
+  const instant valid =
+      saturating_add(store_.now(), options_.lease);  // no later than the lease, whatever the clock here shows
   const bool worked = tried("store", [&] {
     store_.transact([&](store_transaction& open) {
       lease = saturating_add(open.now(), options_.lease);
@@ -221,8 +223,9 @@ bool node::write_leased() {
   for (const std::int64_t id : machine_.has_extended(extensions, lease, now)) {
     stop_lost(id);
   }
+  renew(extensions, valid);
   machine_.has_claimed(asked, got, lease, now);
-  begin_runs(got);
+  begin_runs(got, valid);
   return true;
 }
 
@@ -265,7 +268,15 @@ job node::job_of(const claimed& one, std::stop_token stop) const {
   return job({machine_.kinds()[one.kind].name, one.key, one.payload, one.due, one.attempt, one.fence}, std::move(stop));
 }
 
-void node::begin_runs(const std::vector<claimed>& got) {
+void node::renew(const std::vector<ticket>& extended, instant valid) {
+  for (const ticket& one : extended) {
+    if (const auto found = runs_.find(one.id); one.held && found != runs_.end()) {
+      found->second.valid->store(valid, std::memory_order_release);
+    }
+  }
+}
+
+void node::begin_runs(const std::vector<claimed>& got, instant valid) {
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
       machine_.ended(one.id, {outcome::verdict::dead,
@@ -275,7 +286,8 @@ void node::begin_runs(const std::vector<claimed>& got) {
       continue;
     }
     held_run& run = runs_[one.id];
-    start_(std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, run.stop.get_token())}));
+    run.valid = std::make_shared<std::atomic<instant>>(valid);
+    start_(std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, run.stop.get_token()), run.valid}));
   }
 }
 

@@ -35,6 +35,8 @@ class node {
     std::uint32_t kind = 0;
     std::int64_t id = 0;
     job what;
+    // Until when it may begin, by the clock that the node sees: afterwards the row may have been cancelled, or be another node's.
+    std::shared_ptr<const std::atomic<instant>> valid;
   };
   using start_run = std::function<void(std::unique_ptr<leased_run>)>;
 
@@ -74,13 +76,14 @@ class node {
   };
   struct held_run {
     std::stop_source stop;
+    std::shared_ptr<std::atomic<instant>> valid;
   };
 
   void take_news(instant now);
   void read_ahead();
   bool write_leased();
   bool take_transactional();
-  void begin_runs(const std::vector<claimed>& got);
+  void begin_runs(const std::vector<claimed>& got, instant valid);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
   void run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler);
@@ -89,6 +92,7 @@ class node {
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
   void count_begin(instant due);
   void stop_lost(std::int64_t id);
+  void renew(const std::vector<ticket>& extended, instant valid);
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
   [[nodiscard]] bool tried(const char* what, const std::function<void()>& call_store);
 

@@ -130,7 +130,8 @@ class store_transaction : public transaction {
   void append(std::span<append_op> ops) override = 0;
   /// Deletes free rows: `cancelled`. A leased one stays: `running`. None: `finished`.
   void cancel(std::span<cancel_op> ops) override = 0;
-  /// Gives free rows a new deadline.
+  /// Gives free rows a new deadline, and no lease. It raises the fence, as `replace` does: a node whose lease on the row has ended must
+  /// not extend it again, and run the check before its new time.
   virtual void reschedule(std::span<reschedule_op> ops) = 0;
 
   /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: raises fence and attempt by one, sets the lease to
