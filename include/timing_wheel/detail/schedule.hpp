@@ -188,7 +188,7 @@ started start_stoppable(const std::stop_token& token, Make make, Start start) {
     return {{}, refusal::no_memory};
   }
   const auto make_owner = [&make, &mine](void* place) {
-    make(&mine->callable);
+    make(static_cast<void*>(&mine->callable));
     mine->join();
     ::new (place) stoppable<Callable>(mine.get());
   };

@@ -1,0 +1,314 @@
+// The scheduler with threads of its own, on the real clock.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "durable/group_commit.hpp"
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/durable/memory_store.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+
+namespace timing_wheel::durable {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SchedulerThreads : public testing::Test {
+ protected:
+  static request check(std::string kind, std::string key, due_time due) {
+    return {.kind = std::move(kind), .key = std::move(key), .payload = {}, .due = due};
+  }
+  void wait_until_empty() {
+    while (store.size() != 0) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+
+  timer clock;
+  memory_store store{clock};
+};
+
+TEST_F(SchedulerThreads, EachOfManyChecksFromManyThreadsRunsOnceAndNotEarly) {
+  constexpr int threads = 4;
+  constexpr int each = 250;
+  std::mutex mutex;
+  std::multiset<std::string> ran;
+  scheduler checks(store);
+  checks.on("leased", [&](const job& what) {
+    const std::scoped_lock lock(mutex);
+    ran.insert(what.key());
+  });
+  checks.on("transactional", [&](transaction& /*open*/, const job& what) {
+    const std::scoped_lock lock(mutex);
+    ran.insert(what.key());
+  });
+  checks.start();
+  std::barrier begin(threads);
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < threads; ++t) {
+    callers.emplace_back([&, t] {
+      begin.arrive_and_wait();
+      for (int i = 0; i < each; ++i) {
+        const std::string key = std::to_string(t) + "/" + std::to_string(i);
+        checks.schedule(check(i % 2 == 0 ? "leased" : "transactional", key, std::chrono::milliseconds(i % 50)));
+      }
+    });
+  }
+  callers.clear();
+  wait_until_empty();
+  checks.stop();
+  EXPECT_EQ(ran.size(), static_cast<std::size_t>(threads * each));
+  EXPECT_EQ(std::set(ran.begin(), ran.end()).size(), ran.size());
+  EXPECT_EQ(checks.stats().early, 0U);
+  EXPECT_EQ(checks.stats().done, ran.size());
+}
+
+TEST_F(SchedulerThreads, ACancelThatSaysCancelledIsNeverFollowedByARun) {
+  constexpr int rounds = 500;
+  std::vector<std::atomic<bool>> ran(rounds);
+  scheduler checks(store);
+  checks.on("race", [&](const job& what) { ran[std::stoul(what.key())] = true; });
+  checks.start();
+  std::vector<bool> cancelled(rounds);
+  for (int i = 0; i < rounds; ++i) {
+    checks.schedule(check("race", std::to_string(i), 1ms));
+    std::this_thread::sleep_for(std::chrono::microseconds(700 + i % 7 * 100));
+    cancelled[static_cast<std::size_t>(i)] = checks.cancel("race", std::to_string(i)) == cancel_result::cancelled;
+  }
+  wait_until_empty();
+  checks.stop();
+  for (std::size_t i = 0; i < rounds; ++i) {
+    EXPECT_NE(ran[i].load(), cancelled[i]) << i;
+  }
+}
+
+TEST_F(SchedulerThreads, StopWaitsForTheRunsAndGivesBackWhatHasNotBegun) {
+  scheduler checks(store, {.threads = 1});
+  std::atomic<int> begun = 0;
+  std::atomic<int> ended = 0;
+  checks.on("slow", [&](const job& what) {
+    ++begun;
+    while (!what.stop_token().stop_requested()) {
+      std::this_thread::sleep_for(1ms);
+    }
+    ++ended;
+  });
+  checks.start();
+  for (int i = 0; i < 10; ++i) {
+    checks.schedule(check("slow", std::to_string(i), 0s));
+  }
+  while (begun == 0) {
+    std::this_thread::sleep_for(1ms);
+  }
+  checks.stop();
+  EXPECT_EQ(begun, 1);
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(store.size(), 9U);
+  const auto left = store.find("slow", "9");
+  ASSERT_TRUE(left.has_value());
+  EXPECT_FALSE(left->running);
+  EXPECT_EQ(left->attempt, 0);
+}
+
+TEST_F(SchedulerThreads, ALongJobKeepsItsLease) {
+  scheduler checks(store, {.lease = 60ms});
+  std::atomic<int> runs = 0;
+  checks.on("long", [&](const job& what) {
+    ++runs;
+    const auto end = std::chrono::steady_clock::now() + 300ms;
+    while (std::chrono::steady_clock::now() < end && !what.stop_token().stop_requested()) {
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  checks.start();
+  checks.schedule(check("long", "a", 0s));
+  wait_until_empty();
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(checks.stats().lost_leases, 0U);
+}
+
+TEST_F(SchedulerThreads, AJobThatHasLostItsRowIsAskedToStop) {
+  std::atomic<bool> asked = false;
+  std::mutex mutex;
+  std::vector<std::string> failed;
+  scheduler checks(store, {.lease = 60ms, .on_failure = [&](const failure& what) {
+                             const std::scoped_lock lock(mutex);
+                             failed.emplace_back(what.what);
+                           }});
+  checks.on("long", [&](const job& what) {
+    store.transact([&](store_transaction& open) {
+      ticket gone{what.fence() - 1, what.fence()};
+      open.complete({&gone, 1});
+      EXPECT_TRUE(gone.held);
+    });
+    while (!what.stop_token().stop_requested()) {
+      std::this_thread::sleep_for(1ms);
+    }
+    asked = true;
+  });
+  checks.start();
+  checks.schedule(check("long", "a", 0s));
+  while (checks.stats().lost_leases == 0) {
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_TRUE(asked);
+  checks.stop();
+  EXPECT_THAT(failed, testing::ElementsAre("lease"));
+}
+
+TEST_F(SchedulerThreads, AnExecutorThatRefusesGetsTheJobAgain) {
+  std::atomic<int> refusals = 3;
+  scheduler_options options;
+  options.executor = [&](task&& work) {
+    if (refusals.fetch_sub(1) > 0) {
+      throw std::runtime_error("full");
+    }
+    std::thread([work = std::move(work)]() mutable { work(); }).detach();
+  };
+  options.on_failure = [](const failure& /*what*/) {};
+  scheduler checks(store, options);
+  std::atomic<int> attempts = 0;
+  checks.on("a", [&](const job& what) { attempts = what.attempt(); });
+  checks.start();
+  checks.schedule(check("a", "a", 0s));
+  wait_until_empty();
+  checks.stop();
+  EXPECT_EQ(attempts, 1);
+}
+
+TEST_F(SchedulerThreads, AHandlerMayStopItsScheduler) {
+  scheduler checks(store);
+  std::promise<void> ran;
+  checks.on("stop", [&](const job& /*what*/) {
+    checks.stop();
+    ran.set_value();
+  });
+  checks.start();
+  checks.schedule(check("stop", "a", 0s));
+  ran.get_future().wait();
+  checks.stop();
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST_F(SchedulerThreads, CompletionsOfWhatWasNotWaitedForComeOnceEach) {
+  constexpr int count = 2000;
+  std::atomic<int> told = 0;
+  {
+    scheduler checks(store);
+    for (int i = 0; i < count; ++i) {
+      checks.schedule(check("far", std::to_string(i), 1h), [&](std::error_code error, scheduled result) {
+        EXPECT_FALSE(error);
+        EXPECT_TRUE(result.inserted);
+        ++told;
+      });
+    }
+  }
+  EXPECT_EQ(told, count);
+  EXPECT_EQ(store.size(), static_cast<std::size_t>(count));
+}
+
+// ---- group commit
+
+// A store whose commits take a while, and that refuses the transactions with a bad key in them.
+class slow_store final : public store {
+ public:
+  explicit slow_store(store& real) : real_(real) {}
+  void migrate() override {}
+  instant now() override { return real_.now(); }
+  [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    real_.transact([&](store_transaction& open) {
+      work(open);
+      if (real_.find("bad", "bad")) {
+        throw std::runtime_error("refused");
+      }
+    });
+    std::this_thread::sleep_for(1ms);
+  }
+  void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
+  std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
+    return real_.find(kind, key);
+  }
+  std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
+    return real_.list_dead(limit, after);
+  }
+  bool retry_dead(std::int64_t id) override { return real_.retry_dead(id); }
+  bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
+  [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
+
+ private:
+  store& real_;
+};
+
+class GroupCommit : public SchedulerThreads {
+ protected:
+  static void append(group_commit& commits, const request& asked, scheduled& result) {
+    append_op op{&asked};
+    commits.append({&op, 1});
+    result = op.result;
+  }
+
+  slow_store slow{store};
+  group_commit commits{slow, [] {}};
+};
+
+TEST_F(GroupCommit, ManyThreadsShareCommitsAndEachGetsItsOwnAnswer) {
+  constexpr int threads = 16;
+  constexpr int each = 20;
+  std::atomic<int> answers = 0;
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < threads; ++t) {
+    callers.emplace_back([&, t] {
+      for (int i = 0; i < each; ++i) {
+        // Every key twice: one of the two inserts it.
+        const request asked = check("k", std::to_string(t / 2 * each + i), std::chrono::hours(1 + t));
+        scheduled result;
+        append(commits, asked, result);
+        answers += result.inserted ? 1 : 0;
+      }
+    });
+  }
+  callers.clear();
+  EXPECT_EQ(answers, threads / 2 * each);
+  EXPECT_EQ(store.size(), static_cast<std::size_t>(threads / 2 * each));
+  EXPECT_LT(store.counts().commits, static_cast<std::uint64_t>(threads * each / 4));
+}
+
+TEST_F(GroupCommit, ABadWriteHarmsNobodyElse) {
+  constexpr int threads = 8;
+  std::atomic<int> refused = 0;
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < threads; ++t) {
+    callers.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        const bool bad = t == 0;
+        const std::string key = std::to_string(t) + "/" + std::to_string(i);
+        try {
+          scheduled result;
+          append(commits, check(bad ? "bad" : "good", bad ? "bad" : key, 1h), result);
+          EXPECT_FALSE(bad);
+        } catch (const std::runtime_error&) {
+          EXPECT_TRUE(bad);
+          ++refused;
+        }
+      }
+    });
+  }
+  callers.clear();
+  EXPECT_EQ(refused, 20);
+  EXPECT_EQ(store.size(), 140U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable
