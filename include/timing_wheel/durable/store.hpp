@@ -32,7 +32,7 @@ struct window {
   std::int64_t after_id = std::numeric_limits<std::int64_t>::min();
   instant until{};
   std::size_t limit = 0;
-  std::span<const std::string> kinds;
+  std::span<const std::string> kinds = {};
 };
 
 /// A row that this node has claimed, or taken, with all that is in it.

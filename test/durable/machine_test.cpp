@@ -1,0 +1,306 @@
+#include "durable/machine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace timing_wheel::durable {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr instant zero{1'000'000s};
+
+// A machine that is told everything by hand.
+class Machine : public testing::Test {
+ protected:
+  static std::vector<kind_rules> kinds(const handler_options& leased = {}) {
+    return {{"leased", false, leased}, {"transactional", true, {}}};
+  }
+  static upcoming row(std::int64_t id, microseconds due, instant lease = {}, std::uint32_t kind = 0) {
+    return {id, zero + due, lease, kind};
+  }
+  static claimed got(const upcoming& asked, std::int64_t fence = 1, int attempt = 1) {
+    return {asked.id, fence, asked.kind, attempt, asked.due, "key", "payload"};
+  }
+  // Answers every read with what of `rows` lies in it.
+  std::size_t read(microseconds now, const std::vector<upcoming>& rows) {
+    std::size_t pages = 0;
+    while (const std::optional<window> page = machine_.next_read(zero + now)) {
+      std::vector<upcoming> found;
+      for (upcoming one : rows) {
+        const auto kind = std::find(page->kinds.begin(), page->kinds.end(), machine_.kinds()[one.kind].name);
+        if (kind == page->kinds.end()) {
+          continue;
+        }
+        one.kind = static_cast<std::uint32_t>(kind - page->kinds.begin());
+        const bool after = one.due > page->from || (one.due == page->from && one.id > page->after_id);
+        if (after && one.due < page->until && found.size() < page->limit) {
+          found.push_back(one);
+        }
+      }
+      machine_.has_read(*page, found, zero + now);
+      EXPECT_LT(++pages, 1000U);
+    }
+    machine_.advance(zero + now);
+    EXPECT_TRUE(machine_.invariants_hold());
+    return pages;
+  }
+  std::vector<std::int64_t> ask() {
+    asked_ = machine_.to_claim();
+    std::vector<std::int64_t> ids;
+    for (const upcoming& one : asked_) {
+      ids.push_back(one.id);
+    }
+    return ids;
+  }
+  // Claims what is ready; all of it is got.
+  std::vector<std::int64_t> claim(microseconds now) {
+    std::vector<std::int64_t> ids = ask();
+    std::vector<claimed> all;
+    for (const upcoming& one : asked_) {
+      all.push_back(got(one));
+    }
+    machine_.has_claimed(asked_, all, zero + now + options_.lease, zero + now);
+    return ids;
+  }
+
+  scheduler_options options_{
+      .look_ahead = 1s, .poll = 250ms, .lease = 30s, .batch = 10, .max_claimed = 15, .max_known = 80};
+  machine machine_{options_, kinds(), zero, 1};
+  std::vector<upcoming> asked_;
+};
+
+TEST_F(Machine, ReadsFromTheBeginningFirstAndTheLookAheadAtEachPoll) {
+  const std::optional<window> first = machine_.next_read(zero);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->from, instant::min());
+  EXPECT_EQ(first->until, zero + 1s);
+  machine_.has_read(*first, {}, zero);
+  EXPECT_FALSE(machine_.next_read(zero + 249ms).has_value());
+  EXPECT_EQ(machine_.next_event(zero), zero + 250ms);
+  const std::optional<window> second = machine_.next_read(zero + 250ms);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->from, zero + 250ms - 1s);
+  EXPECT_EQ(second->until, zero + 1250ms);
+}
+
+TEST_F(Machine, SweepsFromTheBeginningEveryHalfMinute) {
+  read(0s, {});
+  EXPECT_GT(machine_.next_read(zero + 29s)->from, instant::min());
+  machine_.has_read({.limit = 1}, {}, zero + 29s);
+  EXPECT_EQ(machine_.next_read(zero + 30s)->from, instant::min());
+}
+
+TEST_F(Machine, ARowIsReadyAtItsTickAndNotBefore) {
+  read(0s, {row(1, 500ms)});
+  EXPECT_EQ(machine_.next_event(zero), zero + 250ms);
+  machine_.advance(zero + 499'999us);
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.advance(zero + 500ms);
+  EXPECT_THAT(ask(), ElementsAre(1));
+}
+
+TEST_F(Machine, ARowThatIsReadTwiceIsAskedOnce) {
+  read(0s, {row(1, 500ms)});
+  read(250ms, {row(1, 500ms)});
+  read(500ms, {row(1, 500ms)});
+  EXPECT_THAT(claim(500ms), ElementsAre(1));
+  read(750ms, {row(1, 500ms, zero + 30s)});
+  EXPECT_THAT(ask(), IsEmpty());
+}
+
+TEST_F(Machine, ARowWhoseDeadlineMovedIsAskedAtTheNewOne) {
+  read(0s, {row(1, 500ms)});
+  read(250ms, {row(1, 900ms)});
+  machine_.advance(zero + 899ms);
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.advance(zero + 900ms);
+  EXPECT_THAT(ask(), ElementsAre(1));
+}
+
+TEST_F(Machine, ARowOfAnotherNodeIsAskedWhenItsLeaseHasEnded) {
+  read(0s, {row(1, 0s, zero + 800ms)});
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.advance(zero + 800ms);
+  EXPECT_THAT(ask(), ElementsAre(1));
+}
+
+TEST_F(Machine, WhatAClaimDidNotGetIsMetAgainByTheNextPass) {
+  read(0s, {row(1, -1h)});
+  ask();
+  machine_.has_claimed(asked_, {}, zero, zero);
+  EXPECT_EQ(machine_.known(), 0U);
+  EXPECT_LE(machine_.next_read(zero + 250ms)->from, zero - 1h);
+}
+
+TEST_F(Machine, ClaimsNoMoreThanABatchAndThanMayBeHeld) {
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 30; ++i) {
+    rows.push_back(row(i, 0s));
+  }
+  read(0s, rows);
+  EXPECT_EQ(claim(0s).size(), 10U);
+  EXPECT_EQ(claim(0s).size(), 5U);
+  EXPECT_EQ(claim(0s).size(), 0U);
+  machine_.ended(1, {});
+  const machine::ends ends = machine_.to_end(100);
+  ASSERT_EQ(ends.complete.size(), 1U);
+  machine_.has_ended(ends, zero);
+  EXPECT_EQ(claim(0s).size(), 1U);
+}
+
+TEST_F(Machine, AKindRunsNoMoreThanItsLimit) {
+  machine limited(options_, kinds({.max_running = 2}), zero, 1);
+  const std::optional<window> page = limited.next_read(zero);
+  limited.has_read(*page, std::vector{row(1, 0s), row(2, 0s), row(3, 0s), row(4, 0s, {}, 1)}, zero);
+  EXPECT_EQ(limited.to_claim().size(), 2U);
+  EXPECT_EQ(limited.to_claim().size(), 0U);
+  EXPECT_EQ(limited.to_take(10).size(), 1U);
+  EXPECT_EQ(limited.next_event(zero), zero + 250ms);
+}
+
+TEST_F(Machine, TheLeaseIsExtendedAtEachThirdOfIt) {
+  read(0s, {row(1, 0s)});
+  claim(0s);
+  read(9999ms, {});
+  EXPECT_THAT(machine_.to_extend(), IsEmpty());
+  read(10s, {});
+  std::vector<ticket> extend = machine_.to_extend();
+  ASSERT_EQ(extend.size(), 1U);
+  extend.front().held = true;
+  EXPECT_THAT(machine_.has_extended(extend, zero + 40s, zero + 10s), IsEmpty());
+  EXPECT_THAT(machine_.to_extend(), IsEmpty());
+  read(20s, {});
+  extend = machine_.to_extend();
+  ASSERT_EQ(extend.size(), 1U);
+  EXPECT_THAT(machine_.has_extended(extend, {}, zero + 20s), ElementsAre(1));
+  read(40s, {});
+  EXPECT_THAT(machine_.to_extend(), IsEmpty());
+}
+
+TEST_F(Machine, ABacklogAndWhatIsNewTakeTurns) {
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 10; ++i) {
+    rows.push_back(row(i, -1h));
+  }
+  for (int i = 11; i <= 20; ++i) {
+    rows.push_back(row(i, 0s));
+  }
+  read(0s, rows);
+  EXPECT_THAT(ask(), ElementsAre(1, 11, 2, 12, 3, 13, 4, 14, 5, 15));
+}
+
+TEST_F(Machine, ABacklogIsReadAsFarAsTheQuotaAndTheRestWhenHalfOfItIsDone) {
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 10'000; ++i) {
+    rows.push_back(row(i, microseconds(i) - 1h));
+  }
+  read(0s, rows);
+  EXPECT_EQ(machine_.known(), 2000U);  // a page, which is more than the quota here
+  std::vector<upcoming> left(rows.begin() + 1990, rows.end());
+  for (std::size_t done = 0; done < 1990;) {
+    const std::vector<std::int64_t> ids = claim(0s);
+    for (const std::int64_t id : ids) {
+      machine_.ended(id, {});
+    }
+    machine_.has_ended(machine_.to_end(1000), zero);
+    done += ids.size();
+  }
+  EXPECT_LE(machine_.next_event(zero + 1ms), zero + 1ms);
+  EXPECT_GE(read(1ms, left), 1U);
+  EXPECT_GT(machine_.known(), 1000U);
+}
+
+TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 30; ++i) {
+    rows.push_back(row(i, microseconds(i) - 1h));
+  }
+  read(0s, rows);  // more than the quota of 20, less than twice of it
+  const std::optional<window> look = machine_.next_read(zero + 250ms);
+  ASSERT_TRUE(look.has_value());
+  EXPECT_THAT(look->kinds, ElementsAre("leased"));
+  EXPECT_EQ(look->from, zero + 250ms - 1s);
+  machine_.has_read(*look, {}, zero + 250ms);
+  EXPECT_THAT(machine_.next_read(zero + 250ms)->kinds, ElementsAre("transactional"));
+}
+
+TEST_F(Machine, RetriesComeBackAfterABackOffThatGrows) {
+  const handler_options options{.max_attempts = 4, .backoff = {.first = 1s, .factor = 3, .most = 5s, .jitter = 0}};
+  machine some(options_, kinds(options), zero, 1);
+  EXPECT_EQ(some.decide(0, 1, retry("x"), zero).due, zero + 1s);
+  EXPECT_EQ(some.decide(0, 2, retry("x"), zero).due, zero + 3s);
+  EXPECT_EQ(some.decide(0, 3, retry("x"), zero).due, zero + 5s);
+  EXPECT_EQ(some.decide(0, 4, retry("x"), zero).what, outcome::verdict::dead);
+  EXPECT_EQ(some.decide(0, 1, retry_after(7s), zero).due, zero + 7s);
+  EXPECT_EQ(some.decide(0, 1, dead("x"), zero).what, outcome::verdict::dead);
+  EXPECT_FALSE(some.exhausted(0, 4));
+  EXPECT_TRUE(some.exhausted(0, 5));
+}
+
+TEST_F(Machine, TheJitterShortensABackOffByNoMoreThanItsShare) {
+  const handler_options options{.backoff = {.first = 1s, .factor = 1, .most = 1s, .jitter = 0.5}};
+  machine some(options_, kinds(options), zero, 7);
+  instant least = zero + 1s;
+  for (int i = 0; i < 1000; ++i) {
+    const instant due = some.decide(0, 1, retry("x"), zero).due;
+    EXPECT_GE(due, zero + 500ms);
+    EXPECT_LE(due, zero + 1s);
+    least = std::min(least, due);
+  }
+  EXPECT_LT(least, zero + 550ms);
+}
+
+TEST_F(Machine, AStoreThatFailsIsLeftAloneLongerAndLonger) {
+  read(0s, {row(1, 0s)});
+  ask();
+  microseconds rest{};
+  for (int i = 0; i < 12; ++i) {
+    machine_.store_failed(zero);
+    EXPECT_TRUE(machine_.resting(zero));
+    rest = machine_.next_event(zero) - zero;
+    EXPECT_LE(rest, 5s);
+  }
+  EXPECT_GE(rest, 2500ms);
+  EXPECT_FALSE(machine_.next_read(zero + 1s).has_value());
+  machine_.has_not_asked(asked_);
+  machine_.store_works();
+  EXPECT_THAT(ask(), ElementsAre(1));
+}
+
+TEST_F(Machine, WhatWasGivenBackIsAskedAgainAfterAPauseWithTheSameAttempt) {
+  read(0s, {row(1, 0s)});
+  claim(0s);
+  machine_.given_back(1, zero, 10ms);
+  machine::ends ends = machine_.to_end(10);
+  ASSERT_EQ(ends.retry.size(), 1U);
+  EXPECT_EQ(ends.retry.front().due, zero);
+  EXPECT_EQ(ends.retry.front().attempt, 0);
+  machine_.has_ended(ends, zero);
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.advance(zero + 10ms);
+  EXPECT_THAT(ask(), ElementsAre(1));
+}
+
+TEST_F(Machine, AClosedOneAsksForNothingAndWritesItsEnds) {
+  read(0s, {row(1, 0s), row(2, 100ms)});
+  claim(0s);
+  machine_.close();
+  machine_.advance(zero + 1s);
+  EXPECT_FALSE(machine_.next_read(zero + 1s).has_value());
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.ended(1, {});
+  EXPECT_EQ(machine_.to_end(10).complete.size(), 1U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable
