@@ -6,6 +6,12 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/timing_wheel)
 install(TARGETS timing_wheel timing_wheel_asio EXPORT timing_wheelTargets FILE_SET HEADERS)
 install(EXPORT timing_wheelTargets NAMESPACE timing_wheel:: DESTINATION ${package_dir})
 
+if(TARGET timing_wheel_durable)
+  # Loaded only if it is asked for, so that the core needs no database.
+  install(TARGETS timing_wheel_durable EXPORT timing_wheel_durableTargets FILE_SET HEADERS)
+  install(EXPORT timing_wheel_durableTargets NAMESPACE timing_wheel:: DESTINATION ${package_dir})
+endif()
+
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/timing_wheelConfig.cmake.in
   ${CMAKE_CURRENT_BINARY_DIR}/timing_wheelConfig.cmake

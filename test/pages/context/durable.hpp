@@ -1,0 +1,20 @@
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace durable = timing_wheel::durable;
+using namespace std::chrono_literals;
+
+struct sqlite3;
+extern sqlite3* connection;
+extern durable::scheduler checks;
+void execute(sqlite3* on, std::string_view sql);
+void give_back_if_unpaid(sqlite3* on, const std::string& order);
+void handler(const durable::job& check);
+
+enum class answer { booked, busy, unknown };
+struct carriers {
+  answer book(const std::string& order, std::int64_t fence);
+};
+extern carriers carrier;
