@@ -1,0 +1,326 @@
+// A node that dies at every point of its way, again and again, and a ledger in the same database as judge.
+//
+//     durable_torture FILE [ROUNDS]
+//
+// In each round orders are written with their checks, some are approved, and a worker process is started that dies at one of the named
+// points (src/durable/fail_point.hpp), or is stopped there for longer than its lease. At the end one worker lives until nothing is due any
+// more, and the ledger is read: each check ran or was cancelled; a transactional one once, in effect; a leased one with a fence that rises;
+// none was early, none ran after its cancel.
+
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/durable/sqlite_store.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace durable = timing_wheel::durable;
+
+constexpr auto lease = 150ms;
+
+class connection {
+ public:
+  explicit connection(const std::string& file) {
+    if (sqlite3_open(file.c_str(), &handle_) != SQLITE_OK) {
+      throw std::runtime_error("cannot open " + file);
+    }
+    sqlite3_busy_timeout(handle_, 10'000);
+    execute("PRAGMA synchronous=FULL");
+  }
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+  ~connection() { sqlite3_close(handle_); }
+
+  [[nodiscard]] sqlite3* get() const noexcept { return handle_; }
+
+  void execute(const std::string& sql) const { execute_on(handle_, sql); }
+  static void execute_on(sqlite3* on, const std::string& sql) {
+    if (sqlite3_exec(on, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+      throw std::runtime_error(sql + ": " + sqlite3_errmsg(on));
+    }
+  }
+  [[nodiscard]] std::int64_t ask(const std::string& sql) const {
+    std::int64_t answer = 0;
+    const auto read = [](void* into, int, char** values, char**) {
+      *static_cast<std::int64_t*>(into) = values[0] == nullptr ? 0 : std::atoll(values[0]);
+      return 0;
+    };
+    if (sqlite3_exec(handle_, sql.c_str(), read, &answer, nullptr) != SQLITE_OK) {
+      throw std::runtime_error(sql + ": " + sqlite3_errmsg(handle_));
+    }
+    return answer;
+  }
+
+ private:
+  sqlite3* handle_ = nullptr;
+};
+
+// ---- the worker
+
+std::int64_t microseconds_of(durable::instant when) { return when.time_since_epoch().count(); }
+
+std::string run_row(const durable::job& what, durable::instant now) {
+  return "INSERT INTO run(check_key,fence,due,at) VALUES('" + what.key() + "'," + std::to_string(what.fence()) + "," +
+         std::to_string(microseconds_of(what.due())) + "," + std::to_string(microseconds_of(now)) + ")";
+}
+
+// Runs what is due within the next moments, and ends.
+int work(const std::string& file) {
+  durable::sqlite_store store(file);
+  connection effects(file);  // what a leased handler changes: beside the store, as another service would be
+  durable::scheduler checks(
+      store,
+      {.look_ahead = 200ms, .poll = 20ms, .lease = lease, .threads = 2, .on_failure = [](const durable::failure& what) {
+         std::cerr << "failure: " << what.what << '\n';
+       }});
+  checks.on("transactional", [](durable::transaction& open, const durable::job& what) {
+    connection::execute_on(durable::sqlite_connection(open), run_row(what, open.now()));
+    connection::execute_on(durable::sqlite_connection(open),
+                           "UPDATE orders SET given_back=given_back+1 WHERE id='" + what.key() + "'");
+  });
+  std::mutex mutex;
+  checks.on("leased",
+            [&](const durable::job& what) {
+              const std::scoped_lock lock(mutex);
+              // It refuses a fence below the highest.
+              effects.execute("BEGIN IMMEDIATE");
+              effects.execute(run_row(what, store.now()));
+              effects.execute("UPDATE orders SET given_back=1,fence=" + std::to_string(what.fence()) + " WHERE id='" +
+                              what.key() + "' AND fence<" + std::to_string(what.fence()));
+              effects.execute("COMMIT");
+            },
+            {.max_attempts = 1'000'000});
+  checks.start();
+  for (int quiet = 0; quiet < 5;) {
+    std::this_thread::sleep_for(5ms);
+    quiet = effects.ask("SELECT count(*) FROM timing_wheel_check") == 0 ? quiet + 1 : 0;
+  }
+  checks.stop();
+  return checks.stats().early == 0 ? 0 : 3;
+}
+
+// ---- the judge
+
+class torture {
+ public:
+  torture(std::string program, std::string file, std::uint64_t seed)
+      : program_(std::move(program)), file_(std::move(file)), random_(seed) {
+    for (const char* end : {"", "-wal", "-shm"}) {
+      std::filesystem::remove(file_ + end);
+    }
+    durable::sqlite_store(file_).migrate();
+    own_ = std::make_unique<connection>(file_);
+    own_->execute(
+        "CREATE TABLE orders(id TEXT PRIMARY KEY,kind TEXT,approved INT DEFAULT 0,given_back INT DEFAULT 0,fence INT "
+        "DEFAULT 0)");
+    own_->execute("CREATE TABLE run(number INTEGER PRIMARY KEY,check_key TEXT,fence INT,due INT,at INT)");
+  }
+
+  void run(int rounds) {
+    find_points();
+    auto shown = std::chrono::steady_clock::now();
+    for (int round = 0; round < rounds; ++round) {
+      orders();
+      die(points_[static_cast<std::size_t>(round) % points_.size()], one_in(20) ? "stop" : "kill");
+      if (std::chrono::steady_clock::now() - shown > 5s) {
+        shown = std::chrono::steady_clock::now();
+        std::cerr << "round " << round << " of " << rounds << '\n';
+      }
+    }
+    live();
+  }
+
+  // \returns whether all is as it must be.
+  bool judge() {
+    bool good = true;
+    const auto none = [&](const char* what, const std::string& sql) {
+      const std::int64_t count = own_->ask("SELECT count(*) FROM (" + sql + ")");
+      good = good && count == 0;
+      std::cout << what << ": " << count << '\n';
+    };
+    std::cout << "orders: " << own_->ask("SELECT count(*) FROM orders") << '\n'
+              << "approved: " << own_->ask("SELECT count(*) FROM orders WHERE approved") << '\n'
+              << "runs: " << own_->ask("SELECT count(*) FROM run") << '\n';
+    none("lost", "SELECT 1 FROM orders WHERE NOT approved AND given_back=0");
+    none("doubled", "SELECT 1 FROM orders WHERE given_back>1");
+    none("given back after the approval", "SELECT 1 FROM orders WHERE approved AND given_back>0");
+    none("run after the cancel", "SELECT 1 FROM run JOIN orders ON orders.id=check_key WHERE approved");
+    none("early", "SELECT 1 FROM run WHERE at<due");
+    none("transactional and run twice",
+         "SELECT 1 FROM run JOIN orders ON orders.id=check_key WHERE kind='transactional' GROUP BY check_key HAVING "
+         "count(*)>1");
+    none("fence that did not rise",
+         "SELECT 1 FROM run a JOIN run b ON a.check_key=b.check_key AND a.number<b.number AND a.fence>b.fence");
+    none("still there", "SELECT 1 FROM timing_wheel_check");
+    none("dead", "SELECT 1 FROM timing_wheel_dead");
+    for (const auto& [point, count] : deaths_) {
+      std::cout << "deaths at " << point << ": " << count << '\n';
+      good = good && count > 0;
+    }
+    return good && own_->ask("SELECT count(*) FROM run") > 0;
+  }
+
+ private:
+  std::size_t pick(std::size_t below) { return std::uniform_int_distribution<std::size_t>(0, below - 1)(random_); }
+  bool one_in(std::size_t n) { return pick(n) == 0; }
+
+  // The names that a worker passes, as it tells them itself.
+  void find_points() {
+    orders();
+    const std::string told = file_ + ".points";
+    const int status = wait_for(start("list", told));
+    if (status != 0) {
+      throw std::runtime_error("the worker does not work: status " + std::to_string(status));
+    }
+    std::ifstream lines(told);
+    for (std::string word; lines >> word;) {
+      if (word == "point" && lines >> word) {
+        points_.push_back(word);
+        deaths_[word] = 0;
+      }
+    }
+    if (points_.empty()) {
+      throw std::runtime_error("no fail point was passed; they are compiled in for tests only");
+    }
+  }
+
+  void orders() {
+    own_->execute("BEGIN IMMEDIATE");
+    for (int i = 0; i < 6; ++i) {
+      const std::string id = std::to_string(++count_);
+      const std::string kind = one_in(2) ? "transactional" : "leased";
+      own_->execute("INSERT INTO orders(id,kind) VALUES('" + id + "','" + kind + "')");
+      durable::schedule(own_->get(), {.kind = kind, .key = id, .due = std::chrono::milliseconds(pick(40))});
+      open_.emplace_back(id, kind);
+    }
+    own_->execute("COMMIT");
+    approve();
+  }
+
+  void approve() {
+    const std::size_t which = pick(open_.size());
+    const auto& [id, kind] = open_[which];
+    own_->execute("BEGIN IMMEDIATE");
+    if (durable::cancel(own_->get(), kind, id) == timing_wheel::cancel_result::cancelled) {
+      own_->execute("UPDATE orders SET approved=1 WHERE id='" + id + "'");
+    }
+    own_->execute("COMMIT");
+    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(which));
+    if (open_.size() > 20) {
+      open_.erase(open_.begin(), open_.begin() + 10);
+    }
+  }
+
+  pid_t start(const std::string& plan, const std::string& told = "/dev/null") {
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("TIMING_WHEEL_FAIL_POINT", plan.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): a child has one thread
+      if (freopen(told.c_str(), "w", stderr) != nullptr) {
+        execl(program_.c_str(), program_.c_str(), "--worker", file_.c_str(), nullptr);
+      }
+      _exit(127);
+    }
+    if (child < 0) {
+      throw std::runtime_error("fork failed");
+    }
+    return child;
+  }
+
+  static int wait_for(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+  }
+
+  // Approves while the worker is on its way.
+  void die(const std::string& point, const std::string& action) {
+    const pid_t child = start(point + ":" + action + ":" + std::to_string(1 + pick(3)));
+    int status = 0;
+    while (waitpid(child, &status, WNOHANG | WUNTRACED) == 0) {
+      std::this_thread::sleep_for(1ms);
+      if (one_in(10)) {
+        approve();
+      }
+      if (open_.size() < 5) {
+        orders();
+      }
+    }
+    if (WIFSTOPPED(status)) {
+      ++deaths_[point];
+      std::this_thread::sleep_for(lease + 20ms);
+      const pid_t other = start("none:kill:1");
+      std::this_thread::sleep_for(10ms);
+      kill(child, SIGCONT);
+      wait_for(child);
+      status = wait_for(other);
+    } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+      ++deaths_[point];
+      return;
+    }
+    if (status != 0) {
+      throw std::runtime_error("a worker ended with status " + std::to_string(status));
+    }
+  }
+
+  void live() {
+    if (const int status = wait_for(start("none:kill:1")); status != 0) {
+      throw std::runtime_error("the last worker ended with status " + std::to_string(status));
+    }
+  }
+
+  const std::string program_;
+  const std::string file_;
+  std::mt19937_64 random_;
+  std::unique_ptr<connection> own_;
+  std::vector<std::string> points_;
+  std::map<std::string, std::uint64_t> deaths_;
+  std::vector<std::pair<std::string, std::string>> open_;  // id and kind of some that may be approved
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (arguments.size() == 2 && arguments[0] == "--worker") {
+      return work(arguments[1]);
+    }
+    if (arguments.empty() || arguments.size() > 2) {
+      std::cerr << "usage: durable_torture FILE [ROUNDS]\n";
+      return 2;
+    }
+    const int rounds = arguments.size() == 2 ? std::stoi(arguments[1]) : 100;
+    const std::uint64_t seed = std::random_device()();
+    std::cout << "seed: " << seed << '\n';
+    torture all(std::filesystem::read_symlink("/proc/self/exe"), arguments[0], seed);
+    const auto begin = std::chrono::steady_clock::now();
+    all.run(rounds);
+    const bool good = all.judge();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    std::cout << "rounds: " << rounds << " in " << took.count() << " s\n" << (good ? "exact\n" : "NOT EXACT\n");
+    return good ? 0 : 1;
+  } catch (const std::exception& failed) {
+    std::cerr << "durable_torture: " << failed.what() << '\n';
+    return 1;
+  }
+}
