@@ -57,7 +57,7 @@ struct ticket {
 struct append_op {
   const request* asked = nullptr;
   scheduled result{};   ///< Out.
-  std::int64_t id = 0;  ///< Out: of the row that is there now.
+  std::int64_t id = 0;  ///< Out: of the row, if it was inserted.
 };
 
 /// A check to cancel.
