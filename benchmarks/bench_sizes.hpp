@@ -20,7 +20,8 @@ inline constexpr const char* largest_size_variable = "TIMING_WHEEL_BENCH_LARGEST
   }
   char* end = nullptr;
   const double size = std::strtod(wanted, &end);
-  if (end == wanted || *end != '\0' || !(size >= 1 && size <= 1e9)) {
+  const bool in_range = size >= 1 && size <= 1e9;
+  if (end == wanted || *end != '\0' || !in_range) {
     throw std::invalid_argument(std::string(largest_size_variable) + ": \"" + wanted +
                                 "\" is not a number of timers, 1 to 1e9");
   }

@@ -100,7 +100,8 @@ std::vector<contender> wheel_sizes() {
 }
 
 benchmark::internal::Benchmark* add(const std::string& name, const workload& body) {
-  return benchmark::RegisterBenchmark(name.c_str(), body)->Unit(benchmark::kMillisecond);
+  const char* const shown = name.c_str();  // older versions of Google Benchmark take no std::string
+  return benchmark::RegisterBenchmark(shown, body)->Unit(benchmark::kMillisecond);
 }
 
 workload labelled(const contender& one, workload contender::*body) {

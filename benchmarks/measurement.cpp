@@ -42,8 +42,10 @@ void figures::report_bytes(std::size_t bytes) {
 
 void figures::expect(const char* what, std::uint64_t value, std::uint64_t expected) {
   if (value != expected) {
-    state_.SkipWithError(
-        (std::string(what) + ": " + std::to_string(value) + " instead of " + std::to_string(expected)).c_str());
+    const std::string text =
+        std::string(what) + ": " + std::to_string(value) + " instead of " + std::to_string(expected);
+    const char* const shown = text.c_str();  // older versions of Google Benchmark take no std::string
+    state_.SkipWithError(shown);
   }
 }
 

@@ -26,7 +26,10 @@ constexpr std::chrono::minutes half_hour{30};
 template <std::size_t Bytes>
 struct check {
   std::array<std::uint64_t, Bytes / sizeof(std::uint64_t)> captured;
-  void operator()() const { benchmark::DoNotOptimize(captured.front()); }
+  void operator()() const {
+    std::uint64_t first = captured.front();
+    benchmark::DoNotOptimize(first);
+  }
 };
 
 /// What most checks carry, and what fits into a `task`: a pointer and two numbers.
