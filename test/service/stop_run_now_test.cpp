@@ -249,5 +249,16 @@ TEST(StopRunNow, HoldsTheLockForFewTimers) {
   EXPECT_LE(timer.stats().largest_hold, max_timers_per_lock);
 }
 
+TEST(StopRunNow, AfterAStopWithoutMemoryLosesNothing) {
+  std::size_t runs = 0;
+  manual_timer service;
+  for (int i = 0; i < 10; ++i) {
+    service.schedule_after(1h, [&] { ++runs; });
+  }
+  EXPECT_FALSE(succeeds_with(0, [&] { service.stop(); }));
+  EXPECT_EQ(service.stop(run_now), runs);
+  EXPECT_EQ(runs + service.stop().size(), 10U) << "neither run nor returned";
+}
+
 }  // namespace
 }  // namespace timing_wheel::test

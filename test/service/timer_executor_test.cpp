@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "support/allocation.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
@@ -55,7 +54,7 @@ class TimerInline : public testing::Test {
   timer service_;
 };
 
-// ---- Scenario 20 ----
+// ---- A task that blocks ----
 
 TEST_F(TimerOnAPool, ATaskThatBlocksASecondDelaysNobody) {
   std::atomic<bool> ended{false};
@@ -105,7 +104,7 @@ TEST_F(TimerOnAPool, ATimerThatWaitsForABusyExecutorCanBeCancelled) {
   EXPECT_EQ(runs, 0);
 }
 
-// ---- Scenario 12 ----
+// ---- cancel_and_wait ----
 
 /// A callback that takes its time, and what it captured too, and who waits for it from another thread.
 void expect_waits_for_the_end(timer& service) {
@@ -176,7 +175,7 @@ TEST_F(TimerOnAPool, AScopedTimerWaitsForItsCallback) {
   EXPECT_TRUE(ended);
 }
 
-// ---- Scenario 18: drain ----
+// ---- stop(drain, until) ----
 
 /// From a thread of the caller's: what is due soon runs, what is far is returned, and nobody waits longer than need be.
 void expect_drains(timer& service) {
@@ -302,7 +301,7 @@ TEST_F(TimerOnAPool, DrainFromACallbackReturnsWhenTheLastTimerIsCancelled) {
   expect_drain_in_a_callback_sees_a_cancel(service());
 }
 
-// ---- Scenario 18: run_now ----
+// ---- stop(run_now) ----
 
 void expect_runs_all_now(timer& service) {
   std::vector<std::thread::id> where(10);
@@ -340,18 +339,7 @@ TEST_F(TimerInline, RunNowFromACallback) { expect_runs_all_now_in_a_callback(ser
 TEST_F(TimerOnAPool, RunNowFromACallback) { expect_runs_all_now_in_a_callback(service()); }
 
 // A stop that found no memory has closed the service, and taken none.
-TEST(ManualTimer, RunNowAfterAStopWithoutMemoryLosesNothing) {
-  std::size_t runs = 0;
-  manual_timer service;
-  for (int i = 0; i < 10; ++i) {
-    service.schedule_after(1h, [&] { ++runs; });
-  }
-  EXPECT_FALSE(succeeds_with(0, [&] { service.stop(); }));
-  EXPECT_EQ(service.stop(run_now), runs);
-  EXPECT_EQ(runs + service.stop().size(), 10U) << "neither run nor returned";
-}
-
-// ---- Scenario 18: stop and destruction ----
+// ---- stop() and destruction ----
 
 TEST_F(TimerOnAPool, StopFromACallbackReturnsTheOthers) {
   std::atomic<int> returned{-1};
@@ -438,8 +426,6 @@ TEST(TimerOnAPoolOfItsOwn, TheDestructorInACallbackReturnsAtOnce) {
   EXPECT_TRUE(eventually([&] { return destroyed.load(); }));
   pool.join();
 }
-
-// ---- Scenario 23 ----
 
 }  // namespace
 }  // namespace timing_wheel::test
