@@ -1,5 +1,8 @@
 /// \file
-/// What users of Dubbo rely on, and what docs/peers.md tells them.
+/// What users of Dubbo rely on, and what docs/peers.md tells them. The suite `…Parity` runs on every engine.
+/// A suite `…WheelParity` runs on the engine that is its peer's.
+///
+/// What lies between `// snippet NAME` and `// end` stands in docs/peers.md to the letter; the test `pages` sees to it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 /// \file
-/// On the real clock: never early, and on time.
+/// On the real clock: never early, and on time. A machine may be arbitrarily slow: that a timer
+/// is late is a failure only after `patience`; that one is early, always.
 
 #include <gtest/gtest.h>
 
