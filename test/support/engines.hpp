@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
+#include <string>
 
 #include "timing_wheel/engine/hashed_wheel.hpp"
 #include "timing_wheel/engine/heap_queue.hpp"
@@ -36,5 +37,35 @@ class manual_timer_on : public manual_timer {
   explicit manual_timer_on(const timer_options& options = {}, time_point start = time_point())
       : manual_timer(on_engine<Engine>(options), start) {}
 };
+
+/// For suites that need a service only: the engine is chosen when the test runs, and each test is compiled once.
+class on_every_engine : public testing::TestWithParam<engine_kind> {
+ protected:
+  /// A `manual_timer` on the engine of the test.
+  class by_hand : public manual_timer {
+   public:
+    explicit by_hand(const timer_options& options = {}, time_point start = time_point())
+        : manual_timer(with_engine(options), start) {}
+
+   private:
+    static timer_options with_engine(timer_options options) {
+      options.engine = GetParam();
+      return options;
+    }
+  };
+};
+
+inline const auto every_engine = testing::Values(engine_kind::hierarchical, engine_kind::hashed, engine_kind::heap);
+
+inline std::string engine_name(const testing::TestParamInfo<engine_kind>& engine) {
+  switch (engine.param) {
+    case engine_kind::hashed:
+      return "hashed";
+    case engine_kind::heap:
+      return "heap";
+    default:
+      return "hierarchical";
+  }
+}
 
 }  // namespace timing_wheel::test

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -119,21 +120,19 @@ class spinning_line {
   std::atomic<std::uint64_t> present_{0};
 };
 
-/// Threads that begin each round together. `actions` are called with the number of the round, each on its own thread and a
-/// little sooner or later from round to round; between two rounds, when all stand still, `prepare` is called. It ends early if
-/// the test has failed.
-template <class Prepare, class... Actions>
-void race(std::uint64_t rounds, Prepare prepare, Actions... actions) {
+/// What `race` does, for actions of any type: compiled once.
+inline void race_all(std::uint64_t rounds, const std::function<void(std::uint64_t)>& prepare,
+                     const std::vector<std::function<void(std::uint64_t)>>& actions) {
   std::uint64_t round = 0;
   bool over = false;
-  std::barrier start(static_cast<std::ptrdiff_t>(sizeof...(Actions)), [&]() noexcept {
+  std::barrier start(static_cast<std::ptrdiff_t>(actions.size()), [&]() noexcept {
     over = testing::Test::HasFailure();
     if (!over) {
       prepare(round++);
     }
   });
-  spinning_line line(sizeof...(Actions));
-  const auto repeat = [&](auto& action, std::uint64_t number) {
+  spinning_line line(actions.size());
+  const auto repeat = [&](std::uint64_t number) {
     for (std::uint64_t i = 0; i < rounds; ++i) {
       start.arrive_and_wait();
       if (over) {
@@ -141,14 +140,24 @@ void race(std::uint64_t rounds, Prepare prepare, Actions... actions) {
       }
       line.meet(i);
       spin((i * 2654435761U >> (3 * number)) % 256);
-      action(i);
+      actions[number](i);
     }
   };
   {
     std::vector<std::jthread> threads;
-    (threads.emplace_back([&repeat, &actions, number = threads.size()] { repeat(actions, number); }), ...);
+    for (std::uint64_t number = 0; number < actions.size(); ++number) {
+      threads.emplace_back(repeat, number);
+    }
   }
   rounds_of_test += round;
+}
+
+/// Threads that begin each round together. `actions` are called with the number of the round, each on its own thread and a
+/// little sooner or later from round to round; between two rounds, when all stand still, `prepare` is called. It ends early if
+/// the test has failed.
+template <class Prepare, class... Actions>
+void race(std::uint64_t rounds, Prepare prepare, Actions... actions) {
+  race_all(rounds, std::move(prepare), {std::function<void(std::uint64_t)>(std::move(actions))...});
 }
 
 }  // namespace timing_wheel::test

@@ -2,6 +2,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -17,6 +20,20 @@ constexpr time_point at(std::chrono::nanoseconds since_epoch) { return time_poin
 
 inline time_point starting_at(std::chrono::nanoseconds since_epoch) { return at(since_epoch); }
 
+inline std::optional<time_point> next_10ms(time_point previous) { return previous + std::chrono::milliseconds(10); }
+
+/// For `on_error`.
+inline void ignore(const std::exception_ptr& /*failure*/, std::uint64_t /*tag*/) {}
+
+/// How often `part` occurs in `text`.
+inline std::size_t occurrences(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t from = text.find(part); from != std::string::npos; from = text.find(part, from + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 /// The code and the message of the `timer_error` that `action` throws; empty if it throws none.
 struct refusal {
   std::error_code code;
@@ -31,6 +48,10 @@ refusal refusal_of(Action action) {
     return {error.code(), error.what()};
   }
   return {};
+}
+
+inline refusal refusal_of_options(const timer_options& options) {
+  return refusal_of([&] { const manual_timer timer(options); });
 }
 
 /// An executor that keeps the tasks that it is given, for the test to run, drop or hold on to. It must outlive the service.

@@ -1,0 +1,535 @@
+/// \file
+/// What every engine must do, by the concept alone.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "support/drive.hpp"
+#include "support/engines.hpp"
+#include "support/oracle.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr tick hour_in_ms = 3'600'000;
+constexpr tick hour_in_ns = hour_in_ms * 1'000'000;
+constexpr tick century_in_ms = hour_in_ms * 24 * 36'525;
+constexpr tick century_in_ns = century_in_ms * 1'000'000;
+
+const std::vector<std::uint32_t> several_wheel_sizes = {2, 3, 10, 20, 60, 63, 64, 65, 100, 512, 1000};
+
+/// n^k − 1, n^k and n^k + 1 for each k, counted from `now`, as far as time goes.
+std::vector<tick> around_powers(tick n, tick now) {
+  std::vector<tick> deadlines;
+  for (tick power = n; power <= (never - 2 - now) / n; power *= n) {
+    for (const tick delay : {power + 1, power - 1, power}) {
+      deadlines.push_back(now + delay);
+    }
+  }
+  return deadlines;
+}
+
+/// Clocks on, before and after the beginning of a turn of the first wheels.
+std::vector<tick> clocks_around_turns(tick n) {
+  return {0, 1, n - 1, n, n + 1, n * n - 1, n * n + n + 1, n * n * n - 1, 12'345};
+}
+
+std::vector<tick> random_deadlines(std::size_t count, tick first, tick last, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<tick> deadlines(count);
+  std::generate(deadlines.begin(), deadlines.end(), [&] { return first + random() % (last - first + 1); });
+  return deadlines;
+}
+
+/// Each timer with the tick it came out at, when the clock goes tick by tick to `end`, with `budget` per step.
+template <timer_engine Engine>
+std::set<std::pair<tick, timer_number>> firings(Engine& engine, tick end, std::size_t budget) {
+  std::set<std::pair<tick, timer_number>> all;
+  for (tick now = engine.now() + 1; now <= end; ++now) {
+    for (const timer_number s : drain(engine, now, budget)) {
+      EXPECT_TRUE(all.emplace(now, s).second);
+    }
+  }
+  return all;
+}
+
+template <class Engine>
+class Conformance : public ::testing::Test {};
+TYPED_TEST_SUITE(Conformance, engine_types);
+
+TYPED_TEST(Conformance, RefusesADeadlineAtOrBeforeTheClock) {
+  TypeParam engine(engine_options{.wheel_size = 20, .start = 100});
+  for (const tick deadline : {tick{0}, tick{95}, tick{99}, tick{100}}) {
+    EXPECT_FALSE(engine.insert(7, deadline)) << deadline;
+    EXPECT_FALSE(engine.contains(7));
+  }
+  EXPECT_EQ(engine.size(), 0U);
+  EXPECT_FALSE(engine.next_expiration());
+}
+
+TYPED_TEST(Conformance, RefusesTheTickThatTheClockHasJustReached) {
+  TypeParam engine(engine_options{.wheel_size = 20});
+  drain(engine, 33);
+  EXPECT_FALSE(engine.insert(0, 33));
+  EXPECT_TRUE(engine.insert(0, 34));
+}
+
+TYPED_TEST(Conformance, FiresEachDelayOfKafkasTimerTestAtItsTick) {
+  TypeParam engine(engine_options{.wheel_size = 3});
+  std::vector<tick> delays = {1, 2, 3, 4};
+  for (tick delay = 10; delay < 100; ++delay) {
+    delays.insert(delays.end(), {delay, delay});
+  }
+  for (tick delay = 100; delay < 500; ++delay) {
+    delays.push_back(delay);
+  }
+  std::shuffle(delays.begin(), delays.end(), std::mt19937(2));
+  EXPECT_FALSE(engine.insert(1'000, 0));
+  expect_each_at_its_tick(engine, insert_all(engine, delays));
+}
+
+TYPED_TEST(Conformance, FiresDelaysAroundEachPowerOfTheWheelSizeAtTheirTicks) {
+  for (const std::uint32_t n : several_wheel_sizes) {
+    for (const tick start : clocks_around_turns(n)) {
+      SCOPED_TRACE("wheel size " + std::to_string(n) + ", start " + std::to_string(start));
+      TypeParam engine(engine_options{.wheel_size = n, .start = start});
+      expect_each_at_its_tick(engine, insert_all(engine, around_powers(n, start)));
+      ASSERT_FALSE(this->HasFailure());
+    }
+  }
+}
+
+TYPED_TEST(Conformance, FiresDelaysAroundEachPowerWhenTheClockHasMovedThere) {
+  for (const std::uint32_t n : several_wheel_sizes) {
+    for (const tick now : clocks_around_turns(n)) {
+      SCOPED_TRACE("wheel size " + std::to_string(n) + ", clock " + std::to_string(now));
+      TypeParam engine(engine_options{.wheel_size = n});
+      if (now != 0) {
+        insert_all(engine, {now});
+        drain(engine, now);
+      }
+      expect_each_at_its_tick(engine, insert_all(engine, around_powers(n, now)));
+      ASSERT_FALSE(this->HasFailure());
+    }
+  }
+}
+
+TYPED_TEST(Conformance, FiresDelaysAroundEachPowerWhenTheClockHasCaughtUpThere) {
+  for (const std::uint32_t n : several_wheel_sizes) {
+    for (const tick now : clocks_around_turns(n)) {
+      SCOPED_TRACE("wheel size " + std::to_string(n) + ", clock " + std::to_string(now));
+      TypeParam engine(engine_options{.wheel_size = n});
+      engine.catch_up(now);
+      expect_each_at_its_tick(engine, insert_all(engine, around_powers(n, now)), 1);
+      ASSERT_FALSE(this->HasFailure());
+    }
+  }
+}
+
+TYPED_TEST(Conformance, TimerAtTheEndOfTimeNeverFiresAndCanBeErased) {
+  for (const tick start : {tick{0}, never / 2, never - 2}) {
+    TypeParam engine(engine_options{.wheel_size = 20, .start = start});
+    EXPECT_TRUE(engine.insert(3, never));
+    EXPECT_THAT(drain(engine, never - 1), IsEmpty());
+    EXPECT_THAT(drain(engine, never), IsEmpty());
+    EXPECT_LT(engine.now(), never);
+    EXPECT_TRUE(engine.contains(3));
+    EXPECT_TRUE(engine.erase(3));
+    EXPECT_FALSE(engine.next_expiration());
+  }
+}
+
+TYPED_TEST(Conformance, FiresAtTheLastTicksOfTime) {
+  for (const tick start : {tick{0}, never / 2, never - 5}) {
+    for (const std::uint32_t n : several_wheel_sizes) {
+      SCOPED_TRACE("wheel size " + std::to_string(n) + ", start " + std::to_string(start));
+      TypeParam engine(engine_options{.wheel_size = n, .start = start});
+      expect_each_at_its_tick(engine, insert_all(engine, {never - 1, never - 4, never - 2, never - 3}));
+    }
+  }
+}
+
+TYPED_TEST(Conformance, FiresEachAtItsTickAcrossIntegerBoundaries) {
+  constexpr tick end_of_signed_time = tick{1} << 63U;
+  for (const tick boundary : {tick{1} << 31U, tick{1} << 32U, tick{1} << 36U, tick{1} << 40U, end_of_signed_time}) {
+    for (const tick before : {tick{1}, tick{3}, hour_in_ms, hour_in_ns}) {
+      for (const std::uint32_t n : {2U, 20U, 256U, 512U}) {
+        const tick start = boundary - std::min(boundary, before);
+        SCOPED_TRACE("start " + std::to_string(start) + ", wheel size " + std::to_string(n));
+        TypeParam engine(engine_options{.wheel_size = n, .start = start});
+        std::vector<tick> deadlines = random_deadlines(50, start + 1, start + 2 * before + 100, boundary + n);
+        deadlines.insert(deadlines.end(), {boundary + 1, boundary + 2, boundary + hour_in_ms, boundary + hour_in_ns});
+        expect_each_at_its_tick(engine, insert_all(engine, deadlines));
+        ASSERT_FALSE(this->HasFailure());
+      }
+    }
+  }
+}
+
+TYPED_TEST(Conformance, IgnoresAClockThatStepsBack) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  drain(engine, 500);
+  insert_all(engine, {507});
+  EXPECT_THAT(drain(engine, 3), IsEmpty());
+  EXPECT_EQ(engine.now(), 500U);
+  engine.catch_up(2);
+  EXPECT_EQ(engine.now(), 500U);
+  expect_each_at_its_tick(engine, {{507, {0}}});
+}
+
+TYPED_TEST(Conformance, FinishesWorkUnderWayAlthoughTheClockStepsBack) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, std::vector<tick>(100, 40));
+  ASSERT_EQ(engine.advance(40, 30).due.size(), 30U);
+  const tick reached = engine.now();
+  const std::size_t after_step_back = drain(engine, 7).size();
+  EXPECT_EQ(after_step_back, reached == 40 ? 70U : 0U);
+  EXPECT_EQ(drain(engine, 40).size() + after_step_back, 70U);
+}
+
+TYPED_TEST(Conformance, JumpMakesEverythingDueComeOutOnce) {
+  for (const tick jump : {hour_in_ms, hour_in_ns, century_in_ms, century_in_ns}) {
+    for (const std::uint32_t n : {3U, 20U, 512U}) {
+      SCOPED_TRACE("jump of " + std::to_string(jump) + ", wheel size " + std::to_string(n));
+      TypeParam engine(engine_options{.wheel_size = n});
+      const schedule all = insert_all(engine, random_deadlines(2'000, 1, 2 * jump, jump));
+      oracle expected;
+      for (const auto& [deadline, slots] : all) {
+        std::for_each(slots.begin(), slots.end(), [&, when = deadline](timer_number s) { expected.insert(s, when); });
+      }
+      for (const timer_number s : drain(engine, jump)) {
+        EXPECT_LE(expected.take(s).value_or(never), jump);
+      }
+      EXPECT_GT(expected.earliest(), jump);
+      EXPECT_EQ(engine.size(), expected.size());
+      expect_each_at_its_tick(engine, expected.pending());
+    }
+  }
+}
+
+TYPED_TEST(Conformance, WorkOfAJumpIsBoundedByTimersAndNotByTicks) {
+  for (const tick jump : {hour_in_ms, hour_in_ns, century_in_ms, century_in_ns}) {
+    TypeParam engine(engine_options{.wheel_size = 20});
+    insert_all(engine, random_deadlines(1'000, 1, jump, 6));
+    const std::uint64_t before = engine.stats().heap_operations;
+    const advance_result result = engine.advance(jump, no_limit);
+    EXPECT_EQ(result.due.size(), 1'000U);
+    EXPECT_LE(result.handled, 1'000U * 15);
+    EXPECT_LE(engine.stats().heap_operations - before, 2 * result.handled);
+  }
+}
+
+TYPED_TEST(Conformance, SiblingErasedBeforeItsTurnInTheSameTickNeverComesOut) {
+  for (timer_number victim = 0; victim < 130; ++victim) {
+    TypeParam engine(engine_options{.wheel_size = 10});
+    insert_all(engine, std::vector<tick>(130, 50));
+    const advance_result step = engine.advance(50, 65);
+    std::vector<timer_number> out(step.due.begin(), step.due.end());
+    const bool was_out = std::find(out.begin(), out.end(), victim) != out.end();
+    EXPECT_EQ(engine.contains(victim), !was_out);
+    EXPECT_EQ(engine.erase(victim), !was_out);
+    const std::vector<timer_number> rest = drain(engine, 50);
+    out.insert(out.end(), rest.begin(), rest.end());
+    EXPECT_EQ(std::count(out.begin(), out.end(), victim), was_out ? 1 : 0);
+    EXPECT_EQ(std::set<timer_number>(out.begin(), out.end()).size(), was_out ? 130U : 129U);
+    EXPECT_EQ(out.size(), was_out ? 130U : 129U);
+  }
+}
+
+TYPED_TEST(Conformance, ErasingAllThatIsLeftOfATickEndsIt) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, std::vector<tick>(100, 50));
+  ASSERT_TRUE(engine.advance(50, 30).more);
+  for (timer_number s = 0; s < 100; ++s) {
+    engine.erase(s);
+  }
+  EXPECT_FALSE(engine.next_expiration());
+  const advance_result rest = engine.advance(50, no_limit);
+  EXPECT_THAT(rest.due, IsEmpty());
+  EXPECT_FALSE(rest.more);
+  EXPECT_EQ(engine.now(), 50U);
+}
+
+TYPED_TEST(Conformance, ErasesAndInsertsInTheMiddleOfACascadeOf100000AreExact) {
+  TypeParam engine(engine_options{.wheel_size = 64});
+  oracle expected;
+  std::mt19937 random(10);
+  const auto add = [&](timer_number s, tick deadline) {
+    ASSERT_TRUE(engine.insert(s, deadline));
+    expected.insert(s, deadline);
+  };
+  for (timer_number s = 0; s < 100'000; ++s) {
+    add(s, 12'288 + random() % 4'096);
+  }
+  timer_number next = 100'000;
+  for (bool more = true; more; ++next) {
+    const advance_result step = engine.advance(12'288, 1 + random() % 16);
+    std::for_each(step.due.begin(), step.due.end(), [&](timer_number s) { ASSERT_EQ(expected.take(s), tick{12'288}); });
+    more = step.more;
+    const auto victim = static_cast<timer_number>(random() % next);
+    ASSERT_EQ(engine.erase(victim), expected.take(victim).has_value());
+    add(next, 12'289 + random() % 10'000);
+  }
+  expect_each_at_its_tick(engine, expected.pending(), 7);
+}
+
+TYPED_TEST(Conformance, ErasingTwiceIsRefused) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, {5, 5, 500});
+  for (const timer_number s : {1U, 2U}) {
+    EXPECT_TRUE(engine.erase(s));
+    EXPECT_FALSE(engine.erase(s));
+    EXPECT_FALSE(engine.contains(s));
+  }
+  EXPECT_EQ(engine.size(), 1U);
+  expect_each_at_its_tick(engine, {{5, {0}}});
+}
+
+TYPED_TEST(Conformance, ErasingASlotThatWasNeverUsedIsRefused) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  EXPECT_FALSE(engine.erase(0));
+  EXPECT_FALSE(engine.erase(4'000'000'000));
+  EXPECT_FALSE(engine.contains(4'000'000'000));
+}
+
+TYPED_TEST(Conformance, ErasingAFiredTimerIsRefused) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, {5});
+  EXPECT_THAT(drain(engine, 5), ::testing::ElementsAre(0));
+  EXPECT_FALSE(engine.contains(0));
+  EXPECT_FALSE(engine.erase(0));
+  EXPECT_EQ(engine.size(), 0U);
+}
+
+TYPED_TEST(Conformance, ReusedSlotFollowsItsNewDeadlineOnly) {
+  for (const auto& [first, second] : {std::pair<tick, tick>{5, 700}, {700, 5}, {50, 51}, {31, 31}}) {
+    TypeParam engine(engine_options{.wheel_size = 10});
+    ASSERT_TRUE(engine.insert(4, first));
+    ASSERT_TRUE(engine.erase(4));
+    ASSERT_TRUE(engine.insert(4, second));
+    expect_each_at_its_tick(engine, {{second, {4}}});
+    ASSERT_TRUE(engine.insert(4, second + first));
+    expect_each_at_its_tick(engine, {{second + first, {4}}});
+  }
+}
+
+TYPED_TEST(Conformance, TimerOfMoreThanTwoTurnsFiresAtItsTick) {
+  TypeParam engine(engine_options{.wheel_size = 60});
+  insert_all(engine, {130});
+  EXPECT_EQ(firings(engine, 200, no_limit), (std::set<std::pair<tick, timer_number>>{{130, 0}}));
+}
+
+TYPED_TEST(Conformance, TimerOfOneTurnAndATickDoesNotFireInTheFirstTurn) {
+  TypeParam engine(engine_options{.wheel_size = 12});
+  insert_all(engine, {13});
+  EXPECT_EQ(firings(engine, 40, no_limit), (std::set<std::pair<tick, timer_number>>{{13, 0}}));
+}
+
+TYPED_TEST(Conformance, EveryBudgetGivesTheSameFirings) {
+  const std::vector<tick> deadlines = random_deadlines(700, 1, 900, 17);
+  std::set<std::pair<tick, timer_number>> expected;
+  for (timer_number s = 0; s < deadlines.size(); ++s) {
+    expected.emplace(deadlines[s], s);
+  }
+  for (std::size_t budget = 1; budget <= 17; ++budget) {
+    TypeParam engine(engine_options{.wheel_size = 7});
+    insert_all(engine, deadlines);
+    EXPECT_EQ(firings(engine, 900, budget), expected) << "budget " << budget;
+  }
+}
+
+TYPED_TEST(Conformance, EveryBudgetGivesTheSameSetAfterAJump) {
+  for (std::size_t budget = 1; budget <= 17; ++budget) {
+    TypeParam engine(engine_options{.wheel_size = 5});
+    const std::vector<tick> deadlines = random_deadlines(500, 1, 3'000, 18);
+    insert_all(engine, deadlines);
+    std::vector<timer_number> expected;
+    for (timer_number s = 0; s < deadlines.size(); ++s) {
+      if (deadlines[s] <= 1'777) {
+        expected.push_back(s);
+      }
+    }
+    EXPECT_EQ(drain(engine, 1'777, budget), expected) << "budget " << budget;
+    EXPECT_EQ(engine.now(), 1'777U);
+  }
+}
+
+TYPED_TEST(Conformance, BudgetOfZeroHandlesNothingAndTellsWhetherWorkIsLeft) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, {6, 28});
+  EXPECT_FALSE(engine.advance(5, 0).more);
+  EXPECT_EQ(engine.now(), 5U);
+  for (int i = 0; i < 3; ++i) {
+    const advance_result result = engine.advance(30, 0);
+    EXPECT_TRUE(result.more);
+    EXPECT_THAT(result.due, IsEmpty());
+    EXPECT_EQ(result.handled, 0U);
+  }
+  EXPECT_THAT(drain(engine, 30), ::testing::ElementsAre(0, 1));
+}
+
+TYPED_TEST(Conformance, StepNeverHandlesMoreThanItsBudgetAndAsksForMoreExactlyWhileWorkIsLeft) {
+  for (std::size_t budget = 1; budget <= 70; budget += 3) {
+    TypeParam engine(engine_options{.wheel_size = 8});
+    insert_all(engine, random_deadlines(400, 1, 600, budget));
+    for (bool more = true; more;) {
+      const advance_result step = engine.advance(500, budget);
+      EXPECT_LE(step.handled, budget);
+      EXPECT_LE(step.due.size(), step.handled);
+      EXPECT_EQ(step.more, engine.next_expiration().value_or(never) <= 500);
+      EXPECT_TRUE(!step.more || step.handled == budget) << "it stopped although the budget had not ended";
+      EXPECT_TRUE(engine.invariants_hold());
+      more = step.more;
+    }
+    EXPECT_EQ(engine.now(), 500U);
+  }
+}
+
+TYPED_TEST(Conformance, BudgetThatIsJustEnoughLeavesNoMore) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, std::vector<tick>(64, 7));
+  const advance_result step = engine.advance(7, 64);
+  EXPECT_EQ(step.due.size(), 64U);
+  EXPECT_EQ(step.handled, 64U);
+  EXPECT_FALSE(step.more);
+}
+
+TYPED_TEST(Conformance, StepMayGoOnWithALaterNow) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  const std::vector<tick> deadlines = random_deadlines(500, 1, 400, 3);
+  insert_all(engine, deadlines);
+  std::size_t seen = 0;
+  for (tick now = 1; now <= 2'000; ++now) {
+    for (const timer_number s : engine.advance(now, 1 + now % 3).due) {
+      EXPECT_LE(deadlines[s], now);
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 500U);
+}
+
+TYPED_TEST(Conformance, NextExpirationIsNeverLaterThanTheEarliestDeadline) {
+  for (const std::uint32_t n : several_wheel_sizes) {
+    TypeParam engine(engine_options{.wheel_size = n});
+    EXPECT_FALSE(engine.next_expiration());
+    oracle expected;
+    timer_number next = 0;
+    for (const tick deadline : random_deadlines(300, 1, 50'000, n)) {
+      expected.insert(next, deadline);
+      engine.insert(next++, deadline);
+      ASSERT_LE(engine.next_expiration(), expected.earliest());
+    }
+    for (timer_number s = 0; s < next; ++s) {
+      engine.erase(s);
+      expected.take(s);
+      ASSERT_EQ(engine.next_expiration().has_value(), expected.earliest().has_value());
+      ASSERT_LE(engine.next_expiration(), expected.earliest());
+    }
+  }
+}
+
+TYPED_TEST(Conformance, NextExpirationLiesAfterTheClockWhenNoWorkIsLeft) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, random_deadlines(300, 1, 5'000, 4));
+  for (tick now = 1; now < 5'000; now += 7) {
+    drain(engine, now);
+    ASSERT_GT(engine.next_expiration().value_or(never), now);
+  }
+}
+
+TYPED_TEST(Conformance, CatchUpTakesAnEmptyEngineToNow) {
+  TypeParam engine(engine_options{.wheel_size = 10, .start = 7});
+  for (const tick now : {tick{8}, tick{1'000}, century_in_ns, never - 1}) {
+    engine.catch_up(now);
+    EXPECT_EQ(engine.now(), now);
+  }
+  engine.catch_up(never);
+  EXPECT_EQ(engine.now(), never - 1);
+}
+
+TYPED_TEST(Conformance, CatchUpStopsBeforeWhatIsPending) {
+  for (const tick deadline : {tick{1}, tick{9}, tick{10}, tick{11}, tick{55}, tick{1'000}, century_in_ns}) {
+    TypeParam engine(engine_options{.wheel_size = 10});
+    const schedule expected = insert_all(engine, {deadline});
+    const tick next = engine.next_expiration().value();
+    engine.catch_up(never);
+    EXPECT_EQ(engine.now(), next - 1);
+    EXPECT_TRUE(engine.contains(0));
+    EXPECT_TRUE(engine.invariants_hold());
+    expect_each_at_its_tick(engine, expected);
+  }
+}
+
+TYPED_TEST(Conformance, CatchUpDoesNotStepIntoWorkUnderWay) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, std::vector<tick>(50, 40));
+  ASSERT_TRUE(engine.advance(60, 20).more);
+  const tick reached = engine.now();
+  engine.catch_up(90);
+  EXPECT_EQ(engine.now(), reached);
+  EXPECT_EQ(engine.size(), 30U);
+  EXPECT_EQ(drain(engine, 60).size(), 30U);
+}
+
+TYPED_TEST(Conformance, InsertAndEraseTakeAtMostOneHeapOperationEach) {
+  TypeParam engine(engine_options{.wheel_size = 20});
+  timer_number next = 0;
+  for (const tick deadline : random_deadlines(5'000, 1, 1'000'000, 1)) {
+    const std::uint64_t before = engine.stats().heap_operations;
+    ASSERT_TRUE(engine.insert(next++, deadline));
+    ASSERT_LE(engine.stats().heap_operations - before, 1U);
+  }
+  while (next-- > 0) {
+    const std::uint64_t before = engine.stats().heap_operations;
+    ASSERT_TRUE(engine.erase(next));
+    ASSERT_LE(engine.stats().heap_operations - before, 1U);
+  }
+}
+
+TYPED_TEST(Conformance, AdvanceOverNothingCostsNothing) {
+  TypeParam engine(engine_options{.wheel_size = 512});
+  insert_all(engine, {century_in_ms});
+  const std::uint64_t before = engine.stats().heap_operations;
+  const tick quiet = engine.next_expiration().value() - 1;
+  for (tick now = 0; now < quiet; now += quiet / 1'000) {
+    EXPECT_EQ(engine.advance(now, no_limit).handled, 0U);
+  }
+  EXPECT_EQ(engine.stats().heap_operations, before);
+}
+
+TYPED_TEST(Conformance, ErasedTimersAreNotLookedAtAgain) {
+  TypeParam engine(engine_options{.wheel_size = 20});
+  insert_all(engine, random_deadlines(10'000, 1, 1'000'000, 5));
+  for (timer_number s = 1; s < 10'000; ++s) {
+    ASSERT_TRUE(engine.erase(s));
+  }
+  EXPECT_LE(engine.advance(1'000'000, no_limit).handled, 5U);
+}
+
+TYPED_TEST(Conformance, SizeCountsWhatIsLinked) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, {3, 3, 30, 300});
+  EXPECT_EQ(engine.size(), 4U);
+  engine.erase(1);
+  EXPECT_EQ(engine.size(), 3U);
+  drain(engine, 3);
+  EXPECT_EQ(engine.size(), 2U);
+  drain(engine, 290);
+  EXPECT_EQ(engine.size(), 1U);
+}
+
+TYPED_TEST(Conformance, RefusesToStartAtTheEndOfTimeAndNamesIt) {
+  EXPECT_THAT([] { TypeParam engine(engine_options{.start = never}); },
+              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr(std::to_string(never))));
+  EXPECT_NO_THROW(TypeParam(engine_options{.start = never - 1}));
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,362 @@
+/// \file
+/// What is particular to the wheel that counts rounds: slots, looks, visits, jumps.
+
+#include "timing_wheel/engine/hashed_wheel.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/drive.hpp"
+#include "support/oracle.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+const std::vector<std::uint32_t> several_wheel_sizes = {2, 3, 10, 20, 60, 64, 100, 256, 512};
+
+/// How often a timer is looked at until it fires.
+std::uint64_t look_rule(tick delay, std::uint32_t wheel_size) { return (delay - 1) / std::bit_ceil(wheel_size) + 1; }
+
+/// How often the only timer of a wheel is looked at on its way, if the clock goes tick by tick.
+std::uint64_t looks_of(std::uint32_t wheel_size, tick start, tick delay) {
+  hashed_wheel wheel(engine_options{.wheel_size = wheel_size, .start = start});
+  wheel.insert(0, start + delay);
+  while (wheel.size() > 0) {
+    wheel.advance(wheel.now() + 1);
+  }
+  EXPECT_EQ(wheel.now(), start + delay);
+  return wheel.stats().looks;
+}
+
+TEST(HashedWheel, RoundsTheNumberOfSlotsUpToAPowerOfTwo) {
+  for (const auto& [asked, made] : {std::pair{2U, 2U}, {3U, 4U}, {10U, 16U}, {60U, 64U}, {64U, 64U}, {513U, 1'024U}}) {
+    const engine_stats stats = hashed_wheel(engine_options{.wheel_size = asked}).stats();
+    ASSERT_EQ(stats.levels.size(), 1U);
+    EXPECT_EQ(stats.levels[0].wheel_size, made);
+    EXPECT_EQ(stats.levels[0].interval, made);
+    EXPECT_EQ(stats.levels[0].tick_length, 1U);
+  }
+}
+
+TEST(HashedWheel, TakesTheFirstOfSizesLevelByLevel) {
+  const hashed_wheel wheel(engine_options{.wheel_size = 7, .wheel_sizes = {60, 24}});
+  EXPECT_EQ(wheel.stats().levels[0].wheel_size, 64U);
+}
+
+TEST(HashedWheel, RefusesAWheelSizeOutOfRangeAndNamesIt) {
+  for (const std::uint32_t size : {0U, 1U, (1U << 24U) + 1, UINT32_MAX}) {
+    EXPECT_THAT([&] { hashed_wheel wheel(engine_options{.wheel_size = size}); },
+                ThrowsMessage<std::invalid_argument>(
+                    AllOf(HasSubstr(std::to_string(size)), HasSubstr("2"), HasSubstr(std::to_string(1U << 24U)))));
+  }
+}
+
+TEST(HashedWheel, OneHundredAndThirtyOnSixtySlotsFiresThereAfterThreeLooks) {
+  hashed_wheel wheel(engine_options{.wheel_size = 60});
+  insert_all(wheel, {130});
+  std::vector<tick> looked_at;
+  for (std::uint64_t looks = 0; wheel.size() > 0; looks = wheel.stats().looks) {
+    const std::vector<timer_number> due = drain(wheel, wheel.now() + 1);
+    EXPECT_EQ(due.empty(), wheel.now() != 130);
+    if (wheel.stats().looks != looks) {
+      looked_at.push_back(wheel.now());
+    }
+  }
+  EXPECT_THAT(looked_at, ElementsAre(2, 66, 130));
+}
+
+TEST(HashedWheel, FiresDelaysAroundEachRevolutionAtTheirTicks) {
+  for (const std::uint32_t n : several_wheel_sizes) {
+    for (const tick start : {tick{0}, tick{1}, tick{n} - 1, tick{n}, tick{12'345}, never - 100'000}) {
+      const tick slots = std::bit_ceil(n);
+      std::vector<tick> deadlines = {start + 1};
+      for (tick revolutions = 1; revolutions <= 20; ++revolutions) {
+        const tick whole = start + revolutions * slots;
+        deadlines.insert(deadlines.end(), {whole, whole - 1, whole + 1, whole});
+      }
+      hashed_wheel wheel(engine_options{.wheel_size = n, .start = start});
+      expect_each_at_its_tick(wheel, insert_all(wheel, deadlines));
+      ASSERT_FALSE(HasFailure()) << "wheel size " << n << ", start " << start;
+    }
+  }
+}
+
+TEST(HashedWheel, LooksAtATimerOncePerRevolution) {
+  for (const std::uint32_t n : {3U, 10U, 20U, 64U, 256U, 512U}) {
+    for (tick delay = 1; delay <= 1'100; ++delay) {
+      ASSERT_EQ(looks_of(n, delay % 700, delay), look_rule(delay, n)) << "delay " << delay << " on " << n << " slots";
+    }
+  }
+}
+
+TEST(HashedWheel, LooksOfManyTimersAddUp) {
+  for (const std::uint32_t n : {3U, 10U, 20U, 64U, 256U, 512U}) {
+    hashed_wheel wheel(engine_options{.wheel_size = n, .start = 77});
+    std::mt19937_64 random(n);
+    std::uint64_t expected = 0;
+    for (timer_number s = 0; s < 5'000; ++s) {
+      const tick delay = 1 + random() % 20'000;
+      ASSERT_TRUE(wheel.insert(s, 77 + delay));
+      expected += look_rule(delay, n);
+    }
+    for (tick now = 78; now <= 77 + 20'000; ++now) {
+      wheel.advance(now);
+    }
+    EXPECT_EQ(wheel.size(), 0U);
+    EXPECT_EQ(wheel.stats().looks, expected) << n << " slots";
+  }
+}
+
+TEST(HashedWheel, JumpsCountTheSameLooksAsSingleTicks) {
+  for (const std::uint32_t n : {3U, 10U, 64U, 512U}) {
+    std::mt19937_64 random(n);
+    hashed_wheel jumping(engine_options{.wheel_size = n});
+    hashed_wheel walking(engine_options{.wheel_size = n});
+    for (timer_number s = 0; s < 2'000; ++s) {
+      const tick deadline = 1 + random() % 50'000;
+      jumping.insert(s, deadline);
+      walking.insert(s, deadline);
+    }
+    while (walking.size() > 0) {
+      const tick target = walking.now() + 1 + random() % (4 * n);
+      drain(jumping, target, 1 + random() % 300);
+      while (walking.now() < target) {
+        walking.advance(walking.now() + 1);
+      }
+      ASSERT_EQ(jumping.stats().looks, walking.stats().looks) << "at " << target << " on " << n << " slots";
+    }
+  }
+}
+
+TEST(HashedWheel, TimerThatIsErasedWasLookedAtOncePerRevolutionUntilThen) {
+  hashed_wheel wheel(engine_options{.wheel_size = 64});
+  insert_all(wheel, {1'000'000});
+  drain(wheel, 6'400);
+  wheel.erase(0);
+  drain(wheel, 2'000'000);
+  EXPECT_EQ(wheel.stats().looks, 100U);
+}
+
+TEST(HashedWheel, WakesOnEachTickWhileAnythingIsPending) {
+  hashed_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, {130});
+  std::vector<tick> all(130);
+  std::iota(all.begin(), all.end(), tick{1});
+  EXPECT_EQ(wakeups(wheel), all);
+  EXPECT_EQ(wheel.next_expiration(), std::nullopt);
+}
+
+TEST(HashedWheel, NextExpirationIsTheClockOrBeforeWhileAVisitIsUnderWay) {
+  hashed_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, std::vector<tick>(100, 7));
+  ASSERT_TRUE(wheel.advance(9, 30).more);
+  EXPECT_EQ(wheel.next_expiration(), 7U);
+  EXPECT_EQ(wheel.now(), 9U);
+  drain(wheel, 9);
+  EXPECT_EQ(wheel.next_expiration(), std::nullopt);
+}
+
+TEST(HashedWheel, CatchUpDoesNotPassAVisit) {
+  hashed_wheel wheel(engine_options{.wheel_size = 8});
+  insert_all(wheel, {13});
+  wheel.catch_up(1'000);
+  EXPECT_EQ(wheel.now(), 0U);
+  wheel.erase(0);
+  wheel.catch_up(1'000);
+  EXPECT_EQ(wheel.now(), 1'000U);
+}
+
+TEST(HashedWheel, VisitLooksAtNoTimerTwiceWhateverTheBudget) {
+  for (std::size_t budget = 1; budget < 140; budget += 1 + budget / 8) {
+    hashed_wheel wheel(engine_options{.wheel_size = 4});
+    for (timer_number s = 0; s < 500; ++s) {
+      wheel.insert(s, s % 3 == 0 ? 5 : 9);
+    }
+    drain(wheel, 1, budget);
+    EXPECT_EQ(wheel.stats().looks, 500U) << "budget " << budget;
+    EXPECT_EQ(drain(wheel, 5, budget).size(), 167U);
+    EXPECT_EQ(drain(wheel, 9, budget).size(), 333U);
+    EXPECT_EQ(wheel.stats().looks, 500U + 500U + 333U) << "budget " << budget;
+  }
+}
+
+TEST(HashedWheel, TimersThatComeInTheMiddleOfAVisitAreNotLookedAtInIt) {
+  hashed_wheel wheel(engine_options{.wheel_size = 4});
+  insert_all(wheel, std::vector<tick>(100, 9));
+  ASSERT_TRUE(wheel.advance(1, 30).more);
+  for (timer_number s = 100; s < 200; ++s) {
+    ASSERT_TRUE(wheel.insert(s, 5));
+  }
+  EXPECT_THAT(drain(wheel, 1, 30), IsEmpty());
+  EXPECT_EQ(wheel.stats().looks, 100U);
+  EXPECT_EQ(drain(wheel, 5).size(), 100U);
+  EXPECT_EQ(wheel.stats().looks, 300U);
+}
+
+TEST(HashedWheel, ErasuresInTheMiddleOfAVisitLoseNothing) {
+  for (timer_number victim = 0; victim < 200; ++victim) {
+    hashed_wheel wheel(engine_options{.wheel_size = 4});
+    insert_all(wheel, std::vector<tick>(200, 5));
+    ASSERT_TRUE(wheel.advance(1, 70).more);
+    ASSERT_TRUE(wheel.erase(victim));
+    ASSERT_TRUE(wheel.invariants_hold());
+    drain(wheel, 1);
+    EXPECT_EQ(wheel.stats().looks, victim < 70 ? 200U : 199U);
+    EXPECT_EQ(drain(wheel, 5).size(), 199U);
+  }
+}
+
+TEST(HashedWheel, VisitWhoseTimersAreAllErasedIsOver) {
+  hashed_wheel wheel(engine_options{.wheel_size = 4});
+  insert_all(wheel, std::vector<tick>(100, 5));
+  ASSERT_TRUE(wheel.advance(1, 30).more);
+  for (timer_number s = 0; s < 100; ++s) {
+    ASSERT_TRUE(wheel.erase(s));
+  }
+  ASSERT_TRUE(wheel.insert(0, 5));
+  EXPECT_EQ(wheel.next_expiration(), 2U);
+  EXPECT_THAT(drain(wheel, 5), ElementsAre(0));
+  EXPECT_EQ(wheel.stats().levels[0].flushes, 2U);
+}
+
+TEST(HashedWheel, TimersOfOneTickComeInTheOrderTheyCame) {
+  for (const std::size_t budget : {std::size_t{7}, std::size_t{64}, no_limit}) {
+    hashed_wheel wheel(engine_options{.wheel_size = 10});
+    std::vector<timer_number> expected;
+    for (timer_number s = 0; s < 600; ++s) {
+      wheel.insert(599 - s, s % 5 == 0 ? 35 : 83);
+      if (s % 5 != 0) {
+        expected.push_back(599 - s);
+      }
+    }
+    EXPECT_EQ(drain(wheel, 82, budget).size(), 120U);
+    EXPECT_THAT(wheel.advance(83).due, ElementsAreArray(expected));
+  }
+}
+
+TEST(HashedWheel, JumpOfARevolutionGivesTimersByDeadline) {
+  hashed_wheel wheel(engine_options{.wheel_size = 64, .start = 50});
+  for (timer_number s = 0; s < 64; ++s) {
+    wheel.insert(s, 50 + 64 - s);
+  }
+  const std::span<const timer_number> due = wheel.advance(50 + 64).due;
+  EXPECT_TRUE(std::is_sorted(due.rbegin(), due.rend()));
+  EXPECT_EQ(due.size(), 64U);
+}
+
+TEST(HashedWheel, JumpOfACenturyLooksAtEachTimerOnce) {
+  constexpr tick century_in_ns = tick{36'525} * 24 * 3'600 * 1'000'000'000;
+  hashed_wheel wheel(engine_options{.wheel_size = 512});
+  for (timer_number s = 0; s < 1'000; ++s) {
+    wheel.insert(s, s % 2 == 0 ? century_in_ns + 1 : 1 + s * 1'000);
+  }
+  const advance_result result = wheel.advance(century_in_ns);
+  EXPECT_EQ(result.handled, 1'000U);
+  EXPECT_EQ(result.due.size(), 500U);
+  EXPECT_EQ(wheel.stats().levels[0].flushes, 33U);  // the near ones lie in 32 slots
+  EXPECT_EQ(drain(wheel, century_in_ns + 1).size(), 500U);
+}
+
+TEST(HashedWheel, TimersFarAwayAreNotMistakenForNearOnesOfTheSameLowerHalf) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  std::vector<tick> deadlines = {5, never};
+  for (unsigned bit = 31; bit < 64; ++bit) {
+    for (const tick offset : {tick{0}, tick{1}, tick{5}, tick{0xFFFF'FFFF}}) {
+      deadlines.push_back((tick{1} << bit) + offset);
+    }
+  }
+  schedule expected = insert_all(wheel, deadlines);
+  expected.erase(never);
+  for (const auto& [deadline, slots] : expected) {
+    ASSERT_THAT(drain(wheel, deadline - 1), IsEmpty());
+    ASSERT_EQ(drain(wheel, deadline), slots);
+  }
+  EXPECT_TRUE(wheel.erase(1));
+  EXPECT_TRUE(wheel.invariants_hold());
+}
+
+TEST(HashedWheel, SlotOfAFarTimerServesANearOneAfterwards) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  wheel.insert(0, never);
+  wheel.insert(1, never);
+  ASSERT_TRUE(wheel.erase(0));
+  wheel.insert(0, 40);
+  EXPECT_TRUE(wheel.invariants_hold());
+  EXPECT_THAT(drain(wheel, 40), ElementsAre(0));
+}
+
+TEST(HashedWheel, NearTimersInSlotsBeyondThoseOfFarOnesComeAndGo) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  wheel.insert(0, never);
+  wheel.insert(100'000, 40);
+  wheel.insert(200'000, 41);
+  EXPECT_TRUE(wheel.invariants_hold());
+  EXPECT_TRUE(wheel.erase(100'000));
+  EXPECT_THAT(drain(wheel, 41), ElementsAre(200'000));
+  EXPECT_EQ(wheel.size(), 1U);
+  EXPECT_TRUE(wheel.invariants_hold());
+}
+
+TEST(HashedWheel, CountsVisitsAndTheLargest) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  insert_all(wheel, {3, 19, 35, 7});
+  for (tick now = 1; now <= 35; ++now) {
+    drain(wheel, now, 1);
+  }
+  EXPECT_EQ(wheel.stats().levels[0].flushes, 4U);
+  EXPECT_EQ(wheel.stats().levels[0].largest_flush, 3U);
+  EXPECT_EQ(wheel.stats().moves(), 0U);
+  EXPECT_EQ(wheel.stats().heap_operations, 0U);
+}
+
+TEST(HashedWheel, CountsEachVisitOfASlotThatIsUsedAgain) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  for (tick deadline = 3; deadline <= 99; deadline += 16) {
+    wheel.insert(0, deadline);
+    drain(wheel, deadline);
+  }
+  EXPECT_EQ(wheel.stats().levels[0].flushes, 7U);
+}
+
+TEST(HashedWheelMemory, TimerInAFullChunkTakesThirteenBytesAndASlotEighty) {
+  hashed_wheel wheel(engine_options{.wheel_size = 512});
+  const std::size_t before = wheel.stats().bytes;
+  EXPECT_NEAR(static_cast<double>(before), 512 * 80, 512);
+  for (timer_number s = 0; s < 1'000'000; ++s) {
+    wheel.insert(s, 1'800'000);
+  }
+  EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000);
+}
+
+TEST(HashedWheelMemory, RevolutionsTakeNoMore) {
+  hashed_wheel wheel(engine_options{.wheel_size = 64});
+  for (timer_number s = 0; s < 10'000; ++s) {
+    wheel.insert(s, 100'000 + s);
+  }
+  drain(wheel, 64, 13);
+  EXPECT_EQ(count_allocations([&] {
+              for (tick now = 65; now < 1'000; ++now) {
+                wheel.advance(now, 13);
+              }
+            }),
+            0U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

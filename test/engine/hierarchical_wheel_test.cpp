@@ -1,0 +1,509 @@
+/// \file
+/// What is particular to Kafka's wheel: levels, moves, wake-ups, memory.
+
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/build.hpp"
+#include "support/drive.hpp"
+#include "support/oracle.hpp"
+#include "support/short_of_memory.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using detail::entry;
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+using ticks = std::vector<tick>;
+
+/// Non-zero digits of `deadline` below its top one, in base `n`.
+std::uint64_t digit_rule(tick deadline, tick n) {
+  std::uint64_t digits = 0;
+  for (; deadline >= n; deadline /= n) {
+    digits += deadline % n != 0 ? 1U : 0U;
+  }
+  return digits;
+}
+
+/// How often the only timer of a wheel moves on its way.
+std::uint64_t moves_of(const engine_options& options, tick deadline) {
+  hierarchical_wheel wheel(options);
+  expect_each_at_its_tick(wheel, insert_all(wheel, {deadline}));
+  return wheel.stats().moves();
+}
+
+/// One number of each level, lowest first.
+template <class Member>
+std::vector<std::uint64_t> of_each_level(const hierarchical_wheel& wheel, Member level_stats::*member) {
+  std::vector<std::uint64_t> values;
+  for (const level_stats& level : wheel.stats().levels) {
+    values.push_back(level.*member);
+  }
+  return values;
+}
+
+TEST(HierarchicalWheel, EachTickIsTheIntervalOfTheWheelBelow) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, {20 * 20 * 20});
+  EXPECT_EQ(of_each_level(wheel, &level_stats::tick_length), (ticks{1, 20, 400, 8'000}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::interval), (ticks{20, 400, 8'000, 160'000}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::wheel_size), (ticks{20, 20, 20, 20}));
+}
+
+TEST(HierarchicalWheel, CurrentTimeOfEachLevelIsTheClockRoundedDownToItsTick) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, {20 * 20 * 20});
+  drain(wheel, 7'999);
+  EXPECT_EQ(of_each_level(wheel, &level_stats::current_time), (ticks{7'999, 7'980, 7'600, 0}));
+}
+
+TEST(HierarchicalWheel, IntervalPastTheEndOfTimeIsNever) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 1 << 16});
+  insert_all(wheel, {never});
+  EXPECT_EQ(of_each_level(wheel, &level_stats::interval),
+            (ticks{tick{1} << 16U, tick{1} << 32U, tick{1} << 48U, never}));
+}
+
+TEST(HierarchicalWheel, SimpleWheelOfTenSlotsWakesAt2And10And11And15) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 10});
+  ASSERT_TRUE(wheel.insert(0, 2));
+  ASSERT_TRUE(wheel.insert(1, 15));
+  EXPECT_EQ(wheel.next_expiration(), 2U);
+  EXPECT_THAT(drain(wheel, 2), ElementsAre(0));
+  ASSERT_TRUE(wheel.insert(2, 2 + 9));
+  EXPECT_EQ(wheel.next_expiration(), 10U);
+  EXPECT_THAT(drain(wheel, 10), IsEmpty());
+  EXPECT_EQ(of_each_level(wheel, &level_stats::moves), (std::vector<std::uint64_t>{0, 1}));
+  EXPECT_EQ(wheel.next_expiration(), 11U);
+  EXPECT_THAT(drain(wheel, 11), ElementsAre(2));
+  EXPECT_EQ(wheel.next_expiration(), 15U);
+  EXPECT_THAT(drain(wheel, 15), ElementsAre(1));
+  EXPECT_EQ(wheel.next_expiration(), std::nullopt);
+}
+
+TEST(HierarchicalWheel, DelayOfNineAtTwoFitsTheLowestWheel) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 10});
+  drain(wheel, 2);
+  ASSERT_TRUE(wheel.insert(0, 11));
+  EXPECT_EQ(wheel.stats().levels.size(), 1U);
+  EXPECT_EQ(wheel.next_expiration(), 11U);
+}
+
+TEST(HierarchicalWheel, ThirteenOnTwelveSlotsWakesAt12And13) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 12});
+  insert_all(wheel, {13});
+  EXPECT_EQ(wakeups(wheel), (ticks{12, 13}));
+}
+
+TEST(HierarchicalWheel, OneHundredAndThirtyOnSixtySlotsWakesAt120And130) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 60});
+  insert_all(wheel, {130});
+  EXPECT_EQ(wakeups(wheel), (ticks{120, 130}));
+}
+
+TEST(HierarchicalWheel, TaskAt23_59_59ComesDownFromHourToMinuteToSecond) {
+  hierarchical_wheel wheel(engine_options{.wheel_sizes = {60, 60, 24}});
+  insert_all(wheel, {86'399});
+  EXPECT_EQ(of_each_level(wheel, &level_stats::wheel_size), (ticks{60, 60, 24}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::interval), (ticks{60, 3'600, 86'400}));
+  EXPECT_THAT(drain(wheel, 82'799), IsEmpty());
+  EXPECT_EQ(wakeups(wheel), (ticks{82'800, 86'340, 86'399}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::moves), (std::vector<std::uint64_t>{0, 1, 1}));
+  EXPECT_EQ(wheel.size(), 0U);
+}
+
+TEST(HierarchicalWheel, LevelsBeyondTheListTakeItsLastSize) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 7, .wheel_sizes = {60, 60, 24}});
+  insert_all(wheel, {tick{86'400} * 24});
+  EXPECT_EQ(of_each_level(wheel, &level_stats::wheel_size), (ticks{60, 60, 24, 24, 24}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::tick_length), (ticks{1, 60, 3'600, 86'400, 86'400 * 24}));
+}
+
+TEST(HierarchicalWheel, EachSecondOfADayFiresOnceAtItsTick) {
+  hierarchical_wheel wheel(engine_options{.wheel_sizes = {60, 60, 24}});
+  std::vector<tick> seconds(86'399);
+  std::iota(seconds.begin(), seconds.end(), 1);
+  expect_each_at_its_tick(wheel, insert_all(wheel, seconds));
+  EXPECT_EQ(wheel.stats().levels.size(), 3U);
+}
+
+TEST(HierarchicalWheel, OverflowWheelIsMadeByTheFirstTimerThatNeedsIt) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 10});
+  insert_all(wheel, {1, 5, 9});
+  EXPECT_EQ(wheel.stats().levels.size(), 1U);
+  wheel.insert(10, 10);
+  EXPECT_EQ(wheel.stats().levels.size(), 2U);
+  wheel.insert(11, 99);
+  EXPECT_EQ(wheel.stats().levels.size(), 2U);
+  wheel.insert(12, 100);
+  EXPECT_EQ(wheel.stats().levels.size(), 3U);
+}
+
+TEST(HierarchicalWheel, RefusedTimerMakesNoWheel) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 10, .start = 1'000});
+  EXPECT_FALSE(wheel.insert(0, 3));
+  EXPECT_EQ(wheel.stats().levels.size(), 1U);
+}
+
+TEST(HierarchicalWheel, OverflowWheelStartsAtTheStartTrimmedToItsTick) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 10, .start = 12'345});
+  EXPECT_EQ(wheel.stats().levels[0].current_time, 12'345U);
+  insert_all(wheel, {12'345 + 5'000});
+  EXPECT_EQ(of_each_level(wheel, &level_stats::current_time), (ticks{12'345, 12'340, 12'300, 12'000}));
+}
+
+TEST(HierarchicalWheel, LevelHoldsWhatComesBeforeItsTrimmedTimePlusItsInterval) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 10, .start = 12'345});
+  insert_all(wheel, {12'354});
+  EXPECT_EQ(wheel.stats().levels.size(), 1U);
+  insert_all(wheel, {12'439});
+  EXPECT_EQ(wheel.stats().levels.size(), 2U);
+  wheel.insert(5, 12'440);
+  EXPECT_EQ(wheel.stats().levels.size(), 3U);
+}
+
+TEST(HierarchicalWheel, FiveTicksAfterAnIdleHourMakeOneLevelAndNoMove) {
+  for (const std::uint32_t n : {10U, 20U, 64U, 512U}) {
+    hierarchical_wheel wheel(engine_options{.wheel_size = n});
+    wheel.catch_up(3'600'000);
+    ASSERT_TRUE(wheel.insert(0, 3'600'005));
+    EXPECT_EQ(wheel.next_expiration(), 3'600'005U);
+    expect_each_at_its_tick(wheel, {{3'600'005, {0}}});
+    EXPECT_EQ(wheel.stats().levels.size(), 1U);
+    EXPECT_EQ(wheel.stats().moves(), 0U);
+  }
+}
+
+TEST(HierarchicalWheel, FiveTicksAfterAnHourBesideAFarTimerDoNotMove) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 512});
+  insert_all(wheel, {100'000'000});
+  wheel.catch_up(3'600'000);
+  EXPECT_EQ(wheel.now(), 3'600'000U);
+  ASSERT_TRUE(wheel.insert(1, 3'600'005));
+  EXPECT_THAT(drain(wheel, 3'600'005), ElementsAre(1));
+  EXPECT_EQ(wheel.stats().moves(), 0U);
+}
+
+TEST(HierarchicalWheel, WorkedTraceOfSize20) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, {2, 10, 60, 234, 1'000});
+  EXPECT_EQ(wakeups(wheel), (ticks{2, 10, 60, 220, 234, 800, 1'000}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::moves), (std::vector<std::uint64_t>{0, 1, 1}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::flushes), (std::vector<std::uint64_t>{3, 3, 1}));
+}
+
+TEST(HierarchicalWheel, MovesOfTheWorkedTrace) {
+  ticks moves;
+  for (const tick delay : {2U, 10U, 60U, 234U, 1'000U}) {
+    moves.push_back(moves_of(engine_options{.wheel_size = 20}, delay));
+  }
+  EXPECT_EQ(moves, (ticks{0, 0, 0, 1, 1}));
+}
+
+std::vector<timer_number> slots_of(std::span<const entry> entries) {
+  std::vector<timer_number> slots(entries.size());
+  std::transform(entries.begin(), entries.end(), slots.begin(), [](const entry& e) { return e.which; });
+  return slots;
+}
+
+TEST(HierarchicalWheel, AdvanceShowsWhatIsDueEightTicksOn) {
+  hierarchical_wheel wheel;
+  for (const timer_number s : {3U, 1U, 4U}) {
+    wheel.insert(s, 20);
+  }
+  EXPECT_THAT(wheel.advance(11).soon, IsEmpty());
+  EXPECT_THAT(slots_of(wheel.advance(12).soon), ElementsAre(3, 1, 4));
+  EXPECT_THAT(wheel.advance(13).soon, IsEmpty());
+}
+
+TEST(HierarchicalWheel, AdvanceShowsWhatIsSoonBesideWhatIsDue) {
+  hierarchical_wheel wheel;
+  wheel.insert(0, 5);
+  wheel.insert(1, 13);
+  const advance_result result = wheel.advance(5);
+  EXPECT_THAT(result.due, ElementsAre(0));
+  EXPECT_THAT(slots_of(result.soon), ElementsAre(1));
+}
+
+TEST(HierarchicalWheel, MovesOncePerNonZeroDigitBelowTheTopOne) {
+  for (const std::uint32_t n : {2U, 3U, 10U, 20U, 64U, 256U, 512U, 1'000U}) {
+    std::mt19937_64 random(n);
+    for (int i = 0; i < (slow_build ? 100 : 1'000); ++i) {
+      const tick deadline = 1 + (random() >> (1 + random() % 63));
+      ASSERT_EQ(moves_of(engine_options{.wheel_size = n}, deadline), digit_rule(deadline, n))
+          << "deadline " << deadline << " on wheels of " << n;
+    }
+  }
+}
+
+TEST(HierarchicalWheel, MovesOfManyTimersAddUpToTheDigitRule) {
+  for (const std::uint32_t n : {3U, 10U, 20U, 64U, 256U, 512U}) {
+    hierarchical_wheel wheel(engine_options{.wheel_size = n});
+    std::mt19937_64 random(n);
+    std::uint64_t expected = 0;
+    for (timer_number s = 0; s < 20'000; ++s) {
+      const tick deadline = 1 + random() % 1'800'000;
+      ASSERT_TRUE(wheel.insert(s, deadline));
+      expected += digit_rule(deadline, n);
+    }
+    EXPECT_EQ(drain(wheel, 1'800'000).size(), 20'000U);
+    EXPECT_EQ(wheel.stats().moves(), expected) << "wheels of " << n;
+  }
+}
+
+TEST(HierarchicalWheel, FlatWheelWhereNothingOverflowsNeverMovesATimer) {
+  constexpr tick half_hour_in_ms = 1'800'000;
+  hierarchical_wheel wheel(engine_options{.wheel_size = half_hour_in_ms});
+  std::mt19937_64 random(1);
+  ticks deadlines(1'000);
+  std::generate(deadlines.begin(), deadlines.end(), [&] { return 1 + random() % (half_hour_in_ms - 1); });
+  const schedule expected = insert_all(wheel, deadlines);
+  for (const auto& [deadline, slots] : expected) {
+    ASSERT_EQ(wheel.next_expiration(), deadline);
+    ASSERT_EQ(drain(wheel, deadline), slots);
+  }
+  EXPECT_EQ(wheel.stats().levels.size(), 1U);
+  EXPECT_EQ(wheel.stats().moves(), 0U);
+}
+
+TEST(HierarchicalWheel, ErasedBeforeItsFirstCascadeItNeverMoves) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, {1'239, 999'999});
+  drain(wheel, 1'199);
+  wheel.erase(0);
+  wheel.erase(1);
+  drain(wheel, 2'000'000);
+  EXPECT_EQ(wheel.stats().moves(), 0U);
+  EXPECT_THAT(of_each_level(wheel, &level_stats::flushes), Each(0U));
+}
+
+TEST(HierarchicalWheel, FiresEachAtItsTickForAnyWheelSize) {
+  for (const std::uint32_t n : {2U, 3U, 5U, 63U, 64U, 65U, 100U, 127U, 128U, 129U, 1'000U}) {
+    SCOPED_TRACE("wheel size " + std::to_string(n));
+    hierarchical_wheel wheel(engine_options{.wheel_size = n, .start = n / 2});
+    std::mt19937_64 random(n);
+    ticks deadlines(2'000);
+    std::generate(deadlines.begin(), deadlines.end(), [&] { return wheel.now() + 1 + random() % (5 * n * n); });
+    expect_each_at_its_tick(wheel, insert_all(wheel, deadlines));
+  }
+}
+
+TEST(HierarchicalWheel, FiresEachAtItsTickForSizesLevelByLevel) {
+  for (const auto& sizes : {std::vector<std::uint32_t>{2, 100, 3}, {7}, {64, 2, 65, 2}, {1'000, 2}, {3, 1'024}}) {
+    hierarchical_wheel wheel(engine_options{.wheel_sizes = sizes, .start = 77});
+    std::mt19937_64 random(sizes.size());
+    ticks deadlines(2'000);
+    std::generate(deadlines.begin(), deadlines.end(), [&] { return 78 + random() % 20'000; });
+    expect_each_at_its_tick(wheel, insert_all(wheel, deadlines), 3);
+  }
+}
+
+TEST(HierarchicalWheel, FiresEachAtItsTickAroundWhatHalfAWordCanHold) {
+  for (const std::uint32_t n : {2U, 16U, 256U, 1U << 16U, 1U << 11U, 641U}) {
+    hierarchical_wheel wheel(engine_options{.wheel_size = n});
+    ticks deadlines;
+    for (unsigned shift = 31; shift < 64; ++shift) {
+      for (const tick offset : {tick{0}, tick{1}, tick{0xFFFF'FFFE}, tick{0xFFFF'FFFF}, tick{0x1'0000'0000}}) {
+        deadlines.push_back((tick{1} << shift) + offset);
+      }
+    }
+    expect_each_at_its_tick(wheel, insert_all(wheel, deadlines));
+  }
+}
+
+TEST(HierarchicalWheel, TimersOfOneTickComeInTheOrderTheyCame) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 10});
+  ticks expected;
+  for (timer_number s = 0; s < 300; ++s) {
+    wheel.insert(299 - s, 5);
+    expected.push_back(299 - s);
+  }
+  EXPECT_THAT(wheel.advance(5).due, ::testing::ElementsAreArray(expected));
+}
+
+TEST(HierarchicalWheel, SleepsThroughEmptiedBuckets) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, {3, 4, 70, 75, 130, 900});
+  for (const timer_number s : {0U, 2U, 3U, 5U}) {
+    wheel.erase(s);
+  }
+  EXPECT_EQ(wakeups(wheel), (ticks{4, 120, 130}));
+}
+
+TEST(HierarchicalWheel, BucketEntersTheQueueOncePerTurnAndLeavesItWhenEmptied) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, {5, 5, 5, 45, 47, 59});
+  EXPECT_EQ(of_each_level(wheel, &level_stats::buckets_queued), (std::vector<std::uint64_t>{1, 1}));
+  for (const timer_number s : {3U, 4U, 5U}) {
+    wheel.erase(s);
+  }
+  wheel.insert(3, 45);
+  EXPECT_EQ(of_each_level(wheel, &level_stats::buckets_queued), (std::vector<std::uint64_t>{1, 2}));
+}
+
+TEST(HierarchicalWheel, LargestFlushCountsABucketOnceHoweverManyStepsItTakes) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, ticks(500, 45));
+  drain(wheel, 40, 7);
+  EXPECT_EQ(of_each_level(wheel, &level_stats::flushes), (std::vector<std::uint64_t>{0, 1}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::largest_flush), (std::vector<std::uint64_t>{0, 500}));
+  drain(wheel, 45, 7);
+  EXPECT_EQ(of_each_level(wheel, &level_stats::flushes), (std::vector<std::uint64_t>{1, 1}));
+  EXPECT_EQ(of_each_level(wheel, &level_stats::largest_flush), (std::vector<std::uint64_t>{500, 500}));
+}
+
+TEST(HierarchicalWheel, StepCanEndInTheMiddleOfACascade) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  insert_all(wheel, ticks(100, 47));
+  const advance_result step = wheel.advance(40, 33);
+  EXPECT_EQ(step.handled, 33U);
+  EXPECT_TRUE(step.more);
+  EXPECT_THAT(step.due, IsEmpty());
+  EXPECT_LE(wheel.next_expiration(), wheel.now());
+  EXPECT_EQ(of_each_level(wheel, &level_stats::moves), (std::vector<std::uint64_t>{0, 33}));
+  EXPECT_THAT(drain(wheel, 46), IsEmpty());
+  EXPECT_EQ(drain(wheel, 47).size(), 100U);
+}
+
+TEST(HierarchicalWheel, TimerCostsAtMostTwoHeapOperationsPerLevelOfItsLife) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  std::mt19937_64 random(1);
+  for (timer_number s = 0; s < 20'000; ++s) {
+    wheel.insert(s, 1 + random() % 8'000);
+  }
+  drain(wheel, 8'000);
+  const engine_stats stats = wheel.stats();
+  EXPECT_LE(stats.heap_operations, 2 * (20'000 + stats.moves()));
+  EXPECT_LE(stats.moves(), 2U * 20'000);
+}
+
+TEST(HierarchicalWheel, RefusesAWheelSizeOutOfRangeAndNamesIt) {
+  for (const std::uint32_t size : {0U, 1U, (1U << 24U) + 1, UINT32_MAX}) {
+    const auto names_value_and_range = ThrowsMessage<std::invalid_argument>(
+        AllOf(HasSubstr(std::to_string(size)), HasSubstr("2"), HasSubstr(std::to_string(1U << 24U))));
+    EXPECT_THAT([&] { hierarchical_wheel wheel(engine_options{.wheel_size = size}); }, names_value_and_range);
+    EXPECT_THAT(
+        [&] {
+          hierarchical_wheel wheel(engine_options{.wheel_sizes = {60, size, 24}});
+        },
+        names_value_and_range);
+    EXPECT_THAT(
+        [&] {
+          hierarchical_wheel wheel(engine_options{.wheel_sizes = {60, 60, size}});
+        },
+        names_value_and_range);
+  }
+}
+
+TEST(HierarchicalWheel, AcceptsTheLimitsOfTheWheelSize) {
+  EXPECT_NO_THROW(hierarchical_wheel(engine_options{.wheel_size = 2}));
+  EXPECT_NO_THROW(hierarchical_wheel(engine_options{.wheel_sizes = {2, 1U << 24U}}));
+}
+
+TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimer) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 512});
+  EXPECT_LE(count_allocations([&] {
+              for (timer_number s = 0; s < 100'000; ++s) {
+                wheel.insert(s, 1'800'000);
+              }
+            }),
+            200U);
+}
+
+TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimerWhenTheClockAdvancesWithEach) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 512});
+  EXPECT_LE(count_allocations([&] {
+              for (timer_number s = 0; s < 20'000; ++s) {
+                wheel.insert(s, 1'800'000);
+                wheel.advance(s);
+              }
+            }),
+            100U);
+}
+
+TEST(HierarchicalWheelMemory, AdvanceWithNothingDueTakesNone) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 512});
+  insert_all(wheel, ticks(100'000, 1'800'000));
+  const std::size_t bytes = wheel.stats().bytes;
+  EXPECT_EQ(count_allocations([&] { wheel.advance(1); }), 0U);
+  EXPECT_EQ(wheel.stats().bytes, bytes);
+}
+
+TEST(HierarchicalWheelMemory, RearmingOneTimerForeverKeepsItsMemory) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
+  wheel.insert(0, 30 * 60 * 1'000);
+  const std::size_t bytes = wheel.stats().bytes;
+  for (tick i = 0; i < 100'000; ++i) {
+    wheel.erase(0);
+    wheel.insert(0, 30 * 60 * 1'000 + i % 7'000);
+  }
+  EXPECT_EQ(wheel.stats().bytes, bytes);
+}
+
+TEST(HierarchicalWheelMemory, TimerInAFullChunkTakesThirteenBytes) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 512});
+  const std::size_t before = wheel.stats().bytes;
+  for (timer_number s = 0; s < 1'000'000; ++s) {
+    wheel.insert(s, 1'800'000);
+  }
+  EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000 + 3 * 512 * 48);
+}
+
+TEST(HierarchicalWheelMemory, InsertsRepeatedUntilThereIsMemoryAllFireAtTheirTicks) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 3});
+  schedule expected;
+  for (timer_number s = 0; s < 10'000; ++s) {
+    const tick deadline = 1 + tick{s} * tick{s} * tick{s};
+    for (std::uint64_t left = 0; !succeeds_with(left, [&] { wheel.insert(s, deadline); }); ++left) {
+      ASSERT_FALSE(wheel.contains(s));
+    }
+    expected[deadline].push_back(s);
+  }
+  expect_each_at_its_tick(wheel, expected);
+}
+
+/// Ten timers due at 1, ten at 4 000 and many in a cascade at 4 096, advanced to 1.
+void fill_for_a_failure(hierarchical_wheel& wheel) {
+  for (timer_number s = 0; s < 6'000; ++s) {
+    wheel.insert(s, s < 10 ? 4'000 : s < 20 ? 1 : 4'097 + s % 4'000);
+  }
+  drain(wheel, 1);
+}
+
+TEST(HierarchicalWheelMemory, WhatWasDueBeforeAFailureOfACascadeIsNotKeptBack) {
+  std::size_t interrupted = 0;
+  bool succeeded = false;
+  for (std::uint64_t left = 0; !succeeded; ++left) {
+    hierarchical_wheel wheel(engine_options{.wheel_size = 64});
+    fill_for_a_failure(wheel);
+    std::vector<timer_number> due;
+    succeeded = advances_with(left, wheel, 4'096, due);
+    interrupted += !succeeded && !due.empty() ? 1U : 0U;
+    for (timer_number s = 0; s < 10; ++s) {
+      EXPECT_NE(wheel.contains(s), std::find(due.begin(), due.end(), s) != due.end());
+    }
+    EXPECT_TRUE(wheel.invariants_hold());
+  }
+  EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

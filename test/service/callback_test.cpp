@@ -1,0 +1,403 @@
+/// \file
+/// What can be a callback, and what it may do.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_random.hpp"
+#include "support/service_record.hpp"
+#include "support/service_stderr.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+// GCC 12 under the address sanitizer takes the constructor of std::stop_source for a use of what is not initialised.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+// ---- What a callback may do ----
+
+TEST(Callback, OfMCallbacksTheNthThrowsAndTheOthersRun) {
+  for (int thrower = 0; thrower < 5; ++thrower) {
+    const captured_stderr silence;
+    manual_timer timer;
+    std::vector<int> ran;
+    for (int i = 0; i < 5; ++i) {
+      timer.schedule_after(1ms, [&ran, i, thrower] {
+        ran.push_back(i);
+        if (i == thrower) {
+          throw std::runtime_error("refused");
+        }
+      });
+    }
+    EXPECT_EQ(timer.advance_by(1ms), 5U);
+    EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3, 4));
+    EXPECT_EQ(timer.stats().failed, 1U);
+    EXPECT_EQ(timer.stats().fired, 5U);
+  }
+}
+
+TEST(Callback, WritesWhatACallbackThrewToStandardError) {
+  manual_timer timer;
+  timer.schedule_after(1ms, [] { throw std::runtime_error("the warehouse is closed"); });
+  captured_stderr output;
+  timer.advance_by(1ms);
+  EXPECT_THAT(output.text(), HasSubstr("the warehouse is closed"));
+}
+
+TEST(Callback, WritesWhatEachOfTwoCallbacksThrew) {
+  manual_timer timer;
+  timer.schedule_after(1ms, [] { throw std::runtime_error("the warehouse is closed"); });
+  timer.schedule_after(2ms, [] { throw std::runtime_error("the order is unknown"); });
+  captured_stderr output;
+  timer.advance_by(2ms);
+  EXPECT_THAT(output.text(), AllOf(HasSubstr("the warehouse is closed"), HasSubstr("the order is unknown")));
+}
+
+TEST(Callback, SurvivesAThrowOfSomethingThatIsNoException) {
+  captured_stderr output;
+  manual_timer timer;
+  timer.schedule_after(1ms, [] { throw 42; });
+  timer.schedule_after(2ms, nothing);
+  EXPECT_EQ(timer.advance_by(2ms), 2U);
+  EXPECT_EQ(timer.stats().failed, 1U);
+  EXPECT_FALSE(output.text().empty());
+}
+
+TEST(Callback, AThrowFinishesTheTimerAndDestroysItsCaptures) {
+  const captured_stderr silence;
+  live_captures captures;
+  manual_timer timer;
+  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] { throw 42; });
+  timer.advance_by(1ms);
+  EXPECT_EQ(handle.status(), timer_status::finished);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(Callback, ACallbackSchedulesAHundredThousandMore) {
+  manual_timer timer;
+  std::uint64_t runs = 0;
+  timer.schedule_after(1ms, [&] {
+    dice random(20);
+    for (int i = 0; i < 100'000; ++i) {
+      timer.schedule_after(random.between(-10ms, 10s), [&] { ++runs; });
+    }
+  });
+  EXPECT_EQ(timer.advance_by(11s), 100'001U);
+  EXPECT_EQ(runs, 100'000U);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(Callback, CallbacksThatScheduleIntoTheirOwnTickDoNotNest) {
+  manual_timer timer;
+  int depth = 0;
+  int deepest = 0;
+  int left = 10'000;
+  std::function<void()> again = [&] {
+    deepest = std::max(deepest, ++depth);
+    if (--left > 0) {
+      timer.schedule_after(0ns, again);
+    }
+    --depth;
+  };
+  timer.schedule_after(1ms, again);
+  EXPECT_EQ(timer.advance_by(1h), 10'000U);
+  EXPECT_EQ(deepest, 1);
+}
+
+TEST(Callback, ACallbackDropsItsOwnHandle) {
+  manual_timer timer;
+  live_captures captures;
+  auto handle = std::make_shared<timer_handle>();
+  bool alive = false;
+  *handle = timer.schedule_after(1ms, [&alive, &captures, handle, token = captures.make()]() mutable {
+    handle.reset();
+    alive = captures.alive() == 1;
+  });
+  handle.reset();
+  timer.advance_by(1ms);
+  EXPECT_TRUE(alive);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(Callback, ACallbackOverwritesItsOwnHandle) {
+  manual_timer timer;
+  recorder record(timer);
+  timer_handle self;
+  self = timer.schedule_after(1ms, [&] {
+    self = {};
+    self = record.after(1ms, 1);
+  });
+  timer.advance_by(2ms);
+  EXPECT_THAT(record.ran, ElementsAre(1));
+}
+
+TEST(Callback, CancelInACallbackDestroysTheCapturesOfTheOther) {
+  manual_timer timer;
+  live_captures captures;
+  std::int64_t alive = -1;
+  timer_handle victim;
+  timer.schedule_after(1ms, [&] {
+    victim.cancel();
+    alive = captures.alive();
+  });
+  victim = timer.schedule_after(1ms, [token = captures.make()] {});
+  timer.advance_by(1ms);
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(Callback, CancelInTheOwnCallbackLeavesItsCapturesAliveUntilItEnds) {
+  manual_timer timer;
+  live_captures captures;
+  std::int64_t alive = -1;
+  timer_handle self;
+  self = timer.schedule_after(1ms, [&, token = captures.make()] {
+    self.cancel();
+    alive = captures.alive();
+  });
+  timer.advance_by(1ms);
+  EXPECT_EQ(alive, 1);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(Callback, CapturesAreDestroyedBeforeTheNextCallbackBegins) {
+  manual_timer timer;
+  live_captures captures;
+  std::int64_t alive = -1;
+  timer.schedule_after(1ms, [token = captures.make()] {});
+  timer.schedule_after(2ms, [&] { alive = captures.alive(); });
+  timer.advance_by(2ms);
+  EXPECT_EQ(alive, 0);
+}
+
+// ---- What can be called ----
+
+TEST(Callback, IsGivenItsOwnHandle) {
+  manual_timer timer;
+  timer_handle given;
+  const timer_handle made = timer.schedule_after(10ms,
+                                                 [&](const timer_handle& self) {
+                                                   given = self;
+                                                   EXPECT_EQ(self.status(), timer_status::running);
+                                                   EXPECT_EQ(self.tag(), 17U);
+                                                   EXPECT_EQ(self.deadline(), at(10ms));
+                                                   EXPECT_EQ(self.cancel(), cancel_result::running);
+                                                 },
+                                                 {.tag = 17});
+  EXPECT_EQ(timer.advance_by(10ms), 1U);
+  EXPECT_EQ(given, made);
+  EXPECT_EQ(given.status(), timer_status::finished);
+}
+
+TEST(Callback, MayKeepItsHandleBeyondTheService) {
+  std::vector<timer_handle> kept;
+  {
+    manual_timer timer;
+    const auto keep = [&](const timer_handle& self) { kept.push_back(self); };
+    timer.schedule_after(10ms, keep);
+    timer.schedule_at(at(10ms), keep);
+    timer.schedule_every(10ms, keep);
+    timer.advance_by(10ms);
+  }
+  ASSERT_THAT(kept, SizeIs(3));
+  for (const timer_handle& handle : kept) {
+    EXPECT_EQ(handle.status(), timer_status::finished);
+    EXPECT_EQ(handle.cancel(), cancel_result::finished);
+    EXPECT_FALSE(handle.reschedule_after(1ms));
+  }
+}
+
+TEST(Callback, MayTakeItsHandleByValue) {
+  manual_timer timer;
+  timer_handle given;
+  const timer_handle made = timer.schedule_after(1ms, [&](timer_handle self) { given = std::move(self); });
+  timer.advance_by(1ms);
+  EXPECT_EQ(given, made);
+}
+
+struct either {
+  std::vector<std::string>* calls;
+  void operator()() const { calls->push_back("alone"); }
+  void operator()(const timer_handle&) const { calls->push_back("with its handle"); }
+};
+
+TEST(Callback, IsCalledWithItsHandleIfBothArePossible) {
+  manual_timer timer;
+  std::vector<std::string> calls;
+  std::stop_source stop;
+  timer.schedule_after(1ms, either{&calls});
+  timer.schedule_every(1ms, either{&calls});
+  timer.schedule_with(next_10ms, either{&calls});
+  timer.schedule_after(1ms, either{&calls}, {.stop = stop.get_token()});
+  timer.schedule_every(1ms, either{&calls}, {.stop = stop.get_token()});
+  timer.advance_by(1ms);
+  EXPECT_THAT(calls, AllOf(SizeIs(4), Each("with its handle")));
+}
+
+int calls_of_a_function = 0;
+void function() { ++calls_of_a_function; }
+void function_with_handle(const timer_handle& self) { calls_of_a_function += static_cast<int>(self.tag().value()); }
+int function_with_result() noexcept { return ++calls_of_a_function; }
+
+TEST(Callback, MayBeAFunctionOrAPointerToOne) {
+  calls_of_a_function = 0;
+  manual_timer timer;
+  timer.schedule_after(1ms, function);
+  timer.schedule_after(1ms, &function);
+  timer.schedule_after(1ms, function_with_result);
+  timer.schedule_after(1ms, function_with_handle, {.tag = 100});
+  timer.schedule_every(1ms, function_with_handle, fixed_delay, {.tag = 1000});
+  timer.schedule_with(next_10ms, &function);
+  timer.advance_by(1ms);
+  EXPECT_EQ(calls_of_a_function, 1103);
+}
+
+TEST(Callback, MayBeAStdFunction) {
+  manual_timer timer;
+  int calls = 0;
+  const std::function<void()> alone = [&] { ++calls; };
+  const std::function<void(const timer_handle&)> with = [&](const timer_handle& self) { calls += self.tag() == 7U; };
+  const std::function<std::optional<time_point>(time_point)> rule = next_10ms;
+  timer.schedule_after(10ms, alone);
+  timer.schedule_after(10ms, with, {.tag = 7});
+  timer.schedule_every(10ms, alone);
+  timer.schedule_every(10ms, with, fixed_delay, {.tag = 7, .stop = std::stop_token()});
+  timer.schedule_with(rule, with, {.tag = 7});
+  EXPECT_EQ(timer.advance_by(10ms), 5U);
+  EXPECT_EQ(calls, 5);
+}
+
+TEST(Callback, LeavesTheOriginalOfACopyAlone) {
+  manual_timer timer;
+  int calls = 0;
+  std::function<void()> original = [&] { ++calls; };
+  timer.schedule_after(1ms, original);
+  timer.schedule_every(1ms, original);
+  timer.schedule_after(1ms, original, {.stop = std::stop_token()});
+  ASSERT_TRUE(original);
+  original = nullptr;
+  timer.advance_by(1ms);
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(Callback, MayChangeWhatItCaptured) {
+  manual_timer timer;
+  std::vector<int> seen;
+  timer.schedule_every(1ms, [&seen, n = 0]() mutable { seen.push_back(++n); });
+  timer.schedule_after(1ms, [&seen, n = 10]() mutable { seen.push_back(++n); }, {.stop = std::stop_token()});
+  timer.advance_by(2ms);
+  EXPECT_THAT(seen, UnorderedElementsAre(1, 2, 11));
+}
+
+/// It calls, but its move may throw as far as the compiler knows.
+struct cautious {
+  explicit cautious(int& calls) : calls_(&calls) {}
+  cautious(cautious&& other) noexcept(false) : calls_(other.calls_) {}
+  void operator()() const { ++*calls_; }
+
+ private:
+  int* calls_;
+};
+
+TEST(Callback, MayHaveAMoveThatCouldThrow) {
+  manual_timer timer;
+  int calls = 0;
+  timer.schedule_after(1ms, cautious(calls));
+  timer.schedule_every(1ms, cautious(calls));
+  timer.schedule_after(1ms, cautious(calls), {.stop = std::stop_token()});
+  timer.schedule_with(next_10ms, cautious(calls));
+  timer.advance_by(1ms);
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(Callback, MayHaveANoexceptCall) {
+  manual_timer timer;
+  int calls = 0;
+  timer.schedule_after(1ms, [&]() noexcept { ++calls; });
+  timer.schedule_every(1ms, [&](const timer_handle&) noexcept { ++calls; });
+  timer.advance_by(1ms);
+  EXPECT_EQ(calls, 2);
+}
+
+// ---- What cannot ----
+
+/// Schedules `empty` in every way; each must be refused.
+template <class Empty>
+void expect_refused_everywhere(Empty empty) {
+  manual_timer timer;
+  std::stop_source stop;
+  std::error_code error;
+  const auto code_of = [](auto action) { return refusal_of(action).code; };
+  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_after(1ms, empty, {.stop = stop.get_token()}); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_at(at(1ms), empty, {.stop = stop.get_token()}); }),
+            timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty, {.stop = stop.get_token()}); }), timer_errc::empty_callback);
+  EXPECT_EQ(code_of([&] { timer.schedule_with(next_10ms, empty); }), timer_errc::empty_callback);
+  EXPECT_FALSE(timer.schedule_every(1ms, empty, fixed_delay, error));
+  EXPECT_EQ(error, timer_errc::empty_callback);
+  EXPECT_EQ(timer.stats().scheduled, 0U);
+  EXPECT_EQ(timer.advance_by(1s), 0U);
+  EXPECT_TRUE(stop.request_stop());
+}
+
+TEST(Callback, RefusesAnEmptyStdFunctionEverywhere) { expect_refused_everywhere(std::function<void()>()); }
+
+TEST(Callback, RefusesAnEmptyStdFunctionThatTakesTheHandle) {
+  expect_refused_everywhere(std::function<void(const timer_handle&)>());
+}
+
+TEST(Callback, RefusesANullPointerEverywhere) {
+  expect_refused_everywhere(static_cast<void (*)()>(nullptr));
+  expect_refused_everywhere(static_cast<void (*)(const timer_handle&)>(nullptr));
+}
+
+TEST(Callback, RefusesARuleThatIsEmpty) {
+  manual_timer timer;
+  using rule = std::optional<time_point>(time_point);
+  EXPECT_EQ(refusal_of([&] { timer.schedule_with(std::function<rule>(), nothing); }).code, timer_errc::empty_callback);
+  EXPECT_EQ(refusal_of([&] { timer.schedule_with(static_cast<rule*>(nullptr), nothing); }).code,
+            timer_errc::empty_callback);
+  EXPECT_EQ(timer.stats().scheduled, 0U);
+}
+
+TEST(Callback, RefusesAnEmptyTask) {
+  manual_timer timer;
+  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, task()); }).code, timer_errc::empty_callback);
+  EXPECT_EQ(refusal_of([&] { timer.schedule_every(1ms, task()); }).code, timer_errc::empty_callback);
+  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, task(), {.stop = std::stop_token()}); }).code,
+            timer_errc::empty_callback);
+  EXPECT_EQ(timer.pending(), 0U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

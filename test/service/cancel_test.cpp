@@ -1,0 +1,161 @@
+/// \file
+/// The three answers of a cancel, and what it leaves.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_record.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using testing::ElementsAre;
+
+// ---- The three answers ----
+
+TEST(Cancel, OfAPendingTimerSaysCancelledAndItNeverRuns) {
+  manual_timer timer;
+  recorder record(timer);
+  const timer_handle handle = record.after(1ms, 1);
+  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+  EXPECT_TRUE(record.ran.empty());
+  EXPECT_EQ(handle.cancel(), cancel_result::finished);
+}
+
+TEST(Cancel, OfADueTimerBeforeTheStepSaysCancelled) {
+  manual_timer timer;
+  const timer_handle handle = timer.schedule_after(-1ms, nothing);
+  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+}
+
+TEST(Cancel, InsideTheOwnCallbackSaysRunningAndTheRunEndsNormally) {
+  manual_timer timer;
+  std::vector<cancel_result> answers;
+  bool ended = false;
+  timer_handle self;
+  self = timer.schedule_after(1ms, [&] {
+    answers = {self.cancel(), self.cancel()};
+    ended = true;
+  });
+  timer.advance_by(1ms);
+  EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(timer.stats().fired, 1U);
+  EXPECT_EQ(timer.stats().cancelled, 0U);
+}
+
+TEST(Cancel, AfterTheRunSaysFinished) {
+  manual_timer timer;
+  const timer_handle handle = timer.schedule_after(1ms, nothing);
+  timer.advance_by(1ms);
+  EXPECT_EQ(handle.cancel(), cancel_result::finished);
+  EXPECT_EQ(timer.stats().cancelled, 0U);
+}
+
+TEST(Cancel, ASiblingThatRunsFirstCancelsTheOther) {
+  manual_timer timer;
+  recorder record(timer);
+  cancel_result answer{};
+  timer_handle victim;
+  timer.schedule_after(1ms, [&] { answer = victim.cancel(); });
+  victim = record.after(1ms, 1);
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_EQ(answer, cancel_result::cancelled);
+  EXPECT_TRUE(record.ran.empty());
+}
+
+TEST(Cancel, ASiblingThatRunsSecondFindsTheOtherFinished) {
+  manual_timer timer;
+  recorder record(timer);
+  cancel_result answer{};
+  const timer_handle victim = record.after(1ms, 1);
+  timer.schedule_after(1ms, [&] { answer = victim.cancel(); });
+  EXPECT_EQ(timer.advance_by(1h), 2U);
+  EXPECT_EQ(answer, cancel_result::finished);
+  EXPECT_THAT(record.ran, ElementsAre(1));
+}
+
+TEST(Cancel, OfTwoThatCancelEachOtherOneRuns) {
+  manual_timer timer;
+  timer_handle first;
+  timer_handle second;
+  int runs = 0;
+  first = timer.schedule_after(1ms, [&] { ++runs, second.cancel(); });
+  second = timer.schedule_after(1ms, [&] { ++runs, first.cancel(); });
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_EQ(runs, 1);
+}
+
+/// The first of `count` timers that are due at once cancels all others; of them, none may run.
+void expect_that_the_first_cancels_all(int count, nanoseconds delay) {
+  manual_timer timer;
+  std::vector<timer_handle> handles;
+  int runs = 0;
+  int cancelled = 0;
+  for (int i = 0; i < count; ++i) {
+    handles.push_back(timer.schedule_after(delay, [&] {
+      ++runs;
+      for (const timer_handle& handle : handles) {
+        cancelled += handle.cancel() == cancel_result::cancelled;
+      }
+    }));
+  }
+  EXPECT_EQ(timer.advance_by(delay + 1h), 1U);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(cancelled, count - 1);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(Cancel, ACancelledSiblingNeverRunsHoweverManyAreDue) {
+  for (const int count : {2, 64, 65, 255, 256, 257, 1000}) {
+    expect_that_the_first_cancels_all(count, 1ms);
+    expect_that_the_first_cancels_all(count, 700ms);
+  }
+}
+
+TEST(Cancel, OfATimerInAFlushedBucketKeepsItFromRunning) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  recorder record(timer);
+  std::vector<timer_handle> far;
+  timer.schedule_after(220ms, [&] {
+    for (const timer_handle& handle : far) {
+      EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
+    }
+  });
+  for (int i = 0; i < 1000; ++i) {
+    far.push_back(record.after(221ms + (i % 19) * 1ms, i));
+  }
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_TRUE(record.ran.empty());
+}
+
+// ---- What it leaves ----
+
+TEST(Cancel, OfManyFarTimersDestroysTheirCapturesAtOnce) {
+  live_captures captures;
+  manual_timer timer;
+  const std::vector<timer_handle> handles = schedule_far(timer, captures, many);
+  ASSERT_EQ(captures.alive(), static_cast<std::int64_t>(many));
+  for (std::size_t i = 0; i < many; ++i) {
+    handles[i].cancel();
+    ASSERT_EQ(captures.destroyed(), static_cast<std::int64_t>(i + 1));
+  }
+  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_EQ(timer.stats().cancelled, many);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,191 @@
+/// \file
+/// When a timer is due, and when it runs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ratio>
+#include <string>
+#include <vector>
+
+#include "support/service_record.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::hours;
+using std::chrono::nanoseconds;
+using testing::Each;
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+
+// ---- Delays of nothing, and below ----
+
+TEST(Deadline, RunsZeroAndNegativeDelaysAtTheNextStepOnce) {
+  manual_timer timer({.tick = 1ms}, starting_at(10ms));
+  std::vector<int> runs(6);
+  for (int i = 0; i <= 5; ++i) {
+    timer.schedule_after(std::chrono::milliseconds(-i), [&runs, i] { ++runs[static_cast<std::size_t>(i)]; });
+  }
+  EXPECT_EQ(timer.advance_by(1ms), 6U);
+  EXPECT_THAT(runs, Each(1));
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+}
+
+TEST(Deadline, NeverRunsInsideSchedule) {
+  manual_timer timer({.tick = 1ms}, starting_at(10ms));
+  recorder record(timer);
+  record.after(0ns, 0);
+  record.after(-5ms, 1);
+  timer.schedule_at(time_point::min(), [&] { record.ran.push_back(2); });
+  EXPECT_TRUE(record.ran.empty());
+  EXPECT_EQ(timer.pending(), 3U);
+}
+
+TEST(Deadline, RunsWhatIsDueNowInAStepOfNoLength) {
+  manual_timer timer({.tick = 1ms}, starting_at(10ms));
+  recorder record(timer);
+  record.after(0ns, 0);
+  record.after(-5ms, 1);
+  EXPECT_EQ(timer.advance_to(timer.now()), 2U);
+  EXPECT_EQ(timer.now(), at(10ms));
+}
+
+TEST(Deadline, RunsTheSmallestDelaysFromAClockBetweenTwoTicks) {
+  manual_timer timer({.tick = 1ms}, starting_at(10ms + 1ns));
+  timer.advance_by(300us);
+  recorder record(timer);
+  record.after(-1ns, 1);
+  record.after(nanoseconds::min(), 2);
+  timer.schedule_after(hours::min(), [&] { record.ran.push_back(3); });
+  timer.advance_by(1ms);
+  EXPECT_THAT(record.ran, UnorderedElementsAre(1, 2, 3));
+}
+
+TEST(Deadline, RunsAZeroDelayOfACallbackAfterThatCallback) {
+  manual_timer timer({.tick = 1ms});
+  std::vector<std::string> trace;
+  timer.schedule_after(1ms, [&] {
+    timer.schedule_after(0ns, [&] { trace.push_back("inner"); });
+    trace.push_back("outer ends");
+  });
+  timer.advance_by(3ms);
+  EXPECT_THAT(trace, ElementsAre("outer ends", "inner"));
+}
+
+// ---- Within its tick ----
+
+TEST(Deadline, FiresWithinTheTickAfterTheDeadline) {
+  constexpr nanoseconds tick = 1ms;
+  for (const nanoseconds start : {0ns, 1ns, 499'999ns, 999'999ns, -1ns, -5'000'001ns}) {
+    for (const nanoseconds moved : {0ns, 1ns, 500'000ns, 999'999ns, 1'000'000ns, 7'300'001ns}) {
+      for (const nanoseconds delay : {1ns, 2ns, 999'999ns, 1'000'000ns, 1'000'001ns, 1'999'999ns}) {
+        expect_in_its_tick({.tick = tick}, {start, moved, delay});
+      }
+    }
+  }
+}
+
+TEST(Deadline, FiresInItsTickAroundEveryPowerOfTheWheelSize) {
+  constexpr nanoseconds tick = 10us;
+  for (const std::uint32_t size : {2U, 3U, 20U, 64U, 512U}) {
+    nanoseconds interval = tick;
+    for (int level = 0; level < 5; ++level, interval *= size) {
+      for (const nanoseconds moved : {0ns, 10'000ns, 33'333ns}) {
+        for (const nanoseconds delay : {interval - tick, interval - 1ns, interval, interval + 1ns, interval + tick}) {
+          expect_in_its_tick({.tick = tick, .wheel_size = size}, {5ns, moved, delay + 1ns});
+        }
+      }
+    }
+  }
+}
+
+TEST(Deadline, FiresInItsTickOnWheelsOfSeveralSizes) {
+  for (const auto& sizes : {std::vector<std::uint32_t>{60, 60, 24}, {2, 512}, {64, 3, 2}}) {
+    for (const nanoseconds delay : {59s, 60s, 61s, 3599s, 3600s, 3601s, 86399s, 86400s, 86401s, 864000s}) {
+      expect_in_its_tick({.tick = 1s, .wheel_sizes = sizes}, {0ns, 86399s + 1ns, delay});
+    }
+  }
+}
+
+TEST(Deadline, FiresInItsTickOfAnyLength) {
+  for (const nanoseconds tick : std::vector<nanoseconds>{1ns, 2ns, 3ns, 7ms, 1s, 1h, hours(24 * 365)}) {
+    for (const nanoseconds moved : {0ns, 1ns, 12'345'678'901ns}) {
+      for (const nanoseconds delay : {1ns, 999'999'999ns, 1'000'000'001ns, 3'600'000'000'000ns}) {
+        expect_in_its_tick({.tick = tick}, {17ns, moved, delay});
+      }
+    }
+  }
+}
+
+TEST(Deadline, FiresWithinOneTickOfADeadlineThatIsNotAligned) {
+  manual_timer timer({.tick = 10ms});
+  timer.advance_to(at(3ms));
+  std::optional<time_point> fired;
+  timer.schedule_after(25ms, [&] { fired = timer.now(); });
+  for (int step = 0; step < 60; ++step) {
+    timer.advance_by(1ms);
+  }
+  ASSERT_TRUE(fired);
+  EXPECT_GE(*fired, at(28ms));
+  EXPECT_LT(*fired, at(38ms));
+}
+
+// ---- Deadlines by clock ----
+
+TEST(Deadline, ScheduleAtFiresAtASteadyDeadline) {
+  manual_timer timer({}, starting_at(1h));
+  const std::chrono::time_point<std::chrono::steady_clock, std::chrono::seconds> deadline(3605s);
+  const timer_handle handle = timer.schedule_at(deadline, nothing);
+  EXPECT_EQ(handle.deadline(), at(1h + 5s));
+  EXPECT_EQ(timer.advance_to(at(1h + 5s) - 1ns), 0U);
+  EXPECT_EQ(timer.advance_to(at(1h + 5s)), 1U);
+}
+
+TEST(Deadline, ScheduleAtFiresAtASystemDeadlineOfTheSameNumber) {
+  manual_timer timer({}, starting_at(1h));
+  const std::chrono::sys_seconds deadline(3605s);
+  timer.schedule_at(deadline, nothing);
+  EXPECT_EQ(timer.advance_to(at(1h + 5s) - 1ns), 0U);
+  EXPECT_EQ(timer.advance_to(at(1h + 5s)), 1U);
+}
+
+TEST(Deadline, ScheduleAtASystemDeadlineInThePastRunsAtTheNextStep) {
+  manual_timer timer({}, starting_at(1h));
+  timer.schedule_at(std::chrono::sys_seconds(5s), nothing);
+  timer.schedule_at(std::chrono::sys_time<nanoseconds>::min(), nothing);
+  EXPECT_EQ(timer.advance_by(1ms), 2U);
+}
+
+TEST(Deadline, ScheduleAtTheLargestSystemDeadlineNeverFires) {
+  manual_timer timer;
+  timer.schedule_at(std::chrono::sys_time<hours>::max(), nothing);
+  EXPECT_EQ(timer.advance_to(time_point::max()), 0U);
+}
+
+TEST(Deadline, ASystemDeadlineIsNotEarlyHoweverFarItIsFromTheClock) {
+  for (const nanoseconds start : {nanoseconds(-1h), nanoseconds(-hundred_years), nanoseconds::min()}) {
+    manual_timer timer({}, starting_at(start));
+    const timer_handle handle = timer.schedule_at(std::chrono::sys_time<nanoseconds>::max() - 1ms, nothing);
+    EXPECT_EQ(handle.deadline(), time_point::max() - 1ms);
+    EXPECT_EQ(timer.advance_to(time_point::max() - 2ms), 0U) << start.count();
+  }
+}
+
+TEST(Deadline, RoundsFractionsOfANanosecondUp) {
+  manual_timer timer({.tick = 1ns});
+  timer.schedule_after(std::chrono::duration<double, std::nano>(10.25), nothing);
+  timer.schedule_after(std::chrono::duration<int, std::pico>(10'001), nothing);
+  EXPECT_EQ(timer.advance_by(10ns), 0U);
+  EXPECT_EQ(timer.advance_by(1ns), 2U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

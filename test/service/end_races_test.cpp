@@ -1,0 +1,248 @@
+/// \file
+/// Threads race to the end of a service, thousands of times.
+/// Best under the thread sanitizer: what a call must wait for is kept in plain memory. The environment variable
+/// TIMING_WHEEL_STRESS multiplies the rounds.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_drivers.hpp"
+#include "support/service_scale.hpp"
+#include "support/service_stress.hpp"
+#include "timing_wheel/asio.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+/// In each round a service of its own, with timers that are due now, soon and never; and what became of each.
+template <class Driver>
+class EndOfAService : public testing::Test {
+ protected:
+  static constexpr std::uint64_t timers = 12;
+  static constexpr std::uint64_t adders = 8;
+  static constexpr std::uint64_t adds = 3;
+
+  ~EndOfAService() override { pool_.join(); }
+
+  static std::uint64_t rounds() { return stress_rounds(Driver::rounds / 15); }
+
+  /// Races `ends` and other actions; with `added` timers beside those that are there first.
+  template <class... Actions>
+  void race_to_the_end(std::uint64_t added, Actions... actions) {
+    race(
+        rounds(),
+        [this, added](std::uint64_t round) noexcept {
+          end_last();
+          begin(round, added);
+        },
+        [this](std::uint64_t) { audit(); }, actions...);
+    end_last();
+  }
+
+  auto fires() {
+    return [this](std::uint64_t) { Driver::fire(*service_); };
+  }
+  auto cancels() {
+    return [this](std::uint64_t) {
+      for (std::uint64_t i = 0; i < timers; ++i) {
+        each_->add(i, handles_[i].cancel());
+      }
+    };
+  }
+  auto stops() {
+    return [this](std::uint64_t) {
+      end([this] { each_->add(service_->stop()); });
+      EXPECT_EQ(service_->pending(), 0U);
+    };
+  }
+  auto runs_all_now() {
+    return [this](std::uint64_t) { end([this] { service_->stop(run_now); }); };
+  }
+  auto drains() {
+    return [this](std::uint64_t) {
+      end([this] { each_->add(service_->stop(drain, service_->now() + 4 * Driver::soon)); });
+    };
+  }
+  /// Adds until it is refused; the timers that were refused count as over.
+  auto adds_as(std::uint64_t thread) {
+    return [this, thread](std::uint64_t) {
+      std::error_code error;
+      for (std::uint64_t i = 0; i < adds; ++i) {
+        const std::uint64_t which = timers + thread * adds + i;
+        if (!schedule(which, error)) {
+          EXPECT_EQ(error, timer_errc::stopped);
+          each_->add(which);
+        }
+      }
+    };
+  }
+  auto rearms() {
+    return [this](std::uint64_t) {
+      std::error_code error;
+      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, {.tag = timers}, error);
+      if (error) {
+        EXPECT_EQ(error, timer_errc::stopped);
+      }
+      has_periodic_ = true;
+    };
+  }
+
+ private:
+  timer_handle schedule(std::uint64_t which, std::error_code& error) {
+    const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Driver::soon : 0ns;
+    return service_->schedule_after(
+        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = which}, error);
+  }
+
+  void begin(std::uint64_t round, std::uint64_t added) {
+    timer_options options{.tick = Driver::tick, .wheel_size = 4, .shards = static_cast<unsigned>(1 + round % 3)};
+    if (Driver::pooled) {
+      options.executor = asio_executor(pool_);
+    }
+    timers_ = timers + added;
+    each_ = std::make_unique<outcomes>(timers_ + 1);
+    service_.emplace(options);
+    std::error_code error;
+    for (std::uint64_t i = 0; i < timers; ++i) {
+      handles_.push_back(schedule(i, error));
+    }
+  }
+
+  template <class End>
+  void end(End end_it) {
+    end_it();
+    EXPECT_TRUE(service_->stopped());
+    fired_at_stop_ = service_->stats().fired;
+  }
+
+  void audit() {
+    for (int i = 0; i < 3; ++i) {
+      const timer_stats now = service_->stats();
+      EXPECT_TRUE(conserved(now));
+      EXPECT_EQ(now.early, 0U);
+      EXPECT_LE(now.largest_hold, max_timers_per_lock);
+      EXPECT_LE(now.due, now.pending);
+    }
+  }
+
+  void end_last() {
+    if (!service_) {
+      return;
+    }
+    const timer_stats last = service_->stats();
+    EXPECT_TRUE(conserved(last));
+    EXPECT_EQ(last.pending, 0U);
+    EXPECT_EQ(last.running, 0U);
+    EXPECT_EQ(last.fired, fired_at_stop_) << "one began after stop";
+    service_.reset();
+    EXPECT_EQ(captures_.alive(), 0);
+    EXPECT_EQ(each_->wrong(timers_), 0U);
+    EXPECT_TRUE(periodic_.is_over() || !has_periodic_);
+    periodic_ = {};
+    has_periodic_ = false;
+    handles_.clear();
+  }
+
+  boost::asio::thread_pool pool_{pool_threads};
+  live_captures captures_;
+  std::unique_ptr<outcomes> each_;
+  std::uint64_t timers_ = 0;
+  trace periodic_;
+  bool has_periodic_ = false;
+  std::atomic<std::uint64_t> fired_at_stop_{0};
+  std::vector<timer_handle> handles_;
+  std::optional<typename Driver::service_type> service_;
+};
+
+TYPED_TEST_SUITE(EndOfAService, drivers);
+
+TYPED_TEST(EndOfAService, StopAgainstEightThreadsThatAdd) {
+  this->race_to_the_end(this->adders * this->adds, this->stops(), this->adds_as(0), this->adds_as(1), this->adds_as(2),
+                        this->adds_as(3), this->adds_as(4), this->adds_as(5), this->adds_as(6), this->adds_as(7));
+}
+
+TYPED_TEST(EndOfAService, StopAgainstCancel) { this->race_to_the_end(0, this->stops(), this->cancels()); }
+
+TYPED_TEST(EndOfAService, StopAgainstFire) { this->race_to_the_end(0, this->stops(), this->fires()); }
+
+TYPED_TEST(EndOfAService, StopAgainstStop) {
+  this->race_to_the_end(0, this->stops(), this->stops(), this->stops(), this->fires());
+}
+
+TYPED_TEST(EndOfAService, StopAgainstTheNextRunOfAPeriodicTimer) {
+  this->race_to_the_end(0, this->stops(), this->rearms(), this->fires());
+}
+
+TYPED_TEST(EndOfAService, RunNowAgainstAdd) {
+  this->race_to_the_end(2 * this->adds, this->runs_all_now(), this->adds_as(0), this->adds_as(1));
+}
+
+TYPED_TEST(EndOfAService, RunNowAgainstFire) { this->race_to_the_end(0, this->runs_all_now(), this->fires()); }
+
+TYPED_TEST(EndOfAService, RunNowAgainstCancelAgainstRunNow) {
+  this->race_to_the_end(0, this->runs_all_now(), this->cancels(), this->runs_all_now());
+}
+
+TYPED_TEST(EndOfAService, RunNowAgainstStop) { this->race_to_the_end(0, this->runs_all_now(), this->stops()); }
+
+TYPED_TEST(EndOfAService, RunNowAgainstDrain) { this->race_to_the_end(0, this->runs_all_now(), this->drains()); }
+
+TYPED_TEST(EndOfAService, RunNowAgainstTheNextRunOfAPeriodicTimer) {
+  this->race_to_the_end(0, this->runs_all_now(), this->rearms(), this->fires());
+}
+
+TYPED_TEST(EndOfAService, DrainAgainstAdd) {
+  this->race_to_the_end(2 * this->adds, this->drains(), this->adds_as(0), this->adds_as(1));
+}
+
+TYPED_TEST(EndOfAService, DrainAgainstFire) { this->race_to_the_end(0, this->drains(), this->fires()); }
+
+TYPED_TEST(EndOfAService, DrainAgainstTheNextRunOfAPeriodicTimer) {
+  this->race_to_the_end(0, this->drains(), this->rearms(), this->fires());
+}
+
+TYPED_TEST(EndOfAService, EveryWayToStopAgainstEverything) {
+  this->race_to_the_end(2 * this->adds, this->drains(), this->stops(), this->runs_all_now(), this->fires(),
+                        this->cancels(), this->adds_as(0), this->adds_as(1));
+}
+
+TEST(TimerRaces, CopiesOfAHandleAgainstTheDestructorOfTheService) {
+  boost::asio::thread_pool pool(pool_threads);
+  live_captures captures;
+  timer_handle shared;
+  std::optional<timer> service;
+  const auto copy = [&](std::uint64_t) {
+    for (int i = 0; i < 20; ++i) {
+      const timer_handle mine = shared;
+      const timer_handle another = mine;  // NOLINT(performance-unnecessary-copy-initialization): that is raced for
+      EXPECT_NE(another.status(), timer_status::running);
+    }
+    EXPECT_NE(shared.cancel_and_wait(), cancel_result::running);
+  };
+  race(
+      stress_rounds(1'000),
+      [&](std::uint64_t round) noexcept {
+        EXPECT_EQ(captures.alive(), 0);
+        service.emplace(timer_options{.shards = 2, .executor = round % 2 == 0 ? executor() : asio_executor(pool)});
+        shared = service->schedule_after(1h, [token = captures.make()] {});
+      },
+      copy, copy, [&](std::uint64_t) { service.reset(); });
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

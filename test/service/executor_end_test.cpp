@@ -1,0 +1,304 @@
+/// \file
+/// Executors and the end of a service.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <latch>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_random.hpp"
+#include "support/service_refusing.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+// ---- Stop ----
+
+TEST(ExecutorStop, ReturnsWhatWasHandedOverAndItsTaskDoesNothing) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
+  timer.schedule_after(1h, [&] { ++runs; }, {.tag = 6});
+  timer.advance_by(1ms);
+  std::vector<pending_task> left = timer.stop();
+  ASSERT_THAT(left, SizeIs(2));
+  tasks.run();
+  EXPECT_EQ(runs, 0);
+  left[0].callback();
+  left[1].callback();
+  EXPECT_EQ(runs, 2);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(ExecutorStop, FromATaskReturnsTheOtherHandedOverOnes) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  std::vector<std::uint64_t> returned;
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    timer.schedule_after(1ms,
+                         [&] {
+                           for (const pending_task& one : timer.stop()) {
+                             returned.push_back(one.tag);
+                           }
+                         },
+                         {.tag = i});
+  }
+  timer.advance_by(1ms);
+  tasks.run();
+  EXPECT_THAT(returned, UnorderedElementsAre(1U, 2U, 3U, 4U));
+  EXPECT_EQ(timer.stats().fired, 1U);
+}
+
+TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  std::vector<std::thread::id> threads;
+  timer.schedule_after(1ms, [&] { threads.push_back(std::this_thread::get_id()); });
+  timer.schedule_after(1h, [&] { threads.push_back(std::this_thread::get_id()); });
+  timer.advance_by(1ms);
+  EXPECT_EQ(timer.stop(run_now), 2U);
+  EXPECT_THAT(threads, ElementsAre(std::this_thread::get_id(), std::this_thread::get_id()));
+  tasks.run();
+  EXPECT_THAT(threads, SizeIs(2));
+  EXPECT_EQ(tasks.size(), 0U);
+}
+
+TEST(ExecutorStop, DrainRunsThroughTheExecutor) {
+  manual_timer timer({.executor = [](task&& work) { work(); }});
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; });
+  timer.schedule_after(2ms, [&] { ++runs; });
+  timer.schedule_after(1h, [&] { ++runs; });
+  EXPECT_THAT(timer.stop(drain, at(10ms)), SizeIs(1));
+  EXPECT_EQ(runs, 2);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(ExecutorStop, DrainReturnsWhatTheExecutorHasNotBegun) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
+  std::vector<pending_task> left = timer.stop(drain, at(10ms));
+  EXPECT_EQ(tasks.run(), 1U);
+  for (pending_task& one : left) {
+    one.callback();
+  }
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(ExecutorStop, DrainReturnsWhatIsRefusedToTheEnd) {
+  for (const way how : every_way) {
+    refusing target(how, always);
+    manual_timer timer({.executor = target.taking(), .on_error = ignore});
+    timer.schedule_after(1ms, nothing, {.tag = 5});
+    const std::vector<pending_task> left = timer.stop(drain, at(10ms));
+    ASSERT_THAT(left, SizeIs(1));
+    EXPECT_EQ(left[0].tag, 5U);
+    EXPECT_EQ(left[0].deadline, at(1ms));
+    EXPECT_EQ(timer.now(), at(10ms));
+    EXPECT_TRUE(conserved(timer));
+  }
+}
+
+TEST(ExecutorStop, DrainRunsWhatIsAcceptedInTheEnd) {
+  int refusals = 3;
+  manual_timer timer({.executor = [&](task&& work) { refusals-- > 0 ? void() : work(); }});
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; });
+  EXPECT_THAT(timer.stop(drain, at(100ms)), IsEmpty());
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(timer.stats().refused, 3U);
+}
+
+TEST(ExecutorStop, WaitsForARunOnAnotherThread) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  std::latch begun(1);
+  std::atomic<bool> over = false;
+  timer.schedule_every(1ms, [&] {
+    begun.count_down();
+    while (!timer.stopped()) {
+      std::this_thread::yield();
+    }
+    for (int i = 0; i < 1000; ++i) {
+      std::this_thread::yield();
+    }
+    over = true;
+  });
+  timer.advance_by(1ms);
+  std::thread thread([&] { tasks.run(); });
+  begun.wait();
+  EXPECT_THAT(timer.stop(), IsEmpty());
+  EXPECT_TRUE(over);
+  thread.join();
+  EXPECT_EQ(timer.pending(), 0U);
+}
+
+TEST(ExecutorStop, RunNowPassesOverWhatRunsOnAnotherThread) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  std::latch begun(1);
+  std::latch over(1);
+  std::thread thread;
+  timer.schedule_after(1h, [&] {
+    thread = std::thread([&] { tasks.run(); });
+    begun.wait();
+  });
+  timer.schedule_after(1ms, [&, caller = std::this_thread::get_id()] {
+    ASSERT_NE(std::this_thread::get_id(), caller);
+    begun.count_down();
+    over.wait();
+  });
+  timer.schedule_after(1h, [&] { over.count_down(); });
+  timer.advance_by(1ms);
+  EXPECT_EQ(timer.stop(run_now), 2U);
+  thread.join();
+}
+
+// ---- Beyond the service ----
+
+TEST(ExecutorEnd, CallingATaskAfterTheServiceDoesNothing) {
+  live_captures captures;
+  kept_tasks tasks;
+  int runs = 0;
+  {
+    manual_timer timer({.executor = tasks.taking()});
+    for (int i = 0; i < 10; ++i) {
+      timer.schedule_after(1ms, [&runs, token = captures.make()] { ++runs; });
+      timer.schedule_every(1ms, [&runs, token = captures.make()] { ++runs; });
+    }
+    timer.advance_by(1ms);
+  }
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(tasks.run(), 20U);
+  EXPECT_EQ(runs, 0);
+}
+
+TEST(ExecutorEnd, DestroyingATaskAfterTheServiceDoesNothing) {
+  live_captures captures;
+  kept_tasks tasks;
+  {
+    manual_timer timer({.executor = tasks.taking()});
+    timer.schedule_after(1ms, [token = captures.make()] {});
+    timer.advance_by(1ms);
+  }
+  tasks.drop();
+  EXPECT_EQ(captures.destroyed(), 1);
+}
+
+TEST(ExecutorEnd, DestroyingATaskAfterStopDoesNothing) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  timer.schedule_after(1ms, nothing);
+  timer.advance_by(1ms);
+  timer.stop();
+  tasks.drop();
+  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+  EXPECT_TRUE(conserved(timer));
+}
+
+void end_with_tasks_in_the_executor(live_captures& captures) {
+  manual_timer timer(
+      {.executor = [own = std::vector<task>()](task&& work) mutable { own.push_back(std::move(work)); }});
+  timer.schedule_after(1ms, [token = captures.make()] {});
+  timer.schedule_every(1ms, [token = captures.make()] {});
+  timer.advance_by(1ms);
+  EXPECT_EQ(captures.alive(), 2);
+}
+
+TEST(ExecutorEnd, MayOwnItsTasksAndDiesWithTheService) {
+  live_captures captures;
+  end_with_tasks_in_the_executor(captures);
+  const std::size_t bytes = allocations.live_bytes;
+  end_with_tasks_in_the_executor(captures);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(allocations.live_bytes, bytes);
+}
+
+// ---- At random ----
+
+/// Schedules, cancels, moves, accepts, runs and drops at random; each timer must run at most once, and none may be lost.
+void expect_no_loss(std::uint64_t seed) {
+  SCOPED_TRACE(seed);
+  dice random(seed);
+  kept_tasks tasks;
+  manual_timer timer({.wheel_size = 8,
+                      .executor =
+                          [&](task&& work) {
+                            if (random.one_in(3)) {
+                              throw std::runtime_error("full");
+                            }
+                            random.one_in(3) ? void() : tasks.taking()(std::move(work));
+                          },
+                      .on_error = ignore});
+  std::vector<int> ends;
+  std::vector<timer_handle> handles;
+  for (int step = 0; step < 500; ++step) {
+    const std::size_t id = ends.size();
+    const std::size_t other = random.below(id + 1);
+    switch (random.below(6)) {
+      case 0:
+      case 1:
+        ends.push_back(0);
+        handles.push_back(timer.schedule_after(random.between(-1ms, 40ms), [&ends, id] { ++ends[id]; }));
+        break;
+      case 2:
+        if (other < id && handles[other].cancel() == cancel_result::cancelled) {
+          ++ends[other];
+        }
+        break;
+      case 3:
+        if (other < id) {
+          handles[other].reschedule_after(random.between(-1ms, 40ms));
+        }
+        break;
+      case 4:
+        random.one_in(2) ? static_cast<void>(tasks.run()) : tasks.drop();
+        break;
+      default:
+        timer.advance_by(random.between(0ms, 20ms));
+    }
+    ASSERT_TRUE(conserved(timer));
+    ASSERT_EQ(timer.pending(), static_cast<std::size_t>(std::count(ends.begin(), ends.end(), 0)));
+  }
+  for (int step = 0; step < 1000; ++step) {
+    timer.advance_by(1ms);
+    tasks.run();
+  }
+  EXPECT_THAT(ends, Each(1));
+  EXPECT_EQ(timer.stats().early, 0U);
+}
+
+TEST(ExecutorEnd, LosesNoTimerWhateverHappens) {
+  for (std::uint64_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
+    expect_no_loss(seed);
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,280 @@
+/// \file
+/// The service in virtual time: the clock, and the order of what it runs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "support/service_random.hpp"
+#include "support/service_record.hpp"
+#include "support/service_scale.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::hours;
+using std::chrono::nanoseconds;
+using testing::ElementsAre;
+
+// ---- The clock jumps, or steps back ----
+
+TEST(ManualTimer, IgnoresAStepBack) {
+  manual_timer timer({}, starting_at(1h));
+  recorder record(timer);
+  record.after(5ms, 1);
+  EXPECT_EQ(timer.advance_to(at(1min)), 0U);
+  EXPECT_EQ(timer.advance_by(-1h), 0U);
+  EXPECT_EQ(timer.advance_to(time_point::min()), 0U);
+  EXPECT_EQ(timer.now(), at(1h));
+  EXPECT_EQ(timer.advance_by(5ms), 1U);
+}
+
+TEST(ManualTimer, CountsDelaysFromTheSameClockAfterAStepBack) {
+  manual_timer timer({}, starting_at(1h));
+  timer.advance_to(at(0h));
+  const timer_handle handle = timer.schedule_after(5ms, nothing);
+  EXPECT_EQ(handle.deadline(), at(1h + 5ms));
+  EXPECT_EQ(timer.advance_to(at(1h + 4ms)), 0U);
+}
+
+void expect_all_in_one_jump(nanoseconds jump) {
+  constexpr nanoseconds tick = 1ms;
+  manual_timer timer({.tick = tick}, starting_at(123ns));
+  dice random(1);
+  int wrong = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const nanoseconds delay = random.between(1ns, jump - tick);
+    const time_point deadline = timer.now() + delay;
+    timer.schedule_at(deadline, [&, deadline] { wrong += timer.now() < deadline || timer.now() >= deadline + tick; });
+  }
+  timer.schedule_after(jump + tick, nothing);
+  EXPECT_EQ(timer.advance_by(jump), 1000U);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(timer.pending(), 1U);
+}
+
+TEST(ManualTimer, AJumpOfAnHourRunsEverythingDueOnceAtItsTick) { expect_all_in_one_jump(1h); }
+
+TEST(ManualTimer, AJumpOfAHundredYearsRunsEverythingDueOnceAtItsTick) { expect_all_in_one_jump(hundred_years); }
+
+TEST(ManualTimer, AnEmptyServiceJumpsAHundredYears) {
+  manual_timer timer({.tick = 1ns});
+  EXPECT_EQ(timer.advance_by(hundred_years), 0U);
+  EXPECT_EQ(timer.now(), at(hundred_years));
+}
+
+// ---- An idle hour ----
+
+TEST(ManualTimer, AnIdleHourDoesNotPushAShortTimerUp) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 512});
+  timer.advance_by(1h);
+  timer.schedule_after(5ms, nothing);
+  EXPECT_EQ(timer.advance_by(5ms), 1U);
+  EXPECT_EQ(timer.stats().levels.size(), 1U);
+  EXPECT_EQ(timer.stats().moves, 0U);
+}
+
+TEST(ManualTimer, AnIdleHourAfterUseDoesNotPushAShortTimerUp) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 8});
+  for (int hour = 0; hour < 5; ++hour) {
+    timer.schedule_after(5ms, nothing);
+    timer.advance_by(1h);
+  }
+  EXPECT_EQ(timer.stats().fired, 5U);
+  EXPECT_EQ(timer.stats().levels.size(), 1U);
+  EXPECT_EQ(timer.stats().moves, 0U);
+}
+
+TEST(ManualTimer, AnHourWithOnlyAFarTimerDoesNotPushAShortOneUp) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 512});
+  timer.schedule_after(hours(24), nothing);
+  timer.advance_by(1h);
+  timer.schedule_after(5ms, nothing);
+  EXPECT_EQ(timer.advance_by(5ms), 1U);
+  EXPECT_EQ(timer.stats().moves, 0U);
+}
+
+TEST(ManualTimer, AFarTimerMovesOncePerLevelAtMost) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  timer.schedule_after(234ms, nothing);
+  timer.schedule_after(1000ms, nothing);
+  timer.schedule_after(60ms, nothing);
+  EXPECT_EQ(timer.advance_by(1s), 3U);
+  EXPECT_EQ(timer.stats().moves, 2U);
+}
+
+// ---- A timer that arms itself again ----
+
+struct self_arming {
+  manual_timer* timer;
+  std::uint64_t* left;
+  void operator()() const {
+    if (--*left > 0) {
+      timer->schedule_after(1ms, *this);
+    }
+  }
+};
+
+TEST(ManualTimer, ATimerArmsItselfTenMillionTimes) {
+  constexpr std::uint64_t times = scaled(10'000'000);
+  manual_timer timer;
+  std::uint64_t left = times;
+  timer.schedule_after(1ms, self_arming{&timer, &left});
+  EXPECT_EQ(timer.advance_by(times * 1ms - 1ns), times - 1);
+  EXPECT_EQ(timer.advance_by(1ns), 1U);
+  EXPECT_EQ(left, 0U);
+  EXPECT_EQ(timer.stats().fired, times);
+  EXPECT_LT(timer.stats().bytes, 1U << 20U);
+}
+
+TEST(ManualTimer, ATimerArmsItselfThroughSingleSteps) {
+  constexpr std::uint64_t times = scaled(1'000'000);
+  manual_timer timer;
+  std::uint64_t left = times;
+  timer.schedule_after(1ms, self_arming{&timer, &left});
+  for (std::uint64_t i = 0; i < times; ++i) {
+    ASSERT_EQ(timer.advance_by(1ms), 1U);
+  }
+  EXPECT_EQ(left, 0U);
+}
+
+// ---- Order and the clock ----
+
+TEST(ManualTimer, RunsTheTimersOfOneTickInTheOrderInWhichTheyWereScheduled) {
+  for (const nanoseconds delay : {0ns, 1'000'000ns, 511'000'000ns, 600'000'000ns, 3'600'000'000'000ns}) {
+    manual_timer timer;
+    recorder record(timer);
+    std::vector<int> expected;
+    for (int i = 0; i < 1000; ++i) {
+      expected.push_back(i);
+      record.after(delay, i);
+    }
+    timer.advance_by(delay + 1ms);
+    EXPECT_EQ(record.ran, expected) << delay.count();
+  }
+}
+
+TEST(ManualTimer, RunsInTheOrderOfTheTicks) {
+  manual_timer timer({.wheel_size = 8});
+  dice random(4);
+  std::vector<time_point> ran;
+  for (int i = 0; i < 10'000; ++i) {
+    const time_point deadline = timer.now() + random.between(1ms, 20s);
+    timer.schedule_at(deadline,
+                      [&ran, deadline] { ran.push_back(std::chrono::ceil<std::chrono::milliseconds>(deadline)); });
+  }
+  EXPECT_EQ(timer.advance_by(20s), 10'000U);
+  EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
+}
+
+TEST(ManualTimer, RunsInTheOrderOfTheTicksOverAllShards) {
+  manual_timer timer({.wheel_size = 8, .shards = 4});
+  std::vector<time_point> ran;
+  std::vector<std::thread> adders;
+  for (int i = 0; i < 4; ++i) {
+    adders.emplace_back([&, i] {
+      for (int k = 0; k < 250; ++k) {
+        timer.schedule_after((k * 4 + i) * 1ms, [&] { ran.push_back(timer.now()); });
+      }
+    });
+    adders.back().join();
+  }
+  EXPECT_EQ(timer.advance_by(1s), 1000U);
+  EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
+  EXPECT_EQ(ran.back(), at(999ms));
+}
+
+TEST(ManualTimer, ACallbackSeesTheClockAtItsOwnTick) {
+  manual_timer timer({.tick = 10ms});
+  std::vector<time_point> seen;
+  for (const nanoseconds delay : {1ns, 10'000'000ns, 10'000'001ns, 7'000'000'000ns}) {
+    timer.schedule_after(delay, [&] { seen.push_back(timer.now()); });
+  }
+  timer.advance_by(1h);
+  EXPECT_THAT(seen, ElementsAre(at(10ms), at(10ms), at(20ms), at(7s)));
+  EXPECT_EQ(timer.now(), at(1h));
+}
+
+TEST(ManualTimer, RunsWhatACallbackSchedulesBeforeTheEndOfTheStep) {
+  manual_timer timer;
+  std::vector<time_point> seen;
+  timer.schedule_after(10ms, [&] {
+    timer.schedule_after(5ms, [&] { seen.push_back(timer.now()); });
+    timer.schedule_after(90ms, [&] { seen.push_back(timer.now()); });
+    timer.schedule_after(91ms, [&] { seen.push_back(timer.now()); });
+  });
+  EXPECT_EQ(timer.advance_by(100ms), 3U);
+  EXPECT_THAT(seen, ElementsAre(at(15ms), at(100ms)));
+}
+
+TEST(ManualTimer, RunsANearTimerOfACallbackBeforeAFarOneThatWasThereFirst) {
+  manual_timer timer({.wheel_size = 8});
+  recorder record(timer);
+  record.after(1s, 2);
+  timer.schedule_after(500ms, [&] { record.after(1ms, 1); });
+  timer.advance_by(2s);
+  EXPECT_THAT(record.ran, ElementsAre(1, 2));
+}
+
+TEST(ManualTimer, RefusesToAdvanceInsideACallback) {
+  manual_timer timer;
+  recorder record(timer);
+  refusal error;
+  timer.schedule_after(1ms, [&] { error = refusal_of([&] { timer.advance_by(1s); }); });
+  record.after(2ms, 1);
+  EXPECT_EQ(timer.advance_by(2ms), 2U);
+  EXPECT_EQ(error.code, timer_errc::nested_advance);
+  EXPECT_EQ(timer.now(), at(2ms));
+  EXPECT_EQ(timer.advance_by(1ms), 0U) << "usable again";
+}
+
+TEST(ManualTimer, RefusesToAdvanceFromTwoThreadsAtOnce) {
+  manual_timer timer;
+  refusal error;
+  timer.schedule_after(1ms, [&] { std::thread([&] { error = refusal_of([&] { timer.advance_by(1s); }); }).join(); });
+  timer.advance_by(1ms);
+  EXPECT_EQ(error.code, timer_errc::nested_advance);
+}
+
+TEST(ManualTimer, ServicesAdvanceEachOther) {
+  manual_timer outer;
+  manual_timer inner;
+  recorder record(inner);
+  record.after(1ms, 1);
+  outer.schedule_after(1ms, [&] { inner.advance_by(1ms); });
+  outer.advance_by(1ms);
+  EXPECT_THAT(record.ran, ElementsAre(1));
+}
+
+TEST(ManualTimer, StartsAtTheTimeOfTheClockThatItIsGiven) {
+  const manual_timer timer({}, starting_at(42h));
+  EXPECT_EQ(timer.now(), at(42h));
+}
+
+// ---- One type ----
+
+TEST(ManualTimer, TellsItsNextEvent) {
+  manual_timer timer({.tick = 10ms});
+  EXPECT_EQ(timer.next_event(), std::nullopt);
+  const timer_handle far = timer.schedule_after(25ms, nothing);
+  EXPECT_EQ(timer.next_event(), at(30ms));
+  timer.schedule_after(-1ms, nothing);
+  EXPECT_EQ(timer.next_event(), at(0ms));
+  timer.advance_to(at(7ms));
+  EXPECT_EQ(timer.next_event(), at(30ms));
+  far.cancel();
+  EXPECT_EQ(timer.next_event(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

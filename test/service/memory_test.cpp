@@ -1,0 +1,197 @@
+/// \file
+/// What the service allocates, and what becomes of a call that finds no memory.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_record.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+// ---- What it leaves ----
+
+TEST(Memory, TheMemoryOfCancelledTimersIsUsedAgain) {
+  live_captures captures;
+  manual_timer timer;
+  std::vector<timer_handle> handles = schedule_far(timer, captures, many);
+  const std::size_t bytes = timer.stats().bytes;
+  for (int round = 0; round < 3; ++round) {
+    for (const timer_handle& handle : handles) {
+      handle.cancel();
+    }
+    handles = schedule_far(timer, captures, many);
+    EXPECT_LE(timer.stats().bytes, bytes);
+  }
+}
+
+TEST(Memory, TheMemoryOfFiredTimersIsUsedAgain) {
+  live_captures captures;
+  manual_timer timer;
+  schedule_far(timer, captures, 10'000);
+  timer.advance_by(2h);
+  const std::size_t bytes = timer.stats().bytes;
+  for (int round = 0; round < 10; ++round) {
+    schedule_far(timer, captures, 10'000);
+    timer.advance_by(2h);
+  }
+  EXPECT_LE(timer.stats().bytes, bytes + bytes / 10);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(Memory, BytesCoverTheNodes) {
+  live_captures captures;
+  manual_timer timer;
+  schedule_far(timer, captures, 10'000);
+  EXPECT_GE(timer.stats().bytes, 10'000U * 64U);
+}
+
+// ---- Memory ----
+
+TEST(Memory, AllocatesNothingAfterWarmUp) {
+  manual_timer timer;
+  const auto round = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      const timer_handle handle = timer.schedule_after(i * 3ms, nothing);
+      if (i % 3 == 0) {
+        handle.reschedule_after(i * 1ms);
+      } else if (i % 3 == 1) {
+        handle.cancel();
+      }
+    }
+    timer.advance_by(4s);
+  };
+  for (int warm_up = 0; warm_up < 10; ++warm_up) {
+    round();
+  }
+  EXPECT_EQ(count_allocations(round), 0U);
+}
+
+/// Schedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
+bool schedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
+  live_captures captures;
+  manual_timer timer({.max_pending = 1});
+  const auto schedule = [&] { timer.schedule_after(delay, [token = captures.make()] {}); };
+  const bool done = succeeds_with(left, schedule);
+  EXPECT_EQ(captures.alive(), done ? 1 : 0);
+  EXPECT_EQ(timer.pending(), done ? 1U : 0U);
+  EXPECT_EQ(timer.stats().scheduled, done ? 1U : 0U);
+  if (!done) {
+    schedule();
+  }
+  EXPECT_EQ(timer.advance_by(delay - 1ns), 0U);
+  EXPECT_EQ(timer.advance_by(1ns), 1U);
+  return done;
+}
+
+TEST(Memory, ScheduleWithoutMemoryChangesNothing) {
+  for (const nanoseconds delay : std::vector<nanoseconds>{5ms, 700ms, 1h, hundred_years}) {
+    std::uint64_t left = 0;
+    while (!schedules_or_changes_nothing(left, delay)) {
+      ++left;
+    }
+    EXPECT_GT(left, 0U) << "memory was needed";
+  }
+}
+
+/// Reschedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
+bool reschedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
+  manual_timer timer;
+  timer.schedule_after(5ms, nothing).cancel();
+  const timer_handle handle = timer.schedule_after(5ms, nothing);
+  const bool done = succeeds_with(left, [&] { handle.reschedule_after(delay); });
+  const nanoseconds expected = done ? delay : 5ms;
+  EXPECT_EQ(handle.deadline(), at(expected));
+  EXPECT_EQ(timer.pending(), 1U);
+  EXPECT_EQ(timer.advance_to(at(expected) - 1ns), 0U);
+  EXPECT_EQ(timer.advance_to(at(expected)), 1U);
+  return done;
+}
+
+TEST(Memory, RescheduleWithoutMemoryChangesNothing) {
+  for (const nanoseconds delay : std::vector<nanoseconds>{700ms, 1h, hundred_years}) {
+    std::uint64_t left = 0;
+    while (!reschedules_or_changes_nothing(left, delay)) {
+      ++left;
+    }
+    EXPECT_GT(left, 0U) << "memory was needed";
+  }
+}
+
+TEST(Memory, StopWithoutMemoryReturnsTheRestWhenCalledAgain) {
+  manual_timer timer;
+  for (int i = 0; i < 1000; ++i) {
+    timer.schedule_after(1h, nothing);
+  }
+  EXPECT_FALSE(succeeds_with(0, [&] { timer.stop(); }));
+  EXPECT_TRUE(conserved(timer));
+  EXPECT_EQ(timer.stop().size(), 1000U);
+}
+
+TEST(Memory, AStepThatFailsForLackOfMemoryLosesNothing) {
+  for (std::uint64_t left = 0; left < 30; ++left) {
+    int runs = 0;
+    manual_timer timer({.wheel_size = 20});
+    for (int i = 0; i < 1000; ++i) {
+      timer.schedule_after(400ms + (i % 400) * 1ms, [&runs] { ++runs; });
+    }
+    succeeds_with(left, [&] { timer.advance_by(1s); });
+    EXPECT_TRUE(conserved(timer));
+    timer.advance_by(1s);
+    EXPECT_EQ(runs, 1000);
+  }
+}
+
+TEST(Memory, TimersCancelledAfterAStepThatFoundNoMemoryLeaveNothingBehind) {
+  for (std::uint64_t left = 0; left < 30; ++left) {
+    int runs = 0;
+    manual_timer timer({.wheel_size = 20});
+    std::vector<timer_handle> handles;
+    for (int i = 0; i < 1000; ++i) {
+      handles.push_back(timer.schedule_after(400ms + (i % 400) * 1ms, [&runs] { ++runs; }));
+    }
+    succeeds_with(left, [&] { timer.advance_by(400ms); });
+    for (const timer_handle& handle : handles) {
+      handle.cancel();
+      timer.schedule_after(1h, [&runs] { runs += 1'000'000; });
+    }
+    timer.advance_by(1s);
+    EXPECT_LT(runs, 1'000'000);
+    EXPECT_EQ(timer.stats().early, 0U);
+    EXPECT_EQ(timer.pending(), 1000U);
+  }
+}
+
+TEST(Memory, ConstructionWithoutMemoryLeavesNothingBehind) {
+  const std::size_t before = allocations.live_bytes;
+  std::uint64_t left = 0;
+  for (bool enough = false; !enough; ++left) {
+    enough = succeeds_with(left, [] { const manual_timer timer({.wheel_sizes = {60, 24}, .shards = 2}); });
+    EXPECT_EQ(allocations.live_bytes, before) << left;
+  }
+  EXPECT_GT(left, 10U) << "memory was needed";
+}
+
+TEST(Memory, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
+  manual_timer timer;
+  std::error_code error;
+  EXPECT_TRUE(succeeds_with(0, [&] { timer.schedule_after(1h, nothing, error); }));
+  EXPECT_EQ(error, std::errc::not_enough_memory);
+  EXPECT_EQ(timer.stats().scheduled, 0U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,314 @@
+/// \file
+/// Rules of the service that only rare sizes, failures and moments show.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_scale.hpp"
+#include "support/service_stderr.hpp"
+#include "support/service_virtual.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// ---- Places ----
+
+TEST(ServiceRules, StopAndListLeaveOutNoPlace) {
+  for (const std::size_t count : {1U, 255U, 256U, 257U, 513U}) {
+    manual_timer timer;
+    for (std::size_t i = 0; i < count; ++i) {
+      timer.schedule_after(1h, nothing);
+    }
+    std::size_t listed = 0;
+    timer.for_each_pending([&](const pending_timer&) { ++listed; });
+    EXPECT_EQ(listed, count);
+    EXPECT_EQ(timer.stop().size(), count);
+  }
+}
+
+TEST(ServiceRules, TheListGoesOnAtTheFirstPlaceOfEachShard) {
+  manual_timer timer({.shards = 3});
+  for (const int count : {300, 200, 10}) {  // each thread has a shard of its own
+    std::thread([&] {
+      for (int i = 0; i < count; ++i) {
+        timer.schedule_after(1h, nothing);
+      }
+    }).join();
+  }
+  std::size_t listed = 0;
+  timer.for_each_pending([&](const pending_timer&) { ++listed; });
+  EXPECT_EQ(listed, 510U);
+}
+
+// ---- Turns ----
+
+TEST(ServiceRules, WhatWasDueWhenItCameRunsBeforeTheRestOfALargeTick) {
+  manual_timer timer;
+  int runs = 0;
+  int before = -1;
+  timer.schedule_after(1ms, [&] { timer.schedule_after(-1ms, [&] { before = runs; }); });
+  for (int i = 0; i < 10'000; ++i) {
+    timer.schedule_after(1ms, [&] { ++runs; });
+  }
+  EXPECT_EQ(timer.advance_by(1ms), 10'002U);
+  EXPECT_LT(before, 1'000);
+}
+
+// ---- Without memory ----
+
+TEST(ServiceRules, NothingRunsAfterAStopThatFoundNoMemory) {
+  manual_timer timer;
+  timer.schedule_after(1ms, nothing);
+  timer.schedule_after(-1ms, nothing);
+  ASSERT_FALSE(succeeds_with(0, [&] { timer.stop(); }));
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+  EXPECT_EQ(timer.stop().size(), 2U);
+}
+
+/// Runs a timer that comes again a thousand hours later, and finds no memory for that.
+void run_without_memory_for_the_next(manual_timer& timer, int& runs) {
+  const auto next = [first = true](time_point previous) mutable {
+    return std::optional(previous + (std::exchange(first, false) ? 1ms : 1000h));
+  };
+  timer.schedule_with(next, [&runs] {
+    ++runs;
+    allocations.left = 0;
+  });
+  ASSERT_FALSE(succeeds_with(UINT64_MAX, [&] { timer.advance_by(1ms); })) << "memory was needed";
+}
+
+TEST(ServiceRules, APeriodicTimerThatFindsNoMemoryForItsNextRunIsNotLost) {
+  manual_timer timer;
+  int runs = 0;
+  run_without_memory_for_the_next(timer, runs);
+  EXPECT_EQ(timer.pending(), 1U);
+  EXPECT_TRUE(conserved(timer));
+  EXPECT_EQ(timer.advance_by(1000h - 1ns), 0U);
+  succeeds_with(UINT64_MAX, [&] { timer.advance_by(1ns); });
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(ServiceRules, ATimerWithoutMemoryKeepsNoOtherFromItsTurn) {
+  manual_timer timer;
+  int runs = 0;
+  run_without_memory_for_the_next(timer, runs);
+  timer.schedule_after(-1ms, [&] { ++runs; });
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_FALSE(succeeds_with(0, [&] { timer.advance_by(0ms); }));
+  }
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(ServiceRules, AShardWithoutMemoryKeepsNoOtherFromItsTurn) {
+  manual_timer timer({.shards = 2});
+  int runs = 0;
+  run_without_memory_for_the_next(timer, runs);
+  std::thread([&] { timer.schedule_after(-1ms, [&] { ++runs; }); }).join();
+  EXPECT_FALSE(succeeds_with(0, [&] { timer.advance_by(0ms); }));
+  EXPECT_EQ(runs, 2);
+}
+
+// ---- Executors ----
+
+/// Refuses what it is given twice, by `refuse(task)`, and then runs it.
+template <class Refuse>
+void expect_given_again(Refuse refuse) {
+  const captured_stderr silence;
+  std::vector<time_point> given;
+  const manual_timer* service = nullptr;
+  manual_timer timer({.tick = 100us, .executor = [&](task&& work) {
+                        given.push_back(service->now());
+                        given.size() < 3 ? refuse(std::move(work)) : work();
+                      }});
+  service = &timer;
+  timer.schedule_after(5ms, nothing);
+  timer.advance_by(1s);
+  EXPECT_THAT(given, ElementsAre(at(5ms), at(6ms), at(7ms)));
+  EXPECT_EQ(timer.stats().refused, 2U);
+  EXPECT_EQ(timer.stats().fired, 1U);
+}
+
+TEST(ServiceRules, ARefusedTimerIsGivenAgainAMillisecondLater) {
+  expect_given_again([](task&& /*work*/) { throw std::runtime_error("busy"); });
+}
+
+TEST(ServiceRules, ARefusedTimerIsGivenAgainIfItsTaskIsDropped) {
+  expect_given_again([](task&& work) { const task dropped = std::move(work); });
+}
+
+TEST(ServiceRules, ARefusedTimerThatWasMovedMeanwhileKeepsItsNewDeadline) {
+  std::vector<task> given;
+  manual_timer timer({.executor = [&](task&& work) { given.push_back(std::move(work)); }});
+  const timer_handle handle = timer.schedule_after(1ms, nothing);
+  timer.advance_by(1ms);
+  ASSERT_TRUE(handle.reschedule_after(1h));
+  given.clear();
+  EXPECT_EQ(timer.stats().refused, 0U);
+  EXPECT_EQ(timer.advance_by(1h - 1ns), 0U);
+  EXPECT_EQ(timer.advance_by(1ns), 1U);
+}
+
+TEST(ServiceRules, ACalledTaskLetsGoOfItsShardOnce) {
+  const std::size_t before = allocations.live_bytes;
+  timer_handle handle;
+  {
+    manual_timer timer({.executor = [](task&& work) { work(); }});
+    handle = timer.schedule_after(1ms, nothing);
+    timer.advance_by(1ms);
+  }
+  EXPECT_GT(allocations.live_bytes, before) << "the handle keeps its shard";
+  handle = {};
+  EXPECT_EQ(allocations.live_bytes, before);
+}
+
+TEST(ServiceRules, AnEmptyExecutorIsNone) {
+  manual_timer timer({.executor = std::function<void(task &&)>()});
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; });
+  timer.advance_by(1ms);
+  EXPECT_EQ(runs, 1);
+}
+
+// ---- Who waits ----
+
+TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEnded) {
+  manual_timer timer;
+  std::atomic<bool> begun{false};
+  std::atomic<bool> ended{false};
+  const timer_handle handle = timer.schedule_after(1ms, [&] {
+    begun = true;
+    settle();
+    ended = true;
+  });
+  const std::jthread driver([&] { timer.advance_by(1ms); });
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
+  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::running);
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(handle.status(), timer_status::finished);
+}
+
+TEST(ServiceRules, CancelAndWaitInsideItsOwnCallbackDoesNotWait) {
+  manual_timer timer;
+  std::optional<cancel_result> answer;
+  timer.schedule_every(1ms, [&](const timer_handle& self) { answer = self.cancel_and_wait(); });
+  EXPECT_EQ(timer.advance_by(1s), 1U);
+  EXPECT_EQ(answer, cancel_result::running);
+}
+
+TEST(ServiceRules, StopWaitsForACallbackOnAThreadOfTheExecutor) {
+  std::vector<task> given;
+  std::atomic<bool> begun{false};
+  std::atomic<bool> ended{false};
+  manual_timer timer({.executor = [&](task&& work) { given.push_back(std::move(work)); }});
+  timer.schedule_after(1ms, [&] {
+    begun = true;
+    settle();
+    ended = true;
+  });
+  timer.advance_by(1ms);
+  const std::jthread worker([&] { given.at(0)(); });
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
+  timer.stop();
+  EXPECT_TRUE(ended);
+}
+
+/// How long `stop(drain)` takes, of a service with a far timer, if another thread calls `action(service, handle)` meanwhile.
+template <class Action>
+nanoseconds time_to_drain(Action action) {
+  timer service;
+  const timer_handle handle = service.schedule_after(1h, nothing);
+  const time_point begin = service.now();
+  const std::jthread other([&] {
+    settle();
+    action(service, handle);
+  });
+  service.stop(drain, begin + 6s);
+  return service.now() - begin;
+}
+
+TEST(ServiceRules, ACancelOfTheLastPendingTimerEndsADrain) {
+  EXPECT_LT(time_to_drain([](timer&, const timer_handle& handle) { handle.cancel(); }), 4s);
+}
+
+TEST(ServiceRules, AStopEndsADrain) {
+  EXPECT_LT(time_to_drain([](timer& service, const timer_handle&) { service.stop(); }), 4s);
+}
+
+// ---- Errors ----
+
+TEST(ServiceRules, ErrorsOfOneKindAreToldOnceASecond) {
+  manual_timer timer;
+  timer.schedule_every(10ms, [] { throw std::runtime_error("busy"); });
+  captured_stderr output;
+  timer.advance_to(at(2s));
+  const std::string told = output.text();
+  std::size_t lines = 0;
+  for (std::size_t place = told.find("busy"); place != std::string::npos; place = told.find("busy", place + 1)) {
+    ++lines;
+  }
+  EXPECT_EQ(lines, 2U) << "at 10 ms and at 1010 ms";
+}
+
+TEST(ServiceRules, WhatOnErrorThrowsIsTold) {
+  manual_timer timer(
+      {.on_error = [](const std::exception_ptr&, std::uint64_t) { throw std::runtime_error("no disk"); }});
+  timer.schedule_after(1ms, [] { throw std::runtime_error("busy"); });
+  captured_stderr output;
+  timer.advance_by(1ms);
+  EXPECT_THAT(output.text(), AllOf(HasSubstr("on_error"), HasSubstr("no disk")));
+}
+
+TEST(ServiceRules, AnEmptyRuleIsRefused) {
+  manual_timer timer;
+  std::error_code error;
+  const std::function<std::optional<time_point>(time_point)> none;
+  EXPECT_THROW(timer.schedule_with(none, nothing), timer_error);
+  EXPECT_FALSE(timer.schedule_with(none, nothing, error));
+  EXPECT_EQ(error, timer_errc::empty_callback);
+}
+
+bool by_largest_flush(const level_stats& a, const level_stats& b) { return a.largest_flush < b.largest_flush; }
+
+TEST(ServiceRules, AMillionTimersInOneBucketAreCascadedRunAndListedInHoldsOf256) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  const std::uint64_t timers = scaled(1'000'000);
+  for (std::uint64_t i = 0; i < timers; ++i) {
+    timer.schedule_after(30min, [] {});
+  }
+  std::uint64_t listed = 0;
+  timer.for_each_pending([&](const pending_timer&) { ++listed; });
+  EXPECT_EQ(timer.advance_by(30min), timers);
+  const timer_stats stats = timer.stats();
+  EXPECT_EQ(listed, timers);
+  EXPECT_GE(stats.moves, timers) << "there was no cascade";
+  EXPECT_EQ(std::max_element(stats.levels.begin(), stats.levels.end(), by_largest_flush)->largest_flush, timers);
+  EXPECT_EQ(stats.largest_hold, max_timers_per_lock);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,459 @@
+/// \file
+/// `stop()`, what all kinds of it have in common, and the destructor.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_random.hpp"
+#include "support/service_record.hpp"
+#include "support/service_stop.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+// ---- The end ----
+
+/// Stops from the callback of the `stopper`-th of `count` timers, and checks that each has had one outcome.
+void expect_each_once_when_stopped_by(int stopper, int count, nanoseconds spread) {
+  manual_timer timer({.wheel_size = 20});
+  std::vector<int> outcomes(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    timer.schedule_after(
+        400ms + (static_cast<int>(i) % 7) * spread,
+        [&, i] {
+          ++outcomes[i];
+          for (const pending_task& task : static_cast<int>(i) == stopper ? timer.stop() : std::vector<pending_task>()) {
+            ++outcomes[task.tag];
+          }
+        },
+        {.tag = i});
+  }
+  timer.advance_by(1h);
+  EXPECT_THAT(outcomes, Each(1));
+  EXPECT_EQ(timer.stats().fired + timer.stats().returned, static_cast<std::uint64_t>(count));
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(Stop, InEachStepOfAFlushLosesNothing) {
+  for (const int stopper : {0, 1, 2, 63, 64, 255, 256, 257, 511, 700, 998, 999}) {
+    expect_each_once_when_stopped_by(stopper, 1000, 0ms);
+    expect_each_once_when_stopped_by(stopper, 1000, 3ms);
+    expect_each_once_when_stopped_by(stopper, 1000, 30ms);
+  }
+}
+
+TEST(Stop, ReturnsManyOfThem) {
+  live_captures captures;
+  manual_timer timer;
+  schedule_far(timer, captures, 100'000);
+  {
+    const std::vector<pending_task> left = timer.stop();
+    EXPECT_EQ(left.size(), 100'000U);
+    EXPECT_EQ(captures.alive(), 100'000);
+  }
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(Stop, ScheduleInACallbackAfterStopIsRefused) {
+  manual_timer timer;
+  std::error_code code;
+  timer.schedule_after(1ms, [&] {
+    timer.stop();
+    code = refusal_of([&] { timer.schedule_after(1ms, nothing); }).code;
+  });
+  timer.advance_by(1h);
+  EXPECT_EQ(code, timer_errc::stopped);
+}
+
+TEST(Destructor, DropsWhatIsPending) {
+  live_captures captures;
+  int runs = 0;
+  {
+    manual_timer timer;
+    timer.schedule_after(1ms, [&runs, token = captures.make()] { ++runs; });
+    timer.schedule_after(-1ms, [&runs, token = captures.make()] { ++runs; });
+    timer.schedule_at(time_point::max(), [&runs, token = captures.make()] { ++runs; });
+  }
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(Destructor, NeedsNoMemory) {
+  live_captures captures;
+  auto timer = std::make_unique<manual_timer>();
+  for (int i = 0; i < 1000; ++i) {
+    timer->schedule_after(1h, [token = captures.make()] {});
+  }
+  EXPECT_TRUE(succeeds_with(0, [&] { timer.reset(); }));
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+/// One timer of each kind, with their tags from 0 on.
+std::vector<timer_handle> schedule_some(manual_timer& timer) {
+  return {timer.schedule_after(-1ms, nothing, {.tag = 0}),
+          timer.schedule_after(5ms, nothing, {.tag = 1}),
+          timer.schedule_after(1h, nothing, {.tag = 2}),
+          timer.schedule_at(time_point::max(), nothing, {.tag = 3}),
+          timer.schedule_every(7ms, nothing, fixed_delay, {.tag = 4}),
+          timer.schedule_every(7ms, nothing, fixed_rate_catch_up, {.tag = 5}),
+          timer.schedule_with(next_10ms, nothing, {.tag = 6})};
+}
+
+// ---- After every kind of stop ----
+
+TEST(Stop, NothingCanBeScheduledAfterIt) {
+  for (const how way : every_how) {
+    live_captures captures;
+    manual_timer timer;
+    stop_by(timer, way);
+    const auto refused = [](auto action) { return refusal_of(action).code == timer_errc::stopped; };
+    EXPECT_TRUE(refused([&] { timer.schedule_after(1ms, [token = captures.make()] {}); }));
+    EXPECT_TRUE(refused([&] { timer.schedule_at(at(1ms), [token = captures.make()] {}); }));
+    EXPECT_TRUE(refused([&] { timer.schedule_at(std::chrono::system_clock::now(), [token = captures.make()] {}); }));
+    EXPECT_TRUE(refused([&] { timer.schedule_every(1ms, [token = captures.make()] {}); }));
+    EXPECT_TRUE(refused([&] { timer.schedule_with(next_10ms, [token = captures.make()] {}); }));
+    EXPECT_TRUE(refused([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = std::stop_token()}); }));
+    EXPECT_EQ(captures.alive(), 0);
+    EXPECT_EQ(timer.stats().rejected, 6U);
+    EXPECT_EQ(timer.stats().scheduled, 0U);
+  }
+}
+
+TEST(Stop, NothingIsPendingAfterIt) {
+  for (const how way : every_how) {
+    manual_timer timer;
+    const std::vector<timer_handle> handles = schedule_some(timer);
+    stop_by(timer, way);
+    EXPECT_TRUE(timer.stopped());
+    EXPECT_EQ(timer.pending(), 0U);
+    timer.for_each_pending([](const pending_timer&) { FAIL() << "it is pending"; });
+    for (const timer_handle& handle : handles) {
+      EXPECT_EQ(handle.status(), timer_status::finished);
+      EXPECT_EQ(handle.cancel(), cancel_result::finished);
+      EXPECT_FALSE(handle.reschedule_after(1ms));
+      EXPECT_EQ(handle.tag(), std::nullopt);
+    }
+  }
+}
+
+TEST(Stop, NothingRunsAfterIt) {
+  for (const how way : every_how) {
+    manual_timer timer;
+    schedule_some(timer);
+    stop_by(timer, way);
+    const std::uint64_t fired = timer.stats().fired;
+    EXPECT_EQ(timer.advance_by(2h), 0U);
+    EXPECT_EQ(timer.stats().fired, fired);
+  }
+}
+
+TEST(Stop, AnotherOneOfAnyKindFindsNothing) {
+  for (const how first : every_how) {
+    manual_timer timer;
+    schedule_some(timer);
+    stop_by(timer, first);
+    const timer_stats counts = timer.stats();
+    EXPECT_THAT(timer.stop(), IsEmpty());
+    EXPECT_EQ(timer.stop(run_now), 0U);
+    EXPECT_THAT(timer.stop(drain, time_point::max()), IsEmpty());
+    EXPECT_EQ(timer.stats().fired, counts.fired);
+    EXPECT_EQ(timer.stats().returned, counts.returned);
+  }
+}
+
+TEST(Stop, ConservesTheCounts) {
+  for (const how way : every_how) {
+    manual_timer timer;
+    schedule_some(timer);
+    timer.advance_by(20ms);
+    const std::vector<std::uint64_t> returned = stop_by(timer, way);
+    const timer_stats counts = timer.stats();
+    EXPECT_TRUE(conserved(counts));
+    EXPECT_EQ(counts.returned, returned.size());
+    EXPECT_EQ(counts.pending, 0U);
+    EXPECT_EQ(counts.due, 0U);
+    EXPECT_EQ(counts.running, 0U);
+    EXPECT_EQ(counts.early, 0U);
+  }
+}
+
+TEST(Stop, OfAnEmptyServiceReturnsNothing) {
+  for (const how way : every_how) {
+    manual_timer timer;
+    EXPECT_FALSE(timer.stopped());
+    EXPECT_THAT(stop_by(timer, way), IsEmpty());
+    EXPECT_TRUE(timer.stopped());
+  }
+}
+
+TEST(Stop, DestroysEveryCaptureInTheEnd) {
+  for (const how way : every_how) {
+    live_captures captures;
+    manual_timer timer;
+    for (int i = 0; i < 600; ++i) {
+      timer.schedule_after(i * 1ms, [token = captures.make()] {});
+      timer.schedule_every(i * 1ms + 1ns, [token = captures.make()] {});
+    }
+    timer.advance_by(10ms);
+    stop_by(timer, way);
+    EXPECT_EQ(captures.alive(), 0);
+    EXPECT_EQ(captures.destroyed(), 1200);
+  }
+}
+
+TEST(Stop, TakesTheTimersOfAllShards) {
+  for (const how way : every_how) {
+    manual_timer timer({.shards = 3});
+    ends once(900);
+    for (std::size_t worker = 0; worker < 3; ++worker) {
+      std::thread([&timer, &once, worker] {
+        for (std::size_t i = worker; i < once.size(); i += 3) {
+          timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
+        }
+      }).join();
+    }
+    once.add(stop_by(timer, way));
+    EXPECT_THAT(once.counts(), Each(1));
+  }
+}
+
+TEST(Stop, TakesAllHoweverTheyFillAHoldOfTheLock) {
+  for (const how way : every_how) {
+    for (const std::size_t count : {1U, 255U, 256U, 257U, 511U, 512U, 513U}) {
+      manual_timer timer;
+      ends once(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        timer.schedule_after(1s, once.running(i), {.tag = i});
+      }
+      once.add(stop_by(timer, way));
+      EXPECT_THAT(once.counts(), Each(1));
+    }
+  }
+}
+
+/// The `stopper`-th of the timers due at 5 ms stops the service; each must have one outcome.
+void expect_each_once_when_stopped_by(std::size_t stopper, how way) {
+  SCOPED_TRACE(testing::Message() << "stopper " << stopper << " way " << static_cast<int>(way));
+  manual_timer timer({.wheel_size = 20});
+  ends once(600);
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    const auto run = [&, i] {
+      once.add(i);
+      i == stopper ? once.add(stop_by(timer, way)) : void();
+    };
+    i % 3 == 2 ? timer.schedule_every(1h, run, fixed_delay, {.tag = i}) : timer.schedule_after(5ms, run, {.tag = i});
+  }
+  timer.advance_by(5ms);
+  EXPECT_THAT(once.counts(), Each(1));
+  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_TRUE(conserved(timer));
+  EXPECT_EQ(timer.stats().early, 0U);
+}
+
+TEST(Stop, FromACallbackEachTimerHasOneOutcome) {
+  for (const how way : every_how) {
+    for (const std::size_t stopper : {0U, 1U, 255U, 256U, 300U, 597U, 598U}) {
+      expect_each_once_when_stopped_by(stopper, way);
+    }
+  }
+}
+
+TEST(Stop, FromTheOnlyCallbackFindsNothing) {
+  for (const how way : every_how) {
+    for (const bool periodic : {false, true}) {
+      manual_timer timer;
+      std::vector<std::uint64_t> returned{99};
+      int runs = 0;
+      const auto stop = [&] { ++runs, returned = stop_by(timer, way); };
+      periodic ? timer.schedule_every(1ms, stop) : timer.schedule_after(1ms, stop);
+      timer.advance_by(1h);
+      EXPECT_EQ(runs, 1);
+      EXPECT_THAT(returned, IsEmpty());
+      EXPECT_TRUE(timer.stopped());
+      EXPECT_EQ(timer.pending(), 0U);
+    }
+  }
+}
+
+TEST(Stop, FromARuleEndsItsTimer) {
+  for (const how way : every_how) {
+    manual_timer timer;
+    int asked = 0;
+    timer.schedule_with(
+        [&](time_point previous) {
+          ++asked == 2 ? static_cast<void>(stop_by(timer, way)) : void();
+          return previous + 1ms;
+        },
+        nothing);
+    EXPECT_EQ(timer.advance_by(1h), 1U);
+    EXPECT_EQ(timer.pending(), 0U);
+    EXPECT_TRUE(conserved(timer));
+  }
+}
+
+TEST(Stop, FromACaptureThatDies) {
+  for (const how way : every_how) {
+    manual_timer timer;
+    ends once(10);
+    for (std::size_t i = 1; i < once.size(); ++i) {
+      timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
+    }
+    once.add(0U);
+    const timer_handle first =
+        timer.schedule_after(1h, [last = on_destruction([&] { once.add(stop_by(timer, way)); })] {});
+    first.cancel();
+    EXPECT_THAT(once.counts(), Each(1));
+    EXPECT_TRUE(timer.stopped());
+  }
+}
+
+TEST(Stop, FromOnErrorAndFromAVisit) {
+  for (const how way : every_how) {
+    manual_timer* service = nullptr;
+    manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t) { stop_by(*service, way); }});
+    service = &timer;
+    timer.schedule_after(1ms, [] { throw std::runtime_error("asked for"); });
+    timer.schedule_after(1h, nothing);
+    timer.for_each_pending([&](const pending_timer&) { timer.advance_by(1ms); });
+    EXPECT_TRUE(timer.stopped());
+    EXPECT_EQ(timer.pending(), 0U);
+    EXPECT_TRUE(conserved(timer));
+  }
+}
+
+// ---- stop() ----
+
+TEST(Stop, ReturnsPeriodicOnesToo) {
+  manual_timer timer;
+  schedule_some(timer);
+  timer.advance_by(5ms);
+  EXPECT_THAT(stop_by(timer, how::take), UnorderedElementsAre(2U, 3U, 4U, 5U, 6U));
+}
+
+TEST(Stop, WithoutMemoryTakesNoneAndCanBeCalledAgain) {
+  bool enough = false;
+  for (std::uint64_t left = 0; !enough && left < 100; ++left) {
+    manual_timer timer;
+    ends once(1000);
+    for (std::size_t i = 0; i < once.size(); ++i) {
+      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = i});
+    }
+    enough = succeeds_with(left, [&] { once.add(timer.stop()); });
+    EXPECT_EQ(timer.pending(), enough ? 0U : 1000U);
+    EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, nothing); }).code, timer_errc::stopped);
+    once.add(timer.stop());
+    EXPECT_THAT(once.counts(), Each(1));
+  }
+  EXPECT_TRUE(enough);
+}
+
+TEST(Stop, TheReturnedCallablesMayUseTheStoppedService) {
+  manual_timer timer;
+  std::vector<std::error_code> codes;
+  timer.schedule_after(1ms, [&] { codes.push_back(refusal_of([&] { timer.schedule_after(1ms, nothing); }).code); });
+  for (pending_task& left : timer.stop()) {
+    left.callback();
+  }
+  EXPECT_THAT(codes, ElementsAre(std::error_code(timer_errc::stopped)));
+}
+
+// ---- Without leaks ----
+
+/// Makes a service, uses it, stops it and destroys it.
+void live_and_stop(std::uint64_t seed, live_captures& captures) {
+  dice random(seed);
+  kept_tasks tasks;
+  timer_options options{.wheel_size = 8, .shards = 1 + static_cast<unsigned>(random.below(2)), .on_error = ignore};
+  if (random.one_in(3)) {
+    options.executor = tasks.taking();
+  }
+  manual_timer timer(options);
+  for (std::uint64_t i = random.below(30); i > 0; --i) {
+    timer.schedule_after(random.between(-1ms, 100ms), [token = captures.make()] {});
+    timer.schedule_every(random.between(1ms, 100ms),
+                         [large = std::array<char, 80>(), token = captures.make()] { static_cast<void>(large); });
+  }
+  timer.advance_by(random.between(0ms, 50ms));
+  if (random.one_in(2)) {
+    tasks.run();
+  }
+  if (random.one_in(3)) {
+    timer.schedule_after(0ms, [&] { stop_by(timer, every_how[random.below(4)]); });
+    timer.advance_by(1ms);
+  } else if (!random.one_in(4)) {
+    stop_by(timer, every_how[random.below(4)]);
+  }
+}
+
+TEST(Stop, AThousandServicesLeaveNothingBehind) {
+  live_captures captures;
+  live_and_stop(0, captures);
+  const std::size_t bytes = allocations.live_bytes;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    live_and_stop(seed, captures);
+    ASSERT_EQ(captures.alive(), 0) << seed;
+    ASSERT_EQ(allocations.live_bytes, bytes) << seed;
+  }
+}
+
+// ---- At random ----
+
+/// Timers of all kinds, one of which stops the service in some way when it runs; each has one end.
+void expect_one_end_each(std::uint64_t seed) {
+  SCOPED_TRACE(seed);
+  dice random(seed);
+  manual_timer timer({.wheel_size = 8, .on_error = ignore});
+  ends once(1 + random.below(100));
+  std::vector<timer_handle> handles(once.size());
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    handles[i] =
+        timer.schedule_after(random.between(0ms, 100ms),
+                             [&, i] {
+                               once.add(i);
+                               random.one_in(20) ? once.add(stop_by(timer, every_how[random.below(4)])) : void();
+                               const std::size_t other = random.below(once.size());
+                               handles[other].cancel() == cancel_result::cancelled ? once.add(other) : void();
+                               random.one_in(9) ? throw std::runtime_error("asked for") : void();
+                             },
+                             {.tag = i});
+  }
+  timer.advance_by(random.between(0ms, 60ms));
+  once.add(stop_by(timer, every_how[random.below(4)]));
+  EXPECT_THAT(once.counts(), Each(1));
+  EXPECT_TRUE(conserved(timer));
+  EXPECT_EQ(timer.stats().early, 0U);
+}
+
+TEST(Stop, EachTimerHasOneEndWhateverHappens) {
+  for (std::uint64_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
+    expect_one_end_each(seed);
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,341 @@
+/// \file
+/// Timers that a `std::stop_token` cancels.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+// GCC 12 under the address sanitizer takes the constructor of std::stop_source for a use of what is not initialised.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// ---- Stop tokens ----
+
+TEST(StopToken, CancelsAPendingTimerAndDestroysItsCaptures) {
+  live_captures captures;
+  std::stop_source stop;
+  manual_timer timer;
+  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+  EXPECT_EQ(captures.alive(), 1);
+  stop.request_stop();
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(handle.status(), timer_status::finished);
+  EXPECT_EQ(timer.stats().cancelled, 1U);
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+}
+
+TEST(StopToken, CancelsAtOnceIfItWasStoppedBefore) {
+  live_captures captures;
+  std::stop_source stop;
+  stop.request_stop();
+  manual_timer timer;
+  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+  timer.schedule_at(at(0ms), [token = captures.make()] {}, {.stop = stop.get_token()});
+  timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_TRUE(conserved(timer));
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+}
+
+TEST(StopToken, LetsATimerFireUntilItIsStopped) {
+  std::stop_source stop;
+  manual_timer timer;
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
+  timer.schedule_at(at(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
+  timer.schedule_at(std::chrono::system_clock::time_point(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
+  EXPECT_EQ(timer.advance_by(1ms), 3U);
+  EXPECT_EQ(runs, 3);
+}
+
+TEST(StopToken, OfNoSourceNeverCancels) {
+  manual_timer timer;
+  timer.schedule_after(1ms, nothing, {.stop = std::stop_token()});
+  timer.schedule_every(1ms, nothing, {.stop = std::stop_token()});
+  EXPECT_EQ(timer.advance_by(2ms), 3U);
+}
+
+TEST(StopToken, OfADestroyedSourceNeverCancels) {
+  live_captures captures;
+  manual_timer timer;
+  {
+    std::stop_source stop;
+    timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+  }
+  EXPECT_EQ(captures.alive(), 1);
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(StopToken, DoesNothingToATimerThatHasFired) {
+  live_captures captures;
+  std::stop_source stop;
+  manual_timer timer;
+  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+  timer.advance_by(1ms);
+  EXPECT_EQ(captures.alive(), 0);
+  const timer_handle next = timer.schedule_after(1ms, nothing);
+  stop.request_stop();
+  EXPECT_EQ(next.status(), timer_status::pending);
+  EXPECT_EQ(timer.stats().cancelled, 0U);
+}
+
+TEST(StopToken, StoppedInTheCallbackLetsThatRunEnd) {
+  live_captures captures;
+  std::stop_source stop;
+  manual_timer timer;
+  bool ended = false;
+  std::int64_t alive = 0;
+  const timer_handle handle = timer.schedule_after(1ms,
+                                                   [&, token = captures.make()] {
+                                                     stop.request_stop();
+                                                     alive = captures.alive();
+                                                     ended = true;
+                                                   },
+                                                   {.stop = stop.get_token()});
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(alive, 1);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(handle.status(), timer_status::finished);
+  EXPECT_EQ(timer.stats().cancelled, 0U);
+}
+
+TEST(StopToken, StoppedInTheCallbackEndsAPeriodicTimer) {
+  live_captures captures;
+  std::stop_source stop;
+  manual_timer timer;
+  timer.schedule_every(1ms, [&, token = captures.make()] { stop.request_stop(); }, {.stop = stop.get_token()});
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(StopToken, EndsAPeriodicTimerBetweenItsRuns) {
+  live_captures captures;
+  std::stop_source stop;
+  manual_timer timer;
+  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip, {.tag = 5, .stop = stop.get_token()});
+  EXPECT_EQ(timer.advance_by(35ms), 3U);
+  stop.request_stop();
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+}
+
+TEST(StopToken, StoppedByASiblingThatIsDueToo) {
+  std::stop_source stop;
+  manual_timer timer;
+  timer.schedule_after(1ms, [&] { stop.request_stop(); });
+  for (int i = 0; i < 1000; ++i) {
+    timer.schedule_after(1ms, nothing, {.stop = stop.get_token()});
+  }
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_EQ(timer.stats().cancelled, 1000U);
+}
+
+TEST(StopToken, MayOutliveTheService) {
+  live_captures captures;
+  std::stop_source stop;
+  {
+    manual_timer timer;
+    timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+    timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
+    timer.advance_by(1ms);
+  }
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_TRUE(stop.request_stop());
+}
+
+TEST(StopToken, DoesNotKeepAReturnedCallableFromBeingCalled) {
+  std::stop_source stop;
+  int runs = 0;
+  std::vector<pending_task> left;
+  {
+    manual_timer timer;
+    timer.schedule_after(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
+    timer.schedule_every(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
+    left = timer.stop();
+  }
+  stop.request_stop();
+  for (pending_task& one : left) {
+    one.callback();
+  }
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(StopToken, OfARefusedTimerDoesNothing) {
+  live_captures captures;
+  std::stop_source stop;
+  manual_timer timer({.max_pending = 1});
+  const timer_handle first = timer.schedule_after(1ms, nothing);
+  EXPECT_EQ(
+      refusal_of([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
+      timer_errc::too_many_pending);
+  EXPECT_EQ(
+      refusal_of([&] { timer.schedule_every(0ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
+      timer_errc::invalid_period);
+  EXPECT_EQ(captures.alive(), 0);
+  stop.request_stop();
+  EXPECT_EQ(first.status(), timer_status::pending);
+}
+
+TEST(StopToken, LetsACallbackHaveItsHandle) {
+  std::stop_source stop;
+  manual_timer timer;
+  timer_handle given;
+  const timer_handle made =
+      timer.schedule_after(1ms, [&](const timer_handle& self) { given = self; }, {.tag = 3, .stop = stop.get_token()});
+  EXPECT_EQ(made.tag(), 3U);
+  timer.advance_by(1ms);
+  EXPECT_EQ(given, made);
+}
+
+TEST(StopToken, MayBeStoppedByACaptureThatDies) {
+  std::stop_source stop;
+  manual_timer timer;
+  timer.schedule_after(1ms, [last = on_destruction([&] { stop.request_stop(); })] {}, {.stop = stop.get_token()});
+  const timer_handle other = timer.schedule_after(1h, nothing, {.stop = stop.get_token()});
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+  EXPECT_EQ(other.status(), timer_status::finished);
+}
+
+TEST(StopToken, MayBeOwnedByTheCallableItself) {
+  live_captures captures;
+  manual_timer timer;
+  std::stop_source stop;
+  std::stop_token token = stop.get_token();
+  timer.schedule_every(1ms, [own = std::move(stop), alive = captures.make()]() mutable { own.request_stop(); },
+                       {.stop = token});
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(StopToken, LeavesNoMemoryBehind) {
+  manual_timer timer;
+  const auto use = [&timer](bool stopped) {
+    std::stop_source stop;
+    for (int i = 0; i < 100; ++i) {
+      timer.schedule_after(1ms, [large = std::array<char, 100>()] { static_cast<void>(large); },
+                           {.stop = stop.get_token()});
+      timer.schedule_every(1h, nothing, {.stop = stop.get_token()}).cancel();
+    }
+    static_cast<void>(stopped && stop.request_stop());
+    timer.advance_by(1ms);
+  };
+  use(true);
+  use(false);
+  const std::size_t bytes = allocations.live_bytes;
+  use(true);
+  use(false);
+  EXPECT_EQ(allocations.live_bytes, bytes);
+}
+
+TEST(StopToken, SchedulingWithoutMemoryLeavesNothingBehind) {
+  live_captures captures;
+  bool enough = false;
+  for (std::uint64_t left = 0; !enough && left < 100; ++left) {
+    std::stop_source stop;
+    manual_timer timer;
+    enough = succeeds_with(
+        left, [&] { timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); });
+    EXPECT_EQ(timer.pending(), enough ? 1U : 0U) << left;
+    EXPECT_EQ(captures.alive(), enough ? 1 : 0) << left;
+    EXPECT_TRUE(conserved(timer));
+    stop.request_stop();
+    EXPECT_EQ(captures.alive(), 0);
+  }
+  EXPECT_TRUE(enough);
+}
+
+// ---- Tokens ----
+
+std::uint64_t allocations_of(timer& service, const schedule_options& options) {
+  timer_handle handle;
+  const std::uint64_t count = count_allocations([&] { handle = service.schedule_after(1h, nothing, options); });
+  handle.cancel();
+  return count;
+}
+
+TEST(StopTokenOption, CostsNothingWhereNoneIsGiven) {
+  manual_timer timer;
+  allocations_of(timer, {});  // the first page
+  EXPECT_EQ(allocations_of(timer, {}), 0U);
+  EXPECT_EQ(allocations_of(timer, {.tag = 7}), 0U);
+  EXPECT_EQ(allocations_of(timer, {.stop = std::stop_token()}), 0U) << "it can never be stopped";
+}
+
+TEST(StopTokenOption, CostsOneAllocation) {
+  manual_timer timer;
+  const std::stop_source source;
+  allocations_of(timer, {});
+  EXPECT_EQ(allocations_of(timer, {.stop = source.get_token()}), 1U);
+}
+
+TEST(StopTokenOption, LeavesNothingBehindWhateverEndsTheTimer) {
+  live_captures captures;
+  const std::stop_source source;
+  manual_timer timer;
+  const auto schedule = [&] {
+    return timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = source.get_token()});
+  };
+  for (int i = 0; i < 10; ++i) {
+    schedule().cancel();
+    schedule();
+    timer.advance_by(1ms);
+  }
+  const std::size_t before = allocations.live_bytes;
+  schedule().cancel();
+  schedule();
+  timer.advance_by(1ms);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(allocations.live_bytes, before);
+  schedule();
+  timer.stop().clear();
+  EXPECT_EQ(captures.alive(), 0);
+  std::error_code error;
+  timer.schedule_after(
+      1ms, [token = captures.make()] {}, {.stop = source.get_token()}, error);
+  EXPECT_EQ(error, timer_errc::stopped);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(StopTokenOption, EndsEachVerb) {
+  std::stop_source source;
+  manual_timer timer;
+  int runs = 0;
+  const auto count = [&] { ++runs; };
+  const schedule_options options{.tag = 5, .stop = source.get_token()};
+  timer.schedule_after(1ms, count, options);
+  timer.schedule_at(timer.now() + 1ms, count, options);
+  timer.schedule_every(1ms, count, options);
+  timer.schedule_with([](time_point previous) { return std::optional(previous + 1ms); }, count, options);
+  EXPECT_EQ(timer.pending(), 4U);
+  source.request_stop();
+  EXPECT_EQ(timer.pending(), 0U);
+  timer.advance_by(1s);
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(timer.stats().cancelled, 4U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,119 @@
+/// \file
+/// `timer_error`: codes and messages.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Key;
+using testing::Not;
+using testing::SizeIs;
+
+constexpr std::array every_errc{timer_errc::stopped,        timer_errc::too_many_pending, timer_errc::invalid_option,
+                                timer_errc::empty_callback, timer_errc::invalid_period,   timer_errc::nested_advance};
+
+TEST(TimerError, EachCodeHasItsOwnMessage) {
+  std::map<std::string, timer_errc> messages;
+  for (const timer_errc code : every_errc) {
+    const std::error_code made = code;
+    EXPECT_EQ(made.category(), timer_category());
+    EXPECT_EQ(make_error_code(code), made);
+    EXPECT_TRUE(made);
+    messages[made.message()] = code;
+  }
+  EXPECT_THAT(messages, SizeIs(every_errc.size()));
+  EXPECT_THAT(messages, Not(testing::Contains(Key(""))));
+  EXPECT_STREQ(timer_category().name(), "timing_wheel");
+}
+
+TEST(TimerError, AnUnknownCodeHasAMessageToo) { EXPECT_FALSE(timer_category().message(12345).empty()); }
+
+TEST(TimerError, IsASystemError) {
+  manual_timer timer;
+  timer.stop();
+  try {
+    timer.schedule_after(1ms, nothing);
+    FAIL() << "no throw";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), timer_errc::stopped);
+    EXPECT_THAT(error.what(), HasSubstr(make_error_code(timer_errc::stopped).message()));
+  }
+}
+
+TEST(TimerError, TooManyPendingCarriesBothNumbers) {
+  manual_timer timer({.max_pending = 4711});
+  for (int i = 0; i < 4711; ++i) {
+    timer.schedule_every(1ms, nothing);
+  }
+  const refusal answer = refusal_of([&] { timer.schedule_every(1ms, nothing); });
+  EXPECT_EQ(answer.code, timer_errc::too_many_pending);
+  EXPECT_EQ(occurrences(answer.message, "4711"), 2U) << answer.message;
+}
+
+TEST(TimerError, ABadOptionIsNamedWithItsValueAndItsRange) {
+  const refusal tick = refusal_of_options({.tick = -7ns});
+  EXPECT_EQ(tick.code, timer_errc::invalid_option);
+  EXPECT_THAT(tick.message, AllOf(HasSubstr("tick"), HasSubstr("-7"), HasSubstr("1")));
+  const refusal size = refusal_of_options({.wheel_size = 20'000'000});
+  EXPECT_EQ(size.code, timer_errc::invalid_option);
+  EXPECT_THAT(size.message, AllOf(HasSubstr("wheel size"), HasSubstr("20000000"), HasSubstr("2")));
+  const refusal sizes = refusal_of_options({.wheel_sizes = {60, 1, 24}});
+  EXPECT_EQ(sizes.code, timer_errc::invalid_option);
+  EXPECT_THAT(sizes.message, AllOf(HasSubstr("wheel size"), HasSubstr("1"), HasSubstr("2")));
+  const refusal shards = refusal_of_options({.shards = 1025});
+  EXPECT_EQ(shards.code, timer_errc::invalid_option);
+  EXPECT_THAT(shards.message, AllOf(HasSubstr("shards"), HasSubstr("1025"), HasSubstr("1024")));
+}
+
+TEST(TimerError, RefusesToAdvanceInACallbackOfEveryKind) {
+  manual_timer timer;
+  std::vector<std::error_code> codes;
+  const auto advance = [&] { codes.push_back(refusal_of([&] { timer.advance_by(1ms); }).code); };
+  timer.schedule_after(1ms, advance);
+  timer.schedule_every(1ms, advance);
+  int left = 2;
+  timer.schedule_with(
+      [&](time_point previous) {
+        left == 1 ? advance() : void();
+        return left-- > 0 ? std::optional(previous + 1ms) : std::nullopt;
+      },
+      nothing);
+  timer.advance_by(1ms);
+  EXPECT_THAT(codes, AllOf(SizeIs(3), Each(std::error_code(timer_errc::nested_advance))));
+}
+
+TEST(TimerError, ACallbackThatStopRunsMayAdvanceSinceNobodyElseDoes) {
+  manual_timer timer;
+  timer.schedule_after(1ms, [&] { timer.advance_by(5ms); });
+  EXPECT_EQ(timer.stop(run_now), 1U);
+  EXPECT_EQ(timer.now(), at(5ms));
+}
+
+TEST(TimerError, ATaskOfTheExecutorMayAdvanceWhenNobodyElseDoes) {
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  timer.schedule_after(1ms, [&] { timer.advance_by(5ms); });
+  timer.advance_by(1ms);
+  tasks.run();
+  EXPECT_EQ(timer.now(), at(6ms));
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,431 @@
+// Executors, waiting cancels and the ways to stop, in real time. As in timer_realtime_test.cpp, late is a failure only after
+// `patience`.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <cstdint>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_random.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/asio.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+void nothing() {}
+
+/// Callbacks on a pool of two threads.
+class TimerOnAPool : public testing::Test {
+ protected:
+  ~TimerOnAPool() override {
+    service_.reset();
+    pool_.join();
+  }
+
+  timer& service() { return *service_; }
+  void destroy_service() { service_.reset(); }
+
+ private:
+  boost::asio::thread_pool pool_{2};
+  std::optional<timer> service_{std::in_place, timer_options{.executor = asio_executor(pool_)}};
+};
+
+/// Callbacks on the thread of the service.
+class TimerInline : public testing::Test {
+ protected:
+  timer& service() { return service_; }
+
+ private:
+  timer service_;
+};
+
+// ---- A task that blocks ----
+
+TEST_F(TimerOnAPool, ATaskThatBlocksASecondDelaysNobody) {
+  std::atomic<bool> ended{false};
+  std::atomic<int> before_the_end{0};
+  std::atomic<int> runs{0};
+  service().schedule_after(0ns, [&] {
+    std::this_thread::sleep_for(1s);
+    ended = true;
+  });
+  for (int i = 0; i < 100; ++i) {
+    service().schedule_after(i * 2ms, [&] {
+      before_the_end += ended ? 0 : 1;
+      ++runs;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == 100; }));
+  EXPECT_GT(before_the_end, 50) << "the others did not wait for the one that blocks";
+  EXPECT_TRUE(eventually([&] { return ended.load(); }));
+}
+
+TEST_F(TimerOnAPool, TheBacklogOfABusyExecutorIsSeenInTheStats) {
+  std::latch go_on(1);
+  for (int i = 0; i < 10; ++i) {
+    service().schedule_after(0ns, [&] { go_on.wait(); });
+  }
+  ASSERT_TRUE(eventually([&] { return service().stats().running == 2 && service().stats().due == 8; }));
+  EXPECT_EQ(service().stats().pending, 8U);
+  EXPECT_EQ(service().stats().fired, 2U);
+  go_on.count_down();
+  ASSERT_TRUE(eventually([&] { return service().stats().running == 0 && service().stats().fired == 10; }));
+  EXPECT_EQ(service().stats().due, 0U);
+}
+
+TEST_F(TimerOnAPool, ATimerThatWaitsForABusyExecutorCanBeCancelled) {
+  std::latch go_on(1);
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 2; ++i) {
+    service().schedule_after(0ns, [&] { go_on.wait(); });
+  }
+  ASSERT_TRUE(eventually([&] { return service().stats().running == 2; }));
+  const timer_handle handle = service().schedule_after(0ns, [&] { ++runs; });
+  ASSERT_TRUE(eventually([&] { return service().stats().due == 1; }));
+  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::cancelled);
+  EXPECT_EQ(service().stats().due, 0U);
+  go_on.count_down();
+  service().stop();
+  EXPECT_EQ(runs, 0);
+}
+
+// ---- cancel_and_wait ----
+
+/// A callback that takes its time, and what it captured too, and who waits for it from another thread.
+void expect_waits_for_the_end(timer& service) {
+  live_captures captures;
+  std::latch begun(1);
+  std::atomic<bool> ended{false};
+  const timer_handle handle = service.schedule_after(1ms, [&, token = captures.make()] {
+    begun.count_down();
+    std::this_thread::sleep_for(100ms);
+    ended = true;
+  });
+  begun.wait();
+  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::running);
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::finished);
+}
+
+TEST_F(TimerInline, CancelAndWaitFromAnotherThreadReturnsAfterTheCallback) { expect_waits_for_the_end(service()); }
+
+TEST_F(TimerOnAPool, CancelAndWaitFromAnotherThreadReturnsAfterTheCallback) { expect_waits_for_the_end(service()); }
+
+void expect_does_not_wait_for_itself(timer& service) {
+  std::atomic<int> answers{0};
+  service.schedule_after(
+      1ms, [&](const timer_handle& self) { answers += self.cancel_and_wait() == cancel_result::running ? 1 : 0; });
+  ASSERT_TRUE(eventually([&] { return answers == 1; }));
+  service.schedule_every(
+      1ms, [&](const timer_handle& self) { answers += self.cancel_and_wait() == cancel_result::running ? 1 : 0; });
+  ASSERT_TRUE(eventually([&] { return answers == 2; }));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(answers, 2) << "a periodic timer that its callback cancels is over";
+  EXPECT_EQ(service.pending(), 0U);
+}
+
+TEST_F(TimerInline, CancelAndWaitFromItsOwnCallbackReturnsAtOnce) { expect_does_not_wait_for_itself(service()); }
+
+TEST_F(TimerOnAPool, CancelAndWaitFromItsOwnCallbackReturnsAtOnce) { expect_does_not_wait_for_itself(service()); }
+
+TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
+  std::latch begun(1);
+  std::atomic<bool> ended{false};
+  std::atomic<bool> waited{false};
+  const timer_handle slow = service().schedule_after(0ns, [&] {
+    begun.count_down();
+    std::this_thread::sleep_for(50ms);
+    ended = true;
+  });
+  begun.wait();
+  service().schedule_after(0ns, [&] {
+    EXPECT_EQ(slow.cancel_and_wait(), cancel_result::running);
+    waited = ended.load();
+  });
+  EXPECT_TRUE(eventually([&] { return waited.load(); }));
+}
+
+TEST_F(TimerOnAPool, AScopedTimerWaitsForItsCallback) {
+  std::latch begun(1);
+  std::atomic<bool> ended{false};
+  {
+    const scoped_timer owner = service().schedule_after(0ns, [&] {
+      begun.count_down();
+      std::this_thread::sleep_for(50ms);
+      ended = true;
+    });
+    begun.wait();
+  }
+  EXPECT_TRUE(ended);
+}
+
+// ---- stop(drain, until) ----
+
+/// From a thread of the caller's: what is due soon runs, what is far is returned, and nobody waits longer than need be.
+void expect_drains(timer& service) {
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 20; ++i) {
+    service.schedule_after(i * 3ms, [&] { ++runs; });
+  }
+  service.schedule_every(5ms, nothing);
+  service.schedule_after(24h, nothing, {.tag = 7});
+  const time_point until = steady_clock::now() + 300ms;
+  const std::vector<pending_task> left = service.stop(drain, until);
+  EXPECT_GE(steady_clock::now(), until);
+  EXPECT_EQ(runs, 20);
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].tag, 7U);
+  EXPECT_TRUE(conserved(service));
+}
+
+TEST_F(TimerInline, DrainFromAnotherThread) { expect_drains(service()); }
+
+TEST_F(TimerOnAPool, DrainFromAnotherThread) { expect_drains(service()); }
+
+void expect_drain_returns_when_idle(timer& service) {
+  std::atomic<bool> ended{false};
+  service.schedule_after(20ms, [&] {
+    std::this_thread::sleep_for(50ms);
+    ended = true;
+  });
+  const time_point before = steady_clock::now();
+  EXPECT_TRUE(service.stop(drain, time_point::max()).empty());
+  EXPECT_TRUE(ended);
+  EXPECT_LT(steady_clock::now() - before, patience);
+}
+
+TEST_F(TimerInline, DrainReturnsAsSoonAsNothingIsPendingOrRunning) { expect_drain_returns_when_idle(service()); }
+
+TEST_F(TimerOnAPool, DrainReturnsAsSoonAsNothingIsPendingOrRunning) { expect_drain_returns_when_idle(service()); }
+
+void expect_drains_in_a_callback(timer& service) {
+  std::atomic<int> runs{0};
+  std::atomic<int> returned{-1};
+  service.schedule_after(24h, nothing);
+  for (int i = 0; i < 20; ++i) {
+    service.schedule_after(20ms + i * 2ms, [&] { ++runs; });
+  }
+  service.schedule_after(10ms, [&] {
+    const auto left = service.stop(drain, steady_clock::now() + 200ms);
+    EXPECT_EQ(runs, 20);
+    returned = static_cast<int>(left.size());
+  });
+  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
+  EXPECT_EQ(returned, 1);
+  EXPECT_TRUE(service.stop().empty());
+}
+
+TEST_F(TimerInline, DrainFromACallback) { expect_drains_in_a_callback(service()); }
+
+TEST_F(TimerOnAPool, DrainFromACallback) { expect_drains_in_a_callback(service()); }
+
+/// Lets `work` schedule for one time, which has come before any of it runs; what comes first runs first.
+template <class Work>
+void with_all_due_at_once(timer& service, Work work) {
+  const auto scheduled = std::make_shared<std::latch>(1);
+  service.schedule_after(0ns, [scheduled] { scheduled->wait(); });
+  work(service.now() + 1ms);
+  std::this_thread::sleep_for(2ms);
+  scheduled->count_down();
+}
+
+TEST_F(TimerInline, DrainFromACallbackReturnsWhatHasNotBegunInTime) {
+  std::atomic<int> runs{0};
+  std::atomic<int> returned{-1};
+  with_all_due_at_once(service(), [&](time_point due) {
+    service().schedule_at(
+        due, [&] { returned = static_cast<int>(service().stop(drain, steady_clock::now() + 20ms).size()); });
+    for (int i = 0; i < 600; ++i) {
+      service().schedule_at(due, [&] {
+        ++runs;
+        std::this_thread::sleep_for(1ms);
+      });
+    }
+  });
+  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
+  EXPECT_GT(returned, 0);
+  EXPECT_EQ(runs + returned, 600);
+}
+
+TEST_F(TimerInline, DrainFromACallbackEndsWhenAnotherCallbackStops) {
+  std::atomic<int> drained{-1};
+  std::atomic<int> stopped{-1};
+  service().schedule_after(24h, nothing);
+  with_all_due_at_once(service(), [&](time_point due) {
+    service().schedule_at(due, [&] { drained = static_cast<int>(service().stop(drain, time_point::max()).size()); });
+    service().schedule_at(due, [&] { stopped = static_cast<int>(service().stop().size()); });
+  });
+  ASSERT_TRUE(eventually([&] { return drained >= 0; }));
+  EXPECT_EQ(stopped, 1);
+  EXPECT_EQ(drained, 0);
+}
+
+/// While a callback drains, another thread cancels the last pending timer.
+void expect_drain_in_a_callback_sees_a_cancel(timer& service) {
+  std::atomic<bool> draining{false};
+  std::atomic<bool> drained{false};
+  const timer_handle last = service.schedule_after(30s, nothing);
+  service.schedule_after(1ms, [&] {
+    draining = true;
+    EXPECT_TRUE(service.stop(drain, steady_clock::now() + 20s).empty());
+    drained = true;
+  });
+  ASSERT_TRUE(eventually([&] { return draining.load(); }));
+  settle();
+  EXPECT_EQ(last.cancel(), cancel_result::cancelled);
+  EXPECT_TRUE(eventually([&] { return drained.load(); }, 10s)) << "nothing is pending, and it drains on";
+  service.stop();
+}
+
+TEST_F(TimerInline, DrainFromACallbackReturnsWhenTheLastTimerIsCancelled) {
+  expect_drain_in_a_callback_sees_a_cancel(service());
+}
+
+TEST_F(TimerOnAPool, DrainFromACallbackReturnsWhenTheLastTimerIsCancelled) {
+  expect_drain_in_a_callback_sees_a_cancel(service());
+}
+
+// ---- stop(run_now) ----
+
+void expect_runs_all_now(timer& service) {
+  std::vector<std::thread::id> where(10);
+  for (std::thread::id& place : where) {
+    service.schedule_after(24h, [&] { place = std::this_thread::get_id(); });
+  }
+  EXPECT_EQ(service.stop(run_now), 10U);
+  for (const std::thread::id place : where) {
+    EXPECT_EQ(place, std::this_thread::get_id());
+  }
+  EXPECT_EQ(service.stop(run_now), 0U);
+  EXPECT_EQ(service.stats().fired, 10U);
+}
+
+TEST_F(TimerInline, RunNowFromAnotherThread) { expect_runs_all_now(service()); }
+
+TEST_F(TimerOnAPool, RunNowFromAnotherThread) { expect_runs_all_now(service()); }
+
+void expect_runs_all_now_in_a_callback(timer& service) {
+  std::atomic<int> runs{0};
+  std::atomic<int> ran{-1};
+  for (int i = 0; i < 10; ++i) {
+    service.schedule_after(24h, [&] { ++runs; });
+  }
+  service.schedule_after(1ms, [&] { ran = static_cast<int>(service.stop(run_now)); });
+  ASSERT_TRUE(eventually([&] { return ran >= 0; }));
+  EXPECT_EQ(ran, 10);
+  EXPECT_EQ(runs, 10);
+  service.stop();
+  EXPECT_TRUE(conserved(service));
+}
+
+TEST_F(TimerInline, RunNowFromACallback) { expect_runs_all_now_in_a_callback(service()); }
+
+TEST_F(TimerOnAPool, RunNowFromACallback) { expect_runs_all_now_in_a_callback(service()); }
+
+// A stop that found no memory has closed the service, and taken none.
+// ---- stop() and destruction ----
+
+TEST_F(TimerOnAPool, StopFromACallbackReturnsTheOthers) {
+  std::atomic<int> returned{-1};
+  service().schedule_after(1h, nothing);
+  service().schedule_after(10ms, [&] { returned = static_cast<int>(service().stop().size()); });
+  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
+  EXPECT_EQ(returned, 1);
+  EXPECT_TRUE(service().stop().empty());
+}
+
+TEST_F(TimerOnAPool, TwoCallbacksStopAtOnce) {
+  std::atomic<int> returned{0};
+  std::latch both(2);
+  service().schedule_after(1h, nothing);
+  for (int i = 0; i < 2; ++i) {
+    service().schedule_after(1ms, [&] {
+      both.arrive_and_wait();
+      returned += static_cast<int>(service().stop().size());
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return service().stopped(); }));
+  service().stop();
+  EXPECT_EQ(returned, 1);
+}
+
+TEST_F(TimerOnAPool, StopWaitsForTheCallbacksThatRun) {
+  std::latch begun(2);
+  std::atomic<int> ended{0};
+  for (int i = 0; i < 2; ++i) {
+    service().schedule_after(1ms, [&] {
+      begun.count_down();
+      std::this_thread::sleep_for(100ms);
+      ++ended;
+    });
+  }
+  begun.wait();
+  service().stop();
+  EXPECT_EQ(ended, 2);
+}
+
+TEST_F(TimerOnAPool, TheDestructorWaitsForTheCallbacksThatRun) {
+  live_captures captures;
+  std::latch begun(2);
+  std::atomic<int> ended{0};
+  for (int i = 0; i < 10; ++i) {
+    service().schedule_after(1ms, [&, token = captures.make()] {
+      begun.count_down();
+      std::this_thread::sleep_for(100ms);
+      ++ended;
+    });
+  }
+  begun.wait();
+  destroy_service();
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(captures.alive(), 0) << "those that the pool still holds have none";
+}
+
+/// A handler that stops the service when its executor is dead.
+TEST(TimerExecutor, OnErrorMayStopTheServiceWhenTheExecutorThrows) {
+  std::atomic<timer*> to_stop{nullptr};
+  std::atomic<int> returned{-1};
+  timer service({.executor = [](task&& /*work*/) { throw std::runtime_error("dead"); },
+                 .on_error =
+                     [&](const std::exception_ptr&, std::uint64_t) {
+                       if (timer* const mine = to_stop; mine != nullptr && returned < 0) {
+                         returned = static_cast<int>(mine->stop().size());
+                       }
+                     }});
+  to_stop = &service;
+  service.schedule_after(1h, nothing);
+  service.schedule_after(1ms, nothing);
+  EXPECT_TRUE(eventually([&] { return returned >= 0; }, 5s));
+  EXPECT_EQ(returned, 2);
+}
+
+TEST(TimerOnAPoolOfItsOwn, TheDestructorInACallbackReturnsAtOnce) {
+  boost::asio::thread_pool pool(2);
+  std::atomic<bool> destroyed{false};
+  auto service = std::make_unique<timer>(timer_options{.executor = asio_executor(pool)});
+  service->schedule_after(1ms, [&] {
+    service.reset();
+    destroyed = true;
+  });
+  EXPECT_TRUE(eventually([&] { return destroyed.load(); }));
+  pool.join();
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

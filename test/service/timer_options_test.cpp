@@ -1,0 +1,60 @@
+/// \file
+/// Options out of their range.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using testing::HasSubstr;
+
+TEST(TimerOptions, RefusesATickThatIsNotPositive) {
+  const refusal zero = refusal_of_options({.tick = 0ns});
+  EXPECT_EQ(zero.code, timer_errc::invalid_option);
+  EXPECT_THAT(zero.message, HasSubstr("0"));
+  EXPECT_THAT(zero.message, HasSubstr("tick"));
+  const refusal negative = refusal_of_options({.tick = -17ns});
+  EXPECT_EQ(negative.code, timer_errc::invalid_option);
+  EXPECT_THAT(negative.message, HasSubstr("-17"));
+}
+
+TEST(TimerOptions, RefusesAWheelSizeOutOfRange) {
+  for (const std::uint32_t size : {0U, 1U, (1U << 24U) + 1}) {
+    const refusal error = refusal_of_options({.wheel_size = size});
+    EXPECT_EQ(error.code, timer_errc::invalid_option);
+    EXPECT_THAT(error.message, HasSubstr(std::to_string(size)));
+    EXPECT_THAT(error.message, HasSubstr("[2, 16777216]"));
+  }
+}
+
+TEST(TimerOptions, RefusesAWheelSizeOfALevelOutOfRange) {
+  const refusal error = refusal_of_options({.wheel_sizes = {60, 60, 1}});
+  EXPECT_EQ(error.code, timer_errc::invalid_option);
+  EXPECT_THAT(error.message, HasSubstr("1"));
+}
+
+TEST(TimerOptions, RefusesTooManyShards) {
+  const refusal error = refusal_of_options({.shards = 1025});
+  EXPECT_EQ(error.code, timer_errc::invalid_option);
+  EXPECT_THAT(error.message, HasSubstr("1025"));
+  EXPECT_THAT(error.message, HasSubstr("1024"));
+}
+
+TEST(TimerOptions, AcceptsTheLimitsOfTheOptions) {
+  EXPECT_NO_THROW(const manual_timer timer({.tick = 1ns, .wheel_size = 2, .shards = 1}));
+  EXPECT_NO_THROW(const manual_timer timer({.tick = nanoseconds::max(), .wheel_size = 2}));
+  EXPECT_NO_THROW(const manual_timer timer({.wheel_size = 2, .shards = 1024}));
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

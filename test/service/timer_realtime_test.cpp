@@ -1,0 +1,187 @@
+/// \file
+/// On the real clock: never early, and on time. A machine may be arbitrarily slow: that a timer
+/// is late is a failure only after `patience`; that one is early, always.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "support/build.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_probe.hpp"
+#include "support/service_random.hpp"
+#include "support/service_virtual.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+TEST(Timer, FiresOnceAndNotEarly) {
+  probe one;
+  timer service;
+  const time_point deadline = steady_clock::now() + 50ms;
+  service.schedule_at(deadline, one.callback());
+  ASSERT_TRUE(eventually([&] { return one.ran(); }));
+  EXPECT_GE(one.ran_at(), deadline);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(one.runs(), 1);
+}
+
+TEST(Timer, FiresAtADeadlineOfTheWallClock) {
+  probe one;
+  timer service;
+  const time_point before = steady_clock::now();
+  service.schedule_at(std::chrono::system_clock::now() + 100ms, one.callback());
+  ASSERT_TRUE(eventually([&] { return one.ran(); }));
+  EXPECT_GE(one.ran_at() - before, 95ms) << "less what the wall clock may have been corrected by meanwhile";
+}
+
+TEST(Timer, ADeadlineOfTheWallClockIsToldAsOneOfTheSteadyClock) {
+  timer service;
+  const timer_handle handle = service.schedule_at(std::chrono::system_clock::now() + 1h, nothing);
+  ASSERT_TRUE(handle.remaining());
+  EXPECT_LE(*handle.remaining(), 1h + 1s);
+  EXPECT_GE(*handle.remaining(), 1h - patience);
+}
+
+TEST(Timer, NeverFiresAtTheLargestDeadlines) {
+  std::atomic<int> runs{0};
+  timer service;
+  service.schedule_after(std::chrono::hours::max(), [&] { ++runs; });
+  service.schedule_at(std::chrono::sys_time<std::chrono::hours>::max(), [&] { ++runs; });
+  service.schedule_at(time_point::max(), [&] { ++runs; });
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(service.stop().size(), 3U);
+}
+
+TEST(Timer, FiresZeroAndNegativeDelaysSoon) {
+  std::atomic<int> runs{0};
+  timer service;
+  service.schedule_after(0ns, [&] { ++runs; });
+  service.schedule_after(-1h, [&] { ++runs; });
+  service.schedule_at(time_point::min(), [&] { ++runs; });
+  service.schedule_at(std::chrono::system_clock::now() - 1h, [&] { ++runs; });
+  EXPECT_TRUE(eventually([&] { return runs == 4; }));
+}
+
+TEST(Timer, ManyTimersWithRandomDelaysAreAllOnTimeAndNeverEarly) {
+  constexpr std::uint64_t count = 100'000;
+  std::atomic<std::uint64_t> runs{0};
+  std::atomic<std::uint64_t> early{0};
+  dice random(5);
+  timer service;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const time_point deadline = steady_clock::now() + random.between(0ns, 2s);
+    service.schedule_at(deadline, [&, deadline] {
+      early += steady_clock::now() < deadline;
+      ++runs;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == count; }));
+  EXPECT_EQ(early, 0U);
+  EXPECT_EQ(service.stats().early, 0U);
+  EXPECT_EQ(service.stats().lateness.count(), count);
+}
+
+TEST(Timer, ThePollerWithoutMemoryTriesAgainAndLosesNothing) {
+  std::atomic<int> runs{0};
+  std::atomic<int> early{0};
+  timer service({.tick = 1ms, .wheel_size = 512, .shards = 1});
+  const time_point begin = steady_clock::now();
+  for (int i = 0; i < 400; ++i) {  // one bucket, whose cascade needs a chunk for each
+    service.schedule_at(begin + 520ms + i * 1ms, [&, i] {
+      early += steady_clock::now() < begin + 520ms + i * 1ms;
+      ++runs;
+    });
+  }
+  service.schedule_at(begin + 200ms, [] { allocations.failures = 3; });  // of the poller's thread
+  ASSERT_TRUE(eventually([&] { return runs == 400; }));
+  EXPECT_EQ(early, 0);
+  EXPECT_TRUE(conserved(service));
+}
+
+TEST(Timer, AHundredThousandTasksOfAnEighthOfASecondOnALongTickAreInTheirTick) {
+  constexpr std::uint64_t count = 100'000;
+  std::atomic<std::uint64_t> runs{0};
+  std::atomic<std::uint64_t> early{0};
+  timer service({.tick = 200ms});
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const time_point begin = steady_clock::now();
+    service.schedule_after(125ms, [&, begin] {
+      early += steady_clock::now() - begin < 125ms;
+      ++runs;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == count; }));
+  EXPECT_EQ(early, 0U);
+  // Not the last one, since a machine may be slow for a moment.
+  EXPECT_LT(service.stats().lateness.quantile(slow_build ? 0.5 : 0.99), slow_build ? 5s : 525ms);
+}
+
+TEST(Timer, ATickOfAnyLengthIsNeverEarly) {
+  for (const nanoseconds tick : std::vector<nanoseconds>{1ns, 1us, 333us, 10ms, 70ms}) {
+    std::atomic<int> runs{0};
+    std::atomic<int> early{0};
+    timer service({.tick = tick});
+    for (int i = 0; i < 100; ++i) {
+      const time_point deadline = steady_clock::now() + i * 1'234'567ns;
+      service.schedule_at(deadline, [&, deadline] {
+        early += steady_clock::now() < deadline;
+        ++runs;
+      });
+    }
+    ASSERT_TRUE(eventually([&] { return runs == 100; })) << tick.count();
+    EXPECT_EQ(early, 0) << tick.count();
+  }
+}
+
+TEST(Timer, AnAddEarlierThanTheHeadIsOnTimeWhileThePollerSleeps) {
+  timer service;
+  service.schedule_after(1h, nothing);
+  for (const nanoseconds delay : std::vector<nanoseconds>{20ms, 600ms, 1ms}) {
+    settle();
+    probe one;
+    const time_point deadline = steady_clock::now() + delay;
+    service.schedule_at(deadline, one.callback());
+    ASSERT_TRUE(eventually([&] { return one.ran(); }));
+    EXPECT_GE(one.ran_at(), deadline);
+    EXPECT_LT(one.ran_at() - deadline, 5s);
+  }
+}
+
+TEST(Timer, AnAddFromEachOfManyThreadsWakesThePoller) {
+  timer service({.shards = 4});
+  service.schedule_after(1h, nothing);
+  settle();
+  std::vector<probe> probes(16);
+  for (probe& one : probes) {
+    std::thread([&] { service.schedule_after(10ms, one.callback()); }).join();
+  }
+  for (const probe& one : probes) {
+    EXPECT_TRUE(eventually([&] { return one.ran(); }));
+  }
+}
+
+TEST(Timer, TheFirstAddAfterAnIdleWhileIsOnTime) {
+  timer service;
+  for (int i = 0; i < 3; ++i) {
+    settle();
+    probe one;
+    service.schedule_after(5ms, one.callback());
+    EXPECT_TRUE(eventually([&] { return one.ran(); }));
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,472 @@
+// Races, run so often that the rare interleavings come up too. Best under the thread sanitizer.
+// The environment variable TIMING_WHEEL_STRESS multiplies the rounds.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_random.hpp"
+#include "support/service_scale.hpp"
+#include "support/service_stress.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+constexpr std::size_t threads = 8;
+
+void nothing() {}
+
+// ---- Everything at once ----
+
+/// Threads that schedule, cancel and reschedule at random, each timer tagged with its own number.
+template <class Service>
+class crowd {
+ public:
+  crowd(Service& service, std::size_t timers_per_thread)
+      : service_(service), per_thread_(timers_per_thread), outcomes_(threads * timers_per_thread) {
+    for (std::size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, i] { work(i); });
+    }
+  }
+
+  void join() {
+    threads_.clear();
+    rounds_of_test += threads * per_thread_;
+  }
+  void add(const std::vector<pending_task>& returned) { outcomes_.add(returned); }
+  [[nodiscard]] std::size_t wrong() const { return outcomes_.wrong(threads * per_thread_); }
+
+ private:
+  void work(std::size_t thread) {
+    dice random(thread);
+    std::vector<std::pair<std::uint64_t, timer_handle>> recent;
+    for (std::size_t i = 0; i < per_thread_; ++i) {
+      recent.emplace_back(schedule(thread * per_thread_ + i, random));
+      if (auto& [which, handle] = recent[random.below(recent.size())]; random.one_in(3)) {
+        outcomes_.add(which, handle.cancel());
+      } else if (random.one_in(2)) {
+        handle.reschedule_after(any_delay(random));
+      }
+      if (recent.size() > 64) {
+        recent.erase(recent.begin(), recent.begin() + 32);
+      }
+    }
+  }
+
+  std::pair<std::uint64_t, timer_handle> schedule(std::uint64_t which, dice& random) {
+    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); }, {.tag = which})};
+  }
+
+  static nanoseconds any_delay(dice& random) {
+    return random.one_in(10) ? random.between(0ms, 10s) : random.between(-1ms, 20ms);
+  }
+
+  Service& service_;
+  std::size_t per_thread_;
+  outcomes outcomes_;
+  std::vector<std::jthread> threads_;
+};
+
+void expect_one_outcome_each(const timer_options& options) {
+  timer service(options);
+  crowd<timer> all(service, stress_rounds(200'000));
+  {
+    const auditor<timer> audit(service);
+    all.join();
+    std::this_thread::sleep_for(30ms);
+    all.add(service.stop());
+  }
+  EXPECT_EQ(all.wrong(), 0U);
+  EXPECT_EQ(service.pending(), 0U);
+  EXPECT_TRUE(conserved(service));
+}
+
+TEST(TimerStress, EachTimerHasExactlyOneOutcome) { expect_one_outcome_each({}); }
+
+TEST(TimerStress, EachTimerHasExactlyOneOutcomeOnOneShard) {
+  expect_one_outcome_each({.tick = 100us, .wheel_size = 4, .shards = 1});
+}
+
+TEST(TimerStress, EachTimerHasExactlyOneOutcomeOnManyShards) {
+  expect_one_outcome_each({.tick = 1us, .wheel_size = 20, .shards = 16});
+}
+
+TEST(TimerStress, EachTimerHasExactlyOneOutcomeWhenDrivenByHand) {
+  manual_timer service({.wheel_size = 8, .shards = 3});
+  crowd<manual_timer> all(service, stress_rounds(200'000));
+  {
+    const auditor<manual_timer> audit(service);
+    const std::jthread driver([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        service.advance_by(1ms);
+      }
+    });
+    all.join();
+  }
+  all.add(service.stop());
+  EXPECT_EQ(all.wrong(), 0U);
+  EXPECT_TRUE(conserved(service));
+}
+
+TEST(TimerStress, StopInTheMiddleOfEverythingLosesNothing) {
+  for (std::uint64_t round = 0; round < stress_rounds(50); ++round) {
+    std::atomic<std::uint64_t> fired{0};
+    std::atomic<std::uint64_t> accepted{0};
+    std::atomic<std::uint64_t> cancelled{0};
+    timer service({.tick = 10us, .shards = 3});
+    std::vector<std::jthread> adders;
+    for (std::size_t i = 0; i < threads; ++i) {
+      adders.emplace_back([&, i] {
+        std::error_code error;
+        dice random(round * threads + i);
+        while (const timer_handle handle = service.schedule_after(
+                   random.between(0us, 500us), [&] { ++fired; }, error)) {
+          ++accepted;
+          cancelled += random.one_in(4) && handle.cancel() == cancel_result::cancelled;
+        }
+      });
+    }
+    std::this_thread::sleep_for(2ms);
+    const std::size_t returned = service.stop().size();
+    const std::uint64_t fired_at_stop = fired;
+    adders.clear();
+    ++rounds_of_test;
+    ASSERT_EQ(accepted, fired + cancelled + returned);
+    ASSERT_EQ(fired, fired_at_stop) << "none begins after stop";
+    ASSERT_EQ(service.stats().cancelled, cancelled);
+    ASSERT_TRUE(conserved(service));
+  }
+}
+
+// ---- Two against one timer ----
+
+/// A service driven by hand, one tick a round; for each round one timer that is due in it.
+class duel {
+ public:
+  explicit duel(std::uint64_t rounds) : outcomes_(rounds) {}
+
+  void prepare(std::uint64_t round) {
+    handle_ =
+        service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = round});
+  }
+  void fire(std::uint64_t) { service_.advance_by(1ms); }
+  void cancel(std::uint64_t round) {
+    const timer_handle copy = handle_;
+    outcomes_.add(round, copy.cancel());
+  }
+  void delay(std::uint64_t) {
+    const timer_handle copy = handle_;
+    copy.reschedule_after(3ms);
+  }
+  void expect_one_outcome_each(std::uint64_t rounds) {
+    service_.advance_by(1h);
+    EXPECT_EQ(outcomes_.wrong(rounds), 0U);
+    EXPECT_EQ(service_.stats().early, 0U);
+    EXPECT_EQ(service_.pending(), 0U);
+    EXPECT_EQ(captures_.alive(), 0);
+    EXPECT_TRUE(conserved(service_));
+  }
+
+  timer_handle& handle() { return handle_; }
+
+ private:
+  live_captures captures_;
+  outcomes outcomes_;
+  manual_timer service_;
+  timer_handle handle_;
+};
+
+TEST(TimerStress, CancelAgainstFire) {
+  const std::uint64_t rounds = stress_rounds(50'000);
+  duel both(rounds);
+  race(
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.fire(round); }, [&](std::uint64_t round) { both.cancel(round); });
+  both.expect_one_outcome_each(rounds);
+}
+
+TEST(TimerStress, CancelAgainstCancelAgainstFire) {
+  const std::uint64_t rounds = stress_rounds(50'000);
+  duel both(rounds);
+  race(
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.cancel(round); }, [&](std::uint64_t round) { both.fire(round); },
+      [&](std::uint64_t round) { both.cancel(round); });
+  both.expect_one_outcome_each(rounds);
+}
+
+TEST(TimerStress, RescheduleAgainstFire) {
+  const std::uint64_t rounds = stress_rounds(50'000);
+  duel both(rounds);
+  race(
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.delay(round); }, [&](std::uint64_t round) { both.fire(round); });
+  both.expect_one_outcome_each(rounds);
+}
+
+TEST(TimerStress, RescheduleAgainstCancelAgainstFire) {
+  const std::uint64_t rounds = stress_rounds(50'000);
+  duel both(rounds);
+  race(
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) { both.delay(round); }, [&](std::uint64_t round) { both.fire(round); },
+      [&](std::uint64_t round) { both.cancel(round); });
+  both.expect_one_outcome_each(rounds);
+}
+
+TEST(TimerStress, DropOfTheHandleAgainstFire) {
+  const std::uint64_t rounds = stress_rounds(50'000);
+  duel both(rounds);
+  race(
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); }, [&](std::uint64_t) { both.handle() = {}; },
+      [&](std::uint64_t round) { both.fire(round); });
+  both.expect_one_outcome_each(rounds);
+}
+
+TEST(TimerStress, QuestionsAgainstFire) {
+  const std::uint64_t rounds = stress_rounds(50'000);
+  duel both(rounds);
+  race(
+      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
+      [&](std::uint64_t round) {
+        const timer_handle copy = both.handle();
+        const std::optional<std::uint64_t> tag = copy.tag();
+        EXPECT_TRUE(!tag || *tag == round) << "of another timer";
+        EXPECT_TRUE(copy.status() != timer_status::finished || !copy.deadline());
+        EXPECT_LE(copy.remaining().value_or(0ns), 1ms);
+      },
+      [&](std::uint64_t round) { both.fire(round); });
+  both.expect_one_outcome_each(rounds);
+}
+
+TEST(TimerStress, StopAgainstFireAndCancel) {
+  for (std::uint64_t i = 0; i < stress_rounds(1000); ++i) {
+    constexpr std::uint64_t timers = 300;
+    outcomes each(timers);
+    manual_timer service;
+    std::vector<timer_handle> handles;
+    for (std::uint64_t which = 0; which < timers; ++which) {
+      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, {.tag = which}));
+    }
+    race(
+        1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { service.advance_by(1ms); },
+        [&](std::uint64_t) { each.add(service.stop()); }, [&](std::uint64_t) { each.add(service.stop()); },
+        [&](std::uint64_t) {
+          for (std::uint64_t which = 0; which < timers; ++which) {
+            each.add(which, handles[which].cancel());
+          }
+        });
+    ASSERT_EQ(each.wrong(timers), 0U);
+    ASSERT_TRUE(conserved(service));
+  }
+}
+
+TEST(TimerStress, CancelAgainstFireOnTheThreadOfTheService) {
+  const std::uint64_t rounds = stress_rounds(2'000);
+  live_captures captures;
+  outcomes each(rounds);
+  timer service({.tick = 10us});
+  timer_handle handle;
+  time_point deadline;
+  const auto cancel_on_time = [&](std::uint64_t round) {
+    const timer_handle copy = handle;
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    each.add(round, copy.cancel());
+  };
+  race(
+      rounds,
+      [&](std::uint64_t round) noexcept {
+        deadline = std::chrono::steady_clock::now() + 200us;
+        handle = service.schedule_at(deadline, [&each, round, token = captures.make()] { each.add(round); });
+        deadline += static_cast<int>(round % 200) * 1us;
+      },
+      cancel_on_time, cancel_on_time);
+  service.stop();
+  EXPECT_EQ(each.wrong(rounds), 0U);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+// ---- The poller falls asleep ----
+
+// The more shards, the longer the poller looks for something to do before it sleeps, and the more there is to hit.
+constexpr unsigned many_shards = 64;
+
+/// Spins, since a wait would let the poller fall asleep first. \returns false if `condition()` never came to hold.
+template <class Condition>
+bool spun_until(Condition condition) {
+  const time_point end = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(TimerStress, AnAddIsNotLostWhileThePollerFallsAsleep) {
+  std::atomic<std::uint64_t> runs{0};
+  timer service({.tick = 1us, .shards = many_shards});
+  service.schedule_after(1h, nothing);
+  dice random(17);
+  for (std::uint64_t round = 0; round < stress_rounds(20'000); ++round) {
+    service.schedule_after(1us, [&] { ++runs; });
+    ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+    ++rounds_of_test;
+    const time_point next = std::chrono::steady_clock::now() + random.between(0ns, 5us);
+    ASSERT_TRUE(spun_until([&] { return std::chrono::steady_clock::now() >= next; }));
+  }
+}
+
+/// A callable that is slow to move, which happens under the lock of its shard.
+struct slow_to_move {
+  slow_to_move() = default;
+  slow_to_move(slow_to_move&& /*other*/) noexcept { std::this_thread::sleep_for(50us); }
+  slow_to_move& operator=(slow_to_move&&) = delete;
+  ~slow_to_move() = default;
+  void operator()() const {}
+};
+
+// The poller's last look at the shards takes long, since one of them is locked most of the time.
+TEST(TimerStress, AnAddIsNotLostBetweenThePollersLooks) {
+  std::atomic<std::uint64_t> runs{0};
+  timer service({.tick = 1us, .shards = 512});
+  service.schedule_after(1h, nothing);
+  const std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      service.schedule_after(2h, slow_to_move()).cancel();
+      std::this_thread::sleep_for(50us);  // so that the poller gets the lock at all
+    }
+  });
+  for (std::uint64_t round = 0; round < stress_rounds(3'000); ++round) {
+    service.schedule_after(1us, [&] { ++runs; });
+    ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+    ++rounds_of_test;
+    std::this_thread::sleep_for(round % 20 * 20us);
+  }
+}
+
+TEST(TimerStress, AnEarlierDeadlineIsNotLostWhileThePollerFallsAsleep) {
+  std::atomic<std::uint64_t> runs{0};
+  timer service({.tick = 1us, .shards = many_shards});
+  dice random(18);
+  for (std::uint64_t round = 0; round < stress_rounds(20'000); ++round) {
+    const timer_handle handle = service.schedule_after(1h, [&] { ++runs; });
+    const time_point next = std::chrono::steady_clock::now() + random.between(0ns, 5us);
+    ASSERT_TRUE(spun_until([&] { return std::chrono::steady_clock::now() >= next; }));
+    ASSERT_TRUE(handle.reschedule_after(1us));
+    ASSERT_TRUE(spun_until([&] { return runs > round; })) << "in round " << round;
+    ++rounds_of_test;
+  }
+}
+
+// ---- The end of a service ----
+
+TEST(TimerStress, UseOfHandlesAgainstTheDestructor) {
+  for (std::uint64_t round = 0; round < stress_rounds(500); ++round) {
+    live_captures captures;
+    std::atomic<std::uint64_t> ended{0};
+    std::optional<timer> service(std::in_place, timer_options{.tick = 10us, .shards = 2});
+    std::vector<timer_handle> handles;
+    for (int i = 0; i < 100; ++i) {
+      handles.push_back(service->schedule_after(i * 10us, [&ended, token = captures.make()] { ++ended; }));
+    }
+    const auto use_all = [&](std::uint64_t) {
+      for (const timer_handle& shared : handles) {
+        const timer_handle handle = shared;
+        handle.reschedule_after(100us);
+        static_cast<void>(handle.status());
+        static_cast<void>(handle.deadline());
+        static_cast<void>(handle.remaining());
+        static_cast<void>(handle.tag());
+        ended += handle.cancel() == cancel_result::cancelled;
+      }
+    };
+    race(
+        1, [](std::uint64_t) noexcept {}, use_all, use_all, [&](std::uint64_t) { service.reset(); });
+    ASSERT_LE(ended, 100U);
+    ASSERT_EQ(captures.alive(), 0);
+    ASSERT_EQ(captures.destroyed(), 100);
+  }
+}
+
+TEST(TimerStress, DropOfTheLastHandleAgainstTheDestructor) {
+  for (std::uint64_t round = 0; round < stress_rounds(2'000); ++round) {
+    auto service = std::make_unique<manual_timer>();
+    timer_handle first = service->schedule_after(1h, nothing);
+    timer_handle second = first;
+    race(
+        1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { first = {}; }, [&](std::uint64_t) { service.reset(); },
+        [&](std::uint64_t) { second = {}; });
+    ASSERT_FALSE(first || second);
+  }
+}
+
+TEST(TimerStress, TheDestructorAgainstItsOwnCallbacks) {
+  for (std::uint64_t round = 0; round < stress_rounds(500); ++round) {
+    std::atomic<bool> dead{false};
+    std::atomic<int> late{0};
+    {
+      timer service({.tick = 1us, .shards = 2});
+      for (int i = 0; i < 100; ++i) {
+        service.schedule_after(i * 1us, [&] { late += dead; });
+      }
+      std::this_thread::sleep_for(static_cast<int>(round % 100) * 1us);
+    }
+    dead = true;
+    std::this_thread::yield();
+    ASSERT_EQ(late, 0);
+    ++rounds_of_test;
+  }
+}
+
+// ---- The limit ----
+
+TEST(TimerStress, TheLimitHoldsWhileEverybodyAdds) {
+  constexpr std::size_t limit = 100;
+  manual_timer service({.shards = 4, .max_pending = limit});
+  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::size_t> most{0};
+  {
+    std::vector<std::jthread> adders;
+    for (std::size_t i = 0; i < threads; ++i) {
+      adders.emplace_back([&] {
+        for (std::uint64_t k = 0; k < stress_rounds(50'000); ++k) {
+          std::error_code error;
+          service.schedule_after(1ms, nothing, error);
+          refused += error == timer_errc::too_many_pending;
+        }
+      });
+    }
+    for (std::uint64_t k = 0; k < stress_rounds(5'000); ++k) {
+      most = std::max(most.load(), static_cast<std::size_t>(service.stats().pending));
+      service.advance_by(1ms);
+    }
+  }
+  rounds_of_test += threads * stress_rounds(50'000);
+  EXPECT_LE(most, limit);
+  EXPECT_EQ(service.stats().rejected, refused);
+  EXPECT_EQ(service.stats().scheduled + refused, threads * stress_rounds(50'000));
+  EXPECT_LE(service.pending(), limit);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,398 @@
+/// \file
+/// On the real clock: one thread runs callbacks while others cancel, add and stop. A machine may be arbitrarily slow: that a timer
+/// is late is a failure only after `patience`; that one is early, always.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_probe.hpp"
+#include "support/service_random.hpp"
+#include "support/service_virtual.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+// ---- Callbacks ----
+
+TEST(Timer, RunsCallbacksOnOneThreadOfItsOwnOneAfterTheOther) {
+  std::set<std::thread::id> threads;
+  std::atomic<int> inside{0};
+  std::atomic<int> overlaps{0};
+  std::atomic<int> runs{0};
+  timer service({.shards = 4});
+  for (int i = 0; i < 200; ++i) {
+    std::thread([&] {
+      service.schedule_after((runs % 5) * 1ms, [&] {
+        overlaps += ++inside != 1;
+        threads.insert(std::this_thread::get_id());
+        --inside;
+        ++runs;
+      });
+    }).join();
+  }
+  ASSERT_TRUE(eventually([&] { return runs == 200; }));
+  EXPECT_EQ(overlaps, 0);
+  EXPECT_EQ(threads.size(), 1U);
+  EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+}
+
+TEST(Timer, CancelFromAnotherThreadSaysRunningWhileTheCallbackRuns) {
+  std::latch begun(1);
+  std::latch go_on(1);
+  timer service;
+  const timer_handle handle = service.schedule_after(1ms, [&] {
+    begun.count_down();
+    go_on.wait();
+  });
+  begun.wait();
+  EXPECT_EQ(handle.status(), timer_status::running);
+  EXPECT_EQ(handle.cancel(), cancel_result::running);
+  EXPECT_FALSE(handle.reschedule_after(1ms));
+  go_on.count_down();
+  EXPECT_TRUE(eventually([&] { return handle.status() == timer_status::finished; }));
+  EXPECT_EQ(handle.cancel(), cancel_result::finished);
+}
+
+TEST(Timer, OthersMayUseTheServiceWhileACallbackBlocks) {
+  std::latch begun(1);
+  std::latch go_on(1);
+  timer service;
+  service.schedule_after(1ms, [&] {
+    begun.count_down();
+    go_on.wait();
+  });
+  begun.wait();
+  const timer_handle handle = service.schedule_after(1h, nothing);
+  EXPECT_TRUE(handle.reschedule_after(2h));
+  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
+  EXPECT_TRUE(conserved(service));
+  go_on.count_down();
+}
+
+TEST(Timer, ADueTimerBehindABlockedCallbackCanStillBeCancelled) {
+  std::latch begun(1);
+  std::latch go_on(1);
+  probe behind;
+  timer service;
+  const time_point deadline = steady_clock::now() + 50ms;
+  service.schedule_at(deadline, [&] {
+    begun.count_down();
+    go_on.wait();
+  });
+  const timer_handle handle = service.schedule_at(deadline, behind.callback());
+  begun.wait();
+  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
+  go_on.count_down();
+  probe last;
+  service.schedule_after(1ms, last.callback());
+  EXPECT_TRUE(eventually([&] { return last.ran(); }));
+  EXPECT_FALSE(behind.ran());
+}
+
+TEST(Timer, ACallbackThatThrowsDoesNotEndTheThread) {
+  probe next;
+  timer service;
+  service.schedule_after(1ms, [] { throw 42; });
+  service.schedule_after(2ms, next.callback());
+  EXPECT_TRUE(eventually([&] { return next.ran(); }));
+  EXPECT_EQ(service.stats().failed, 1U);
+}
+
+TEST(Timer, ATimerThatArmsItselfGoesOn) {
+  std::atomic<int> left{1000};
+  timer service({.tick = 100us});
+  std::function<void()> again = [&] {
+    if (--left > 0) {
+      service.schedule_after(100us, again);
+    }
+  };
+  service.schedule_after(0ns, again);
+  EXPECT_TRUE(eventually([&] { return left == 0; }));
+}
+
+/// A timer that takes its time and comes again, as one of many that together are more than a service can do.
+struct busy_timer {
+  timer* service;
+  void operator()() const {
+    const time_point end = steady_clock::now() + 20us;
+    while (steady_clock::now() < end) {
+    }
+    std::error_code stopped;
+    service->schedule_after(1ms, *this, stopped);
+  }
+};
+
+TEST(Timer, AnOverloadedServiceDoesNotStarveATimerThatWasDueWhenItCame) {
+  probe one;
+  timer service({.shards = 1});
+  for (int i = 0; i < 1000; ++i) {
+    service.schedule_after(1ms, busy_timer{&service});
+  }
+  settle();
+  service.schedule_after(-1min, one.callback());
+  EXPECT_TRUE(eventually([&] { return one.ran(); }, 5s));
+  service.stop();
+}
+
+// ---- In the middle of a cascade ----
+
+/// Timers that stand in the upper wheels until shortly before they are due, and what became of each.
+class cascade {
+ public:
+  static constexpr std::size_t count = 100'000;
+
+  cascade() : ran_(count), answers_(count) {
+    const time_point base = steady_clock::now() + 1500ms;
+    dice random(10);
+    for (std::size_t i = 0; i < count; ++i) {
+      handles_.push_back(service_.schedule_at(base + random.between(0ns, 500ms), [this, i] { ++ran_[i]; }));
+    }
+    std::this_thread::sleep_until(base - 400ms);
+  }
+
+  /// Cancels every `step`-th timer from `first` on, until the last has been due for a while.
+  void cancel_from(std::size_t first, std::size_t step) {
+    for (std::size_t i = first; i < count; i += step) {
+      answers_[i] = handles_[i].cancel();
+      if (i % 256 < step) {
+        std::this_thread::sleep_for(1ms);
+      }
+    }
+  }
+
+  void expect_one_outcome_each() {
+    ASSERT_TRUE(eventually([&] { return service_.pending() == 0; }));
+    service_.stop();  // waits for the last callback
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool cancelled = answers_[i] == cancel_result::cancelled;
+      wrong += ran_[i] != (cancelled ? 0 : 1);
+    }
+    EXPECT_EQ(wrong, 0U);
+    EXPECT_EQ(service_.stats().early, 0U);
+    EXPECT_GT(service_.stats().moves, count / 2) << "there was a cascade";
+    EXPECT_TRUE(conserved(service_));
+  }
+
+  timer& service() { return service_; }
+
+ private:
+  std::vector<std::atomic<int>> ran_;
+  std::vector<std::optional<cancel_result>> answers_;
+  std::vector<timer_handle> handles_;
+  timer service_{{.wheel_size = 20, .shards = 2}};
+};
+
+TEST(Timer, NoneOfThoseCancelledInTheMiddleOfACascadeRuns) {
+  cascade timers;
+  {
+    const std::jthread one([&] { timers.cancel_from(0, 4); });
+    const std::jthread other([&] { timers.cancel_from(1, 4); });
+  }
+  EXPECT_GT(timers.service().stats().cancelled, 0U);
+  timers.expect_one_outcome_each();
+}
+
+TEST(Timer, AddersGetInDuringACascade) {
+  cascade timers;
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 500; ++i) {
+    timers.service().schedule_after(1ms, [&] { ++runs; });
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_TRUE(eventually([&] { return runs == 500; }));
+  timers.expect_one_outcome_each();
+  EXPECT_LE(timers.service().stats().largest_hold, max_timers_per_lock);
+}
+
+// ---- The end ----
+
+TEST(Timer, StopWhileThePollerSleepsReturnsThePendingOne) {
+  timer service;
+  service.schedule_after(1h, nothing, {.tag = 7});
+  settle();
+  const std::vector<pending_task> left = service.stop();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].tag, 7U);
+  EXPECT_TRUE(service.stopped());
+}
+
+TEST(Timer, StopTwiceReturnsNothingTheSecondTime) {
+  timer service;
+  service.schedule_after(1h, nothing);
+  EXPECT_EQ(service.stop().size(), 1U);
+  EXPECT_EQ(service.stop().size(), 0U);
+  EXPECT_THROW(service.schedule_after(1ms, nothing), timer_error);
+}
+
+TEST(Timer, StopOfAServiceThatWasNeverUsedReturnsNothing) {
+  timer service;
+  EXPECT_TRUE(service.stop().empty());
+}
+
+TEST(Timer, StopFromACallbackReturnsTheOthers) {
+  std::atomic<int> returned{-1};
+  timer service;
+  service.schedule_after(1h, nothing);
+  service.schedule_after(20ms, [&] { returned = static_cast<int>(service.stop().size()); });
+  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
+  EXPECT_EQ(returned, 1);
+  EXPECT_TRUE(service.stop().empty());
+}
+
+TEST(Timer, StopFromACallbackAndAtOnceTheDestructor) {
+  for (int i = 0; i < 50; ++i) {
+    std::latch begun(1);
+    timer service;
+    service.schedule_after(0ns, [&] {
+      begun.count_down();
+      service.stop();
+    });
+    begun.wait();
+  }
+}
+
+TEST(Timer, StopWaitsForACallbackThatRuns) {
+  std::latch begun(1);
+  std::atomic<bool> ended{false};
+  timer service;
+  service.schedule_after(1ms, [&] {
+    begun.count_down();
+    std::this_thread::sleep_for(100ms);
+    ended = true;
+  });
+  begun.wait();
+  service.stop();
+  EXPECT_TRUE(ended);
+}
+
+TEST(Timer, EveryStopWaitsForACallbackThatRuns) {
+  std::latch begun(1);
+  std::atomic<bool> ended{false};
+  timer service;
+  service.schedule_after(1ms, [&] {
+    begun.count_down();
+    std::this_thread::sleep_for(100ms);
+    ended = true;
+  });
+  begun.wait();
+  std::vector<std::jthread> stoppers;
+  for (int i = 0; i < 4; ++i) {
+    stoppers.emplace_back([&] {
+      service.stop();
+      EXPECT_TRUE(ended);
+    });
+  }
+}
+
+TEST(Timer, StopFromTwoCallersOneOfThemACallbackDoesNotDeadlock) {
+  std::latch begun(1);
+  std::atomic<bool> called{false};
+  timer service;
+  service.schedule_after(1ms, [&] {
+    begun.count_down();
+    std::this_thread::sleep_for(50ms);
+    service.stop();
+    called = true;
+  });
+  begun.wait();
+  service.stop();
+  EXPECT_TRUE(called);
+}
+
+/// What a thread that adds until it is refused has achieved.
+std::uint64_t add_until_refused(timer& service, std::atomic<std::uint64_t>& runs) {
+  dice random(6);
+  std::error_code error;
+  std::uint64_t accepted = 0;
+  while (service.schedule_after(
+      random.between(0ns, 100ms), [&] { ++runs; }, error)) {
+    ++accepted;
+  }
+  EXPECT_EQ(error, timer_errc::stopped);
+  return accepted;
+}
+
+TEST(Timer, StopWhileEightThreadsAddLosesNothing) {
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<std::uint64_t> runs{0};
+    std::atomic<std::uint64_t> accepted{0};
+    timer service({.shards = 4});
+    std::vector<std::jthread> adders;
+    for (int i = 0; i < 8; ++i) {
+      adders.emplace_back([&] { accepted += add_until_refused(service, runs); });
+    }
+    std::this_thread::sleep_for(30ms);
+    const std::size_t returned = service.stop().size();
+    const std::uint64_t runs_at_stop = runs;
+    adders.clear();
+    EXPECT_EQ(accepted, runs + returned);
+    EXPECT_EQ(runs, runs_at_stop) << "none runs after stop";
+    EXPECT_EQ(service.stats().rejected, 8U);
+    EXPECT_TRUE(conserved(service));
+  }
+}
+
+TEST(Timer, TheDestructorDropsWhatIsPending) {
+  live_captures captures;
+  std::atomic<int> runs{0};
+  {
+    timer service;
+    for (int i = 0; i < 1000; ++i) {
+      service.schedule_after(1h, [&runs, token = captures.make()] { ++runs; });
+    }
+  }
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+// The system gives the number of the poller's thread, which has ended, to the next one.
+TEST(Timer, ANewThreadMayDestroyAStoppedService) {
+  auto service = std::make_unique<timer>();
+  service->stop();
+  std::thread([&] { service.reset(); }).join();
+  EXPECT_EQ(service, nullptr);
+}
+
+TEST(Timer, TheDestructorWaitsForACallbackThatRuns) {
+  std::atomic<bool> ended{false};
+  {
+    std::latch begun(1);
+    timer service;
+    service.schedule_after(0ns, [&] {
+      begun.count_down();
+      std::this_thread::sleep_for(100ms);
+      ended = true;
+    });
+    begun.wait();
+  }
+  EXPECT_TRUE(ended);
+}
+
+TEST(Timer, ManyServicesComeAndGo) {
+  for (int i = 0; i < 200; ++i) {
+    timer service({.shards = 2});
+    service.schedule_after((i % 3) * 1ms, nothing);
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

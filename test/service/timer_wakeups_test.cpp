@@ -1,0 +1,266 @@
+/// \file
+/// On the real clock: who wakes the poller, and what for. A machine may be arbitrarily slow: that a timer
+/// is late is a failure only after `patience`; that one is early, always.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <future>
+#include <optional>
+#include <thread>
+
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+#include "support/allocation.hpp"
+#include "support/service_probe.hpp"
+#include "support/service_virtual.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+// ---- What a wake-up was for ----
+
+TEST(Wakeups, ThoseForAnEarlierTimerAreCountedAsThat) {
+  timer service;
+  settle();
+  for (int i = 0; i < 200; ++i) {
+    const timer_handle earlier = service.schedule_after(10h - i * 1min, [] {});
+    std::this_thread::sleep_for(500us);
+    earlier.cancel();
+  }
+  const timer_stats stats = service.stats();
+  EXPECT_GE(stats.earlier_wakeups, 1U);
+  EXPECT_EQ(stats.wakeups, stats.earlier_wakeups);
+  EXPECT_EQ(stats.empty_wakeups, 0U);
+}
+
+TEST(Wakeups, OneOnTimeIsNoneOfTheOthers) {
+  timer service;
+  service.schedule_after(50ms, [] {});
+  ASSERT_TRUE(eventually([&] { return service.stats().fired == 1; }));
+  const timer_stats stats = service.stats();
+  EXPECT_EQ(stats.empty_wakeups, 0U);
+  EXPECT_LE(stats.earlier_wakeups, 1U);
+  EXPECT_LE(stats.wakeups, stats.earlier_wakeups + 1);
+}
+
+#if defined(__linux__)
+/// How late the system may wake the poller of a service.
+nanoseconds slack_with(nanoseconds tick) {
+  std::promise<nanoseconds> slack;
+  timer service({.tick = tick});
+  service.schedule_after(0ns, [&] { slack.set_value(nanoseconds(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL))); });
+  return slack.get_future().get();
+}
+#endif
+
+// ---- Idle ----
+
+TEST(Timer, OneFarTimerCausesNoWakeupInTenSeconds) {
+  timer service;
+  service.schedule_after(24h, nothing);
+  settle();
+  const std::uint64_t wakeups = service.stats().wakeups;
+  std::this_thread::sleep_for(10s);
+  EXPECT_EQ(service.stats().wakeups, wakeups);
+}
+
+TEST(Timer, AServiceWithoutTimersIsNeverWoken) {
+  const timer service;
+  settle();
+  const std::uint64_t wakeups = service.stats().wakeups;
+  std::this_thread::sleep_for(1s);
+  EXPECT_EQ(service.stats().wakeups, wakeups);
+}
+
+TEST(Timer, AServiceWhoseTimersHaveAllFiredIsNotWokenAgain) {
+  std::atomic<int> runs{0};
+  timer service;
+  for (int i = 0; i < 100; ++i) {
+    service.schedule_after(i * 1ms, [&] { ++runs; });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == 100; }));
+  settle();
+  const std::uint64_t wakeups = service.stats().wakeups;
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(service.stats().wakeups, wakeups);
+}
+
+TEST(Timer, AnIdleServiceUsesNoProcessor) {
+  timer service({.tick = 1us});
+  service.schedule_after(24h, nothing);
+  service.schedule_at(time_point::max(), nothing);
+  settle();
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(1s);
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 4);
+}
+
+TEST(Timer, FarTimersThatAreCancelledCauseNoWakeup) {
+  timer service;
+  service.schedule_after(1h, nothing);
+  settle();
+  const std::uint64_t wakeups = service.stats().wakeups;
+  for (int i = 0; i < 1000; ++i) {
+    service.schedule_after(24h, nothing).cancel();
+  }
+  settle();
+  EXPECT_EQ(service.stats().wakeups, wakeups);
+}
+
+TEST(Timer, ManyTimersOfOneTickCostOneWakeup) {
+  std::atomic<int> runs{0};
+  timer service;
+  const time_point deadline = steady_clock::now() + 300ms;
+  service.schedule_at(deadline, [&] { ++runs; });
+  settle();
+  const std::uint64_t wakeups = service.stats().wakeups;
+  for (int i = 0; i < 1000; ++i) {
+    service.schedule_at(deadline, [&] { ++runs; });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == 1001; }));
+  settle();
+  EXPECT_LE(service.stats().wakeups, wakeups + 1);
+}
+
+// ---- Reschedule ----
+
+TEST(Timer, RescheduleEarlierWakesThePoller) {
+  probe one;
+  timer service;
+  const timer_handle handle = service.schedule_after(1h, one.callback());
+  settle();
+  const time_point deadline = steady_clock::now() + 20ms;
+  EXPECT_TRUE(handle.reschedule(deadline));
+  ASSERT_TRUE(eventually([&] { return one.ran(); }));
+  EXPECT_GE(one.ran_at(), deadline);
+  EXPECT_FALSE(handle.reschedule_after(1ms));
+}
+
+TEST(Timer, RescheduleToThePastWakesThePoller) {
+  probe one;
+  timer service;
+  const timer_handle handle = service.schedule_after(1h, one.callback());
+  settle();
+  EXPECT_TRUE(handle.reschedule(time_point::min()));
+  EXPECT_TRUE(eventually([&] { return one.ran(); }));
+}
+
+TEST(Timer, RescheduleLaterCostsNoWakeup) {
+  timer service;
+  const timer_handle handle = service.schedule_after(1h, nothing);
+  settle();
+  const std::uint64_t wakeups = service.stats().wakeups;
+  for (int i = 1; i <= 1000; ++i) {
+    EXPECT_TRUE(handle.reschedule_after(1h + i * 1min));
+  }
+  settle();
+  EXPECT_EQ(service.stats().wakeups, wakeups);
+}
+
+TEST(Timer, TouchesOfANearTimerCostOneEmptyWakeupAtMost) {
+  timer service;
+  const timer_handle handle = service.schedule_after(200ms, nothing);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(handle.reschedule_after(1h));
+  }
+  const std::uint64_t wakeups = service.stats().empty_wakeups;
+  std::this_thread::sleep_for(500ms);
+  EXPECT_LE(service.stats().empty_wakeups, wakeups + 1);
+}
+
+TEST(Timer, ATimerThatIsTouchedInTimeNeverFires) {
+  probe one;
+  timer service;
+  const timer_handle handle = service.schedule_after(patience, one.callback());
+  const time_point first = *handle.deadline();
+  for (int i = 0; i < 50; ++i) {
+    std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(handle.reschedule_after(patience));
+  }
+  EXPECT_GT(*handle.deadline(), first + 49ms);
+  EXPECT_FALSE(one.ran());
+}
+
+// 64 buckets use up the 64 chunks that were allocated at once, and the one in question holds two timers; so there is no
+// chunk for another bucket, and without memory the timer must go back to where it was, though the clock has moved on.
+TEST(Timer, RescheduleWithoutMemoryLosesNothing) {
+  probe one;
+  timer service({.shards = 1});
+  const time_point start = steady_clock::now();
+  service.schedule_at(start + 700ms, nothing);
+  const timer_handle handle = service.schedule_at(start + 700ms, one.callback());
+  for (int i = 0; i < 63; ++i) {
+    service.schedule_at(start + 400ms + i * 1ms, nothing);
+  }
+  std::this_thread::sleep_until(start + 300ms);
+  if (!succeeds_with(0, [&] { handle.reschedule(start + 480ms); })) {
+    EXPECT_EQ(handle.deadline(), start + 700ms);
+  }
+  EXPECT_TRUE(eventually([&] { return one.ran(); }, 10s));
+}
+
+TEST(Timer, RemainingBecomesLess) {
+  timer service;
+  const timer_handle handle = service.schedule_after(1h, nothing);
+  const std::optional<nanoseconds> first = handle.remaining();
+  std::this_thread::sleep_for(20ms);
+  const std::optional<nanoseconds> second = handle.remaining();
+  ASSERT_TRUE(first && second);
+  EXPECT_LE(*first, 1h);
+  EXPECT_LE(*second, *first - 20ms);
+}
+
+TEST(Timer, NowIsTheSteadyClock) {
+  const timer service;
+  const time_point before = steady_clock::now();
+  const time_point now = service.now();
+  EXPECT_LE(before, now);
+  EXPECT_LE(now, steady_clock::now());
+}
+
+// ---- The end ----
+
+TEST(Timer, AWakeUpForAnEarlierTimerIsNotAnEmptyOne) {
+  timer service;
+  service.schedule_after(24h, nothing);
+  settle();
+  const timer_stats before = service.stats();
+  service.schedule_after(12h, nothing);
+  settle();
+  EXPECT_EQ(service.stats().wakeups, before.wakeups + 1);
+  EXPECT_EQ(service.stats().empty_wakeups, before.empty_wakeups);
+}
+
+#if defined(__linux__)
+TEST(Timer, TheSystemWakesThePollerWithinASixteenthOfATick) {
+  EXPECT_EQ(slack_with(160us), 10us);
+  EXPECT_EQ(slack_with(1ns), 1ns);
+}
+
+TEST(Timer, ASlackOfSecondsIsNotThePollers) {
+  for (const unsigned long inherited : {3'000'000'000UL, (1UL << 32U) + 1000}) {
+    prctl(PR_SET_TIMERSLACK, inherited, 0UL, 0UL, 0UL);
+    EXPECT_EQ(slack_with(1ms), 62'500ns) << inherited;
+  }
+  prctl(PR_SET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);  // the usual one again
+}
+
+TEST(Timer, ALongTickLeavesTheSlackOfWakeUpsAlone) {
+  EXPECT_EQ(slack_with(20ms), nanoseconds(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL)));
+}
+#endif
+
+}  // namespace
+}  // namespace timing_wheel::test

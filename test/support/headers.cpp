@@ -1,0 +1,1 @@
+// A target with headers to compile ahead needs a source.

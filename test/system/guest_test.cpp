@@ -1,0 +1,310 @@
+/// \file
+/// A good guest in its process: signals, `exit` and `fork`.
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "support/build.hpp"
+#include "support/in_child.hpp"
+#include "support/service_virtual.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Calls `look` in a callback on the poller, and waits for it.
+template <class Look>
+void on_the_poller(timer& service, Look look) {
+  std::atomic<bool> looked{false};
+  service.schedule_after(0ms, [&] {
+    look();
+    looked = true;
+  });
+  ASSERT_TRUE(eventually([&] { return looked.load(); }));
+}
+
+// ---- Signals ----
+
+TEST(Signals, ThePollerBlocksAllButThoseOfAFault) {
+  timer service;
+  on_the_poller(service, [] {
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD, SIGPIPE, SIGPROF,
+                             SIGVTALRM, SIGIO, SIGWINCH, SIGURG, SIGABRT, SIGRTMIN, SIGRTMAX}) {
+      EXPECT_EQ(sigismember(&blocked, signal), 1) << signal;
+    }
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+      EXPECT_EQ(sigismember(&blocked, fault), 0) << fault;
+    }
+  });
+}
+
+TEST(Signals, TheThreadThatMakesAServiceKeepsItsMask) {
+  sigset_t before;
+  sigset_t after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  const timer service;
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << signal;
+  }
+}
+
+std::atomic<int> handled{0};
+std::atomic<pid_t> handled_on{0};
+
+TEST(Signals, NoHandlerRunsOnThePoller) {
+  struct sigaction before {};
+  struct sigaction counting {};
+  counting.sa_handler = [](int) {
+    handled_on = gettid();
+    ++handled;
+  };
+  sigaction(SIGUSR1, &counting, &before);
+  timer service;
+  pid_t poller = 0;
+  on_the_poller(service, [&] { poller = gettid(); });
+  for (int i = 1; i <= 200; ++i) {
+    kill(getpid(), SIGUSR1);
+    ASSERT_TRUE(eventually([&] { return handled == i; }));
+    ASSERT_NE(handled_on, poller);
+  }
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST(Signals, ThePollerBearsANameOfItsOwn) {
+  timer service;
+  std::array<char, 16> name{};
+  on_the_poller(service, [&] { pthread_getname_np(pthread_self(), name.data(), name.size()); });
+  EXPECT_STREQ(name.data(), "timing_wheel");
+}
+
+TEST(SignalsDeathTest, TheHandlerOfAFaultRunsInACallback) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fault = [] {
+    struct sigaction ending {};
+    ending.sa_handler = [](int) { _exit(7); };
+    sigaction(SIGBUS, &ending, nullptr);
+    timer service;
+    service.schedule_after(0ms, [] { pthread_kill(pthread_self(), SIGBUS); });
+    std::this_thread::sleep_for(patience);
+  };
+  EXPECT_EXIT(fault(), testing::ExitedWithCode(7), "");
+}
+
+// ---- exit ----
+
+[[noreturn]] void exit_with_5() { std::exit(5); }  // NOLINT(concurrency-mt-unsafe): it is what is tested
+
+TEST(ExitDeathTest, InACallbackOfAStaticServiceEndsTheProgramWithItsCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    static timer service;
+    service.schedule_every(1ms, [] {});
+    service.schedule_after(20ms, exit_with_5);
+    std::this_thread::sleep_for(patience);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
+}
+
+TEST(ExitDeathTest, InACallbackOfAStaticManualTimerEndsTheProgramWithItsCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    static manual_timer service;
+    service.schedule_after(1ms, exit_with_5);
+    service.advance_by(1ms);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
+}
+
+TEST(ExitDeathTest, OnAThreadOfAnExecutorEndsTheProgramWithItsCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    static timer service({.executor = [](task&& work) { std::thread(std::move(work)).detach(); }});
+    service.schedule_after(1ms, exit_with_5);
+    std::this_thread::sleep_for(patience);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
+}
+
+TEST(ExitDeathTest, OfTheThreadInACallbackSaysSoAndAborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    timer service;
+    service.schedule_after(1ms, [] { pthread_exit(nullptr); });
+    std::this_thread::sleep_for(patience);
+  };
+  EXPECT_EXIT(run(), testing::KilledBySignal(SIGABRT), "a callback ended its thread");
+}
+
+// ---- fork ----
+
+/// The thread sanitizer starts no threads after a fork of several, and says so.
+class Fork : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (under_thread_sanitizer) {
+      GTEST_SKIP() << "the thread sanitizer does not know children of programs with several threads";
+    }
+  }
+};
+
+/// In a child: the number of the first expectation that does not hold, 0 if all do.
+int first_broken(std::initializer_list<bool> expectations) {
+  int number = 1;
+  for (const bool holds : expectations) {
+    if (!holds) {
+      return number;
+    }
+    ++number;
+  }
+  return 0;
+}
+
+constexpr child_end well{true, 0};
+
+TEST_F(Fork, LeavesAChildWhoseServiceRefusesAndWhoseTimersAreFinished) {
+  timer service;
+  const timer_handle handle = service.schedule_after(1h, [] {}, {.tag = 7});
+  const std::uint64_t key = handle.key();
+  const child_end child = in_child([&] {
+    std::error_code error;
+    const bool refused = !service.schedule_after(
+                             1ms, [] {}, error) &&
+                         error == timer_errc::forked;
+    const bool refused_again = !service.schedule_every(
+                                   1ms, [] {}, error) &&
+                               error == timer_errc::forked;
+    const refusal thrown = refusal_of([&] { service.schedule_after(1ms, [] {}); });
+    std::size_t visited = 0;
+    service.for_each_pending([&](const pending_timer&) { ++visited; });
+    return first_broken(
+        {refused, refused_again, thrown.code == timer_errc::forked, handle.status() == timer_status::finished,
+         !handle.deadline(), !handle.tag(), handle.cancel() == cancel_result::finished, !handle.reschedule_after(1ms),
+         handle.cancel_and_wait() == cancel_result::finished, service.cancel(key) == cancel_result::finished,
+         service.pending() == 0, visited == 0, service.stats().scheduled == 0, service.stopped(),
+         service.stop().empty(), service.stop(run_now) == 0, service.stop(drain, service.now() + 1h).empty()});
+  });
+  EXPECT_EQ(child, well) << child.code;
+  EXPECT_EQ(handle.status(), timer_status::pending);
+  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
+}
+
+TEST_F(Fork, LeavesAChildThatDestroysItsServiceAtOnce) {
+  auto service = std::make_unique<timer>();
+  service->schedule_after(1h, [] {});
+  EXPECT_EQ(in_child([&] {
+              service.reset();
+              return 0;
+            }),
+            well);
+}
+
+TEST_F(Fork, LeavesAChildInWhichAFreshServiceWorks) {
+  timer service;
+  service.schedule_after(1h, [] {});
+  EXPECT_EQ(in_child([] {
+              std::atomic<bool> ran{false};
+              timer fresh;
+              fresh.schedule_after(1ms, [&] { ran = true; });
+              return eventually([&] { return ran.load(); }) ? 0 : 1;
+            }),
+            well);
+}
+
+TEST_F(Fork, LeavesAChildInWhichAManualTimerGoesOn) {
+  manual_timer service;
+  int runs = 0;
+  service.schedule_every(1ms, [&] { ++runs; });
+  EXPECT_EQ(in_child([&] {
+              service.advance_by(5ms);
+              return runs == 5 ? 0 : 1;
+            }),
+            well);
+  EXPECT_EQ(runs, 0);
+}
+
+TEST_F(Fork, LeavesAChildWhoseLoopTimerSaysThatNothingIsToBeDone) {
+  loop_timer service;
+  service.schedule_after(-1ms, [] {});
+  EXPECT_EQ(in_child([&] {
+              std::error_code error;
+              return first_broken({!service.next_event(), service.run_due() == 0,
+                                   !service.schedule_after(
+                                       1ms, [] {}, error) &&
+                                       error == timer_errc::forked});
+            }),
+            well);
+  EXPECT_EQ(service.run_due(), 1U);
+}
+
+TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {
+  timer service({.shards = 2});
+  std::atomic<bool> over{false};
+  std::vector<std::thread> busy;
+  for (int i = 0; i < 4; ++i) {
+    busy.emplace_back([&] {
+      while (!over) {
+        const timer_handle handle = service.schedule_after(1h, [] {});
+        service.schedule_after(0ms, [] {});
+        handle.cancel();
+      }
+    });
+  }
+  std::vector<pid_t> children;
+  for (int i = 0; i < 100; ++i) {
+    children.push_back(begin_child([&] {
+      std::error_code error;
+      service.schedule_after(
+          1ms, [] {}, error);
+      static_cast<void>(service.pending());
+      service.stop();
+      return error == timer_errc::forked ? 0 : 1;
+    }));
+    std::this_thread::sleep_for(1ms);
+  }
+  for (const pid_t child : children) {
+    EXPECT_EQ(end_of(child), well);
+  }
+  over = true;
+  for (std::thread& one : busy) {
+    one.join();
+  }
+}
+
+TEST_F(Fork, InACallbackLeavesAChildThatEndsWhenTheCallbackReturns) {
+  if (under_address_sanitizer) {
+    GTEST_SKIP() << "the leak checker ends the child with another code, for what its parent still has";
+  }
+  timer service;
+  std::atomic<pid_t> child{-1};
+  service.schedule_after(1ms, [&] {
+    const pid_t made = fork();
+    if (made == 0) {
+      alarm(60);
+      return;
+    }
+    child = made;
+  });
+  ASSERT_TRUE(eventually([&] { return child != -1; }));
+  EXPECT_EQ(end_of(child), well);
+  on_the_poller(service, [] {});
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
