@@ -49,8 +49,8 @@ class guarded_core {
   }
 
   /// Ends a run. Under the lock.
-  [[gnu::always_inline]] void finish(timer_id id) noexcept {
-    core->finish(id.number);
+  [[gnu::always_inline]] void finish(timer_id id, timer_node& node) noexcept {
+    core->finish(id.number, node);
     notify();
   }
 

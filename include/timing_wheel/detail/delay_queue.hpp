@@ -42,7 +42,7 @@ class delay_queue {
   void grow(std::size_t members);
 
   /// Whether no member is queued. Complexity: O(1).
-  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  [[nodiscard]] bool empty() const noexcept { return heap_.front().which == absent; }
   /// How many members are queued; at most `members()`. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return heap_.size() - arity; }
   /// How many members there is room for.
