@@ -151,7 +151,7 @@ class timer_core {
     std::size_t handled = result.handled;
     for (; handled < max_timers_per_lock && !waiting_.empty(); ++handled) {
       try {
-        add_or_run(waiting_.front(), now, batch);
+        collect_waiting(waiting_.front(), now, batch);
       } catch (const std::bad_alloc&) {
         if (batch.empty()) {
           throw;
@@ -355,7 +355,7 @@ class timer_core {
   }
 
   // For the first that waits. On `std::bad_alloc` it is the last, so that others have their turn.
-  void add_or_run(timer_number n, tick now, std::vector<timer_id>& batch) {
+  void collect_waiting(timer_number n, tick now, std::vector<timer_id>& batch) {
     const tick deadline = scale_.ceil(nodes_[n].deadline);
     waiting_.erase(n);
     waiting_.push_back(n);

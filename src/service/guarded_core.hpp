@@ -76,7 +76,7 @@ class guarded_core {
  private:
   [[gnu::noinline]] void notify_drained() noexcept {
     notify();
-    context->poller.wake();
+    context->sleeper.wake();
   }
 
   std::size_t waiting_ = 0;  // threads that wait for `changed_`
