@@ -169,8 +169,9 @@ class timer_core {
     return node != nullptr && node->state == node_state::due ? std::optional(node->tag) : std::nullopt;
   }
 
-  /// Begins the run of a timer that is due. \returns null if it is not due any more (cancelled, rescheduled, taken), or closed;
-  /// or if `now` is from before its deadline: it may have been rescheduled since, so `claim_again` with the time of then.
+  /// Begins the run of a timer that is due. \returns null if it is not due any more (cancelled, rescheduled, taken), or
+  /// closed; or if `now` is from before its deadline: it may have been rescheduled since, so `claim_again` with the
+  /// time of then.
   timer_node* claim(timer_id id, time_point now) noexcept {
     timer_node* const node = find_due(id);
     if (node == nullptr || now < node->deadline) {
@@ -180,8 +181,8 @@ class timer_core {
     return node;
   }
 
-  /// The same, with a time from after a failure of `claim`. If that is before the deadline too, the clock has stepped back: the run
-  /// begins, and counts as early.
+  /// The same, with a time from after a failure of `claim`. If that is before the deadline too, the clock has stepped
+  /// back: the run begins, and counts as early.
   timer_node* claim_again(timer_id id, time_point now) noexcept {
     timer_node* const node = find_due(id);
     if (node == nullptr) {

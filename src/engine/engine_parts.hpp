@@ -48,8 +48,9 @@ inline tick checked_start(const engine_options& options) {
   return options.start;
 }
 
-/// Calls `visit(entry)` for each entry of `run`, which lies at the front of `b`. Those that were visited leave the bucket and count
-/// against the budget, also when `visit` throws for the next. Inlined, because what it does for an entry is little.
+/// Calls `visit(entry)` for each entry of `run`, which lies at the front of `b`. Those that were visited leave the
+/// bucket and count against the budget, also when `visit` throws for the next. Inlined, because what it does for an
+/// entry is little.
 template <class Visitor>
 [[gnu::always_inline]] inline void flush_front(bucket_store& store, bucket& b, std::span<const entry> run,
                                                std::size_t& budget, Visitor&& visit) {

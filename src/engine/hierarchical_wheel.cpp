@@ -19,8 +19,9 @@ static_assert(detail::largest_wheel <= index_mask + 1);
 
 }  // namespace
 
-// One wheel. The virtual id of a time, as Kafka calls it, is the number of the wheel's tick that it lies in. The `size` virtual ids
-// from the clock's on lie in a ring with a power of two of buckets, so that each finds its bucket with a mask.
+// One wheel. The virtual id of a time, as Kafka calls it, is the number of the wheel's tick that it lies in. The `size`
+// virtual ids from the clock's on lie in a ring with a power of two of buckets, so that each finds its bucket with a
+// mask.
 struct hierarchical_wheel::level {
   level(std::size_t index, tick length, std::uint32_t slots, std::uint32_t word)
       : tick_length(length),
@@ -207,7 +208,8 @@ inline void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept 
   if (word == 0) {
     queue_.erase(m);
   } else if (queue_.expiration(m) == b.expiration()) {
-    // The virtual ids of a word's buckets follow in a circle, so the bucket after the earliest is the next that is marked.
+    // The virtual ids of a word's buckets follow in a circle, so the bucket after the earliest is the next that is
+    // marked.
     const int steps = std::countr_zero(std::rotr(word, static_cast<int>(bit)));
     const std::uint32_t next = (bit + static_cast<std::uint32_t>(steps)) % buckets_per_word;
     queue_.update(m, wheel.buckets[index - bit + next].expiration());

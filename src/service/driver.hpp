@@ -21,9 +21,9 @@ class driver {
 
   [[nodiscard]] tick current_tick() const noexcept { return context_.scale.floor(context_.clock.now()); }
 
-  /// Share by share, until nothing is due, or `budget` callbacks have run, or `until` has come. The first time round `now` is the
-  /// present; after that the clock is read anew. \throws std::bad_alloc if a shard was short of memory; it keeps no other from its
-  /// share.
+  /// Share by share, until nothing is due, or `budget` callbacks have run, or `until` has come. The first time round
+  /// `now` is the present; after that the clock is read anew. \throws std::bad_alloc if a shard was short of memory; it
+  /// keeps no other from its share.
   shard::share run_due(tick now, time_point until, std::size_t budget = no_limit);
   shard::share run_due(time_point until, std::size_t budget = no_limit) {
     return run_due(current_tick(), until, budget);

@@ -1,4 +1,5 @@
-// The rules of the service alone: plain ticks, no clock, no thread. One test for each row of the table in docs/design.md, section 3.
+// The rules of the service alone: plain ticks, no clock, no thread. One test for each row of the table in
+// docs/design.md, section 3.
 
 #include "core/timer_core.hpp"
 

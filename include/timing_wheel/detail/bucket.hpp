@@ -135,7 +135,8 @@ class bucket {
 
   /// When the bucket is flushed; set once per revolution of its wheel, while it is empty.
   [[nodiscard]] tick expiration() const noexcept { return expiration_; }
-  /// Sets it for the next revolution. \pre the bucket is empty, since deadlines are told by their distance from the expiration.
+  /// Sets it for the next revolution. \pre the bucket is empty, since deadlines are told by their distance from the
+  /// expiration.
   void set_expiration(tick expiration) noexcept { expiration_ = expiration; }
 
   /// A number for the bucket's owner to know it by.

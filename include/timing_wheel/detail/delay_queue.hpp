@@ -12,8 +12,8 @@
 
 namespace timing_wheel::detail {
 
-/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`. An element has
-/// up to four children.
+/// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`. An
+/// element has up to four children.
 ///
 /// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change its
 /// key without a search: nothing that has been emptied stays behind.
@@ -21,9 +21,10 @@ namespace timing_wheel::detail {
 /// Example: `grow(3); push(2, 40); push(0, 10); update(2, 5);` then `front()` is `{5, 2}`.
 ///
 /// Thread safety: none of its own.
-/// Invariants: (1) no element expires before its parent; (2) `place_` of a member is the index of its element, or `absent`;
-/// (3) the capacity covers every member, so that `push` never allocates; (4) as many elements as one can have children follow
-/// the last one and never expire, so that each that has a child has all of them, and an empty queue has a front.
+/// Invariants: (1) no element expires before its parent; (2) `place_` of a member is the index of its element, or
+/// `absent`; (3) the capacity covers every member, so that `push` never allocates; (4) as many elements as one can have
+/// children follow the last one and never expire, so that each that has a child has all of them, and an empty queue has
+/// a front.
 class delay_queue {
  public:
   delay_queue() = default;
@@ -83,7 +84,8 @@ class delay_queue {
  private:
   static constexpr std::uint32_t absent = UINT32_MAX;
 
-  // Children of an element: four lie side by side, so that the heap is half as high for about as many misses on the way down.
+  // Children of an element: four lie side by side, so that the heap is half as high for about as many misses on the way
+  // down.
   static constexpr std::size_t arity = 4;
   static constexpr std::size_t parent_of(std::size_t index) noexcept { return (index - 1) / arity; }
 

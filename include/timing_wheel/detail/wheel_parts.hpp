@@ -47,7 +47,8 @@ class bucket_marks {
   std::vector<std::uint64_t> words_;
 };
 
-/// The upper halves of deadlines that do not follow from where their entries lie. It is empty until the first of them comes.
+/// The upper halves of deadlines that do not follow from where their entries lie. It is empty until the first of them
+/// comes.
 class far_deadlines {
  public:
   /// Makes room for that of `n`. On `std::bad_alloc` none has changed.
