@@ -56,8 +56,9 @@ class slab {
   }
 
   /// Gives a place back; ids of it fit nothing any more.
-  void release(timer_number n) noexcept {
-    timer_node& node = nodes_[n];
+  void release(timer_number n) noexcept { release(n, nodes_[n]); }
+  /// The same, for who has found its node. \pre `node` is that of `n`.
+  void release(timer_number n, timer_node& node) noexcept {
     node.state = node_state::free;
     if (++node.generation < end_of_generations) {
       node.next = first_free_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
@@ -74,21 +75,22 @@ class timer_core {
       ++counts_.rejected;
       return {{}, phase_ != phase::open ? verdict::stopped : verdict::too_many};
     }
-    const timer_number n = arm_new(when, callback);
+    const timer_number n = acquire();
     timer_node& node = nodes_[n];
+    arm_new(n, node, when, callback);
     node.recurring = recurring;
     node.cancelled = false;
     node.deadline = when.deadline;
     node.tag = tag;
     ++counts_.scheduled;
     ++counts_.pending;
-    return {nodes_.id_of(n), verdict::accepted};
+    return {{n, node.generation}, verdict::accepted};
   }
 
   /// Whether there was ever a timer of that number. The ids that other members are given have such numbers.
   [[nodiscard]] bool has_place(timer_number n) const noexcept { return n < nodes_.extent(); }
 
-  /// The callable goes to `doomed`, for the caller to destroy outside the lock.
+  /// The callable goes to `doomed`, for the caller to destroy outside the lock. \pre `doomed` is empty.
   cancel_result cancel(timer_id id, task& doomed) noexcept {
     timer_node* node = nodes_.find(id);
     if (node == nullptr) {
@@ -98,7 +100,7 @@ class timer_core {
       node->cancelled = true;
       return cancel_result::running;
     }
-    remove(id.number, doomed);
+    remove(id.number, *node, doomed);
     ++counts_.cancelled;
     return cancel_result::cancelled;
   }
@@ -112,7 +114,7 @@ class timer_core {
     engine_.catch_up(when.now);
     engine_.reserve(id.number, when.deadline_tick);
     engine_.erase(id.number);
-    link(id.number, when);
+    link(id.number, *node, when);
     node->deadline = when.deadline;
     return true;
   }
@@ -149,7 +151,7 @@ class timer_core {
     std::size_t handled = result.handled;
     for (; handled < max_timers_per_lock && !waiting_.empty(); ++handled) {
       try {
-        add_or_run(waiting_.front(), now, batch);
+        collect_waiting(waiting_.front(), now, batch);
       } catch (const std::bad_alloc&) {
         if (batch.empty()) {
           throw;
@@ -167,26 +169,30 @@ class timer_core {
     return node != nullptr && node->state == node_state::due ? std::optional(node->tag) : std::nullopt;
   }
 
-  /// Begins the run of a timer that is due. If `now` is from before its deadline, it does so only when `insist`ed on: the timer
-  /// may have been rescheduled since, so ask again with the time of then.
-  struct claimed {
-    timer_node* node = nullptr;  // null: it is not due any more (cancelled, rescheduled, taken), or closed; or too soon
-    bool too_soon = false;
-  };
-  claimed claim(timer_id id, time_point now, bool insist) noexcept {
-    timer_node* node = nodes_.find(id);
-    if (phase_ == phase::closed || node == nullptr || node->state != node_state::due) {
-      return {};
+  /// Begins the run of a timer that is due. \returns null if it is not due any more (cancelled, rescheduled, taken), or
+  /// closed; or if `now` is from before its deadline: it may have been rescheduled since, so `claim_again` with the
+  /// time of then.
+  timer_node* claim(timer_id id, time_point now) noexcept {
+    timer_node* const node = find_due(id);
+    if (node == nullptr || now < node->deadline) {
+      return nullptr;
+    }
+    begin_due(*node, now);
+    return node;
+  }
+
+  /// The same, with a time from after a failure of `claim`. If that is before the deadline too, the clock has stepped
+  /// back: the run begins, and counts as early.
+  timer_node* claim_again(timer_id id, time_point now) noexcept {
+    timer_node* const node = find_due(id);
+    if (node == nullptr) {
+      return nullptr;
     }
     if (now < node->deadline) {
-      if (!insist) {
-        return {nullptr, true};
-      }
-      ++counts_.early;  // a clock that has stepped back
+      ++counts_.early;
     }
-    --counts_.due;
-    begin(*node, now);
-    return {node};
+    begin_due(*node, now);
+    return node;
   }
 
   /// Begins the run of a timer that is pending, whatever its deadline. \returns null if it is not pending, or closed.
@@ -195,7 +201,7 @@ class timer_core {
     if (phase_ == phase::closed || node == nullptr || node->state == node_state::running) {
       return nullptr;
     }
-    unlink(id.number);
+    unlink(id.number, *node);
     begin(*node, std::max(now, node->deadline));
     return node;
   }
@@ -207,7 +213,7 @@ class timer_core {
       return false;
     }
     node.deadline = when.deadline;
-    link_or_wait(n, when);
+    link_or_wait(n, node, when);
     ++counts_.scheduled;
     ++counts_.rearmed;
     ++counts_.pending;
@@ -215,12 +221,12 @@ class timer_core {
     return true;
   }
 
-  /// Ends the run that a claim began, and the timer. \pre the callable is destroyed.
-  void finish(timer_number n) noexcept {
-    if (nodes_[n].recurring) {
+  /// Ends the run that a claim began, and the timer. \pre the callable is destroyed, and `node` is that of `n`.
+  void finish(timer_number n, timer_node& node) noexcept {
+    if (node.recurring) {
       door_.leave();
     }
-    nodes_.release(n);
+    nodes_.release(n, node);
     --counts_.running;
   }
 
@@ -233,15 +239,15 @@ class timer_core {
       return;
     }
     ++counts_.refused;
-    unlink(id.number);
-    link_or_wait(id.number, {node->deadline, retry, now});
+    unlink(id.number, *node);
+    link_or_wait(id.number, *node, {node->deadline, retry, now});
   }
 
   void enter(phase next) noexcept { phase_ = std::max(phase_, next); }
 
   /// Whether it has come to its end: nothing is pending, or will run.
   [[nodiscard]] bool is_drained() const noexcept {
-    return phase_ == phase::closed || (phase_ == phase::draining && counts_.pending == 0);
+    return phase_ != phase::open && (phase_ == phase::closed || counts_.pending == 0);
   }
 
   /// Lists pending timers, looking at `max_timers_per_lock` places from `cursor` on. \pre `visit` allocates nothing.
@@ -263,9 +269,9 @@ class timer_core {
 
   /// Takes pending timers out, looking at as many places as `list`. \pre closed, and `left` has room.
   bool take(timer_number& cursor, std::vector<pending_task>& left) noexcept {
-    return list(cursor, [&](timer_id id, const timer_node& node) {
+    return list(cursor, [&](timer_id id, timer_node& node) {
       pending_task& one = left.emplace_back(pending_task{node.deadline, node.tag, task()});
-      remove(id.number, one.callback);
+      remove(id.number, node, one.callback);
       ++counts_.returned;
     });
   }
@@ -293,60 +299,64 @@ class timer_core {
     return node.state != node_state::free && node.state != node_state::running;
   }
 
-  timer_number arm_new(const moment& when, task_source& callback) {
-    engine_.catch_up(when.now);
+  // A place for a timer that the door has let in.
+  timer_number acquire() {
     try {
-      const timer_number n = nodes_.acquire();
-      try {
-        link(n, when);
-        move_in(n, callback);
-        return n;
-      } catch (...) {
-        nodes_.release(n);
-        throw;
-      }
+      return nodes_.acquire();
     } catch (...) {
       door_.leave();
       throw;
     }
   }
 
-  void move_in(timer_number n, task_source& callback) {
+  // If it cannot be, the place is free again.
+  void arm_new(timer_number n, timer_node& node, const moment& when, task_source& callback) {
+    engine_.catch_up(when.now);
     try {
-      callback.move_into(nodes_[n].callback);
+      link(n, node, when);
+      move_in(n, node, callback);
     } catch (...) {
-      unlink(n);
+      nodes_.release(n, node);
+      door_.leave();
+      throw;
+    }
+  }
+
+  void move_in(timer_number n, timer_node& node, task_source& callback) {
+    try {
+      callback.move_into(node.callback);
+    } catch (...) {
+      unlink(n, node);
       throw;
     }
   }
 
   // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still due,
   // stays there.
-  void link(timer_number n, const moment& when) {
-    node_state& state = nodes_[n].state;
+  void link(timer_number n, timer_node& node, const moment& when) {
     if (engine_.insert(n, when.deadline_tick)) {
-      leave_due_or_waiting(n);
-      state = node_state::armed;
-    } else if (state != node_state::due && state != node_state::waiting) {
+      leave_due_or_waiting(n, node);
+      node.state = node_state::armed;
+    } else if (node.state != node_state::due && node.state != node_state::waiting) {
       waiting_.push_back(n);
-      state = node_state::waiting;
+      node.state = node_state::waiting;
     }
   }
 
   // For a timer that must not be lost, and is in no list: without memory for it, the engine gets it later.
-  void link_or_wait(timer_number n, const moment& when) noexcept {
-    nodes_[n].state = node_state::free;
+  void link_or_wait(timer_number n, timer_node& node, const moment& when) noexcept {
+    node.state = node_state::free;
     engine_.catch_up(when.now);
     try {
-      link(n, when);
+      link(n, node, when);
     } catch (const std::bad_alloc&) {
       waiting_.push_back(n);
-      nodes_[n].state = node_state::waiting;
+      node.state = node_state::waiting;
     }
   }
 
   // For the first that waits. On `std::bad_alloc` it is the last, so that others have their turn.
-  void add_or_run(timer_number n, tick now, std::vector<timer_id>& batch) {
+  void collect_waiting(timer_number n, tick now, std::vector<timer_id>& batch) {
     const tick deadline = scale_.ceil(nodes_[n].deadline);
     waiting_.erase(n);
     waiting_.push_back(n);
@@ -365,18 +375,29 @@ class timer_core {
     batch.push_back(nodes_.id_of(n));
   }
 
-  void leave_due_or_waiting(timer_number n) noexcept {
-    if (nodes_[n].state == node_state::waiting) {
+  void leave_due_or_waiting(timer_number n, const timer_node& node) noexcept {
+    if (node.state == node_state::waiting) {
       waiting_.erase(n);
-    } else if (nodes_[n].state == node_state::due) {
+    } else if (node.state == node_state::due) {
       --counts_.due;
     }
   }
 
   // Out of whatever a pending timer is in.
-  void unlink(timer_number n) noexcept {
+  void unlink(timer_number n, const timer_node& node) noexcept {
     engine_.erase(n);
-    leave_due_or_waiting(n);
+    leave_due_or_waiting(n, node);
+  }
+
+  // Null if it is not due, or closed.
+  [[nodiscard]] timer_node* find_due(timer_id id) noexcept {
+    timer_node* const node = nodes_.find(id);
+    return phase_ != phase::closed && node != nullptr && node->state == node_state::due ? node : nullptr;
+  }
+
+  void begin_due(timer_node& node, time_point now) noexcept {
+    --counts_.due;
+    begin(node, now);
   }
 
   void begin(timer_node& node, time_point now) noexcept {
@@ -390,10 +411,11 @@ class timer_core {
     lateness_.record(saturating_difference(now, node.deadline));
   }
 
-  void remove(timer_number n, task& callback) noexcept {
-    unlink(n);
-    callback = std::move(nodes_[n].callback);
-    nodes_.release(n);
+  // The callable goes to `place`, an empty task: constructed there anew, because an assignment would look what it had.
+  void remove(timer_number n, timer_node& node, task& place) noexcept {
+    unlink(n, node);
+    std::construct_at(&place, std::move(node.callback));
+    nodes_.release(n, node);
     --counts_.pending;
     door_.leave();
   }

@@ -16,7 +16,7 @@ void bucket_store::refill() {
   }
   chunks_.add_page();
   for (std::size_t i = chunks_.size(); i-- > first;) {
-    chunks_[i].base = static_cast<position>(i * chunk::capacity);
+    chunks_[i].base = static_cast<entry_place>(i * chunk::capacity);
     free_.push_front(chunks_[i]);
   }
 }
@@ -51,7 +51,7 @@ void bucket::drop_front(bucket_store& store, std::uint32_t count) noexcept {
   }
 }
 
-bool bucket::take_front_chunk(bucket_store& store, bucket& from) noexcept {
+bool bucket::splice_front_chunk(bucket_store& store, bucket& from) noexcept {
   if (!empty() && (end_ != chunk::capacity || from.first_ != 0)) {
     return false;
   }

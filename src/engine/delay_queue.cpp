@@ -22,18 +22,18 @@ void delay_queue::erase(member m) noexcept {
   const std::size_t hole = place_[m];
   place_[m] = absent;
   heap_.pop_back();
-  const entry last = std::exchange(heap_[size()], entry{never, absent});
+  const element last = std::exchange(heap_[size()], element{never, absent});
   if (hole < size()) {
     sift(hole, last);
   }
 }
 
-void delay_queue::put(std::size_t index, entry e) noexcept {
+inline void delay_queue::put(std::size_t index, element e) noexcept {
   heap_[index] = e;
   place_[e.which] = static_cast<std::uint32_t>(index);
 }
 
-void delay_queue::sift_up(std::size_t index, entry e) noexcept {
+void delay_queue::sift_up(std::size_t index, element e) noexcept {
   while (index > 0) {
     const std::size_t parent = parent_of(index);
     if (heap_[parent].expiration <= e.expiration) {
@@ -45,7 +45,7 @@ void delay_queue::sift_up(std::size_t index, entry e) noexcept {
   put(index, e);
 }
 
-void delay_queue::sift_down(std::size_t index, entry e) noexcept {
+void delay_queue::sift_down(std::size_t index, element e) noexcept {
   for (;;) {
     const std::size_t child = earliest_child(index);
     if (child == index || e.expiration <= heap_[child].expiration) {
@@ -57,19 +57,19 @@ void delay_queue::sift_down(std::size_t index, entry e) noexcept {
   put(index, e);
 }
 
-// The entry itself if it has no child.
-std::size_t delay_queue::earliest_child(std::size_t index) const noexcept {
+// The element itself if it has no child.
+inline std::size_t delay_queue::earliest_child(std::size_t index) const noexcept {
   const std::size_t first = arity * index + 1;
   if (first >= size()) {
     return index;
   }
-  const entry* const child = &heap_[first];
+  const element* const child = &heap_[first];
   const std::size_t left = child[1].expiration < child[0].expiration ? 1 : 0;
   const std::size_t right = child[3].expiration < child[2].expiration ? 3 : 2;
   return first + (child[right].expiration < child[left].expiration ? right : left);
 }
 
-void delay_queue::sift(std::size_t index, entry e) noexcept {
+void delay_queue::sift(std::size_t index, element e) noexcept {
   if (index > 0 && e.expiration < heap_[parent_of(index)].expiration) {
     sift_up(index, e);
   } else {
@@ -78,7 +78,7 @@ void delay_queue::sift(std::size_t index, entry e) noexcept {
 }
 
 std::size_t delay_queue::bytes() const noexcept {
-  return heap_.capacity() * sizeof(entry) + place_.capacity() * sizeof(std::uint32_t);
+  return heap_.capacity() * sizeof(element) + place_.capacity() * sizeof(std::uint32_t);
 }
 
 bool delay_queue::invariants_hold() const noexcept {

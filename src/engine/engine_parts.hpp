@@ -48,11 +48,12 @@ inline tick checked_start(const engine_options& options) {
   return options.start;
 }
 
-/// Calls `take(entry)` for each entry of `run`, which lies at the front of `b`. Those that were taken leave the bucket and count
-/// against the budget, also when `take` throws for one of them. Inlined, because what it does for an entry is little.
-template <class Taker>
-[[gnu::always_inline]] inline void hand_over(bucket_store& store, bucket& b, std::span<const entry> run,
-                                             std::size_t& budget, Taker&& take) {
+/// Calls `visit(entry)` for each entry of `run`, which lies at the front of `b`. Those that were visited leave the
+/// bucket and count against the budget, also when `visit` throws for the next. Inlined, because what it does for an
+/// entry is little.
+template <class Visitor>
+[[gnu::always_inline]] inline void flush_front(bucket_store& store, bucket& b, std::span<const entry> run,
+                                               std::size_t& budget, Visitor&& visit) {
   std::uint32_t done = 0;
   const auto settle = [&](std::uint32_t count) {
     b.drop_front(store, count);
@@ -60,7 +61,7 @@ template <class Taker>
   };
   try {
     for (const entry e : run) {
-      take(e);
+      visit(e);
       ++done;
     }
   } catch (...) {

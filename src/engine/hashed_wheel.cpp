@@ -9,9 +9,8 @@ namespace timing_wheel {
 
 namespace {
 
-constexpr std::uint32_t slots_per_word = 64;
-
-constexpr bool is_far(tick deadline, tick visit) noexcept { return deadline - visit > UINT32_MAX; }
+// Whether the lower half of a deadline does not tell it, in a bucket that is visited then.
+constexpr bool needs_upper_half(tick deadline, tick visit) noexcept { return deadline - visit > UINT32_MAX; }
 
 }  // namespace
 
@@ -19,7 +18,7 @@ hashed_wheel::hashed_wheel(const engine_options& options)
     : mask_(std::bit_ceil(detail::checked_sizes(options).front()) - 1),
       shift_(static_cast<unsigned>(std::bit_width(mask_))),
       wheel_(std::make_unique<bucket_pair[]>(slots())),
-      marks_(std::max(slots() / slots_per_word, 1U)),
+      marks_(slots()),
       clock_(detail::checked_start(options)),
       next_visit_(clock_ + 1),
       last_visit_(clock_) {
@@ -39,7 +38,7 @@ bool hashed_wheel::insert(timer_number n, tick deadline) {
   store_.cover(n);
   b.push_back(store_, {static_cast<std::uint32_t>(deadline), n});
   b.set_expiration(visit);
-  mark(visit);
+  marks_.set(index_of(visit));
   set_far(n, deadline, visit);
   ++size_;
   return true;
@@ -74,24 +73,19 @@ auto hashed_wheel::bucket_for(tick visit) noexcept -> bucket& {
   return pair[0].empty() ? pair[0] : pair[1];
 }
 
-void hashed_wheel::mark(tick visit) noexcept {
-  const tick index = visit & mask_;
-  marks_[index / slots_per_word] |= std::uint64_t{1} << (index % slots_per_word);
-}
-
 void hashed_wheel::unmark_if_empty(std::uint32_t index) noexcept {
   const bucket_pair& pair = wheel_[index];
   if (pair[0].empty() && pair[1].empty()) {
-    marks_[index / slots_per_word] &= ~(std::uint64_t{1} << (index % slots_per_word));
+    marks_.clear(index);
   }
 }
 
 // The first tick from `from` to `last` whose slot is marked, or the one after `last`.
 tick hashed_wheel::next_marked(tick from, tick last) const noexcept {
-  const std::uint32_t width = std::min(slots(), slots_per_word);
+  const std::uint32_t width = std::min(slots(), detail::bucket_marks::per_word);
   while (from <= last) {
-    const tick index = from & mask_;
-    const std::uint64_t word = marks_[index / slots_per_word] >> (index % slots_per_word);
+    const std::uint32_t index = index_of(from);
+    const std::uint64_t word = marks_.word_of(index) >> (index % detail::bucket_marks::per_word);
     const tick steps = word != 0 ? static_cast<tick>(std::countr_zero(word)) : width - index % width;
     if (steps > last - from) {
       break;
@@ -203,12 +197,12 @@ void hashed_wheel::count_visit(const bucket& b) noexcept {
 // Where nothing is due, the whole chunk stays for another round, if the layout of the next bucket allows.
 void hashed_wheel::look_at_front(bucket& b, bucket& next, std::size_t& budget) {
   const std::span<const entry> run = b.front_run();
-  if (run.size() <= budget && nothing_due_in(b, run) && next.take_front_chunk(store_, b)) {
+  if (run.size() <= budget && nothing_due_in(b, run) && next.splice_front_chunk(store_, b)) {
     looks_ += run.size();
     budget -= run.size();
   } else {
-    detail::hand_over(store_, b, run.first(std::min(budget, run.size())), budget,
-                      [&](entry e) { look_at(b, next, e); });
+    detail::flush_front(store_, b, run.first(std::min(budget, run.size())), budget,
+                        [&](entry e) { look_at(b, next, e); });
   }
 }
 
@@ -233,28 +227,27 @@ void hashed_wheel::look_at(const bucket& b, bucket& next, entry e) {
 }
 
 void hashed_wheel::cover_far(timer_number n, tick deadline, tick visit) {
-  if (is_far(deadline, visit)) {
+  if (needs_upper_half(deadline, visit)) {
     far_deadlines_.cover(n);
   }
 }
 
 void hashed_wheel::set_far(timer_number n, tick deadline, tick visit) noexcept {
-  if (is_far(deadline, visit)) {
-    far_deadlines_[n] = static_cast<std::uint32_t>(deadline >> 32U);  // not 0, since it is 2^32 or more
+  if (needs_upper_half(deadline, visit)) {
+    far_deadlines_.keep(n, deadline);
     ++far_timers_;
   }
 }
 
 void hashed_wheel::forget_far(timer_number n) noexcept {
-  if (far_timers_ != 0 && far_deadlines_.covers(n) && far_deadlines_[n] != 0) {
-    far_deadlines_[n] = 0;
+  if (is_far(n)) {
+    far_deadlines_.forget(n);
     --far_timers_;
   }
 }
 
 tick hashed_wheel::deadline_of(const bucket& b, entry e) const noexcept {
-  const bool far = far_timers_ != 0 && far_deadlines_.covers(e.which) && far_deadlines_[e.which] != 0;
-  return far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
+  return is_far(e.which) ? far_deadlines_.deadline_of(e) : b.deadline_of(e);
 }
 
 void hashed_wheel::read(engine_stats& counted) const {
@@ -269,8 +262,8 @@ void hashed_wheel::read(engine_stats& counted) const {
   counted.levels.clear();
   counted.levels.push_back(wheel);
   counted.looks = looks_;
-  counted.bytes = slots() * sizeof(bucket_pair) + marks_.capacity() * sizeof(std::uint64_t) + store_.bytes() +
-                  far_deadlines_.bytes() + due_.capacity() * sizeof(timer_number);
+  counted.bytes = slots() * sizeof(bucket_pair) + marks_.bytes() + store_.bytes() + far_deadlines_.bytes() +
+                  due_.capacity() * sizeof(timer_number);
 }
 
 bool hashed_wheel::visit_in_range(tick visit) const noexcept {
@@ -285,7 +278,7 @@ bool hashed_wheel::bucket_holds(const bucket& b, std::uint32_t index, std::size_
   b.for_each([&](const entry& e) {
     const tick deadline = deadline_of(b, e);
     held = held && deadline >= b.expiration() && ((deadline - b.expiration()) & mask_) == 0;  // 1
-    far += far_deadlines_.covers(e.which) && far_deadlines_[e.which] != 0 ? 1U : 0U;
+    far += far_deadlines_.has(e.which) ? 1U : 0U;
   });
   return held;
 }
@@ -299,8 +292,8 @@ bool hashed_wheel::invariants_hold() const {
       return false;
     }
     const bool both = !first.empty() && !second.empty();
-    const bool marked = (marks_[i / slots_per_word] >> (i % slots_per_word) & 1U) != 0;
-    if ((both && first.expiration() == second.expiration()) || marked == (first.empty() && second.empty())) {  // 2, 4
+    const bool none = first.empty() && second.empty();
+    if ((both && first.expiration() == second.expiration()) || marks_.has(i) == none) {  // 2, 4
       return false;
     }
     timers += first.size() + second.size();

@@ -46,7 +46,7 @@ advance_result heap_queue::advance(tick now, std::size_t budget) {
 }
 
 void heap_queue::fire_front() {
-  const delay_queue::entry front = queue_.front();
+  const delay_queue::element front = queue_.front();
   due_.push_back(front.which);
   queue_.erase(front.which);
   clock_ = front.expiration;

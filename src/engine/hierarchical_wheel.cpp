@@ -10,7 +10,7 @@ namespace timing_wheel {
 
 namespace {
 
-constexpr std::uint32_t buckets_per_word = 64;
+constexpr std::uint32_t buckets_per_word = detail::bucket_marks::per_word;
 
 // A bucket's number is its level above its index.
 constexpr std::uint32_t index_bits = 24;
@@ -19,8 +19,9 @@ static_assert(detail::largest_wheel <= index_mask + 1);
 
 }  // namespace
 
-// One wheel. A bucket has an endless sequence of turns; turn t covers [t × tick_length, (t + 1) × tick_length). The `size` turns
-// from the current one on lie in a ring with a power of two of buckets, so that a turn finds its bucket with a mask.
+// One wheel. The virtual id of a time, as Kafka calls it, is the number of the wheel's tick that it lies in. The `size`
+// virtual ids from the clock's on lie in a ring with a power of two of buckets, so that each finds its bucket with a
+// mask.
 struct hierarchical_wheel::level {
   level(std::size_t index, tick length, std::uint32_t slots, std::uint32_t word)
       : tick_length(length),
@@ -33,22 +34,21 @@ struct hierarchical_wheel::level {
         far(length > (tick{1} << 32U)),
         first_word(word),
         buckets(std::make_unique<bucket[]>(ring_mask + 1)),
-        occupied(std::make_unique<std::uint64_t[]>(words())) {
+        occupied(ring_mask + 1) {
     for (std::uint32_t i = 0; i <= ring_mask; ++i) {
       buckets[i].set_number(static_cast<std::uint32_t>(index << index_bits) | i);
     }
   }
 
-  [[nodiscard]] std::uint32_t words() const noexcept { return (ring_mask + 1) / buckets_per_word; }
-  [[nodiscard]] tick turn(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
+  [[nodiscard]] tick virtual_id(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
 
   // Whether fewer than `size` ticks of this level lie between the two. Only within a tick of the interval's end it takes a
   // division.
   [[nodiscard]] bool holds(tick deadline, tick clock) const noexcept {
     const tick distance = deadline - clock;
-    return distance <= surely_held || (distance < interval && turn(deadline) - turn(clock) < size);
+    return distance <= surely_held || (distance < interval && virtual_id(deadline) - virtual_id(clock) < size);
   }
-  [[nodiscard]] bucket& at(tick turn) noexcept { return buckets[turn & ring_mask]; }
+  [[nodiscard]] bucket& at(tick id) noexcept { return buckets[id & ring_mask]; }
 
   tick tick_length;
   tick interval;
@@ -60,7 +60,7 @@ struct hierarchical_wheel::level {
   bool far;                  // a deadline needs more than the lower half that its entry has
   std::uint32_t first_word;  // of its words of marks, as members of the queue
   std::unique_ptr<bucket[]> buckets;
-  std::unique_ptr<std::uint64_t[]> occupied;
+  detail::bucket_marks occupied;
   std::uint64_t moves = 0;
   std::uint64_t flushes = 0;
   std::uint64_t largest_flush = 0;
@@ -80,9 +80,9 @@ std::uint32_t hierarchical_wheel::size_of_level(std::size_t index) const noexcep
 
 void hierarchical_wheel::add_level() {
   const tick tick_length = levels_.empty() ? 1 : levels_.back().interval;
-  const std::uint32_t first_word = levels_.empty() ? 0 : levels_.back().first_word + levels_.back().words();
+  const std::uint32_t first_word = levels_.empty() ? 0 : levels_.back().first_word + levels_.back().occupied.words();
   level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word);
-  queue_.grow(first_word + wheel.words());
+  queue_.grow(first_word + wheel.occupied.words());
   levels_.push_back(std::move(wheel));
   lowest_ = levels_.front().buckets.get();
   lowest_mask_ = levels_.front().ring_mask;
@@ -140,18 +140,18 @@ void hierarchical_wheel::cover_far(const level& wheel, timer_number n) {
 
 void hierarchical_wheel::keep_far_deadline(timer_number n, tick deadline) {
   far_deadlines_.cover(n);
-  far_deadlines_[n] = static_cast<std::uint32_t>(deadline >> 32U);
+  far_deadlines_.keep(n, deadline);
 }
 
 inline void hierarchical_wheel::link(level& wheel, tick deadline, entry e) {
   if (wheel.far) {
     keep_far_deadline(e.which, deadline);
   }
-  const tick turn = wheel.turn(deadline);
-  bucket& b = wheel.at(turn);
+  const tick id = wheel.virtual_id(deadline);
+  bucket& b = wheel.at(id);
   b.push_back(store_, e);
   if (b.size() == 1) {
-    b.set_expiration(turn * wheel.tick_length);
+    b.set_expiration(id * wheel.tick_length);
     enqueue(wheel, b);
   }
 }
@@ -188,14 +188,13 @@ inline hierarchical_wheel::level& hierarchical_wheel::level_of(delay_queue::memb
 inline void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
   ++wheel.buckets_queued;
   const std::uint32_t index = b.number() & index_mask;
-  std::uint64_t& word = wheel.occupied[index / buckets_per_word];
   const delay_queue::member m = wheel.first_word + index / buckets_per_word;
-  if (word == 0) {
+  if (wheel.occupied.word_of(index) == 0) {
     queue_.push(m, b.expiration());
   } else if (b.expiration() < queue_.expiration(m)) {
     queue_.update(m, b.expiration());
   }
-  word |= std::uint64_t{1} << (index % buckets_per_word);
+  wheel.occupied.set(index);
 }
 
 inline void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept {
@@ -204,13 +203,13 @@ inline void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept 
   }
   const std::uint32_t index = b.number() & index_mask;
   const std::uint32_t bit = index % buckets_per_word;
-  std::uint64_t& word = wheel.occupied[index / buckets_per_word];
+  const std::uint64_t word = wheel.occupied.clear(index);
   const delay_queue::member m = wheel.first_word + index / buckets_per_word;
-  word &= ~(std::uint64_t{1} << bit);
   if (word == 0) {
     queue_.erase(m);
   } else if (queue_.expiration(m) == b.expiration()) {
-    // The buckets of a word have their turns in a circle, so the one after the earliest is the next that is marked.
+    // The virtual ids of a word's buckets follow in a circle, so the bucket after the earliest is the next that is
+    // marked.
     const int steps = std::countr_zero(std::rotr(word, static_cast<int>(bit)));
     const std::uint32_t next = (bit + static_cast<std::uint32_t>(steps)) % buckets_per_word;
     queue_.update(m, wheel.buckets[index - bit + next].expiration());
@@ -225,7 +224,7 @@ advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) 
       const auto [expiration, word] = queue_.front();
       level& wheel = level_of(word);
       clock_ = expiration;
-      flush(wheel, wheel.at(wheel.turn(expiration)), left);
+      flush(wheel, wheel.at(wheel.virtual_id(expiration)), left);
     }
   });
   catch_up(target);
@@ -240,9 +239,9 @@ inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budg
     wheel.largest_flush = std::max<std::uint64_t>(wheel.largest_flush, b.size());
   }
   if (wheel.tick_length == 1) {
-    take_due(b, budget);
+    expire(b, budget);
   } else {
-    add_or_run(wheel, b, budget);
+    cascade(wheel, b, budget);
   }
   if (b.empty()) {
     dequeue(wheel, b);
@@ -250,7 +249,7 @@ inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budg
 }
 
 // A bucket of the lowest wheel is one tick: all of it is due.
-inline void hierarchical_wheel::take_due(bucket& b, std::size_t& budget) {
+inline void hierarchical_wheel::expire(bucket& b, std::size_t& budget) {
   do {
     std::span<const entry> run = b.front_run();
     run = run.first(std::min(budget, run.size()));
@@ -267,28 +266,30 @@ inline void hierarchical_wheel::take_due(bucket& b, std::size_t& budget) {
   } while (budget > 0 && !b.empty());
 }
 
-// What `insert` decides for a timer that comes, this decides for those that a flush brings back: nearer wheel, or due.
-void hierarchical_wheel::add_or_run(level& origin, bucket& b, std::size_t& budget) {
+// What `insert` decides for a timer that comes, this decides for one that a flush brings back: nearer wheel, or due.
+inline void hierarchical_wheel::add_or_run(level& origin, const bucket& b, entry e) {
+  const tick deadline = deadline_of(origin, b, e);
+  if (deadline <= clock_) {
+    due_.push_back(e.which);
+    store_.unlink(e.which);
+    --size_;
+  } else {
+    link(level_below(origin, deadline), deadline, e);
+    ++origin.moves;
+  }
+}
+
+void hierarchical_wheel::cascade(level& origin, bucket& b, std::size_t& budget) {
   do {
     std::span<const entry> run = b.front_run();
     run = run.first(std::min(budget, run.size()));
     b.prefetch_second_chunk();
-    detail::hand_over(store_, b, run, budget, [&](entry e) {
-      const tick deadline = deadline_of(origin, b, e);
-      if (deadline <= clock_) {
-        due_.push_back(e.which);
-        store_.unlink(e.which);
-        --size_;
-      } else {
-        link(level_below(origin, deadline), deadline, e);
-        ++origin.moves;
-      }
-    });
+    detail::flush_front(store_, b, run, budget, [&](entry e) { add_or_run(origin, b, e); });
   } while (budget > 0 && !b.empty());
 }
 
 inline tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b, entry e) const noexcept {
-  return wheel.far ? tick{far_deadlines_[e.which]} << 32U | e.deadline_low : b.deadline_of(e);
+  return wheel.far ? far_deadlines_.deadline_of(e) : b.deadline_of(e);
 }
 
 void hierarchical_wheel::read(engine_stats& counted) const {
@@ -305,41 +306,41 @@ void hierarchical_wheel::read(engine_stats& counted) const {
     one.flushes = wheel.flushes;
     one.largest_flush = wheel.largest_flush;
     one.buckets_queued = wheel.buckets_queued;
-    counted.bytes += (std::size_t{wheel.ring_mask} + 1) * sizeof(bucket) + wheel.words() * sizeof(std::uint64_t);
+    counted.bytes += (std::size_t{wheel.ring_mask} + 1) * sizeof(bucket) + wheel.occupied.bytes();
   }
 }
 
 bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const {
   for (std::uint32_t i = 0; i <= wheel.ring_mask; ++i) {
     const bucket& b = wheel.buckets[i];
-    const bool marked = (wheel.occupied[i / buckets_per_word] >> (i % buckets_per_word) & 1U) != 0;
-    if (marked == b.empty() || !b.invariants_hold(store_)) {  // 4
+    if (wheel.occupied.has(i) == b.empty() || !b.invariants_hold(store_)) {  // 4
       return false;
     }
     if (b.empty()) {
       continue;
     }
     timers += b.size();
-    const tick turn = wheel.turn(b.expiration());
-    if (turn * wheel.tick_length != b.expiration() || (turn & wheel.ring_mask) != i) {  // 2
+    const tick id = wheel.virtual_id(b.expiration());
+    if (id * wheel.tick_length != b.expiration() || (id & wheel.ring_mask) != i) {  // 2
       return false;
     }
     const bool ends = wheel.interval != never;
-    if (b.expiration() < clock_ || (ends && turn - wheel.turn(clock_) >= wheel.size)) {  // 3
+    if (b.expiration() < clock_ || (ends && id - wheel.virtual_id(clock_) >= wheel.size)) {  // 3
       return false;
     }
     bool within = true;
-    b.for_each([&](const entry& e) { within = within && wheel.turn(deadline_of(wheel, b, e)) == turn; });
+    b.for_each([&](const entry& e) { within = within && wheel.virtual_id(deadline_of(wheel, b, e)) == id; });
     if (!within) {  // 2
       return false;
     }
   }
-  for (std::uint32_t w = 0; w < wheel.words(); ++w) {
+  for (std::uint32_t w = 0; w < wheel.occupied.words(); ++w) {
     const delay_queue::member m = wheel.first_word + w;
-    if (queue_.contains(m) != (wheel.occupied[w] != 0)) {  // 4
+    const bool occupied = wheel.occupied.word_of(w * buckets_per_word) != 0;
+    if (queue_.contains(m) != occupied) {  // 4
       return false;
     }
-    if (wheel.occupied[w] != 0) {
+    if (occupied) {
       ++words;
       tick first = never;
       for (std::uint32_t i = w * buckets_per_word; i < (w + 1) * buckets_per_word; ++i) {

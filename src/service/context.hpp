@@ -55,7 +55,7 @@ struct service_context {
 
   /// Wakes who drives, if `event` comes before what it waits for. Costs one load if not.
   void wake_for(tick event) noexcept {
-    if (poller.waits_past(event)) {
+    if (sleeper.waits_past(event)) {
       wake_driver(event);
     }
   }
@@ -72,7 +72,7 @@ struct service_context {
   service_clock clock;
   const tick_scale scale;
   admission door;
-  sleeper poller;
+  detail::sleeper sleeper;
   error_sink errors;
   executor run_on;                   // immutable until `retire`
   std::function<void()> on_earlier;  // immutable until `retire`; empty unless a loop of the user's drives
@@ -82,12 +82,12 @@ struct service_context {
  private:
   [[gnu::noinline]] void wake_driver(tick event) noexcept {
     if (!tells_) {
-      poller.wake();
+      sleeper.wake();
       return;
     }
     tellers_.fetch_add(1, std::memory_order_acq_rel);
-    if (poller.answer_for(event)) {
-      poller.nudge();  // in case that the loop's thread is draining
+    if (sleeper.answer_for(event)) {
+      sleeper.nudge();  // in case that the loop's thread is draining
       try {
         on_earlier();
       } catch (...) {

@@ -7,38 +7,45 @@
 
 namespace timing_wheel::detail {
 
-shard::share driver::run_due(time_point until, std::size_t budget) {
-  shard::share sum;
-  do {
-    sum.more = false;
-    bool short_of_memory = false;
-    const tick now = current_tick();
-    for (const auto& s : shards_) {
-      try {
-        const shard::share one = s->run_due(now, until, budget - sum.ran);
-        sum.handled += one.handled;
-        sum.ran += one.ran;
-        sum.more = sum.more || one.more;
-      } catch (const std::bad_alloc&) {
-        short_of_memory = true;
-      }
-      if (context_.process.is_child()) {
-        return sum;
-      }
+// One share of each shard. \returns whether all had the memory that they needed.
+inline bool driver::run_shares(tick now, time_point until, std::size_t budget, shard::share& sum) {
+  bool has_memory = true;
+  for (const auto& s : shards_) {
+    try {
+      s->run_due(now, until, budget, sum);
+    } catch (const std::bad_alloc&) {
+      has_memory = false;
     }
-    if (short_of_memory) {
+    if (context_.process.is_child()) {
+      return true;
+    }
+  }
+  return has_memory;
+}
+
+shard::share driver::run_due(tick now, time_point until, std::size_t budget) {
+  shard::share sum;
+  for (;;) {
+    sum.more = false;
+    if (!run_shares(now, until, budget, sum)) {
       throw std::bad_alloc();
     }
-  } while (sum.more && sum.ran < budget && sum.handled < budget && !is_over() &&
-           !has_come(until, context_.clock.now()));
-  return sum;
+    if (!sum.more || sum.ran >= budget || sum.handled >= budget || is_over() || context_.process.is_child() ||
+        has_come(until, context_.clock.now())) {
+      return sum;
+    }
+    now = current_tick();
+  }
 }
 
 std::size_t driver::run_until(time_point when) {
-  std::size_t ran = run_due(time_point::max()).ran;
-  for (tick next = shards_.next_event(); next <= context_.scale.floor(when); next = shards_.next_event()) {
-    context_.clock.move_to(context_.scale.begin_of(next));
-    ran += run_due(time_point::max()).ran;
+  tick now = current_tick();
+  const tick last = context_.scale.floor(when);
+  std::size_t ran = run_due(now, time_point::max()).ran;
+  for (tick next = shards_.next_event(); next <= last; next = shards_.next_event()) {
+    now = std::max(now, next);  // 0 means at once
+    context_.clock.move_to(context_.scale.begin_of(now));
+    ran += run_due(now, time_point::max()).ran;
   }
   return ran;
 }

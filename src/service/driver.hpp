@@ -21,9 +21,13 @@ class driver {
 
   [[nodiscard]] tick current_tick() const noexcept { return context_.scale.floor(context_.clock.now()); }
 
-  /// Share by share, until nothing is due, or `budget` callbacks have run, or `until` has come. The clock is read anew each time
-  /// round. \throws std::bad_alloc if a shard was short of memory; it keeps no other from its share.
-  shard::share run_due(time_point until, std::size_t budget = no_limit);
+  /// Share by share, until nothing is due, or `budget` callbacks have run, or `until` has come. The first time round
+  /// `now` is the present; after that the clock is read anew. \throws std::bad_alloc if a shard was short of memory; it
+  /// keeps no other from its share.
+  shard::share run_due(tick now, time_point until, std::size_t budget = no_limit);
+  shard::share run_due(time_point until, std::size_t budget = no_limit) {
+    return run_due(current_tick(), until, budget);
+  }
 
   /// For a clock that is set by hand: from expiration to expiration, and not beyond `when`. \returns how many callbacks ran.
   std::size_t run_until(time_point when);
@@ -63,6 +67,8 @@ class driver {
   void wait_until_free();
 
  private:
+  bool run_shares(tick now, time_point until, std::size_t budget, shard::share& sum);
+
   const shards& shards_;
   service_context& context_;
 

@@ -49,8 +49,8 @@ class guarded_core {
   }
 
   /// Ends a run. Under the lock.
-  [[gnu::always_inline]] void finish(timer_id id) noexcept {
-    core->finish(id.number);
+  [[gnu::always_inline]] void finish(timer_id id, timer_node& node) noexcept {
+    core->finish(id.number, node);
     notify();
   }
 
@@ -76,7 +76,7 @@ class guarded_core {
  private:
   [[gnu::noinline]] void notify_drained() noexcept {
     notify();
-    context->poller.wake();
+    context->sleeper.wake();
   }
 
   std::size_t waiting_ = 0;  // threads that wait for `changed_`

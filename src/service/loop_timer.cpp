@@ -21,7 +21,7 @@ std::optional<time_point> loop_timer::next_event() noexcept {
   }
   tick next = one.all.next_event();
   for (tick seen = never;; next = seen) {
-    context.poller.announce(next);
+    context.sleeper.announce(next);
     seen = one.all.next_event();
     if (seen >= next) {
       break;
@@ -37,9 +37,9 @@ std::size_t loop_timer::run_due(std::size_t budget) {
   }
   const detail::driver::seat mine(inside->drive, detail::driver::seat::or_throw{});
   const detail::shard::share done = inside->drive.run_due(time_point::max(), budget);
-  inside->context->poller.count_wakeup();
+  inside->context->sleeper.count_wakeup();
   if (done.handled == 0) {
-    inside->context->poller.count_empty();
+    inside->context->sleeper.count_empty();
   }
   return done.ran;
 }

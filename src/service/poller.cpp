@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds memory_retry{1};
 
 // Who ends it sets the flag first, and then wakes. The loop sees the flag, or the wake-up.
 void poller::poll(time_point until, const std::function<bool()>& is_over) noexcept {
-  sleeper& sleeper = context_.poller;
+  sleeper& sleeper = context_.sleeper;
   bool slept_to_the_end = false;
   while (!is_over()) {
     const std::size_t handled = run_due(until);

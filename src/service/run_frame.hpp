@@ -20,6 +20,9 @@ class run_frame {
   run_frame(const void* service, doing what) noexcept : run_frame(service, what, nullptr, {}) {}
   run_frame(const void* service, const timer_owner* owner, timer_id id) noexcept
       : run_frame(service, doing::callback, owner, id) {}
+  /// For one callback after another; `next` says of which timer.
+  run_frame(const void* service, const timer_owner* owner) noexcept : run_frame(service, owner, {}) {}
+  void next(timer_id id) noexcept { id_ = id; }
   ~run_frame() { innermost = outer_; }
   run_frame(const run_frame&) = delete;
   run_frame& operator=(const run_frame&) = delete;

@@ -33,20 +33,21 @@ class runner {
   }
 
   /// As `shard::run_due`.
-  shard::share run_due(tick now, time_point until, std::size_t budget) {
-    shard::share done;
+  void run_due(tick now, time_point until, std::size_t budget, shard::share& sum) {
     if (!has_batch()) {
       const std::lock_guard lock(timers_.mutex);
       batch_.clear();
       const typename core_type::collected found = timers_.core->collect(now, batch_);
-      next_ = batch_.data();
       left_.store(batch_.size(), std::memory_order_relaxed);
-      done = {found.handled, 0, found.more};
+      sum.handled += found.handled;
+      sum.more = sum.more || found.more;
     } else {
-      done = {1, 0, true};
+      ++sum.handled;
+      sum.more = true;
     }
-    done.ran = context_.run_on ? hand_over_batch(budget) : run_batch(until, budget);
-    return done;
+    if (has_batch()) {
+      sum.ran += context_.run_on ? hand_over_batch(budget - sum.ran) : run_batch(until, budget - sum.ran);
+    }
   }
 
   [[nodiscard]] bool has_batch() const noexcept { return left_.load(std::memory_order_relaxed) != 0; }
@@ -97,40 +98,43 @@ class runner {
     timer_id id_;
   };
 
-  timer_id next_in_batch() noexcept {
-    left_.store(left_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    return *next_++;
+  // \pre `left` is what is left, and not 0.
+  timer_id next_in_batch(std::size_t left) noexcept {
+    left_.store(left - 1, std::memory_order_relaxed);
+    return *(batch_.end() - static_cast<std::ptrdiff_t>(left));
   }
 
   // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins.
   // What is left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until, std::size_t budget) noexcept {
-    const bool is_bounded = until != time_point::max();
+    const time_point last = last_before(until);
     core_type& core = *timers_.core;  // it stays while somebody drives
+    run_frame frame(&context_, &owner_);
     std::size_t ran = 0;
     timer_node* running = nullptr;
     timer_id running_id;
-    while (has_batch()) {
+    while (const std::size_t left = left_.load(std::memory_order_relaxed)) {
       const time_point now = context_.clock.now();
-      if (ran == budget || (is_bounded && now >= until)) {
+      if (ran == budget || now > last) {
         break;
       }
-      const timer_id id = next_in_batch();
-      typename core_type::claimed claimed;
+      const timer_id id = next_in_batch(left);
+      timer_node* next;
       {
         const std::lock_guard lock(timers_.mutex);
         if (running != nullptr) {
-          timers_.finish(running_id);
+          timers_.finish(running_id, *running);
         }
-        claimed = core.claim(id, now, false);
+        next = core.claim(id, now);
         timers_.notify_if_drained();
       }
-      running = claimed.too_soon ? claim_again(id) : claimed.node;
+      running = next != nullptr ? next : claim_again(id);
       if (running == nullptr) {
         continue;
       }
       running_id = id;
       ++ran;
+      frame.next(id);
       if (run(*running, id)) {
         running = nullptr;
       }
@@ -140,17 +144,26 @@ class runner {
     }
     if (running != nullptr) {
       const std::lock_guard lock(timers_.mutex);
-      timers_.finish(running_id);
+      timers_.finish(running_id, *running);
     }
     return ran;
   }
 
+  // The last time at which something may begin; the end of time never comes.
+  static time_point last_before(time_point until) noexcept {
+    return until == time_point::max() ? until : saturating_add(until, std::chrono::nanoseconds(-1));
+  }
+
   // What is still due of the batch goes to the executor, each with a reference.
-  std::size_t hand_over_batch(std::size_t budget) noexcept {
+  [[gnu::noinline]] std::size_t hand_over_batch(std::size_t budget) noexcept {
     const run_frame frame(&context_, doing::hand_over);
     std::size_t given = 0;
-    while (has_batch() && given < budget && !context_.process.is_child()) {
-      const timer_id id = next_in_batch();
+    while (given < budget && !context_.process.is_child()) {
+      const std::size_t left = left_.load(std::memory_order_relaxed);
+      if (left == 0) {
+        break;
+      }
+      const timer_id id = next_in_batch(left);
       const std::optional<std::uint64_t> tag = reference_if_due(id);
       if (!tag) {
         continue;
@@ -191,44 +204,44 @@ class runner {
 
   // `claim()` is called under the lock, if the core is there.
   template <class Claim>
-  auto claim_with(Claim claim) noexcept -> decltype(claim()) {
+  timer_node* claim_with(Claim claim) noexcept {
     if (context_.process.is_child()) {
-      return {};
+      return nullptr;
     }
     const std::lock_guard lock(timers_.mutex);
     if (timers_.core == nullptr) {
-      return {};
+      return nullptr;
     }
-    const auto claimed = claim();
+    timer_node* const claimed = claim();
     timers_.notify_if_drained();
     return claimed;
   }
   timer_node* claim_due(timer_id id) noexcept {
     const time_point now = context_.clock.now();
-    const auto claimed = claim_with([&] { return timers_.core->claim(id, now, false); });
-    return claimed.too_soon ? claim_again(id) : claimed.node;
+    timer_node* const claimed = claim_with([&] { return timers_.core->claim(id, now); });
+    return claimed != nullptr ? claimed : claim_again(id);
   }
   // With the time of after the lock in which the deadline was seen.
   [[gnu::noinline]] timer_node* claim_again(timer_id id) noexcept {
     const time_point now = context_.clock.now();
-    return claim_with([&] { return timers_.core->claim(id, now, true); }).node;
+    return claim_with([&] { return timers_.core->claim_again(id, now); });
   }
 
   std::size_t run_claimed(timer_id id, timer_node* node) noexcept {
     if (node == nullptr) {
       return 0;
     }
+    run_frame frame(&context_, &owner_, id);
     if (!run(*node, id) && !context_.process.is_child()) {
       const std::lock_guard lock(timers_.mutex);
-      timers_.finish(id);
+      timers_.finish(id, *node);
     }
     return 1;
   }
 
   // The node is ours while it is running: its callable is called, and destroyed, where it lies.
-  // \returns whether the timer is armed again; if not, `finish` must follow.
-  bool run(timer_node& node, timer_id id) noexcept {
-    const run_frame frame(&context_, &owner_, id);
+  // \returns whether the timer is armed again; if not, `finish` must follow. \pre the frame of this run is there.
+  [[gnu::always_inline]] bool run(timer_node& node, timer_id id) noexcept {
     attempt("a callback", node, [&] { node.callback(borrowed_handle(&owner_, id).get()); });
     if (node.recurring && !context_.process.is_child() && rearm(node, id)) {
       return true;
@@ -237,7 +250,7 @@ class runner {
     return false;
   }
 
-  bool rearm(timer_node& node, timer_id id) noexcept {
+  [[gnu::noinline]] bool rearm(timer_node& node, timer_id id) noexcept {
     const time_point now = context_.clock.now();
     std::optional<time_point> next;
     attempt("the rule for the next deadline", node, [&] { next = node.callback.next(node.deadline, now); });
@@ -258,18 +271,22 @@ class runner {
     try {
       work();
     } catch (...) {
-      if (std::current_exception() == nullptr) {
-        report_ended_thread();  // what unwinds is no exception of C++
-      }
-      if (context_.process.is_child()) {
-        return;
-      }
-      {
-        const std::lock_guard lock(timers_.mutex);
-        timers_.core->count_failure();
-      }
-      context_.errors.report(who, node.tag, context_.clock.now());
+      report_failure(who, node.tag);
     }
+  }
+  // \pre in a catch clause.
+  [[gnu::noinline]] void report_failure(const char* who, std::uint64_t tag) noexcept {
+    if (std::current_exception() == nullptr) {
+      report_ended_thread();  // what unwinds is no exception of C++
+    }
+    if (context_.process.is_child()) {
+      return;
+    }
+    {
+      const std::lock_guard lock(timers_.mutex);
+      timers_.core->count_failure();
+    }
+    context_.errors.report(who, tag, context_.clock.now());
   }
 
   shard& owner_;
@@ -277,7 +294,6 @@ class runner {
   service_context& context_;
   // Driver only.
   std::vector<timer_id> batch_;
-  const timer_id* next_ = nullptr;    // in the batch
   std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: it publishes nothing
 };
 

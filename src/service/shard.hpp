@@ -36,8 +36,9 @@ class shard : public timer_owner {
   /// Runs what is due at `now`, and cascades, for at most `max_timers_per_lock` timers, and at most `budget` callbacks; begins
   /// nothing at `until` or later. By one thread at a time, the driver; also from a callback that it runs: then the rest of the
   /// batch that is being run comes first.
+  /// What it does is added to `sum`, whose callbacks count against the budget.
   /// \throws std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
-  virtual share run_due(tick now, time_point until, std::size_t budget) = 0;
+  virtual void run_due(tick now, time_point until, std::size_t budget, share& sum) = 0;
 
   /// Whether the last `run_due` has left some of its batch.
   [[nodiscard]] virtual bool has_batch() const noexcept = 0;

@@ -96,7 +96,9 @@ class shard_on final : public shard {
   [[nodiscard]] std::uint64_t key_of(timer_id id) const noexcept override { return context_.keys.key_of(index_, id); }
   [[nodiscard]] std::uint32_t index() const noexcept override { return index_; }
 
-  share run_due(tick now, time_point until, std::size_t budget) override { return runner_.run_due(now, until, budget); }
+  void run_due(tick now, time_point until, std::size_t budget, share& sum) override {
+    runner_.run_due(now, until, budget, sum);
+  }
   [[nodiscard]] bool has_batch() const noexcept override { return runner_.has_batch(); }
   std::size_t run_all() override { return runner_.run_all(); }
 

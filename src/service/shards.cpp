@@ -61,14 +61,6 @@ shards::shards(const timer_options& options, const std::shared_ptr<service_conte
   }
 }
 
-tick shards::next_event() const noexcept {
-  tick next = never;
-  for (const auto& s : all_) {
-    next = std::min(next, s->next_event());
-  }
-  return next;
-}
-
 std::size_t shards::pending() const noexcept {
   std::size_t sum = 0;
   for (const auto& s : all_) {

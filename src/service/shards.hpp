@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -29,7 +30,13 @@ class shards {
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
 
   /// When there is something to do next: 0 if at once, `never` if nothing is pending.
-  [[nodiscard]] tick next_event() const noexcept;
+  [[nodiscard]] tick next_event() const noexcept {
+    tick next = never;
+    for (const auto& s : all_) {
+      next = std::min(next, s->next_event());
+    }
+    return next;
+  }
   [[nodiscard]] std::size_t pending() const noexcept;
   void enter(phase next) const noexcept;
 

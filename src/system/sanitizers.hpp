@@ -13,8 +13,8 @@
 #endif
 
 /// \file
-/// Tells the thread sanitizer that a lock made of atomics is one, so that it reports locks taken in both orders, taken twice, or
-/// given back by another thread. In any other build these do nothing.
+/// Tells the thread sanitizer that a lock made of atomics is one, so that it reports locks taken in both orders, taken
+/// twice, or given back by another thread. Without this it reports none of these. In any other build it does nothing.
 
 namespace timing_wheel::detail::seen_as_mutex {
 

@@ -19,13 +19,13 @@ class short_lock {
  public:
   void lock() noexcept {
     const seen_as_mutex::locking told(this);
-    if (!take()) {
+    if (!try_acquire()) {
       lock_slowly();
     }
   }
   bool try_lock() noexcept {
     seen_as_mutex::trying told(this);
-    return told.has(take());
+    return told.has(try_acquire());
   }
   void unlock() noexcept {
     const seen_as_mutex::unlocking told(this);
@@ -35,7 +35,7 @@ class short_lock {
   }
 
  private:
-  bool take() noexcept {
+  bool try_acquire() noexcept {
     std::uint32_t expected = open;
     return state_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed);
   }
@@ -44,7 +44,7 @@ class short_lock {
       for (int i = 0; i < (1 << (round < longest_pause ? round : longest_pause)); ++i) {
         relax();
       }
-      if (state_.load(std::memory_order_relaxed) == open && take()) {
+      if (state_.load(std::memory_order_relaxed) == open && try_acquire()) {
         return;
       }
     }

@@ -19,7 +19,7 @@ using detail::bucket;
 using detail::bucket_store;
 using detail::chunk;
 using detail::entry;
-using detail::position;
+using detail::entry_place;
 
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAreArray;
@@ -276,7 +276,7 @@ TEST_F(Bucket, InvariantsDoNotHoldInTheStoreOfAnother) {
 
 TEST_F(Bucket, InvariantsDoNotHoldWhileTheStoreHasLostAnEntry) {
   add_first(3);
-  const position place = store_.place(1);
+  const entry_place place = store_.place(1);
   store_.unlink(1);
   EXPECT_FALSE(bucket_.invariants_hold(store_));
   store_.set_place(1, store_.place(2));
@@ -289,7 +289,7 @@ TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
   bucket other;
   add_first(150);
   for (const timer_number left : {86U, 22U, 0U}) {
-    ASSERT_TRUE(other.take_front_chunk(store_, bucket_));
+    ASSERT_TRUE(other.splice_front_chunk(store_, bucket_));
     EXPECT_EQ(bucket_.size(), left);
     EXPECT_TRUE(bucket_.invariants_hold(store_));
     EXPECT_TRUE(other.invariants_hold(store_));
@@ -303,12 +303,12 @@ TEST_F(Bucket, TakesNoChunkWhereThatWouldLeaveAGap) {
   bucket other;
   add_to(other, 1'000);
   add_first(100);
-  EXPECT_FALSE(other.take_front_chunk(store_, bucket_)) << "behind a chunk that is not full";
+  EXPECT_FALSE(other.splice_front_chunk(store_, bucket_)) << "behind a chunk that is not full";
   for (timer_number s = 1'001; s < 1'064; ++s) {
     add_to(other, s);
   }
   poll(1);
-  EXPECT_FALSE(other.take_front_chunk(store_, bucket_)) << "a chunk that is partly emptied";
+  EXPECT_FALSE(other.splice_front_chunk(store_, bucket_)) << "a chunk that is partly emptied";
   EXPECT_EQ(bucket_.size(), 99U);
   EXPECT_EQ(other.size(), 64U);
 }
@@ -317,7 +317,7 @@ TEST_F(Bucket, TakesAChunkThatIsPartlyEmptiedIntoAnEmptyOne) {
   bucket other;
   add_first(70);
   poll(3);
-  ASSERT_TRUE(other.take_front_chunk(store_, bucket_));
+  ASSERT_TRUE(other.splice_front_chunk(store_, bucket_));
   EXPECT_EQ(other.size(), 61U);
   EXPECT_EQ(other.front_run().front().which, 3U);
   other.erase(store_, 40);

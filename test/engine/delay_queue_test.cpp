@@ -213,7 +213,7 @@ TEST(DelayQueue, AllocatesOnlyToGrow) {
               queue.erase(500);
             }),
             0U);
-  EXPECT_GE(queue.bytes(), 1'000 * (sizeof(delay_queue::entry) + sizeof(std::uint32_t)));
+  EXPECT_GE(queue.bytes(), 1'000 * (sizeof(delay_queue::element) + sizeof(std::uint32_t)));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace timing_wheel::detail {
 class bucket;
 
 /// Where an entry is among all entries of a `bucket_store`.
-using position = std::uint32_t;
+using entry_place = std::uint32_t;
 
 /// A node of a bucket's list, with room for `capacity` entries side by side, so that a cascade walks memory in order and never
 /// touches a timer. The first entries follow its links, so that a small bucket needs a cache line or two.
@@ -30,7 +30,7 @@ class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mod
   /// Leaves the entries as they are in memory: each is written before it is read.
   chunk() noexcept {}  // NOLINT(modernize-use-equals-default,*-member-init): entries are written before they are read
 
-  position base = 0;                    ///< Position of the first entry; fixed for the life of the chunk.
+  entry_place base = 0;                 ///< Place of the first entry; fixed for the life of the chunk.
   std::array<entry, capacity> entries;  ///< Which of them are in use, the bucket knows that has the chunk.
 };
 
@@ -61,22 +61,22 @@ class bucket_store {
   [[nodiscard]] bool linked(timer_number n) const noexcept { return n < places_.size() && places_[n] != 0; }
 
   /// \pre `linked(n)`.
-  [[nodiscard]] position place(timer_number n) const noexcept { return places_[n] - 1; }
-  void set_place(timer_number n, position p) noexcept { places_[n] = p + 1; }
+  [[nodiscard]] entry_place place(timer_number n) const noexcept { return places_[n] - 1; }
+  void set_place(timer_number n, entry_place p) noexcept { places_[n] = p + 1; }
   void unlink(timer_number n) noexcept { places_[n] = 0; }
 
   /// Tells the processor that the place of `n` is about to change. \pre `n` is covered.
   void prefetch(timer_number n) const noexcept { __builtin_prefetch(&places_[n], 1); }
 
   /// The entry at `p`. \pre `p` lies in a chunk of this store.
-  [[nodiscard]] entry& at(position p) noexcept { return chunks_[p / chunk::capacity].entries[p % chunk::capacity]; }
+  [[nodiscard]] entry& at(entry_place p) noexcept { return chunks_[p / chunk::capacity].entries[p % chunk::capacity]; }
   /// The same, to read.
-  [[nodiscard]] const entry& at(position p) const noexcept {
+  [[nodiscard]] const entry& at(entry_place p) const noexcept {
     return chunks_[p / chunk::capacity].entries[p % chunk::capacity];
   }
 
   /// Whose entry lies at `p`. These lie side by side, apart from the chunks, so that they stay in the cache.
-  [[nodiscard]] bucket* owner(position p) const noexcept { return owners_[p / chunk::capacity]; }
+  [[nodiscard]] bucket* owner(entry_place p) const noexcept { return owners_[p / chunk::capacity]; }
   /// Writes down which bucket has the chunk.
   void set_owner(const chunk& c, bucket* b) noexcept { owners_[c.base / chunk::capacity] = b; }
 
@@ -133,9 +133,10 @@ class bucket {
   /// How many entries it has, those that are not yet flushed included.
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
 
-  /// When the bucket is flushed; set once per revolution of the wheel, while it is empty.
+  /// When the bucket is flushed; set once per revolution of its wheel, while it is empty.
   [[nodiscard]] tick expiration() const noexcept { return expiration_; }
-  /// Sets it for the next turn. \pre the bucket is empty, since deadlines are told by their distance from the expiration.
+  /// Sets it for the next revolution. \pre the bucket is empty, since deadlines are told by their distance from the
+  /// expiration.
   void set_expiration(tick expiration) noexcept { expiration_ = expiration; }
 
   /// A number for the bucket's owner to know it by.
@@ -161,7 +162,7 @@ class bucket {
 
   /// Takes `n` out. \pre its entry is in this bucket.
   void erase(bucket_store& store, timer_number n) noexcept {
-    const position hole = store.place(n);
+    const entry_place hole = store.place(n);
     --end_;
     const entry moved = chunks_.back().entries[end_];
     store.at(hole) = moved;
@@ -194,7 +195,7 @@ class bucket {
 
   /// Moves the first chunk of `from`, another bucket of the same store, with its entries to the end of this one. They keep their
   /// places. \returns false, and does nothing, if that would leave a gap between the entries. \pre `from` is not empty.
-  bool take_front_chunk(bucket_store& store, bucket& from) noexcept;
+  bool splice_front_chunk(bucket_store& store, bucket& from) noexcept;
 
   /// Calls `visit(entry)` for each entry, in order.
   template <class Visitor>
@@ -220,7 +221,7 @@ class bucket {
   tick expiration_ = 0;
   std::uint32_t size_ = 0;
   std::uint32_t number_ = 0;
-  position base_ = 0;                   // of the last chunk
+  entry_place base_ = 0;                // of the last chunk
   std::uint8_t first_ = 0;              // entries of the first chunk that are gone
   std::uint8_t end_ = chunk::capacity;  // where in the last chunk the next entry goes; the capacity: into a new one
 };

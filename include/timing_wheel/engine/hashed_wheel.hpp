@@ -12,6 +12,7 @@
 
 #include "timing_wheel/detail/bucket.hpp"
 #include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/detail/wheel_parts.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 
@@ -112,10 +113,10 @@ class hashed_wheel {
 
   [[nodiscard]] std::uint32_t slots() const noexcept { return static_cast<std::uint32_t>(mask_ + 1); }
   [[nodiscard]] tick visit_after_clock(tick deadline) const noexcept;
-  [[nodiscard]] bucket_pair& pair_of(tick visit) noexcept { return wheel_[visit & mask_]; }
+  [[nodiscard]] std::uint32_t index_of(tick visit) const noexcept { return static_cast<std::uint32_t>(visit & mask_); }
+  [[nodiscard]] bucket_pair& pair_of(tick visit) noexcept { return wheel_[index_of(visit)]; }
   [[nodiscard]] bucket* waiting_for(tick visit) noexcept;
   [[nodiscard]] bucket& bucket_for(tick visit) noexcept;
-  void mark(tick visit) noexcept;
   void unmark_if_empty(std::uint32_t index) noexcept;
   [[nodiscard]] tick next_marked(tick from, tick last) const noexcept;
 
@@ -133,6 +134,7 @@ class hashed_wheel {
   void cover_far(timer_number n, tick deadline, tick visit);
   void set_far(timer_number n, tick deadline, tick visit) noexcept;
   void forget_far(timer_number n) noexcept;
+  [[nodiscard]] bool is_far(timer_number n) const noexcept { return far_timers_ != 0 && far_deadlines_.has(n); }
   [[nodiscard]] tick deadline_of(const bucket& b, entry e) const noexcept;
 
   [[nodiscard]] bool visit_in_range(tick visit) const noexcept;
@@ -142,10 +144,9 @@ class hashed_wheel {
   unsigned shift_;  // of a tick to its revolution
   bucket_store store_;
   std::unique_ptr<bucket_pair[]> wheel_;
-  std::vector<std::uint64_t> marks_;
-  // The upper halves of deadlines that were 2^32 ticks or more after their first visit; 0 for others.
-  detail::paged_array<std::uint32_t, 4096> far_deadlines_;
-  std::size_t far_timers_ = 0;
+  detail::bucket_marks marks_;           // of a slot: one of its buckets is not empty
+  detail::far_deadlines far_deadlines_;  // those that were 2^32 ticks or more after their first visit
+  std::size_t far_timers_ = 0;           // for how many one is kept
   tick clock_;
   tick next_visit_;
   tick last_visit_;

@@ -11,6 +11,7 @@
 #include "timing_wheel/detail/bucket.hpp"
 #include "timing_wheel/detail/delay_queue.hpp"
 #include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/detail/wheel_parts.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 
@@ -147,8 +148,9 @@ class hierarchical_wheel {
     return some;
   }
   inline void flush(level& wheel, bucket& b, std::size_t& budget);
-  inline void take_due(bucket& b, std::size_t& budget);
-  void add_or_run(level& origin, bucket& b, std::size_t& budget);
+  inline void expire(bucket& b, std::size_t& budget);
+  inline void add_or_run(level& origin, const bucket& b, entry e);
+  void cascade(level& origin, bucket& b, std::size_t& budget);
   [[nodiscard]] inline tick deadline_of(const level& wheel, const bucket& b, entry e) const noexcept;
   [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;
 
@@ -158,8 +160,7 @@ class hierarchical_wheel {
   tick lowest_mask_ = 0;
   bucket_store store_;
   delay_queue queue_;
-  // For deadlines in levels whose tick exceeds 2^32: their upper halves. Empty until the first of them comes.
-  detail::paged_array<std::uint32_t, 4096> far_deadlines_;
+  detail::far_deadlines far_deadlines_;  // those in levels whose tick exceeds 2^32
   tick clock_;
   std::size_t size_ = 0;
   const bucket* flushing_ = nullptr;  // begun, and not yet empty

@@ -57,7 +57,9 @@ class tick_scale {
   /// The time at which `t` begins.
   [[nodiscard]] constexpr time_point begin_of(tick t) const noexcept {
     const std::uint64_t room = detail::distance(origin_, time_point::max());
-    return t > room / length_ ? time_point::max() : at(t * length_);
+    std::uint64_t since = 0;
+    const bool fits = !__builtin_mul_overflow(t, length_, &since) && since <= room;
+    return fits ? at(since) : time_point::max();
   }
 
   /// How long a tick is; at least 1 ns.

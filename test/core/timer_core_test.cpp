@@ -1,0 +1,456 @@
+// The rules of the service alone: plain ticks, no clock, no thread. One test for each row of the table in
+// docs/design.md, section 3.
+
+#include "core/timer_core.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "core/admission.hpp"
+#include "support/engines.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using detail::phase;
+using detail::verdict;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr tick present = 100;
+constexpr tick ahead = 110;
+constexpr tick passed = 90;
+
+constexpr time_point at(tick t) { return time_point(std::chrono::milliseconds(t)); }
+constexpr detail::moment moment_of(tick deadline, tick now = present) { return {at(deadline), deadline, now}; }
+
+/// An engine that can be told to have no memory.
+template <timer_engine Engine>
+class forgetful : public Engine {
+ public:
+  using Engine::Engine;
+
+  bool insert(timer_number n, tick deadline) {
+    throw_without_memory();
+    return Engine::insert(n, deadline);
+  }
+  void reserve(timer_number n, tick deadline) {
+    throw_without_memory();
+    Engine::reserve(n, deadline);
+  }
+
+  static inline bool has_memory = true;
+
+ private:
+  static void throw_without_memory() {
+    if (!has_memory) {
+      throw std::bad_alloc();
+    }
+  }
+};
+
+class no_work : public detail::task_source {
+ public:
+  no_work() : task_source([](task_source& /*self*/, task& place) { place = task([] {}); }) {}
+};
+
+/// A core with one timer, which it has brought into a state.
+template <timer_engine Engine>
+class one_timer {
+ public:
+  using engine = forgetful<Engine>;
+
+  explicit one_timer(std::string_view wanted, bool recurring = false, std::size_t limit = no_limit) : door_(limit) {
+    if (wanted != "free") {
+      add(wanted == "waiting" ? passed : ahead, recurring);
+    }
+    if (wanted == "due" || wanted == "running") {
+      collect(ahead);
+    }
+    if (wanted == "running") {
+      core_.claim(id_, at(ahead));
+    }
+    EXPECT_EQ(state(), wanted);
+  }
+  one_timer(const one_timer&) = delete;
+  one_timer& operator=(const one_timer&) = delete;
+  ~one_timer() {
+    engine::has_memory = true;
+    const timer_counts now = counts();
+    EXPECT_EQ(now.scheduled, now.fired + now.cancelled + now.returned + now.pending);
+  }
+
+  verdict add(tick deadline, bool recurring = false) {
+    no_work source;
+    const detail::admitted result = core_.add(moment_of(deadline), source, 7, recurring);
+    id_ = result.answer == verdict::accepted ? result.id : id_;
+    return result.answer;
+  }
+  bool collect(tick now) {
+    batch_.clear();
+    return core_.collect(now, batch_).more;
+  }
+  cancel_result cancel() {
+    task doomed;
+    return core_.cancel(id_, doomed);
+  }
+  std::vector<pending_task> take() {
+    std::vector<pending_task> left;
+    left.reserve(1);
+    core_.enter(phase::closed);
+    timer_number cursor = 0;
+    while (core_.take(cursor, left)) {
+    }
+    return left;
+  }
+  void finish(detail::timer_node& node) {
+    node.callback.reset();
+    core_.finish(id_.number, node);
+  }
+
+  /// As in the table. \pre it is the only timer.
+  std::string_view state() {
+    const timer_status status = core_.has_place(id_.number) ? core_.look(id_).status : timer_status::finished;
+    if (status != timer_status::pending) {
+      return status == timer_status::running ? "running" : "free";
+    }
+    if (counts().due != 0) {
+      return "due";
+    }
+    return core_.next_event() == 0 ? "waiting" : "armed";
+  }
+  timer_counts counts() {
+    detail::core_stats all;
+    core_.read(all, 0);
+    return all.counts;
+  }
+
+  detail::timer_core<engine>& core() { return core_; }
+  detail::timer_id id() const { return id_; }
+  const std::vector<detail::timer_id>& batch() const { return batch_; }
+
+ private:
+  detail::admission door_;
+  detail::timer_core<engine> core_{engine_options{}, tick_scale(time_point(), std::chrono::milliseconds(1)), door_};
+  detail::timer_id id_;
+  std::vector<detail::timer_id> batch_;
+};
+
+constexpr std::string_view pending_states[] = {"armed", "waiting", "due"};
+
+template <class Engine>
+class TimerCore : public testing::Test {};
+TYPED_TEST_SUITE(TimerCore, engine_types);
+
+// ---- A timer comes ----
+
+TYPED_TEST(TimerCore, AnAddAheadArms) {
+  one_timer<TypeParam> it("free");
+  EXPECT_EQ(it.add(ahead), verdict::accepted);
+  EXPECT_EQ(it.state(), "armed");
+}
+
+TYPED_TEST(TimerCore, AnAddWhoseDeadlineHasPassedWaits) {
+  one_timer<TypeParam> it("free");
+  EXPECT_EQ(it.add(passed), verdict::accepted);
+  EXPECT_EQ(it.state(), "waiting");
+}
+
+TYPED_TEST(TimerCore, AnAddAboveTheLimitIsRefusedUntilOneLeaves) {
+  one_timer<TypeParam> it("armed", false, 1);
+  EXPECT_EQ(it.add(ahead), verdict::too_many);
+  EXPECT_EQ(it.counts().rejected, 1U);
+  it.cancel();
+  EXPECT_EQ(it.add(ahead), verdict::accepted);
+}
+
+TYPED_TEST(TimerCore, AnAddWithoutMemoryLeavesNothingBehind) {
+  one_timer<TypeParam> it("free", false, 1);
+  forgetful<TypeParam>::has_memory = false;
+  EXPECT_THROW(it.add(ahead), std::bad_alloc);
+  EXPECT_EQ(it.counts().scheduled, 0U);
+  forgetful<TypeParam>::has_memory = true;
+  EXPECT_EQ(it.add(ahead), verdict::accepted) << "the limit of one has room again";
+}
+
+// ---- It becomes due ----
+
+TYPED_TEST(TimerCore, ACollectMakesAnArmedTimerDue) {
+  one_timer<TypeParam> it("armed");
+  it.collect(ahead - 1);
+  EXPECT_EQ(it.state(), "armed");
+  it.collect(ahead);
+  EXPECT_EQ(it.state(), "due");
+  EXPECT_THAT(it.batch(), ElementsAre(it.id()));
+}
+
+TYPED_TEST(TimerCore, ACollectMakesAWaitingTimerDue) {
+  one_timer<TypeParam> it("waiting");
+  EXPECT_FALSE(it.collect(present));
+  EXPECT_EQ(it.state(), "due");
+  EXPECT_THAT(it.batch(), ElementsAre(it.id()));
+}
+
+TYPED_TEST(TimerCore, ACollectArmsATimerThatWaitedForMemory) {
+  one_timer<TypeParam> it("running", true);
+  forgetful<TypeParam>::has_memory = false;
+  ASSERT_TRUE(it.core().rearm(it.id().number, moment_of(200, ahead)));
+  ASSERT_EQ(it.state(), "waiting");
+  EXPECT_THROW(it.collect(ahead), std::bad_alloc);
+  forgetful<TypeParam>::has_memory = true;
+  it.collect(ahead);
+  EXPECT_EQ(it.state(), "armed");
+  EXPECT_THAT(it.batch(), IsEmpty());
+}
+
+// ---- It runs ----
+
+TYPED_TEST(TimerCore, AClaimRunsADueTimer) {
+  one_timer<TypeParam> it("due");
+  EXPECT_NE(it.core().claim(it.id(), at(ahead)), nullptr);
+  EXPECT_EQ(it.state(), "running");
+  EXPECT_EQ(it.counts().fired, 1U);
+}
+
+TYPED_TEST(TimerCore, AClaimRunsNothingThatIsNotDue) {
+  for (const std::string_view from : {"armed", "waiting", "running"}) {
+    one_timer<TypeParam> it(from);
+    EXPECT_EQ(it.core().claim(it.id(), at(ahead)), nullptr) << from;
+    EXPECT_EQ(it.state(), from);
+  }
+}
+
+TYPED_TEST(TimerCore, AClaimToldATimeBeforeTheDeadlineLeavesItDue) {
+  one_timer<TypeParam> it("due");
+  EXPECT_EQ(it.core().claim(it.id(), at(ahead - 1)), nullptr);
+  EXPECT_EQ(it.state(), "due");
+}
+
+TYPED_TEST(TimerCore, AClaimMadeAgainRunsADueTimerWhateverTheTime) {
+  one_timer<TypeParam> late("due");
+  EXPECT_NE(late.core().claim_again(late.id(), at(ahead)), nullptr);
+  EXPECT_EQ(late.counts().early, 0U);
+  one_timer<TypeParam> early("due");
+  EXPECT_NE(early.core().claim_again(early.id(), at(ahead - 1)), nullptr);
+  EXPECT_EQ(early.state(), "running");
+  EXPECT_EQ(early.counts().early, 1U);
+}
+
+TYPED_TEST(TimerCore, AClaimNowRunsAPendingTimer) {
+  for (const std::string_view from : pending_states) {
+    one_timer<TypeParam> it(from);
+    EXPECT_NE(it.core().claim_now(it.id(), at(present)), nullptr) << from;
+    EXPECT_EQ(it.state(), "running") << from;
+    EXPECT_EQ(it.counts().due, 0U) << from;
+    EXPECT_EQ(it.counts().early, 0U) << from;
+  }
+}
+
+TYPED_TEST(TimerCore, AFinishFreesARunningTimer) {
+  one_timer<TypeParam> it("due");
+  detail::timer_node* const node = it.core().claim(it.id(), at(ahead));
+  ASSERT_NE(node, nullptr);
+  it.finish(*node);
+  EXPECT_EQ(it.state(), "free");
+  EXPECT_EQ(it.counts().running, 0U);
+}
+
+// ---- The executor refuses it ----
+
+TYPED_TEST(TimerCore, AGiveBackArmsADueTimerForLater) {
+  one_timer<TypeParam> it("due");
+  it.core().give_back(it.id(), 120, ahead);
+  EXPECT_EQ(it.state(), "armed");
+  EXPECT_EQ(it.counts().refused, 1U);
+  it.collect(119);
+  EXPECT_EQ(it.state(), "armed");
+  it.collect(120);
+  EXPECT_EQ(it.state(), "due");
+}
+
+TYPED_TEST(TimerCore, AGiveBackWithoutMemoryWaits) {
+  one_timer<TypeParam> it("due");
+  forgetful<TypeParam>::has_memory = false;
+  it.core().give_back(it.id(), 120, ahead);
+  EXPECT_EQ(it.state(), "waiting");
+}
+
+TYPED_TEST(TimerCore, AGiveBackOfATimerThatIsNotDueDoesNothing) {
+  for (const std::string_view from : {"armed", "waiting", "running"}) {
+    one_timer<TypeParam> it(from);
+    it.core().give_back(it.id(), 120, ahead);
+    EXPECT_EQ(it.state(), from);
+    EXPECT_EQ(it.counts().refused, 0U) << from;
+  }
+}
+
+// ---- It is periodic ----
+
+TYPED_TEST(TimerCore, ARearmAheadArmsTheSameTimer) {
+  one_timer<TypeParam> it("running", true);
+  EXPECT_TRUE(it.core().rearm(it.id().number, moment_of(120, ahead)));
+  EXPECT_EQ(it.state(), "armed");
+  EXPECT_EQ(it.counts().rearmed, 1U);
+}
+
+TYPED_TEST(TimerCore, ARearmWhoseDeadlineHasPassedWaits) {
+  one_timer<TypeParam> it("running", true);
+  EXPECT_TRUE(it.core().rearm(it.id().number, moment_of(ahead, ahead)));
+  EXPECT_EQ(it.state(), "waiting");
+}
+
+TYPED_TEST(TimerCore, ARearmWithoutMemoryWaits) {
+  one_timer<TypeParam> it("running", true);
+  forgetful<TypeParam>::has_memory = false;
+  EXPECT_TRUE(it.core().rearm(it.id().number, moment_of(120, ahead)));
+  EXPECT_EQ(it.state(), "waiting");
+}
+
+TYPED_TEST(TimerCore, ARearmOfACancelledTimerChangesNothing) {
+  one_timer<TypeParam> it("running", true);
+  EXPECT_EQ(it.cancel(), cancel_result::running);
+  EXPECT_FALSE(it.core().rearm(it.id().number, moment_of(120, ahead)));
+  EXPECT_EQ(it.state(), "running");
+}
+
+TYPED_TEST(TimerCore, ARearmWhileDrainingChangesNothing) {
+  one_timer<TypeParam> it("running", true);
+  it.core().enter(phase::draining);
+  EXPECT_FALSE(it.core().rearm(it.id().number, moment_of(120, ahead)));
+  EXPECT_EQ(it.state(), "running");
+}
+
+TYPED_TEST(TimerCore, APeriodicTimerKeepsItsPlaceUnderTheLimitUntilItFinishes) {
+  one_timer<TypeParam> it("due", true, 1);
+  detail::timer_node* const node = it.core().claim(it.id(), at(ahead));
+  ASSERT_NE(node, nullptr);
+  EXPECT_EQ(it.add(ahead), verdict::too_many);
+  it.finish(*node);
+  EXPECT_EQ(it.add(200), verdict::accepted);
+}
+
+// ---- It is moved ----
+
+TYPED_TEST(TimerCore, ARescheduleAheadArmsAPendingTimer) {
+  for (const std::string_view from : pending_states) {
+    one_timer<TypeParam> it(from);
+    EXPECT_TRUE(it.core().reschedule(it.id(), moment_of(200, ahead))) << from;
+    EXPECT_EQ(it.state(), "armed") << from;
+    EXPECT_EQ(it.core().look(it.id()).deadline, at(200)) << from;
+    it.collect(199);
+    EXPECT_EQ(it.state(), "armed") << from;
+  }
+}
+
+TYPED_TEST(TimerCore, ARescheduleToWhatHasPassedMakesAnArmedTimerWait) {
+  for (const std::string_view from : {"armed", "waiting"}) {
+    one_timer<TypeParam> it(from);
+    EXPECT_TRUE(it.core().reschedule(it.id(), moment_of(passed))) << from;
+    EXPECT_EQ(it.state(), "waiting") << from;
+  }
+}
+
+TYPED_TEST(TimerCore, ARescheduleToWhatHasPassedLeavesADueTimerInItsBatch) {
+  one_timer<TypeParam> it("due");
+  EXPECT_TRUE(it.core().reschedule(it.id(), moment_of(passed, ahead)));
+  EXPECT_EQ(it.state(), "due");
+  EXPECT_NE(it.core().claim(it.id(), at(ahead)), nullptr);
+}
+
+TYPED_TEST(TimerCore, ARescheduleWithoutMemoryChangesNothing) {
+  for (const std::string_view from : pending_states) {
+    one_timer<TypeParam> it(from);
+    const time_point before = it.core().look(it.id()).deadline;
+    forgetful<TypeParam>::has_memory = false;
+    EXPECT_THROW(it.core().reschedule(it.id(), moment_of(200, ahead)), std::bad_alloc) << from;
+    EXPECT_EQ(it.state(), from);
+    EXPECT_EQ(it.core().look(it.id()).deadline, before) << from;
+  }
+}
+
+TYPED_TEST(TimerCore, ARescheduleOfARunningTimerChangesNothing) {
+  one_timer<TypeParam> it("running");
+  EXPECT_FALSE(it.core().reschedule(it.id(), moment_of(200, ahead)));
+  EXPECT_EQ(it.state(), "running");
+}
+
+// ---- It ends without a run ----
+
+TYPED_TEST(TimerCore, ACancelFreesAPendingTimer) {
+  for (const std::string_view from : pending_states) {
+    one_timer<TypeParam> it(from);
+    EXPECT_EQ(it.cancel(), cancel_result::cancelled) << from;
+    EXPECT_EQ(it.state(), "free") << from;
+    EXPECT_EQ(it.cancel(), cancel_result::finished) << from;
+    EXPECT_EQ(it.core().claim_again(it.id(), at(ahead)), nullptr) << "its batch may still have its id; " << from;
+  }
+}
+
+TYPED_TEST(TimerCore, ATakeFreesAPendingTimer) {
+  for (const std::string_view from : pending_states) {
+    one_timer<TypeParam> it(from);
+    const std::vector<pending_task> left = it.take();
+    ASSERT_EQ(left.size(), 1U) << from;
+    EXPECT_EQ(left.front().tag, 7U) << from;
+    EXPECT_TRUE(left.front().callback) << from;
+    EXPECT_EQ(it.state(), "free") << from;
+  }
+}
+
+TYPED_TEST(TimerCore, ATakeLeavesARunningTimer) {
+  one_timer<TypeParam> it("running");
+  EXPECT_THAT(it.take(), IsEmpty());
+  EXPECT_EQ(it.state(), "running");
+}
+
+// ---- The service ends ----
+
+TYPED_TEST(TimerCore, TakesNoTimerOnceItDrainsAndBeginsNoRunOnceItIsClosed) {
+  one_timer<TypeParam> it("due");
+  it.core().enter(phase::draining);
+  EXPECT_EQ(it.add(ahead), verdict::stopped);
+  EXPECT_FALSE(it.core().is_drained());
+  it.core().enter(phase::closed);
+  EXPECT_EQ(it.core().claim(it.id(), at(ahead)), nullptr);
+  EXPECT_EQ(it.core().claim_again(it.id(), at(ahead)), nullptr);
+  EXPECT_EQ(it.core().claim_now(it.id(), at(ahead)), nullptr);
+  EXPECT_TRUE(it.core().is_drained());
+}
+
+TYPED_TEST(TimerCore, IsDrainedWhenTheLastPendingTimerHasBegun) {
+  one_timer<TypeParam> it("due");
+  it.core().enter(phase::draining);
+  it.core().claim(it.id(), at(ahead));
+  EXPECT_TRUE(it.core().is_drained());
+}
+
+TYPED_TEST(TimerCore, NeverGoesBackToAnEarlierPhase) {
+  one_timer<TypeParam> it("armed");
+  it.core().enter(phase::closed);
+  it.core().enter(phase::draining);
+  EXPECT_TRUE(it.core().is_drained());
+}
+
+// ---- Bounded holds ----
+
+TYPED_TEST(TimerCore, ABatchHasAtMostWhatOneHoldMayHandle) {
+  one_timer<TypeParam> it("free");
+  for (std::size_t i = 0; i < 2 * max_timers_per_lock; ++i) {
+    it.add(i % 2 == 0 ? passed : ahead);
+  }
+  EXPECT_TRUE(it.collect(ahead));
+  EXPECT_EQ(it.batch().size(), max_timers_per_lock);
+  EXPECT_EQ(it.counts().largest_hold, max_timers_per_lock);
+  it.collect(ahead);
+  EXPECT_EQ(it.batch().size(), max_timers_per_lock);
+  EXPECT_EQ(it.counts().due, 2 * max_timers_per_lock);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
