@@ -133,7 +133,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     ++owner_.counts.statements;
     for (cancel_op& op : ops) {
       const auto id = owner_.id_of(op.kind, op.key);
-      op.result = !id ? cancel_result::finished : free(*id) ? cancel_result::cancelled : cancel_result::running;
+      op.result = !id ? cancel_result::finished : pending(*id) ? cancel_result::cancelled : cancel_result::running;
       if (op.result == cancel_result::cancelled) {
         put(*id, std::nullopt);
       }
@@ -145,11 +145,12 @@ class memory_store::implementation::open_transaction final : public store_transa
     ++owner_.counts.statements;
     for (reschedule_op& op : ops) {
       const auto id = owner_.id_of(op.kind, op.key);
-      op.result = !id ? reschedule_result::finished : free(*id) ? reschedule_result::moved : reschedule_result::running;
+      op.result = !id            ? reschedule_result::finished
+                  : pending(*id) ? reschedule_result::moved
+                                 : reschedule_result::running;
       if (op.result == reschedule_result::moved) {
         stored row = row_of(*id);
         row.due = op.due.at(now_);
-        revoke(row);
         put(*id, std::move(row));
       }
     }
@@ -239,7 +240,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     owner_.put(id, std::move(row));
   }
   [[nodiscard]] const stored& row_of(std::int64_t id) const { return owner_.all.checks.at(id); }
-  [[nodiscard]] bool free(std::int64_t id) const { return row_of(id).lease <= now_; }
+  [[nodiscard]] bool pending(std::int64_t id) const { return row_of(id).lease == instant{}; }
   [[nodiscard]] bool due_and_free(std::int64_t id) const {
     const auto found = owner_.all.checks.find(id);
     return found != owner_.all.checks.end() && found->second.due <= now_ && found->second.lease <= now_;
@@ -257,22 +258,15 @@ class memory_store::implementation::open_transaction final : public store_transa
     }
     op.id = *id;
     stored row = row_of(*id);
-    if (asked.replace && free(*id)) {
+    if (asked.replace && pending(*id)) {
       row.payload = asked.payload;
       row.due = due;
       row.attempt = 0;
-      revoke(row);
       put(*id, std::move(row));
       op.result = {false, true, due};
     } else {
       op.result = {false, false, row.due};
     }
-  }
-
-  // Whoever held it on a lease that has ended holds it no more.
-  void revoke(stored& row) {
-    row.lease = {};
-    owner_.all.last_id = std::max(owner_.all.last_id, ++row.fence);
   }
 
   claimed begin(const upcoming& one, stored& row) {
@@ -289,7 +283,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     ++owner_.counts.statements;
     for (ticket& op : ops) {
       const auto found = owner_.all.checks.find(op.id);
-      op.held = found != owner_.all.checks.end() && found->second.fence == op.fence;
+      op.held = found != owner_.all.checks.end() && found->second.fence == op.fence && found->second.lease != instant{};
       if (op.held) {
         change(op);
       }
@@ -352,7 +346,7 @@ std::optional<stored_check> memory_store::find(std::string_view kind, std::strin
   }
   ++implementation_->counts.rows_read;
   const stored& row = implementation_->all.checks.at(*id);
-  return stored_check{row.kind, row.key, row.payload, row.due, row.fence, row.attempt, row.lease > now()};
+  return stored_check{row.kind, row.key, row.payload, row.due, row.fence, row.attempt, row.lease != instant{}};
 }
 
 std::vector<dead_check> memory_store::list_dead(std::size_t limit, std::int64_t after) {

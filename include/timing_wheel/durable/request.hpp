@@ -112,7 +112,7 @@ struct stored_check {
   instant due{};
   std::int64_t fence = 0;  ///< See `job::fence`.
   int attempt = 0;         ///< Runs begun.
-  bool running = false;    ///< A node holds it on a lease that has not ended.
+  bool running = false;    ///< A node has claimed it, and its end is not written.
 };
 
 /// A check that was given up: its handler said so, or failed as often as `handler_options::max_attempts` allows.

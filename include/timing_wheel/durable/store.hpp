@@ -121,17 +121,19 @@ class transaction {
 
 /// A transaction as the scheduler uses it. One list of operations is one statement, or a prepared one for each.
 ///
-/// "Free" is a row that has no lease, or one that has ended by `now()`.
+/// **Pending** is a row without a lease: its handler has not begun, or has ended with a retry. One with a lease is running, also when that
+/// has ended: nobody knows how far its handler came, so it is only for another claim. **Free** is a row that is pending, or whose lease
+/// has ended by `now()`.
 class store_transaction : public transaction {
  public:
   using transaction::cancel;
-  /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and the row is free.
+  /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and the row is
+  /// pending.
   /// The fence of a new row is higher than any that a former check of that kind and key had.
   void append(std::span<append_op> ops) override = 0;
-  /// Deletes free rows: `cancelled`. A leased one stays: `running`. None: `finished`.
+  /// Deletes pending rows: `cancelled`. One that is running stays: `running`. None: `finished`.
   void cancel(std::span<cancel_op> ops) override = 0;
-  /// Gives free rows a new deadline, and no lease. It raises the fence, as `replace` does: a node whose lease on the row has ended must
-  /// not extend it again, and run the check before its new time.
+  /// Gives pending rows a new deadline.
   virtual void reschedule(std::span<reschedule_op> ops) = 0;
 
   /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: raises fence and attempt by one, sets the lease to
