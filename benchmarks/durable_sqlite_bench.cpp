@@ -13,8 +13,8 @@
 #include "bench_sizes.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 
-// SQLite's store alone: no handlers, no scheduler. TIMING_WHEEL_BENCH_FOLDER says on which disk (else that of temporary files).
-// A disk that syncs slowly makes each commit slow: so items per second are those of one run on one disk.
+// SQLite's store alone: no handlers, no scheduler. TIMING_WHEEL_BENCH_FOLDER says on which disk (else that of temporary
+// files). A disk that syncs slowly makes each commit slow: so items per second are those of one run on one disk.
 
 namespace {
 
