@@ -187,6 +187,14 @@ class memory_store::implementation::open_transaction final : public store_transa
     put(taken.id, stored{std::string(kind), taken.key, taken.payload, due, {}, taken.fence, attempt});
   }
 
+  void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    undo_.remember_dead(taken.id, owner_.all);
+    owner_.put_dead(taken.id, dead_check{taken.id, std::string(kind), taken.key, taken.payload, taken.due, taken.fence,
+                                         taken.attempt, std::string(error), now_});
+  }
+
   void complete(std::span<ticket> ops) override {
     for_held(ops, [&](ticket& op) { put(op.id, std::nullopt); });
   }

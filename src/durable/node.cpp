@@ -400,15 +400,13 @@ void node::run_one(const claimed& one, store_transaction& open, const std::funct
 
 void node::put_back(const claimed& one, const outcome& said, store_transaction& open) {
   const machine::end how = machine_.decide(one.kind, one.attempt, said, open.now());
-  const bool again = how.what == outcome::verdict::retry;
-  const instant due = again ? how.due : one.due;
-  open.put_back(one, machine_.kinds()[one.kind].name, due, one.attempt);
-  if (again) {
-    put_back_.push_back({one.id, due, {}, one.kind});
+  const std::string& kind = machine_.kinds()[one.kind].name;
+  if (how.what == outcome::verdict::retry) {
+    open.put_back(one, kind, how.due, one.attempt);
+    put_back_.push_back({one.id, how.due, {}, one.kind});
     ++retried_;
   } else {
-    bury_op op{{one.id, one.fence}, how.reason};
-    open.bury({&op, 1});
+    open.bury_taken(one, kind, how.reason);
     ++died_;
   }
 }

@@ -116,14 +116,11 @@ TEST_F(SqliteClock, AUsersConnectionUsesTheOneOfTheFile) {
 }
 
 TEST_F(SqliteClock, AUsersConnectionSetsItAfterARestart) {
-  put(store, "held");
-  claim(store, 1h);
   put(store, "pending", 1h);
   fake_clocks::boot = "second";
   fake_clocks::since_boot = 3s;
   fake_clocks::wall += 2h;
   users_database user(folder.file());
-  EXPECT_EQ(durable::cancel(user.get(), "close", "held"), cancel_result::cancelled);
   EXPECT_EQ(schedule(user.get(), asked("new", 1h)).due, wall() + 1h);
   EXPECT_EQ(sqlite_store(folder.file()).now(), wall());
   fake_clocks::boot = "first";

@@ -141,8 +141,11 @@ class store_transaction : public transaction {
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
   /// The same, but deletes them: the transaction does what is to be done, and commits both.
   virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
-  /// Writes rows that this transaction has taken again, free, to be due at `due`, with that attempt; the fence stays.
+  /// Writes a row that this transaction has taken again, pending, to be due at `due`, with that attempt; the fence stays.
   virtual void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) = 0;
+
+  /// Writes a row that this transaction has taken to the dead.
+  virtual void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) = 0;
 
   /// Deletes claimed rows.
   virtual void complete(std::span<ticket> ops) = 0;

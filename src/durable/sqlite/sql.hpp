@@ -34,16 +34,15 @@ inline constexpr query release_savepoint{"releasing a savepoint", "RELEASE timin
 inline constexpr query insert{"scheduling",
                               "INSERT INTO timing_wheel_check(due,kind,key,payload) VALUES(?1,?2,?3,?4) "
                               "ON CONFLICT(kind,key) DO NOTHING"};
-// The fence rises, so that a holder whose lease has ended cannot end what is another check now.
 inline constexpr query replace{"replacing",
-                               "UPDATE timing_wheel_check SET due=?1,payload=?4,fence=fence+1,lease=NULL,attempt=0 "
-                               "WHERE kind=?2 AND key=?3 AND " TIMING_WHEEL_FREE("?5")};
+                               "UPDATE timing_wheel_check SET due=?1,payload=?4,attempt=0 "
+                               "WHERE kind=?2 AND key=?3 AND lease IS NULL"};
 inline constexpr query find_due{"scheduling", "SELECT due FROM timing_wheel_check WHERE kind=?1 AND key=?2"};
+// Only what is pending. A lease that has ended is no answer to whether its handler had begun.
 inline constexpr query cancel{"cancelling",
-                              "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND " TIMING_WHEEL_FREE("?3")};
+                              "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND lease IS NULL"};
 inline constexpr query reschedule{"rescheduling",
-                                  "UPDATE timing_wheel_check SET due=?4,fence=fence+(lease IS NOT NULL),lease=NULL "
-                                  "WHERE kind=?1 AND key=?2 AND " TIMING_WHEEL_FREE("?3")};
+                                  "UPDATE timing_wheel_check SET due=?3 WHERE kind=?1 AND key=?2 AND lease IS NULL"};
 inline constexpr query claim{
     "claiming",
     "UPDATE timing_wheel_check SET fence=fence+1,lease=?3,attempt=attempt+1 "
@@ -66,6 +65,9 @@ inline constexpr query bury{"burying",
                             "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
                             "SELECT kind,key,payload,due,id*65536+fence,attempt,?3,?4 FROM timing_wheel_check "
                             "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+inline constexpr query bury_taken{"burying",
+                                  "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
+                                  "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"};
 inline constexpr query raise{"retrying a dead check",
                              "INSERT INTO timing_wheel_check(due,kind,key,payload) "
                              "SELECT ?2,kind,key,payload FROM timing_wheel_dead WHERE id=?1 "
@@ -106,23 +108,20 @@ inline constexpr query users_insert{"scheduling",
                                     "INSERT INTO timing_wheel_check(due,kind,key,payload) SELECT " TIMING_WHEEL_DUE
                                     ",?5,?6,?7 FROM " TIMING_WHEEL_CLOCK
                                     " WHERE ?2 IS NOT NULL ON CONFLICT(kind,key) DO NOTHING RETURNING due"};
-inline constexpr query users_replace{"replacing",
-                                     "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE
-                                     ",payload=?7,fence=fence+1,lease=NULL,attempt=0 FROM " TIMING_WHEEL_CLOCK
-                                     " WHERE kind=?5 AND key=?6 AND " TIMING_WHEEL_FREE("?2+offset") " RETURNING due"};
-inline constexpr query users_cancel{"cancelling",
-                                    "DELETE FROM timing_wheel_check WHERE kind=?3 AND key=?4 AND "
-                                    "(lease IS NULL OR lease<=?2+(SELECT offset FROM " TIMING_WHEEL_CLOCK "))"};
-inline constexpr query users_reschedule{"rescheduling",
-                                        "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE
-                                        ",fence=fence+(lease IS NOT NULL),lease=NULL FROM " TIMING_WHEEL_CLOCK
-                                        " WHERE kind=?5 AND key=?6 AND " TIMING_WHEEL_FREE("?2+offset")};
+inline constexpr query users_replace{
+    "replacing", "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE ",payload=?7,attempt=0 FROM " TIMING_WHEEL_CLOCK
+                 " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL RETURNING due"};
+inline constexpr query users_cancel = cancel;
+inline constexpr query users_reschedule{
+    "rescheduling", "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE " FROM " TIMING_WHEEL_CLOCK
+                    " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL"};
 
 /// All that touch our tables, for the test that none looks through a whole table.
-inline constexpr query on_tables[] = {
-    insert,   replace,   find_due,   cancel,    reschedule,   claim,         take,          put_back,
-    complete, extend,    retry,      bury,      raise,        delete_dead,   read_same_due, read_later,
-    find,     list_dead, read_clock, set_clock, users_insert, users_replace, users_cancel,  users_reschedule};
+inline constexpr query on_tables[] = {insert,        replace,      find_due,      cancel,       reschedule,
+                                      claim,         take,         put_back,      complete,     extend,
+                                      retry,         bury,         bury_taken,    raise,        delete_dead,
+                                      read_same_due, read_later,   find,          list_dead,    read_clock,
+                                      set_clock,     users_insert, users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql
 

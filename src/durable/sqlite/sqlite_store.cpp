@@ -260,7 +260,6 @@ void sqlite_store::implementation::read_range(execution& run, const window& whic
 }
 
 std::optional<stored_check> sqlite_store::implementation::find(std::string_view kind, std::string_view key) {
-  const instant at = now();
   const reading turn(*this);
   execution run = find_.run();
   if (!run.bind_text(kind).bind_blob(key).step()) {
@@ -273,7 +272,7 @@ std::optional<stored_check> sqlite_store::implementation::find(std::string_view 
                       .due = instant_of(run.integer(1)),
                       .fence = run.integer(2),
                       .attempt = static_cast<int>(run.integer(3)),
-                      .running = !run.is_null(4) && instant_of(run.integer(4)) > at};
+                      .running = !run.is_null(4)};
 }
 
 std::vector<dead_check> sqlite_store::implementation::list_dead(std::size_t limit, std::int64_t after) {

@@ -38,6 +38,7 @@ writing_transaction::writing_transaction(database& on, const request_limits& lim
       extend_(on.get(), sql::extend, &counts.statements),
       retry_(on.get(), sql::retry, &counts.statements),
       bury_(on.get(), sql::bury, &counts.statements),
+      bury_taken_(on.get(), sql::bury_taken, &counts.statements),
       raise_(on.get(), sql::raise, &counts.statements),
       delete_dead_(on.get(), sql::delete_dead, &counts.statements) {}
 
@@ -91,7 +92,7 @@ void writing_transaction::append(append_op& op) {
   }
   if (!op.result.inserted && asked.replace) {
     execution run = replace_.run();
-    run.bind(count).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload).bind(microseconds_of(now_));
+    run.bind(count).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
     op.result.replaced = run.finish() == 1;
   }
   if (!op.result.inserted && !op.result.replaced) {
@@ -112,7 +113,7 @@ bool writing_transaction::exists(std::string_view kind, std::string_view key, in
 void writing_transaction::cancel(std::span<cancel_op> ops) {
   instant unused{};
   for (cancel_op& op : ops) {
-    const bool gone = cancel_.run().bind_text(op.kind).bind_blob(op.key).bind(microseconds_of(now_)).finish() == 1;
+    const bool gone = cancel_.run().bind_text(op.kind).bind_blob(op.key).finish() == 1;
     op.result = gone                              ? cancel_result::cancelled
                 : exists(op.kind, op.key, unused) ? cancel_result::running
                                                   : cancel_result::finished;
@@ -123,7 +124,7 @@ void writing_transaction::reschedule(std::span<reschedule_op> ops) {
   instant unused{};
   for (reschedule_op& op : ops) {
     execution run = reschedule_.run();
-    run.bind_text(op.kind).bind_blob(op.key).bind(microseconds_of(now_)).bind(microseconds_of(op.due.at(now_)));
+    run.bind_text(op.kind).bind_blob(op.key).bind(microseconds_of(op.due.at(now_)));
     op.result = run.finish() == 1                 ? reschedule_result::moved
                 : exists(op.kind, op.key, unused) ? reschedule_result::running
                                                   : reschedule_result::finished;
@@ -196,6 +197,12 @@ void writing_transaction::bury(std::span<bury_op> ops) {
     run.bind(op.of.id).bind(column_of(op.of)).bind_text(op.error).bind(microseconds_of(now_));
     op.of.held = run.finish() == 1 && complete(op.of);
   }
+}
+
+void writing_transaction::bury_taken(const claimed& taken, std::string_view kind, std::string_view error) {
+  execution run = bury_taken_.run();
+  run.bind_text(kind).bind_blob(taken.key).bind_blob(taken.payload).bind(microseconds_of(taken.due));
+  run.bind(taken.fence).bind(taken.attempt).bind_text(error).bind(microseconds_of(now_)).finish();
 }
 
 void writing_transaction::savepoint() { savepoint_.run().finish(); }

@@ -43,6 +43,7 @@ class writing_transaction final : public store_transaction {
   void extend(std::span<ticket> ops, instant lease) override;
   void retry(std::span<retry_op> ops) override;
   void bury(std::span<bury_op> ops) override;
+  void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override;
   void savepoint() override;
   void rollback_to_savepoint() override;
   void release_savepoint() override;
@@ -68,7 +69,7 @@ class writing_transaction final : public store_transaction {
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
   statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_, put_back_, skip_ids_;
-  statement complete_, extend_, retry_, bury_, raise_, delete_dead_;
+  statement complete_, extend_, retry_, bury_, bury_taken_, raise_, delete_dead_;
 };
 
 }  // namespace timing_wheel::durable::sqlite

@@ -109,19 +109,11 @@ scheduled users_connection::schedule(const request& asked) {
 }
 
 cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
-  const std::string boot = clocks().boot();
-  do {
-    statement once(connection_, sqlite::sql::users_cancel);
-    execution run = once.run();
-    run.bind_text(boot).bind(sqlite::since_boot().count()).bind_text(kind).bind_blob(key);
-    if (run.finish() == 1) {
-      return cancel_result::cancelled;
-    }
-    if (!due_of(kind, key)) {
-      return cancel_result::finished;
-    }
-  } while (set_clock());
-  return cancel_result::running;
+  statement once(connection_, sqlite::sql::users_cancel);
+  if (once.run().bind_text(kind).bind_blob(key).finish() == 1) {
+    return cancel_result::cancelled;
+  }
+  return due_of(kind, key) ? cancel_result::running : cancel_result::finished;
 }
 
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
