@@ -119,7 +119,7 @@ class runner {
         break;
       }
       const timer_id id = next_in_batch(left);
-      timer_node* next;
+      timer_node* next = nullptr;
       {
         const std::lock_guard lock(timers_.mutex);
         if (running != nullptr) {
