@@ -37,7 +37,15 @@ target_link_libraries(timing_wheel_durable
 if(TIMING_WHEEL_SQLITE)
   find_package(SQLite3 3.35 REQUIRED)
   target_sources(timing_wheel_durable
-    PRIVATE src/durable/sqlite/sqlite_store.cpp
+    PRIVATE
+      src/durable/sqlite/category.cpp
+      src/durable/sqlite/clock.cpp
+      src/durable/sqlite/database.cpp
+      src/durable/sqlite/opening.cpp
+      src/durable/sqlite/schema.cpp
+      src/durable/sqlite/sqlite_store.cpp
+      src/durable/sqlite/transaction.cpp
+      src/durable/sqlite/users_transaction.cpp
     PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/sqlite_store.hpp)
   target_link_libraries(timing_wheel_durable PRIVATE SQLite::SQLite3)
 endif()

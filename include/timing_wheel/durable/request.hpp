@@ -70,9 +70,9 @@ struct request {
   std::string kind;  ///< Which handler it is for. Not empty; see `request_limits`.
   std::string
       key;  ///< Unique per kind while the check is pending or running: what makes a repeated call harmless. Bytes.
-  std::string payload;   ///< What the handler gets. Bytes.
-  due_time due;          ///< When.
-  bool replace = false;  ///< If the key is there and not running: put the new payload and deadline in its place.
+  std::string payload = {};  ///< What the handler gets. Bytes.
+  due_time due = {};         ///< When.
+  bool replace = false;      ///< If the key is there and not running: put the new payload and deadline in its place.
 };
 
 /// The longest that a store takes, in bytes. What is longer is refused before anything is written.

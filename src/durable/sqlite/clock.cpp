@@ -1,0 +1,69 @@
+#include "durable/sqlite/clock.hpp"
+
+#include <ctime>
+#include <fstream>
+
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::durable::sqlite {
+
+namespace {
+
+std::chrono::sys_time<std::chrono::nanoseconds> wall_clock() { return std::chrono::system_clock::now(); }
+
+std::chrono::nanoseconds boot_clock() {
+  std::timespec read{};
+  clock_gettime(CLOCK_BOOTTIME, &read);
+  return std::chrono::seconds(read.tv_sec) + std::chrono::nanoseconds(read.tv_nsec);
+}
+
+std::string boot_id() {
+  constexpr const char* file = "/proc/sys/kernel/random/boot_id";
+  std::string id;
+  if (!(std::ifstream(file) >> id)) {
+    throw timer_error(std::make_error_code(std::errc::no_such_file_or_directory),
+                      std::string("reading ") + file + ", which tells one start of the machine from another");
+  }
+  return id;
+}
+
+// It cannot change while the process lives.
+std::string cached_boot_id() {
+  static const std::string id = boot_id();
+  return id;
+}
+
+}  // namespace
+
+host_clocks& clocks() noexcept {
+  static host_clocks in_use{wall_clock, boot_clock, cached_boot_id};
+  return in_use;
+}
+
+clock_row row_of_wall_clock(std::int64_t revision) {
+  const auto wall =
+      clocks().wall();  // read first: what time passes before the other makes the offset smaller, never greater
+  const auto offset = wall.time_since_epoch() - clocks().since_boot();
+  return {revision, clocks().boot(), std::chrono::floor<std::chrono::microseconds>(offset)};
+}
+
+std::chrono::microseconds since_boot() { return std::chrono::floor<std::chrono::microseconds>(clocks().since_boot()); }
+
+instant reading_of(const clock_row& row) { return instant(since_boot() + row.offset); }
+
+void file_clock::saw(const clock_row& row) {
+  const std::scoped_lock lock(mutex_);
+  if (!row_ || row.revision > row_->revision) {
+    row_ = row;
+  }
+}
+
+std::optional<instant> file_clock::now() const {
+  const std::scoped_lock lock(mutex_);
+  if (!row_) {
+    return std::nullopt;
+  }
+  return reading_of(*row_);
+}
+
+}  // namespace timing_wheel::durable::sqlite

@@ -1,0 +1,88 @@
+#include "durable/sqlite/schema.hpp"
+
+#include <array>
+#include <string>
+
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::durable::sqlite {
+
+namespace {
+
+// The constraints are for those who write by SQL: a key as TEXT would be another one than the same bytes as BLOB.
+//
+// The payload comes last: SQLite reads a row from its front, and a long payload lies in pages of its own.
+// Version 1 has to stay as it is; what a later one adds comes as statements of its own.
+constexpr std::array version_1 = {
+    "CREATE TABLE timing_wheel_check("
+    "id INTEGER PRIMARY KEY AUTOINCREMENT CHECK(id>0),"
+    "due INTEGER NOT NULL CHECK(typeof(due)='integer'),"
+    "lease INTEGER CHECK(lease IS NULL OR typeof(lease)='integer'),"
+    "fence INTEGER NOT NULL DEFAULT 0 CHECK(typeof(fence)='integer' AND fence>=0),"
+    "attempt INTEGER NOT NULL DEFAULT 0 CHECK(typeof(attempt)='integer' AND attempt>=0),"
+    "kind TEXT NOT NULL CHECK(typeof(kind)='text' AND length(kind)>0),"
+    "key BLOB NOT NULL CHECK(typeof(key)='blob' AND length(key)>0),"
+    "payload BLOB NOT NULL CHECK(typeof(payload)='blob'),"
+    "UNIQUE(kind,key))",
+
+    "CREATE INDEX timing_wheel_check_due ON timing_wheel_check(due)",
+
+    "CREATE TABLE timing_wheel_dead("
+    "id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "kind TEXT NOT NULL,"
+    "key BLOB NOT NULL,"
+    "due INTEGER NOT NULL,"
+    "fence INTEGER NOT NULL,"
+    "attempt INTEGER NOT NULL,"
+    "died INTEGER NOT NULL,"
+    "error TEXT NOT NULL,"
+    "payload BLOB NOT NULL)",
+
+    "CREATE TABLE timing_wheel_clock("
+    "id INTEGER PRIMARY KEY CHECK(id=1),"
+    "revision INTEGER NOT NULL,"
+    "boot TEXT NOT NULL,"
+    "offset INTEGER NOT NULL CHECK(typeof(offset)='integer'))",
+
+    "CREATE TABLE timing_wheel_schema("
+    "id INTEGER PRIMARY KEY CHECK(id=1),"
+    "version INTEGER NOT NULL)",
+
+    "INSERT INTO timing_wheel_schema(id,version) VALUES(1,1)",
+};
+
+// 0 if there are none.
+std::int64_t version_of(database& in) {
+  if (in.ask({"looking for the tables",
+              "SELECT count(*) FROM sqlite_master WHERE type='table' AND name='timing_wheel_schema'"}) == "0") {
+    return 0;
+  }
+  statement read(in.get(), {"reading the version", "SELECT version FROM timing_wheel_schema WHERE id=1"});
+  execution reading = read.run();
+  return reading.step() ? reading.integer(0) : 0;
+}
+
+}  // namespace
+
+void check_version(sqlite3* connection, std::int64_t version) {
+  if (version > schema_version) {
+    const char* file = sqlite3_db_filename(connection, "main");
+    throw timer_error(make_error_code(errc::newer_schema),
+                      std::string(file == nullptr ? "" : file) + " has tables of version " + std::to_string(version) +
+                          "; this library knows version " + std::to_string(schema_version));
+  }
+}
+
+void make_tables(database& in) {
+  const std::int64_t version = version_of(in);
+  check_version(in.get(), version);
+  if (version == schema_version) {
+    return;
+  }
+  for (const char* text : version_1) {
+    in.execute({"making the tables", text});
+  }
+}
+
+}  // namespace timing_wheel::durable::sqlite

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "durable/sqlite/database.hpp"
+
+namespace timing_wheel::durable::sqlite {
+
+/// The version of the tables that this library makes and knows.
+inline constexpr int schema_version = 1;
+
+/// Makes the tables in the transaction that is open, or leaves them as they are.
+void make_tables(database& in);
+
+/// \throws timer_error (`newer_schema`) with both numbers, for a version that this library does not know.
+void check_version(sqlite3* connection, std::int64_t version);
+
+}  // namespace timing_wheel::durable::sqlite

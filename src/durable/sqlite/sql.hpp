@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstdint>
+
+#include "durable/sqlite/database.hpp"
+
+// Every statement on our tables, in one place. The text is a contract with nobody: other languages use what
+// docs/durable.md lists.
+//
+// **Ids and fences come from a counter, never from a clock.** An id is an AUTOINCREMENT: SQLite keeps the highest that
+// the table ever had, so none is used twice, whatever was deleted and however the clock was set. The fence that a job
+// sees is `id * fences_per_id + fence`, where the column counts the claims of that row: a new row's is higher than any
+// of the rows before it. A row that is claimed more than `fences_per_id` times, a lease of one second for 18 hours,
+// would reach into the next id's: the claim that gets there takes these ids out of the counter (`skip_ids`). So a row
+// inserted by hand needs neither id nor fence.
+
+namespace timing_wheel::durable::sqlite {
+
+inline constexpr std::int64_t fences_per_id = 65536;
+
+#define TIMING_WHEEL_FREE(now) "(lease IS NULL OR lease<=" now ")"
+
+namespace sql {
+
+// Of a connection.
+inline constexpr query begin{"beginning a transaction", "BEGIN IMMEDIATE"};
+inline constexpr query commit{"committing", "COMMIT"};
+inline constexpr query roll_back{"rolling back", "ROLLBACK"};
+inline constexpr query savepoint{"setting a savepoint", "SAVEPOINT timing_wheel_part"};
+inline constexpr query undo_savepoint{"rolling back to a savepoint", "ROLLBACK TO timing_wheel_part"};
+inline constexpr query release_savepoint{"releasing a savepoint", "RELEASE timing_wheel_part"};
+
+// What our own transactions run. Parameters are numbered in the order in which they are bound.
+inline constexpr query insert{"scheduling",
+                              "INSERT INTO timing_wheel_check(due,kind,key,payload) VALUES(?1,?2,?3,?4) "
+                              "ON CONFLICT(kind,key) DO NOTHING"};
+// The fence rises, so that a holder whose lease has ended cannot end what is another check now.
+inline constexpr query replace{"replacing",
+                               "UPDATE timing_wheel_check SET due=?1,payload=?4,fence=fence+1,lease=NULL,attempt=0 "
+                               "WHERE kind=?2 AND key=?3 AND " TIMING_WHEEL_FREE("?5")};
+inline constexpr query find_due{"scheduling", "SELECT due FROM timing_wheel_check WHERE kind=?1 AND key=?2"};
+inline constexpr query cancel{"cancelling",
+                              "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND " TIMING_WHEEL_FREE("?3")};
+inline constexpr query reschedule{"rescheduling",
+                                  "UPDATE timing_wheel_check SET due=?4,fence=fence+(lease IS NOT NULL),lease=NULL "
+                                  "WHERE kind=?1 AND key=?2 AND " TIMING_WHEEL_FREE("?3")};
+inline constexpr query claim{
+    "claiming",
+    "UPDATE timing_wheel_check SET fence=fence+1,lease=?3,attempt=attempt+1 "
+    "WHERE id=?1 AND due<=?2 AND " TIMING_WHEEL_FREE("?2") " RETURNING fence,attempt,due,key,payload"};
+inline constexpr query take{"taking", "DELETE FROM timing_wheel_check WHERE id=?1 AND due<=?2 AND " TIMING_WHEEL_FREE(
+                                          "?2") " RETURNING fence+1,attempt+1,due,key,payload"};
+inline constexpr query put_back{"putting back",
+                                "INSERT INTO timing_wheel_check(id,fence,attempt,due,kind,key,payload) "
+                                "VALUES(?1,?2,?3,?4,?5,?6,?7) ON CONFLICT(kind,key) DO NOTHING"};
+inline constexpr query skip_ids{"claiming",
+                                "UPDATE sqlite_sequence SET seq=max(seq,?1) WHERE name='timing_wheel_check'"};
+inline constexpr query complete{"completing",
+                                "DELETE FROM timing_wheel_check WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+inline constexpr query extend{"extending a lease",
+                              "UPDATE timing_wheel_check SET lease=?3 WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+inline constexpr query retry{"giving a claim back",
+                             "UPDATE timing_wheel_check SET lease=NULL,due=?3,attempt=?4 "
+                             "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+inline constexpr query bury{"burying",
+                            "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
+                            "SELECT kind,key,payload,due,id*65536+fence,attempt,?3,?4 FROM timing_wheel_check "
+                            "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+inline constexpr query raise{"retrying a dead check",
+                             "INSERT INTO timing_wheel_check(due,kind,key,payload) "
+                             "SELECT ?2,kind,key,payload FROM timing_wheel_dead WHERE id=?1 "
+                             "ON CONFLICT(kind,key) DO NOTHING"};
+inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_wheel_dead WHERE id=?1"};
+
+// Reads. The window is two ranges: SQLite does not bound an index by (due, id) > (?, ?), and a million rows may share a
+// deadline.
+inline constexpr query read_same_due{"reading ahead",
+                                     "SELECT id,due,lease,kind FROM timing_wheel_check WHERE due=?1 AND id>?2 "
+                                     "ORDER BY id"};
+inline constexpr query read_later{"reading ahead",
+                                  "SELECT id,due,lease,kind FROM timing_wheel_check WHERE due>?1 AND due<?2 "
+                                  "ORDER BY due,id"};
+inline constexpr query find{"finding",
+                            "SELECT payload,due,id*65536+fence,attempt,lease FROM timing_wheel_check "
+                            "WHERE kind=?1 AND key=?2"};
+inline constexpr query list_dead{"listing the dead",
+                                 "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead "
+                                 "WHERE id>?1 ORDER BY id LIMIT ?2"};
+inline constexpr query read_clock{"reading the clock",
+                                  "SELECT c.revision,c.boot,c.offset,s.version FROM timing_wheel_schema s "
+                                  "LEFT JOIN timing_wheel_clock c ON c.id=1 WHERE s.id=1"};
+inline constexpr query set_clock{"setting the clock",
+                                 "INSERT INTO timing_wheel_clock(id,revision,boot,offset) VALUES(1,?1,?2,?3) "
+                                 "ON CONFLICT(id) DO UPDATE SET revision=?1,boot=?2,offset=?3"};
+
+// In a user's own transaction. The clock is read by the statement that writes: one that reads first could not write any
+// more once another connection has committed (SQLITE_BUSY_SNAPSHOT). Where the clock was not set since the machine's
+// start, nothing happens.
+#define TIMING_WHEEL_CLOCK                                                                  \
+  "(SELECT offset FROM timing_wheel_clock WHERE id=1 AND boot=?1 AND (SELECT version FROM " \
+  "timing_wheel_schema WHERE id=1)=1)"
+// Ends at the end of time: a sum that overflows would be a floating-point number.
+#define TIMING_WHEEL_DUE "iif(?3,?4,min(?4,9223372036854775807-max(offset,0))+offset)"
+
+inline constexpr query users_insert{"scheduling",
+                                    "INSERT INTO timing_wheel_check(due,kind,key,payload) SELECT " TIMING_WHEEL_DUE
+                                    ",?5,?6,?7 FROM " TIMING_WHEEL_CLOCK
+                                    " WHERE ?2 IS NOT NULL ON CONFLICT(kind,key) DO NOTHING RETURNING due"};
+inline constexpr query users_replace{"replacing",
+                                     "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE
+                                     ",payload=?7,fence=fence+1,lease=NULL,attempt=0 FROM " TIMING_WHEEL_CLOCK
+                                     " WHERE kind=?5 AND key=?6 AND " TIMING_WHEEL_FREE("?2+offset") " RETURNING due"};
+inline constexpr query users_cancel{"cancelling",
+                                    "DELETE FROM timing_wheel_check WHERE kind=?3 AND key=?4 AND "
+                                    "(lease IS NULL OR lease<=?2+(SELECT offset FROM " TIMING_WHEEL_CLOCK "))"};
+inline constexpr query users_reschedule{"rescheduling",
+                                        "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE
+                                        ",fence=fence+(lease IS NOT NULL),lease=NULL FROM " TIMING_WHEEL_CLOCK
+                                        " WHERE kind=?5 AND key=?6 AND " TIMING_WHEEL_FREE("?2+offset")};
+
+/// All that touch our tables, for the test that none looks through a whole table.
+inline constexpr query on_tables[] = {
+    insert,   replace,   find_due,   cancel,    reschedule,   claim,         take,          put_back,
+    complete, extend,    retry,      bury,      raise,        delete_dead,   read_same_due, read_later,
+    find,     list_dead, read_clock, set_clock, users_insert, users_replace, users_cancel,  users_reschedule};
+
+}  // namespace sql
+
+#undef TIMING_WHEEL_FREE
+#undef TIMING_WHEEL_CLOCK
+#undef TIMING_WHEEL_DUE
+
+static_assert(fences_per_id == 65536, "the statements spell it out");
+
+}  // namespace timing_wheel::durable::sqlite

@@ -1,0 +1,354 @@
+#include "timing_wheel/durable/sqlite_store.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "durable/fail_point.hpp"
+#include "durable/sqlite/fair_lock.hpp"
+#include "durable/sqlite/opening.hpp"
+#include "durable/sqlite/schema.hpp"
+#include "durable/sqlite/transaction.hpp"
+#include "system/fork_watch.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::durable {
+
+using namespace sqlite;  // NOLINT(google-build-using-namespace): the parts of this class
+
+namespace {
+
+instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
+
+// Reads the row of the clock, and checks the version beside it. Nothing if the clock was never set.
+std::optional<clock_row> read_row(statement& read, sqlite3* connection) {
+  execution run = read.run();
+  if (!run.step()) {
+    return std::nullopt;
+  }
+  check_version(connection, run.integer(3));
+  if (run.is_null(0)) {
+    return std::nullopt;
+  }
+  return clock_row{run.integer(0), std::string(run.bytes(1)), std::chrono::microseconds(run.integer(2))};
+}
+
+bool is_valid(const std::optional<clock_row>& row) { return row && row->boot == clocks().boot(); }
+
+}  // namespace
+
+class sqlite_store::implementation {
+ public:
+  implementation(const std::string& file, const sqlite_options& options)
+      : options_(options), writer_(open_writer(file, options)), reader_(open_reader(file, options)) {}
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+  ~implementation();
+
+  void migrate();
+  [[nodiscard]] instant now();
+  [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
+  template <class Work>
+  void transact(const Work& work);
+  void read_ahead(const window& which, std::vector<upcoming>& found);
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
+  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
+  [[nodiscard]] store_counts counts() const noexcept;
+  void adopt_wall_clock();
+
+ private:
+  class writing;
+  class reading;
+
+  void check_process() const;
+  void set_clock();
+  void see_clock_to_write();
+  void see_clock_to_read();
+  void read_range(execution& run, const window& which, std::vector<upcoming>& found, std::size_t limit);
+
+  // Immutable.
+  const sqlite_options options_;
+  const detail::fork_watch process_{true};
+
+  // Any thread.
+  counters counts_;
+  file_clock clock_;
+  std::atomic<std::thread::id> writing_thread_{};
+
+  // Guarded by the lock above it. The connection outlives its statements.
+  fair_lock write_lock_;
+  std::unique_ptr<database> writer_;
+  writing_transaction transaction_{*writer_, options_.limits, counts_};
+  statement read_clock_{writer_->get(), sql::read_clock, &counts_.statements};
+  statement set_clock_{writer_->get(), sql::set_clock, &counts_.statements};
+  std::optional<unsigned> written_version_;  // of the file, when this connection last knew its clock
+  bool clock_is_new_ = false;                // set in the transaction that is open, and not seen yet
+
+  std::mutex read_lock_;
+  std::unique_ptr<database> reader_;
+  statement see_clock_{reader_->get(), sql::read_clock, &counts_.statements};
+  statement read_same_due_{reader_->get(), sql::read_same_due, &counts_.statements};
+  statement read_later_{reader_->get(), sql::read_later, &counts_.statements};
+  statement find_{reader_->get(), sql::find, &counts_.statements};
+  statement list_dead_{reader_->get(), sql::list_dead, &counts_.statements};
+  std::optional<unsigned> read_version_;
+};
+
+// The turn to write, and the transaction that is open then: undone at the end if it was not committed.
+class sqlite_store::implementation::writing {
+ public:
+  explicit writing(implementation& store) : store_(store) {
+    store_.check_process();
+    if (store_.writing_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+      fail(store_.writer_->get(), "beginning a transaction", SQLITE_MISUSE,
+           "this thread is in one of this store already");
+    }
+    store_.write_lock_.lock();
+    store_.writing_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  writing(const writing&) = delete;
+  writing& operator=(const writing&) = delete;
+  ~writing() {
+    store_.transaction_.roll_back();
+    store_.clock_is_new_ = false;
+    store_.writing_thread_.store({}, std::memory_order_relaxed);
+    store_.write_lock_.unlock();
+  }
+
+  void begin() {
+    store_.writer_->check_in_place();
+    store_.transaction_.begin();
+  }
+  void commit() {
+    store_.transaction_.commit();
+    store_.written_version_.reset();
+    if (!std::exchange(store_.clock_is_new_, false)) {
+      store_.written_version_ = store_.writer_->data_version();
+    }
+  }
+
+ private:
+  implementation& store_;
+};
+
+// The turn to read, in a file that is there.
+class sqlite_store::implementation::reading {
+ public:
+  explicit reading(implementation& store) : turn_(store.read_lock_) {
+    store.check_process();
+    store.reader_->check_in_place();
+  }
+
+ private:
+  std::scoped_lock<std::mutex> turn_;
+};
+
+// The connections of the parent are not ours: closing them here could write into its file.
+sqlite_store::implementation::~implementation() {
+  if (process_.is_child()) {
+    static_cast<void>(writer_.release());  // NOLINT(bugprone-unused-return-value)
+    static_cast<void>(reader_.release());  // NOLINT(bugprone-unused-return-value)
+  }
+}
+
+void sqlite_store::implementation::check_process() const {
+  if (process_.is_child()) {
+    throw timer_error(timer_errc::forked);
+  }
+}
+
+void sqlite_store::implementation::migrate() {
+  writing turn(*this);
+  turn.begin();
+  make_tables(*writer_);
+  if (!is_valid(read_row(read_clock_, writer_->get()))) {
+    set_clock();
+  }
+  clock_is_new_ = true;
+  turn.commit();
+}
+
+// In the transaction that is open. What it wrote is seen when it is committed.
+void sqlite_store::implementation::set_clock() {
+  const std::optional<clock_row> old = read_row(read_clock_, writer_->get());
+  const clock_row row = row_of_wall_clock(old ? old->revision + 1 : 1);
+  set_clock_.run().bind(row.revision).bind_text(row.boot).bind(row.offset.count()).finish();
+  clock_is_new_ = true;
+}
+
+// In the transaction that is open: a transaction of another connection may have set the clock, or a migration changed
+// the tables.
+void sqlite_store::implementation::see_clock_to_write() {
+  if (written_version_ == writer_->data_version()) {
+    return;
+  }
+  std::optional<clock_row> row = read_row(read_clock_, writer_->get());
+  if (!is_valid(row)) {
+    set_clock();
+    transaction_.commit();
+    clock_is_new_ = false;
+    transaction_.begin();
+    row = read_row(read_clock_, writer_->get());
+  }
+  clock_.saw(*row);
+  written_version_ = writer_->data_version();
+}
+
+template <class Work>
+void sqlite_store::implementation::transact(const Work& work) {
+  writing turn(*this);
+  turn.begin();
+  see_clock_to_write();
+  transaction_.set_now(clock_.now().value());
+  work(transaction_);
+  turn.commit();
+}
+
+instant sqlite_store::implementation::now() {
+  if (!clock_.now()) {
+    const reading turn(*this);
+    see_clock_to_read();
+  }
+  if (!clock_.now()) {
+    transact([](store_transaction&) {});
+  }
+  return clock_.now().value();
+}
+
+// After a read: which version it saw is known then.
+void sqlite_store::implementation::see_clock_to_read() {
+  if (read_version_ && read_version_ == reader_->data_version()) {
+    return;
+  }
+  const std::optional<clock_row> row = read_row(see_clock_, reader_->get());
+  if (is_valid(row)) {
+    clock_.saw(*row);
+    read_version_ = reader_->data_version();
+  }
+}
+
+void sqlite_store::implementation::read_ahead(const window& which, std::vector<upcoming>& found) {
+  if (which.limit == 0 || which.kinds.empty() || which.from >= which.until) {
+    return;
+  }
+  const reading turn(*this);
+  const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
+  const std::int64_t from = which.from.time_since_epoch().count();
+  read_range(read_same_due_.run().bind(from).bind(which.after_id), which, found, limit);
+  if (found.size() < limit) {
+    read_range(read_later_.run().bind(from).bind(which.until.time_since_epoch().count()), which, found, limit);
+  }
+  see_clock_to_read();
+}
+
+void sqlite_store::implementation::read_range(execution& run, const window& which, std::vector<upcoming>& found,
+                                              std::size_t limit) {
+  while (found.size() < limit && run.step()) {
+    counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+    const auto kind = std::find(which.kinds.begin(), which.kinds.end(), run.bytes(3));
+    if (kind != which.kinds.end()) {
+      found.push_back({run.integer(0), instant_of(run.integer(1)), instant_of(run.integer(2)),
+                       static_cast<std::uint32_t>(kind - which.kinds.begin())});
+    }
+  }
+}
+
+std::optional<stored_check> sqlite_store::implementation::find(std::string_view kind, std::string_view key) {
+  const instant at = now();
+  const reading turn(*this);
+  execution run = find_.run();
+  if (!run.bind_text(kind).bind_blob(key).step()) {
+    return std::nullopt;
+  }
+  counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+  return stored_check{.kind = std::string(kind),
+                      .key = std::string(key),
+                      .payload = std::string(run.bytes(0)),
+                      .due = instant_of(run.integer(1)),
+                      .fence = run.integer(2),
+                      .attempt = static_cast<int>(run.integer(3)),
+                      .running = !run.is_null(4) && instant_of(run.integer(4)) > at};
+}
+
+std::vector<dead_check> sqlite_store::implementation::list_dead(std::size_t limit, std::int64_t after) {
+  const reading turn(*this);
+  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
+  execution run = list_dead_.run();
+  run.bind(after).bind(static_cast<std::int64_t>(std::min(limit, most)));
+  std::vector<dead_check> found;
+  while (run.step()) {
+    counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+    found.push_back({.id = run.integer(0),
+                     .kind = std::string(run.bytes(1)),
+                     .key = std::string(run.bytes(2)),
+                     .payload = std::string(run.bytes(3)),
+                     .due = instant_of(run.integer(4)),
+                     .fence = run.integer(5),
+                     .attempt = static_cast<int>(run.integer(6)),
+                     .error = std::string(run.bytes(7)),
+                     .died = instant_of(run.integer(8))});
+  }
+  return found;
+}
+
+store_counts sqlite_store::implementation::counts() const noexcept {
+  return {counts_.statements.load(std::memory_order_relaxed), counts_.rows_read.load(std::memory_order_relaxed),
+          counts_.commits.load(std::memory_order_relaxed)};
+}
+
+void sqlite_store::implementation::adopt_wall_clock() {
+  transact([this](store_transaction&) { set_clock(); });
+  transact([](store_transaction&) {});
+}
+
+sqlite_store::sqlite_store(const std::string& file, const sqlite_options& options)
+    : implementation_(std::make_unique<implementation>(file, options)) {}
+
+sqlite_store::~sqlite_store() = default;
+
+void sqlite_store::migrate() { implementation_->migrate(); }
+
+instant sqlite_store::now() { return implementation_->now(); }
+
+const request_limits& sqlite_store::limits() const noexcept { return implementation_->limits(); }
+
+void sqlite_store::transact(const std::function<void(store_transaction&)>& work) { implementation_->transact(work); }
+
+void sqlite_store::read_ahead(const window& which, std::vector<upcoming>& found) {
+  implementation_->read_ahead(which, found);
+}
+
+std::optional<stored_check> sqlite_store::find(std::string_view kind, std::string_view key) {
+  return implementation_->find(kind, key);
+}
+
+std::vector<dead_check> sqlite_store::list_dead(std::size_t limit, std::int64_t after) {
+  return implementation_->list_dead(limit, after);
+}
+
+bool sqlite_store::retry_dead(std::int64_t id) {
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.raise_dead(id); });
+  return done;
+}
+
+bool sqlite_store::delete_dead(std::int64_t id) {
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.delete_dead(id); });
+  return done;
+}
+
+store_counts sqlite_store::counts() const noexcept { return implementation_->counts(); }
+
+std::chrono::microseconds sqlite_store::clock_difference() {
+  implementation_->transact([](store_transaction&) {});
+  const instant shown = now();
+  return std::chrono::floor<std::chrono::microseconds>(clocks().wall()) - shown;
+}
+
+void sqlite_store::adopt_wall_clock() { implementation_->adopt_wall_clock(); }
+
+sqlite3* sqlite_connection(transaction& open) noexcept { return static_cast<sqlite3*>(open.native_handle("sqlite3")); }
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,213 @@
+#include "durable/sqlite/transaction.hpp"
+
+#include "durable/fail_point.hpp"
+
+namespace timing_wheel::durable::sqlite {
+
+namespace {
+
+std::int64_t microseconds_of(instant when) { return when.time_since_epoch().count(); }
+
+instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
+
+// The column counts claims from 0; see sql.hpp.
+std::int64_t column_of(const ticket& of) { return of.fence - (of.id * fences_per_id); }
+
+}  // namespace
+
+writing_transaction::writing_transaction(database& on, const request_limits& limits, counters& counts)
+    : database_(on),
+      limits_(limits),
+      counts_(counts),
+      begin_(on.get(), sql::begin, &counts.statements),
+      commit_(on.get(), sql::commit, &counts.statements),
+      roll_back_(on.get(), sql::roll_back, &counts.statements),
+      savepoint_(on.get(), sql::savepoint, &counts.statements),
+      undo_savepoint_(on.get(), sql::undo_savepoint, &counts.statements),
+      release_savepoint_(on.get(), sql::release_savepoint, &counts.statements),
+      insert_(on.get(), sql::insert, &counts.statements),
+      replace_(on.get(), sql::replace, &counts.statements),
+      find_due_(on.get(), sql::find_due, &counts.statements),
+      cancel_(on.get(), sql::cancel, &counts.statements),
+      reschedule_(on.get(), sql::reschedule, &counts.statements),
+      claim_(on.get(), sql::claim, &counts.statements),
+      take_(on.get(), sql::take, &counts.statements),
+      put_back_(on.get(), sql::put_back, &counts.statements),
+      skip_ids_(on.get(), sql::skip_ids, &counts.statements),
+      complete_(on.get(), sql::complete, &counts.statements),
+      extend_(on.get(), sql::extend, &counts.statements),
+      retry_(on.get(), sql::retry, &counts.statements),
+      bury_(on.get(), sql::bury, &counts.statements),
+      raise_(on.get(), sql::raise, &counts.statements),
+      delete_dead_(on.get(), sql::delete_dead, &counts.statements) {}
+
+void writing_transaction::begin() {
+  TIMING_WHEEL_FAIL_POINT("sqlite.before_begin");
+  begin_.run().finish();
+  changes_before_ = changes();
+  TIMING_WHEEL_FAIL_POINT("sqlite.after_begin");
+}
+
+void writing_transaction::commit() {
+  TIMING_WHEEL_FAIL_POINT("sqlite.before_commit");
+  if (sqlite3_get_autocommit(database_.get()) != 0) {
+    fail(database_.get(), "committing", SQLITE_ABORT_ROLLBACK, "the transaction has been ended by what ran in it");
+  }
+  commit_.run().finish();
+  if (changes() != changes_before_) {
+    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+  }
+  TIMING_WHEEL_FAIL_POINT("sqlite.after_commit");
+}
+
+void writing_transaction::roll_back() noexcept {
+  if (sqlite3_get_autocommit(database_.get()) == 0) {
+    try {
+      roll_back_.run().finish();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): what made it necessary is on its way to the caller
+    }
+  }
+}
+
+void* writing_transaction::native_handle(std::string_view api) noexcept {
+  return api == "sqlite3" ? database_.get() : nullptr;
+}
+
+void writing_transaction::append(std::span<append_op> ops) {
+  for (append_op& op : ops) {
+    append(op);
+  }
+}
+
+void writing_transaction::append(append_op& op) {
+  const request& asked = *op.asked;
+  const instant due = asked.due.at(now_);
+  op.result = {false, false, due};
+  const std::int64_t count = microseconds_of(due);
+  op.result.inserted =
+      insert_.run().bind(count).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload).finish() == 1;
+  if (!op.result.inserted && asked.replace) {
+    execution run = replace_.run();
+    run.bind(count).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload).bind(microseconds_of(now_));
+    op.result.replaced = run.finish() == 1;
+  }
+  if (!op.result.inserted && !op.result.replaced) {
+    static_cast<void>(exists(asked.kind, asked.key, op.result.due));
+  }
+}
+
+bool writing_transaction::exists(std::string_view kind, std::string_view key, instant& due) {
+  execution run = find_due_.run();
+  run.bind_text(kind).bind_blob(key);
+  if (!run.step()) {
+    return false;
+  }
+  due = instant_of(run.integer(0));
+  return true;
+}
+
+void writing_transaction::cancel(std::span<cancel_op> ops) {
+  instant unused{};
+  for (cancel_op& op : ops) {
+    const bool gone = cancel_.run().bind_text(op.kind).bind_blob(op.key).bind(microseconds_of(now_)).finish() == 1;
+    op.result = gone                              ? cancel_result::cancelled
+                : exists(op.kind, op.key, unused) ? cancel_result::running
+                                                  : cancel_result::finished;
+  }
+}
+
+void writing_transaction::reschedule(std::span<reschedule_op> ops) {
+  instant unused{};
+  for (reschedule_op& op : ops) {
+    execution run = reschedule_.run();
+    run.bind_text(op.kind).bind_blob(op.key).bind(microseconds_of(now_)).bind(microseconds_of(op.due.at(now_)));
+    op.result = run.finish() == 1                 ? reschedule_result::moved
+                : exists(op.kind, op.key, unused) ? reschedule_result::running
+                                                  : reschedule_result::finished;
+  }
+}
+
+void writing_transaction::read_claimed(execution& run, const upcoming& wanted, std::vector<claimed>& got) {
+  while (run.step()) {
+    counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t fence = (wanted.id * fences_per_id) + run.integer(0);
+    got.push_back({wanted.id, fence, wanted.kind, static_cast<int>(run.integer(1)), instant_of(run.integer(2)),
+                   std::string(run.bytes(3)), std::string(run.bytes(4))});
+  }
+}
+
+void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
+  for (const upcoming& row : wanted) {
+    const std::size_t before = got.size();
+    execution run = claim_.run();
+    run.bind(row.id).bind(microseconds_of(now_)).bind(microseconds_of(lease));
+    read_claimed(run, row, got);
+    if (got.size() != before && got.back().fence % fences_per_id == 0) {
+      skip_ids_.run().bind(got.back().fence / fences_per_id).finish();
+    }
+  }
+}
+
+void writing_transaction::take(std::span<const upcoming> wanted, std::vector<claimed>& got) {
+  for (const upcoming& row : wanted) {
+    execution run = take_.run();
+    run.bind(row.id).bind(microseconds_of(now_));
+    read_claimed(run, row, got);
+  }
+}
+
+// If what ran has scheduled that key anew, that stands.
+void writing_transaction::put_back(const claimed& taken, std::string_view kind, instant due, int attempt) {
+  execution run = put_back_.run();
+  run.bind(taken.id).bind(column_of({taken.id, taken.fence})).bind(attempt).bind(microseconds_of(due));
+  run.bind_text(kind).bind_blob(taken.key).bind_blob(taken.payload).finish();
+}
+
+bool writing_transaction::complete(const ticket& of) {
+  return complete_.run().bind(of.id).bind(column_of(of)).finish() == 1;
+}
+
+void writing_transaction::complete(std::span<ticket> ops) {
+  for (ticket& op : ops) {
+    op.held = complete(op);
+  }
+}
+
+void writing_transaction::extend(std::span<ticket> ops, instant lease) {
+  for (ticket& op : ops) {
+    op.held = extend_.run().bind(op.id).bind(column_of(op)).bind(microseconds_of(lease)).finish() == 1;
+  }
+}
+
+void writing_transaction::retry(std::span<retry_op> ops) {
+  for (retry_op& op : ops) {
+    execution run = retry_.run();
+    run.bind(op.of.id).bind(column_of(op.of)).bind(microseconds_of(op.due)).bind(op.attempt);
+    op.of.held = run.finish() == 1;
+  }
+}
+
+void writing_transaction::bury(std::span<bury_op> ops) {
+  for (bury_op& op : ops) {
+    execution run = bury_.run();
+    run.bind(op.of.id).bind(column_of(op.of)).bind_text(op.error).bind(microseconds_of(now_));
+    op.of.held = run.finish() == 1 && complete(op.of);
+  }
+}
+
+void writing_transaction::savepoint() { savepoint_.run().finish(); }
+
+void writing_transaction::rollback_to_savepoint() {
+  undo_savepoint_.run().finish();
+  release_savepoint_.run().finish();
+}
+
+void writing_transaction::release_savepoint() { release_savepoint_.run().finish(); }
+
+bool writing_transaction::raise_dead(std::int64_t id) {
+  return raise_.run().bind(id).bind(microseconds_of(now_)).finish() == 1 && delete_dead(id);
+}
+
+bool writing_transaction::delete_dead(std::int64_t id) { return delete_dead_.run().bind(id).finish() == 1; }
+
+}  // namespace timing_wheel::durable::sqlite

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+
+#include "durable/sqlite/clock.hpp"
+#include "durable/sqlite/database.hpp"
+#include "durable/sqlite/sql.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable::sqlite {
+
+/// What a store counts. Thread safety: any thread.
+struct counters {
+  std::atomic<std::uint64_t> statements{0};
+  std::atomic<std::uint64_t> rows_read{0};
+  std::atomic<std::uint64_t> commits{0};
+};
+
+/// The transactions of the writing connection, one after another, with the statements that they share.
+class writing_transaction final : public store_transaction {
+ public:
+  writing_transaction(database& on, const request_limits& limits, counters& counts);
+
+  /// Waits for the lock of the file.
+  void begin();
+  /// What `now` shows until the end.
+  void set_now(instant now) noexcept { now_ = now; }
+  void commit();
+  /// Undoes what is open, if anything is. Never throws: SQLite undoes it at the latest when the connection is closed.
+  void roll_back() noexcept;
+
+  [[nodiscard]] instant now() override { return now_; }
+  [[nodiscard]] void* native_handle(std::string_view api) noexcept override;
+
+  using store_transaction::cancel;
+  void append(std::span<append_op> ops) override;
+  void cancel(std::span<cancel_op> ops) override;
+  void reschedule(std::span<reschedule_op> ops) override;
+  void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override;
+  void take(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
+  void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override;
+  void complete(std::span<ticket> ops) override;
+  void extend(std::span<ticket> ops, instant lease) override;
+  void retry(std::span<retry_op> ops) override;
+  void bury(std::span<bury_op> ops) override;
+  void savepoint() override;
+  void rollback_to_savepoint() override;
+  void release_savepoint() override;
+
+  bool raise_dead(std::int64_t id);
+  bool delete_dead(std::int64_t id);
+
+ protected:
+  [[nodiscard]] const request_limits& limits() const noexcept override { return limits_; }
+
+ private:
+  void append(append_op& op);
+  [[nodiscard]] bool exists(std::string_view kind, std::string_view key, instant& due);
+  [[nodiscard]] bool complete(const ticket& of);
+  void read_claimed(execution& run, const upcoming& wanted, std::vector<claimed>& got);
+  [[nodiscard]] std::int64_t changes() const noexcept { return sqlite3_total_changes(database_.get()); }
+
+  database& database_;
+  const request_limits& limits_;
+  counters& counts_;
+  instant now_{};
+  std::int64_t changes_before_ = 0;
+
+  statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
+  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_, put_back_, skip_ids_;
+  statement complete_, extend_, retry_, bury_, raise_, delete_dead_;
+};
+
+}  // namespace timing_wheel::durable::sqlite

@@ -1,0 +1,161 @@
+#include "durable/sqlite/clock.hpp"
+#include "durable/sqlite/schema.hpp"
+#include "durable/sqlite/sql.hpp"
+#include "timing_wheel/durable/sqlite_store.hpp"
+
+// Calls in a transaction that is the user's. Statements are prepared for each call: those that we kept would hinder the
+// user's sqlite3_close.
+
+namespace timing_wheel::durable {
+
+namespace {
+
+using sqlite::clocks;
+using sqlite::execution;
+using sqlite::statement;
+
+// The due time as the statements want it: whether it is an instant, and the instant, or the machine's clock plus the
+// delay.
+struct due_by_sql {
+  bool absolute;
+  std::int64_t count;
+};
+
+due_by_sql by_sql(due_time due, instant machine) {
+  const instant by_machine = due.at(machine);
+  const bool absolute = by_machine == due.at(instant::min());
+  return {absolute, by_machine.time_since_epoch().count()};
+}
+
+class users_connection {
+ public:
+  explicit users_connection(sqlite3* connection) : connection_(connection) {}
+
+  [[nodiscard]] scheduled schedule(const request& asked);
+  [[nodiscard]] cancel_result cancel(std::string_view kind, std::string_view key);
+  [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
+
+ private:
+  std::optional<instant> write(sqlite::query text, const request& asked);
+  [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key);
+  [[nodiscard]] bool set_clock();
+
+  sqlite3* connection_;
+};
+
+std::optional<instant> users_connection::write(sqlite::query text, const request& asked) {
+  statement once(connection_, text);
+  const std::string boot = clocks().boot();
+  const std::chrono::microseconds machine = sqlite::since_boot();
+  const due_by_sql due = by_sql(asked.due, instant(machine));
+  execution run = once.run();
+  run.bind_text(boot).bind(machine.count()).bind(due.absolute ? 1 : 0).bind(due.count);
+  run.bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
+  std::optional<instant> stands;
+  while (run.step()) {
+    stands = instant(std::chrono::microseconds(run.integer(0)));
+  }
+  return stands;
+}
+
+std::optional<instant> users_connection::due_of(std::string_view kind, std::string_view key) {
+  statement once(connection_, sqlite::sql::find_due);
+  execution run = once.run();
+  if (!run.bind_text(kind).bind_blob(key).step()) {
+    return std::nullopt;
+  }
+  return instant(std::chrono::microseconds(run.integer(0)));
+}
+
+// \returns whether the clock had not been set since the machine's start, and is now.
+bool users_connection::set_clock() {
+  statement read(connection_, sqlite::sql::read_clock);
+  std::int64_t revision = 0;
+  {
+    execution run = read.run();
+    if (run.step()) {
+      sqlite::check_version(connection_, run.integer(3));
+      if (run.bytes(1) == clocks().boot()) {
+        return false;
+      }
+      revision = run.integer(0);
+    }
+  }
+  const sqlite::clock_row row = sqlite::row_of_wall_clock(revision + 1);
+  statement set(connection_, sqlite::sql::set_clock);
+  set.run().bind(row.revision).bind_text(row.boot).bind(row.offset.count()).finish();
+  return true;
+}
+
+// Without a transaction of the user each statement is one: a check may go between two of them, and then it is written
+// after all.
+scheduled users_connection::schedule(const request& asked) {
+  while (true) {
+    if (const auto due = write(sqlite::sql::users_insert, asked)) {
+      return {true, false, *due};
+    }
+    if (set_clock()) {
+      continue;
+    }
+    if (asked.replace) {
+      if (const auto due = write(sqlite::sql::users_replace, asked)) {
+        return {false, true, *due};
+      }
+    }
+    if (const auto due = due_of(asked.kind, asked.key)) {
+      return {false, false, *due};
+    }
+  }
+}
+
+cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
+  const std::string boot = clocks().boot();
+  do {
+    statement once(connection_, sqlite::sql::users_cancel);
+    execution run = once.run();
+    run.bind_text(boot).bind(sqlite::since_boot().count()).bind_text(kind).bind_blob(key);
+    if (run.finish() == 1) {
+      return cancel_result::cancelled;
+    }
+    if (!due_of(kind, key)) {
+      return cancel_result::finished;
+    }
+  } while (set_clock());
+  return cancel_result::running;
+}
+
+reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
+  const std::string boot = clocks().boot();
+  do {
+    statement once(connection_, sqlite::sql::users_reschedule);
+    const std::chrono::microseconds machine = sqlite::since_boot();
+    const due_by_sql asked = by_sql(due, instant(machine));
+    execution run = once.run();
+    run.bind_text(boot).bind(machine.count()).bind(asked.absolute ? 1 : 0).bind(asked.count);
+    run.bind_text(kind).bind_blob(key);
+    if (run.finish() == 1) {
+      return reschedule_result::moved;
+    }
+    if (!due_of(kind, key)) {
+      return reschedule_result::finished;
+    }
+  } while (set_clock());
+  return reschedule_result::running;
+}
+
+}  // namespace
+
+scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits) {
+  validate(asked, limits);
+  return users_connection(connection).schedule(asked);
+}
+
+cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_view key) {
+  return users_connection(connection).cancel(kind, key);
+}
+
+reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key, due_time due) {
+  return users_connection(connection).reschedule(kind, key, due);
+}
+
+}  // namespace timing_wheel::durable

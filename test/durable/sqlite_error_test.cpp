@@ -1,0 +1,242 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "durable/support/sqlite_case.hpp"
+#include "support/in_child.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::SizeIs;
+using timing_wheel::test::child_end;
+using timing_wheel::test::in_child;
+
+class SqliteError : public SqliteCase {};
+
+caught opening(const std::string& file, const sqlite_options& options = {}) {
+  return error_of([&] { const sqlite_store opened(file, options); });
+}
+
+TEST_F(SqliteError, SaysWhatItDidWithWhichFileAndSqlitesWords) {
+  const std::string file = folder.file("none/checks.db");
+  const caught found = opening(file);
+  EXPECT_EQ(found.code, sqlite_code(SQLITE_CANTOPEN));
+  EXPECT_THAT(found.words, AllOf(HasSubstr("opening"), HasSubstr(file), HasSubstr("unable to open database file")));
+  EXPECT_STREQ(found.code.category().name(), "sqlite");
+}
+
+TEST_F(SqliteError, AFileThatIsNoDatabaseIsRefused) {
+  std::ofstream(folder.file("text.db")) << std::string(5000, 'x');
+  EXPECT_EQ(opening(folder.file("text.db")).code, sqlite_code(SQLITE_NOTADB));
+}
+
+TEST_F(SqliteError, AFolderIsRefused) { EXPECT_EQ(opening(folder.path()).code.value() & 0xff, SQLITE_CANTOPEN); }
+
+TEST_F(SqliteError, ADatabaseInMemoryIsRefused) { EXPECT_EQ(opening(":memory:").code, sqlite_code(SQLITE_CANTOPEN)); }
+
+// Root may write everything: so somebody else tries.
+child_end as_nobody(const std::string& file, int code) {
+  return in_child([&] {
+    if (geteuid() == 0 && setuid(65534) != 0) {
+      return 2;
+    }
+    return (opening(file).code.value() & 0xff) == code ? 0 : 1;
+  });
+}
+
+TEST_F(SqliteError, AReadOnlyFileIsRefused) {
+  chmod(folder.path().c_str(), 0777);
+  chmod(folder.file().c_str(), 0444);
+  EXPECT_EQ(as_nobody(folder.file(), SQLITE_READONLY), (child_end{true, 0}));
+}
+
+TEST_F(SqliteError, AReadOnlyFolderIsRefused) {
+  chmod(folder.path().c_str(), 0555);
+  EXPECT_EQ(as_nobody(folder.file("new.db"), SQLITE_CANTOPEN), (child_end{true, 0}));
+  chmod(folder.path().c_str(), 0755);
+}
+
+TEST_F(SqliteError, ADeletedFileIsNotWrittenAnyMore) {
+  put(store, "a");
+  std::filesystem::remove(folder.file());
+  const caught found = error_of([&] { put(store, "b"); });
+  EXPECT_EQ(found.code, sqlite_code(SQLITE_READONLY_DBMOVED));
+  EXPECT_THAT(found.words, HasSubstr("deleted"));
+  EXPECT_EQ(error_of([&] { all_rows(store); }).code, sqlite_code(SQLITE_READONLY_DBMOVED));
+}
+
+TEST_F(SqliteError, AReplacedFileIsNotWritten) {
+  std::filesystem::copy(folder.file(), folder.file("copy"));
+  std::filesystem::rename(folder.file("copy"), folder.file());
+  EXPECT_EQ(error_of([&] { put(store, "b"); }).code, sqlite_code(SQLITE_READONLY_DBMOVED));
+}
+
+TEST_F(SqliteError, ADeletedLogIsNotWrittenAnyMore) {
+  put(store, "a");
+  std::filesystem::remove(folder.file() + "-wal");
+  EXPECT_EQ(error_of([&] { put(store, "b"); }).code, sqlite_code(SQLITE_READONLY_DBMOVED));
+}
+
+TEST_F(SqliteError, ALockOfAnotherIsWaitedForAsLongAsAsked) {
+  users_database user(folder.file());
+  sqlite_store patient(folder.file(), {.busy_timeout = 100ms});
+  user.run("BEGIN IMMEDIATE");
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(error_of([&] { put(patient, "a"); }).code.value() & 0xff, SQLITE_BUSY);
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 100ms);
+  user.run("ROLLBACK");
+  EXPECT_TRUE(put(patient, "a").inserted);
+}
+
+TEST_F(SqliteError, AFullFileUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
+  put(store, "a");
+  const auto limit = [&](const std::string& pages) {
+    store.transact([&](store_transaction& open) {
+      sqlite3_exec(sqlite_connection(open), ("PRAGMA max_page_count=" + pages).c_str(), nullptr, nullptr, nullptr);
+    });
+  };
+  limit("20");
+  EXPECT_EQ(error_of([&] {
+              store.transact([](store_transaction& open) {
+                open.schedule(asked("b"));
+                open.schedule(asked("c", {}, std::string(500000, 'p')));
+              });
+            }).code,
+            sqlite_code(SQLITE_FULL));
+  EXPECT_THAT(keys_in(store), testing::ElementsAre("a"));
+  limit("100000");
+  EXPECT_TRUE(put(store, asked("c", {}, std::string(500000, 'p'))).inserted);
+}
+
+TEST_F(SqliteError, AnErrorThatTheWorkHidesIsNoCommit) {
+  put(store, "a");
+  const caught found = error_of([&] {
+    store.transact([](store_transaction& open) {
+      open.schedule(asked("b"));
+      sqlite3_exec(sqlite_connection(open), "ROLLBACK", nullptr, nullptr,
+                   nullptr);  // as SQLite does when a disk is full
+      open.schedule(asked("c"));
+    });
+  });
+  EXPECT_EQ(found.code, sqlite_code(SQLITE_ABORT_ROLLBACK));
+}
+
+// A disk of one megabyte.
+class small_disk {
+ public:
+  explicit small_disk(std::string at) : at_(std::move(at)) {
+    std::filesystem::create_directory(at_);
+    mounted_ = mount("none", at_.c_str(), "tmpfs", 0, "size=1m") == 0;
+  }
+  small_disk(const small_disk&) = delete;
+  small_disk& operator=(const small_disk&) = delete;
+  ~small_disk() {
+    if (mounted_) {
+      umount2(at_.c_str(), MNT_DETACH);
+    }
+  }
+  [[nodiscard]] bool is_mounted() const { return mounted_; }
+
+ private:
+  std::string at_;
+  bool mounted_ = false;
+};
+
+TEST_F(SqliteError, AFullDiskUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
+  const small_disk disk(folder.file("disk"));
+  if (!disk.is_mounted()) {
+    GTEST_SKIP() << "mounting a file system is not allowed here";
+  }
+  sqlite_store small(folder.file("disk/checks.db"));
+  small.migrate();
+  put(small, "a");
+  std::ofstream(folder.file("disk/ballast")) << std::string(700000, 'x');
+  const std::error_code found = error_of([&] { put(small, asked("b", {}, std::string(500000, 'p'))); }).code;
+  EXPECT_EQ(found, sqlite_code(SQLITE_FULL));
+  EXPECT_THAT(keys_in(small), testing::ElementsAre("a"));
+  std::filesystem::remove(folder.file("disk/ballast"));
+  EXPECT_TRUE(put(small, asked("b", {}, std::string(300000, 'p'))).inserted);
+}
+
+TEST_F(SqliteError, CommitsUntilTheDiskIsFullAreAllThere) {
+  const small_disk disk(folder.file("disk"));
+  if (!disk.is_mounted()) {
+    GTEST_SKIP() << "mounting a file system is not allowed here";
+  }
+  std::size_t committed = 0;
+  {
+    sqlite_store small(folder.file("disk/checks.db"));
+    small.migrate();
+    while (!error_of([&] { put(small, asked(std::to_string(committed), {}, std::string(900, 'p'))); }).code) {
+      ++committed;
+    }
+    EXPECT_THAT(keys_in(small), SizeIs(committed));
+  }
+  sqlite_store again(folder.file("disk/checks.db"), {.check_integrity = true});
+  EXPECT_THAT(all_rows(again), SizeIs(committed));
+}
+
+// Overwrites the pages after the first, in which the tables are listed.
+void damage(const std::string& file) {
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekp(4096 * 2);
+  bytes << std::string(4096 * 8, '\x5a');
+}
+
+TEST(SqliteDamage, IsFoundWhenTheIntegrityIsChecked) {
+  const scratch_folder folder;
+  {
+    sqlite_store store(folder.file());
+    store.migrate();
+    put(store, "a");
+  }
+  damage(folder.file());
+  const caught found = opening(folder.file(), {.check_integrity = true});
+  EXPECT_EQ(found.code, errc::store_damaged);
+  EXPECT_THAT(found.words, HasSubstr(folder.file()));
+}
+
+TEST(SqliteDamage, IsAnErrorWhereItIsMet) {
+  const scratch_folder folder;
+  {
+    sqlite_store store(folder.file());
+    store.migrate();
+  }
+  damage(folder.file());
+  EXPECT_EQ(error_of([&] {
+              sqlite_store store(folder.file());
+              put(store, "a");
+            }).code.value() &
+                0xff,
+            SQLITE_CORRUPT);
+}
+
+TEST_F(SqliteError, ASoundFilePassesTheCheck) {
+  EXPECT_EQ(opening(folder.file(), {.check_integrity = true}).code, std::error_code());
+}
+
+TEST_F(SqliteError, AChildOfForkIsRefused) {
+  put(store, "a");
+  EXPECT_EQ(in_child([&] {
+              const bool writes = error_of([&] { put(store, "b"); }).code == timer_errc::forked;
+              const bool reads = error_of([&] { all_rows(store); }).code == timer_errc::forked;
+              return writes && reads ? 0 : 1;
+            }),
+            (child_end{true, 0}));
+  EXPECT_THAT(all_rows(store), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

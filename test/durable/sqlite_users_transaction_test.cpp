@@ -1,0 +1,136 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "durable/support/sqlite_case.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class SqliteUsersTransaction : public SqliteCase {
+ protected:
+  SqliteUsersTransaction() { user.run("CREATE TABLE orders(id INTEGER PRIMARY KEY)"); }
+
+  users_database user{folder.file()};
+};
+
+TEST_F(SqliteUsersTransaction, CommitsOrderAndCheckTogether) {
+  user.run("BEGIN IMMEDIATE; INSERT INTO orders VALUES(7)");
+  EXPECT_TRUE(schedule(user.get(), asked("a", 30min)).inserted);
+  EXPECT_THAT(all_rows(store), IsEmpty());
+  user.run("COMMIT");
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+}
+
+TEST_F(SqliteUsersTransaction, RollsOrderAndCheckBackTogether) {
+  user.run("BEGIN IMMEDIATE; INSERT INTO orders VALUES(7)");
+  schedule(user.get(), asked("a"));
+  user.run("ROLLBACK");
+  EXPECT_THAT(keys_in(store), IsEmpty());
+  EXPECT_EQ(user.ask("SELECT count(*) FROM orders"), "0");
+}
+
+TEST_F(SqliteUsersTransaction, MayBeginAsDeferredWhileOthersCommit) {
+  user.run("BEGIN");
+  put(store, "a");
+  EXPECT_TRUE(schedule(user.get(), asked("b")).inserted);
+  EXPECT_EQ(user.run("COMMIT"), SQLITE_OK);
+  EXPECT_THAT(keys_in(store), ElementsAre("a", "b"));
+}
+
+TEST_F(SqliteUsersTransaction, NeedsNone) {
+  EXPECT_TRUE(schedule(user.get(), asked("a", 1h)).inserted);
+  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", instant(3us)), reschedule_result::moved);
+  EXPECT_EQ(store.find("close", "a")->due, instant(3us));
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a"), cancel_result::cancelled);
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a"), cancel_result::finished);
+  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h), reschedule_result::finished);
+}
+
+TEST_F(SqliteUsersTransaction, AnswersAsTheStoreForAKeyThatIsThere) {
+  const scheduled first = schedule(user.get(), asked("a", 1h, "one"));
+  request again = asked("a", 2h, "two");
+  const scheduled kept = schedule(user.get(), again);
+  EXPECT_FALSE(kept.inserted || kept.replaced);
+  EXPECT_EQ(kept.due, first.due);
+  again.replace = true;
+  const scheduled replaced = schedule(user.get(), again);
+  EXPECT_TRUE(replaced.replaced);
+  EXPECT_EQ(store.find("close", "a")->payload, "two");
+  EXPECT_EQ(store.find("close", "a")->due, replaced.due);
+}
+
+TEST_F(SqliteUsersTransaction, LeavesARunningCheckAlone) {
+  put(store, "a");
+  const auto held = claim(store).at(0);
+  request again = asked("a", 2h, "two");
+  again.replace = true;
+  EXPECT_FALSE(schedule(user.get(), again).replaced);
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a"), cancel_result::running);
+  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h), reschedule_result::running);
+  EXPECT_TRUE(complete(store, held));
+}
+
+TEST_F(SqliteUsersTransaction, ChangesACheckWhoseLeaseHasEnded) {
+  put(store, "a");
+  const auto stale = claim(store, -1us).at(0);
+  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h), reschedule_result::moved);
+  EXPECT_FALSE(complete(store, stale));
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a"), cancel_result::cancelled);
+}
+
+TEST_F(SqliteUsersTransaction, ACancelThatIsRolledBackIsNone) {
+  put(store, "a");
+  user.run("BEGIN");
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a"), cancel_result::cancelled);
+  user.run("ROLLBACK");
+  EXPECT_THAT(claim(store), testing::SizeIs(1));
+}
+
+TEST_F(SqliteUsersTransaction, AClaimWaitsForACancelThatIsOpen) {
+  put(store, "a");
+  user.run("BEGIN");
+  durable::cancel(user.get(), "close", "a");
+  std::vector<claimed> got(1);
+  std::thread claiming([&] { got = claim(store); });
+  std::this_thread::sleep_for(20ms);
+  user.run("COMMIT");
+  claiming.join();
+  EXPECT_THAT(got, IsEmpty());
+}
+
+TEST_F(SqliteUsersTransaction, RefusesWhatIsTooLong) {
+  EXPECT_EQ(error_of([&] { schedule(user.get(), asked(std::string(256, 'k'))); }).code, errc::key_too_long);
+  EXPECT_EQ(error_of([&] { schedule(user.get(), asked("key"), {.key = 2}); }).code, errc::key_too_long);
+}
+
+TEST_F(SqliteUsersTransaction, KeepsAnyBytesAndTheEndOfTime) {
+  const std::string bytes("\0ÿ", 2);
+  EXPECT_EQ(schedule(user.get(), asked(bytes, instant::max(), "")).due, instant::max());
+  EXPECT_EQ(store.find("close", bytes)->payload, "");
+  EXPECT_EQ(store.find("close", bytes)->due, instant::max());
+}
+
+TEST_F(SqliteUsersTransaction, FindsTheTablesInAnAttachedFile) {
+  users_database other(folder.file("other.db"));
+  other.run("ATTACH '" + folder.file() + "' AS checks");
+  EXPECT_TRUE(schedule(other.get(), asked("a")).inserted);
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+  other.run("DETACH checks");
+}
+
+TEST_F(SqliteUsersTransaction, SaysWhatSqliteSaysWithTheFile) {
+  user.run("PRAGMA busy_timeout=0");
+  caught found;
+  store.transact([&](store_transaction&) { found = error_of([&] { schedule(user.get(), asked("a")); }); });
+  EXPECT_EQ(found.code.value() & 0xff, SQLITE_BUSY);
+  EXPECT_THAT(found.words, testing::HasSubstr(folder.file()));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

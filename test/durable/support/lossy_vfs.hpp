@@ -1,0 +1,62 @@
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace timing_wheel::durable::test {
+
+/// A file system for SQLite whose disk has a cache that a power failure loses.
+///
+/// Writes lie in memory until the file is synced. `cut_power` drops what lies there: each write has, by chance, reached the disk, or
+/// only its first bytes, or nothing of it has; from then on every read and write of a file that is open fails.
+/// `restore_power` lets new ones be opened. Locks and shared memory are those of the real file system.
+///
+/// It is SQLite's default while it lives. Thread safety: SQLite's calls come from any thread; power is for one.
+class lossy_vfs {
+ public:
+  lossy_vfs();
+  lossy_vfs(const lossy_vfs&) = delete;
+  lossy_vfs& operator=(const lossy_vfs&) = delete;
+  ~lossy_vfs();
+
+  /// The power fails in the `calls`-th write, sync or truncation from now on.
+  void cut_power_after(int calls, std::uint64_t seed);
+  /// At once, if it has not.
+  void cut_power();
+  void restore_power();
+  [[nodiscard]] bool has_power();
+  /// Writes, syncs and truncations so far.
+  [[nodiscard]] int calls();
+
+  /// \cond
+  struct change {
+    sqlite3_int64 offset;
+    std::vector<char> bytes;  // none: a truncation to `offset`
+    bool truncation;
+  };
+
+  sqlite3_vfs* real() const { return real_; }
+  std::mutex mutex;                                       // guards what follows, and every file
+  std::map<sqlite3_file*, std::vector<change>> unsynced;  // by the real file
+  std::map<sqlite3_file*, bool> dead;
+  /// \returns whether the power is on after this call.
+  bool count_call();
+  void drop_all();
+  /// \endcond
+
+ private:
+  sqlite3_vfs* real_;
+  sqlite3_vfs shim_;
+  int calls_ = 0;
+  int calls_left_ = -1;
+  bool power_ = true;
+  std::mt19937_64 random_{1};
+};
+
+}  // namespace timing_wheel::durable::test
