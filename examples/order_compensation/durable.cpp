@@ -28,10 +28,8 @@ using common::grouped;
 using std::chrono::nanoseconds;
 using steady = std::chrono::steady_clock;
 
-/// How often there is a transaction, if there is something to do in it; and if more is due than fits in one. Meanwhile the
-/// worker can write.
+/// How often there is a transaction, if there is something to do in it.
 constexpr auto shop_pause = 5ms;
-constexpr auto busy_pause = 1ms;
 /// How often is looked whether checks are pending, when all orders are placed.
 constexpr auto pending_pause = 50ms;
 /// Checks that are overdue by as much, while none comes to its end, will not run.
@@ -57,6 +55,10 @@ void remove_file(const std::string& file) {
     fs::remove(file + part, ignored);
   }
 }
+
+/// Between transactions of a shop that does not catch up. SQLite gives its lock to whoever asks at the right moment: the
+/// worker needs such moments.
+nanoseconds pause_after(nanoseconds transaction) { return std::max<nanoseconds>(2ms, transaction / 8); }
 
 /// Sees when checks that are due do not run any more.
 class overdue_watch {
@@ -135,7 +137,9 @@ class durable_run {
 
   void work() {
     keeper_.rethrow_failure();
-    std::this_thread::sleep_for(shop_.work(since_begin()) ? busy_pause : shop_pause);
+    const auto begin = steady::now();
+    const bool more = shop_.work(since_begin());
+    std::this_thread::sleep_for(more ? pause_after(steady::now() - begin) : shop_pause);
   }
 
   void wait_for_the_end() {
@@ -226,10 +230,8 @@ durable_figures run_durable(const durable_job& job, const std::vector<order>* or
     throw common::usage_error("--repeat: more than " + grouped(most_planned) + " orders");
   }
   scaled_plan plan = plan_of_file(*orders, job.repeat, job.delay, job.length);
-  durable_job scaled = job;
-  scaled.delay = plan.delay;
-  durable_figures figures = run_and_remove(scaled, std::move(plan.next), true, shown, interrupted);
-  figures.speed = plan.speed;
+  durable_figures figures = run_and_remove(job, std::move(plan.next), true, shown, interrupted);
+  figures.speeds = {plan.speed, plan.life_speed};
   return figures;
 }
 

@@ -1,8 +1,9 @@
 #include "durable_database.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
-#include <string_view>
+#include <thread>
 
 #include "common/program.hpp"
 #include "ledger.hpp"
@@ -59,22 +60,29 @@ bool looks_like_shop(const std::string& file) {
   }
   if (const std::int64_t version = ask(in, "PRAGMA user_version"); version != shop_version) {
     throw common::usage_error("it is of version " + std::to_string(version) +
-                      " of this program's tables, which knows version " + std::to_string(shop_version));
+                              " of this program's tables, which knows version " + std::to_string(shop_version));
   }
   return true;
+}
+
+/// SQLite's own handler waits longer and longer, up to 100 ms; beside a busy writer the lock is never free then.
+int wait_for_lock(void* /*unused*/, int times) {
+  constexpr std::chrono::milliseconds pause(1);
+  constexpr int most_times = 30'000;
+  std::this_thread::sleep_for(pause);
+  return times < most_times ? 1 : 0;
 }
 
 }  // namespace
 
 connection::connection(const std::string& file) {
-  constexpr int patience_ms = 30'000;
   const int result = sqlite3_open_v2(file.c_str(), &opened_,
                                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   if (result != SQLITE_OK) {
     const std::unique_ptr<sqlite3, decltype(&sqlite3_close_v2)> closing(opened_, sqlite3_close_v2);
     throw common::failure(file + ": " + (opened_ == nullptr ? sqlite3_errstr(result) : sqlite3_errmsg(opened_)));
   }
-  sqlite3_busy_timeout(opened_, patience_ms);
+  sqlite3_busy_handler(opened_, wait_for_lock, nullptr);
 }
 
 void connection::execute(const char* sql) {

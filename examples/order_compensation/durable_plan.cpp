@@ -21,6 +21,8 @@ nanoseconds scaled(nanoseconds duration, double factor) {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double, std::nano>(duration) * factor);
 }
 
+double ratio(nanoseconds a, nanoseconds b) { return static_cast<double>(a.count()) / static_cast<double>(b.count()); }
+
 /// In [0, 1), the same on every machine.
 double random_part(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
@@ -63,17 +65,18 @@ struct cursor {
 class recorded_orders {
  public:
   recorded_orders(const std::vector<order>& orders, std::uint64_t repeat, nanoseconds delay, nanoseconds length)
-      : orders_(by_purchase(orders)), delay_(delay) {
+      : orders_(by_purchase(orders)), life_factor_(ratio(delay, delay_in_file)) {
     for (std::uint64_t copy = 0; copy < repeat; ++copy) {
       next_.push({first() + std::chrono::seconds(copy), copy, 0});
     }
     const nanoseconds took = orders_.back()->purchased - first() + std::chrono::seconds(repeat - 1);
     if (took > nanoseconds::zero()) {
-      factor_ = std::chrono::duration<double>(length) / std::chrono::duration<double>(took);
+      factor_ = ratio(length, took);
     }
   }
 
   [[nodiscard]] double factor() const { return factor_; }
+  [[nodiscard]] double life_factor() const { return life_factor_; }
 
   std::optional<planned_order> operator()() {
     if (next_.empty()) {
@@ -104,16 +107,16 @@ class recorded_orders {
       return next;
     }
     const nanoseconds wait = *original.approved - original.purchased;
-    next.too_late = wait > delay_;
+    next.too_late = wait > delay_in_file;
     if (!next.too_late) {
-      next.approved = at + scaled(wait, factor_);
+      next.approved = at + scaled(wait, life_factor_);
     }
     return next;
   }
 
   std::vector<const order*> orders_;
-  nanoseconds delay_;
   double factor_ = 1;
+  double life_factor_;
   std::priority_queue<cursor, std::vector<cursor>, std::greater<>> next_;
 };
 
@@ -126,8 +129,9 @@ order_plan steady_plan(double per_second, nanoseconds length, nanoseconds delay,
 scaled_plan plan_of_file(const std::vector<order>& orders, std::uint64_t repeat, nanoseconds delay,
                          nanoseconds length) {
   recorded_orders recorded(orders, repeat, delay, length);
-  const double factor = recorded.factor();
-  return {1 / factor, scaled(delay, factor), orders.size() * repeat, std::move(recorded)};
+  const double speed = 1 / recorded.factor();
+  const double life_speed = 1 / recorded.life_factor();
+  return {speed, life_speed, std::move(recorded)};
 }
 
 }  // namespace order_compensation

@@ -27,16 +27,22 @@ using order_plan = std::function<std::optional<planned_order>()>;
 [[nodiscard]] order_plan steady_plan(double per_second, std::chrono::nanoseconds length, std::chrono::nanoseconds delay,
                                      std::uint64_t seed);
 
+/// What becomes the delay of a check, in the life of an order of a file.
+inline constexpr std::chrono::minutes delay_in_file{30};
+
 /// The orders of a file, and copies of them, each 1 s after the one before, in less time than they took.
+///
+/// Such a file spans years, of which a run lasts seconds, and an approval takes minutes. So there are two scales: one for the
+/// time from order to order, another for the life of each. An order of day 200 in a file of 400 days that was approved after
+/// 15 min is placed in the middle of the run, and approved after half of the delay.
 struct scaled_plan {
-  double speed = 1;                  ///< How many times as fast as in the file.
-  std::chrono::nanoseconds delay{};  ///< From an order to its check, at that speed.
-  std::uint64_t orders = 0;
+  double speed = 1;       ///< From order to order, how many times as fast as in the file.
+  double life_speed = 1;  ///< The same of an order's life.
   order_plan next;
 };
 
-/// The last order is placed at `length`. An approval later than purchase + delay is too late, as in `replay`.
-/// \param orders not empty; must outlive the plan. \param repeat at least 1.
+/// The last order is placed at `length`. An approval after more than `delay_in_file` is too late, as in `replay`.
+/// \param orders not empty; must outlive the plan. \param repeat at least 1. \param delay positive.
 [[nodiscard]] scaled_plan plan_of_file(const std::vector<order>& orders, std::uint64_t repeat,
                                        std::chrono::nanoseconds delay, std::chrono::nanoseconds length);
 

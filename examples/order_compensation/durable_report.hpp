@@ -11,7 +11,13 @@
 
 namespace order_compensation {
 
-/// What a run with durable checks did. `outcome`, all of the file; the rest, this run.
+/// How many times as fast as in a file of orders.
+struct speeds_of_file {
+  double orders = 1;  ///< From order to order.
+  double lives = 1;   ///< From an order to its approval and its check.
+};
+
+/// What a run with durable checks did. `outcome` is of all runs on the file, the rest of this one.
 struct durable_figures {
   std::string file;
   bool own_file = false;  ///< Made for this run.
@@ -24,8 +30,8 @@ struct durable_figures {
   std::uint64_t kills = 0;
   durations recovery;
   durations late;
-  durations late_undisturbed;   ///< Of checks that were not due during a recovery.
-  std::optional<double> speed;  ///< Of the time in a file of orders.
+  durations late_undisturbed;  ///< Of checks that were not due during a recovery.
+  std::optional<speeds_of_file> speeds;
   std::uint64_t malformed = 0;
   std::chrono::nanoseconds placing{};
   std::chrono::nanoseconds elapsed{};

@@ -13,7 +13,7 @@ using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
 /// Orders, and approvals, of one transaction at most: the worker waits meanwhile.
-constexpr int most_in_a_batch = 500;
+constexpr int most_in_a_batch = 250;
 
 }  // namespace
 

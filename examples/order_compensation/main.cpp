@@ -31,6 +31,9 @@ void check_json_target(const options& chosen) {
   if (chosen.orders && fs::equivalent(*chosen.orders, *chosen.json, ignored)) {
     throw usage_error("--json and --orders name the same file, " + *chosen.json);
   }
+  if (chosen.durable.store && fs::equivalent(file_of_store(*chosen.durable.store), *chosen.json, ignored)) {
+    throw usage_error("--json and --store name the same file, " + *chosen.json);
+  }
   common::check_target("--json", *chosen.json);
 }
 

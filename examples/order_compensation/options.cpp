@@ -86,7 +86,8 @@ void add_options(CLI::App& app, raw_options& raw) {
   auto* orders = app.add_option("--orders", parsed.orders, "Replay the orders of this CSV file in virtual time")
                      ->type_name("FILE.csv")
                      ->excludes(live);
-  add_duration(app, "--delay", raw.delay, "From an order to its check [30min with --orders, else 5s]");
+  add_duration(app, "--delay", raw.delay,
+               "From an order to its check [30min with --orders, else 5s; 5s with --durable]");
   app.add_option("--repeat", parsed.repeat, "Replay so many copies, each 1 s after the one before")
       ->check(CLI::Range(std::uint64_t{1}, max_orders))
       ->capture_default_str()
@@ -121,7 +122,7 @@ options parse_options(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
   }
-  raw.parsed.delay = raw.delay.value_or(raw.parsed.orders ? 30min : 5s);
+  raw.parsed.delay = raw.delay.value_or(raw.parsed.orders && !raw.parsed.durable.chosen ? 30min : 5s);
   raw.parsed.timer.tick = raw.tick.value_or(raw.parsed.timer.tick);
   return raw.parsed;
 }
