@@ -221,13 +221,19 @@ std::string own_file() {
 
 durable_figures run_durable(const durable_job& job, const std::vector<order>* orders, progress& shown,
                             const std::atomic<bool>& interrupted) {
-  static_cast<void>(is_shop(job.file));
+  if (job.own_file) {
+    remove_file(job.file);  // of an earlier process with our number, which was killed
+  }
+  check_store(job.file);
   std::signal(SIGCHLD, SIG_DFL);  // whoever ignored it would leave us without the ends of the workers
   if (orders == nullptr) {
     return run_and_remove(job, steady_plan(job.per_second, job.length, job.delay, job.seed), false, shown, interrupted);
   }
   if (job.repeat > most_planned / orders->size()) {
     throw common::usage_error("--repeat: more than " + grouped(most_planned) + " orders");
+  }
+  if (job.delay <= 0ns) {
+    throw common::usage_error("--delay: must be positive, because 30 min in the life of each order become the delay");
   }
   scaled_plan plan = plan_of_file(*orders, job.repeat, job.delay, job.length);
   durable_figures figures = run_and_remove(job, std::move(plan.next), true, shown, interrupted);

@@ -46,14 +46,14 @@ void fill_stock(connection& in) {
   }
 }
 
-bool looks_like_shop(const std::string& file) {
+void check_tables(const std::string& file) {
   connection in(file);
   const std::int64_t id = ask(in, "PRAGMA application_id");
   const std::int64_t others = ask(in,
                                   "SELECT count(*) FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite~_%' "
                                   "ESCAPE '~' AND name NOT LIKE 'timing~_wheel~_%' ESCAPE '~'");
   if (id == 0 && others == 0) {
-    return false;
+    return;
   }
   if (id != shop_id) {
     throw common::usage_error("it has the tables of something else");
@@ -62,7 +62,6 @@ bool looks_like_shop(const std::string& file) {
     throw common::usage_error("it is of version " + std::to_string(version) +
                               " of this program's tables, which knows version " + std::to_string(shop_version));
   }
-  return true;
 }
 
 /// SQLite's own handler waits longer and longer, up to 100 ms; beside a busy writer the lock is never free then.
@@ -133,17 +132,17 @@ std::int64_t ask(connection& in, const char* sql) {
   return query.step() ? query.integer(0) : 0;
 }
 
-bool is_shop(const std::string& file) {
+void check_store(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) {
     throw common::usage_error("--store: " + file + " is a directory");
   }
   common::check_target("--store", file);
   if (!std::filesystem::exists(file, ignored)) {
-    return false;
+    return;
   }
   try {
-    return looks_like_shop(file);
+    check_tables(file);
   } catch (const common::usage_error& error) {
     throw common::usage_error("--store: cannot use " + file + ": " + error.what());
   } catch (const common::failure& error) {

@@ -73,9 +73,9 @@ class write_transaction {
 /// The one value that a query answers; 0 if there is none.
 [[nodiscard]] std::int64_t ask(connection& in, const char* sql);
 
-/// Whether the file has the tables of a shop. Changes nothing.
+/// Changes nothing. A file that is not there, or has no tables but those of checks, can be used, as one of a shop can.
 /// \throws usage_error if it cannot be written, is no database, or has the tables of something else.
-[[nodiscard]] bool is_shop(const std::string& file);
+void check_store(const std::string& file);
 
 /// Makes the tables of a shop beside those of the checks, and fills its stock; or leaves them as they are.
 void make_shop(connection& in);
