@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iostream>
 #include <new>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -10,6 +11,10 @@
 #include "common/program.hpp"
 #include "common/progress.hpp"
 #include "common/stop_signal.hpp"
+#ifdef ORDER_COMPENSATION_DURABLE
+#include "durable.hpp"
+#include "durable_worker.hpp"
+#endif
 #include "live.hpp"
 #include "options.hpp"
 #include "orders_file.hpp"
@@ -26,6 +31,9 @@ void check_json_target(const options& chosen) {
   if (chosen.orders && fs::equivalent(*chosen.orders, *chosen.json, ignored)) {
     throw usage_error("--json and --orders name the same file, " + *chosen.json);
   }
+  if (chosen.durable.store && fs::equivalent(file_of_store(*chosen.durable.store), *chosen.json, ignored)) {
+    throw usage_error("--json and --store name the same file, " + *chosen.json);
+  }
   common::check_target("--json", *chosen.json);
 }
 
@@ -39,13 +47,18 @@ void report_malformed(const std::string& path, const orders_file& file) {
 }
 
 /// A signal ends the reading at once, because there is nothing to report yet.
-figures run_replay(const options& chosen, std::istream& in, progress& shown) {
-  const orders_file file = read_orders(in, *chosen.orders, shown);
+orders_file read_all_orders(const options& chosen, std::istream& in, progress& shown) {
+  orders_file file = read_orders(in, *chosen.orders, shown);
   shown.clear();
   report_malformed(*chosen.orders, file);
   if (file.orders.empty()) {
     throw common::failure(*chosen.orders + ": there is no order to replay");
   }
+  return file;
+}
+
+figures run_replay(const options& chosen, std::istream& in, progress& shown) {
+  const orders_file file = read_all_orders(chosen, in, shown);
   common::stop_on_signals();
   figures run = replay(file.orders, {chosen.delay, chosen.repeat, chosen.timer}, shown, common::stop_asked());
   run.malformed = file.malformed;
@@ -62,7 +75,8 @@ figures run_job(const options& chosen, std::istream& orders) {
 }
 
 /// Of the two outputs, one that fails does not spoil the other.
-void write_outputs(const options& chosen, const figures& result) {
+template <class Figures>
+void write_outputs(const options& chosen, const Figures& result) {
   print_table(std::cout, result);
   if (chosen.json) {
     common::write_file(*chosen.json, [&](std::ostream& out) { write_json(out, result); });
@@ -70,21 +84,10 @@ void write_outputs(const options& chosen, const figures& result) {
   common::finish_output(std::cout);
 }
 
-int run(int argc, char** argv) {
-  const options chosen = parse_options(argc, argv);
-  if (!chosen.help.empty()) {
-    std::cout << chosen.help;
-    common::finish_output(std::cout);
-    return 0;
-  }
-  // What cannot be used is found before the long work: bad options of the timer first, then the files.
-  static_cast<void>(timing_wheel::manual_timer(chosen.timer));
-  std::ifstream orders = chosen.orders ? common::open_input(*chosen.orders) : std::ifstream();
-  if (chosen.json) {
-    check_json_target(chosen);
-  }
+template <class Job>
+int report(const options& chosen, Job job) {
   const auto begin = std::chrono::steady_clock::now();
-  figures result = run_job(chosen, orders);
+  auto result = job();
   result.elapsed = std::chrono::steady_clock::now() - begin;
   if (result.interrupted) {
     result.interrupted_by = common::stop_signal_name();
@@ -97,6 +100,81 @@ int run(int argc, char** argv) {
     return common::exit_stopped();
   }
   return result.malformed == 0 ? 0 : common::exit_failed;
+}
+
+#ifdef ORDER_COMPENSATION_DURABLE
+
+std::chrono::nanoseconds from_seconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+durable_job durable_job_of(const options& chosen) {
+  durable_job job;
+  job.own_file = !chosen.durable.store;
+  job.file = job.own_file ? own_file() : file_of_store(*chosen.durable.store);
+  job.delay = chosen.delay;
+  job.length = from_seconds(chosen.durable.seconds);
+  if (chosen.durable.kill) {
+    job.between_kills = from_seconds(*chosen.durable.kill);
+  }
+  job.per_second = chosen.durable.per_second;
+  job.seed = chosen.seed;
+  job.repeat = chosen.repeat;
+  job.quiet = chosen.quiet;
+  return job;
+}
+
+durable_figures run_durable_job(const options& chosen, std::istream& orders) {
+  progress shown(chosen.quiet);
+  const durable_job job = durable_job_of(chosen);
+  orders_file file;
+  if (chosen.orders) {
+    file = read_all_orders(chosen, orders, shown);
+  }
+  common::stop_on_signals();
+  durable_figures run = run_durable(job, chosen.orders ? &file.orders : nullptr, shown, common::stop_asked());
+  run.malformed = file.malformed;
+  return run;
+}
+
+void run_as_worker(const options& chosen) {
+  run_worker(file_of_store(chosen.durable.store.value_or("")), *chosen.durable.worker, chosen.delay);
+}
+
+#else
+
+figures run_durable_job(const options& /*chosen*/, std::istream& /*orders*/) {
+  throw usage_error("--durable: this program was built without SQLite");
+}
+
+void run_as_worker(const options& chosen) {
+  std::istringstream none;
+  static_cast<void>(run_durable_job(chosen, none));
+}
+
+#endif
+
+int run(int argc, char** argv) {
+  const options chosen = parse_options(argc, argv);
+  if (!chosen.help.empty()) {
+    std::cout << chosen.help;
+    common::finish_output(std::cout);
+    return 0;
+  }
+  if (chosen.durable.worker) {
+    run_as_worker(chosen);
+    return 0;
+  }
+  // What cannot be used is found before the long work: bad options of the timer first, then the files.
+  static_cast<void>(timing_wheel::manual_timer(chosen.timer));
+  std::ifstream orders = chosen.orders ? common::open_input(*chosen.orders) : std::ifstream();
+  if (chosen.json) {
+    check_json_target(chosen);
+  }
+  if (chosen.durable.chosen) {
+    return report(chosen, [&] { return run_durable_job(chosen, orders); });
+  }
+  return report(chosen, [&] { return run_job(chosen, orders); });
 }
 
 int fail(const char* message, int status) {

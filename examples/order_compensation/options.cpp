@@ -19,6 +19,14 @@ std::string footer() {
          ".\nFILE.csv has a header that names, among others, the columns\n" + common::order_columns +
          ".\nTimes are UTC, YYYY-MM-DD HH:MM:SS; an empty order_approved_at says that the order is never approved.\n"
          "A malformed row is told and left out.\n"
+         "With --durable, an order's row, its reservation and its check are one transaction; so are a confirmation "
+         "and\n"
+         "the cancel of the check, and the check's end and what it gives back. At the end the orders must account for\n"
+         "every unit of the stock, of earlier runs too: nothing lost, nothing twice, nothing early. Recovery is the "
+         "time\n"
+         "from a kill to the first check that the next worker runs; one is due at each kill. 'Undisturbed' leaves out\n"
+         "what was due meanwhile. Orders of a file are lived through faster: they and the delay are scaled to "
+         "--seconds.\n"
          "The first Ctrl-C or SIGTERM ends the run with a report of its part, a second one at once.\n"
          "Exit status: 0; 1 if a row is malformed, there is no order in the file, the outcome is wrong, or it could "
          "not\n"
@@ -45,24 +53,56 @@ struct raw_options {
   std::optional<std::chrono::nanoseconds> tick;
 };
 
+/// \returns the one that the others need.
+CLI::Option* add_durable_options(CLI::App& app, durable_options& parsed, CLI::Option* orders) {
+  const CLI::Range some_seconds(0.01, 1e7);
+  auto* durable = app.add_flag("--durable", parsed.chosen,
+                               "Keep orders, stock and checks in a database, the checks run by another process");
+  app.add_option("--store", parsed.store,
+                 "The database; it is continued if there is one [a new file, removed at the end]")
+      ->type_name("sqlite:FILE")
+      ->needs(durable);
+  app.add_option("--kill", parsed.kill, "Kill the process of the checks at random, after so many seconds on average")
+      ->type_name("SECONDS")
+      ->check(some_seconds)
+      ->needs(durable);
+  app.add_option("--seconds", parsed.seconds, "Place orders for so long; those of a file are spread over it")
+      ->type_name("SECONDS")
+      ->check(some_seconds)
+      ->capture_default_str()
+      ->needs(durable);
+  app.add_option("--orders-per-second", parsed.per_second, "How many orders to place")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str()
+      ->needs(durable)
+      ->excludes(orders);
+  app.add_option("--worker", parsed.worker)->group("")->needs(durable);
+  return durable;
+}
+
 void add_options(CLI::App& app, raw_options& raw) {
   options& parsed = raw.parsed;
   auto* live = app.add_flag("--live", raw.live, "Create checks in real time (this is the default)");
   auto* orders = app.add_option("--orders", parsed.orders, "Replay the orders of this CSV file in virtual time")
                      ->type_name("FILE.csv")
                      ->excludes(live);
-  add_duration(app, "--delay", raw.delay, "From an order to its check [30min with --orders, else 5s]");
+  add_duration(app, "--delay", raw.delay,
+               "From an order to its check [30min with --orders, else 5s; 5s with --durable]");
   app.add_option("--repeat", parsed.repeat, "Replay so many copies, each 1 s after the one before")
       ->check(CLI::Range(std::uint64_t{1}, max_orders))
       ->capture_default_str()
       ->needs(orders);
-  app.add_option("--checks", parsed.checks, "How many checks to create")
-      ->check(CLI::Range(std::uint64_t{0}, max_orders))
-      ->capture_default_str()
-      ->excludes(orders);
+  auto* checks = app.add_option("--checks", parsed.checks, "How many checks to create")
+                     ->check(CLI::Range(std::uint64_t{0}, max_orders))
+                     ->capture_default_str()
+                     ->excludes(orders);
   app.add_option("--seed", parsed.seed, "Which orders are approved, and when")->capture_default_str()->excludes(orders);
-  add_duration(app, "--tick", raw.tick, "The grain of time of the wheel [1ms]");
-  app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel")->capture_default_str();
+  auto* tick = add_duration(app, "--tick", raw.tick, "The grain of time of the wheel [1ms]");
+  auto* wheel = app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel")->capture_default_str();
+  auto* durable = add_durable_options(app, parsed.durable, orders);
+  for (CLI::Option* other : {live, checks, tick, wheel}) {
+    durable->excludes(other);
+  }
   app.add_option("--json", parsed.json, "Write every figure to this file")->type_name("FILE");
   app.add_flag("--quiet", parsed.quiet, "Do not show the progress");
 }
@@ -82,7 +122,7 @@ options parse_options(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
   }
-  raw.parsed.delay = raw.delay.value_or(raw.parsed.orders ? 30min : 5s);
+  raw.parsed.delay = raw.delay.value_or(raw.parsed.orders && !raw.parsed.durable.chosen ? 30min : 5s);
   raw.parsed.timer.tick = raw.tick.value_or(raw.parsed.timer.tick);
   return raw.parsed;
 }

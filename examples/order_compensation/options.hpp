@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/program.hpp"
+#include "durable_options.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
@@ -25,6 +26,7 @@ struct options {
   std::uint64_t seed = 1;
   bool quiet = false;
   timing_wheel::timer_options timer;
+  durable_options durable;
 };
 
 /// \throws usage_error.
