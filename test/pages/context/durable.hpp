@@ -6,7 +6,6 @@
 namespace durable = timing_wheel::durable;
 using namespace std::chrono_literals;
 
-struct sqlite3;
 extern sqlite3* connection;
 extern durable::scheduler checks;
 void execute(sqlite3* on, std::string_view sql);
