@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -205,14 +204,6 @@ durable_figures run_and_remove(const durable_job& job, order_plan plan, bool who
 }
 
 }  // namespace
-
-std::string file_of_store(const std::string& store) {
-  constexpr std::string_view scheme = "sqlite:";
-  if (!store.starts_with(scheme) || store.size() == scheme.size()) {
-    throw common::usage_error("--store: " + common::quoted(store) + " is not sqlite:FILE");
-  }
-  return store.substr(scheme.size());
-}
 
 std::string own_file() {
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
