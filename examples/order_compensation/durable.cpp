@@ -197,7 +197,7 @@ class durable_run {
 durable_figures run_and_remove(const durable_job& job, order_plan plan, bool whole_plan, progress& shown,
                                const std::atomic<bool>& interrupted) {
   durable_figures figures = durable_run(job, std::move(plan), whole_plan, shown, interrupted).run();
-  if (job.own_file && figures.problems.empty()) {
+  if (figures.file_removed()) {
     remove_file(job.file);
   }
   return figures;
@@ -212,6 +212,7 @@ std::string own_file() {
 
 durable_figures run_durable(const durable_job& job, const std::vector<order>* orders, progress& shown,
                             const std::atomic<bool>& interrupted) {
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);  // a count of memory that nobody asks for, under a lock
   if (job.own_file) {
     remove_file(job.file);  // of an earlier process with our number, which was killed
   }
