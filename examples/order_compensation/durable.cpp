@@ -55,8 +55,8 @@ void remove_file(const std::string& file) {
   }
 }
 
-/// Between transactions of a shop that does not catch up. SQLite gives its lock to whoever asks at the right moment: the
-/// worker needs such moments.
+/// Between transactions of a shop that does not catch up. SQLite gives its lock to whoever asks at the right moment:
+/// the worker needs such moments.
 nanoseconds pause_after(nanoseconds transaction) { return std::max<nanoseconds>(2ms, transaction / 8); }
 
 /// Sees when checks that are due do not run any more.
