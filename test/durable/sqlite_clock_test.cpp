@@ -15,7 +15,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 class SqliteClock : public testing::Test {
- protected:
+ public:
   SqliteClock() { store.migrate(); }
 
   static instant wall() { return std::chrono::floor<std::chrono::microseconds>(fake_clocks::wall); }

@@ -136,10 +136,9 @@ TEST_F(SqliteError, AnErrorThatTheWorkHidesIsNoCommit) {
 // A disk of one megabyte.
 class small_disk {
  public:
-  explicit small_disk(std::string at) : at_(std::move(at)) {
-    std::filesystem::create_directory(at_);
-    mounted_ = mount("none", at_.c_str(), "tmpfs", 0, "size=1m") == 0;
-  }
+  explicit small_disk(std::string at)
+      : at_(std::move(at)),
+        mounted_(std::filesystem::create_directory(at_) && mount("none", at_.c_str(), "tmpfs", 0, "size=1m") == 0) {}
   small_disk(const small_disk&) = delete;
   small_disk& operator=(const small_disk&) = delete;
   ~small_disk() {
@@ -151,7 +150,7 @@ class small_disk {
 
  private:
   std::string at_;
-  bool mounted_ = false;
+  bool mounted_;
 };
 
 TEST_F(SqliteError, AFullDiskUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {

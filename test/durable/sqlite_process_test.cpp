@@ -23,8 +23,7 @@ using testing::SizeIs;
 class worker {
  public:
   worker(const std::string& file, const char* command, const std::string& name, const std::string& fail_point = {})
-      : told_(file + "." + command + "." + name) {
-    process_ = fork();
+      : told_(file + "." + command + "." + name), process_(fork()) {
     if (process_ == 0) {
       setenv("TIMING_WHEEL_FAIL_POINT", fail_point.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
       const int told = open(told_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -61,11 +60,11 @@ class worker {
 
  private:
   std::string told_;
-  pid_t process_ = -1;
+  pid_t process_;
 };
 
 class SqliteProcess : public SqliteCase {
- protected:
+ public:
   /// So many at a time, of one command; each must end well.
   std::vector<worker> together(int count, const char* command) {
     std::vector<worker> all;

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 class SqliteSchema : public SqliteCase {
- protected:
+ public:
   users_database user{folder.file()};
 };
 

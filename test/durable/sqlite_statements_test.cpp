@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 class SqliteStatements : public SqliteCase {
- protected:
+ public:
   users_database user{folder.file()};
 
   [[nodiscard]] auto prepare(const std::string& sql) const {

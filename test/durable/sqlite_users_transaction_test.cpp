@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 class SqliteUsersTransaction : public SqliteCase {
- protected:
+ public:
   SqliteUsersTransaction() { user.run("CREATE TABLE orders(id INTEGER PRIMARY KEY)"); }
 
   users_database user{folder.file()};

@@ -1,6 +1,7 @@
 #include "timing_wheel/durable/sqlite_store.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -234,8 +235,12 @@ void sqlite_store::implementation::read_ahead(const window& which, std::vector<u
   }
   const reading turn(*this);
   const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
-  const std::int64_t from = which.from.time_since_epoch().count();
-  read_range(read_same_due_.run().bind(from).bind(which.after_id), which, found, limit);
+  std::int64_t from = which.from.time_since_epoch().count();
+  if (which.after_id != std::numeric_limits<std::int64_t>::min()) {
+    read_range(read_same_due_.run().bind(from).bind(which.after_id), which, found, limit);
+  } else if (which.from != instant::min()) {
+    --from;  // so that the second range begins with `from`, and is all
+  }
   if (found.size() < limit) {
     read_range(read_later_.run().bind(from).bind(which.until.time_since_epoch().count()), which, found, limit);
   }

@@ -13,9 +13,9 @@ namespace timing_wheel::durable::test {
 
 /// A file system for SQLite whose disk has a cache that a power failure loses.
 ///
-/// Writes lie in memory until the file is synced. `cut_power` drops what lies there: each write has, by chance, reached the disk, or
-/// only its first bytes, or nothing of it has; from then on every read and write of a file that is open fails.
-/// `restore_power` lets new ones be opened. Locks and shared memory are those of the real file system.
+/// Writes lie in memory until the file is synced. `cut_power` drops what lies there: each write has, by chance, reached
+/// the disk, or only its first bytes, or nothing of it has; from then on every read and write of a file that is open
+/// fails. `restore_power` lets new ones be opened. Locks and shared memory are those of the real file system.
 ///
 /// It is SQLite's default while it lives. Thread safety: SQLite's calls come from any thread; power is for one.
 class lossy_vfs {

@@ -156,7 +156,7 @@ class users_database {
 
 /// A file with our tables, and a store on it.
 class SqliteCase : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
- protected:
+ public:
   SqliteCase() { store.migrate(); }
 
   scratch_folder folder;

@@ -6,7 +6,8 @@
 #include "timing_wheel/durable/sqlite_store.hpp"
 #include "timing_wheel/error.hpp"
 
-// A process on a file: sqlite_worker FILE COMMAND ARGUMENT. What it has committed it tells on its standard output, a line for each.
+// A process on a file: sqlite_worker FILE COMMAND ARGUMENT. What it has committed it tells on its standard output, a
+// line for each.
 
 namespace {
 
@@ -50,7 +51,8 @@ void take_all(sqlite_store& store) {
   }
 }
 
-// Claims what is free and completes it in a second transaction, until nothing is left. A lease of one that was killed ends soon.
+// Claims what is free and completes it in a second transaction, until nothing is left. A lease of one that was killed
+// ends soon.
 void claim_all(sqlite_store& store) {
   for (auto wanted = ten_rows(store); !wanted.empty(); wanted = ten_rows(store)) {
     std::vector<claimed> got;
