@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -56,8 +55,8 @@ void remove_file(const std::string& file) {
   }
 }
 
-/// Between transactions of a shop that does not catch up. SQLite gives its lock to whoever asks at the right moment: the
-/// worker needs such moments.
+/// Between transactions of a shop that does not catch up. SQLite gives its lock to whoever asks at the right moment:
+/// the worker needs such moments.
 nanoseconds pause_after(nanoseconds transaction) { return std::max<nanoseconds>(2ms, transaction / 8); }
 
 /// Sees when checks that are due do not run any more.
@@ -198,21 +197,13 @@ class durable_run {
 durable_figures run_and_remove(const durable_job& job, order_plan plan, bool whole_plan, progress& shown,
                                const std::atomic<bool>& interrupted) {
   durable_figures figures = durable_run(job, std::move(plan), whole_plan, shown, interrupted).run();
-  if (job.own_file && figures.problems.empty()) {
+  if (figures.file_removed()) {
     remove_file(job.file);
   }
   return figures;
 }
 
 }  // namespace
-
-std::string file_of_store(const std::string& store) {
-  constexpr std::string_view scheme = "sqlite:";
-  if (!store.starts_with(scheme) || store.size() == scheme.size()) {
-    throw common::usage_error("--store: " + common::quoted(store) + " is not sqlite:FILE");
-  }
-  return store.substr(scheme.size());
-}
 
 std::string own_file() {
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
@@ -221,6 +212,7 @@ std::string own_file() {
 
 durable_figures run_durable(const durable_job& job, const std::vector<order>* orders, progress& shown,
                             const std::atomic<bool>& interrupted) {
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);  // a count of memory that nobody asks for, under a lock
   if (job.own_file) {
     remove_file(job.file);  // of an earlier process with our number, which was killed
   }

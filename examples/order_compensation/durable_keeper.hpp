@@ -19,7 +19,8 @@
 
 namespace order_compensation {
 
-/// This program again, as a worker on a file. It ends when its standard input does, so it does not outlive this process.
+/// This program again, as a worker on a file. It ends when its standard input does, so it does not outlive this
+/// process.
 ///
 /// Thread safety: as a plain object.
 class worker_process {
@@ -48,8 +49,8 @@ class worker_process {
 
 /// Keeps one worker at work, and kills it at random moments, if asked to.
 ///
-/// At each kill, the row of the worker is marked with the time, and a probe is written: a check that is due at once. So the
-/// next worker has something to do as soon as it works, and the time of its first check says when that was.
+/// At each kill, the row of the worker is marked with the time, and a probe is written: a check that is due at once. So
+/// the next worker has something to do as soon as it works, and the time of its first check says when that was.
 ///
 /// Thread safety: the members may be called by one thread, beside the one that this has.
 class keeper {

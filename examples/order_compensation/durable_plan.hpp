@@ -32,9 +32,9 @@ inline constexpr std::chrono::minutes delay_in_file{30};
 
 /// The orders of a file, and copies of them, each 1 s after the one before, in less time than they took.
 ///
-/// Such a file spans years, of which a run lasts seconds, and an approval takes minutes. So there are two scales: one for the
-/// time from order to order, another for the life of each. An order of day 200 in a file of 400 days that was approved after
-/// 15 min is placed in the middle of the run, and approved after half of the delay.
+/// Such a file spans years, a run seconds, and an approval takes minutes. So there are two scales: one from order to
+/// order, another for the life of each. An order of day 200 in a file of 400 days that was approved after 15 min is
+/// placed in the middle of the run, and approved after half of the delay.
 struct scaled_plan {
   double speed = 1;       ///< From order to order, how many times as fast as in the file.
   double life_speed = 1;  ///< The same of an order's life.

@@ -147,8 +147,7 @@ void audit(durable_figures& run) {
 }
 
 void print_table(std::ostream& out, const durable_figures& run) {
-  const bool removed = run.own_file && run.problems.empty();
-  out << "order compensation, durable, in " << (removed ? "a file of its own" : run.file);
+  out << "order compensation, durable, in " << (run.file_removed() ? "a file of its own" : run.file);
   if (run.interrupted) {
     out << ", interrupted" << (run.interrupted_by.empty() ? "" : " by " + run.interrupted_by) << ": a part of the run";
   }
@@ -164,7 +163,7 @@ void print_table(std::ostream& out, const durable_figures& run) {
 void write_json(std::ostream& out, const durable_figures& run) {
   json_object json;
   json["mode"] = "durable";
-  json["store"] = "sqlite:" + run.file;
+  json["store"] = run.file_removed() ? json_object(nullptr) : json_object("sqlite:" + run.file);
   add_outcome(json, run.outcome);
   add_times(json, run);
   json["malformed"] = run.malformed;

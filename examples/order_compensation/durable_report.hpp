@@ -38,6 +38,9 @@ struct durable_figures {
   bool interrupted = false;
   std::string interrupted_by;
   std::vector<std::string> problems;  ///< What must not be; empty if all is well.
+
+  /// A file of its own is kept to be looked at, if something is wrong with it.
+  [[nodiscard]] bool file_removed() const { return own_file && problems.empty(); }
 };
 
 /// Notes as problems what the ledger shows.

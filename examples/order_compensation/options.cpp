@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <string_view>
 
 #include "common/duration.hpp"
 #include "common/orders_table.hpp"
@@ -19,14 +20,13 @@ std::string footer() {
          ".\nFILE.csv has a header that names, among others, the columns\n" + common::order_columns +
          ".\nTimes are UTC, YYYY-MM-DD HH:MM:SS; an empty order_approved_at says that the order is never approved.\n"
          "A malformed row is told and left out.\n"
-         "With --durable, an order's row, its reservation and its check are one transaction; so are a confirmation "
-         "and\n"
-         "the cancel of the check, and the check's end and what it gives back. At the end the orders must account for\n"
-         "every unit of the stock, of earlier runs too: nothing lost, nothing twice, nothing early. Recovery is the "
-         "time\n"
-         "from a kill to the first check that the next worker runs; one is due at each kill. 'Undisturbed' leaves out\n"
-         "what was due meanwhile. Orders of a file are lived through faster: they and the delay are scaled to "
-         "--seconds.\n"
+         "With --durable, an order's row, its reservation and its check are one transaction; so are a confirmation\n"
+         "and the cancel of the check, and the end of a check and what it gives back. At the end the orders must\n"
+         "account for every unit of the stock, of earlier runs too: nothing lost, nothing twice, nothing early.\n"
+         "Recovery is the time from a kill to the first check that the next worker runs; one is due at each kill.\n"
+         "'Undisturbed' is the lateness without what was due during a recovery. The orders of a file are spread\n"
+         "over --seconds, each copy 1 s of the file after the one before; 30 min in the life of an order become\n"
+         "the delay.\n"
          "The first Ctrl-C or SIGTERM ends the run with a report of its part, a second one at once.\n"
          "Exit status: 0; 1 if a row is malformed, there is no order in the file, the outcome is wrong, or it could "
          "not\n"
@@ -108,6 +108,14 @@ void add_options(CLI::App& app, raw_options& raw) {
 }
 
 }  // namespace
+
+std::string file_of_store(const std::string& store) {
+  constexpr std::string_view scheme = "sqlite:";
+  if (!store.starts_with(scheme) || store.size() == scheme.size()) {
+    throw usage_error("--store: " + common::quoted(store) + " is not sqlite:FILE");
+  }
+  return store.substr(scheme.size());
+}
 
 options parse_options(int argc, const char* const* argv) {
   CLI::App app(purpose, common::program_name("order_compensation"));

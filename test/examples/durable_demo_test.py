@@ -138,7 +138,8 @@ class Orders(DurableTest):
         self.assertAlmostEqual(figures["speed"]["lives"], 6000)
 
     def test_that_are_malformed_are_told(self):
-        figures, done = self.figures("--orders", self.file(ORDERS + "x\n"), "--seconds", 0.1, "--delay", "100ms", status=1)
+        orders = self.file(ORDERS + "x\n")
+        figures, done = self.figures("--orders", orders, "--seconds", 0.1, "--delay", "100ms", status=1)
         self.assertEqual((figures["orders"], figures["malformed"]), (3, 1))
         self.assertIn("too few columns", done.stderr)
 
@@ -151,7 +152,8 @@ class Refusals(DurableTest):
 
     def test_of_options(self):
         for arguments in (("--kill", "1"), ("--store", "sqlite:x"), ("--seconds", "1"), ("--orders-per-second", "1"),
-                          ("--durable", "--kill", "0"), ("--durable", "--kill", "often"), ("--durable", "--checks", "1"),
+                          ("--durable", "--kill", "0"), ("--durable", "--kill", "often"),
+                          ("--durable", "--checks", "1"),
                           ("--durable", "--live"), ("--durable", "--tick", "1ms"),
                           ("--durable", "--seconds", "-1"), ("--durable", "--orders-per-second", "0")):
             with self.subTest(arguments=arguments):

@@ -23,7 +23,6 @@ using std::chrono::nanoseconds;
 using std::chrono::sys_days;
 using std::chrono::sys_seconds;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr sys_seconds noon = sys_days(std::chrono::year(2018) / 1 / 1) + 12h;
@@ -148,7 +147,7 @@ class shop_file : public testing::Test {
   std::optional<connection> database_;
 };
 
-using ShopLedger = shop_file;
+using ShopLedger = shop_file;  // NOLINT(readability-identifier-naming)
 
 TEST_F(ShopLedger, OfAnEmptyShopIsExact) {
   const verdict all = judge(*database_);
@@ -227,7 +226,7 @@ TEST_F(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
   EXPECT_TRUE(judge(*database_).exact());
 }
 
-using ShopTimes = shop_file;
+using ShopTimes = shop_file;  // NOLINT(readability-identifier-naming)
 
 TEST_F(ShopTimes, CountARecoveryToTheNextWorkersFirstCheck) {
   execute("UPDATE worker SET killed=1000 WHERE number=1");
@@ -251,7 +250,7 @@ TEST(Quantile, IsAnElementOfTheSorted) {
   EXPECT_EQ(quantile({1, 2, 3, 4}, 1), 4);
 }
 
-using ShopFile = shop_file;
+using ShopFile = shop_file;  // NOLINT(readability-identifier-naming)
 
 TEST_F(ShopFile, CanBeUsedAgain) {
   EXPECT_NO_THROW(check_store(file_));
