@@ -12,8 +12,8 @@
 
 namespace timing_wheel::durable {
 
-/// Where failures of the background go: to `scheduler_options::on_failure`; or, if there is none or it throws, to standard error, each
-/// `failure::what` at most once a second.
+/// Where failures of the background go: to `scheduler_options::on_failure`; or, if there is none or it throws, to
+/// standard error, each `failure::what` at most once a second.
 ///
 /// Thread safety: any thread.
 class failures {

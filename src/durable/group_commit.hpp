@@ -16,11 +16,13 @@
 
 namespace timing_wheel::durable {
 
-/// Lets writers on several threads share a commit, because a disk syncs a few hundred times a second and a row is a few microseconds.
+/// Lets writers on several threads share a commit, because a disk syncs a few hundred times a second and a row is a few
+/// microseconds.
 ///
-/// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who came meanwhile.
-/// A leader lingers for a tenth of the last commit, or until as many wait as were in that one; else the callers would alternate in halves.
-/// If a shared transaction fails, each write is tried in one of its own, so that a bad one harms nobody else.
+/// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who
+/// came meanwhile. A leader lingers for a tenth of the last commit, or until as many wait as were in that one; else the
+/// callers would alternate in halves. If a shared transaction fails, each write is tried in one of its own, so that a
+/// bad one harms nobody else.
 ///
 /// Thread safety: any thread.
 class group_commit {

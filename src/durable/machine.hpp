@@ -27,24 +27,26 @@ struct kind_rules {
   handler_options options;
 };
 
-/// Decides what a node reads, claims, extends, gives up and when; does nothing of it. It is told the time, by the database's clock, and the
-/// rows; whoever drives it does what it says, and tells it the outcome.
+/// Decides what a node reads, claims, extends, gives up and when; does nothing of it. It is told the time, by the
+/// database's clock, and the rows; whoever drives it does what it says, and tells it the outcome.
 ///
 /// A row that it knows is
 /// - waiting, in a hierarchical wheel, for its deadline or for the end of another node's lease;
-/// - ready: due, in one of two queues of its kind, for what came in time and for a backlog; they take turns, so neither starves;
+/// - ready: due, in one of two queues of its kind, for what came in time and for a backlog; they take turns, so neither
+///   starves;
 /// - asked: somebody is claiming it;
 /// - held: claimed, in the wheel for the next extension;
 /// - ending: its end is to be written.
 ///
-/// **Reading.** A pass goes from the low-water mark to the end of the look-ahead, page by page; one begins at every poll. The low-water
-/// mark lies before all rows that are known, before those that a claim did not get, and a look-ahead before the clock, so that a row
-/// that is committed late is seen. Every `sweep` a pass begins at the beginning of the table. Each kind has a quota of rows that may be
-/// known. A pass leaves out the kinds that have reached it; for these a poll reads the look-ahead alone, so that what is new is not
-/// behind a backlog. When half of such a quota is free, a pass begins at once.
+/// **Reading.** A pass goes from the low-water mark to the end of the look-ahead, page by page; one begins at every
+/// poll. The low-water mark lies before all rows that are known, before those that a claim did not get, and a
+/// look-ahead before the clock, so that a row that is committed late is seen. Every `sweep` a pass begins at the
+/// beginning of the table. Each kind has a quota of rows that may be known. A pass leaves out the kinds that have
+/// reached it; for these a poll reads the look-ahead alone, so that what is new is not behind a backlog. When half of
+/// such a quota is free, a pass begins at once.
 ///
-/// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at 10.400 s, asked and
-/// held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
+/// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
+/// 10.400 s, asked and held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
 ///
 /// Thread safety: as a plain object.
 class machine {
@@ -53,7 +55,8 @@ class machine {
 
   [[nodiscard]] const std::vector<kind_rules>& kinds() const noexcept { return kinds_; }
 
-  /// Moves the clock: what is due becomes ready, what must be extended is noted. A `now` before the clock counts as the clock.
+  /// Moves the clock: what is due becomes ready, what must be extended is noted. A `now` before the clock counts as the
+  /// clock.
   void advance(instant now);
 
   /// Whether a page is to be read now, and which.

@@ -257,7 +257,8 @@ void node::count_ends(const machine::ends& written) {
   stats_.lost_leases += lost;
 }
 
-// Its extension found another fence, or no row. The job is asked to stop; that its end cannot be written is reported then.
+// Its extension found another fence, or no row. The job is asked to stop; that its end cannot be written is reported
+// then.
 void node::stop_lost(std::int64_t id) {
   if (const auto found = runs_.find(id); found != runs_.end()) {
     found->second.stop.request_stop();

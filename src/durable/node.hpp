@@ -24,8 +24,8 @@ namespace timing_wheel::durable {
 /// What runs the jobs of a kind.
 using any_handler = std::variant<leased_handler, transactional_handler, batch_handler>;
 
-/// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one at a time, and
-/// gives the runs of leased jobs to others, who tell their ends.
+/// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one
+/// at a time, and gives the runs of leased jobs to others, who tell their ends.
 ///
 /// Thread safety: `run`, `ended`, `expect` and `read` from any thread; the rest by one at a time.
 class node {
@@ -35,7 +35,8 @@ class node {
     std::uint32_t kind = 0;
     std::int64_t id = 0;
     job what;
-    // Until when it may begin, by the clock that the node sees: afterwards the row may have been cancelled, or be another node's.
+    // Until when it may begin, by the clock that the node sees: afterwards the row may have been cancelled, or be
+    // another node's.
     std::shared_ptr<const std::atomic<instant>> valid;
   };
   using start_run = std::function<void(std::unique_ptr<leased_run>)>;

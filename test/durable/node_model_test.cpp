@@ -1,5 +1,5 @@
-// Nodes on one store, against a plain map: random requests, cancels, crashes, frozen nodes, clocks that are off, stores that fail or whose
-// answer is lost.
+// Nodes on one store, against a plain map: random requests, cancels, crashes, frozen nodes, clocks that are off, stores
+// that fail or whose answer is lost.
 
 #include <gtest/gtest.h>
 
@@ -151,7 +151,7 @@ class world {
     std::vector<any_handler> handlers;
     handlers.emplace_back(leased_handler([this](const job& what) { return run(what); }));
     handlers.emplace_back(transactional_handler([this](transaction& open, const job& what) {
-      const outcome said = run(what);
+      outcome said = run(what);
       EXPECT_TRUE(open.schedule({.kind = "effect", .key = what.key(), .payload = {}, .due = 24h * 365}).inserted);
       return said;
     }));

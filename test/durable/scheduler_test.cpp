@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 // A scheduler in virtual time.
 class Scheduler : public testing::Test {
- protected:
+ public:
   [[nodiscard]] std::chrono::microseconds clock() {
     return std::chrono::duration_cast<std::chrono::microseconds>(timer.now().time_since_epoch());
   }

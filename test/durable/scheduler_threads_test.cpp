@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 
 class SchedulerThreads : public testing::Test {
- protected:
+ public:
   static request check(std::string kind, std::string key, due_time due) {
     return {.kind = std::move(kind), .key = std::move(key), .payload = {}, .due = due};
   }
@@ -252,7 +252,7 @@ class slow_store final : public store {
 };
 
 class GroupCommit : public SchedulerThreads {
- protected:
+ public:
   static void append(group_commit& commits, const request& asked, scheduled& result) {
     append_op op{&asked};
     commits.append({&op, 1});

@@ -40,8 +40,9 @@ class job {
     return parts_.due;
   }  ///< When this run was to begin, by the database's clock.
   [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first run.
-  /// Rises with each run of a check, on whatever node, and over all checks that ever have this kind and key. Hand it to what the
-  /// handler changes: whoever refuses a fence below the highest that it has seen is safe from a run that has lost its lease.
+  /// Rises with each run of a check, on whatever node, and over all checks that ever have this kind and key. Hand it to
+  /// what the handler changes: whoever refuses a fence below the highest that it has seen is safe from a run that has
+  /// lost its lease.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
   /// A stop is requested when the lease was lost, and when the scheduler stops.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
@@ -97,8 +98,9 @@ template <class Rep, class Period>
   return {outcome::verdict::dead, std::chrono::microseconds(-1), std::move(reason)};
 }
 
-/// How long to wait before the next run: `first` after the first run, `factor` times as long after each further one, at most `most`;
-/// and up to `jitter` (a share in [0, 1]) less, at random, so that what failed together does not come back together.
+/// How long to wait before the next run: `first` after the first run, `factor` times as long after each further one, at
+/// most `most`; and up to `jitter` (a share in [0, 1]) less, at random, so that what failed together does not come back
+/// together.
 struct backoff {
   std::chrono::milliseconds first = std::chrono::seconds(1);
   double factor = 2;
@@ -110,7 +112,8 @@ struct backoff {
 struct handler_options {
   /// Runs at a time on this node, at least 1. Of no meaning to a transactional handler, which runs alone.
   std::size_t max_running = std::numeric_limits<std::size_t>::max();
-  /// After as many runs that did not end with `done`, the check is dead. At least 1. A leased run that ended with its process counts.
+  /// After as many runs that did not end with `done`, the check is dead. At least 1. A leased run that ended with its
+  /// process counts.
   int max_attempts = 20;
   /// Between the runs.
   durable::backoff backoff = {};
@@ -118,8 +121,8 @@ struct handler_options {
 
 /// Runs one job, on a lease. At least once; what it does should be idempotent, or honour `job::fence`.
 using leased_handler = std::function<outcome(const job&)>;
-/// Runs one job within a transaction: what it writes through the connection and the end of the job commit together, or not at all.
-/// Only `done` keeps what it wrote.
+/// Runs one job within a transaction: what it writes through the connection and the end of the job commit together, or
+/// not at all. Only `done` keeps what it wrote.
 using transactional_handler = std::function<outcome(transaction&, const job&)>;
 /// Runs several jobs within a transaction. If it throws, all is undone, and each job is given to it alone.
 using batch_handler = std::function<void(transaction&, std::span<const job>)>;

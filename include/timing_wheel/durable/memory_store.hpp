@@ -12,8 +12,8 @@
 
 namespace timing_wheel::durable {
 
-/// Checks in memory, for tests: nothing survives the object. With a `manual_timer` as its clock, and a scheduler that the same timer
-/// drives, handlers are tested in virtual time:
+/// Checks in memory, for tests: nothing survives the object. With a `manual_timer` as its clock, and a scheduler that
+/// the same timer drives, handlers are tested in virtual time:
 ///
 ///     timing_wheel::manual_timer timer;
 ///     durable::memory_store store(timer);
@@ -23,8 +23,8 @@ namespace timing_wheel::durable {
 ///     checks.schedule({.kind = "verify", .key = "order-17", .payload = {}, .due = 30min});
 ///     timer.advance_by(30min);
 ///
-/// Several schedulers may share it, as nodes share a database. A transactional handler has no connection here; what it schedules and
-/// cancels through its `transaction` is undone with it.
+/// Several schedulers may share it, as nodes share a database. A transactional handler has no connection here; what it
+/// schedules and cancels through its `transaction` is undone with it.
 class memory_store final : public store {
  public:
   /// Its clock is that of `clock`, which must outlive it; the zero of a `manual_timer` is 1970.

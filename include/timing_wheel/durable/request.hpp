@@ -33,9 +33,9 @@ template <class Rep, class Period>
 
 /// When a check is due: at an instant, or a delay after the moment at which the store writes it down.
 ///
-/// It is made from either, so that `.due = 30min` and `.due = std::chrono::system_clock::now() + 30min` both work. Prefer the delay:
-/// it is counted by the database's clock, whatever the caller's shows. Rounded up to microseconds; a delay that is not positive
-/// means at once.
+/// It is made from either, so that `.due = 30min` and `.due = std::chrono::system_clock::now() + 30min` both work.
+/// Prefer the delay: it is counted by the database's clock, whatever the caller's shows. Rounded up to microseconds; a
+/// delay that is not positive means at once.
 class due_time {
  public:
   /// At once.

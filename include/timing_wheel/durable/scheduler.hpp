@@ -44,24 +44,27 @@ struct scheduler_options {
   std::chrono::milliseconds poll = std::chrono::milliseconds(250);
   /// How often it is looked at from the beginning, for rows that were committed late.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
-  /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it. At least 1 ms.
+  /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it.
+  /// At least 1 ms.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// Deadlines are rounded up to it. At least 1 ms.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
   /// Checks that are claimed, completed or taken in one transaction, at most. In [1, 1 000].
   std::size_t batch = 500;
-  /// Leased jobs that this node holds at a time, queued and running. What is due beyond that stays in the table. At least 1.
+  /// Leased jobs that this node holds at a time, queued and running. What is due beyond that stays in the table. At
+  /// least 1.
   std::size_t max_claimed = 1000;
   /// Rows that this node remembers at a time: memory stays flat, however much is due. At least `batch`.
   std::size_t max_known = 20'000;
-  /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least: meanwhile others
-  /// cannot write.
+  /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least:
+  /// meanwhile others cannot write.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler.
   timing_wheel::executor executor = {};
   /// Threads for leased handlers, if there is no executor. In [1, 1024].
   unsigned threads = 2;
-  /// Is told what goes wrong, on the thread where it does. Empty: it is written to standard error, at most once a second of each kind.
+  /// Is told what goes wrong, on the thread where it does. Empty: it is written to standard error, at most once a
+  /// second of each kind.
   std::function<void(const failure&)> on_failure = {};
 };
 
@@ -87,6 +90,7 @@ struct scheduler_stats {
 
 /// Runs checks that survive the process: each at least once, never early, on one of the nodes that share the store.
 ///
+///     #include <timing_wheel/durable/sqlite_store.hpp>
 ///     durable::sqlite_store store("orders.db");
 ///     store.migrate();
 ///     durable::scheduler checks(store);
@@ -96,12 +100,13 @@ struct scheduler_stats {
 ///     checks.start();
 ///     checks.schedule({.kind = "verify", .key = "order-17", .payload = {}, .due = 30min});
 ///
-/// **The row is the truth, a lease is a hint, the wheel is a cache.** Rows due soon are read ahead into a hierarchical wheel; when one
-/// is due, a statement on its row decides whether this node may run it. So a cancel has to tell nobody.
+/// **The row is the truth, a lease is a hint, the wheel is a cache.** Rows due soon are read ahead into a hierarchical
+/// wheel; when one is due, a statement on its row decides whether this node may run it. So a cancel has to tell nobody.
 ///
-/// **Handlers** are leased or transactional, by what they take: see `leased_handler`, `transactional_handler` and `batch_handler`.
-/// Leased ones run on the executor, beside each other. Transactional ones run on the scheduler's own thread, one after the other, and
-/// keep the store's write lock meanwhile; they must not call this scheduler (`transaction::schedule` is what they may).
+/// **Handlers** are leased or transactional, by what they take: see `leased_handler`, `transactional_handler` and
+/// `batch_handler`. Leased ones run on the executor, beside each other. Transactional ones run on the scheduler's own
+/// thread, one after the other, and keep the store's write lock meanwhile; they must not call this scheduler
+/// (`transaction::schedule` is what they may).
 ///
 /// A scheduler that was not started schedules and cancels only.
 ///
@@ -114,8 +119,8 @@ class scheduler {
   /// Has threads of its own. The store must outlive it.
   /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
   explicit scheduler(store& where, const scheduler_options& options = {});
-  /// Has no thread: it works in the callbacks of `driven_by`, and its jobs run there. With a `manual_timer`, and a `memory_store` on the
-  /// same, it runs in virtual time, for tests. Both must outlive it.
+  /// Has no thread: it works in the callbacks of `driven_by`, and its jobs run there. With a `manual_timer`, and a
+  /// `memory_store` on the same, it runs in virtual time, for tests. Both must outlive it.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops.
   ~scheduler();
@@ -141,24 +146,26 @@ class scheduler {
   /// Begins to run what is due. \throws timer_error (`already_started`), and what the store throws.
   void start();
 
-  /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and gives back what has
-  /// not begun. Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has ended.
-  /// Afterwards `schedule` is refused (`stopped`).
+  /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
+  /// gives back what has not begun. Called again, it does nothing. From a handler it returns at once, and the rest is
+  /// done when that handler has ended. Afterwards `schedule` is refused (`stopped`).
   void stop();
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
-  /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written. A lost answer may mean that it was
-  /// written after all: the same call again is harmless, by its key.
+  /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written. A lost answer may
+  /// mean that it was written after all: the same call again is harmless, by its key.
   scheduled schedule(const request& asked);
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);
-  /// The same, without waiting: `then` is called when it is durable or has failed, on a thread of the scheduler, and must not block.
+  /// The same, without waiting: `then` is called when it is durable or has failed, on a thread of the scheduler, and
+  /// must not block.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
   /// The same as the first, without a `timer_error`.
   scheduled schedule(const request& asked, std::error_code& error);
 
-  /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. \throws what the store says.
+  /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. \throws what the
+  /// store says.
   cancel_result cancel(std::string_view kind, std::string_view key);
   /// Moves a check that is pending. \throws what the store says.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);

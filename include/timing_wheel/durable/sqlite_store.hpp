@@ -33,13 +33,14 @@ struct sqlite_options {
 
 /// Checks in an SQLite file, which several processes of one host may use at a time.
 ///
-/// The file is in WAL mode with `synchronous=FULL`: what has been committed survives a power failure. Every transaction that writes
-/// begins as `BEGIN IMMEDIATE`. The tables are called `timing_wheel_…`, so they can lie beside the user's own in one file: then order
-/// and check are written in one transaction, see `schedule(sqlite3*, request)`.
+/// The file is in WAL mode with `synchronous=FULL`: what has been committed survives a power failure. Every transaction
+/// that writes begins as `BEGIN IMMEDIATE`. The tables are called `timing_wheel_…`, so they can lie beside the user's
+/// own in one file: then order and check are written in one transaction, see `schedule(sqlite3*, request)`.
 ///
-/// **One file, one clock.** All processes on a file use the clock that its first user after the machine's start saw: the wall clock
-/// then, and the time since the start of the machine from there on. So neither a process with another wall clock nor a step of the wall
-/// clock makes a check early. `clock_difference` shows how far the wall clock is from it; `adopt_wall_clock` sets it anew.
+/// **One file, one clock.** All processes on a file use the clock that its first user after the machine's start saw:
+/// the wall clock then, and the time since the start of the machine from there on. So neither a process with another
+/// wall clock nor a step of the wall clock makes a check early. `clock_difference` shows how far the wall clock is from
+/// it; `adopt_wall_clock` sets it anew.
 class sqlite_store final : public store {
  public:
   /// Opens the file, and makes it if there is none. Makes no table: see `migrate`.
@@ -68,9 +69,9 @@ class sqlite_store final : public store {
   std::unique_ptr<implementation> implementation_;
 };
 
-/// Schedules in the transaction that is open on `connection`, the user's own on the same file: the check exists if, and only if, that
-/// transaction commits. A scheduler sees it at its next look, so a check that is due before that is late by one
-/// `scheduler_options::poll`. The connection needs a busy timeout of its own.
+/// Schedules in the transaction that is open on `connection`, the user's own on the same file: the check exists if, and
+/// only if, that transaction commits. A scheduler sees it at its next look, so a check that is due before that is late
+/// by one `scheduler_options::poll`. The connection needs a busy timeout of its own.
 /// \throws timer_error as `scheduler::schedule`. Thread safety: as the connection.
 scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
 /// Cancels in the transaction that is open on `connection`.

@@ -25,8 +25,8 @@ struct upcoming {
   std::uint32_t kind = 0;  ///< Its place in `window::kinds`.
 };
 
-/// Which rows to read: those with (due, id) after (`from`, `after_id`) and due before `until`, of one of the kinds; at most `limit` of
-/// them, in the order of (due, id).
+/// Which rows to read: those with (due, id) after (`from`, `after_id`) and due before `until`, of one of the kinds; at
+/// most `limit` of them, in the order of (due, id).
 struct window {
   instant from = instant::min();
   std::int64_t after_id = std::numeric_limits<std::int64_t>::min();
@@ -90,8 +90,8 @@ struct bury_op {
 
 /// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
 ///
-/// The handler's own statements go through the connection (`sqlite_connection(transaction&)`). It must neither commit nor roll back.
-/// Thread safety: for the thread that was given it, until the handler returns.
+/// The handler's own statements go through the connection (`sqlite_connection(transaction&)`). It must neither commit
+/// nor roll back. Thread safety: for the thread that was given it, until the handler returns.
 class transaction {
  public:
   virtual ~transaction() = default;
@@ -121,27 +121,28 @@ class transaction {
 
 /// A transaction as the scheduler uses it. One list of operations is one statement, or a prepared one for each.
 ///
-/// **Pending** is a row without a lease: its handler has not begun, or has ended with a retry. One with a lease is running, also when that
-/// has ended: nobody knows how far its handler came, so it is only for another claim. **Free** is a row that is pending, or whose lease
-/// has ended by `now()`.
+/// **Pending** is a row without a lease: its handler has not begun, or has ended with a retry. One with a lease is
+/// running, also when that has ended: nobody knows how far its handler came, so it is only for another claim. **Free**
+/// is a row that is pending, or whose lease has ended by `now()`.
 class store_transaction : public transaction {
  public:
   using transaction::cancel;
-  /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and the row is
-  /// pending.
-  /// The fence of a new row is higher than any that a former check of that kind and key had.
+  /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and
+  /// the row is pending. The fence of a new row is higher than any that a former check of that kind and key had.
   void append(std::span<append_op> ops) override = 0;
   /// Deletes pending rows: `cancelled`. One that is running stays: `running`. None: `finished`.
   void cancel(std::span<cancel_op> ops) override = 0;
   /// Gives pending rows a new deadline.
   virtual void reschedule(std::span<reschedule_op> ops) = 0;
 
-  /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: raises fence and attempt by one, sets the lease to
-  /// end at `lease`, and adds them to `got`. A row that another transaction has locked is left out.
+  /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: raises fence and attempt by
+  /// one, sets the lease to end at `lease`, and adds them to `got`. A row that another transaction has locked is left
+  /// out.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
   /// The same, but deletes them: the transaction does what is to be done, and commits both.
   virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
-  /// Writes a row that this transaction has taken again, pending, to be due at `due`, with that attempt; the fence stays.
+  /// Writes a row that this transaction has taken again, pending, to be due at `due`, with that attempt; the fence
+  /// stays.
   virtual void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) = 0;
 
   /// Writes a row that this transaction has taken to the dead.
@@ -192,11 +193,12 @@ class store {
   /// What may be written.
   [[nodiscard]] virtual const request_limits& limits() const noexcept = 0;
 
-  /// Runs `work` in a transaction that may write, and commits when it returns: then all of it is durable. What `work` throws
-  /// undoes it. One at a time; others wait.
+  /// Runs `work` in a transaction that may write, and commits when it returns: then all of it is durable. What `work`
+  /// throws undoes it. One at a time; others wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
-  /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows found), whatever lies outside of the window.
+  /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows found), whatever lies outside of the
+  /// window.
   virtual void read_ahead(const window& which, std::vector<upcoming>& found) = 0;
 
   /// The check of that key, or none.
@@ -204,7 +206,8 @@ class store {
 
   /// Dead checks with ids above `after`, at most `limit`, in the order of their ids.
   [[nodiscard]] virtual std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) = 0;
-  /// Makes a dead check pending again, due now, with attempt 0. \returns whether there was one, and no check of its key.
+  /// Makes a dead check pending again, due now, with attempt 0. \returns whether there was one, and no check of its
+  /// key.
   virtual bool retry_dead(std::int64_t id) = 0;
   /// Deletes a dead check. \returns whether there was one.
   virtual bool delete_dead(std::int64_t id) = 0;

@@ -2,10 +2,10 @@
 //
 //     durable_torture FILE [ROUNDS]
 //
-// In each round orders are written with their checks, some are approved, and a worker process is started that dies at one of the named
-// points (src/durable/fail_point.hpp), or is stopped there for longer than its lease. At the end one worker lives until nothing is due any
-// more, and the ledger is read: each check ran or was cancelled; a transactional one once; no two runs with the same fence; none was early,
-// none ran after its cancel.
+// In each round orders are written with their checks, some are approved, and a worker process is started that dies at
+// one of the named points (src/durable/fail_point.hpp), or is stopped there for longer than its lease. At the end one
+// worker lives until nothing is due any more, and the ledger is read: each check ran or was cancelled; a transactional
+// one once; no two runs with the same fence; none was early, none ran after its cancel.
 
 #include <sqlite3.h>
 #include <sys/wait.h>
@@ -207,7 +207,9 @@ class torture {
     for (int i = 0; i < 6; ++i) {
       const std::string id = std::to_string(++count_);
       const std::string kind = one_in(2) ? "transactional" : "leased";
-      own_->execute("INSERT INTO orders(id,kind) VALUES('" + id + "','" + kind + "')");
+      std::string insert = "INSERT INTO orders(id,kind) VALUES('";
+      insert.append(id).append("','").append(kind).append("')");
+      own_->execute(insert);
       durable::schedule(own_->get(), {.kind = kind, .key = id, .due = std::chrono::milliseconds(pick(40))});
       open_.emplace_back(id, kind);
     }

@@ -2,8 +2,6 @@
 #include <chrono>
 #include <string>
 
-#include <timing_wheel/durable/sqlite_store.hpp>
-
 namespace durable = timing_wheel::durable;
 using namespace std::chrono_literals;
 
