@@ -39,8 +39,8 @@ contender contend(const std::string& name, const std::string& remark, Arguments.
               [make](State& state) { bench::compensation(state, make, static_cast<unsigned>(state.range(1))); }};
 }
 
-/// Those that are measured beside the engines. Each file in peers/ adds its own before `main`, so that a peer which is not
-/// on the machine is only left out of the link.
+/// Those that are measured beside the engines. Each file in peers/ adds its own before `main`, so that a peer which is
+/// not on the machine is only left out of the link.
 inline std::vector<contender>& peers() {
   static std::vector<contender> all;
   return all;

@@ -1,7 +1,7 @@
 // The engines and their peers on the same work: virtual time, one thread, ticks of one millisecond.
 //
-// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, and more with TIMING_WHEEL_BENCH_LARGEST. All of them take six minutes of
-// processor time with the default; a filter takes a part, for instance
+// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, and more with TIMING_WHEEL_BENCH_LARGEST. All of them take six
+// minutes of processor time with the default; a filter takes a part, for instance
 //
 //   TIMING_WHEEL_BENCH_LARGEST=1e7 ./dev bench --benchmark_filter='(churn|hold)/.*/10000000$'
 //
@@ -67,8 +67,9 @@ contender engine(const std::string& name, std::uint32_t wheel_size) {
   return contend<engine_timers<Engine>>(name, std::to_string(wheel_size) + " slots", wheel_size);
 }
 
-// With 512 slots of 1 ms, the wheel that counts rounds looks at each timer once in half a second: 1.8 thousand million looks
-// to fire a million. With 16 384 a timer is looked at 55 times on average, and with a million pending a slot fills a chunk.
+// With 512 slots of 1 ms, the wheel that counts rounds looks at each timer once in half a second: 1.8 thousand million
+// looks to fire a million. With 16 384 a timer is looked at 55 times on average, and with a million pending a slot
+// fills a chunk.
 constexpr std::uint32_t slots_for_rounds = 16'384;
 
 // So many that nothing ever needs a second wheel.

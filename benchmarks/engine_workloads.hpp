@@ -18,13 +18,13 @@
 ///
 /// - `arm(slot, delay)`: the timer fires `delay` milliseconds from now. It is not pending; `delay` is at least 1.
 /// - `cancel(slot)`: it does not fire. It is pending.
-/// - `advance(by, again)`: lets `by` milliseconds pass, and fires what is due: each touches its `payload` and, unless `again` is
-///   null, is armed again with a delay from there. Returns how many fired.
+/// - `advance(by, again)`: lets `by` milliseconds pass, and fires what is due: each touches its `payload` and, unless
+///   `again` is null, is armed again with a delay from there. Returns how many fired.
 /// - `more()`, if it works within a budget: whether the last `advance` left something to do, for `advance(0, again)`.
 /// - `bytes()`: the memory that all timers take, with their payloads; 0 if unknown.
 ///
-/// Each workload checks itself: at the end, as many timers have fired as were armed and not cancelled. `step` also sees that
-/// they did so on time.
+/// Each workload checks itself: at the end, as many timers have fired as were armed and not cancelled. `step` also sees
+/// that they did so on time.
 namespace timing_wheel::bench {
 
 template <class Timers>
@@ -51,8 +51,8 @@ std::uint64_t pass(Timers& timers, tick time, delays* again = nullptr) {
   return fired;
 }
 
-/// A: arm N timers. Begins with an empty structure and with no memory kept from before, so that the first touch of each page,
-/// and all growing, is part of it.
+/// A: arm N timers. Begins with an empty structure and with no memory kept from before, so that the first touch of each
+/// page, and all growing, is part of it.
 template <class Make>
 void arm(benchmark::State& state, const Make& make) {
   figures found(state, "arm");
@@ -174,9 +174,9 @@ inline void report_steps(benchmark::State& state, const step_lengths& lengths) {
   state.counters["step_max_us"] = microseconds(all.max()).count();
 }
 
-/// How long a single advance takes in C. A round is three passes of the same work, and the shortest counts of what each step
-/// took in them: an interruption by another process, which is longer than any step, hardly hits the same one thrice.
-/// Reading the clock is part of a step, about 20 ns.
+/// How long a single advance takes in C. A round is three passes of the same work, and the shortest counts of what each
+/// step took in them: an interruption by another process, which is longer than any step, hardly hits the same one
+/// thrice. Reading the clock is part of a step, about 20 ns.
 template <class Make>
 void step(benchmark::State& state, const Make& make) {
   constexpr int passes = 3;
@@ -206,8 +206,8 @@ void step(benchmark::State& state, const Make& make) {
   found.expect("sum of the times of firing", fired.times, all_passes * sum_of(count, delays(3)));
 }
 
-/// D: each timer that fires is armed again; per fire. Begins with the population of the steady state, and each round is ten
-/// minutes; one goes before.
+/// D: each timer that fires is armed again; per fire. Begins with the population of the steady state, and each round is
+/// ten minutes; one goes before.
 template <class Make>
 void hold(benchmark::State& state, const Make& make) {
   constexpr tick round_length = 10 * minute;
@@ -245,7 +245,8 @@ std::uint64_t play(const compensation_plan& plan, Timers& timers) {
   return fired + pass(timers, compensation_plan::end - compensation_plan::last_cancel);
 }
 
-/// E: N checks of half an hour arrive within 10 s; `percent` of them are cancelled within 10 min, the rest fire; per timer.
+/// E: N checks of half an hour arrive within 10 s; `percent` of them are cancelled within 10 min, the rest fire; per
+/// timer.
 template <class Make>
 void compensation(benchmark::State& state, const Make& make, unsigned percent) {
   figures found(state, "compensation");

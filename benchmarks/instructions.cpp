@@ -1,10 +1,12 @@
-// A fixed piece of work for each operation, to count its instructions under Valgrind; benchmarks/instructions.py does that.
+// A fixed piece of work for each operation, to count its instructions under Valgrind; benchmarks/instructions.py does
+// that.
 //
 //     instructions            all of them, which must do what they should; prints them as JSON, with the compiler
 //     instructions NAME       that one
 //
-// What is counted is `counted`. The same work comes before it, twice, so that memory and wheels are as they stay. Numbers
-// are the same in every run; those of `timer` within 1 %, because it depends on the time which bucket a deadline is in.
+// What is counted is `counted`. The same work comes before it, twice, so that memory and wheels are as they stay.
+// Numbers are the same in every run; those of `timer` within 1 %, because it depends on the time which bucket a
+// deadline is in.
 
 #include <algorithm>
 #include <chrono>
@@ -150,8 +152,8 @@ class wheel_work {
   hierarchical_wheel wheel_{engine_options{.wheel_size = wheel_size, .wheel_sizes = {}, .start = 0}};
 };
 
-/// The service, driven by hand or with its clock and its thread. The latter's poller sleeps all the while, since a timer is
-/// pending that comes before those counted, and the thread that calls is the only one counted.
+/// The service, driven by hand or with its clock and its thread. The latter's poller sleeps all the while, since a
+/// timer is pending that comes before those counted, and the thread that calls is the only one counted.
 template <class Service>
 class service_work {
  public:

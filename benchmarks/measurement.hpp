@@ -37,8 +37,8 @@ void untimed(benchmark::State& state, const Work& work) {
   state.ResumeTiming();
 }
 
-/// The counters that all workloads have. Google Benchmark knows the time only after the benchmark has returned, too late for a
-/// ratio without a unit, so the part that counts is timed here once more.
+/// The counters that all workloads have. Google Benchmark knows the time only after the benchmark has returned, too
+/// late for a ratio without a unit, so the part that counts is timed here once more.
 class figures {
  public:
   figures(benchmark::State& state, std::string_view family)
@@ -57,7 +57,8 @@ class figures {
   /// `per_timer`, the time for each of `handled`, and `per_P1`, `per_P2`: how many accesses to memory that is.
   void report_handled(std::uint64_t handled);
 
-  /// `bytes_per_timer`, with the 64 bytes of the timer itself and, for a peer, with the handle that it asks its user to keep.
+  /// `bytes_per_timer`, with the 64 bytes of the timer itself and, for a peer, with the handle that it asks its user to
+  /// keep.
   void report_bytes(std::size_t bytes);
 
   /// An error unless `value` is as expected: how many timers fired, for instance.

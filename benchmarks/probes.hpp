@@ -8,8 +8,8 @@
 
 namespace timing_wheel::bench {
 
-/// What this machine's memory does at this moment with as many lines of 64 bytes as there are timers. Nanoseconds on a noisy
-/// machine say little; how many of these accesses an operation costs says more.
+/// What this machine's memory does at this moment with as many lines of 64 bytes as there are timers. Nanoseconds on a
+/// noisy machine say little; how many of these accesses an operation costs says more.
 class probe_lines {
  public:
   explicit probe_lines(std::size_t count);
@@ -40,7 +40,8 @@ struct probe_figures {
   double p2 = 0;
 };
 
-/// The probes with `lines` lines, measured when the first benchmark of a family asks; the others of the family share them.
+/// The probes with `lines` lines, measured when the first benchmark of a family asks; the others of the family share
+/// them.
 [[nodiscard]] probe_figures probes_for(std::string_view family, std::size_t lines);
 
 }  // namespace timing_wheel::bench

@@ -10,7 +10,8 @@ namespace timing_wheel::bench {
 struct process_usage {
   std::chrono::nanoseconds cpu{};         ///< Of all threads, user and system.
   std::chrono::nanoseconds others_cpu{};  ///< Of all but the calling thread.
-  /// Voluntary context switches of all threads but the calling one. A thread that sleeps makes one each time that it was woken.
+  /// Voluntary context switches of all threads but the calling one. A thread that sleeps makes one each time that it
+  /// was woken.
   std::uint64_t others_wakes = 0;
 
   friend process_usage operator-(const process_usage& later, const process_usage& earlier) noexcept {

@@ -27,8 +27,8 @@ struct work_time {
   }
 };
 
-/// Threads that do the same work at the same time, again and again, each on a core of its own if there are enough. They stay
-/// the same ones, because a service may remember which of its parts a thread uses.
+/// Threads that do the same work at the same time, again and again, each on a core of its own if there are enough. They
+/// stay the same ones, because a service may remember which of its parts a thread uses.
 class producers {
  public:
   explicit producers(std::size_t count) : gate_(static_cast<std::ptrdiff_t>(count) + 1), begins_(count), ends_(count) {
@@ -66,8 +66,8 @@ class producers {
  private:
   using clock = std::chrono::steady_clock;
 
-  // A scheduler may leave two threads that were woken together on one core, for longer than the work takes. Where it is not
-  // allowed, nothing changes.
+  // A scheduler may leave two threads that were woken together on one core, for longer than the work takes. Where it is
+  // not allowed, nothing changes.
   static void move_to_core(std::size_t i) {
     cpu_set_t allowed;
     if (::pthread_getaffinity_np(::pthread_self(), sizeof allowed, &allowed) != 0) {

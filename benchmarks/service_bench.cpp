@@ -1,4 +1,5 @@
-// The services as fast as they go: half-hour checks scheduled and cancelled, and their memory. None of these timers fires.
+// The services as fast as they go: half-hour checks scheduled and cancelled, and their memory. None of these timers
+// fires.
 
 #include <benchmark/benchmark.h>
 
@@ -111,7 +112,8 @@ class rounds {
   std::size_t rounds_ = 0;
 };
 
-// `schedule_ns` and `cancel_ns` are those of a thread, the rates those of all; the first round, whose memory is new, is apart.
+// `schedule_ns` and `cancel_ns` are those of a thread, the rates those of all; the first round, whose memory is new, is
+// apart.
 template <benched_service Service, class Callback, class... Options>
 void run_rounds(benchmark::State& state, const Options&... options) {
   const auto checks = static_cast<std::size_t>(state.range(0));
@@ -212,8 +214,8 @@ double difference(std::size_t later, std::size_t earlier) {
   return static_cast<double>(later) - static_cast<double>(earlier);
 }
 
-// Resident bytes of a pending check, and of its handle alone; and how much memory grows when all of them are cancelled and as
-// many others scheduled.
+// Resident bytes of a pending check, and of its handle alone; and how much memory grows when all of them are cancelled
+// and as many others scheduled.
 template <benched_service Service>
 void memory(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
@@ -261,8 +263,8 @@ void several_shards(benchmark::internal::Benchmark* b) {
       ->Unit(benchmark::kMillisecond);
 }
 
-// Also five times as many as elsewhere, as in the benchmark of Kafka's Go port, whose question this is. The number of pairs is
-// given, because a crowd would be gathered anew for each attempt to find one.
+// Also five times as many as elsewhere, as in the benchmark of Kafka's Go port, whose question this is. The number of
+// pairs is given, because a crowd would be gathered anew for each attempt to find one.
 void crowds(benchmark::internal::Benchmark* b) {
   b->ArgName("pending")
       ->ArgsProduct({sizes_to_run({10'000, 1'000'000, 5'000'000, 10'000'000}, 5 * largest_size())})

@@ -16,14 +16,14 @@
 
 namespace timing_wheel::bench {
 
-/// What the service benchmarks ask of a service. Its timers may be scheduled and cancelled by any thread; a handle is made
-/// beforehand, used by one thread at a time, may be used again, and dies before the service.
+/// What the service benchmarks ask of a service. Its timers may be scheduled and cancelled by any thread; a handle is
+/// made beforehand, used by one thread at a time, may be used again, and dies before the service.
 ///
 /// - `schedule_after`, `schedule_at`, `schedule_every(handle, ..., callback)`: arm the handle's timer.
 /// - `cancel(handle)`: whether the timer will not run any more. Not for one of `schedule_every`.
 /// - `settle()`: waits until what `cancel` has left for the service's thread is done.
-/// - `stop(handles)`: ends the thread. Called for each group of the handles whose timers run once, it returns in sum how many of
-///   them were pending.
+/// - `stop(handles)`: ends the thread. Called for each group of the handles whose timers run once, it returns in sum
+///   how many of them were pending.
 /// - `is_sound()`: what it says of its own counters.
 // clang-format off
 template <class S>
@@ -102,7 +102,8 @@ class own_service {
 
 /// Boost.Asio: a `steady_timer` for each, and one thread that runs the `io_context`.
 ///
-/// Its timers are made with the handles, before the clock of a benchmark starts, and not destroyed by `cancel`: both in its favour.
+/// Its timers are made with the handles, before the clock of a benchmark starts, and not destroyed by `cancel`: both in
+/// its favour.
 class asio_service {
  public:
   using handle = boost::asio::steady_timer;

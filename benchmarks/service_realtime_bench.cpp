@@ -39,8 +39,8 @@ class random_numbers {
   std::mt19937_64 random_;
 };
 
-/// How late callbacks were. They write, on the thread of the service; another may ask how many there were, and for more than
-/// that only when the last has ended.
+/// How late callbacks were. They write, on the thread of the service; another may ask how many there were, and for more
+/// than that only when the last has ended.
 class lateness_record {
  public:
   explicit lateness_record(std::size_t most) { values_.reserve(most); }
@@ -85,7 +85,8 @@ void report_usage(benchmark::State& state, const process_usage& used) {
   state.counters["wakes"] = static_cast<double>(used.others_wakes);
 }
 
-/// N checks, scheduled one after the other, that are due at random times of a span that begins when all of them are there.
+/// N checks, scheduled one after the other, that are due at random times of a span that begins when all of them are
+/// there.
 struct spread {
   std::size_t timers;
   nanoseconds span;
@@ -183,12 +184,13 @@ void idle(benchmark::State& state) {
   }
 }
 
-/// Nine of ten arrivals are requests with a timeout, nearly all of which are answered in time, the tenth is a check of half an
-/// hour. Heartbeats go on meanwhile. One thread makes all of that.
+/// Nine of ten arrivals are requests with a timeout, nearly all of which are answered in time, the tenth is a check of
+/// half an hour. Heartbeats go on meanwhile. One thread makes all of that.
 template <benched_service Service>
 class traffic {
  public:
-  /// Time goes in slices of about a millisecond. A heartbeat begins in each of the first fifth, which is about its period.
+  /// Time goes in slices of about a millisecond. A heartbeat begins in each of the first fifth, which is about its
+  /// period.
   struct shape {
     std::size_t arrivals;
     std::size_t slices;

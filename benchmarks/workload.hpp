@@ -25,8 +25,8 @@ class delays {
   /// Uniform in [1, half an hour].
   [[nodiscard]] tick next() { return 1 + below(half_hour); }
 
-  /// What is left of a delay that began at an unknown time. With timers armed again as they fire, the pending ones have this
-  /// distribution in the long run, so that a benchmark that begins with it is in its steady state.
+  /// What is left of a delay that began at an unknown time. With timers armed again as they fire, the pending ones have
+  /// this distribution in the long run, so that a benchmark that begins with it is in its steady state.
   [[nodiscard]] tick residual();
 
   /// Uniform in [0, `limit`).

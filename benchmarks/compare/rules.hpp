@@ -9,29 +9,32 @@
 #include "compare/workload.hpp"
 
 /// \file
-/// What each engine must count, worked out from the workload alone. Ticks are those of the engine; a timer is added when the clock
-/// is at `added`, is due at `due`, and is cancelled, if it is, when the clock is at `cancelled`, in [added, due).
+/// What each engine must count, worked out from the workload alone. Ticks are those of the engine; a timer is added
+/// when the clock is at `added`, is due at `due`, and is cancelled, if it is, when the clock is at `cancelled`, in
+/// [added, due).
 ///
-/// **The digit rule.** Let n be the size of the wheels, so that level k (from 0) has the tick n^k, and write `due` in base n. A timer is
-/// put on the lowest level k with ⌊due / n^k⌋ − ⌊added / n^k⌋ < n. *It then moves once for each non-zero digit of `due` below digit
-/// k, from the highest to the lowest.* Proof. On level k it lies in the bucket that begins at s = ⌊due / n^k⌋ · n^k, and s > added if
-/// k > 0: level k − 1 did not hold it, so ⌊due / n^(k−1)⌋ − ⌊added / n^(k−1)⌋ ≥ n, and of two integers that are n apart, the
-/// quotients by n differ. At s the bucket is flushed. Let r = due − s be what the digits below k say. If r = 0, the timer is due.
-/// Otherwise it is put on the lowest level j with ⌊due / n^j⌋ − ⌊s / n^j⌋ < n; for j ≤ k, s is a multiple of n^j, so the left side is
-/// ⌊r / n^j⌋, and that is below n exactly if r < n^(j+1): j is the highest non-zero digit of r, which lies below k. That was one move, to
-/// level j, and the same holds there for the digits below j. ∎
+/// **The digit rule.** Let n be the size of the wheels, so that level k (from 0) has the tick n^k, and write `due` in
+/// base n. A timer is put on the lowest level k with ⌊due / n^k⌋ − ⌊added / n^k⌋ < n. *It then moves once for each
+/// non-zero digit of `due` below digit k, from the highest to the lowest.* Proof. On level k it lies in the bucket that
+/// begins at s = ⌊due / n^k⌋ · n^k, and s > added if k > 0: level k − 1 did not hold it, so ⌊due / n^(k−1)⌋ − ⌊added /
+/// n^(k−1)⌋ ≥ n, and of two integers that are n apart, the quotients by n differ. At s the bucket is flushed. Let r =
+/// due − s be what the digits below k say. If r = 0, the timer is due. Otherwise it is put on the lowest level j with
+/// ⌊due / n^j⌋ − ⌊s / n^j⌋ < n; for j ≤ k, s is a multiple of n^j, so the left side is ⌊r / n^j⌋, and that is below n
+/// exactly if r < n^(j+1): j is the highest non-zero digit of r, which lies below k. That was one move, to level j, and
+/// the same holds there for the digits below j. ∎
 ///
-/// With `added` = 0, k is the highest non-zero digit of `due`, which gives the rule as it is usually told: the non-zero digits below the
-/// top one. With another clock, k is the highest digit p of due − added, or p + 1, because
-/// ⌊due / n^k⌋ − ⌊added / n^k⌋ is ⌊(due − added) / n^k⌋ or one more; digits of `due` above k play no part.
-/// A timer that is cancelled makes the moves whose bucket begins at `cancelled` or before: the poller has been there.
+/// With `added` = 0, k is the highest non-zero digit of `due`, which gives the rule as it is usually told: the non-zero
+/// digits below the top one. With another clock, k is the highest digit p of due − added, or p + 1, because ⌊due / n^k⌋
+/// − ⌊added / n^k⌋ is ⌊(due − added) / n^k⌋ or one more; digits of `due` above k play no part. A timer that is
+/// cancelled makes the moves whose bucket begins at `cancelled` or before: the poller has been there.
 ///
-/// **The looks rule.** A wheel of S slots (rounded up to a power of two) visits a timer's slot at the ticks after `added` that are
-/// congruent to `due` modulo S: (D − 1) / S + 1 times up to `due`, with D = due − added, rounded down. A cancellation leaves out
-/// those after `cancelled`: (due − cancelled − 1) / S + 1 of them.
+/// **The looks rule.** A wheel of S slots (rounded up to a power of two) visits a timer's slot at the ticks after
+/// `added` that are congruent to `due` modulo S: (D − 1) / S + 1 times up to `due`, with D = due − added, rounded down.
+/// A cancellation leaves out those after `cancelled`: (due − cancelled − 1) / S + 1 of them.
 ///
-/// **Wake-ups.** A hierarchy wakes at each tick at which a bucket with a timer in it begins: the moves' ticks and `due`, for the
-/// timers that are still there. A heap wakes at each `due`; a hashed wheel at each tick that begins with something pending.
+/// **Wake-ups.** A hierarchy wakes at each tick at which a bucket with a timer in it begins: the moves' ticks and
+/// `due`, for the timers that are still there. A heap wakes at each `due`; a hashed wheel at each tick that begins with
+/// something pending.
 
 namespace timing_wheel::compare {
 

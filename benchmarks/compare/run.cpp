@@ -57,8 +57,8 @@ decltype(auto) with_engine(const engine_spec& spec, Work&& work) {
   return work.template operator()<hierarchical_wheel>();
 }
 
-/// Slots for timers. One that has gone leaves its slot to the next that comes, as in the service, so that an engine's memory is for
-/// those that are pending.
+/// Slots for timers. One that has gone leaves its slot to the next that comes, as in the service, so that an engine's
+/// memory is for those that are pending.
 class slot_pool {
  public:
   explicit slot_pool(std::size_t timers) : slot_of_(timers) {}
@@ -356,7 +356,8 @@ class mover {
   engine_stats before_;
 };
 
-/// Which timers moved when. Timers do not influence each other's moves, so each is driven once more in an engine of its own.
+/// Which timers moved when. Timers do not influence each other's moves, so each is driven once more in an engine of its
+/// own.
 void trace_moves(const workload& plan, engine_result& result) {
   trace& traced = *result.traced;
   traced.moves_per_timer.resize(plan.timers.size());

@@ -105,8 +105,9 @@ using progress_function = std::function<void(double)>;
 /// A trace of more timers than this is refused.
 inline constexpr std::size_t max_traced = 100'000;
 
-/// Drives one engine through the workload as the service's poller does: it wakes at `next_expiration()`, as often as that comes before
-/// the next arrival or cancellation, and an arrival finds the clock caught up. \throws usage_error if a flat wheel would be too large.
+/// Drives one engine through the workload as the service's poller does: it wakes at `next_expiration()`, as often as
+/// that comes before the next arrival or cancellation, and an arrival finds the clock caught up. \throws usage_error if
+/// a flat wheel would be too large.
 [[nodiscard]] engine_result run_engine(const workload& plan, const engine_spec& spec, bool with_trace,
                                        const progress_function& progress = {});
 

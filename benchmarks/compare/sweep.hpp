@@ -8,8 +8,8 @@
 #include "compare/run.hpp"
 
 /// \file
-/// What the report shows beside the workload itself: how the counts depend on the delay and on the share cancelled, and where rounds
-/// and cascades cost the same time. Small workloads of their own, through the same engines.
+/// What the report shows beside the workload itself: how the counts depend on the delay and on the share cancelled, and
+/// where rounds and cascades cost the same time. Small workloads of their own, through the same engines.
 
 namespace timing_wheel::compare {
 

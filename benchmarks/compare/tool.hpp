@@ -14,8 +14,8 @@ namespace timing_wheel::compare {
 using engine_runner =
     std::function<engine_result(const workload&, const engine_spec&, bool with_trace, const progress_function&)>;
 
-/// Does what the options say; the table goes to `out`, what is wrong to `err`. Once `stop` is set, it ends with what was
-/// counted until then.
+/// Does what the options say; the table goes to `out`, what is wrong to `err`. Once `stop` is set, it ends with what
+/// was counted until then.
 /// \returns the exit status: 0; 1 if a count is not what the rules say, or an output could not be written; that of
 /// common::exit_stopped. \throws usage_error.
 [[nodiscard]] int run_tool(const options& chosen, std::ostream& out, std::ostream& err,

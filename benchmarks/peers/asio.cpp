@@ -44,7 +44,8 @@ class asio_timers {
     });
   }
 
-  // A cancelled wait ends in its handler too. A loop would run these now and then; so many at a time are cheap and stay few.
+  // A cancelled wait ends in its handler too. A loop would run these now and then; so many at a time are cheap and stay
+  // few.
   void cancel(timer_number s) {
     constexpr std::size_t batch = 64;
     nodes_[s].timer.cancel();

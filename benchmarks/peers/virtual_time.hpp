@@ -2,12 +2,13 @@
 
 #include "timing_wheel/engine/tick.hpp"
 
-/// The time that event loops see. They read the system's clock, and libuv and libevent have no other; so this program has
-/// its own `clock_gettime`, which shows virtual time as long as a `driving` lives and calls the system's otherwise. What Google
-/// Benchmark reads between the operations is therefore the real time, and so are the limits of a single step.
+/// The time that event loops see. They read the system's clock, and libuv and libevent have no other; so this program
+/// has its own `clock_gettime`, which shows virtual time as long as a `driving` lives and calls the system's otherwise.
+/// What Google Benchmark reads between the operations is therefore the real time, and so are the limits of a single
+/// step.
 ///
-/// While driven, a loop also finds that no file is ready, without a call of the kernel: else each of the 1 800 000 milliseconds
-/// of a half hour would cost one, which has nothing to do with timers.
+/// While driven, a loop also finds that no file is ready, without a call of the kernel: else each of the 1 800 000
+/// milliseconds of a half hour would cost one, which has nothing to do with timers.
 namespace timing_wheel::bench::virtual_time {
 
 /// Milliseconds since the beginning, which lies before all timers.

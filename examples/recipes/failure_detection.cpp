@@ -1,4 +1,5 @@
-// The other side of the heartbeat: each one touches the timer of its node. Three seconds of silence: suspected; ten: dead.
+// The other side of the heartbeat: each one touches the timer of its node. Three seconds of silence: suspected; ten:
+// dead.
 
 #include <map>
 #include <string>

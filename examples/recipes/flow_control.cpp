@@ -1,4 +1,5 @@
-// At most three calls at once, then one every half second (a token bucket). The timer is armed only while somebody waits.
+// At most three calls at once, then one every half second (a token bucket). The timer is armed only while somebody
+// waits.
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,5 @@
-// A session ends after thirty seconds without a message. Each message moves the one timer of the session: a touch, O(1).
+// A session ends after thirty seconds without a message. Each message moves the one timer of the session: a touch,
+// O(1).
 
 #include "story.hpp"
 

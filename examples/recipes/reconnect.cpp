@@ -1,4 +1,5 @@
-// A lost connection is made again: at once, then after 1, 2, 4, 5, 5, ... seconds. Whoever closes it cancels the attempt to come.
+// A lost connection is made again: at once, then after 1, 2, 4, 5, 5, ... seconds. Whoever closes it cancels the
+// attempt to come.
 
 #include <algorithm>
 

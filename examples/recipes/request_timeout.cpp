@@ -1,4 +1,5 @@
-// Each request has a timer that its reply cancels. The answer of `cancel` decides who came first, the reply or the timeout.
+// Each request has a timer that its reply cancels. The answer of `cancel` decides who came first, the reply or the
+// timeout.
 
 #include <map>
 

@@ -9,14 +9,15 @@
 
 namespace timing_wheel {
 
-/// Runs callbacks on a Boost.Asio execution context: a `boost::asio::thread_pool`, an `io_context`, or an executor such as a
-/// strand.
+/// Runs callbacks on a Boost.Asio execution context: a `boost::asio::thread_pool`, an `io_context`, or an executor such
+/// as a strand.
 ///
 ///     boost::asio::thread_pool pool(4);
 ///     timer timer{{.executor = asio_executor(pool)}};
 ///
-/// The context must outlive the service. A context that was stopped keeps what it was given until it is destroyed; the timers
-/// of these tasks stay pending, and `timer::stop` returns them. Not part of the core: link the target `timing_wheel::asio`.
+/// The context must outlive the service. A context that was stopped keeps what it was given until it is destroyed; the
+/// timers of these tasks stay pending, and `timer::stop` returns them. Not part of the core: link the target
+/// `timing_wheel::asio`.
 template <class Context>
 [[nodiscard]] executor asio_executor(Context& context) {
   return [&context](task&& work) { boost::asio::post(context, std::move(work)); };

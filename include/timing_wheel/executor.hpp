@@ -24,20 +24,22 @@ concept task_executor = std::invocable<E&, task&&> || requires(E& e, task&& work
 ///     boost::asio::thread_pool pool(4);
 ///     timer timer{{.executor = [&pool](task&& work) { boost::asio::post(pool, std::move(work)); }}};
 ///
-/// The service gives it one task for each timer that is due; until that task is called, the timer can still be cancelled. It
-/// may call the task on any thread, now or later, and should do so once. **Refusing** is to throw, or to destroy the task
-/// without having called it: then the timer is pending again, and is given anew at the first tick after a millisecond, until
-/// it is accepted, cancelled or returned by `stop`. So an executor cannot lose a timer. What it throws goes to `on_error`.
+/// The service gives it one task for each timer that is due; until that task is called, the timer can still be
+/// cancelled. It may call the task on any thread, now or later, and should do so once. **Refusing** is to throw, or to
+/// destroy the task without having called it: then the timer is pending again, and is given anew at the first tick
+/// after a millisecond, until it is accepted, cancelled or returned by `stop`. So an executor cannot lose a timer. What
+/// it throws goes to `on_error`.
 ///
-/// It is called by one thread at a time, outside every lock; while it blocks, nothing else is handed over. What it is made
-/// from is shared by the copies; the service lets go of it in its destructor. Tasks may outlive the service; then they do
-/// nothing.
+/// It is called by one thread at a time, outside every lock; while it blocks, nothing else is handed over. What it is
+/// made from is shared by the copies; the service lets go of it in its destructor. Tasks may outlive the service; then
+/// they do nothing.
 class executor {
  public:
   /// Empty: callbacks run on the thread that drives the service.
   executor() noexcept = default;
 
-  /// Keeps `target`, which copies of this executor share; a null pointer or an empty `std::function` makes an empty one.
+  /// Keeps `target`, which copies of this executor share; a null pointer or an empty `std::function` makes an empty
+  /// one.
   /// \throws std::bad_alloc, and what moving `target` throws.
   // clang-format off
   template <class E>

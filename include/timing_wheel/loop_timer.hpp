@@ -10,7 +10,8 @@
 
 namespace timing_wheel {
 
-/// A service in a loop of your own, on the monotonic clock, without a thread: callbacks run in `run_due`, on the loop's thread.
+/// A service in a loop of your own, on the monotonic clock, without a thread: callbacks run in `run_due`, on the loop's
+/// thread.
 ///
 ///     timing_wheel::loop_timer timer({}, [&] { wake_the_loop(); });    // for instance, write to an eventfd
 ///     for (;;) {
@@ -18,19 +19,22 @@ namespace timing_wheel {
 ///       timer.run_due();
 ///     }
 ///
-/// Other threads may schedule and cancel all the while. `on_earlier` is called when the next event has become earlier than the
-/// one that `next_event` has told last: on the thread that scheduled, rescheduled or gave a task back, outside every lock. It
-/// has to make the loop call `next_event` again, and is not called any more until then. So no wake-up is lost: a timer that comes before `next_event`
-/// looks is seen by it, and one that comes after is seen to be earlier than what it told. A loop whose timers are scheduled
-/// on its own thread only needs no `on_earlier`, if it asks `next_event` each time before it sleeps. The destructor waits for
-/// an `on_earlier` that is running, which therefore must not destroy the service.
+/// Other threads may schedule and cancel all the while. `on_earlier` is called when the next event has become earlier
+/// than the one that `next_event` has told last: on the thread that scheduled, rescheduled or gave a task back, outside
+/// every lock. It has to make the loop call `next_event` again, and is not called any more until then. So no wake-up is
+/// lost: a timer that comes before `next_event` looks is seen by it, and one that comes after is seen to be earlier
+/// than what it told. A loop whose timers are scheduled on its own thread only needs no `on_earlier`, if it asks
+/// `next_event` each time before it sleeps. The destructor waits for an `on_earlier` that is running, which therefore
+/// must not destroy the service.
 ///
-/// A loop that sleeps to the millisecond should round the time up, as examples/loops/poll.cpp shows; else it asks in vain once.
+/// A loop that sleeps to the millisecond should round the time up, as examples/loops/poll.cpp shows; else it asks in
+/// vain once.
 ///
 /// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
 class loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty. It must not destroy the service. What it throws is reported as what an executor throws is.
+  /// `on_earlier` may be empty. It must not destroy the service. What it throws is reported as what an executor throws
+  /// is.
   /// \throws timer_error as `timer`; it needs no thread.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
@@ -38,11 +42,11 @@ class loop_timer : public timer {
   /// Complexity: O(shards). Arms `on_earlier` for what comes before.
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
-  /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near. With a
-  /// budget, or when a cascade is long, it may leave work: then `next_event` has come already.
+  /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near.
+  /// With a budget, or when a cascade is long, it may leave work: then `next_event` has come already.
   /// \returns how many callbacks ran, or were handed to the executor.
-  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that calls;
-  /// std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
+  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
+  /// calls; std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
   std::size_t run_due(std::size_t budget = no_limit);
 };
 

@@ -33,9 +33,10 @@ concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::cal
 
 /// A callable that can be moved and not copied, in 32 bytes.
 ///
-/// Up to 24 bytes of captures lie inside, if they can be moved without throwing; larger ones are boxed, in one allocation. A
-/// task made from a null pointer or an empty `std::function` is empty. A service moves tasks under a lock, so the move
-/// constructor of a callable, and the destructor of one moved from, must not use it. Thread safety: as a plain object.
+/// Up to 24 bytes of captures lie inside, if they can be moved without throwing; larger ones are boxed, in one
+/// allocation. A task made from a null pointer or an empty `std::function` is empty. A service moves tasks under a
+/// lock, so the move constructor of a callable, and the destructor of one moved from, must not use it. Thread safety:
+/// as a plain object.
 class task {
  public:
   /// Bytes of captures that need no allocation.
@@ -72,7 +73,8 @@ class task {
     }
   }
 
-  /// Takes the callable over; `other` is empty then. Moves the callable if it lies inside, else only its box. Never allocates.
+  /// Takes the callable over; `other` is empty then. Moves the callable if it lies inside, else only its box. Never
+  /// allocates.
   task(task&& other) noexcept { take(other); }
   /// Destroys the callable that it had, and takes over that of `other`, which is empty then.
   task& operator=(task&& other) noexcept {
@@ -90,7 +92,8 @@ class task {
   /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
   void operator()(const timer_handle& self = {}) { operations_->call(storage_.data(), self); }
 
-  /// When it is to be called again, if `previous` was its last deadline; none if no more. Throws what the user's rule throws.
+  /// When it is to be called again, if `previous` was its last deadline; none if no more. Throws what the user's rule
+  /// throws.
   /// \pre it recurs.
   std::optional<time_point> next(time_point previous, time_point now) {
     return operations_->next(storage_.data(), previous, now);

@@ -13,8 +13,8 @@
 
 namespace timing_wheel {
 
-/// A point of time of a service. Every service uses the time points of the monotonic clock, a `manual_timer` too, so that code
-/// under test need not know which it has.
+/// A point of time of a service. Every service uses the time points of the monotonic clock, a `manual_timer` too, so
+/// that code under test need not know which it has.
 using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 
 /// `when + delay`, stopping at the ends of time instead of overflowing.

@@ -43,8 +43,8 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
   { next(previous) } -> std::convertible_to<std::optional<time_point>>;
 };
 
-/// Runs callbacks after a delay, never early, each as often as it is asked to. Any number of timers; schedule and cancel are
-/// O(1).
+/// Runs callbacks after a delay, never early, each as often as it is asked to. Any number of timers; schedule and
+/// cancel are O(1).
 ///
 ///     timing_wheel::timer timer{{.tick = 1ms, .wheel_size = 512}};
 ///     auto check = timer.schedule_after(30min, [&, id] { verify(id); });
@@ -52,38 +52,41 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 ///     timer.schedule_every(5s, send_heartbeat, timing_wheel::fixed_delay, {.tag = 7});
 ///     for (auto& left : timer.stop()) save(left.tag, left.deadline);
 ///
-/// **Who drives it.** One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one; a cancel
-/// does not wake it, so that it may wake once for a bucket that has become empty meanwhile. It bears the name "timing_wheel",
-/// and runs none of the program's signal handlers: it blocks all signals but those that a callback's own fault raises. Code that
-/// uses timers should take a `timer&`: a test then hands it a `manual_timer`, an event loop a `loop_timer`.
+/// **Who drives it.** One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one; a
+/// cancel does not wake it, so that it may wake once for a bucket that has become empty meanwhile. It bears the name
+/// "timing_wheel", and runs none of the program's signal handlers: it blocks all signals but those that a callback's
+/// own fault raises. Code that uses timers should take a `timer&`: a test then hands it a `manual_timer`, an event loop
+/// a `loop_timer`.
 ///
 /// **Callbacks** run on the poller, one after the other, so that one that blocks delays the others; or are given to
-/// `timer_options::executor`, whose threads are the user's in everything. They run outside every lock. A callback may schedule,
-/// cancel, reschedule, stop the service, drop its handle and throw (see `timer_options::on_error`), call `std::exit`, and destroy the
-/// service. It must not end its thread (`pthread_exit`): that is reported on standard error, and the program aborted. Threads and
-/// processes that it starts on the poller inherit the blocked signals.
+/// `timer_options::executor`, whose threads are the user's in everything. They run outside every lock. A callback may
+/// schedule, cancel, reschedule, stop the service, drop its handle and throw (see `timer_options::on_error`), call
+/// `std::exit`, and destroy the service. It must not end its thread (`pthread_exit`): that is reported on standard
+/// error, and the program aborted. Threads and processes that it starts on the poller inherit the blocked signals.
 ///
-/// **The four verbs** are `schedule_after`, `schedule_at`, `schedule_every` and `schedule_with`. Each takes `schedule_options` last,
-/// which may be left out. Followed by a `std::error_code&`, nothing is thrown but what copying or moving the callable throws:
-/// `error` becomes a `timer_errc` or `std::errc::not_enough_memory`, or is cleared, and an empty handle is returned for a refusal.
-/// Without it, a refusal throws `timer_error`, and a lack of memory `std::bad_alloc`. Whatever the reason, a callable that is
-/// refused was not moved from. The callback may begin before the call returns. Complexity: O(levels), one lock of a shard; no
-/// allocation after warm-up, if the captures fit and no token is given: 24 bytes of them do, 8 beside a period, and beside a rule of
-/// the caller's what that leaves.
+/// **The four verbs** are `schedule_after`, `schedule_at`, `schedule_every` and `schedule_with`. Each takes
+/// `schedule_options` last, which may be left out. Followed by a `std::error_code&`, nothing is thrown but what copying
+/// or moving the callable throws: `error` becomes a `timer_errc` or `std::errc::not_enough_memory`, or is cleared, and
+/// an empty handle is returned for a refusal. Without it, a refusal throws `timer_error`, and a lack of memory
+/// `std::bad_alloc`. Whatever the reason, a callable that is refused was not moved from. The callback may begin before
+/// the call returns. Complexity: O(levels), one lock of a shard; no allocation after warm-up, if the captures fit and
+/// no token is given: 24 bytes of them do, 8 beside a period, and beside a rule of the caller's what that leaves.
 ///
-/// **fork.** A service stays in the process that made it. In the child, `schedule` refuses (`forked`), every timer is finished,
-/// `stop` returns nothing and the destructor frees nothing; none of them blocks. A service made in the child works.
+/// **fork.** A service stays in the process that made it. In the child, `schedule` refuses (`forked`), every timer is
+/// finished, `stop` returns nothing and the destructor frees nothing; none of them blocks. A service made in the child
+/// works.
 ///
 /// Thread safety: every member may be called from any thread.
 class timer {
  public:
   /// Starts the poller thread.
-  /// \throws timer_error (`invalid_option`) naming the value and the range. \throws std::system_error if no thread can be had.
+  /// \throws timer_error (`invalid_option`) naming the value and the range. \throws std::system_error if no thread can
+  /// be had.
   explicit timer(const timer_options& options = {});
 
-  /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run; so it must not be called under a
-  /// lock that one of them takes. From a callback of this service it does not wait: what it needs of the service goes when
-  /// that callback has ended.
+  /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run; so it must not be called
+  /// under a lock that one of them takes. From a callback of this service it does not wait: what it needs of the
+  /// service goes when that callback has ended.
   virtual ~timer();
 
   timer(const timer&) = delete;
@@ -110,10 +113,11 @@ class timer {
 
   /// Runs `callback` once, at `deadline`, or as soon as possible after it.
   ///
-  /// A deadline is a time point of `std::chrono::steady_clock` or `system_clock`. One of the wall clock is converted to the
-  /// monotonic clock once, now. The callback does not run before the wall clock has shown the deadline, unless that clock is set
-  /// after this call: then the timer keeps the instant that it was given. Set forward by an hour, the wall clock shows the deadline
-  /// plus an hour when it runs; set back, the deadline less an hour. To follow the wall clock, schedule anew when it is set.
+  /// A deadline is a time point of `std::chrono::steady_clock` or `system_clock`. One of the wall clock is converted to
+  /// the monotonic clock once, now. The callback does not run before the wall clock has shown the deadline, unless that
+  /// clock is set after this call: then the timer keeps the instant that it was given. Set forward by an hour, the wall
+  /// clock shows the deadline plus an hour when it runs; set back, the deadline less an hour. To follow the wall clock,
+  /// schedule anew when it is set.
   /// \throws timer_error, std::bad_alloc as `schedule_after`.
   template <detail::deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
@@ -137,11 +141,13 @@ class timer {
       schedule_at(std::chrono::time_point<Clock, Duration> another_clock, Rest&&... rest)
   = delete;
 
-  /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it, from the callback too.
-  /// Without a policy, one `period` lies between the end of a run and the next.
+  /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it, from the
+  /// callback too. Without a policy, one `period` lies between the end of a run and the next.
   ///
-  /// Runs never overlap; one that throws is reported, and the timer goes on. Each run counts as scheduled and fired once.
-  /// \throws timer_error, std::bad_alloc as `schedule_after`, and timer_error (`invalid_period`) unless the period is positive.
+  /// Runs never overlap; one that throws is reported, and the timer goes on. Each run counts as scheduled and fired
+  /// once.
+  /// \throws timer_error, std::bad_alloc as `schedule_after`, and timer_error (`invalid_period`) unless the period is
+  /// positive.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback,
                               period_policy policy = fixed_delay, const schedule_options& options = {}) {
@@ -177,11 +183,12 @@ class timer {
     return every({saturating_nanoseconds(period), fixed_delay}, std::forward<F>(callback), {}, &error);
   }
 
-  /// Runs `callback` at the deadlines that `next(previous deadline)` gives, a `std::optional<time_point>`, until it gives none.
+  /// Runs `callback` at the deadlines that `next(previous deadline)` gives, a `std::optional<time_point>`, until it
+  /// gives none.
   ///
-  /// `next` is called now, with the present as the previous deadline (none: nothing is scheduled, and an empty handle returned),
-  /// and then at the end of each run, on its thread and outside every lock, even if the timer was cancelled in that run. What it
-  /// throws now gets out of this call; what it throws later is reported, and the timer ends.
+  /// `next` is called now, with the present as the previous deadline (none: nothing is scheduled, and an empty handle
+  /// returned), and then at the end of each run, on its thread and outside every lock, even if the timer was cancelled
+  /// in that run. What it throws now gets out of this call; what it throws later is reported, and the timer ends.
   /// \throws timer_error, std::bad_alloc as `schedule_after`.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options = {}) {
@@ -198,34 +205,36 @@ class timer {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), {}, &error);
   }
 
-  /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another service: `finished`.
-  /// Complexity: O(1), one lock of a shard.
+  /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another
+  /// service: `finished`. Complexity: O(1), one lock of a shard.
   cancel_result cancel(std::uint64_t key) noexcept;
 
-  /// Takes every pending timer out and refuses new ones from then on. No callback begins after it has returned; unless called
-  /// from a callback, it waits for those that are running, so it must not be called under a lock that a callback takes. Two
-  /// services whose callbacks stop each other at the same time wait for each other for ever: let a thread of neither stop both.
-  /// A `schedule` that races with it is either returned or refused; a periodic timer that is running is not armed again.
+  /// Takes every pending timer out and refuses new ones from then on. No callback begins after it has returned; unless
+  /// called from a callback, it waits for those that are running, so it must not be called under a lock that a callback
+  /// takes. Two services whose callbacks stop each other at the same time wait for each other for ever: let a thread of
+  /// neither stop both. A `schedule` that races with it is either returned or refused; a periodic timer that is running
+  /// is not armed again.
   /// \returns each pending timer once, in no particular order; nothing when called again.
   /// \throws std::bad_alloc; then it has refused new timers and taken none: call it again.
   std::vector<pending_task> stop();
 
-  /// Refuses new timers, runs the callback of every pending one once, on this thread, whatever its deadline, in no particular
-  /// order, and stops. Until its callback begins, a timer can be cancelled. From a callback that such a call runs, it does
-  /// nothing.
+  /// Refuses new timers, runs the callback of every pending one once, on this thread, whatever its deadline, in no
+  /// particular order, and stops. Until its callback begins, a timer can be cancelled. From a callback that such a call
+  /// runs, it does nothing.
   /// \returns how many ran here. \throws std::bad_alloc; then it can be called again.
   std::size_t stop(run_now_t how);
 
   /// Refuses new timers, lets what becomes due before `until` run, and stops then, or as soon as nothing is pending or
-  /// running. Periodic timers are not armed again. Without a poller thread it drives the service itself: a `manual_timer`
-  /// advances to `until`, and what an executor has not begun by then is returned; a `loop_timer` sleeps and runs what is due.
-  /// From a callback it drives the service itself, or on an executor waits for the other threads: the only thread of a pool
-  /// would wait in vain. From a callback that another `stop` runs on this thread, it leaves the rest to that one.
+  /// running. Periodic timers are not armed again. Without a poller thread it drives the service itself: a
+  /// `manual_timer` advances to `until`, and what an executor has not begun by then is returned; a `loop_timer` sleeps
+  /// and runs what is due. From a callback it drives the service itself, or on an executor waits for the other threads:
+  /// the only thread of a pool would wait in vain. From a callback that another `stop` runs on this thread, it leaves
+  /// the rest to that one.
   /// \returns what could not run, as `stop()`. \throws std::bad_alloc, as `stop()`.
   std::vector<pending_task> stop(drain_t how, time_point until);
 
-  /// Calls `visit(const pending_timer&)` for each pending timer, outside every lock. One that is pending all the while is
-  /// visited once; one that comes or goes meanwhile, at most once. `visit` may use the service, and the handles.
+  /// Calls `visit(const pending_timer&)` for each pending timer, outside every lock. One that is pending all the while
+  /// is visited once; one that comes or goes meanwhile, at most once. `visit` may use the service, and the handles.
   /// Complexity: O(timers that were ever pending at once). \throws std::bad_alloc, and what `visit` throws.
   template <class Visit>
   requires std::invocable<Visit&, const pending_timer&>
@@ -241,8 +250,8 @@ class timer {
   /// Whether `stop` has taken the pending timers out.
   [[nodiscard]] bool stopped() const noexcept;
 
-  /// How many timers are pending. Exact when nobody else schedules, cancels or fires; each shard is counted in its turn, see
-  /// `timer_stats`.
+  /// How many timers are pending. Exact when nobody else schedules, cancels or fires; each shard is counted in its
+  /// turn, see `timer_stats`.
   [[nodiscard]] std::size_t pending() const noexcept;
 
   /// What the service has done. Complexity: O(shards). \throws std::bad_alloc.

@@ -70,15 +70,15 @@ std::ostream& operator<<(std::ostream& out, cancel_result result);
 /// Writes its name.
 std::ostream& operator<<(std::ostream& out, timer_status status);
 
-/// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has died.
-/// That of a periodic timer stays the same over all its runs.
+/// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has
+/// died. That of a periodic timer stays the same over all its runs.
 ///
-/// Dropping a handle does not cancel. A default-made one refers to no timer and behaves as that of a finished one.
-/// It is 16 bytes; moving it is free, a copy costs one atomic increment. It keeps a small block of the service (not the timer,
-/// nor the wheels) in memory.
+/// Dropping a handle does not cancel. A default-made one refers to no timer and behaves as that of a finished one. It
+/// is 16 bytes; moving it is free, a copy costs one atomic increment. It keeps a small block of the service (not the
+/// timer, nor the wheels) in memory.
 ///
-/// Thread safety: the timer that it refers to may be used from any thread through any handle; one handle object as an `int`.
-/// Every operation is linearizable and O(1) under one lock of the timer's shard.
+/// Thread safety: the timer that it refers to may be used from any thread through any handle; one handle object as an
+/// `int`. Every operation is linearizable and O(1) under one lock of the timer's shard.
 class timer_handle {
  public:
   /// Refers to no timer.
@@ -104,17 +104,20 @@ class timer_handle {
   /// this thread and outside every lock.
   cancel_result cancel() const noexcept;
 
-  /// The same, and if its callback is running, waits until that has ended and what it captured is destroyed. Called by that
-  /// callback itself it does not wait. Two callbacks that wait for each other wait for ever, and so does a call under a lock that
-  /// the callback takes. It does not wait for another thread that has cancelled and is destroying what was captured.
+  /// The same, and if its callback is running, waits until that has ended and what it captured is destroyed. Called by
+  /// that callback itself it does not wait. Two callbacks that wait for each other wait for ever, and so does a call
+  /// under a lock that the callback takes. It does not wait for another thread that has cancelled and is destroying
+  /// what was captured.
   ///
-  /// It ends one timer. A callback that schedules itself anew makes another timer each time, with a handle of its own, and this
-  /// call ends no such chain. Let it be one timer, by `schedule_every` or `schedule_with`; or set a flag that it looks at first.
+  /// It ends one timer. A callback that schedules itself anew makes another timer each time, with a handle of its own,
+  /// and this call ends no such chain. Let it be one timer, by `schedule_every` or `schedule_with`; or set a flag that
+  /// it looks at first.
   /// \returns what `cancel` would: `running` says that it ran, and has ended unless the caller is the callback.
   cancel_result cancel_and_wait() const noexcept;
 
-  /// Gives a pending timer another deadline, earlier or later, on the monotonic or the wall clock (see `timer::schedule_at`); past
-  /// ones are due at once. \returns false if the timer is not pending. \throws std::bad_alloc; then nothing has changed.
+  /// Gives a pending timer another deadline, earlier or later, on the monotonic or the wall clock (see
+  /// `timer::schedule_at`); past ones are due at once. \returns false if the timer is not pending. \throws
+  /// std::bad_alloc; then nothing has changed.
   template <detail::deadline_clock Clock, class Duration>
   bool reschedule(std::chrono::time_point<Clock, Duration> deadline) const {
     return move_to(detail::nanoseconds_of(deadline), nullptr);
@@ -154,9 +157,9 @@ class timer_handle {
   /// The number given when it was scheduled; none if the timer is finished.
   [[nodiscard]] std::optional<std::uint64_t> tag() const noexcept;
 
-  /// The timer as a number, for those who keep numbers and not objects: `timer::cancel(key)` is as safe as `cancel`. 0 for a
-  /// default-made handle, and never for another one. Two timers of one service never have the same key; that of another service
-  /// is taken for one of this service's with a chance of about the timers pending by 2^64.
+  /// The timer as a number, for those who keep numbers and not objects: `timer::cancel(key)` is as safe as `cancel`. 0
+  /// for a default-made handle, and never for another one. Two timers of one service never have the same key; that of
+  /// another service is taken for one of this service's with a chance of about the timers pending by 2^64.
   [[nodiscard]] std::uint64_t key() const noexcept;
 
   /// Whether it was made by a `schedule` call.
@@ -165,8 +168,8 @@ class timer_handle {
   /// Whether both refer to the same timer, or both to none.
   friend bool operator==(const timer_handle&, const timer_handle&) = default;
 
-  /// For instance "timer 0/17#2: pending, 1500 ms left": the shard, the place in it, and the how-manieth use of that place. No two
-  /// timers of a service print the same before the colon.
+  /// For instance "timer 0/17#2: pending, 1500 ms left": the shard, the place in it, and the how-manieth use of that
+  /// place. No two timers of a service print the same before the colon.
   friend std::ostream& operator<<(std::ostream& out, const timer_handle& handle);
 
   /// For the service. The handle takes over one reference to `owner`.
@@ -197,8 +200,8 @@ static_assert(sizeof(timer_handle) <= 16);
 ///       scoped_timer idle_ = timer_.schedule_after(30s, [this] { close(); });
 ///     };
 ///
-/// Destruction and assignment wait as `cancel_and_wait` does, with the same caution; so make it the last member of its object.
-/// Thread safety: one object as an `int`.
+/// Destruction and assignment wait as `cancel_and_wait` does, with the same caution; so make it the last member of its
+/// object. Thread safety: one object as an `int`.
 class scoped_timer {
  public:
   /// Owns no timer.

@@ -25,26 +25,28 @@ enum class engine_kind : std::uint8_t {
 
 /// How a service is made. Every field has a default that suits most.
 struct timer_options {
-  /// The grain of time: a timer fires less than one tick, plus the scheduling latency of the machine, after its deadline.
-  /// At least 1 ns. Wake-ups and cascades become fewer with a longer tick. On Linux the poller's timer slack is at most a
-  /// sixteenth of it, and so is that of the threads that callbacks start on it.
+  /// The grain of time: a timer fires less than one tick, plus the scheduling latency of the machine, after its
+  /// deadline. At least 1 ns. Wake-ups and cascades become fewer with a longer tick. On Linux the poller's timer slack
+  /// is at most a sixteenth of it, and so is that of the threads that callbacks start on it.
   std::chrono::nanoseconds tick = std::chrono::milliseconds(1);
   /// Slots of each wheel, in [2, 2^24].
   std::uint32_t wheel_size = 512;
-  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size` for all.
+  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size`
+  /// for all.
   std::vector<std::uint32_t> wheel_sizes = {};
   /// Which engine. Every promise holds for each; what they cost differs (see docs/tuning.md).
   engine_kind engine = engine_kind::hierarchical;
-  /// Parts with a lock, a wheel and memory of their own; a thread keeps to one as a habit. At most 1024. 0: as many as the
-  /// machine has cores, and one for a `manual_timer`.
+  /// Parts with a lock, a wheel and memory of their own; a thread keeps to one as a habit. At most 1024. 0: as many as
+  /// the machine has cores, and one for a `manual_timer`.
   unsigned shards = 0;
   /// `schedule` refuses when as many timers are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;
   /// Where callbacks run. Empty: on the thread that drives the service, one after the other.
   timing_wheel::executor executor = {};
-  /// Gets every exception of a callback, of a rule for the next deadline and of the executor, with the tag of the timer; on the
-  /// thread where it happened, outside every lock. Empty, or if it throws itself: each kind (what it says) is written to standard
-  /// error, at most once a second of the service's clock. Those of callbacks and rules are counted, either way.
+  /// Gets every exception of a callback, of a rule for the next deadline and of the executor, with the tag of the
+  /// timer; on the thread where it happened, outside every lock. Empty, or if it throws itself: each kind (what it
+  /// says) is written to standard error, at most once a second of the service's clock. Those of callbacks and rules are
+  /// counted, either way.
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
 };
 

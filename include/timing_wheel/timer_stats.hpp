@@ -40,9 +40,9 @@ struct timer_counts {
 
 /// What a service has done since it was made.
 ///
-/// Each shard is counted in its turn, and consistent in itself. With several shards, and while others schedule and cancel, the
-/// sum is not that of one instant: `pending` may then show more than there ever were at once, also more than `max_pending`, which
-/// itself is exact.
+/// Each shard is counted in its turn, and consistent in itself. With several shards, and while others schedule and
+/// cancel, the sum is not that of one instant: `pending` may then show more than there ever were at once, also more
+/// than `max_pending`, which itself is exact.
 struct timer_stats : timer_counts {
   /// Times that the poller thread woke, or that `run_due` of a `loop_timer` was called.
   std::uint64_t wakeups = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The front door: what a program needs that schedules timers. The engines alone, for simulations and event loops that want no
-/// service around them, are in `timing_wheel/engine/`, and not included here.
+/// The front door: what a program needs that schedules timers. The engines alone, for simulations and event loops that
+/// want no service around them, are in `timing_wheel/engine/`, and not included here.
 ///
 /// 1. What most people need: `timer`, its options and its counts.
 #include "timing_wheel/timer.hpp"

@@ -9,7 +9,8 @@ namespace timing_wheel::detail {
 
 /// Counts the pending timers of a service against its limit. Without a limit it counts nothing, and costs nothing.
 ///
-/// Memory order: relaxed throughout; the count orders nothing but itself, and a compare-exchange never lets it pass the limit.
+/// Memory order: relaxed throughout; the count orders nothing but itself, and a compare-exchange never lets it pass the
+/// limit.
 class admission {
  public:
   explicit admission(std::size_t limit) noexcept : limit_(limit) {}

@@ -39,9 +39,9 @@ static_assert(sizeof(timer_node) == 64);
 
 /// The timers of one shard, in pages that never move; a place that is given back is the first to be used again.
 ///
-/// Every use of a place has its own generation, from 1 on. A place whose generations are used up is given up, so that an id never
-/// fits two timers. Places and generations have 27 bits each, so that both fit into `timer_handle::key()`, with 10 for the shard: a
-/// shard holds 134 million timers at a time, and a place serves as many, one after the other.
+/// Every use of a place has its own generation, from 1 on. A place whose generations are used up is given up, so that
+/// an id never fits two timers. Places and generations have 27 bits each, so that both fit into `timer_handle::key()`,
+/// with 10 for the shard: a shard holds 134 million timers at a time, and a place serves as many, one after the other.
 /// Thread safety: none of its own.
 class slab {
  public:

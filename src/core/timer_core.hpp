@@ -52,24 +52,24 @@ enum class phase : std::uint8_t {
   closed,    // and no callback begins
 };
 
-/// The rules of the service for one shard: which timer is in which state, and what changes it. It is told the time, always; it
-/// neither reads a clock, nor sleeps, nor locks, nor runs anything.
+/// The rules of the service for one shard: which timer is in which state, and what changes it. It is told the time,
+/// always; it neither reads a clock, nor sleeps, nor locks, nor runs anything.
 ///
-/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running → free,
-/// or armed again if it is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for
-/// that; and from each state before running
-/// back to free by `cancel` and `take`. A batch holds ids, which fit nothing any more once the timer was cancelled.
+/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running →
+/// free, or armed again if it is periodic; from due back to armed if the executor refused it, or to waiting if there is
+/// no memory for that; and from each state before running back to free by `cancel` and `take`. A batch holds ids, which
+/// fit nothing any more once the timer was cancelled.
 ///
-/// Thread safety: none of its own; the mutex of the shard guards all of it.
-/// Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones are those armed, waiting or due.
+/// Thread safety: none of its own; the mutex of the shard guards all of it. Invariant: scheduled = fired + cancelled +
+/// returned + pending, where the pending ones are those armed, waiting or due.
 template <timer_engine Engine>
 class timer_core {
  public:
   timer_core(const engine_options& options, const tick_scale& scale, admission& door)
       : engine_(options), scale_(scale), door_(door) {}
 
-  /// Moves the callable into the timer only if it accepts. A recurring one is armed again after its run. Strong guarantee on
-  /// `std::bad_alloc`, and on what the move throws.
+  /// Moves the callable into the timer only if it accepts. A recurring one is armed again after its run. Strong
+  /// guarantee on `std::bad_alloc`, and on what the move throws.
   admitted add(const moment& when, task_source& callback, std::uint64_t tag, bool recurring) {
     if (phase_ != phase::open || !door_.enter()) {
       ++counts_.rejected;
@@ -128,7 +128,8 @@ class timer_core {
             node->tag};
   }
 
-  /// Puts the ids of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of cascading.
+  /// Puts the ids of at most `max_timers_per_lock` timers that are due at `now` into `batch`, and does its share of
+  /// cascading.
   /// \returns how many timers it looked at, and whether there is more to do at once.
   /// \throws std::bad_alloc if there is no memory to go on, and nothing is in the batch; nothing is lost.
   struct collected {
@@ -206,7 +207,8 @@ class timer_core {
     return node;
   }
 
-  /// Arms a timer for its next run. \returns false, and changes nothing, if it is not to be: cancelled meanwhile, or draining.
+  /// Arms a timer for its next run. \returns false, and changes nothing, if it is not to be: cancelled meanwhile, or
+  /// draining.
   bool rearm(timer_number n, const moment& when) noexcept {
     timer_node& node = nodes_[n];
     if (phase_ != phase::open || node.cancelled) {
@@ -284,8 +286,8 @@ class timer_core {
   [[nodiscard]] std::size_t pending() const noexcept { return counts_.pending; }
   [[nodiscard]] std::size_t running() const noexcept { return counts_.running; }
 
-  /// Copies all counts, and allocates nothing if there is room for the levels. The wheels are brought up to date before, so that
-  /// their clocks show `now`.
+  /// Copies all counts, and allocates nothing if there is room for the levels. The wheels are brought up to date
+  /// before, so that their clocks show `now`.
   void read(core_stats& into, tick now) {
     engine_.catch_up(now);
     into.counts = counts_;
@@ -331,8 +333,8 @@ class timer_core {
     }
   }
 
-  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still due,
-  // stays there.
+  // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still
+  // due, stays there.
   void link(timer_number n, timer_node& node, const moment& when) {
     if (engine_.insert(n, when.deadline_tick)) {
       leave_due_or_waiting(n, node);

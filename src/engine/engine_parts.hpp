@@ -71,8 +71,8 @@ template <class Visitor>
   settle(done);
 }
 
-/// Calls `work`. What it has put into `due` is not kept back: when it finds no memory, that ends it as a budget would, and the
-/// caller meets the failure when it calls again. With nothing due to show, it throws std::bad_alloc.
+/// Calls `work`. What it has put into `due` is not kept back: when it finds no memory, that ends it as a budget would,
+/// and the caller meets the failure when it calls again. With nothing due to show, it throws std::bad_alloc.
 template <class Work>
 void show_what_is_due(const std::vector<timer_number>& due, Work&& work) {
   try {

@@ -64,7 +64,8 @@ auto hashed_wheel::waiting_for(tick visit) noexcept -> bucket* {
   return found == pair.end() ? nullptr : &*found;
 }
 
-// The bucket that waits for the visit, or an empty one: at most one bucket of a slot waits for another visit, one under way.
+// The bucket that waits for the visit, or an empty one: at most one bucket of a slot waits for another visit, one under
+// way.
 auto hashed_wheel::bucket_for(tick visit) noexcept -> bucket& {
   bucket_pair& pair = pair_of(visit);
   if (bucket* const waiting = waiting_for(visit)) {

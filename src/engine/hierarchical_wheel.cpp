@@ -42,8 +42,8 @@ struct hierarchical_wheel::level {
 
   [[nodiscard]] tick virtual_id(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
 
-  // Whether fewer than `size` ticks of this level lie between the two. Only within a tick of the interval's end it takes a
-  // division.
+  // Whether fewer than `size` ticks of this level lie between the two. Only within a tick of the interval's end it
+  // takes a division.
   [[nodiscard]] bool holds(tick deadline, tick clock) const noexcept {
     const tick distance = deadline - clock;
     return distance <= surely_held || (distance < interval && virtual_id(deadline) - virtual_id(clock) < size);
@@ -122,8 +122,8 @@ hierarchical_wheel::level& hierarchical_wheel::new_level_for(tick deadline) {
   return levels_.back();
 }
 
-// The wheel for a timer that a flush brings back. The tick that has come of one wheel is the interval of the one below, so that
-// one holds it, and nearly always no lower one does.
+// The wheel for a timer that a flush brings back. The tick that has come of one wheel is the interval of the one below,
+// so that one holds it, and nearly always no lower one does.
 inline hierarchical_wheel::level& hierarchical_wheel::level_below(level& origin, tick deadline) noexcept {
   level* wheel = &origin - 1;
   while (wheel != levels_.data() && (wheel - 1)->holds(deadline, clock_)) {

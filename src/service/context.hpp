@@ -22,8 +22,8 @@ namespace timing_wheel::detail {
   return now >= when && when != time_point::max();
 }
 
-/// What the shards of one service share. It stays until the last handle is gone, so that a handle may wake the driver at any
-/// time.
+/// What the shards of one service share. It stays until the last handle is gone, so that a handle may wake the driver
+/// at any time.
 ///
 /// Immutable after construction, but for parts that are thread-safe by themselves.
 struct service_context {
@@ -60,8 +60,8 @@ struct service_context {
     }
   }
 
-  /// Lets go of what belongs to the user, who may have put handles or tasks into it. Waits for those who are telling the
-  /// loop. \pre nothing runs any more, and nothing will be announced.
+  /// Lets go of what belongs to the user, who may have put handles or tasks into it. Waits for those who are telling
+  /// the loop. \pre nothing runs any more, and nothing will be announced.
   void retire() noexcept {
     wait_for_tellers();
     run_on = {};
@@ -99,8 +99,8 @@ struct service_context {
     }
   }
 
-  // Who enters before the first of these operations is waited for. Who enters after it acquires what this thread has done
-  // before, and so sees that nothing is announced any more: it tells nobody.
+  // Who enters before the first of these operations is waited for. Who enters after it acquires what this thread has
+  // done before, and so sees that nothing is announced any more: it tells nobody.
   void wait_for_tellers() noexcept {
     unsigned inside = tellers_.fetch_add(0, std::memory_order_acq_rel);
     while (inside != 0) {

@@ -11,8 +11,8 @@
 
 namespace timing_wheel::detail {
 
-/// Runs what is due, share by share over the shards. One thread at a time drives: the poller, or who is in `advance_to` or in
-/// `run_due`, or in a `stop` that drains.
+/// Runs what is due, share by share over the shards. One thread at a time drives: the poller, or who is in `advance_to`
+/// or in `run_due`, or in a `stop` that drains.
 ///
 /// Thread safety: `run_due` and `run_until` are for the thread that drives; the rest may be called from any.
 class driver {
@@ -29,7 +29,8 @@ class driver {
     return run_due(current_tick(), until, budget);
   }
 
-  /// For a clock that is set by hand: from expiration to expiration, and not beyond `when`. \returns how many callbacks ran.
+  /// For a clock that is set by hand: from expiration to expiration, and not beyond `when`. \returns how many callbacks
+  /// ran.
   std::size_t run_until(time_point when);
 
   /// What was due, and was left by a budget.

@@ -13,8 +13,8 @@
 
 namespace timing_wheel::detail {
 
-/// Where exceptions of user code go: to the user's `on_error`; without one, or if that throws, to standard error, at most one
-/// line a second of each kind (who threw, and what the exception says).
+/// Where exceptions of user code go: to the user's `on_error`; without one, or if that throws, to standard error, at
+/// most one line a second of each kind (who threw, and what the exception says).
 ///
 /// It remembers the last sixteen kinds; with more of them at a time, some may be told more often. If it remembered one,
 /// two kinds that come in turn, a thousand times in a second, would be a thousand lines instead of two.

@@ -15,8 +15,8 @@ namespace timing_wheel::detail {
 
 /// A core behind its lock, and those who wait for something to end in it.
 ///
-/// Lock: `mutex` guards `core` and what it points to. It is held for at most `max_timers_per_lock` timers. Callables are called and
-/// destroyed outside it; they are moved into and out of their nodes under it.
+/// Lock: `mutex` guards `core` and what it points to. It is held for at most `max_timers_per_lock` timers. Callables
+/// are called and destroyed outside it; they are moved into and out of their nodes under it.
 template <timer_engine Engine>
 class guarded_core {
  public:
@@ -29,7 +29,8 @@ class guarded_core {
     return {deadline, context->scale.ceil(deadline), context->scale.floor(now)};
   }
 
-  /// Unlocks, and wakes the driver if this shard now has something to do before what it waits for. \pre the core is there.
+  /// Unlocks, and wakes the driver if this shard now has something to do before what it waits for. \pre the core is
+  /// there.
   void wake_for_next(std::unique_lock<short_lock>& lock) noexcept {
     const tick next = core->next_event();
     lock.unlock();

@@ -10,14 +10,16 @@ namespace timing_wheel::detail {
 
 inline constexpr unsigned shard_bits = 64 - number_bits - generation_bits;
 
-/// Turns shards and ids of one service into keys of 64 bits, and back. Each service does it in its own way, so that the key of
-/// another service becomes a place and a generation at random, which hardly ever fit a timer.
+/// Turns shards and ids of one service into keys of 64 bits, and back. Each service does it in its own way, so that the
+/// key of another service becomes a place and a generation at random, which hardly ever fit a timer.
 ///
-/// The way is a permutation of 64 bits: twice a shift and a product, as in the finalizers of MurmurHash3 and SplitMix64, with factors
-/// that belong to the service. 0 stays 0, and no timer has that key, because generations begin with 1.
+/// The way is a permutation of 64 bits: twice a shift and a product, as in the finalizers of MurmurHash3 and
+/// SplitMix64, with factors that belong to the service. 0 stays 0, and no timer has that key, because generations begin
+/// with 1.
 class key_code {
  public:
-  /// \pre no two services that live at the same time give the same address; `born` tells those that do so one after the other.
+  /// \pre no two services that live at the same time give the same address; `born` tells those that do so one after the
+  /// other.
   key_code(const void* address, std::chrono::steady_clock::time_point born) noexcept
       : first_(mixed(reinterpret_cast<std::uintptr_t>(address)) | 1U),
         second_(mixed(first_ ^ static_cast<std::uint64_t>(born.time_since_epoch().count())) | 1U) {}
@@ -50,7 +52,8 @@ class key_code {
     return folded(folded(x) * 0xd6e8feb86659fd93U);
   }
 
-  // The factor that undoes an odd one, modulo 2^64: Newton's iteration doubles the correct bits, of which there are 3 at first.
+  // The factor that undoes an odd one, modulo 2^64: Newton's iteration doubles the correct bits, of which there are 3
+  // at first.
   static constexpr std::uint64_t inverse(std::uint64_t odd) noexcept {
     std::uint64_t x = odd;
     for (int correct = 3; correct < 64; correct *= 2) {

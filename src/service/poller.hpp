@@ -17,8 +17,8 @@ class poller {
   poller(driver& d, const shards& all, service_context& context) noexcept
       : driver_(d), shards_(all), context_(context) {}
 
-  /// Starts the thread, which polls until the driver is over, and keeps `owner` alive until then. It blocks signals and bears a
-  /// name. \throws std::system_error if no thread can be had.
+  /// Starts the thread, which polls until the driver is over, and keeps `owner` alive until then. It blocks signals and
+  /// bears a name. \throws std::system_error if no thread can be had.
   void start(std::shared_ptr<void> owner);
 
   /// Runs what is due, and sleeps until there is more, until `is_over()`, or until a time.

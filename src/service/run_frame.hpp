@@ -13,8 +13,8 @@ enum class doing {
   drain,      // it waits for the rest, or runs it, in `stop(drain)`
 };
 
-/// Says, while it lives, what its thread does; so that whoever would wait for a timer, or for the service, can see that it would
-/// wait for itself. Frames of one thread lie in one another, as calls do.
+/// Says, while it lives, what its thread does; so that whoever would wait for a timer, or for the service, can see that
+/// it would wait for itself. Frames of one thread lie in one another, as calls do.
 class run_frame {
  public:
   run_frame(const void* service, doing what) noexcept : run_frame(service, what, nullptr, {}) {}

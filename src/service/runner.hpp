@@ -104,8 +104,8 @@ class runner {
     return *(batch_.end() - static_cast<std::ptrdiff_t>(left));
   }
 
-  // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own begins.
-  // What is left of the batch is in the members, so that a callback may drive the service on.
+  // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own
+  // begins. What is left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until, std::size_t budget) noexcept {
     const time_point last = last_before(until);
     core_type& core = *timers_.core;  // it stays while somebody drives

@@ -16,8 +16,8 @@ namespace timing_wheel::detail {
 
 /// What is behind a `timer`, a `manual_timer` and a `loop_timer`.
 ///
-/// A callback may destroy the front. So the front is not the only owner: the poller thread is one, and each call that runs callbacks.
-/// The last of them buries it.
+/// A callback may destroy the front. So the front is not the only owner: the poller thread is one, and each call that
+/// runs callbacks. The last of them buries it.
 class service {
  public:
   /// \throws as the constructors of the fronts.

@@ -12,7 +12,8 @@ namespace timing_wheel::detail {
 
 /// The clock of a service: the monotonic one, or one that is set by hand. Its wall clock is then the same.
 ///
-/// Thread safety: any thread may read it; one at a time sets it. Memory order: relaxed; it publishes nothing but itself.
+/// Thread safety: any thread may read it; one at a time sets it. Memory order: relaxed; it publishes nothing but
+/// itself.
 class service_clock {
  public:
   service_clock() noexcept = default;

@@ -13,13 +13,14 @@
 
 namespace timing_wheel::detail {
 
-/// A part of the service with a lock, an engine and memory of its own: what the service sees of it, whatever the engine.
+/// A part of the service with a lock, an engine and memory of its own: what the service sees of it, whatever the
+/// engine.
 ///
 /// Thread safety: `run_due` is for the driver; the rest may be called from any thread.
 class shard : public timer_owner {
  public:
-  /// A timer that is accepted comes with a reference to this shard, for its handle. \throws std::bad_alloc, and what moving the
-  /// callable throws; then nothing was scheduled.
+  /// A timer that is accepted comes with a reference to this shard, for its handle. \throws std::bad_alloc, and what
+  /// moving the callable throws; then nothing was scheduled.
   virtual admitted schedule(time_point now, time_point deadline, task_source& callback, std::uint64_t tag,
                             bool recurring) = 0;
 
@@ -33,10 +34,10 @@ class shard : public timer_owner {
     bool more = false;        // there is more to do at once
   };
 
-  /// Runs what is due at `now`, and cascades, for at most `max_timers_per_lock` timers, and at most `budget` callbacks; begins
-  /// nothing at `until` or later. By one thread at a time, the driver; also from a callback that it runs: then the rest of the
-  /// batch that is being run comes first.
-  /// What it does is added to `sum`, whose callbacks count against the budget.
+  /// Runs what is due at `now`, and cascades, for at most `max_timers_per_lock` timers, and at most `budget` callbacks;
+  /// begins nothing at `until` or later. By one thread at a time, the driver; also from a callback that it runs: then
+  /// the rest of the batch that is being run comes first. What it does is added to `sum`, whose callbacks count against
+  /// the budget.
   /// \throws std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
   virtual void run_due(tick now, time_point until, std::size_t budget, share& sum) = 0;
 
@@ -46,8 +47,8 @@ class shard : public timer_owner {
   /// Runs the callbacks of all pending timers, on this thread. \pre draining. \returns how many.
   virtual std::size_t run_all() = 0;
 
-  /// Puts pending timers from `cursor` on into `found`, which has room for `max_timers_per_lock`. \returns whether there are
-  /// more.
+  /// Puts pending timers from `cursor` on into `found`, which has room for `max_timers_per_lock`. \returns whether
+  /// there are more.
   virtual bool list(timer_number& cursor, std::vector<pending_timer>& found) noexcept = 0;
 
   [[nodiscard]] virtual tick next_event() const noexcept = 0;
@@ -67,8 +68,8 @@ class shard : public timer_owner {
   /// Waits until no callback runs. \pre closed; not from a callback.
   virtual void wait_for_runs() noexcept = 0;
 
-  /// Waits until nothing is pending, and, unless this is called from a callback, running; at most until `deadline`. \pre
-  /// draining.
+  /// Waits until nothing is pending, and, unless this is called from a callback, running; at most until `deadline`.
+  /// \pre draining.
   virtual void wait_for_all(time_point deadline) noexcept = 0;
 
   /// Gives the memory back; what is left answers handles. \pre closed, and no driver any more.

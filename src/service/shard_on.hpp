@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// A shard on one engine. Each engine is compiled on its own, in `shard_on_<engine>.cpp`: compilers inline less the more they see.
+/// A shard on one engine. Each engine is compiled on its own, in `shard_on_<engine>.cpp`: compilers inline less the
+/// more they see.
 
 #include <memory>
 #include <mutex>
@@ -22,8 +23,8 @@ class shard_on final : public shard {
   shard_on(const engine_options& options, std::uint32_t index, std::shared_ptr<service_context> context)
       : index_(index), context_(*context), timers_(options, std::move(context)), runner_(*this, timers_) {}
 
-  // The two most frequent calls, `schedule` and `cancel`, are flattened: compilers would find them too large to inline what they
-  // do, and calling it takes a third more instructions.
+  // The two most frequent calls, `schedule` and `cancel`, are flattened: compilers would find them too large to inline
+  // what they do, and calling it takes a third more instructions.
 
   [[gnu::flatten]] admitted schedule(time_point now, time_point deadline, task_source& callback, std::uint64_t tag,
                                      bool recurring) override {

@@ -18,7 +18,8 @@ void check(const timer_options& options);
 /// The shards of a service, and which of them a thread schedules on. Immutable after construction.
 class shards {
  public:
-  /// \throws timer_error (`invalid_option`) naming the value and the range; std::bad_alloc. \pre `check` lets the options pass.
+  /// \throws timer_error (`invalid_option`) naming the value and the range; std::bad_alloc. \pre `check` lets the
+  /// options pass.
   shards(const timer_options& options, const std::shared_ptr<service_context>& context);
 
   /// That of the calling thread.

@@ -32,8 +32,8 @@ class stopping {
   /// The destructor of the front. From a callback it waits for nothing: the rest is left to `bury`.
   void destroy() noexcept;
 
-  /// The destructor of the service, when nobody drives it any more: if a callback has destroyed the front, what the service holds of
-  /// the user's goes now. If it is itself called in a callback, it goes with the last handle and task.
+  /// The destructor of the service, when nobody drives it any more: if a callback has destroyed the front, what the
+  /// service holds of the user's goes now. If it is itself called in a callback, it goes with the last handle and task.
   void bury() noexcept;
 
   /// Whether this thread is in code of the user's that the service waits for.

@@ -43,8 +43,8 @@ class timer_owner {
   }
   void drop_spare_references() noexcept { drop_references(std::exchange(spare_references_, 0)); }
 
-  // Memory order: a new reference is made from an existing one, so the increment orders nothing. The decrement releases what this
-  // reference did, and the last one acquires it, before the object is destroyed.
+  // Memory order: a new reference is made from an existing one, so the increment orders nothing. The decrement releases
+  // what this reference did, and the last one acquires it, before the object is destroyed.
   void add_references(std::uint64_t count) noexcept { references_.fetch_add(count, std::memory_order_relaxed); }
   void drop_references(std::uint64_t count) noexcept {
     if (references_.fetch_sub(count, std::memory_order_acq_rel) == count) {

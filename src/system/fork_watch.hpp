@@ -7,8 +7,9 @@ namespace timing_wheel::detail {
 
 /// Knows whether this process is the one in which it was made, or a child that `fork` has made since.
 ///
-/// On Linux (4.14 and newer) it is a page that the kernel shows empty to a child, so that the question costs one load, and nothing
-/// is registered with the program. Elsewhere, and where there is no such page, it takes every process for the first.
+/// On Linux (4.14 and newer) it is a page that the kernel shows empty to a child, so that the question costs one load,
+/// and nothing is registered with the program. Elsewhere, and where there is no such page, it takes every process for
+/// the first.
 ///
 /// Thread safety: any thread. Memory order: relaxed; a thread of the child sees what `fork` has left it.
 class fork_watch {

@@ -8,13 +8,13 @@
 
 namespace timing_wheel::detail {
 
-/// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before it
-/// sleeps. One atomic operation to lock it and one to unlock it, both inline. After Drepper, "Futexes Are Tricky", 2011, third version.
+/// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before
+/// it sleeps. One atomic operation to lock it and one to unlock it, both inline. After Drepper, "Futexes Are Tricky",
+/// 2011, third version.
 ///
-/// Meets the requirements of a Lockable.
-/// Memory order: who locks acquires what the one that unlocked has released. No wake-up is lost: a sleeper has marked the lock as
-/// contended, and sleeps only while that mark stands; whoever takes the mark away by unlocking wakes one sleeper, which marks
-/// it again, for it does not know of others.
+/// Meets the requirements of a Lockable. Memory order: who locks acquires what the one that unlocked has released. No
+/// wake-up is lost: a sleeper has marked the lock as contended, and sleeps only while that mark stands; whoever takes
+/// the mark away by unlocking wakes one sleeper, which marks it again, for it does not know of others.
 class short_lock {
  public:
   void lock() noexcept {

@@ -12,19 +12,21 @@ namespace timing_wheel::detail {
 
 /// Where one thread sleeps until a tick, and others wake it if something comes earlier.
 ///
-/// No wake-up is lost. The sleeper first announces when it will wake, and then looks at every shard once more, under its lock,
-/// before it sleeps. Who adds a timer does so under the lock of a shard, and then reads the announcement. If the shard was
-/// looked at after the addition, the sleeper has seen it. If before, the announcement happened before that look, hence before
-/// the addition's lock, hence before its reading: the adder sees it, and wakes the sleeper if its timer is earlier.
+/// No wake-up is lost. The sleeper first announces when it will wake, and then looks at every shard once more, under
+/// its lock, before it sleeps. Who adds a timer does so under the lock of a shard, and then reads the announcement. If
+/// the shard was looked at after the addition, the sleeper has seen it. If before, the announcement happened before
+/// that look, hence before the addition's lock, hence before its reading: the adder sees it, and wakes the sleeper if
+/// its timer is earlier.
 ///
-/// The same holds for a loop of the user's, which sleeps in a way of its own: it announces what it is told, and looks again. The
-/// adder takes the announcement back, by `answer_for`, and then tells the loop. So of several adders one tells it, and what the loop
-/// announces after that stays announced.
+/// The same holds for a loop of the user's, which sleeps in a way of its own: it announces what it is told, and looks
+/// again. The adder takes the announcement back, by `answer_for`, and then tells the loop. So of several adders one
+/// tells it, and what the loop announces after that stays announced.
 ///
 /// Thread safety: `announce`, `retract` and `sleep` are for the sleeping thread; the rest for any.
 class sleeper {
  public:
-  /// Says until when the calling thread is going to sleep. Memory order: relaxed; the shards' mutexes order it (see above).
+  /// Says until when the calling thread is going to sleep. Memory order: relaxed; the shards' mutexes order it (see
+  /// above).
   void announce(tick until) noexcept { announced_.store(until, std::memory_order_relaxed); }
 
   /// Takes an announcement back, and with it the wake-ups that it has caused.
@@ -34,7 +36,8 @@ class sleeper {
     announce(awake);
   }
 
-  /// Sleeps until `until`, or until woken; for ever if `until` is the end of time. Then it is awake, with nothing announced.
+  /// Sleeps until `until`, or until woken; for ever if `until` is the end of time. Then it is awake, with nothing
+  /// announced.
   /// \returns whether it slept to the end.
   bool sleep(time_point until) noexcept {
     std::unique_lock lock(mutex_);
@@ -55,7 +58,8 @@ class sleeper {
     return event < announced_.load(std::memory_order_relaxed);
   }
 
-  /// For a sleeper that is not woken by `wake`, but by other means: takes the announcement back if it is to sleep past `event`.
+  /// For a sleeper that is not woken by `wake`, but by other means: takes the announcement back if it is to sleep past
+  /// `event`.
   /// \returns whether it was this call that did; then the caller has to wake the sleeper. An announcement that was made
   /// meanwhile, and is not past `event`, stays.
   [[nodiscard]] bool answer_for(tick event) noexcept {

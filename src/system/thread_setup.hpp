@@ -9,8 +9,9 @@
 
 namespace timing_wheel::detail {
 
-/// While it lives, this thread blocks all signals, but those that a fault of its own instructions raises; and so does, for good,
-/// each thread that it starts. A blocked fault would end the program without the handler that a crash reporter has installed.
+/// While it lives, this thread blocks all signals, but those that a fault of its own instructions raises; and so does,
+/// for good, each thread that it starts. A blocked fault would end the program without the handler that a crash
+/// reporter has installed.
 class signals_blocked {
  public:
 #if defined(__unix__) || defined(__APPLE__)

@@ -10,9 +10,9 @@
 
 namespace timing_wheel::detail {
 
-/// Lets the system wake the calling thread at most a sixteenth of `tick` late, if it may be later now (50 µs, unless somebody
-/// has changed it). Linux gathers wake-ups within that time; with ticks below a millisecond it would be a good part of one.
-/// Elsewhere it does nothing.
+/// Lets the system wake the calling thread at most a sixteenth of `tick` late, if it may be later now (50 µs, unless
+/// somebody has changed it). Linux gathers wake-ups within that time; with ticks below a millisecond it would be a good
+/// part of one. Elsewhere it does nothing.
 inline void limit_timer_slack([[maybe_unused]] std::chrono::nanoseconds tick) noexcept {
 #if defined(__linux__)
   const long most = std::chrono::nanoseconds(tick / 16).count();

@@ -1,6 +1,6 @@
 /// \file
-/// Bytes become the choices of the service's model: its options, and what is done to the service and in its callbacks. What the service
-/// says on standard error is of no interest.
+/// Bytes become the choices of the service's model: its options, and what is done to the service and in its callbacks.
+/// What the service says on standard error is of no interest.
 
 #include <gtest/gtest.h>
 

@@ -19,7 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 using test::dice;
 
-/// A shard of a service on a clock as broken as the test wants it: it stands still, steps back and jumps. The shard is driven as the poller does.
+/// A shard of a service on a clock as broken as the test wants it: it stands still, steps back and jumps. The shard is
+/// driven as the poller does.
 class ClockFaults : public testing::Test {
  protected:
   using shard_type = shard_on<hierarchical_wheel>;

@@ -242,7 +242,8 @@ TEST(ExecutorEnd, MayOwnItsTasksAndDiesWithTheService) {
 
 // ---- At random ----
 
-/// Schedules, cancels, moves, accepts, runs and drops at random; each timer must run at most once, and none may be lost.
+/// Schedules, cancels, moves, accepts, runs and drops at random; each timer must run at most once, and none may be
+/// lost.
 void expect_no_loss(std::uint64_t seed) {
   SCOPED_TRACE(seed);
   dice random(seed);

@@ -1,5 +1,6 @@
 /// \file
-/// What users of Kafka's port to Go rely on, and what docs/peers.md tells them. The suite `…Parity` runs on every engine.
+/// What users of Kafka's port to Go rely on, and what docs/peers.md tells them. The suite `…Parity` runs on every
+/// engine.
 ///
 /// What lies between `// snippet NAME` and `// end` stands in docs/peers.md to the letter; the test `pages` sees to it.
 

@@ -237,7 +237,8 @@ TEST(ServiceRules, StopWaitsForACallbackOnAThreadOfTheExecutor) {
   EXPECT_TRUE(ended);
 }
 
-/// How long `stop(drain)` takes, of a service with a far timer, if another thread calls `action(service, handle)` meanwhile.
+/// How long `stop(drain)` takes, of a service with a far timer, if another thread calls `action(service, handle)`
+/// meanwhile.
 template <class Action>
 nanoseconds time_to_drain(Action action) {
   timer service;

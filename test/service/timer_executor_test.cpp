@@ -1,5 +1,5 @@
-// Executors, waiting cancels and the ways to stop, in real time. As in timer_realtime_test.cpp, late is a failure only after
-// `patience`.
+// Executors, waiting cancels and the ways to stop, in real time. As in timer_realtime_test.cpp, late is a failure only
+// after `patience`.
 
 #include <gtest/gtest.h>
 

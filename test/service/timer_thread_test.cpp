@@ -1,6 +1,6 @@
 /// \file
-/// On the real clock: one thread runs callbacks while others cancel, add and stop. A machine may be arbitrarily slow: that a timer
-/// is late is a failure only after `patience`; that one is early, always.
+/// On the real clock: one thread runs callbacks while others cancel, add and stop. A machine may be arbitrarily slow:
+/// that a timer is late is a failure only after `patience`; that one is early, always.
 
 #include <gtest/gtest.h>
 

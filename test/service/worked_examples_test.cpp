@@ -96,7 +96,8 @@ TEST(WorkedExample, LastSecondOfTheDayComesDownTwiceAndRunsOnce) {
   EXPECT_THAT(book.stats().levels, SizeIs(3));
 }
 
-// The main job: each order is checked half an hour later; of those not cancelled by then, each runs once, at its deadline.
+// The main job: each order is checked half an hour later; of those not cancelled by then, each runs once, at its
+// deadline.
 TEST(MainJob, AMillionChecksOfHalfAnHourHaveExactlyOneOutcomeEach) {
   const std::uint64_t orders = stress_rounds(1'000'000);
   manual_timer timer;

@@ -15,8 +15,8 @@
 
 /// \file
 /// Replaces the global `operator new` of the test that includes it: it counts, and it fails when told to. The
-/// replacements are weak, so that several files of one binary may include this; but not in a fuzz target, which links a sanitizer
-/// with weak replacements first, and is one file.
+/// replacements are weak, so that several files of one binary may include this; but not in a fuzz target, which links a
+/// sanitizer with weak replacements first, and is one file.
 
 namespace timing_wheel::test {
 

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// What most tests include, for one compilation ahead of all others. No file includes this one: each names what it uses.
+/// What most tests include, for one compilation ahead of all others. No file includes this one: each names what it
+/// uses.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -72,8 +72,9 @@ struct service_scenario {
   return made;
 }
 
-/// A service driven by hand, and beside it the contract in its plainest form: a map of what should be. Random operations go to
-/// both; every answer and every count must agree. Callbacks are checked when they begin, and do random things too.
+/// A service driven by hand, and beside it the contract in its plainest form: a map of what should be. Random
+/// operations go to both; every answer and every count must agree. Callbacks are checked when they begin, and do random
+/// things too.
 template <timer_engine Engine>
 class service_model {
  public:

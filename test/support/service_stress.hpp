@@ -103,8 +103,9 @@ inline const bool reports_rounds = [] {
   return true;
 }();
 
-/// Where threads meet that have just left a barrier, which lets go of them one after the other: they spin for a while, so that
-/// they go on together if there are processors enough. Memory order: relaxed; it must not order anything that is raced for.
+/// Where threads meet that have just left a barrier, which lets go of them one after the other: they spin for a while,
+/// so that they go on together if there are processors enough. Memory order: relaxed; it must not order anything that
+/// is raced for.
 class spinning_line {
  public:
   explicit spinning_line(std::uint64_t threads) noexcept : threads_(threads) {}
@@ -152,9 +153,9 @@ inline void race_all(std::uint64_t rounds, const std::function<void(std::uint64_
   rounds_of_test += round;
 }
 
-/// Threads that begin each round together. `actions` are called with the number of the round, each on its own thread and a
-/// little sooner or later from round to round; between two rounds, when all stand still, `prepare` is called. It ends early if
-/// the test has failed.
+/// Threads that begin each round together. `actions` are called with the number of the round, each on its own thread
+/// and a little sooner or later from round to round; between two rounds, when all stand still, `prepare` is called. It
+/// ends early if the test has failed.
 template <class Prepare, class... Actions>
 void race(std::uint64_t rounds, Prepare prepare, Actions... actions) {
   race_all(rounds, std::move(prepare), {std::function<void(std::uint64_t)>(std::move(actions))...});

@@ -54,7 +54,8 @@ inline refusal refusal_of_options(const timer_options& options) {
   return refusal_of([&] { const manual_timer timer(options); });
 }
 
-/// An executor that keeps the tasks that it is given, for the test to run, drop or hold on to. It must outlive the service.
+/// An executor that keeps the tasks that it is given, for the test to run, drop or hold on to. It must outlive the
+/// service.
 class kept_tasks {
  public:
   /// The executor. `this` must stay where it is.

@@ -7,7 +7,8 @@
 
 namespace timing_wheel::test {
 
-/// Advances with memory for `left` allocations. \returns whether there was enough; what is due goes to the end of `due`.
+/// Advances with memory for `left` allocations. \returns whether there was enough; what is due goes to the end of
+/// `due`.
 template <timer_engine Engine>
 bool advances_with(std::uint64_t left, Engine& engine, tick now, std::vector<timer_number>& due) {
   bool more = true;

@@ -30,7 +30,8 @@ inline constexpr uptime uptimes[] = {
     {"an hour before 2^63 ms", (tick{1} << 63U) - hour},
 };
 
-/// Tick 1 at the bottom; interval = tick × size; the next tick = this interval; the time = the clock, trimmed to the tick.
+/// Tick 1 at the bottom; interval = tick × size; the next tick = this interval; the time = the clock, trimmed to the
+/// tick.
 inline void expect_levels_agree(const std::vector<level_stats>& levels, tick now) {
   tick length = 1;
   for (const level_stats& level : levels) {

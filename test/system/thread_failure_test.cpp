@@ -1,4 +1,5 @@
-// A system that has no thread left. `pthread_create` of this program stands before that of the system: it fails when told to.
+// A system that has no thread left. `pthread_create` of this program stands before that of the system: it fails when
+// told to.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A thread that stands still between two reads of clocks. `clock_gettime` of this program stands before that of the system.
+// A thread that stands still between two reads of clocks. `clock_gettime` of this program stands before that of the
+// system.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

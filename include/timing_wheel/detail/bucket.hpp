@@ -20,8 +20,8 @@ class bucket;
 /// Where an entry is among all entries of a `bucket_store`.
 using entry_place = std::uint32_t;
 
-/// A node of a bucket's list, with room for `capacity` entries side by side, so that a cascade walks memory in order and never
-/// touches a timer. The first entries follow its links, so that a small bucket needs a cache line or two.
+/// A node of a bucket's list, with room for `capacity` entries side by side, so that a cascade walks memory in order
+/// and never touches a timer. The first entries follow its links, so that a small bucket needs a cache line or two.
 class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
  public:
   /// Entries of a chunk.
@@ -39,11 +39,11 @@ static_assert(chunk::capacity <= UINT8_MAX);
 /// A bucket's chunks, in order; or those of the pool. It owns none of them, and counting them is O(n).
 using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time_size<false>>;
 
-/// What the buckets of one engine share: the chunks, which bucket each belongs to, and where the entry of each timer is.
+/// What the buckets of one engine share: the chunks, which bucket each belongs to, and where the entry of each timer
+/// is.
 ///
-/// Memory: 4 bytes per timer number, and 8.5 bytes per entry in a full chunk. A chunk that falls empty goes back to the pool at once;
-/// the pool keeps what it has, so nothing is allocated after warm-up.
-/// Thread safety: none of its own.
+/// Memory: 4 bytes per timer number, and 8.5 bytes per entry in a full chunk. A chunk that falls empty goes back to the
+/// pool at once; the pool keeps what it has, so nothing is allocated after warm-up. Thread safety: none of its own.
 class bucket_store {
  public:
   bucket_store() = default;
@@ -112,15 +112,15 @@ class bucket_store {
 
 /// The timers that expire in one slot of a wheel: an unrolled doubly-linked list of (deadline, number) pairs.
 ///
-/// It is Kafka's `TimerTaskList` and Netty's `HashedWheelBucket`, with the list running through chunks of entries instead of
-/// through the timers: linked `boost::intrusive` chunks, all full but the first (being emptied) and the last (being filled).
-/// Entries leave in the order they came, except that an erase fills its hole with the last entry.
+/// It is Kafka's `TimerTaskList` and Netty's `HashedWheelBucket`, with the list running through chunks of entries
+/// instead of through the timers: linked `boost::intrusive` chunks, all full but the first (being emptied) and the last
+/// (being filled). Entries leave in the order they came, except that an erase fills its hole with the last entry.
 ///
 /// Example: push 7, 8, 9; erase 7; then `front_run` is 9, 8.
 ///
-/// Thread safety: none of its own. Every operation is O(1), or O(the run that it handles).
-/// Invariants: (1) `size()` entries lie from `first_` in the first chunk to before `end_` in the last; (2) each chunk is owned by this
-/// bucket; (3) the store knows the place of each entry; (4) an empty bucket has no chunk.
+/// Thread safety: none of its own. Every operation is O(1), or O(the run that it handles). Invariants: (1) `size()`
+/// entries lie from `first_` in the first chunk to before `end_` in the last; (2) each chunk is owned by this bucket;
+/// (3) the store knows the place of each entry; (4) an empty bucket has no chunk.
 class bucket {
  public:
   bucket() = default;
@@ -149,7 +149,8 @@ class bucket {
     return expiration_ + (e.deadline_low - static_cast<std::uint32_t>(expiration_));
   }
 
-  /// Adds an entry at the end. Strong guarantee on `std::bad_alloc`. \pre the store covers `e.which`, which is not linked.
+  /// Adds an entry at the end. Strong guarantee on `std::bad_alloc`. \pre the store covers `e.which`, which is not
+  /// linked.
   void push_back(bucket_store& store, entry e) {
     if (end_ == chunk::capacity) {
       open_chunk(store);
@@ -193,8 +194,9 @@ class bucket {
   /// Forgets the first `count` entries of `front_run`; the store is left as it is.
   void drop_front(bucket_store& store, std::uint32_t count) noexcept;
 
-  /// Moves the first chunk of `from`, another bucket of the same store, with its entries to the end of this one. They keep their
-  /// places. \returns false, and does nothing, if that would leave a gap between the entries. \pre `from` is not empty.
+  /// Moves the first chunk of `from`, another bucket of the same store, with its entries to the end of this one. They
+  /// keep their places. \returns false, and does nothing, if that would leave a gap between the entries. \pre `from` is
+  /// not empty.
   bool splice_front_chunk(bucket_store& store, bucket& from) noexcept;
 
   /// Calls `visit(entry)` for each entry, in order.

@@ -51,7 +51,8 @@ template <class F>
   }
 }
 
-/// A callable that is run again and again, at the deadlines that `rule(previous deadline, now)` gives, until that gives none.
+/// A callable that is run again and again, at the deadlines that `rule(previous deadline, now)` gives, until that gives
+/// none.
 template <class F, class Rule>
 struct recurring {
   F callable;

@@ -15,8 +15,8 @@ namespace timing_wheel::detail {
 /// A min-heap of numbered members keyed by expiration: what Kafka keeps in a `java.util.concurrent.DelayQueue`. An
 /// element has up to four children.
 ///
-/// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change its
-/// key without a search: nothing that has been emptied stays behind.
+/// It knows no clock and does not sleep. Each member is in it at most once, knows its place, and so can leave or change
+/// its key without a search: nothing that has been emptied stays behind.
 ///
 /// Example: `grow(3); push(2, 40); push(0, 10); update(2, 5);` then `front()` is `{5, 2}`.
 ///

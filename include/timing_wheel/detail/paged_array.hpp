@@ -10,7 +10,8 @@
 
 namespace timing_wheel::detail {
 
-/// An array that grows a page at a time: elements never move, and growing by one page costs one page, however long it is.
+/// An array that grows a page at a time: elements never move, and growing by one page costs one page, however long it
+/// is.
 ///
 /// Not thread-safe. `PageSize` is a power of two.
 template <class T, std::size_t PageSize>
@@ -32,7 +33,8 @@ class paged_array {
   /// Whether the page of element `i` is there.
   [[nodiscard]] bool covers(std::size_t i) const noexcept { return i < size() && pages_[i / PageSize] != nullptr; }
 
-  /// Makes the page of element `i`, and leaves gaps before it. On `std::bad_alloc` no element has changed, and it can be repeated.
+  /// Makes the page of element `i`, and leaves gaps before it. On `std::bad_alloc` no element has changed, and it can
+  /// be repeated.
   void cover(std::size_t i) {
     if (!covers(i)) {
       make_page_of(i);

@@ -1,7 +1,8 @@
 #pragma once
 
-// -D_GLIBCXX_DEBUG gives the standard containers another layout. Where only the library or only its user has it, the linker finds
-// no symbol of this name, which is defined in src/system/same_build.cpp. Every public header with such a container includes this one.
+// -D_GLIBCXX_DEBUG gives the standard containers another layout. Where only the library or only its user has it, the
+// linker finds no symbol of this name, which is defined in src/system/same_build.cpp. Every public header with such a
+// container includes this one.
 
 #ifdef _GLIBCXX_DEBUG
 #define TIMING_WHEEL_SAME_BUILD GLIBCXX_DEBUG_is_set_here_but_not_in_the_library

@@ -18,8 +18,8 @@
 #include "timing_wheel/timer_handle.hpp"
 
 /// \file
-/// How a callable of the caller's becomes the task of a timer: only when the service has accepted it. Until then it stays where it is,
-/// so that a refusal leaves it with the caller.
+/// How a callable of the caller's becomes the task of a timer: only when the service has accepted it. Until then it
+/// stays where it is, so that a refusal leaves it with the caller.
 
 namespace timing_wheel::detail {
 
@@ -84,8 +84,8 @@ class held<T> {
 template <class T>
 held(T&&) -> held<T>;
 
-/// Makes a task of a `Callable`, which `make(place)` constructs. A large one lies in a box, which is allocated here, and not
-/// under a lock.
+/// Makes a task of a `Callable`, which `make(place)` constructs. A large one lies in a box, which is allocated here,
+/// and not under a lock.
 template <class Callable, class Make>
 class source_of final : public task_source {
  public:
@@ -127,8 +127,8 @@ class source_of final : public task_source {
 
 /// A callable whose timer a `std::stop_token` cancels, in one allocation together with what cancels it.
 ///
-/// The timer owns it, and so does who schedules it until the handle is known, since the timer may have ended before. The callable
-/// goes when the timer ends.
+/// The timer owns it, and so does who schedules it until the handle is known, since the timer may have ended before.
+/// The callable goes when the timer ends.
 template <class F>
 class stoppable {
  public:
@@ -144,8 +144,8 @@ class stoppable {
     block(const block&) = delete;
     block& operator=(const block&) = delete;
 
-    // Memory order: the timer becomes an owner while who schedules is one, so that orders nothing. Each that leaves releases what
-    // it did, and the last one acquires it.
+    // Memory order: the timer becomes an owner while who schedules is one, so that orders nothing. Each that leaves
+    // releases what it did, and the last one acquires it.
     void join() noexcept { owners.fetch_add(1, std::memory_order_relaxed); }
     void leave() noexcept {
       if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {

@@ -19,7 +19,8 @@ namespace timing_wheel {
 struct engine_options {
   /// Slots of each wheel, at least 2 and at most 2^24. What an engine makes of it, its `stats()` tell.
   std::uint32_t wheel_size = 512;
-  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size` for all.
+  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size`
+  /// for all.
   std::vector<std::uint32_t> wheel_sizes = {};
   /// What the clock shows at first.
   tick start = 0;
@@ -43,23 +44,24 @@ struct advance_result {
   bool more = false;
   /// Timers looked at: those that are due, and those that were moved or stay for another round.
   std::size_t handled = 0;
-  /// A hint: some of the timers that are due a few ticks on, or none. Whoever prefetches what they stand for does not wait for
-  /// memory when they are due. Valid until the engine changes.
+  /// A hint: some of the timers that are due a few ticks on, or none. Whoever prefetches what they stand for does not
+  /// wait for memory when they are due. Valid until the engine changes.
   std::span<const detail::entry> soon = {};
 };
 
-/// A structure that keeps (deadline, number) pairs and gives back those that are due. It owns no timer, reads no clock, starts no
-/// thread and takes no lock; whoever uses it from several threads guards it.
+/// A structure that keeps (deadline, number) pairs and gives back those that are due. It owns no timer, reads no clock,
+/// starts no thread and takes no lock; whoever uses it from several threads guards it.
 ///
-/// - `insert(timer, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's `add`).
-///   The timer must not be linked. May throw `std::bad_alloc`; then no timer has changed.
-/// - `reserve(timer, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at this clock, does
-///   not throw, also if an erase comes between. May throw `std::bad_alloc`; then no timer has changed.
+/// - `insert(timer, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's
+///   `add`). The timer must not be linked. May throw `std::bad_alloc`; then no timer has changed.
+/// - `reserve(timer, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at
+///   this clock, does not throw, also if an erase comes between. May throw `std::bad_alloc`; then no timer has changed.
 /// - `erase(timer)`: false if it was not linked.
 /// - `catch_up(now)`: moves the clock as near to `now` as it can without flushing or visiting anything. O(1).
-/// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it stops
-///   and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
-/// - `read(counted)`: puts its counts into `counted`, and allocates nothing if that has room for the levels; `stats()` gives a copy.
+/// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it
+///   stops and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
+/// - `read(counted)`: puts its counts into `counted`, and allocates nothing if that has room for the levels; `stats()`
+///   gives a copy.
 /// - `next_expiration()`: when there is something to do next, never later than the earliest deadline; none if empty.
 // clang-format off
 template <class E>

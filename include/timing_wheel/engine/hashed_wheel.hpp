@@ -20,35 +20,38 @@ namespace timing_wheel {
 
 /// A wheel that counts rounds, as in Netty and Dubbo (scheme 6 of Varghese and Lauck, 1987).
 ///
-/// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is, and each tick one slot is visited:
-/// every timer in it is looked at, is due if its rounds are over, and else stays for another round. The rounds that are left
-/// follow from the deadline and the tick of the visit, so that a look writes nothing, unless a timer has fired before it in
-/// the same visit: then the rest moves up by one, in order.
+/// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is, and each tick one slot is
+/// visited: every timer in it is looked at, is due if its rounds are over, and else stays for another round. The rounds
+/// that are left follow from the deadline and the tick of the visit, so that a look writes nothing, unless a timer has
+/// fired before it in the same visit: then the rest moves up by one, in order.
 ///
 /// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64. At 2 it is
-/// looked at, with two rounds to go; at 66, with one; at 130 it is due. That was 3 looks, and the clock stopped at each of
-/// the 130 ticks.
+/// looked at, with two rounds to go; at 66, with one; at 130 it is due. That was 3 looks, and the clock stopped at each
+/// of the 130 ticks.
 ///
 /// Options: the number of slots is `wheel_size`, or the first of `wheel_sizes`, rounded up to a power of two;
 /// `stats().levels[0].wheel_size` tells it.
 ///
 /// Cost: `insert` and `erase` O(1). A timer of delay d is looked at ⌊(d − 1) / slots⌋ + 1 times, and each tick looks at
-/// `size()` / slots timers, due or not; while anything is pending there is a wake-up on each tick. `advance` over any distance is
-/// O(slots / 64 + timers looked at), because a slot passed several times is visited once, for all those rounds together. `looks`
-/// counts each of them, modulo 2^64; `handled`, `flushes` and the budget count such a visit as one.
-/// Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket at least; 80 bytes per slot. Timers
-/// 2^32 ticks or more away when they come: 4 bytes per timer number of their pages of 4096. After warm-up nothing is allocated.
+/// `size()` / slots timers, due or not; while anything is pending there is a wake-up on each tick. `advance` over any
+/// distance is O(slots / 64 + timers looked at), because a slot passed several times is visited once, for all those
+/// rounds together. `looks` counts each of them, modulo 2^64; `handled`, `flushes` and the budget count such a visit as
+/// one. Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket at least; 80 bytes per
+/// slot. Timers 2^32 ticks or more away when they come: 4 bytes per timer number of their pages of 4096. After warm-up
+/// nothing is allocated.
 ///
-/// Order: of one deadline, timers come in the order they came, unless an erase has filled a hole, or they came while visits were
-/// under way. Jumps of up to a revolution give them by deadline, longer ones slot by slot.
-/// Thread safety: none of its own. A const member may run beside another const member.
+/// Order: of one deadline, timers come in the order they came, unless an erase has filled a hole, or they came while
+/// visits were under way. Jumps of up to a revolution give them by deadline, longer ones slot by slot. Thread safety:
+/// none of its own. A const member may run beside another const member.
 ///
-/// `advance` moves the clock to `now` at once; the visits may be behind it. Each slot therefore has two buckets: what a visit has
-/// looked at, and what comes meanwhile, waits in the other one for the next visit. So a visit can stop anywhere.
+/// `advance` moves the clock to `now` at once; the visits may be behind it. Each slot therefore has two buckets: what a
+/// visit has looked at, and what comes meanwhile, waits in the other one for the next visit. So a visit can stop
+/// anywhere.
 ///
 /// Invariants, checked by `invariants_hold()`:
 /// 1. A bucket's expiration is when it is visited next; its deadlines lie a multiple of the slots after it.
-/// 2. That visit is one of those that are under way, [`next_visit_`, `last_visit_`], or lies at most one revolution after the
+/// 2. That visit is one of those that are under way, [`next_visit_`, `last_visit_`], or lies at most one revolution
+///   after the
 ///    clock; no two buckets of a slot wait for the same one.
 /// 3. The visits under way lie at or before the clock. With none under way, `next_visit_` is the tick after the clock.
 /// 4. A slot is marked exactly if one of its buckets is not empty.
@@ -65,19 +68,20 @@ class hashed_wheel {
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   bool insert(timer_number n, tick deadline);
 
-  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but erasures come
-  /// between. \throws std::bad_alloc; then no timer has changed.
+  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but
+  /// erasures come between. \throws std::bad_alloc; then no timer has changed.
   void reserve(timer_number n, tick deadline);
 
   /// Unlinks `n`. \returns false if it was not linked.
   bool erase(timer_number n) noexcept;
 
-  /// Moves the clock of an empty wheel to `now`; with anything pending it does nothing, because the next tick has to be visited.
+  /// Moves the clock of an empty wheel to `now`; with anything pending it does nothing, because the next tick has to be
+  /// visited.
   void catch_up(tick now) noexcept;
 
-  /// Moves the clock to `now` and visits the slots up to there, looking at no more than `budget` timers. See `timer_engine`.
-  /// If it finds no memory, it ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is
-  /// lost, and the call can be repeated.
+  /// Moves the clock to `now` and visits the slots up to there, looking at no more than `budget` timers. See
+  /// `timer_engine`. If it finds no memory, it ends as if the budget had; with nothing due to show, it throws
+  /// std::bad_alloc. Nothing is lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
@@ -93,7 +97,8 @@ class hashed_wheel {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// What has happened since it was made: one level, the wheel. Its `flushes` are the visits that found a timer; it never moves any. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  /// What has happened since it was made: one level, the wheel. Its `flushes` are the visits that found a timer; it
+  /// never moves any. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
   void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {

@@ -17,16 +17,16 @@ namespace timing_wheel {
 /// A heap of timers, ordered by deadline, in which each knows its place: what `java.util.Timer`, `DelayQueue` and Go's
 /// runtime keep. The baseline that wheels are measured against.
 ///
-/// Example: timers due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves and 60 is the front. The clock
-/// stops at 2, 60 and 1000, at nothing between, and nothing is looked at before it is due.
+/// Example: timers due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves and 60 is the front. The
+/// clock stops at 2, 60 and 1000, at nothing between, and nothing is looked at before it is due.
 ///
 /// Options: only `start` counts; sizes of wheels are checked and change nothing, so that `stats()` shows no level.
 ///
-/// Cost, n pending: `insert`, `erase` and each timer fired O(log n), at worst the height of the heap (10 levels for a million
-/// timers), going down with up to 4 comparisons each; one heap operation. An insertion later than most, as delays of one
-/// length give, is O(1). `next_expiration` and `catch_up` O(1). When a timer number comes that is larger than all before, all
-/// may be copied: amortised O(1), at worst O(n). Memory: 20 bytes per timer number, up to 40 after growing. As long as no
-/// larger timer number comes, nothing is allocated.
+/// Cost, n pending: `insert`, `erase` and each timer fired O(log n), at worst the height of the heap (10 levels for a
+/// million timers), going down with up to 4 comparisons each; one heap operation. An insertion later than most, as
+/// delays of one length give, is O(1). `next_expiration` and `catch_up` O(1). When a timer number comes that is larger
+/// than all before, all may be copied: amortised O(1), at worst O(n). Memory: 20 bytes per timer number, up to 40 after
+/// growing. As long as no larger timer number comes, nothing is allocated.
 ///
 /// Order: timers of one tick come in no particular order.
 /// Thread safety: none of its own. A const member may run beside another const member.
@@ -58,9 +58,9 @@ class heap_queue {
     clock_ = std::max(clock_, std::min(now, last_quiet));
   }
 
-  /// Moves the clock to `now`; unlinks at most `budget` timers, in the order of their deadlines. See `timer_engine`.
-  /// If it finds no memory for the list of those that are due, it ends as if the budget had; with nothing due to show, it throws
-  /// std::bad_alloc. Nothing is lost, and the call can be repeated.
+  /// Moves the clock to `now`; unlinks at most `budget` timers, in the order of their deadlines. See `timer_engine`. If
+  /// it finds no memory for the list of those that are due, it ends as if the budget had; with nothing due to show, it
+  /// throws std::bad_alloc. Nothing is lost, and the call can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit);
 
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
@@ -76,7 +76,8 @@ class heap_queue {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return queue_.size(); }
 
-  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at
+  /// most.
   void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {

@@ -17,23 +17,24 @@
 
 namespace timing_wheel {
 
-/// A hierarchical timing wheel as in Kafka (after Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7).
+/// A hierarchical timing wheel as in Kafka (after Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987,
+/// scheme 7).
 ///
-/// Level k has `size` buckets of `tick_k` each; the tick of a level is the interval of the one below, and a level is made when
-/// the first timer comes that the levels below cannot hold. A level holds the deadlines before
-/// `current_k + interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a
-/// min-heap keyed by expiration; when the clock reaches one, its timers are inserted again: one level down, or due.
+/// Level k has `size` buckets of `tick_k` each; the tick of a level is the interval of the one below, and a level is
+/// made when the first timer comes that the levels below cannot hold. A level holds the deadlines before `current_k +
+/// interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a min-heap keyed
+/// by expiration; when the clock reaches one, its timers are inserted again: one level down, or due.
 ///
 /// Example, size 20, clock 0: deadline 234 does not fit 20 buckets of 1, so it goes into bucket 11 of the second level,
-/// [220, 240). At 220 that is flushed: 234 is now 14 away, and goes into the lowest level. At 234 it is due. It moved once, and
-/// the clock stopped at 220 and 234, at nothing between.
+/// [220, 240). At 220 that is flushed: 234 is now 14 away, and goes into the lowest level. At 234 it is due. It moved
+/// once, and the clock stopped at 220 and 234, at nothing between.
 ///
-/// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance` O(timers
-/// handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of its deadline,
-/// below the top one, in base `size`. Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket
-/// at least; 40 bytes per bucket. After warm-up nothing is allocated. With so many slots that no timer needs a second level
-/// this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and nearly each of a million timers at random a
-/// chunk of its own.
+/// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance`
+/// O(timers handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of
+/// its deadline, below the top one, in base `size`. Memory: 13 bytes per timer with full chunks; a chunk (544 bytes)
+/// per non-empty bucket at least; 40 bytes per bucket. After warm-up nothing is allocated. With so many slots that no
+/// timer needs a second level this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and nearly each
+/// of a million timers at random a chunk of its own.
 ///
 /// Order: within one tick, timers come in the order they entered its bucket, unless an erase has filled a hole.
 /// Thread safety: none of its own. A const member may run beside another const member.
@@ -58,8 +59,8 @@ class hierarchical_wheel {
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   bool insert(timer_number n, tick deadline);
 
-  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but erasures come
-  /// between. \throws std::bad_alloc; then no timer has changed.
+  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but
+  /// erasures come between. \throws std::bad_alloc; then no timer has changed.
   void reserve(timer_number n, tick deadline);
 
   /// Unlinks `n`. \returns false if it was not linked.
@@ -68,8 +69,9 @@ class hierarchical_wheel {
   /// Moves the clock to `now`, or to just before the first expiration if that comes first. Complexity: O(1).
   void catch_up(tick now) noexcept { clock_ = std::max(clock_, std::min(now, queue_.front().expiration - 1)); }
 
-  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it ends as
-  /// if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can be repeated.
+  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it
+  /// ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can
+  /// be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit) {
     const tick target = std::max(clock_, std::min(now, never - 1));
     const tick next = queue_.front().expiration;
@@ -89,7 +91,8 @@ class hierarchical_wheel {
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 
-  /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty. Complexity: O(1).
+  /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty.
+  /// Complexity: O(1).
   [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
     return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
   }
@@ -99,7 +102,8 @@ class hierarchical_wheel {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at
+  /// most.
   void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {

@@ -15,8 +15,8 @@ namespace timing_wheel {
 /// A point on an engine's time line: a number of ticks since its zero.
 using tick = std::uint64_t;
 
-/// A dense number that stands for one timer, as an index into an array of the caller's. (A slot, in the literature of timing
-/// wheels, is a bucket of a wheel.)
+/// A dense number that stands for one timer, as an index into an array of the caller's. (A slot, in the literature of
+/// timing wheels, is a bucket of a wheel.)
 using timer_number = std::uint32_t;
 
 /// The end of time. An engine's clock never reaches it, so a timer that is due then never fires; it can be cancelled.
@@ -80,7 +80,8 @@ class tick_scale {
     std::uint64_t quotient;
     std::uint64_t remainder;
   };
-  // By a multiplication: n / length - 1 < n * reciprocal / 2^64 <= n / length, so that the estimate is right or one too small.
+  // By a multiplication: n / length - 1 < n * reciprocal / 2^64 <= n / length, so that the estimate is right or one too
+  // small.
   [[nodiscard]] constexpr division divide(std::uint64_t n) const noexcept {
     __extension__ using wide = unsigned __int128;
     const auto estimate = static_cast<std::uint64_t>(static_cast<wide>(n) * reciprocal_ >> 64U);
