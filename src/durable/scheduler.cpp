@@ -48,7 +48,7 @@ const scheduler_options& checked(const scheduler_options& options) {
   in_range(options.look_ahead > milliseconds::zero(), "look_ahead", "positive");
   in_range(options.poll > milliseconds::zero(), "poll", "positive");
   in_range(options.sweep > milliseconds::zero(), "sweep", "positive");
-  in_range(options.lease >= milliseconds(1), "lease", "at least 1 ms");
+  in_range(options.lease >= milliseconds(10), "lease", "at least 10 ms");
   in_range(options.batch >= 1 && options.batch <= 1000, "batch", "in [1, 1000]");
   in_range(options.max_claimed >= 1, "max_claimed", "at least 1");
   in_range(options.max_known >= options.batch, "max_known", "at least `batch`");
@@ -59,6 +59,12 @@ const scheduler_options& checked(const scheduler_options& options) {
 void check_kind(const handler_options& options) {
   if (options.max_running < 1 || options.max_attempts < 1) {
     throw timer_error(timer_errc::invalid_option, "handler_options: max_running and max_attempts must be at least 1");
+  }
+  const backoff& rule = options.backoff;
+  const bool good = rule.first.count() >= 0 && rule.most >= rule.first && rule.factor >= 1 && rule.jitter >= 0;
+  if (!good || rule.jitter > 1) {
+    throw timer_error(timer_errc::invalid_option,
+                      "handler_options::backoff: 0 <= first <= most, factor >= 1, and jitter in [0, 1] are needed");
   }
 }
 
@@ -130,6 +136,7 @@ class scheduler::implementation {
     {
       const std::scoped_lock lock(mutex_);
       node_ = std::move(made);
+      idle_ = false;
     }
     wake();
   }
@@ -338,6 +345,7 @@ class scheduler::implementation {
   // ---- a thread of its own
 
   void loop() {
+    const enter inside(this, false);
     std::unique_lock lock(mutex_);
     while (!over_) {
       woken_ = false;
@@ -346,7 +354,7 @@ class scheduler::implementation {
       commits_.lead_posted();
       microseconds pause = mine == nullptr ? microseconds::max() : step(*mine);
       lock.lock();
-      idle_ = mine == nullptr || (mine->closing() && mine->idle());
+      idle_ = node_ == nullptr || (mine != nullptr && mine->closing() && mine->idle());
       if (idle_) {
         changed_.notify_all();
       }
@@ -360,6 +368,7 @@ class scheduler::implementation {
   // ---- or a timer
 
   void drive() {
+    const enter inside(this, false);
     const std::unique_lock driving(driving_);
     commits_.lead_posted();
     node* const mine = started();
@@ -374,13 +383,17 @@ class scheduler::implementation {
 
   void finish_by_hand() {
     node* const mine = started();
-    for (int tries = 0; tries < 100; ++tries) {
-      const std::unique_lock driving(driving_);
-      static_cast<void>(step(*mine));
-      if (mine->idle()) {
-        return;
-      }
+    while (!step_until_idle(*mine)) {
+      std::unique_lock lock(mutex_);  // runs on an executor's threads
+      changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
+  }
+
+  bool step_until_idle(node& mine) {
+    const enter inside(this, false);
+    const std::unique_lock driving(driving_);
+    static_cast<void>(step(mine));
+    return mine.idle();
   }
 
   void arm(microseconds pause) {

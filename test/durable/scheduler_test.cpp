@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -405,6 +406,16 @@ TEST_F(Scheduler, HandlersAreSetBeforeTheStart) {
   checks.start();
   EXPECT_THROW(checks.on("late", [](const job& /*what*/) {}), timer_error);
   EXPECT_THROW(checks.start(), timer_error);
+}
+
+TEST_F(Scheduler, RefusesOptionsOutOfTheirRange) {
+  EXPECT_THROW(scheduler(store, timer, {.lease = 9ms}), timer_error);
+  EXPECT_THROW(scheduler(store, timer, {.batch = 0}), timer_error);
+  EXPECT_THROW(scheduler(store, timer, {.batch = 1001}), timer_error);
+  EXPECT_THROW(on_notes({.max_running = 0}), timer_error);
+  EXPECT_THROW(on_notes({.max_attempts = 0}), timer_error);
+  EXPECT_THROW(on_notes({.backoff = {.factor = std::nan("")}}), timer_error);
+  EXPECT_THROW(on_notes({.backoff = {.jitter = 1.5}}), timer_error);
 }
 
 TEST_F(Scheduler, ALimitOfAKindLeavesTheRestInTheTable) {

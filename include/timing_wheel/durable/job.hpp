@@ -99,8 +99,8 @@ template <class Rep, class Period>
 }
 
 /// How long to wait before the next run: `first` after the first run, `factor` times as long after each further one, at
-/// most `most`; and up to `jitter` (a share in [0, 1]) less, at random, so that what failed together does not come back
-/// together.
+/// most `most`; and up to `jitter` less, at random, so that what failed together does not come back together. `first` is
+/// in [0, `most`], `factor` at least 1, and `jitter` a share in [0, 1].
 struct backoff {
   std::chrono::milliseconds first = std::chrono::seconds(1);
   double factor = 2;

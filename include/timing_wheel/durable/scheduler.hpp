@@ -45,7 +45,7 @@ struct scheduler_options {
   /// How often it is looked at from the beginning, for rows that were committed late.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
   /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it.
-  /// At least 1 ms.
+  /// At least 10 ms.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// Deadlines are rounded up to it. At least 1 ms.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
@@ -122,7 +122,7 @@ class scheduler {
   /// Has no thread: it works in the callbacks of `driven_by`, and its jobs run there. With a `manual_timer`, and a
   /// `memory_store` on the same, it runs in virtual time, for tests. Both must outlive it.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
-  /// Stops.
+  /// Stops. It must not be destroyed by a handler, a completion or `on_failure` of its own.
   ~scheduler();
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
