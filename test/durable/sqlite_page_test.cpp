@@ -1,0 +1,75 @@
+// The SQL that docs/durable.md gives to other languages, on the tables that the library makes.
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "durable/support/sqlite_case.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+// The statements of the first block of SQL.
+std::vector<std::string> statements_of_page() {
+  std::ifstream page(TIMING_WHEEL_DURABLE_PAGE);
+  std::stringstream all;
+  all << page.rdbuf();
+  const std::string text = all.str();
+  const std::size_t begin = text.find("```sql\n") + 7;
+  const std::string block = text.substr(begin, text.find("```", begin) - begin);
+  std::vector<std::string> statements;
+  for (std::size_t from = 0, end = 0; (end = block.find(";\n", from)) != std::string::npos; from = end + 2) {
+    statements.push_back(block.substr(from, end - from));
+  }
+  return statements;
+}
+
+class SqlitePage : public SqliteCase {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  // Runs one of them, due in an hour. \returns how many rows it changed.
+  int run(const std::string& sql) {
+    sqlite3_stmt* statement = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(user.get(), sql.c_str(), -1, &statement, nullptr), SQLITE_OK) << sql;
+    const std::int64_t due = (store.now() + 1h).time_since_epoch().count();
+    const int place = sqlite3_bind_parameter_index(statement, ":due");
+    if (place != 0) {
+      sqlite3_bind_int64(statement, place, due);
+    }
+    EXPECT_EQ(sqlite3_step(statement), SQLITE_DONE) << sqlite3_errmsg(user.get());
+    sqlite3_finalize(statement);
+    return sqlite3_changes(user.get());
+  }
+
+  users_database user{folder.file()};
+};
+
+TEST_F(SqlitePage, ItsStatementsScheduleCancelAndReschedule) {
+  const std::vector<std::string> statements = statements_of_page();
+  ASSERT_EQ(statements.size(), 3U);
+  const std::string& schedule = statements[0];
+  const std::string& cancel = statements[1];
+  const std::string& reschedule = statements[2];
+  EXPECT_EQ(run(schedule), 1);
+  EXPECT_TRUE(store.find("verify", "order-17").has_value());
+  run(schedule);
+  EXPECT_EQ(run(reschedule), 1);
+  EXPECT_GT(store.find("verify", "order-17")->due, store.now() + 59min);
+  EXPECT_EQ(run(cancel), 1);
+  EXPECT_FALSE(store.find("verify", "order-17").has_value());
+  EXPECT_EQ(run(cancel), 0);
+}
+
+TEST_F(SqlitePage, ItsStatementsLeaveARunningCheckAlone) {
+  const std::vector<std::string> statements = statements_of_page();
+  EXPECT_EQ(run(statements[0]), 1);
+  user.run("UPDATE timing_wheel_check SET fence=fence+1,attempt=1,lease=1");  // one that ended long ago
+  EXPECT_EQ(run(statements[1]), 0);
+  EXPECT_EQ(run(statements[2]), 0);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test
