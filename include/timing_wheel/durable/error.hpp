@@ -11,16 +11,16 @@ namespace timing_wheel::durable {
 
 /// Why a durable call was refused. What a database says has a category of its own, such as `sqlite_category`.
 enum class errc : std::uint8_t {
-  invalid_request = 1,  ///< The kind or the key is empty, or a kind has bytes that are not UTF-8 text.
+  invalid_request = 1,  ///< The kind or the key is empty, or a kind has a zero byte.
   kind_too_long,        ///< Longer than `request_limits::kind`.
   key_too_long,         ///< Longer than `request_limits::key`.
   payload_too_long,     ///< Longer than `request_limits::payload`.
   no_schema,            ///< The tables are not there: call `store::migrate`.
   newer_schema,         ///< A newer version of the library has made the tables.
-  lost_lease,  ///< A job lasted longer than its lease, which another node may have claimed since. Its end was not written.
-  handler_exists,   ///< There is a handler for that kind already.
-  already_started,  ///< Handlers are set before `start`, which is called once.
-  store_damaged,    ///< The check of the file's integrity found something.
+  lost_lease,           ///< The lease ended before the job, and another node may have it. Its end was not written.
+  handler_exists,       ///< There is a handler for that kind already.
+  already_started,      ///< Handlers are set before `start`, which is called once.
+  store_damaged,        ///< The check of the file's integrity found something.
 };
 
 /// The category of `errc`, by the name "timing_wheel.durable".

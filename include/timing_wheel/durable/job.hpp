@@ -36,13 +36,12 @@ class job {
   [[nodiscard]] const std::string& kind() const noexcept { return parts_.kind; }        ///< As it was scheduled.
   [[nodiscard]] const std::string& key() const noexcept { return parts_.key; }          ///< As it was scheduled.
   [[nodiscard]] const std::string& payload() const noexcept { return parts_.payload; }  ///< As it was scheduled.
-  [[nodiscard]] instant due() const noexcept {
-    return parts_.due;
-  }  ///< When this run was to begin, by the database's clock.
+  /// When this run was to begin, by the database's clock.
+  [[nodiscard]] instant due() const noexcept { return parts_.due; }
   [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first run.
   /// Rises with each run of a check, on whatever node, and over all checks that ever have this kind and key. Hand it to
-  /// what the handler changes: whoever refuses a fence below the highest that it has seen is safe from a run that has
-  /// lost its lease.
+  /// what the handler changes. If that refuses a fence below the highest that it has seen, a run that has lost its
+  /// lease does no harm.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
   /// A stop is requested when the lease was lost, and when the scheduler stops.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
@@ -57,9 +56,9 @@ class outcome {
  public:
   /// What is to become of the check.
   enum class verdict : std::uint8_t {
-    done,  ///< It is over.
-    retry,  ///< It runs again, after a delay; or is dead, if it has run as often as `handler_options::max_attempts` allows.
-    dead,  ///< It is given up, and kept among the dead with the reason.
+    done,   ///< It is over.
+    retry,  ///< It runs again, after a delay; or it is dead, after `handler_options::max_attempts` runs.
+    dead,   ///< It is given up, and kept among the dead with the reason.
   };
 
   /// Over.
@@ -98,9 +97,9 @@ template <class Rep, class Period>
   return {outcome::verdict::dead, std::chrono::microseconds(-1), std::move(reason)};
 }
 
-/// How long to wait before the next run: `first` after the first run, `factor` times as long after each further one, at
-/// most `most`; and up to `jitter` less, at random, so that what failed together does not come back together. `first` is
-/// in [0, `most`], `factor` at least 1, and `jitter` a share in [0, 1].
+/// How long to wait before the next run: `first` after the first run, `factor` times as long after each further one,
+/// and `most` at most. Up to a share of `jitter` is left out, at random, so that what failed together does not come
+/// back together. `first` is in [0, `most`], `factor` is at least 1, and `jitter` in [0, 1].
 struct backoff {
   std::chrono::milliseconds first = std::chrono::seconds(1);
   double factor = 2;
@@ -112,8 +111,8 @@ struct backoff {
 struct handler_options {
   /// Runs at a time on this node, at least 1. Of no meaning to a transactional handler, which runs alone.
   std::size_t max_running = std::numeric_limits<std::size_t>::max();
-  /// After as many runs that did not end with `done`, the check is dead. At least 1. A leased run that ended with its
-  /// process counts.
+  /// After so many runs without a `done`, the check is dead. At least 1. A leased run that ended with its process
+  /// counts.
   int max_attempts = 20;
   /// Between the runs.
   durable::backoff backoff = {};

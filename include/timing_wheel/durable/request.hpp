@@ -68,8 +68,8 @@ class due_time {
 /// A check to be made later.
 struct request {
   std::string kind;  ///< Which handler it is for. Not empty; see `request_limits`.
-  std::string
-      key;  ///< Unique per kind while the check is pending or running: what makes a repeated call harmless. Bytes.
+  /// Unique per kind while the check is pending or running. So a repeated call is harmless. Not empty. Bytes.
+  std::string key;
   std::string payload = {};  ///< What the handler gets. Bytes.
   due_time due = {};         ///< When.
   bool replace = false;      ///< If the key is there and not running: put the new payload and deadline in its place.

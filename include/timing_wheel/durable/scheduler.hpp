@@ -38,9 +38,10 @@ struct failure {
 
 /// How a scheduler works. The defaults suit most.
 struct scheduler_options {
-  /// How far ahead rows are read. What was scheduled earlier than that is on time to a tick.
+  /// How far ahead rows are read. A check that was written so long before its deadline is on time to a tick.
   std::chrono::milliseconds look_ahead = std::chrono::seconds(1);
-  /// How often the store is looked at: what others have scheduled for sooner than the look-ahead is late by as much.
+  /// How often the store is looked at. What others have scheduled for sooner than the look-ahead is late by one at
+  /// most.
   std::chrono::milliseconds poll = std::chrono::milliseconds(250);
   /// How often it is looked at from the beginning, for rows that were committed late.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
@@ -75,7 +76,7 @@ struct scheduler_stats {
   std::uint64_t cancelled = 0;      ///< Checks cancelled by its calls.
   std::uint64_t fired = 0;          ///< Runs begun here.
   std::uint64_t done = 0;           ///< Runs whose end was written: the check is over.
-  std::uint64_t retried = 0;        ///< Runs after which the check was put back.
+  std::uint64_t retried = 0;        ///< Checks put back, after a run or because it did not begin.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;    ///< Runs whose end or extension found the lease gone.
   std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.
@@ -147,8 +148,9 @@ class scheduler {
   void start();
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
-  /// gives back what has not begun. Called again, it does nothing. From a handler it returns at once, and the rest is
-  /// done when that handler has ended. Afterwards `schedule` is refused (`stopped`).
+  /// gives back what has not begun. If the store does not answer, it stops trying after 5 s: then the leases end by
+  /// themselves. Called again, it does nothing. From a handler it returns at once, and the rest is done when that
+  /// handler has ended. Afterwards `schedule` is refused (`stopped`).
   void stop();
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
@@ -157,15 +159,15 @@ class scheduler {
   scheduled schedule(const request& asked);
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);
-  /// The same, without waiting: `then` is called when it is durable or has failed, on a thread of the scheduler, and
-  /// must not block.
+  /// The same, without waiting: `then` is called when it is durable or has failed. That is on a thread of the
+  /// scheduler, or on one that waits in another call and commits both. It must not block, nor throw.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
   /// The same as the first, without a `timer_error`.
   scheduled schedule(const request& asked, std::error_code& error);
 
-  /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. \throws what the
-  /// store says.
+  /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. `finished`: there
+  /// is no such check. \throws what the store says.
   cancel_result cancel(std::string_view kind, std::string_view key);
   /// Moves a check that is pending. \throws what the store says.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);

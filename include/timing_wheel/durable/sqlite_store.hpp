@@ -71,7 +71,7 @@ class sqlite_store final : public store {
 
 /// Schedules in the transaction that is open on `connection`, the user's own on the same file: the check exists if, and
 /// only if, that transaction commits. A scheduler sees it at its next look, so a check that is due before that is late
-/// by one `scheduler_options::poll`. The connection needs a busy timeout of its own.
+/// by one `scheduler_options::poll` at most. The connection needs a busy timeout of its own.
 /// \throws timer_error as `scheduler::schedule`. Thread safety: as the connection.
 scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
 /// Cancels in the transaction that is open on `connection`.

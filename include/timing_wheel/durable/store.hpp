@@ -197,8 +197,8 @@ class store {
   /// throws undoes it. One at a time; others wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
-  /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows found), whatever lies outside of the
-  /// window.
+  /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows of the window), those of other kinds
+  /// included, whatever lies outside of it.
   virtual void read_ahead(const window& which, std::vector<upcoming>& found) = 0;
 
   /// The check of that key, or none.
