@@ -1,4 +1,5 @@
-# Without a build type there is no optimisation, and the library is about twelve times slower. Whoever gives an -O knows.
+# Without a build type there is no optimisation, and the library is about twelve times slower. Whoever gives an -O
+# knows.
 get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 get_directory_property(compile_options COMPILE_OPTIONS)
 if(NOT multi_config AND NOT CMAKE_BUILD_TYPE AND NOT " ${CMAKE_CXX_FLAGS} ${compile_options}" MATCHES "[ ;]-O")
