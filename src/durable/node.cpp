@@ -314,6 +314,7 @@ bool node::take_transactional() {
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_transactional");
     });
   });
+  tell_thrown();
   if (!worked) {
     machine_.has_not_asked(asked);
     return false;
@@ -369,7 +370,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   } catch (...) {
     open.rollback_to_savepoint();
     if (some.size() == 1) {
-      failures_.report({"handler", jobs.front().kind(), jobs.front().key(), std::current_exception()});
+      note_thrown(some.front());
       put_back(some.front(), retry(text_of(std::current_exception())), open);
       return;
     }
@@ -387,7 +388,7 @@ void node::run_one(const claimed& one, store_transaction& open, const std::funct
   try {
     said = handler(job_of(one, {}));
   } catch (...) {
-    failures_.report({"handler", machine_.kinds()[one.kind].name, one.key, std::current_exception()});
+    note_thrown(one);
     said = retry(text_of(std::current_exception()));
   }
   TIMING_WHEEL_FAIL_POINT("node.after_transactional_handler");
@@ -397,6 +398,18 @@ void node::run_one(const claimed& one, store_transaction& open, const std::funct
     open.rollback_to_savepoint();
     put_back(one, said, open);
   }
+}
+
+void node::note_thrown(const claimed& by) {
+  thrown_.push_back({&machine_.kinds()[by.kind].name, by.key, std::current_exception()});
+}
+
+// Outside the transaction, so that who is told may use the scheduler.
+void node::tell_thrown() {
+  for (const thrown& one : thrown_) {
+    failures_.report({"handler", *one.kind, one.key, one.error});
+  }
+  thrown_.clear();
 }
 
 void node::put_back(const claimed& one, const outcome& said, store_transaction& open) {

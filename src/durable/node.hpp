@@ -75,6 +75,11 @@ class node {
     outcome said;
     bool ran = true;
   };
+  struct thrown {
+    const std::string* kind = nullptr;
+    std::string key;
+    std::exception_ptr error;
+  };
   struct held_run {
     std::stop_source stop;
     std::shared_ptr<std::atomic<instant>> valid;
@@ -91,6 +96,8 @@ class node {
   void put_back(const claimed& one, const outcome& said, store_transaction& open);
   void count_ends(const machine::ends& written);
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
+  void note_thrown(const claimed& by);
+  void tell_thrown();
   void count_begin(instant due);
   void stop_lost(std::int64_t id);
   void renew(const std::vector<ticket>& extended, instant valid);
@@ -113,6 +120,7 @@ class node {
   std::vector<upcoming> put_back_;  // by the transaction that is open
   std::size_t retried_ = 0;         // by it
   std::size_t died_ = 0;            // by it
+  std::vector<thrown> thrown_;      // by its handlers, to be told when it has ended
 
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;  // guards what follows

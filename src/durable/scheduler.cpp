@@ -180,6 +180,7 @@ class scheduler::implementation {
       request asked;
       append_op op;
     };
+    refuse_inside_transaction();
     if (stopped()) {
       throw timer_error(timer_errc::stopped);
     }
@@ -190,7 +191,11 @@ class scheduler::implementation {
       if (failed == nullptr) {
         written({&mine->op, 1});
       }
-      then(code_of(failed), mine->op.result);
+      try {
+        then(code_of(failed), mine->op.result);
+      } catch (...) {
+        failures_.report({"completion", mine->asked.kind, mine->asked.key, std::current_exception()});
+      }
     });
   }
 

@@ -310,6 +310,23 @@ TEST_F(Scheduler, ATransactionalHandlerMustNotCallItsScheduler) {
   EXPECT_THAT(said, HasSubstr("use its transaction"));
 }
 
+TEST_F(Scheduler, WhoIsToldOfAFailureMayUseTheScheduler) {
+  std::optional<bool> found;
+  scheduler told{
+      store, timer, {.on_failure = [&](const failure& what) { found = told.find(what.kind, what.key).has_value(); }}};
+  told.on("parent", [](transaction& /*open*/, const job& /*what*/) { throw std::runtime_error("bad"); });
+  told.start();
+  told.schedule({.kind = "parent", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(1s);
+  EXPECT_EQ(found, true);
+}
+
+TEST_F(Scheduler, ACompletionThatThrowsIsReported) {
+  checks.schedule(note("a", 1s), [](std::error_code, scheduled) { throw std::runtime_error("bad"); });
+  timer.advance_by(0s);
+  EXPECT_THAT(failed, ElementsAre("completion"));
+}
+
 TEST_F(Scheduler, AKindWithoutAHandlerIsLeftToOthers) {
   on_notes();
   checks.start();

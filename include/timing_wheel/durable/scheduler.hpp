@@ -30,7 +30,7 @@ namespace timing_wheel::durable {
 
 /// What went wrong in the background: a handler threw, or the store did not answer.
 struct failure {
-  std::string_view what;  ///< "handler", "store", "executor" or "lease".
+  std::string_view what;  ///< "handler", "store", "executor", "completion" or "lease".
   std::string_view kind;  ///< Of the job, if it is about one.
   std::string_view key;   ///< Of the job, if it is about one.
   std::exception_ptr error;
@@ -160,7 +160,7 @@ class scheduler {
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);
   /// The same, without waiting: `then` is called when it is durable or has failed. That is on a thread of the
-  /// scheduler, or on one that waits in another call and commits both. It must not block, nor throw.
+  /// scheduler, or on one that waits in another call and commits both. It must not block.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
   /// The same as the first, without a `timer_error`.
