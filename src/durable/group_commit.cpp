@@ -73,7 +73,8 @@ bool group_commit::lead_posted() {
 }
 
 void group_commit::linger(std::unique_lock<std::mutex>& lock) {
-  more_.wait_for(lock, last_time_ / 10, [this] { return waiting_.size() >= last_size_; });
+  constexpr std::chrono::steady_clock::duration longest = std::chrono::milliseconds(5);
+  more_.wait_for(lock, std::min(last_time_ / 10, longest), [this] { return waiting_.size() >= last_size_; });
 }
 
 // The one at the front leads; a posted one has no thread to do it.
@@ -90,13 +91,12 @@ void group_commit::hand_lead_on() {
 }
 
 void group_commit::lead(std::unique_lock<std::mutex>& lock) {
-  const std::vector<write*> some(waiting_.begin(), waiting_.end());
-  waiting_.clear();
+  std::vector<write*> some;
+  some.swap(waiting_);
   lock.unlock();
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t from = 0; from < some.size(); from += largest) {
-    const auto begin_of = some.begin() + static_cast<std::ptrdiff_t>(from);
-    commit({begin_of, begin_of + static_cast<std::ptrdiff_t>(std::min(largest, some.size() - from))});
+    commit(std::span(some).subspan(from, std::min(largest, some.size() - from)));
   }
   const auto took = std::chrono::steady_clock::now() - begin;
   lock.lock();
@@ -104,37 +104,62 @@ void group_commit::lead(std::unique_lock<std::mutex>& lock) {
   last_time_ = took;
   hand_lead_on();
   lock.unlock();
-  for (write* one : some) {
-    if (one->then) {
-      one->then(one->failure);
-      delete one;  // NOLINT(cppcoreguidelines-owning-memory): released in `post`
-    } else if (!one->leads) {
-      one->told.release();
-    }
-  }
+  tell(some);
   lock.lock();
 }
 
-void group_commit::commit(const std::vector<write*>& some) {
-  try {
-    commit_together(some);
-  } catch (...) {
-    if (some.size() == 1) {
-      some.front()->failure = std::current_exception();
-      return;
+// Who waits is told before those who do not. What was told may be gone at once.
+void group_commit::tell(std::vector<write*>& some) {
+  const auto posted = std::stable_partition(some.begin(), some.end(), [](const write* one) { return !one->then; });
+  for (auto one = some.begin(); one != posted; ++one) {
+    if (!(*one)->leads) {
+      (*one)->told.release();
     }
-    for (write* one : some) {
-      commit({one});
+  }
+  for (auto one = posted; one != some.end(); ++one) {
+    const std::unique_ptr<write> mine(*one);  // released in `post`
+    mine->then(mine->failure);
+  }
+}
+
+// If a transaction began and failed, each write is tried in one of its own. If it did not even begin, as when another
+// process holds the lock, the next would not either.
+void group_commit::commit(std::span<write* const> some) {
+  if (commit_together(some) != ended::failed || some.size() == 1) {
+    return;
+  }
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    if (commit_together(some.subspan(i, 1)) == ended::not_begun) {
+      for (write* one : some.subspan(i + 1)) {
+        one->failure = some[i]->failure;
+      }
+      return;
     }
   }
 }
 
-void group_commit::commit_together(const std::vector<write*>& some) {
-  store_.transact([&](store_transaction& open) { perform(some, open); });
+group_commit::ended group_commit::commit_together(std::span<write* const> some) {
+  bool began = false;
+  std::exception_ptr failure;
+  try {
+    store_.transact([&](store_transaction& open) {
+      began = true;
+      perform(some, open);
+    });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (write* one : some) {
+    one->failure = failure;
+  }
+  if (failure == nullptr) {
+    return ended::committed;
+  }
+  return began ? ended::failed : ended::not_begun;
 }
 
 // In their order. Neighbours that append are one list, which some stores write in one statement.
-void group_commit::perform(const std::vector<write*>& some, store_transaction& open) {
+void group_commit::perform(std::span<write* const> some, store_transaction& open) {
   std::vector<append_op> ops;
   for (auto first = some.begin(); first != some.end();) {
     if ((*first)->work != nullptr) {

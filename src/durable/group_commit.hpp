@@ -3,7 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@ namespace timing_wheel::durable {
 /// microseconds.
 ///
 /// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who
-/// came meanwhile. A leader lingers for a tenth of the last commit, or until as many wait as were in that one; else the
+/// came meanwhile. A leader lingers for a tenth of the last commit, 5 ms at most, or until as many wait as were in that one; else the
 /// callers would alternate in halves. If a shared transaction fails, each write is tried in one of its own, so that a
 /// bad one harms nobody else.
 ///
@@ -52,16 +52,19 @@ class group_commit {
   void submit(write& mine);
   void lead(std::unique_lock<std::mutex>& lock);
   void hand_lead_on();
+  static void tell(std::vector<write*>& some);
   void linger(std::unique_lock<std::mutex>& lock);
-  void commit(const std::vector<write*>& some);
-  void commit_together(const std::vector<write*>& some);
-  static void perform(const std::vector<write*>& some, store_transaction& open);
+  enum class ended : std::uint8_t { committed, failed, not_begun };
+
+  void commit(std::span<write* const> some);
+  ended commit_together(std::span<write* const> some);
+  static void perform(std::span<write* const> some, store_transaction& open);
 
   store& store_;
   const std::function<void()> wake_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable more_;
-  std::deque<write*> waiting_;
+  std::vector<write*> waiting_;
   bool led_ = false;
   std::size_t last_size_ = 1;
   std::chrono::steady_clock::duration last_time_{};

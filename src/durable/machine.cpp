@@ -28,6 +28,7 @@ machine::machine(const scheduler_options& options, std::vector<kind_rules> kinds
       quota_(quota_of(options_, kinds_.size())),
       scale_(nanoseconds_of(now), options.tick),
       states_(kinds_.size()),
+      clock_(now),
       next_poll_(now),
       next_sweep_(now),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
@@ -75,8 +76,8 @@ instant machine::wake_of(const upcoming& what) { return std::max(what.due, what.
 
 void machine::wait(timer_number number, instant until, instant now) {
   rows_[number].where = place::waiting;
-  wheel_.catch_up(clock_at(now));
-  if (!wheel_.insert(number, deadline_of(until))) {
+  wheel_->catch_up(clock_at(now));
+  if (!wheel_->insert(number, deadline_of(until))) {
     make_ready(number);
   }
 }
@@ -85,7 +86,7 @@ void machine::make_ready(timer_number number) {
   row& which = rows_[number];
   which.where = place::ready;
   kind_state& kind = states_[which.what.kind];
-  const instant clock = begin_of(wheel_.now());
+  const instant clock = begin_of(wheel_->now());
   const bool late = which.what.due < clock - options_.poll;
   (late ? kind.backlog : kind.in_time).push_back(number);
   ++ready_count_;
@@ -98,10 +99,36 @@ void machine::expect(const upcoming& row_of, instant now) {
   }
 }
 
+// The clock was set back: all that waits is put into a wheel that begins now.
+void machine::restart(instant now) {
+  scale_ = tick_scale(nanoseconds_of(now), options_.tick);
+  wheel_.emplace();
+  extend_.clear();
+  ready_count_ = 0;
+  for (kind_state& kind : states_) {
+    kind.in_time.clear();
+    kind.backlog.clear();
+  }
+  next_poll_ = next_sweep_ = rest_until_ = now;
+  passing_ = false;
+  for (timer_number number = 0; number < rows_.size(); ++number) {
+    const row& which = rows_[number];
+    if (which.where == place::waiting || which.where == place::ready) {
+      wait(number, wake_of(which.what), now);
+    } else if (which.where == place::held) {
+      extend_.push_back(number);  // at once, since its lease is by the new clock now
+    }
+  }
+}
+
 void machine::advance(instant now) {
+  if (now < clock_ - options_.poll) {
+    restart(now);
+  }
+  clock_ = now;
   const tick clock = clock_at(now);
   for (bool more = true; more;) {
-    const advance_result expired = wheel_.advance(clock);
+    const advance_result expired = wheel_->advance(clock);
     for (const timer_number number : expired.due) {
       if (rows_[number].where == place::held) {
         extend_.push_back(number);
@@ -138,7 +165,7 @@ bool machine::hungry() const {
 }
 
 instant machine::low_water(instant now) const {
-  instant low = std::min(now - options_.look_ahead, missed_);
+  instant low = std::min({now - options_.look_ahead, missed_, passed_});
   for (const row& which : rows_) {
     if (which.where != place::none) {
       low = std::min(low, which.what.due);
@@ -200,12 +227,18 @@ void machine::has_read(const window& read, std::span<const upcoming> found, inst
   for (upcoming one : found) {
     one.kind = kinds_read_[one.kind];
     row* known = find(one.id);
-    if (known == nullptr) {
+    if (one.lease >= read.until) {  // another node's for long: met again by a later pass
+      missed_ = std::min(missed_, one.due);
+      if (known != nullptr && known->where == place::waiting) {
+        wheel_->erase(number_of(one.id));
+        forget(number_of(one.id));
+      }
+    } else if (known == nullptr) {
       wait(add(one), wake_of(one), now);
     } else if (known->where == place::waiting && (known->what.due != one.due || known->what.lease != one.lease)) {
       known->what = one;
       const timer_number number = number_of(one.id);
-      wheel_.erase(number);
+      wheel_->erase(number);
       wait(number, wake_of(one), now);
     }
   }
@@ -216,6 +249,8 @@ void machine::has_read(const window& read, std::span<const upcoming> found, inst
   if (passing_) {
     cursor_due_ = found.back().due;
     cursor_id_ = found.back().id;
+  } else {
+    passed_ = read.until;
   }
 }
 
@@ -230,7 +265,8 @@ void machine::pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<up
   kind_state& state = states_[kind];
   const std::size_t most = std::min(limit, room_of(kind));
   for (std::size_t n = 0; n < most && !(state.in_time.empty() && state.backlog.empty()); ++n) {
-    const bool from_backlog = state.in_time.empty() || (!state.backlog.empty() && n % 2 == 0);
+    const bool from_backlog = state.in_time.empty() || (!state.backlog.empty() && state.backlog_next);
+    state.backlog_next = !from_backlog;
     std::deque<timer_number>& queue = from_backlog ? state.backlog : state.in_time;
     row& which = rows_[queue.front()];
     queue.pop_front();
@@ -243,14 +279,15 @@ void machine::pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<up
 
 std::vector<upcoming> machine::pick(bool transactional, std::size_t limit) {
   std::vector<upcoming> picked;
+  std::uint32_t& first = first_kind_.at(transactional ? 1 : 0);
   for (std::uint32_t i = 0; i < kinds_.size() && picked.size() < limit; ++i) {
-    const auto kind = static_cast<std::uint32_t>((first_kind_ + i) % kinds_.size());
+    const auto kind = static_cast<std::uint32_t>((first + i) % kinds_.size());
     if (kinds_[kind].transactional == transactional) {
       pick_of_kind(kind, limit - picked.size(), picked);
     }
   }
   if (!kinds_.empty()) {
-    first_kind_ = static_cast<std::uint32_t>((first_kind_ + 1) % kinds_.size());
+    first = static_cast<std::uint32_t>((first + 1) % kinds_.size());
   }
   return picked;
 }
@@ -286,8 +323,8 @@ void machine::has_claimed(std::span<const upcoming> asked, std::span<const claim
     which.what.due = one.due;
     which.what.lease = lease;
     const timer_number number = number_of(one.id);
-    wheel_.catch_up(clock_at(now));
-    if (!wheel_.insert(number, deadline_of(now + options_.lease / 3))) {
+    wheel_->catch_up(clock_at(now));
+    if (!wheel_->insert(number, deadline_of(now + options_.lease / 3))) {
       extend_.push_back(number);
     }
   }
@@ -350,7 +387,7 @@ void machine::ended(std::int64_t id, end how) {
   const timer_number number = number_of(id);
   row& which = rows_[number];
   assert(which.where == place::held);
-  if (!wheel_.erase(number)) {
+  if (!wheel_->erase(number)) {
     std::erase(extend_, number);
   }
   which.where = place::ending;
@@ -423,8 +460,8 @@ std::vector<std::int64_t> machine::has_extended(std::span<const ticket> tried, i
       continue;
     }
     rows_[number].what.lease = lease;
-    wheel_.catch_up(clock_at(now));
-    if (!wheel_.insert(number, deadline_of(now + options_.lease / 3))) {
+    wheel_->catch_up(clock_at(now));
+    if (!wheel_->insert(number, deadline_of(now + options_.lease / 3))) {
       extend_.push_back(number);
     }
   }
@@ -433,7 +470,8 @@ std::vector<std::int64_t> machine::has_extended(std::span<const ticket> tried, i
 
 // ---- when
 
-void machine::store_failed(instant now) {
+void machine::store_failed(instant now, bool writing) {
+  failed_writing_ = failed_writing_ || writing;
   constexpr std::int64_t first = 10'000;
   constexpr std::int64_t most = 5'000'000;
   const std::int64_t exact = std::min(most, first << std::min(failures_, 20U));
@@ -467,7 +505,7 @@ instant machine::next_event(instant now) const {
   if (!closed_ && !kinds_.empty()) {
     next = passing_ || hungry() ? now : next_poll_;
   }
-  if (const std::optional<tick> expiration = wheel_.next_expiration(); expiration) {
+  if (const std::optional<tick> expiration = wheel_->next_expiration(); expiration) {
     next = std::min(next, begin_of(*expiration));
   }
   return next;
@@ -498,7 +536,7 @@ bool machine::invariants_hold() const {
     ending += which.where == place::ending ? 1U : 0U;
     running[which.what.kind] += busy ? 1U : 0U;
     held += busy && !kinds_[which.what.kind].transactional ? 1U : 0U;
-    if (which.where == place::waiting && !wheel_.contains(number)) {
+    if (which.where == place::waiting && !wheel_->contains(number)) {
       return false;
     }
   }
@@ -508,7 +546,7 @@ bool machine::invariants_hold() const {
     }
   }
   return ready == ready_count_ && held == held_count_ && ending == ending_.size() &&
-         by_id_.size() + free_.size() == rows_.size() && wheel_.invariants_hold();
+         by_id_.size() + free_.size() == rows_.size() && wheel_->invariants_hold();
 }
 
 }  // namespace timing_wheel::durable

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -55,8 +56,8 @@ class machine {
 
   [[nodiscard]] const std::vector<kind_rules>& kinds() const noexcept { return kinds_; }
 
-  /// Moves the clock: what is due becomes ready, what must be extended is noted. A `now` before the clock counts as the
-  /// clock.
+  /// Moves the clock: what is due becomes ready, what must be extended is noted. A clock that was set back by more than
+  /// a poll is followed; less is ignored.
   void advance(instant now);
 
   /// Whether a page is to be read now, and which.
@@ -110,8 +111,14 @@ class machine {
   std::vector<std::int64_t> has_extended(std::span<const ticket> tried, instant lease, instant now);
 
   /// A call of the store failed, or worked: failures are repeated later and later.
-  void store_failed(instant now);
-  void store_works() noexcept { failures_ = 0; }
+  void store_failed(instant now, bool writing);
+  void store_works(bool writing) noexcept {
+    if (writing || !failed_writing_) {  // a disk that is full can be read
+      failures_ = 0;
+      failed_writing_ = false;
+    }
+  }
+  [[nodiscard]] bool store_fails() const noexcept { return failures_ != 0; }
   /// Whether the store is left alone for now.
   [[nodiscard]] bool resting(instant now) const noexcept { return failures_ != 0 && now < rest_until_; }
 
@@ -145,6 +152,7 @@ class machine {
     std::size_t known = 0;
     std::size_t running = 0;  // asked, held or ending
     bool left_out = false;    // of the last pass, for its quota
+    bool backlog_next = true;
   };
 
   [[nodiscard]] tick deadline_of(instant when) const noexcept;
@@ -157,6 +165,7 @@ class machine {
   void wait(timer_number number, instant until, instant now);
   void make_ready(timer_number number);
   void release(row& which);
+  void restart(instant now);
   [[nodiscard]] timer_number number_of(std::int64_t id) const { return by_id_.at(id); }
   [[nodiscard]] static instant wake_of(const upcoming& what);
   [[nodiscard]] bool full(std::uint32_t kind) const noexcept { return states_[kind].known >= quota_; }
@@ -175,9 +184,9 @@ class machine {
   const scheduler_options options_;
   const std::vector<kind_rules> kinds_;
   const std::size_t quota_;  // of known rows, for each kind
-  const tick_scale scale_;
+  tick_scale scale_;
 
-  hierarchical_wheel wheel_;
+  std::optional<hierarchical_wheel> wheel_{std::in_place};
   std::vector<row> rows_;           // by timer number
   std::vector<timer_number> free_;  // numbers not in use
   std::unordered_map<std::int64_t, timer_number> by_id_;
@@ -185,8 +194,9 @@ class machine {
   std::vector<timer_number> extend_;  // held, and to be extended
   std::vector<timer_number> ending_;
   std::size_t ready_count_ = 0;
-  std::size_t held_count_ = 0;    // asked of leased kinds, held and ending
-  std::uint32_t first_kind_ = 0;  // whose turn it is
+  std::size_t held_count_ = 0;                 // asked of leased kinds, held and ending
+  std::array<std::uint32_t, 2> first_kind_{};  // whose turn it is, of leased and of transactional kinds
+  instant clock_;
 
   instant next_poll_;
   instant next_sweep_;
@@ -199,8 +209,10 @@ class machine {
   instant cursor_due_{};
   std::int64_t cursor_id_ = 0;
 
+  instant passed_ = instant::min();  // the end of the last pass that came to its end
   bool closed_ = false;
   unsigned failures_ = 0;
+  bool failed_writing_ = false;
   instant rest_until_{};
   std::minstd_rand random_;
 };

@@ -184,6 +184,9 @@ class memory_store::implementation::open_transaction final : public store_transa
   void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
+    if (owner_.id_of(kind, taken.key)) {
+      return;  // what ran has scheduled that key anew
+    }
     put(taken.id, stored{std::string(kind), taken.key, taken.payload, due, {}, taken.fence, attempt});
   }
 

@@ -131,8 +131,8 @@ std::chrono::microseconds node::step() {
 bool node::idle() {
   constexpr auto patience = std::chrono::seconds(5);  // with a store that does not answer; the leases end by themselves
   const std::scoped_lock lock(mutex_);
-  const bool written = machine_.held() == 0;
-  return runs_.empty() && ends_.empty() && (written || std::chrono::steady_clock::now() - closed_at_ > patience);
+  const bool gives_up = machine_.store_fails() && std::chrono::steady_clock::now() - closed_at_ > patience;
+  return runs_.empty() && ends_.empty() && (machine_.held() == 0 || gives_up);
 }
 
 void node::take_news(instant now) {
@@ -146,6 +146,9 @@ void node::take_news(instant now) {
   for (const upcoming& row : news) {
     machine_.expect(row, now);
   }
+  if (closing() && !ends.empty()) {
+    closed_at_ = std::chrono::steady_clock::now();
+  }
   for (end_of_run& one : ends) {
     runs_.erase(one.id);
     if (one.ran) {
@@ -157,18 +160,19 @@ void node::take_news(instant now) {
 }
 
 // Calls the store; what it throws is reported, and it is left alone for a while.
-bool node::tried(const char* what, const std::function<void()>& call_store) {
+bool node::tried(bool writing, const std::function<void()>& call_store) {
   try {
     call_store();
-    machine_.store_works();
+    machine_.store_works(writing);
     return true;
   } catch (...) {
-    machine_.store_failed(store_.now());
+    machine_.store_failed(store_.now(), writing);
+    why_ = text_of(std::current_exception());
     {
       const std::scoped_lock lock(mutex_);
       ++stats_.failures;
     }
-    failures_.report({what, {}, {}, std::current_exception()});
+    failures_.report({"store", {}, {}, std::current_exception()});
     return false;
   }
 }
@@ -176,7 +180,7 @@ bool node::tried(const char* what, const std::function<void()>& call_store) {
 void node::read_ahead() {
   while (const std::optional<window> page = machine_.next_read(store_.now())) {
     found_.clear();
-    if (!tried("store", [&] { store_.read_ahead(*page, found_); })) {
+    if (!tried(false, [&] { store_.read_ahead(*page, found_); })) {
       return;
     }
     machine_.has_read(*page, found_, store_.now());
@@ -198,7 +202,7 @@ bool node::write_leased() {
   instant lease{};
   const instant valid =
       saturating_add(store_.now(), options_.lease);  // no later than the lease, whatever the clock here shows
-  const bool worked = tried("store", [&] {
+  const bool worked = tried(true, [&] {
     store_.transact([&](store_transaction& open) {
       lease = saturating_add(open.now(), options_.lease);
       got.clear();
@@ -304,22 +308,15 @@ bool node::take_transactional() {
   }
   std::vector<claimed> got;
   const auto begin = std::chrono::steady_clock::now();
-  const bool worked = tried("store", [&] {
-    store_.transact([&](store_transaction& open) {
-      got.clear();
-      put_back_.clear();
-      retried_ = died_ = 0;
-      open.take(asked, got);
-      run_all(got, open);
-      TIMING_WHEEL_FAIL_POINT("node.before_commit_of_transactional");
-    });
-  });
-  tell_thrown();
+  bool worked = take(asked, true, got);
+  if (!worked && entered_ && asked.size() == 1) {  // it is the handler that breaks the transaction, not the store
+    worked = take(asked, false, got);
+  }
   if (!worked) {
+    take_limit_ = 1;  // so that one that breaks its transaction stands alone
     machine_.has_not_asked(asked);
     return false;
   }
-  TIMING_WHEEL_FAIL_POINT("node.after_commit_of_transactional");
   adapt(asked.size(), std::chrono::steady_clock::now() - begin);
   machine_.has_taken(asked, got);
   for (const upcoming& row : put_back_) {
@@ -330,6 +327,33 @@ bool node::take_transactional() {
   stats_.retried += retried_;
   stats_.dead += died_;
   return true;
+}
+
+// \returns whether it was committed. Without its handlers, each job is one that has failed.
+bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got) {
+  entered_ = false;
+  const std::string why = why_;
+  const bool worked = tried(true, [&] {
+    store_.transact([&](store_transaction& open) {
+      got.clear();
+      put_back_.clear();
+      retried_ = died_ = 0;
+      open.take(asked, got);
+      if (with_handlers) {
+        run_all(got, open);
+      } else {
+        for (const claimed& one : got) {
+          put_back(one, retry(why), open);
+        }
+      }
+      TIMING_WHEEL_FAIL_POINT("node.before_commit_of_transactional");
+    });
+  });
+  tell_thrown();
+  if (worked) {
+    TIMING_WHEEL_FAIL_POINT("node.after_commit_of_transactional");
+  }
+  return worked;
 }
 
 // As many as are likely to take `transaction_time`.
@@ -357,6 +381,7 @@ void node::run_all(const std::vector<claimed>& got, store_transaction& open) {
 }
 
 void node::run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open) {
+  entered_ = true;
   std::vector<job> jobs;
   for (const claimed& one : some) {
     jobs.push_back(job_of(one, {}));
@@ -381,6 +406,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
 }
 
 void node::run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler) {
+  entered_ = true;
   count_begin(one.due);
   open.savepoint();
   TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");

@@ -90,6 +90,7 @@ class node {
   bool write_leased();
   bool take_transactional();
   void begin_runs(const std::vector<claimed>& got, instant valid);
+  bool take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
   void run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler);
@@ -102,7 +103,7 @@ class node {
   void stop_lost(std::int64_t id);
   void renew(const std::vector<ticket>& extended, instant valid);
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
-  [[nodiscard]] bool tried(const char* what, const std::function<void()>& call_store);
+  [[nodiscard]] bool tried(bool writing, const std::function<void()>& call_store);
 
   store& store_;
   const scheduler_options options_;
@@ -120,6 +121,8 @@ class node {
   std::vector<upcoming> put_back_;  // by the transaction that is open
   std::size_t retried_ = 0;         // by it
   std::size_t died_ = 0;            // by it
+  bool entered_ = false;            // whether a handler of it was
+  std::string why_;                 // it failed
   std::vector<thrown> thrown_;      // by its handlers, to be told when it has ended
 
   std::atomic<bool> closing_{false};

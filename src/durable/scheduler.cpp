@@ -50,6 +50,7 @@ const scheduler_options& checked(const scheduler_options& options) {
   in_range(options.sweep > milliseconds::zero(), "sweep", "positive");
   in_range(options.lease >= milliseconds(10), "lease", "at least 10 ms");
   in_range(options.batch >= 1 && options.batch <= 1000, "batch", "in [1, 1000]");
+  in_range(options.tick <= options.lease / 6, "tick", "at most a sixth of `lease`");
   in_range(options.max_claimed >= 1, "max_claimed", "at least 1");
   in_range(options.max_known >= options.batch, "max_known", "at least `batch`");
   in_range(options.threads >= 1 && options.threads <= 1024, "threads", "in [1, 1024]");
@@ -104,6 +105,8 @@ class scheduler::implementation {
     if (pool_) {
       pool_->join();
     }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return tasks_ == 0; });
   }
 
   template <class Handler>
@@ -128,8 +131,9 @@ class scheduler::implementation {
     if (node_ != nullptr) {
       throw timer_error(make_error_code(errc::already_started), "start");
     }
-    std::vector<upcoming> none;
-    store_.read_ahead({.limit = 1, .kinds = {}}, none);  // whether there is a schema
+    if (stopped()) {
+      throw timer_error(timer_errc::stopped);
+    }
     auto made = std::make_unique<node>(
         store_, options_, kinds_, handlers_, failures_, [this] { wake(); },
         [this](std::unique_ptr<node::leased_run> run) { begin(std::move(run)); });
@@ -234,18 +238,25 @@ class scheduler::implementation {
   }
 
  private:
-  // A run on its way to a thread. Dropped without a call, it goes back.
+  // A run on its way to a thread. Dropped without a call, it goes back. The scheduler is destroyed when none is left.
   class run_task {
    public:
-    run_task(implementation& owner, std::unique_ptr<node::leased_run> run) : owner_(&owner), run_(std::move(run)) {}
-    run_task(run_task&&) noexcept = default;
+    run_task(implementation& owner, std::unique_ptr<node::leased_run> run) : owner_(&owner), run_(std::move(run)) {
+      const std::scoped_lock lock(owner.mutex_);
+      ++owner.tasks_;
+    }
+    run_task(run_task&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), run_(std::move(other.run_)) {}
     run_task& operator=(run_task&&) = delete;
     ~run_task() {
       if (run_ != nullptr) {
         owner_->node_->not_run(*run_);
       }
+      if (owner_ != nullptr) {
+        owner_->end_task();
+      }
     }
     void operator()() {
+      const enter inside(owner_, false);
       const std::unique_ptr<node::leased_run> mine = std::move(run_);
       owner_->node_->run(*mine);
     }
@@ -254,6 +265,13 @@ class scheduler::implementation {
     implementation* owner_;
     std::unique_ptr<node::leased_run> run_;
   };
+
+  // The last that a task does here: whoever waits for it may destroy the scheduler when the lock is free.
+  void end_task() {
+    const std::scoped_lock lock(mutex_);
+    --tasks_;
+    changed_.notify_all();
+  }
 
   void refuse_inside_transaction() const {
     if (here.scheduler == this && here.transaction) {
@@ -356,8 +374,7 @@ class scheduler::implementation {
       woken_ = false;
       node* const mine = node_.get();
       lock.unlock();
-      commits_.lead_posted();
-      microseconds pause = mine == nullptr ? microseconds::max() : step(*mine);
+      microseconds pause = work(mine);
       lock.lock();
       idle_ = node_ == nullptr || (mine != nullptr && mine->closing() && mine->idle());
       if (idle_) {
@@ -375,15 +392,12 @@ class scheduler::implementation {
   void drive() {
     const enter inside(this, false);
     const std::unique_lock driving(driving_);
-    commits_.lead_posted();
     node* const mine = started();
     microseconds pause{};
-    while (mine != nullptr && pause == microseconds::zero()) {
-      pause = step(*mine);
+    while (pause == microseconds::zero()) {
+      pause = work(mine);
     }
-    if (mine != nullptr) {
-      arm(pause);
-    }
+    arm(pause, true);
   }
 
   void finish_by_hand() {
@@ -397,18 +411,38 @@ class scheduler::implementation {
   bool step_until_idle(node& mine) {
     const enter inside(this, false);
     const std::unique_lock driving(driving_);
-    static_cast<void>(step(mine));
+    static_cast<void>(work(&mine));
     return mine.idle();
   }
 
-  void arm(microseconds pause) {
-    const std::scoped_lock lock(mutex_);
-    if (!over_ && (armed_.status() != timer_status::pending || armed_.remaining() > pause)) {
-      armed_.cancel();
-      std::error_code refused;
+  // While a callback of the timer is on its way, nobody takes its place: it looks again at its end. So waiting for the
+  // handle that is armed waits for all of them.
+  void arm(microseconds pause, bool at_the_end = false) {
+    std::error_code refused;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (at_the_end && std::exchange(again_, false)) {
+        pause = microseconds::zero();
+      }
+      if (over_ || pause == microseconds::max() || (!at_the_end && !needs_another(pause))) {
+        return;
+      }
       armed_ = timer_->schedule_after(
           pause, [this] { drive(); }, refused);
     }
+    if (refused) {
+      failures_.report({"timer", {}, {}, std::make_exception_ptr(timer_error(refused, "the scheduler sleeps"))});
+    }
+  }
+
+  // Under the lock. Whether the timer is to be armed anew, and is not any more.
+  bool needs_another(microseconds pause) {
+    if (armed_.status() == timer_status::pending && armed_.remaining() <= pause) {
+      return false;
+    }
+    const bool running = armed_.cancel() == cancel_result::running;
+    again_ = again_ || running;
+    return !running;
   }
 
   void leave_timer() {
@@ -419,7 +453,16 @@ class scheduler::implementation {
     }
   }
 
-  microseconds step(node& mine) { return mine.step(); }
+  // \returns how long there is nothing to do. A lack of memory is one more failure, to be told and waited for.
+  microseconds work(node* mine) {
+    try {
+      commits_.lead_posted();
+      return mine == nullptr ? microseconds::max() : mine->step();
+    } catch (...) {
+      failures_.report({"scheduler", {}, {}, std::current_exception()});
+      return std::chrono::milliseconds(10);
+    }
+  }
 
   void wake() {
     if (timer_ != nullptr) {
@@ -449,6 +492,8 @@ class scheduler::implementation {
   std::unique_ptr<node> node_;
   timer_handle armed_;
   bool woken_ = false;
+  bool again_ = false;     // the timer's callback is to look again
+  std::size_t tasks_ = 0;  // that have not left
   bool stopping_ = false;
   bool idle_ = false;
   bool over_ = false;

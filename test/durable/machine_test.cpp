@@ -199,6 +199,68 @@ TEST_F(Machine, ABacklogAndWhatIsNewTakeTurns) {
   EXPECT_THAT(ask(), ElementsAre(1, 11, 2, 12, 3, 13, 4, 14, 5, 15));
 }
 
+TEST_F(Machine, TheyTakeTurnsAlsoWhenOneIsAskedAtATime) {
+  const handler_options one_by_one{.max_running = 1};
+  machine limited(options_, kinds(one_by_one), zero, 1);
+  const std::optional<window> page = limited.next_read(zero);
+  limited.has_read(*page, std::vector{row(1, -2h), row(2, -1h), row(3, 0s), row(4, 0s)}, zero);
+  std::vector<std::int64_t> order;
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<upcoming> asked = limited.to_claim();
+    ASSERT_EQ(asked.size(), 1U);
+    order.push_back(asked.front().id);
+    limited.has_claimed(asked, {}, zero, zero);
+  }
+  EXPECT_THAT(order, ElementsAre(1, 3, 2, 4));
+}
+
+TEST_F(Machine, EachKindIsTheFirstInItsTurn) {
+  machine two(options_, {{"a", true, {}}, {"b", true, {}}}, zero, 1);
+  const std::optional<window> page = two.next_read(zero);
+  std::vector<upcoming> rows;
+  for (int i = 0; i < 20; ++i) {
+    rows.push_back(row(i + 1, 0s, {}, i < 15 ? 1 : 0));
+  }
+  two.has_read(*page, rows, zero);
+  std::vector<std::uint32_t> first;
+  for (int i = 0; i < 4; ++i) {
+    static_cast<void>(two.to_claim());
+    const std::vector<upcoming> asked = two.to_take(1);
+    first.push_back(asked.front().kind);
+    two.has_taken(asked, {});
+  }
+  EXPECT_THAT(first, ElementsAre(0, 1, 0, 1));
+}
+
+TEST_F(Machine, APassBeginsWhereTheLastOneEndedAlsoAfterALongPause) {
+  read(0s, {});
+  const std::optional<window> page = machine_.next_read(zero + 10s);
+  ASSERT_TRUE(page.has_value());
+  EXPECT_LE(page->from, zero + 1s);
+}
+
+TEST_F(Machine, AClockThatIsSetBackIsFollowed) {
+  read(1h, {row(1, 1h), row(2, 1h + 500ms)});
+  claim(1h);
+  machine_.advance(zero);
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_EQ(machine_.to_extend().size(), 1U);
+  EXPECT_TRUE(machine_.next_read(zero).has_value());
+  std::vector<ticket> extend = machine_.to_extend();
+  extend.front().held = true;
+  static_cast<void>(machine_.has_extended(extend, zero + 30s, zero));
+  EXPECT_THAT(machine_.to_extend(), IsEmpty());
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.advance(zero + 1h + 500ms);
+  EXPECT_THAT(ask(), ElementsAre(2));
+}
+
+TEST_F(Machine, ARowThatAnotherNodeHoldsForLongTakesNoPlace) {
+  read(0s, {row(1, -1s, zero + 30s)});
+  EXPECT_EQ(machine_.known(), 0U);
+  EXPECT_LE(machine_.next_read(zero + 250ms)->from, zero - 1s);
+}
+
 TEST_F(Machine, ABacklogIsReadAsFarAsTheQuotaAndTheRestWhenHalfOfItIsDone) {
   std::vector<upcoming> rows;
   for (int i = 1; i <= 10'000; ++i) {
@@ -265,7 +327,7 @@ TEST_F(Machine, AStoreThatFailsIsLeftAloneLongerAndLonger) {
   ask();
   microseconds rest{};
   for (int i = 0; i < 12; ++i) {
-    machine_.store_failed(zero);
+    machine_.store_failed(zero, true);
     EXPECT_TRUE(machine_.resting(zero));
     rest = machine_.next_event(zero) - zero;
     EXPECT_LE(rest, 5s);
@@ -273,7 +335,7 @@ TEST_F(Machine, AStoreThatFailsIsLeftAloneLongerAndLonger) {
   EXPECT_GE(rest, 2500ms);
   EXPECT_FALSE(machine_.next_read(zero + 1s).has_value());
   machine_.has_not_asked(asked_);
-  machine_.store_works();
+  machine_.store_works(true);
   EXPECT_THAT(ask(), ElementsAre(1));
 }
 

@@ -310,6 +310,56 @@ TEST_F(Scheduler, ATransactionalHandlerMustNotCallItsScheduler) {
   EXPECT_THAT(said, HasSubstr("use its transaction"));
 }
 
+// A store in memory whose commits fail while a check "poison" is among what was written.
+class poisoned_store final : public store {
+ public:
+  explicit poisoned_store(memory_store& real) : real_(real) {}
+  void migrate() override {}
+  instant now() override { return real_.now(); }
+  [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    real_.transact([&](store_transaction& open) {
+      work(open);
+      if (real_.find("effect", "poison")) {
+        throw std::runtime_error("the transaction was rolled back");
+      }
+    });
+  }
+  void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
+  std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
+    return real_.find(kind, key);
+  }
+  std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
+    return real_.list_dead(limit, after);
+  }
+  bool retry_dead(std::int64_t id) override { return real_.retry_dead(id); }
+  bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
+  [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
+
+ private:
+  memory_store& real_;
+};
+
+TEST_F(Scheduler, AHandlerThatBreaksItsTransactionStopsNobodyElseAndEndsAmongTheDead) {
+  poisoned_store breaks(store);
+  scheduler all{breaks, timer, options};
+  all.on("parent",
+         [](transaction& open, const job& what) {
+           open.schedule({.kind = "effect", .key = what.key(), .payload = {}, .due = 24h});
+         },
+         {.max_attempts = 3});
+  for (const char* key : {"a", "poison", "c"}) {
+    all.schedule({.kind = "parent", .key = key, .payload = {}, .due = 1s});
+  }
+  all.start();
+  timer.advance_by(1min);
+  EXPECT_TRUE(store.find("effect", "a").has_value());
+  EXPECT_TRUE(store.find("effect", "c").has_value());
+  ASSERT_EQ(all.list_dead(10).size(), 1U);
+  EXPECT_EQ(all.list_dead(10).front().key, "poison");
+  EXPECT_THAT(all.list_dead(10).front().error, HasSubstr("rolled back"));
+}
+
 TEST_F(Scheduler, WhoIsToldOfAFailureMayUseTheScheduler) {
   std::optional<bool> found;
   scheduler told{

@@ -224,10 +224,19 @@ TEST_F(SchedulerThreads, CompletionsOfWhatWasNotWaitedForComeOnceEach) {
 class slow_store final : public store {
  public:
   explicit slow_store(store& real) : real_(real) {}
+
+  std::atomic<bool> locked = false;  // for others
+  std::atomic<int> refusals = 0;
+
   void migrate() override {}
   instant now() override { return real_.now(); }
   [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
   void transact(const std::function<void(store_transaction&)>& work) override {
+    if (locked) {
+      ++refusals;
+      std::this_thread::sleep_for(20ms);
+      throw std::runtime_error("locked");
+    }
     real_.transact([&](store_transaction& open) {
       work(open);
       if (real_.find("bad", "bad")) {
@@ -308,6 +317,26 @@ TEST_F(GroupCommit, ABadWriteHarmsNobodyElse) {
   callers.clear();
   EXPECT_EQ(refused, 20);
   EXPECT_EQ(store.size(), 140U);
+}
+
+TEST_F(GroupCommit, ALockThatAnotherHoldsIsWaitedForOnceForAll) {
+  constexpr int threads = 16;
+  slow.locked = true;
+  std::atomic<int> refused = 0;
+  std::vector<std::jthread> callers;
+  for (int t = 0; t < threads; ++t) {
+    callers.emplace_back([&, t] {
+      try {
+        scheduled result;
+        append(commits, check("k", std::to_string(t), 1h), result);
+      } catch (const std::runtime_error&) {
+        ++refused;
+      }
+    });
+  }
+  callers.clear();
+  EXPECT_EQ(refused, threads);
+  EXPECT_LT(slow.refusals, threads / 2);
 }
 
 }  // namespace

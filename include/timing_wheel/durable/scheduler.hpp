@@ -30,7 +30,7 @@ namespace timing_wheel::durable {
 
 /// What went wrong in the background: a handler threw, or the store did not answer.
 struct failure {
-  std::string_view what;  ///< "handler", "store", "executor", "completion" or "lease".
+  std::string_view what;  ///< "handler", "store", "lease", "executor", "completion", "timer" or "scheduler".
   std::string_view kind;  ///< Of the job, if it is about one.
   std::string_view key;   ///< Of the job, if it is about one.
   std::exception_ptr error;
@@ -48,7 +48,7 @@ struct scheduler_options {
   /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it.
   /// At least 10 ms.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
-  /// Deadlines are rounded up to it. At least 1 ms.
+  /// Deadlines are rounded up to it. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
   /// Checks that are claimed, completed or taken in one transaction, at most. In [1, 1 000].
   std::size_t batch = 500;
@@ -60,7 +60,8 @@ struct scheduler_options {
   /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least:
   /// meanwhile others cannot write.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
-  /// Where leased handlers run. Empty: on `threads` threads of the scheduler.
+  /// Where leased handlers run. Empty: on `threads` threads of the scheduler. It has to call or drop each task that it
+  /// has taken: the destructor waits for that.
   timing_wheel::executor executor = {};
   /// Threads for leased handlers, if there is no executor. In [1, 1024].
   unsigned threads = 2;
