@@ -36,7 +36,6 @@ using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
-using testing::UnorderedElementsAre;
 
 // ---- The snippets of docs/peers.md ----
 
