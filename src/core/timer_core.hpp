@@ -182,8 +182,8 @@ class timer_core {
     return node;
   }
 
-  /// The same, with a time from after a failure of `claim`. If that is before the deadline too, the clock has stepped
-  /// back: the run begins, and counts as early.
+  /// The same, with a time that was read under the lock of this call. If that is before the deadline too, the clock has
+  /// stepped back: the run begins, and counts as early.
   timer_node* claim_again(timer_id id, time_point now) noexcept {
     timer_node* const node = find_due(id);
     if (node == nullptr) {

@@ -221,10 +221,10 @@ class runner {
     timer_node* const claimed = claim_with([&] { return timers_.core->claim(id, now); });
     return claimed != nullptr ? claimed : claim_again(id);
   }
-  // With the time of after the lock in which the deadline was seen.
+  // The clock is read under the lock, which is else avoided. A periodic timer may have become due again since a reading
+  // from before; what is due under the lock was due by an earlier reading than this one.
   [[gnu::noinline]] timer_node* claim_again(timer_id id) noexcept {
-    const time_point now = context_.clock.now();
-    return claim_with([&] { return timers_.core->claim_again(id, now); });
+    return claim_with([&] { return timers_.core->claim_again(id, context_.clock.now()); });
   }
 
   std::size_t run_claimed(timer_id id, timer_node* node) noexcept {

@@ -24,13 +24,14 @@ class job {
  public:
   /// What it is made of. A user gets it from the scheduler, and makes one only to test a handler alone.
   struct parts {
-    std::string kind = {};
-    std::string key = {};
-    std::string payload = {};
-    instant due = {};
-    int attempt = 1;
-    std::int64_t fence = 0;
+    std::string kind = {};     ///< As it was scheduled.
+    std::string key = {};      ///< As it was scheduled.
+    std::string payload = {};  ///< As it was scheduled.
+    instant due = {};          ///< Its deadline.
+    int attempt = 1;           ///< 1 for the first run.
+    std::int64_t fence = 0;    ///< See `job::fence`.
   };
+  /// A run with these parts.
   explicit job(parts all, std::stop_token stop = {}) : parts_(std::move(all)), stop_(std::move(stop)) {}
 
   [[nodiscard]] const std::string& kind() const noexcept { return parts_.kind; }        ///< As it was scheduled.
@@ -101,10 +102,10 @@ template <class Rep, class Period>
 /// and `most` at most. Up to a share of `jitter` is left out, at random, so that what failed together does not come
 /// back together. `first` is in [0, `most`], `factor` is at least 1, and `jitter` in [0, 1].
 struct backoff {
-  std::chrono::milliseconds first = std::chrono::seconds(1);
-  double factor = 2;
-  std::chrono::milliseconds most = std::chrono::minutes(10);
-  double jitter = 0.2;
+  std::chrono::milliseconds first = std::chrono::seconds(1);  ///< After the first run.
+  double factor = 2;                                          ///< From one wait to the next.
+  std::chrono::milliseconds most = std::chrono::minutes(10);  ///< The longest wait.
+  double jitter = 0.2;                                        ///< The share that may be left out.
 };
 
 /// How the checks of a kind are run.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/store.hpp"
 #include "timing_wheel/timer.hpp"
 

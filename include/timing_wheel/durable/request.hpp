@@ -77,9 +77,9 @@ struct request {
 
 /// The longest that a store takes, in bytes. What is longer is refused before anything is written.
 struct request_limits {
-  std::size_t kind = 63;
-  std::size_t key = 255;
-  std::size_t payload = 1024 * 1024;
+  std::size_t kind = 63;              ///< Bytes of it.
+  std::size_t key = 255;              ///< Bytes of it.
+  std::size_t payload = 1024 * 1024;  ///< Bytes of it.
 };
 
 /// \throws timer_error (`invalid_request`, `payload_too_long`, `key_too_long`, `kind_too_long`) with the numbers.
@@ -106,10 +106,10 @@ std::ostream& operator<<(std::ostream& out, reschedule_result result);
 
 /// A check as the store has it.
 struct stored_check {
-  std::string kind;
-  std::string key;
-  std::string payload;
-  instant due{};
+  std::string kind;        ///< As it was scheduled.
+  std::string key;         ///< As it was scheduled.
+  std::string payload;     ///< As it was scheduled.
+  instant due{};           ///< Its deadline.
   std::int64_t fence = 0;  ///< See `job::fence`.
   int attempt = 0;         ///< Runs begun.
   bool running = false;    ///< A node has claimed it, and its end is not written.
@@ -117,15 +117,15 @@ struct stored_check {
 
 /// A check that was given up: its handler said so, or failed as often as `handler_options::max_attempts` allows.
 struct dead_check {
-  std::int64_t id = 0;  ///< Names it in calls that list, retry and delete.
-  std::string kind;
-  std::string key;
-  std::string payload;
-  instant due{};
-  std::int64_t fence = 0;
-  int attempt = 0;
-  std::string error;  ///< What the last run said.
-  instant died{};
+  std::int64_t id = 0;     ///< Names it in calls that list, retry and delete.
+  std::string kind;        ///< As it was scheduled.
+  std::string key;         ///< As it was scheduled.
+  std::string payload;     ///< As it was scheduled.
+  instant due{};           ///< Its deadline.
+  std::int64_t fence = 0;  ///< See `job::fence`.
+  int attempt = 0;         ///< Runs begun.
+  std::string error;       ///< What the last run said.
+  instant died{};          ///< When it was given up.
 };
 
 }  // namespace timing_wheel::durable

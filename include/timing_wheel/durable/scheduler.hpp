@@ -30,10 +30,10 @@ namespace timing_wheel::durable {
 
 /// What went wrong in the background: a handler threw, or the store did not answer.
 struct failure {
-  std::string_view what;  ///< "handler", "store", "lease", "executor", "completion", "timer" or "scheduler".
-  std::string_view kind;  ///< Of the job, if it is about one.
-  std::string_view key;   ///< Of the job, if it is about one.
-  std::exception_ptr error;
+  std::string_view what;     ///< "handler", "store", "lease", "executor", "completion", "timer" or "scheduler".
+  std::string_view kind;     ///< Of the job, if it is about one.
+  std::string_view key;      ///< Of the job, if it is about one.
+  std::exception_ptr error;  ///< What went wrong.
 };
 
 /// How a scheduler works. The defaults suit most.

@@ -19,8 +19,8 @@ namespace timing_wheel::durable {
 
 /// A row that is due soon, as a node reads it ahead: what it needs to know when to come for it, and no more.
 struct upcoming {
-  std::int64_t id = 0;
-  instant due{};
+  std::int64_t id = 0;     ///< Of the row.
+  instant due{};           ///< Its deadline.
   instant lease{};         ///< Until when a node holds it; the epoch if none does.
   std::uint32_t kind = 0;  ///< Its place in `window::kinds`.
 };
@@ -28,64 +28,64 @@ struct upcoming {
 /// Which rows to read: those with (due, id) after (`from`, `after_id`) and due before `until`, of one of the kinds; at
 /// most `limit` of them, in the order of (due, id).
 struct window {
-  instant from = instant::min();
-  std::int64_t after_id = std::numeric_limits<std::int64_t>::min();
-  instant until{};
-  std::size_t limit = 0;
-  std::span<const std::string> kinds = {};
+  instant from = instant::min();  ///< Rows of this time are read, too, if their ids are above `after_id`.
+  std::int64_t after_id = std::numeric_limits<std::int64_t>::min();  ///< With `from`: where a page before has ended.
+  instant until{};                                                   ///< Rows of this time are not read.
+  std::size_t limit = 0;                                             ///< Of rows.
+  std::span<const std::string> kinds = {};                           ///< Only rows of these.
 };
 
 /// A row that this node has claimed, or taken, with all that is in it.
 struct claimed {
-  std::int64_t id = 0;
-  std::int64_t fence = 0;
+  std::int64_t id = 0;     ///< Of the row.
+  std::int64_t fence = 0;  ///< See `job::fence`.
   std::uint32_t kind = 0;  ///< As in the `upcoming` that it was claimed by: a kind never changes.
   int attempt = 0;         ///< This run's number, from 1 on.
-  instant due{};
-  std::string key;
-  std::string payload;
+  instant due{};           ///< Its deadline.
+  std::string key;         ///< As it was scheduled.
+  std::string payload;     ///< As it was scheduled.
 };
 
 /// A claim as the store knows it: the row, and the fence that the claim raised.
 struct ticket {
-  std::int64_t id = 0;
-  std::int64_t fence = 0;
-  bool held = false;  ///< Out: the row was still there with that fence, and was changed.
+  std::int64_t id = 0;     ///< Of the row.
+  std::int64_t fence = 0;  ///< See `job::fence`.
+  bool held = false;       ///< Out: the row was still there with that fence, and was changed.
 };
 
 /// A check to append. `asked` is valid (`validate`).
 struct append_op {
-  const request* asked = nullptr;
-  scheduled result{};   ///< Out.
-  std::int64_t id = 0;  ///< Out: of the row, if it was inserted.
+  const request* asked = nullptr;  ///< What is asked for.
+  scheduled result{};              ///< Out.
+  std::int64_t id = 0;             ///< Out: of the row, if it was inserted.
 };
 
 /// A check to cancel.
 struct cancel_op {
-  std::string_view kind;
-  std::string_view key;
+  std::string_view kind;   ///< As it was scheduled.
+  std::string_view key;    ///< As it was scheduled.
   cancel_result result{};  ///< Out.
 };
 
 /// A check to move.
 struct reschedule_op {
-  std::string_view kind;
-  std::string_view key;
-  due_time due;
+  std::string_view kind;       ///< As it was scheduled.
+  std::string_view key;        ///< As it was scheduled.
+  due_time due;                ///< Its deadline.
   reschedule_result result{};  ///< Out.
 };
 
 /// A claim to give back, to be claimed again at `due` or later.
 struct retry_op {
-  ticket of;
-  instant due{};
+  ticket of;        ///< Which claim.
+  instant due{};    ///< Its deadline.
   int attempt = 0;  ///< What the row is to say from now on.
 };
 
 /// A claim to move to the dead.
 struct bury_op {
-  ticket of;
-  std::string error;
+  ticket of;          ///< Which claim.
+  std::string error;  ///< What went wrong.
 };
 
 /// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
