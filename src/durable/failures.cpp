@@ -20,11 +20,11 @@ void failures::report(const failure& what) noexcept {
       told_(what);
       return;
     }
-  } catch (...) {  // it is written instead
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it is written instead
   }
   try {
     write(what);
-  } catch (...) {  // there is nobody left to tell
+  } catch (...) {  // NOLINT(bugprone-empty-catch): there is nobody left to tell
   }
 }
 

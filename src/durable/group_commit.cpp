@@ -55,8 +55,8 @@ void group_commit::post(std::span<append_op> ops, std::function<void(std::except
   mine->then = std::move(then);
   {
     const std::scoped_lock lock(mutex_);
-    waiting_.push_back(mine.get());
-    static_cast<void>(mine.release());  // `lead` deletes it
+    waiting_.push_back(nullptr);
+    waiting_.back() = mine.release();  // `tell` deletes it
     more_.notify_one();
   }
   wake_();

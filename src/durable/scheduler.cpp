@@ -42,7 +42,7 @@ void in_range(bool good, const char* name, const char* range) {
   }
 }
 
-const scheduler_options& checked(const scheduler_options& options) {
+scheduler_options checked(const scheduler_options& options) {
   using std::chrono::milliseconds;
   in_range(options.tick >= milliseconds(1), "tick", "at least 1 ms");
   in_range(options.look_ahead > milliseconds::zero(), "look_ahead", "positive");
