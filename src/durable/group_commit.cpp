@@ -77,17 +77,15 @@ void group_commit::linger(std::unique_lock<std::mutex>& lock) {
   more_.wait_for(lock, std::min(last_time_ / 10, longest), [this] { return waiting_.size() >= last_size_; });
 }
 
-// The one at the front leads; a posted one has no thread to do it.
-void group_commit::hand_lead_on() {
-  if (waiting_.empty()) {
-    led_ = false;
-  } else if (waiting_.front()->then) {
-    led_ = false;
-    wake_();
-  } else {
+// The one at the front leads. A posted one has no thread to do it. \returns whether the owner's thread has to be woken.
+bool group_commit::hand_lead_on() {
+  const bool posted = !waiting_.empty() && waiting_.front()->then;
+  led_ = !waiting_.empty() && !posted;
+  if (led_) {
     waiting_.front()->leads = true;
     waiting_.front()->told.release();
   }
+  return posted;
 }
 
 void group_commit::lead(std::unique_lock<std::mutex>& lock) {
@@ -102,8 +100,11 @@ void group_commit::lead(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   last_size_ = some.size();
   last_time_ = took;
-  hand_lead_on();
+  const bool wakes = hand_lead_on();
   lock.unlock();
+  if (wakes) {
+    wake_();
+  }
   tell(some);
   lock.lock();
 }

@@ -20,9 +20,9 @@ namespace timing_wheel::durable {
 /// microseconds.
 ///
 /// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who
-/// came meanwhile. A leader lingers for a tenth of the last commit, 5 ms at most, or until as many wait as were in that one; else the
-/// callers would alternate in halves. If a shared transaction fails, each write is tried in one of its own, so that a
-/// bad one harms nobody else.
+/// came meanwhile. A leader lingers for a tenth of the last commit, 5 ms at most, or until as many wait as were in that
+/// one; else the callers would alternate in halves. If a shared transaction fails, each write is tried in one of its
+/// own, so that a bad one harms nobody else.
 ///
 /// Thread safety: any thread.
 class group_commit {
@@ -45,13 +45,14 @@ class group_commit {
     const std::function<void(store_transaction&)>* work = nullptr;
     std::function<void(std::exception_ptr)> then;  // of a posted one
     std::exception_ptr failure;
-    bool leads = false;             // guarded by mutex_
+    // Written under mutex_: by who leads before it commits, or by its forerunner before it is told.
+    bool leads = false;
     std::binary_semaphore told{0};  // released once: finished, or leads
   };
 
   void submit(write& mine);
   void lead(std::unique_lock<std::mutex>& lock);
-  void hand_lead_on();
+  [[nodiscard]] bool hand_lead_on();
   static void tell(std::vector<write*>& some);
   void linger(std::unique_lock<std::mutex>& lock);
   enum class ended : std::uint8_t { committed, failed, not_begun };

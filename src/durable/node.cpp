@@ -1,6 +1,7 @@
 #include "durable/node.hpp"
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -290,10 +291,22 @@ void node::begin_runs(const std::vector<claimed>& got, instant valid) {
                                   " runs ended without a word, with its node or its lease"});
       continue;
     }
-    held_run& run = runs_[one.id];
-    run.valid = std::make_shared<std::atomic<instant>>(valid);
-    start_(std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, run.stop.get_token()), run.valid}));
+    std::unique_ptr<leased_run> run;
+    try {
+      run = make_run(one, valid);
+    } catch (const std::bad_alloc&) {  // held without a run, it would be extended for ever
+      runs_.erase(one.id);
+      machine_.given_back(one.id, store_.now(), std::chrono::milliseconds(10));
+      continue;
+    }
+    start_(std::move(run));
   }
+}
+
+std::unique_ptr<node::leased_run> node::make_run(const claimed& one, instant valid) {
+  held_run& run = runs_[one.id];
+  run.valid = std::make_shared<std::atomic<instant>>(valid);
+  return std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, run.stop.get_token()), run.valid});
 }
 
 // ---- transactional

@@ -89,6 +89,7 @@ class node {
   void read_ahead();
   bool write_leased();
   bool take_transactional();
+  std::unique_ptr<leased_run> make_run(const claimed& one, instant valid);
   void begin_runs(const std::vector<claimed>& got, instant valid);
   bool take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);

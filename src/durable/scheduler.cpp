@@ -219,7 +219,7 @@ class scheduler::implementation {
     return op.result;
   }
 
-  store& where() noexcept {
+  store& where() {
     refuse_inside_transaction();
     return store_;
   }
@@ -347,19 +347,15 @@ class scheduler::implementation {
   }
 
   void begin(std::unique_ptr<node::leased_run> run) {
-    run_task mine(*this, std::move(run));
-    if (options_.executor) {
-      give_to_executor(std::move(mine));
-    } else if (pool_) {
-      boost::asio::post(*pool_, std::move(mine));
-    } else {
-      mine();
-    }
-  }
-
-  void give_to_executor(run_task mine) {
     try {
-      options_.executor(task(std::move(mine)));
+      run_task mine(*this, std::move(run));  // what nobody takes goes back
+      if (options_.executor) {
+        options_.executor(task(std::move(mine)));
+      } else if (pool_) {
+        boost::asio::post(*pool_, std::move(mine));
+      } else {
+        mine();
+      }
     } catch (...) {
       failures_.report({"executor", {}, {}, std::current_exception()});
     }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "durable/node.hpp"
+#include "durable/support/forwarding_store.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
@@ -25,36 +26,25 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // The store as one node sees it: with a clock that is off, and a connection that breaks.
-class seen_store final : public store {
+class seen_store final : public test::forwarding_store {
  public:
-  seen_store(store& real, microseconds off) : real_(real), off_(off) {}
+  seen_store(store& real, microseconds off) : forwarding_store(real), off_(off) {}
 
   unsigned fails_next = 0;    // calls
   bool loses_answer = false;  // of the next commit
 
-  void migrate() override {}
-  instant now() override { return real_.now() + off_; }
-  [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
+  instant now() override { return forwarding_store::now() + off_; }
   void transact(const std::function<void(store_transaction&)>& work) override {
     may_fail();
-    real_.transact(work);
+    forwarding_store::transact(work);
     if (std::exchange(loses_answer, false)) {
       throw std::runtime_error("the answer was lost");
     }
   }
   void read_ahead(const window& which, std::vector<upcoming>& found) override {
     may_fail();
-    real_.read_ahead(which, found);
+    forwarding_store::read_ahead(which, found);
   }
-  std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
-    return real_.find(kind, key);
-  }
-  std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
-    return real_.list_dead(limit, after);
-  }
-  bool retry_dead(std::int64_t id) override { return real_.retry_dead(id); }
-  bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
-  [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
 
  private:
   void may_fail() {
@@ -64,7 +54,6 @@ class seen_store final : public store {
     }
   }
 
-  store& real_;
   microseconds off_;
 };
 

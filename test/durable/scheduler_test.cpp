@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "durable/support/forwarding_store.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/manual_timer.hpp"
@@ -311,33 +312,18 @@ TEST_F(Scheduler, ATransactionalHandlerMustNotCallItsScheduler) {
 }
 
 // A store in memory whose commits fail while a check "poison" is among what was written.
-class poisoned_store final : public store {
+class poisoned_store final : public test::forwarding_store {
  public:
-  explicit poisoned_store(memory_store& real) : real_(real) {}
-  void migrate() override {}
-  instant now() override { return real_.now(); }
-  [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
+  using forwarding_store::forwarding_store;
+
   void transact(const std::function<void(store_transaction&)>& work) override {
-    real_.transact([&](store_transaction& open) {
+    forwarding_store::transact([&](store_transaction& open) {
       work(open);
-      if (real_.find("effect", "poison")) {
+      if (find("effect", "poison")) {
         throw std::runtime_error("the transaction was rolled back");
       }
     });
   }
-  void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
-  std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
-    return real_.find(kind, key);
-  }
-  std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
-    return real_.list_dead(limit, after);
-  }
-  bool retry_dead(std::int64_t id) override { return real_.retry_dead(id); }
-  bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
-  [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
-
- private:
-  memory_store& real_;
 };
 
 TEST_F(Scheduler, AHandlerThatBreaksItsTransactionStopsNobodyElseAndEndsAmongTheDead) {
@@ -375,6 +361,30 @@ TEST_F(Scheduler, ACompletionThatThrowsIsReported) {
   checks.schedule(note("a", 1s), [](std::error_code, scheduled) { throw std::runtime_error("bad"); });
   timer.advance_by(0s);
   EXPECT_THAT(failed, ElementsAre("completion"));
+}
+
+TEST_F(Scheduler, ATransactionalHandlerIsRefusedEveryCallOfItsScheduler) {
+  int refused = 0;
+  const auto expect_refusal = [&](const auto& call) {
+    try {
+      call();
+    } catch (const timer_error& error) {
+      refused += error.code() == std::errc::resource_deadlock_would_occur ? 1 : 0;
+    }
+  };
+  checks.on("parent", [&](transaction& /*open*/, const job& what) {
+    expect_refusal([&] { checks.schedule(note("a", 1s)); });
+    expect_refusal([&] { checks.schedule(note("a", 1s), [](std::error_code, scheduled) {}); });
+    expect_refusal([&] { checks.reschedule("parent", what.key(), 1s); });
+    expect_refusal([&] { static_cast<void>(checks.find("parent", what.key())); });
+    expect_refusal([&] { static_cast<void>(checks.list_dead(1)); });
+    expect_refusal([&] { checks.retry_dead(1); });
+    expect_refusal([&] { checks.delete_dead(1); });
+  });
+  checks.start();
+  checks.schedule({.kind = "parent", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(2s);
+  EXPECT_EQ(refused, 7);
 }
 
 TEST_F(Scheduler, AKindWithoutAHandlerIsLeftToOthers) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "durable/group_commit.hpp"
+#include "durable/support/forwarding_store.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -221,43 +222,27 @@ TEST_F(SchedulerThreads, CompletionsOfWhatWasNotWaitedForComeOnceEach) {
 // ---- group commit
 
 // A store whose commits take a while, and that refuses the transactions with a bad key in them.
-class slow_store final : public store {
+class slow_store final : public test::forwarding_store {
  public:
-  explicit slow_store(store& real) : real_(real) {}
+  using forwarding_store::forwarding_store;
 
   std::atomic<bool> locked = false;  // for others
   std::atomic<int> refusals = 0;
 
-  void migrate() override {}
-  instant now() override { return real_.now(); }
-  [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
   void transact(const std::function<void(store_transaction&)>& work) override {
     if (locked) {
       ++refusals;
       std::this_thread::sleep_for(20ms);
       throw std::runtime_error("locked");
     }
-    real_.transact([&](store_transaction& open) {
+    forwarding_store::transact([&](store_transaction& open) {
       work(open);
-      if (real_.find("bad", "bad")) {
+      if (find("bad", "bad")) {
         throw std::runtime_error("refused");
       }
     });
     std::this_thread::sleep_for(1ms);
   }
-  void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
-  std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
-    return real_.find(kind, key);
-  }
-  std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
-    return real_.list_dead(limit, after);
-  }
-  bool retry_dead(std::int64_t id) override { return real_.retry_dead(id); }
-  bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
-  [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
-
- private:
-  store& real_;
 };
 
 class GroupCommit : public SchedulerThreads {

@@ -122,7 +122,8 @@ class scheduler {
   /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
   explicit scheduler(store& where, const scheduler_options& options = {});
   /// Has no thread: it works in the callbacks of `driven_by`, and its jobs run there. With a `manual_timer`, and a
-  /// `memory_store` on the same, it runs in virtual time, for tests. Both must outlive it.
+  /// `memory_store` on the same, it runs in virtual time, for tests. Both must outlive it. The `on_earlier` of a
+  /// `loop_timer` is called under a lock of the scheduler then, and must not call it.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops. It must not be destroyed by a handler, a completion or `on_failure` of its own.
   ~scheduler();

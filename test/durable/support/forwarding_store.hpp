@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable::test {
+
+/// Hands every call on to another store. Tests derive from it to put something in between.
+class forwarding_store : public store {
+ public:
+  explicit forwarding_store(store& real) : real_(real) {}
+
+  void migrate() override { real_.migrate(); }
+  [[nodiscard]] instant now() override { return real_.now(); }
+  [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
+  void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
+  void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
+    return real_.find(kind, key);
+  }
+  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
+    return real_.list_dead(limit, after);
+  }
+  bool retry_dead(std::int64_t id) override { return real_.retry_dead(id); }
+  bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
+  [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
+
+ private:
+  store& real_;
+};
+
+}  // namespace timing_wheel::durable::test
