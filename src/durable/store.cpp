@@ -15,4 +15,9 @@ cancel_result transaction::cancel(std::string_view kind, std::string_view key) {
   return op.result;
 }
 
+std::optional<std::vector<std::int16_t>> store::take_shares(std::string_view /*node*/,
+                                                            std::chrono::milliseconds /*hold*/, bool /*leave*/) {
+  return std::nullopt;
+}
+
 }  // namespace timing_wheel::durable

@@ -2,6 +2,7 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,9 @@ struct window {
   instant until{};                                                   ///< Rows of this time are not read.
   std::size_t limit = 0;                                             ///< Of rows.
   std::span<const std::string> kinds = {};                           ///< Only rows of these.
+  /// Only rows of these shares, and those due before `overdue`. None: rows of all shares.
+  std::optional<std::span<const std::int16_t>> shares = {};
+  instant overdue = instant::min();  ///< With `shares`: rows due before it are read, whosever they are.
 };
 
 /// A row that this node has claimed, or taken, with all that is in it.
@@ -200,6 +204,14 @@ class store {
   /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows of the window), those of other kinds
   /// included, whatever lies outside of it.
   virtual void read_ahead(const window& which, std::vector<upcoming>& found) = 0;
+
+  /// Renews this node's hold on its shares of the table for `hold`, takes those that are nobody's and gives up those
+  /// beyond its part, so that the nodes that live have about as many each. `leave` gives up all. Shares only keep nodes
+  /// from reading the same rows: two that believe to have the same one do no harm.
+  /// \returns the shares that this node has; none if the store is not divided, and a node reads all of it.
+  [[nodiscard]] virtual std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
+                                                                             std::chrono::milliseconds hold,
+                                                                             bool leave = false);
 
   /// The check of that key, or none.
   [[nodiscard]] virtual std::optional<stored_check> find(std::string_view kind, std::string_view key) = 0;

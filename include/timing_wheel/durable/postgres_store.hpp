@@ -1,0 +1,99 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+extern "C" {
+struct pg_conn;  // PGconn of libpq
+}
+
+namespace timing_wheel::durable {
+
+/// The category of PostgreSQL's error codes (SQLSTATE), by the name "postgres": the five characters as a number in base
+/// 36. `message` gives the characters back.
+[[nodiscard]] const std::error_category& postgres_category() noexcept;
+
+/// How a database is used.
+struct postgres_options {
+  /// The schema of the tables. Quoted, so any name will do.
+  std::string schema = "timing_wheel";
+  /// Connections at a time, at most. In [1, 64]. They are opened when they are needed.
+  std::size_t connections = 4;
+  /// How long to try to connect, over all hosts of the connection string, before a call fails.
+  std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
+  /// How long one statement may take, waiting for locks included. It also ends the wait for a server that is silent.
+  std::chrono::milliseconds statement_timeout = std::chrono::seconds(10);
+  /// How long a transaction may do nothing, for a transactional handler that hangs or a node that is frozen: afterwards
+  /// the server ends it. The lease of the scheduler is a good choice.
+  std::chrono::milliseconds transaction_timeout = std::chrono::seconds(30);
+  /// Prepare the statements. Behind PgBouncer in transaction mode it must be false.
+  bool prepare = true;
+  /// What may be written.
+  request_limits limits = {};
+};
+
+/// Checks in a PostgreSQL database (13 or newer), which any number of nodes may use at a time.
+///
+/// The connection string is libpq's: several hosts, TLS and a service file are as there. A connection that breaks is
+/// replaced; the call that met it fails, unless nothing had been sent. Every decision is made by the clock of the
+/// server. A role that may use the tables is enough, see docs/postgres.md; only `migrate` has to own the schema.
+class postgres_store final : public store {
+ public:
+  /// Connects once, to see that it can.
+  /// \throws timer_error with the SQLSTATE and the server's words; without the password. `invalid_option`.
+  explicit postgres_store(const std::string& conninfo, const postgres_options& options = {});
+  ~postgres_store() override;
+
+  void migrate() override;
+  [[nodiscard]] instant now() override;
+  [[nodiscard]] const request_limits& limits() const noexcept override;
+  void transact(const std::function<void(store_transaction&)>& work) override;
+  void read_ahead(const window& which, std::vector<upcoming>& found) override;
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
+                                                                     std::chrono::milliseconds hold,
+                                                                     bool leave = false) override;
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
+  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
+  bool retry_dead(std::int64_t id) override;
+  bool delete_dead(std::int64_t id) override;
+  [[nodiscard]] store_counts counts() const noexcept override;
+
+ private:
+  class implementation;
+  std::unique_ptr<implementation> implementation_;
+};
+
+/// Where the tables are, for calls on a user's own connection.
+struct postgres_target {
+  std::string_view schema = "timing_wheel";  ///< As in `postgres_options`.
+  request_limits limits = {};                ///< What may be written.
+};
+
+/// Schedules in the transaction that is open on `connection`, the user's own: the check exists if, and only if, that
+/// transaction commits. One statement, and one round trip. A scheduler sees it at its next look.
+/// \throws timer_error as `scheduler::schedule`; after an error of the server the transaction is to be rolled back.
+/// Thread safety: as the connection.
+scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
+/// Cancels in the transaction that is open on `connection`.
+cancel_result cancel(pg_conn* connection, std::string_view kind, std::string_view key,
+                     const postgres_target& target = {});
+/// Moves in the transaction that is open on `connection`.
+reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key, due_time due,
+                             const postgres_target& target = {});
+
+/// The connection of a transactional handler's transaction. Null if the store is none of PostgreSQL.
+[[nodiscard]] pg_conn* postgres_connection(transaction& open) noexcept;
+
+}  // namespace timing_wheel::durable
