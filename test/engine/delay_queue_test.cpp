@@ -15,7 +15,7 @@ namespace {
 using detail::delay_queue;
 
 /// Takes the front until the queue is empty. \returns the expirations in the order they came.
-std::vector<tick> drain(delay_queue& queue) {
+std::vector<tick> expirations_of(delay_queue& queue) {
   std::vector<tick> expirations;
   while (!queue.empty()) {
     expirations.push_back(queue.front().expiration);
@@ -70,7 +70,7 @@ TEST(DelayQueue, GivesMembersInTheOrderOfTheirExpirations) {
     queue.push(m, expiration);
     expected.insert(expiration);
   }
-  EXPECT_EQ(drain(queue), std::vector<tick>(expected.begin(), expected.end()));
+  EXPECT_EQ(expirations_of(queue), std::vector<tick>(expected.begin(), expected.end()));
 }
 
 TEST(DelayQueue, UpdateToLaterLetsOthersGoFirst) {
@@ -82,7 +82,7 @@ TEST(DelayQueue, UpdateToLaterLetsOthersGoFirst) {
   queue.update(0, 14);
   queue.update(1, 100);
   EXPECT_TRUE(queue.invariants_hold());
-  EXPECT_EQ(drain(queue), (std::vector<tick>{12, 13, 14, 14, 15, 16, 17, 100}));
+  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{12, 13, 14, 14, 15, 16, 17, 100}));
 }
 
 TEST(DelayQueue, UpdateToEarlierGoesAhead) {
@@ -94,7 +94,7 @@ TEST(DelayQueue, UpdateToEarlierGoesAhead) {
   queue.update(7, 9);
   queue.update(6, 11);
   EXPECT_EQ(queue.front().which, 7U);
-  EXPECT_EQ(drain(queue), (std::vector<tick>{9, 10, 11, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{9, 10, 11, 11, 12, 13, 14, 15}));
 }
 
 TEST(DelayQueue, ErasesAnyMember) {
@@ -110,7 +110,7 @@ TEST(DelayQueue, ErasesAnyMember) {
     expected.erase(expected.find(queue.expiration(victim)));
     queue.erase(victim);
     EXPECT_FALSE(queue.contains(victim));
-    EXPECT_EQ(drain(queue), std::vector<tick>(expected.begin(), expected.end())) << victim;
+    EXPECT_EQ(expirations_of(queue), std::vector<tick>(expected.begin(), expected.end())) << victim;
   }
 }
 
@@ -124,7 +124,7 @@ TEST(DelayQueue, ErasedHoleMayHaveToRise) {
   }
   queue.erase(5);
   EXPECT_TRUE(queue.invariants_hold());
-  EXPECT_EQ(drain(queue), (std::vector<tick>{0, 1, 2, 50, 60, 100, 120, 130, 140}));
+  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{0, 1, 2, 50, 60, 100, 120, 130, 140}));
 }
 
 /// Pushes, updates or erases a random member, here and there.
@@ -176,7 +176,7 @@ TEST(DelayQueue, GrowsWithoutForgetting) {
   queue.grow(1'000);
   queue.push(999, 15);
   EXPECT_FALSE(queue.contains(500));
-  EXPECT_EQ(drain(queue), (std::vector<tick>{10, 15, 20}));
+  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{10, 15, 20}));
 }
 
 TEST(DelayQueue, GrowToLessKeepsItsMembers) {
@@ -198,7 +198,7 @@ TEST(DelayQueue, GrowThatFindsNoMemoryChangesNothing) {
     succeeded = succeeds_with(left, [&] { queue.grow(100'000); });
     EXPECT_TRUE(queue.invariants_hold());
     queue.push(0, 5);
-    EXPECT_EQ(drain(queue), (std::vector<tick>{5, 10}));
+    EXPECT_EQ(expirations_of(queue), (std::vector<tick>{5, 10}));
   }
 }
 

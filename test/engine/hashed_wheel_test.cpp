@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
-const std::vector<std::uint32_t> several_wheel_sizes = {2, 3, 10, 20, 60, 64, 100, 256, 512};
+const std::vector<std::uint32_t> several_slot_counts = {2, 3, 10, 20, 60, 64, 100, 256, 512};
 
 /// How often a timer is looked at until it fires.
 std::uint64_t look_rule(tick delay, std::uint32_t wheel_size) { return (delay - 1) / std::bit_ceil(wheel_size) + 1; }
@@ -82,7 +82,7 @@ TEST(HashedWheel, OneHundredAndThirtyOnSixtySlotsFiresThereAfterThreeLooks) {
 }
 
 TEST(HashedWheel, FiresDelaysAroundEachRevolutionAtTheirTicks) {
-  for (const std::uint32_t n : several_wheel_sizes) {
+  for (const std::uint32_t n : several_slot_counts) {
     for (const tick start : {tick{0}, tick{1}, tick{n} - 1, tick{n}, tick{12'345}, never - 100'000}) {
       const tick slots = std::bit_ceil(n);
       std::vector<tick> deadlines = {start + 1};

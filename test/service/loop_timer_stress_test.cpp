@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/nothing.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stress.hpp"
@@ -33,8 +34,6 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t adders = 8;
 constexpr nanoseconds tick_length = 100us;
-
-void nothing() {}
 
 /// Calls `action(number of the adder, round)` on eight threads, in rounds; see `race`.
 template <class Prepare, class Action>

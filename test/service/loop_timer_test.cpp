@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/nothing.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -35,8 +36,6 @@ using testing::ElementsAre;
 using testing::SizeIs;
 
 constexpr nanoseconds overdue = -1s;
-
-void nothing() {}
 
 /// A service that counts how often it says that the next event has become earlier.
 struct loop {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/nothing.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
@@ -26,8 +27,6 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
-
-void nothing() {}
 
 /// Callbacks on a pool of two threads.
 class TimerOnAPool : public testing::Test {

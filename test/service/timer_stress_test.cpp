@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/nothing.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
@@ -30,8 +31,6 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
 constexpr std::size_t threads = 8;
-
-void nothing() {}
 
 // ---- Everything at once ----
 

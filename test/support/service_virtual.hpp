@@ -10,11 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "support/nothing.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
-
-inline void nothing() {}
 
 constexpr time_point at(std::chrono::nanoseconds since_epoch) { return time_point(since_epoch); }
 

@@ -1,1 +1,0 @@
-// A target with headers to compile ahead needs a source.
