@@ -12,6 +12,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -104,11 +105,13 @@ class counted_sqlite final : public counted_store {
                             "CREATE TABLE orders(id INTEGER PRIMARY KEY, state INTEGER)"}) {
       ::run(user_, sql);
     }
+    session_.emplace(user_);
   }
   counted_sqlite(const counted_sqlite&) = delete;
   counted_sqlite& operator=(const counted_sqlite&) = delete;
   ~counted_sqlite() override {
     sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(count_on));
+    session_.reset();
     sqlite3_close(user_);
   }
 
@@ -123,7 +126,7 @@ class counted_sqlite final : public counted_store {
     const numbered insert(user_, "INSERT INTO orders(id,state) VALUES(?,0)");
     ::run(user_, "BEGIN IMMEDIATE");
     insert.run(++orders_);
-    schedule(user_, asked);
+    session_->schedule(asked);
     ::run(user_, "COMMIT");
   }
   void update_order(transaction& open, std::int64_t number) override {
@@ -154,6 +157,7 @@ class counted_sqlite final : public counted_store {
   timing_wheel::test::scratch_folder folder_;
   std::unique_ptr<sqlite_store> store_;
   sqlite3* user_ = nullptr;
+  std::optional<sqlite_session> session_;
   std::int64_t orders_ = 0;
 };
 
