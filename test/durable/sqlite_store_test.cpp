@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "durable/support/sqlite_case.hpp"
@@ -175,6 +176,40 @@ TEST_F(SqliteStore, ReadsOnlyTheKindsAskedFor) {
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].kind, 0U);
   EXPECT_EQ(found[1].kind, 1U);
+}
+
+TEST_F(SqliteStore, ReadsManyKindsInTheOrderOfTime) {
+  std::vector<std::string> many;
+  for (int kind = 0; kind < 70; ++kind) {
+    many.push_back("kind" + std::to_string(kind));
+  }
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int kind = 69; kind >= 0; --kind) {
+      const instant due(std::chrono::microseconds(1 + ((kind * 31 + turn) % 50)));
+      put(store, request{.kind = many[static_cast<std::size_t>(kind)], .key = std::to_string(turn), .due = due});
+    }
+  }
+  std::vector<upcoming> in_pages;
+  std::vector<upcoming> page;
+  window next{.until = instant::max(), .limit = 16, .kinds = many};
+  do {
+    page.clear();
+    store.read_ahead(next, page);
+    in_pages.insert(in_pages.end(), page.begin(), page.end());
+    if (!page.empty()) {
+      next.from = page.back().due;
+      next.after_id = page.back().id;
+    }
+  } while (!page.empty());
+  ASSERT_THAT(in_pages, SizeIs(210));
+  for (std::size_t i = 1; i < in_pages.size(); ++i) {
+    EXPECT_LT(std::tie(in_pages[i - 1].due, in_pages[i - 1].id), std::tie(in_pages[i].due, in_pages[i].id));
+  }
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) { open.claim(in_pages, open.now() + 1h, got); });
+  for (const claimed& each : got) {
+    EXPECT_EQ(store.find(many[each.kind], each.key)->fence, each.fence);
+  }
 }
 
 TEST_F(SqliteStore, ReadsLeasedRowsWithTheEndOfTheirLease) {
