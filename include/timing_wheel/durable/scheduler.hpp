@@ -77,7 +77,8 @@ struct scheduler_stats {
   std::uint64_t cancelled = 0;      ///< Checks cancelled by its calls.
   std::uint64_t fired = 0;          ///< Runs begun here.
   std::uint64_t done = 0;           ///< Runs whose end was written: the check is over.
-  std::uint64_t retried = 0;        ///< Checks put back, after a run or because it did not begin.
+  std::uint64_t retried = 0;        ///< Checks put back after a run, to run again.
+  std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin: refused, too late, or a stop.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;    ///< Runs whose end or extension found the lease gone.
   std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.

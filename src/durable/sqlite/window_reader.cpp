@@ -16,8 +16,8 @@ constexpr std::size_t kinds_at_once = 32;  // SQLite allows 500 in one statement
 }  // namespace
 
 // The window is two ranges: SQLite does not bound an index by (due, id) > (?, ?), and a million rows may share a
-// deadline. UNION ALL with an order is a merge of ranges that are each in that order: no row is sorted, and none is read
-// that is not asked for. `kind IN (…)` would sort all that is due.
+// deadline. UNION ALL with an order is a merge of ranges that are each in that order: no row is sorted, and none is
+// read that is not asked for. `kind IN (…)` would sort all that is due.
 std::string window_reader::text(std::size_t kinds, bool same_due) {
   std::string all;
   for (std::size_t kind = 0; kind < kinds; ++kind) {

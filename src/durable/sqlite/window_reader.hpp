@@ -12,8 +12,8 @@
 
 namespace timing_wheel::durable::sqlite {
 
-/// Reads the rows of a window: for each kind a range of the index, all of them merged in the order of (due, id). So rows
-/// of other kinds cost nothing, however many of them are due.
+/// Reads the rows of a window: for each kind a range of the index, all of them merged in the order of (due, id). So
+/// rows of other kinds cost nothing, however many of them are due.
 ///
 /// Up to 32 kinds are one statement. Thread safety: as the connection.
 class window_reader {
