@@ -80,7 +80,7 @@ cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_vie
 /// Moves in the transaction that is open on `connection`.
 reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key, due_time due);
 
-/// The same calls, with their statements prepared once and kept: for a connection that makes many of them, a tenth of
+/// The same calls, with their statements prepared once and kept: for a connection that makes many of them, a fifth of
 /// the time.
 ///
 ///     durable::sqlite_session session(connection);
