@@ -235,7 +235,9 @@ TEST_F(SqliteStore, ClaimRaisesFenceAndAttempt) {
 TEST_F(SqliteStore, ClaimsNothingBeforeItsTimeAndNothingTwice) {
   put(store, "late", 1h);
   put(store, "now");
-  EXPECT_EQ(claim(store).at(0).key, "now");
+  const auto got = claim(store);
+  ASSERT_THAT(got, SizeIs(1));
+  EXPECT_EQ(got[0].key, "now");
   EXPECT_THAT(claim(store), IsEmpty());
   EXPECT_THAT(take(store), IsEmpty());
 }
@@ -289,6 +291,14 @@ TEST_F(SqliteStore, WhatWasGivenBackIsNoClaimAnyMore) {
   EXPECT_FALSE(complete(store, held));
   EXPECT_FALSE(extend(store, held, 1h));
   EXPECT_TRUE(store.find("close", "a"));
+}
+
+TEST_F(SqliteStore, TakesNothingBeforeItsTimeAndNothingThatIsHeld) {
+  put(store, "a", 1h);
+  EXPECT_THAT(take(store), IsEmpty());
+  put(store, "b");
+  ASSERT_THAT(claim(store), SizeIs(1));
+  EXPECT_THAT(take(store), IsEmpty());
 }
 
 TEST_F(SqliteStore, TakesARowAndThenThereIsNone) {
