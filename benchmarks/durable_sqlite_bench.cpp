@@ -24,8 +24,9 @@
 #include "timing_wheel/durable/sqlite_store.hpp"
 
 // Durable checks on SQLite: the store alone, and what a scheduler makes of it. TIMING_WHEEL_BENCH_FOLDER says on which
-// disk (else that of temporary files). A disk that syncs slowly makes each commit slow: so items per second are those of
-// one run on one disk. durable_table.py runs it on the disk as it is and on one that is made slow, and prints the table.
+// disk (else that of temporary files). A disk that syncs slowly makes each commit slow: so items per second are those
+// of one run on one disk. durable_table.py runs it on the disk as it is and on one that is made slow, and prints the
+// table.
 
 namespace {
 
