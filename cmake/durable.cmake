@@ -46,6 +46,7 @@ if(TIMING_WHEEL_SQLITE)
       src/durable/sqlite/sqlite_store.cpp
       src/durable/sqlite/transaction.cpp
       src/durable/sqlite/users_transaction.cpp
+      src/durable/sqlite/window_reader.cpp
     PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/sqlite_store.hpp)
   target_link_libraries(timing_wheel_durable PRIVATE SQLite::SQLite3)
 endif()

@@ -13,7 +13,7 @@ namespace {
 
 time_point nanoseconds_of(instant when) noexcept { return time_point(saturating_nanoseconds(when.time_since_epoch())); }
 
-// Rows in a page.
+// Rows in a page, at most.
 constexpr std::size_t page_size = 2000;
 
 std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
@@ -94,7 +94,7 @@ void machine::make_ready(timer_number number) {
 
 void machine::expect(const upcoming& row_of, instant now) {
   const bool soon = wake_of(row_of) < saturating_add(now, options_.look_ahead);
-  if (soon && find(row_of.id) == nullptr && states_[row_of.kind].known < 2 * quota_) {
+  if (soon && find(row_of.id) == nullptr && has_room(row_of.kind)) {
     wait(add(row_of), wake_of(row_of), now);
   }
 }
@@ -143,7 +143,8 @@ void machine::advance(instant now) {
 // ---- reading
 
 window machine::page(instant from, std::int64_t after, instant now) const {
-  return {from, after, saturating_add(now, options_.look_ahead), page_size, names_read_};
+  const std::size_t limit = std::min(page_size, options_.max_known);
+  return {from, after, saturating_add(now, options_.look_ahead), limit, names_read_};
 }
 
 // Those whose quota is used up, up to twice of it; or the others. \returns whether there are any.
@@ -151,7 +152,7 @@ bool machine::choose_kinds(bool of_full_ones) {
   kinds_read_.clear();
   names_read_.clear();
   for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
-    if (full(kind) == of_full_ones && states_[kind].known < 2 * quota_) {
+    if (full(kind) == of_full_ones && has_room(kind)) {
       kinds_read_.push_back(kind);
       names_read_.push_back(kinds_[kind].name);
     }
@@ -233,6 +234,9 @@ void machine::has_read(const window& read, std::span<const upcoming> found, inst
         wheel_->erase(number_of(one.id));
         forget(number_of(one.id));
       }
+    } else if (known == nullptr && !has_room(one.kind)) {
+      missed_ = std::min(missed_, one.due);
+      states_[one.kind].left_out = true;
     } else if (known == nullptr) {
       wait(add(one), wake_of(one), now);
     } else if (known->where == place::waiting && (known->what.due != one.due || known->what.lease != one.lease)) {
@@ -399,7 +403,7 @@ void machine::given_back(std::int64_t id, instant now, microseconds pause) {
   row& which = *find(id);
   --which.attempt;
   // The row keeps its deadline: it is free for every node. This one comes back after the pause, by `has_ended`.
-  ended(id, {outcome::verdict::retry, which.what.due, {}});
+  ended(id, {outcome::verdict::retry, which.what.due, {}, false});
   which.what.lease = saturating_add(now, pause);
 }
 
@@ -413,7 +417,7 @@ machine::ends machine::to_end(std::size_t limit) const {
         write.complete.push_back(of);
         break;
       case outcome::verdict::retry:
-        write.retry.push_back({of, which.how.due, which.attempt});
+        (which.how.began ? write.retry : write.give_back).push_back({of, which.how.due, which.attempt});
         break;
       case outcome::verdict::dead:
         write.bury.push_back({of, which.how.reason});
@@ -424,15 +428,15 @@ machine::ends machine::to_end(std::size_t limit) const {
 }
 
 void machine::has_ended(const ends& written, instant now) {
-  const std::size_t count = written.complete.size() + written.retry.size() + written.bury.size();
-  const std::vector<timer_number> over(ending_.begin(), ending_.begin() + static_cast<std::ptrdiff_t>(count));
-  ending_.erase(ending_.begin(), ending_.begin() + static_cast<std::ptrdiff_t>(count));
+  const auto count = static_cast<std::ptrdiff_t>(written.size());
+  const std::vector<timer_number> over(ending_.begin(), ending_.begin() + count);
+  ending_.erase(ending_.begin(), ending_.begin() + count);
   std::vector<upcoming> again;
   for (const timer_number number : over) {
     row& which = rows_[number];
     if (which.how.what == outcome::verdict::retry) {
-      const bool kept = which.how.due == which.what.due;  // given back: the lease says for how long
-      again.push_back({which.what.id, which.how.due, kept ? which.what.lease : instant{}, which.what.kind});
+      const instant lease = which.how.began ? instant{} : which.what.lease;  // given back: that says for how long
+      again.push_back({which.what.id, which.how.due, lease, which.what.kind});
     }
     release(which);
     forget(number);

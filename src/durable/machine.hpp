@@ -44,7 +44,7 @@ struct kind_rules {
 /// look-ahead before the clock, so that a row that is committed late is seen. Every `sweep` a pass begins at the
 /// beginning of the table. Each kind has a quota of rows that may be known. A pass leaves out the kinds that have
 /// reached it; for these a poll reads the look-ahead alone, so that what is new is not behind a backlog. When half of
-/// such a quota is free, a pass begins at once.
+/// such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing is kept.
 ///
 /// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
 /// 10.400 s, asked and held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
@@ -84,6 +84,7 @@ class machine {
         outcome::verdict::done;  ///< `retry` becomes `dead` when there were as many attempts as allowed.
     instant due{};               ///< Of a retry.
     std::string reason;
+    bool began = true;  ///< False: the claim is given back.
   };
   [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
   /// Whether a claim is one too many: other runs ended with their processes.
@@ -98,8 +99,12 @@ class machine {
   struct ends {
     std::vector<ticket> complete;
     std::vector<retry_op> retry;
+    std::vector<retry_op> give_back;
     std::vector<bury_op> bury;
-    [[nodiscard]] bool empty() const noexcept { return complete.empty() && retry.empty() && bury.empty(); }
+    [[nodiscard]] std::size_t size() const noexcept {
+      return complete.size() + retry.size() + give_back.size() + bury.size();
+    }
+    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   };
   [[nodiscard]] ends to_end(std::size_t limit) const;
   /// They were written; `held` in the tickets says how.
@@ -169,6 +174,7 @@ class machine {
   [[nodiscard]] timer_number number_of(std::int64_t id) const { return by_id_.at(id); }
   [[nodiscard]] static instant wake_of(const upcoming& what);
   [[nodiscard]] bool full(std::uint32_t kind) const noexcept { return states_[kind].known >= quota_; }
+  [[nodiscard]] bool has_room(std::uint32_t kind) const noexcept { return states_[kind].known < 2 * quota_; }
   [[nodiscard]] bool hungry() const;
   [[nodiscard]] bool choose_kinds(bool of_full_ones);
   [[nodiscard]] instant low_water(instant now) const;

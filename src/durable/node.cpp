@@ -209,6 +209,7 @@ bool node::write_leased() {
       got.clear();
       open.complete(ends.complete);
       open.retry(ends.retry);
+      open.retry(ends.give_back);
       open.bury(ends.bury);
       open.extend(extensions, lease);
       if (!asked.empty()) {
@@ -245,6 +246,7 @@ void node::count_ends(const machine::ends& written) {
   };
   std::size_t done_count = 0;
   std::size_t retried = 0;
+  std::size_t given_back = 0;
   std::size_t died = 0;
   for (const ticket& one : written.complete) {
     done_count += held(one) ? 1U : 0U;
@@ -252,12 +254,16 @@ void node::count_ends(const machine::ends& written) {
   for (const retry_op& one : written.retry) {
     retried += held(one.of) ? 1U : 0U;
   }
+  for (const retry_op& one : written.give_back) {
+    given_back += held(one.of) ? 1U : 0U;
+  }
   for (const bury_op& one : written.bury) {
     died += held(one.of) ? 1U : 0U;
   }
   const std::scoped_lock lock(mutex_);
   stats_.done += done_count;
   stats_.retried += retried;
+  stats_.given_back += given_back;
   stats_.dead += died;
   stats_.lost_leases += lost;
 }

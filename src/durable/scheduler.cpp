@@ -550,8 +550,10 @@ scheduled scheduler::schedule(const request& asked, std::error_code& error) {
     return schedule(asked);
   } catch (const std::system_error& refused) {
     error = refused.code();
-    return {};
+  } catch (const std::bad_alloc&) {
+    error = std::make_error_code(std::errc::not_enough_memory);
   }
+  return {};
 }
 
 cancel_result scheduler::cancel(std::string_view kind, std::string_view key) {

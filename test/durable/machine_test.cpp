@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -267,9 +268,8 @@ TEST_F(Machine, ABacklogIsReadAsFarAsTheQuotaAndTheRestWhenHalfOfItIsDone) {
     rows.push_back(row(i, microseconds(i) - 1h));
   }
   read(0s, rows);
-  EXPECT_EQ(machine_.known(), 2000U);  // a page, which is more than the quota here
-  std::vector<upcoming> left(rows.begin() + 1990, rows.end());
-  for (std::size_t done = 0; done < 1990;) {
+  EXPECT_EQ(machine_.known(), 40U);  // twice the quota, which is the part of one of two kinds
+  for (std::size_t done = 0; done < 30;) {
     const std::vector<std::int64_t> ids = claim(0s);
     for (const std::int64_t id : ids) {
       machine_.ended(id, {});
@@ -278,8 +278,35 @@ TEST_F(Machine, ABacklogIsReadAsFarAsTheQuotaAndTheRestWhenHalfOfItIsDone) {
     done += ids.size();
   }
   EXPECT_LE(machine_.next_event(zero + 1ms), zero + 1ms);
-  EXPECT_GE(read(1ms, left), 1U);
-  EXPECT_GT(machine_.known(), 1000U);
+  EXPECT_GE(read(1ms, {rows.begin() + 30, rows.end()}), 1U);
+  EXPECT_EQ(machine_.known(), 40U);
+  EXPECT_EQ(machine_.oldest_ready(), rows[30].due);
+}
+
+TEST_F(Machine, RemembersNoMoreThanItMay) {
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 1000; ++i) {
+    rows.push_back(row(i, microseconds(i) - 1h, {}, i <= 500 ? 0 : 1));
+  }
+  std::set<std::int64_t> seen;
+  for (auto now = 0us; !rows.empty() && now < 1s; now += 1ms) {
+    read(now, rows);
+    EXPECT_LE(machine_.known(), options_.max_known);
+    for (const std::int64_t id : claim(now)) {
+      machine_.ended(id, {});
+      seen.insert(id);
+    }
+    machine_.has_ended(machine_.to_end(1000), zero + now);
+    const std::vector<upcoming> taken = machine_.to_take(10);
+    std::vector<claimed> all;
+    for (const upcoming& one : taken) {
+      all.push_back(got(one));
+      seen.insert(one.id);
+    }
+    machine_.has_taken(taken, all);
+    std::erase_if(rows, [&](const upcoming& one) { return seen.contains(one.id); });
+  }
+  EXPECT_EQ(seen.size(), 1000U);  // at once, and none only at the next sweep
 }
 
 TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
@@ -344,9 +371,10 @@ TEST_F(Machine, WhatWasGivenBackIsAskedAgainAfterAPauseWithTheSameAttempt) {
   claim(0s);
   machine_.given_back(1, zero, 10ms);
   machine::ends ends = machine_.to_end(10);
-  ASSERT_EQ(ends.retry.size(), 1U);
-  EXPECT_EQ(ends.retry.front().due, zero);
-  EXPECT_EQ(ends.retry.front().attempt, 0);
+  ASSERT_EQ(ends.give_back.size(), 1U);
+  EXPECT_EQ(ends.give_back.front().due, zero);
+  EXPECT_EQ(ends.give_back.front().attempt, 0);
+  EXPECT_THAT(ends.retry, IsEmpty());
   machine_.has_ended(ends, zero);
   EXPECT_THAT(ask(), IsEmpty());
   machine_.advance(zero + 10ms);

@@ -120,6 +120,8 @@ TEST_F(SchedulerThreads, StopWaitsForTheRunsAndGivesBackWhatHasNotBegun) {
   ASSERT_TRUE(left.has_value());
   EXPECT_FALSE(left->running);
   EXPECT_EQ(left->attempt, 0);
+  EXPECT_LE(checks.stats().given_back, 9U);
+  EXPECT_EQ(checks.stats().retried, 0U);
 }
 
 TEST_F(SchedulerThreads, ALongJobKeepsItsLease) {

@@ -1,15 +1,12 @@
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "durable/support/sqlite_case.hpp"
+#include "durable/support/worker.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -18,50 +15,6 @@ using testing::AnyOf;
 using testing::Contains;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-/// A process on the file, and what it told.
-class worker {
- public:
-  worker(const std::string& file, const char* command, const std::string& name, const std::string& fail_point = {})
-      : told_(file + "." + command + "." + name), process_(fork()) {
-    if (process_ == 0) {
-      setenv("TIMING_WHEEL_FAIL_POINT", fail_point.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
-      const int told = open(told_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-      if (told >= 0 && dup2(told, STDOUT_FILENO) >= 0) {
-        alarm(120);
-        execl(TIMING_WHEEL_SQLITE_WORKER, "sqlite_worker", file.c_str(), command, name.c_str(), nullptr);
-      }
-      _exit(3);
-    }
-  }
-
-  /// How it ended: 0, or the signal that killed it, below zero.
-  int wait() {
-    int status = 0;
-    waitpid(process_, &status, 0);
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
-  /// Waits until it has stopped itself.
-  [[nodiscard]] bool stops() const {
-    int status = 0;
-    return waitpid(process_, &status, WUNTRACED) == process_ && WIFSTOPPED(status);
-  }
-  void go_on() const { kill(process_, SIGCONT); }
-
-  [[nodiscard]] std::vector<std::string> told() const {
-    std::ifstream lines(told_);
-    std::vector<std::string> all;
-    for (std::string line; std::getline(lines, line);) {
-      all.push_back(line);
-    }
-    return all;
-  }
-
- private:
-  std::string told_;
-  pid_t process_;
-};
 
 class SqliteProcess : public SqliteCase {
  public:
@@ -165,6 +118,16 @@ TEST_F(SqliteProcess, AFailureAfterTheCommitLeavesItCommitted) {
   worker failing(folder.file(), "schedule", "n", "sqlite.after_commit:throw:3");
   EXPECT_EQ(failing.wait(), 1);
   EXPECT_THAT(keys_in(store), AnyOf(SizeIs(2), SizeIs(3)));
+}
+
+TEST_F(SqliteProcess, AnAnswerThatWasLostIsAskedForAgainWithoutHarm) {
+  worker killed(folder.file(), "schedule", "n", "sqlite.after_commit:kill:5");
+  ASSERT_EQ(killed.wait(), -SIGKILL);
+  const std::size_t committed = keys_in(store).size();
+  EXPECT_GT(committed, killed.told().size());  // the last answer was lost
+  worker again(folder.file(), "schedule", "n");
+  EXPECT_EQ(again.wait(), 0);
+  EXPECT_THAT(keys_in(store), SizeIs(100));
 }
 
 TEST_F(SqliteProcess, OneThatStopsWithTheLockHoldsOthersUpOnlyAsLongAsTheyAllow) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "durable/support/sqlite_case.hpp"
@@ -177,6 +178,40 @@ TEST_F(SqliteStore, ReadsOnlyTheKindsAskedFor) {
   EXPECT_EQ(found[1].kind, 1U);
 }
 
+TEST_F(SqliteStore, ReadsManyKindsInTheOrderOfTime) {
+  std::vector<std::string> many;
+  for (int kind = 0; kind < 70; ++kind) {
+    many.push_back("kind" + std::to_string(kind));
+  }
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int kind = 69; kind >= 0; --kind) {
+      const instant due(std::chrono::microseconds(1 + ((kind * 31 + turn) % 50)));
+      put(store, request{.kind = many[static_cast<std::size_t>(kind)], .key = std::to_string(turn), .due = due});
+    }
+  }
+  std::vector<upcoming> in_pages;
+  std::vector<upcoming> page;
+  window next{.until = instant::max(), .limit = 16, .kinds = many};
+  do {
+    page.clear();
+    store.read_ahead(next, page);
+    in_pages.insert(in_pages.end(), page.begin(), page.end());
+    if (!page.empty()) {
+      next.from = page.back().due;
+      next.after_id = page.back().id;
+    }
+  } while (!page.empty());
+  ASSERT_THAT(in_pages, SizeIs(210));
+  for (std::size_t i = 1; i < in_pages.size(); ++i) {
+    EXPECT_LT(std::tie(in_pages[i - 1].due, in_pages[i - 1].id), std::tie(in_pages[i].due, in_pages[i].id));
+  }
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) { open.claim(in_pages, open.now() + 1h, got); });
+  for (const claimed& each : got) {
+    EXPECT_EQ(store.find(many[each.kind], each.key)->fence, each.fence);
+  }
+}
+
 TEST_F(SqliteStore, ReadsLeasedRowsWithTheEndOfTheirLease) {
   put(store, "a");
   EXPECT_EQ(all_rows(store).at(0).lease, instant());
@@ -200,7 +235,9 @@ TEST_F(SqliteStore, ClaimRaisesFenceAndAttempt) {
 TEST_F(SqliteStore, ClaimsNothingBeforeItsTimeAndNothingTwice) {
   put(store, "late", 1h);
   put(store, "now");
-  EXPECT_EQ(claim(store).at(0).key, "now");
+  const auto got = claim(store);
+  ASSERT_THAT(got, SizeIs(1));
+  EXPECT_EQ(got[0].key, "now");
   EXPECT_THAT(claim(store), IsEmpty());
   EXPECT_THAT(take(store), IsEmpty());
 }
@@ -254,6 +291,14 @@ TEST_F(SqliteStore, WhatWasGivenBackIsNoClaimAnyMore) {
   EXPECT_FALSE(complete(store, held));
   EXPECT_FALSE(extend(store, held, 1h));
   EXPECT_TRUE(store.find("close", "a"));
+}
+
+TEST_F(SqliteStore, TakesNothingBeforeItsTimeAndNothingThatIsHeld) {
+  put(store, "a", 1h);
+  EXPECT_THAT(take(store), IsEmpty());
+  put(store, "b");
+  ASSERT_THAT(claim(store), SizeIs(1));
+  EXPECT_THAT(take(store), IsEmpty());
 }
 
 TEST_F(SqliteStore, TakesARowAndThenThereIsNone) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "durable/support/sqlite_case.hpp"
 
@@ -131,6 +132,79 @@ TEST_F(SqliteUsersTransaction, SaysWhatSqliteSaysWithTheFile) {
   EXPECT_EQ(found.code.value() & 0xff, SQLITE_BUSY);
   EXPECT_THAT(found.words, testing::HasSubstr(folder.file()));
 }
+
+// ---- with statements that are kept
+
+TEST_F(SqliteUsersTransaction, ASessionAnswersAsTheFunctionsDo) {
+  sqlite_session session(user.get());
+  const scheduled first = session.schedule(asked("a", 1h, "one"));
+  EXPECT_TRUE(first.inserted);
+  request again = asked("a", 2h, "two");
+  EXPECT_EQ(session.schedule(again).due, first.due);
+  again.replace = true;
+  EXPECT_TRUE(session.schedule(again).replaced);
+  EXPECT_EQ(session.reschedule("close", "a", instant(3us)), reschedule_result::moved);
+  const auto held = claim(store).at(0);
+  EXPECT_EQ(held.payload, "two");
+  EXPECT_EQ(session.cancel("close", "a"), cancel_result::running);
+  EXPECT_EQ(session.reschedule("close", "a", 1h), reschedule_result::running);
+  EXPECT_TRUE(complete(store, held));
+  EXPECT_EQ(session.cancel("close", "a"), cancel_result::finished);
+  EXPECT_EQ(session.reschedule("close", "a", 1h), reschedule_result::finished);
+  session.schedule(asked("b"));
+  EXPECT_EQ(session.cancel("close", "b"), cancel_result::cancelled);
+}
+
+TEST_F(SqliteUsersTransaction, ASessionWorksInOneTransactionAfterAnother) {
+  sqlite_session session(user.get());
+  for (const char* end : {"COMMIT", "ROLLBACK", "COMMIT"}) {
+    user.run("BEGIN IMMEDIATE");
+    session.schedule(asked(std::to_string(store.counts().statements) + end));
+    EXPECT_EQ(user.run(end), SQLITE_OK);
+    put(store, "between" + std::to_string(store.counts().statements));
+  }
+  EXPECT_THAT(keys_in(store), testing::SizeIs(5));
+}
+
+TEST_F(SqliteUsersTransaction, ASessionPreparesEachStatementOnce) {
+  sqlite_session session(user.get());
+  const auto prepared = [this] {
+    int count = 0;
+    for (sqlite3_stmt* each = sqlite3_next_stmt(user.get(), nullptr); each != nullptr;
+         each = sqlite3_next_stmt(user.get(), each)) {
+      ++count;
+    }
+    return count;
+  };
+  session.schedule(asked("a"));
+  EXPECT_EQ(prepared(), 1);
+  session.schedule(asked("b"));
+  EXPECT_EQ(prepared(), 1);
+  schedule(user.get(), asked("c"));
+  EXPECT_EQ(prepared(), 1);
+}
+
+TEST_F(SqliteUsersTransaction, ASessionGoesOnAfterAChangeOfTheTables) {
+  sqlite_session session(user.get());
+  session.schedule(asked("a"));
+  user.run("ALTER TABLE orders ADD COLUMN units");
+  EXPECT_TRUE(session.schedule(asked("b")).inserted);
+}
+
+TEST_F(SqliteUsersTransaction, ASessionRefusesWhatIsTooLong) {
+  sqlite_session session(user.get(), {.key = 2});
+  EXPECT_EQ(error_of([&] { session.schedule(asked("key")); }).code, errc::key_too_long);
+  EXPECT_TRUE(session.schedule(asked("ke")).inserted);
+}
+
+TEST_F(SqliteUsersTransaction, ASessionLeavesTheConnectionToBeClosed) {
+  users_database other(folder.file());
+  sqlite_session session(other.get());
+  session.schedule(asked("a"));
+  EXPECT_EQ(sqlite3_close(other.get()), SQLITE_BUSY);
+  sqlite_session moved = std::move(session);
+  EXPECT_EQ(moved.cancel("close", "a"), cancel_result::cancelled);
+}  // the session goes first, and then the connection closes
 
 }  // namespace
 }  // namespace timing_wheel::durable::test

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "timing_wheel/detail/callable.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/job.hpp"
 #include "timing_wheel/durable/request.hpp"
@@ -77,7 +78,8 @@ struct scheduler_stats {
   std::uint64_t cancelled = 0;      ///< Checks cancelled by its calls.
   std::uint64_t fired = 0;          ///< Runs begun here.
   std::uint64_t done = 0;           ///< Runs whose end was written: the check is over.
-  std::uint64_t retried = 0;        ///< Checks put back, after a run or because it did not begin.
+  std::uint64_t retried = 0;        ///< Checks put back after a run, to run again.
+  std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin: refused, too late, or a stop.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;    ///< Runs whose end or extension found the lease gone.
   std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.
@@ -165,7 +167,8 @@ class scheduler {
   /// scheduler, or on one that waits in another call and commits both. It must not block.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
-  /// The same as the first, without a `timer_error`.
+  /// The same as the first, without a `timer_error`: a refusal, what the store says, and a lack of memory
+  /// (`std::errc::not_enough_memory`) are told by `error`, which is cleared if it worked.
   scheduled schedule(const request& asked, std::error_code& error);
 
   /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. `finished`: there
@@ -193,9 +196,12 @@ class scheduler {
   void add(std::string kind, transactional_handler handler, const handler_options& options);
   void add(std::string kind, batch_handler handler, const handler_options& options);
 
-  // The same handler, returning an outcome.
+  // The same handler, returning an outcome; none if it is empty.
   template <class... Arguments, class Handler>
-  static auto returning(Handler handler) {
+  static std::function<outcome(Arguments...)> returning(Handler handler) {
+    if (detail::is_null<Handler>(handler)) {
+      return {};
+    }
     return [handler = std::move(handler)](Arguments... arguments) mutable -> outcome {
       if constexpr (std::is_void_v<std::invoke_result_t<Handler&, Arguments...>>) {
         handler(arguments...);

@@ -71,13 +71,45 @@ class sqlite_store final : public store {
 
 /// Schedules in the transaction that is open on `connection`, the user's own on the same file: the check exists if, and
 /// only if, that transaction commits. A scheduler sees it at its next look, so a check that is due before that is late
-/// by one `scheduler_options::poll` at most. The connection needs a busy timeout of its own.
+/// by one `scheduler_options::poll` at most. The connection needs a busy timeout of its own. Each call prepares its
+/// statements anew; a `sqlite_session` keeps them.
 /// \throws timer_error as `scheduler::schedule`. Thread safety: as the connection.
 scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
 /// Cancels in the transaction that is open on `connection`.
 cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_view key);
 /// Moves in the transaction that is open on `connection`.
 reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key, due_time due);
+
+/// The same calls, with their statements prepared once and kept: for a connection that makes many of them, a fifth of
+/// the time.
+///
+///     durable::sqlite_session session(connection);
+///     execute(connection, "BEGIN IMMEDIATE");
+///     insert_order(connection, order);
+///     session.schedule({.kind = "verify", .key = order.id, .payload = {}, .due = 30min});
+///     execute(connection, "COMMIT");
+///
+/// Destroy it before the connection is closed: `sqlite3_close` refuses (`SQLITE_BUSY`) while there are statements.
+/// Thread safety: as the connection.
+class sqlite_session {
+ public:
+  /// Prepares nothing yet. `connection` must outlive it.
+  explicit sqlite_session(sqlite3* connection, const request_limits& limits = {});
+  sqlite_session(sqlite_session&& other) noexcept;
+  sqlite_session& operator=(sqlite_session&& other) noexcept;
+  ~sqlite_session();
+
+  /// As the function `schedule(sqlite3*, request)`.
+  scheduled schedule(const request& asked);
+  /// As the function `cancel(sqlite3*, kind, key)`.
+  cancel_result cancel(std::string_view kind, std::string_view key);
+  /// As the function `reschedule(sqlite3*, kind, key, due)`.
+  reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
+
+ private:
+  class implementation;
+  std::unique_ptr<implementation> implementation_;
+};
 
 /// The connection of a transactional handler's transaction. Null if the store is none of SQLite.
 [[nodiscard]] sqlite3* sqlite_connection(transaction& open) noexcept;

@@ -74,14 +74,7 @@ inline constexpr query raise{"retrying a dead check",
                              "ON CONFLICT(kind,key) DO NOTHING"};
 inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_wheel_dead WHERE id=?1"};
 
-// Reads. The window is two ranges: SQLite does not bound an index by (due, id) > (?, ?), and a million rows may share a
-// deadline.
-inline constexpr query read_same_due{"reading ahead",
-                                     "SELECT id,due,lease,kind FROM timing_wheel_check WHERE due=?1 AND id>?2 "
-                                     "ORDER BY id"};
-inline constexpr query read_later{"reading ahead",
-                                  "SELECT id,due,lease,kind FROM timing_wheel_check WHERE due>?1 AND due<?2 "
-                                  "ORDER BY due,id"};
+// Reads; those of a window are in window_reader.cpp.
 inline constexpr query find{"finding",
                             "SELECT payload,due,id*65536+fence,attempt,lease FROM timing_wheel_check "
                             "WHERE kind=?1 AND key=?2"};
@@ -117,11 +110,10 @@ inline constexpr query users_reschedule{
                     " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL"};
 
 /// All that touch our tables, for the test that none looks through a whole table.
-inline constexpr query on_tables[] = {insert,        replace,      find_due,      cancel,       reschedule,
-                                      claim,         take,         put_back,      complete,     extend,
-                                      retry,         bury,         bury_taken,    raise,        delete_dead,
-                                      read_same_due, read_later,   find,          list_dead,    read_clock,
-                                      set_clock,     users_insert, users_replace, users_cancel, users_reschedule};
+inline constexpr query on_tables[] = {
+    insert,    replace,      find_due,      cancel,       reschedule,      claim,       take, put_back,  complete,
+    extend,    retry,        bury,          bury_taken,   raise,           delete_dead, find, list_dead, read_clock,
+    set_clock, users_insert, users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql
 

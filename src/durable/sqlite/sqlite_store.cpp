@@ -11,6 +11,7 @@
 #include "durable/sqlite/opening.hpp"
 #include "durable/sqlite/schema.hpp"
 #include "durable/sqlite/transaction.hpp"
+#include "durable/sqlite/window_reader.hpp"
 #include "system/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -66,7 +67,6 @@ class sqlite_store::implementation {
   void set_clock();
   void see_clock_to_write();
   void see_clock_to_read();
-  void read_range(execution& run, const window& which, std::vector<upcoming>& found, std::size_t limit);
 
   // Immutable.
   const sqlite_options options_;
@@ -89,8 +89,7 @@ class sqlite_store::implementation {
   std::mutex read_lock_;
   std::unique_ptr<database> reader_;
   statement see_clock_{reader_->get(), sql::read_clock, &counts_.statements};
-  statement read_same_due_{reader_->get(), sql::read_same_due, &counts_.statements};
-  statement read_later_{reader_->get(), sql::read_later, &counts_.statements};
+  window_reader window_reader_{reader_->get(), counts_};
   statement find_{reader_->get(), sql::find, &counts_.statements};
   statement list_dead_{reader_->get(), sql::list_dead, &counts_.statements};
   std::optional<unsigned> read_version_;
@@ -234,29 +233,8 @@ void sqlite_store::implementation::read_ahead(const window& which, std::vector<u
     return;
   }
   const reading turn(*this);
-  const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
-  std::int64_t from = which.from.time_since_epoch().count();
-  if (which.after_id != std::numeric_limits<std::int64_t>::min()) {
-    read_range(read_same_due_.run().bind(from).bind(which.after_id), which, found, limit);
-  } else if (which.from != instant::min()) {
-    --from;  // so that the second range begins with `from`, and is all
-  }
-  if (found.size() < limit) {
-    read_range(read_later_.run().bind(from).bind(which.until.time_since_epoch().count()), which, found, limit);
-  }
+  window_reader_.read(which, found);
   see_clock_to_read();
-}
-
-void sqlite_store::implementation::read_range(execution& run, const window& which, std::vector<upcoming>& found,
-                                              std::size_t limit) {
-  while (found.size() < limit && run.step()) {
-    counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-    const auto kind = std::find(which.kinds.begin(), which.kinds.end(), run.bytes(3));
-    if (kind != which.kinds.end()) {
-      found.push_back({run.integer(0), instant_of(run.integer(1)), instant_of(run.integer(2)),
-                       static_cast<std::uint32_t>(kind - which.kinds.begin())});
-    }
-  }
 }
 
 std::optional<stored_check> sqlite_store::implementation::find(std::string_view kind, std::string_view key) {

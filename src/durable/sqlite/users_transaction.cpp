@@ -3,8 +3,8 @@
 #include "durable/sqlite/sql.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 
-// Calls in a transaction that is the user's. Statements are prepared for each call: those that we kept would hinder the
-// user's sqlite3_close.
+// Calls in a transaction that is the user's. The functions prepare their statements for each call: those that we kept
+// would hinder the user's sqlite3_close. Who wants to keep them says so, with a session.
 
 namespace timing_wheel::durable {
 
@@ -36,19 +36,25 @@ class users_connection {
   [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  private:
-  std::optional<instant> write(sqlite::query text, const request& asked);
+  [[nodiscard]] static std::optional<instant> write(statement& by, const request& asked);
   [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key);
   [[nodiscard]] bool set_clock();
 
   sqlite3* connection_;
+  // Prepared when they are first run.
+  statement insert_{connection_, sqlite::sql::users_insert};
+  statement replace_{connection_, sqlite::sql::users_replace};
+  statement find_due_{connection_, sqlite::sql::find_due};
+  statement cancel_{connection_, sqlite::sql::users_cancel};
+  statement reschedule_{connection_, sqlite::sql::users_reschedule};
+  statement read_clock_{connection_, sqlite::sql::read_clock};
 };
 
-std::optional<instant> users_connection::write(sqlite::query text, const request& asked) {
-  statement once(connection_, text);
+std::optional<instant> users_connection::write(statement& by, const request& asked) {
   const std::string boot = clocks().boot();
   const std::chrono::microseconds machine = sqlite::since_boot();
   const due_by_sql due = by_sql(asked.due, instant(machine));
-  execution run = once.run();
+  execution run = by.run();
   run.bind_text(boot).bind(machine.count()).bind(due.absolute ? 1 : 0).bind(due.count);
   run.bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
   std::optional<instant> stands;
@@ -59,8 +65,7 @@ std::optional<instant> users_connection::write(sqlite::query text, const request
 }
 
 std::optional<instant> users_connection::due_of(std::string_view kind, std::string_view key) {
-  statement once(connection_, sqlite::sql::find_due);
-  execution run = once.run();
+  execution run = find_due_.run();
   if (!run.bind_text(kind).bind_blob(key).step()) {
     return std::nullopt;
   }
@@ -69,10 +74,9 @@ std::optional<instant> users_connection::due_of(std::string_view kind, std::stri
 
 // \returns whether the clock had not been set since the machine's start, and is now.
 bool users_connection::set_clock() {
-  statement read(connection_, sqlite::sql::read_clock);
   std::int64_t revision = 0;
   {
-    execution run = read.run();
+    execution run = read_clock_.run();
     if (run.step()) {
       sqlite::check_version(connection_, run.integer(3));
       if (run.bytes(1) == clocks().boot()) {
@@ -91,14 +95,14 @@ bool users_connection::set_clock() {
 // after all.
 scheduled users_connection::schedule(const request& asked) {
   while (true) {
-    if (const auto due = write(sqlite::sql::users_insert, asked)) {
+    if (const auto due = write(insert_, asked)) {
       return {true, false, *due};
     }
     if (set_clock()) {
       continue;
     }
     if (asked.replace) {
-      if (const auto due = write(sqlite::sql::users_replace, asked)) {
+      if (const auto due = write(replace_, asked)) {
         return {false, true, *due};
       }
     }
@@ -109,8 +113,7 @@ scheduled users_connection::schedule(const request& asked) {
 }
 
 cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
-  statement once(connection_, sqlite::sql::users_cancel);
-  if (once.run().bind_text(kind).bind_blob(key).finish() == 1) {
+  if (cancel_.run().bind_text(kind).bind_blob(key).finish() == 1) {
     return cancel_result::cancelled;
   }
   return due_of(kind, key) ? cancel_result::running : cancel_result::finished;
@@ -119,10 +122,9 @@ cancel_result users_connection::cancel(std::string_view kind, std::string_view k
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
   const std::string boot = clocks().boot();
   do {
-    statement once(connection_, sqlite::sql::users_reschedule);
     const std::chrono::microseconds machine = sqlite::since_boot();
     const due_by_sql asked = by_sql(due, instant(machine));
-    execution run = once.run();
+    execution run = reschedule_.run();
     run.bind_text(boot).bind(machine.count()).bind(asked.absolute ? 1 : 0).bind(asked.count);
     run.bind_text(kind).bind_blob(key);
     if (run.finish() == 1) {
@@ -148,6 +150,34 @@ cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_vie
 
 reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key, due_time due) {
   return users_connection(connection).reschedule(kind, key, due);
+}
+
+class sqlite_session::implementation {
+ public:
+  implementation(sqlite3* connection, const request_limits& allowed) : calls(connection), limits(allowed) {}
+
+  users_connection calls;
+  const request_limits limits;
+};
+
+sqlite_session::sqlite_session(sqlite3* connection, const request_limits& limits)
+    : implementation_(std::make_unique<implementation>(connection, limits)) {}
+
+sqlite_session::sqlite_session(sqlite_session&& other) noexcept = default;
+sqlite_session& sqlite_session::operator=(sqlite_session&& other) noexcept = default;
+sqlite_session::~sqlite_session() = default;
+
+scheduled sqlite_session::schedule(const request& asked) {
+  validate(asked, implementation_->limits);
+  return implementation_->calls.schedule(asked);
+}
+
+cancel_result sqlite_session::cancel(std::string_view kind, std::string_view key) {
+  return implementation_->calls.cancel(kind, key);
+}
+
+reschedule_result sqlite_session::reschedule(std::string_view kind, std::string_view key, due_time due) {
+  return implementation_->calls.reschedule(kind, key, due);
 }
 
 }  // namespace timing_wheel::durable

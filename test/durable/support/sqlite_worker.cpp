@@ -1,8 +1,11 @@
 #include <chrono>
+#include <csignal>
 #include <iostream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -70,6 +73,34 @@ void claim_all(sqlite_store& store) {
   }
 }
 
+// A node, until it is killed. The kind of a check says what its handler does. One handler runs at a time.
+void be_a_node(sqlite_store& store, const std::string& name) {
+  using namespace std::chrono_literals;
+  scheduler checks(store, {.look_ahead = 200ms, .poll = 20ms, .sweep = 500ms, .lease = 300ms, .threads = 1});
+  // Tells when it ran, by a clock that all processes share.
+  checks.on("timed", [](const job& what) {
+    const std::chrono::microseconds now =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch());
+    tell(what.key() + " " + std::to_string(now.count()));
+  });
+  checks.on("good", [](const job& what) { tell(what.key()); });
+  checks.on("poison", [](const job& /*what*/) { static_cast<void>(std::raise(SIGKILL)); }, {.max_attempts = 3});
+  // Stops its process, if that is called so.
+  checks.on("slow", [&](const job& what) {
+    tell("begins " + std::to_string(what.fence()));
+    if (name == "stopped") {
+      static_cast<void>(std::raise(SIGSTOP));
+    }
+  });
+  checks.start();
+  for (std::uint64_t lost = 0;; std::this_thread::sleep_for(5ms)) {
+    if (checks.stats().lost_leases != lost) {
+      lost = checks.stats().lost_leases;
+      tell("lost a lease");
+    }
+  }
+}
+
 void run(sqlite_store& store, const std::string& command, const std::string& argument) {
   if (command == "schedule") {
     schedule_each(store, argument);
@@ -77,6 +108,8 @@ void run(sqlite_store& store, const std::string& command, const std::string& arg
     take_all(store);
   } else if (command == "claim") {
     claim_all(store);
+  } else if (command == "node") {
+    be_a_node(store, argument);
   }
 }
 

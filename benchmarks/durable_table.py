@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Measures durable checks on SQLite, and prints the table of docs/benchmarks.md: durable_table.py [--build FOLDER] [--rows N]
+
+Everything runs twice: on the disk as it is, and on one whose every sync takes 3.3 ms longer, which stands for a disk that waits
+until the bytes are really there. With ten million rows (--rows 1e7, the default) that takes about 20 minutes and 3 GB.
+TIMING_WHEEL_BENCH_FOLDER says on which disk. What was measured is kept in FOLDER/durable_fast.json and durable_slow.json;
+--print only prints these.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SLOWER_US = 3300
+
+
+def rate(value):
+    return f"{value / 1000:.0f} k" if value >= 10_000 else f"{value / 1000:.1f} k" if value >= 1000 else f"{value:.0f}"
+
+
+def per_second(*names):
+    def read(run):
+        return " / ".join(rate(run[name]["items_per_second"]) if name in run else "–" for name in names)
+    return read
+
+
+def microseconds(*names):
+    def read(run):
+        return " / ".join(f"{run[name]['real_time'] / 1000:.1f} µs" if name in run else "–" for name in names)
+    return read
+
+
+def milliseconds(*names):
+    def read(run):
+        return " / ".join(f"{run[name]['real_time']:.1f} ms" if name in run else "–" for name in names)
+    return read
+
+
+def lateness(*names):
+    def one(entry):
+        early = f", {entry['early']:.0f} EARLY" if entry["early"] else ""
+        return f"{entry['p99_us'] / 1000:.1f} ms, max {entry['max_us'] / 1000:.0f}{early}"
+
+    def read(run):
+        return " / ".join(one(run[name]) if name in run else "–" for name in names)
+    return read
+
+
+def against_bare(*counters):
+    def read(run):
+        entry = next((value for name, value in run.items() if name.startswith("users_transactions_in_turns")), None)
+        return " / ".join("–" if entry is None else f"{entry[counter]:.0%}" for counter in counters)
+    return read
+
+
+def size(run):
+    entry = next((value for name, value in run.items() if name.startswith("churn/")), None)
+    if entry is None:
+        return "–"
+    return (f"{entry['MB_after_a_tenth']:.0f}, {entry['MB_after_all']:.0f}, log {entry['MB_of_log']:.0f}; "
+            f"{entry['MB_after_a_peak']:.0f} → {entry['MB_vacuumed']:.0f} in {entry['vacuum_s']:.1f} s")
+
+
+def late(how, rows, due):
+    return f"lateness/{how}/rows:{rows}/due_per_s:{due}/iterations:1/real_time"
+
+
+def schedule(rows, random):
+    return f"schedule/rows:{rows}/random:{random}/real_time"
+
+
+def user(whom, orders):
+    return f"users_transaction/{whom}/orders:{orders}/real_time"
+
+
+MILLION, TEN = 1_000_000, 10_000_000
+
+# What; the spike's figures, fast and slow; the goal; and how a run shows it. Goals are those of the slow disk.
+ROWS = [
+    ("schedule × 500 at 100 k rows, keys in order / at random, rows per s", "381 k / 91 k", "94 k / 50 k", "≥ 60 k / 35 k",
+     per_second(schedule(100000, 0), schedule(100000, 1))),
+    ("the same at 1 M rows", "– / 41 k", "", "",
+     per_second(schedule(MILLION, 0), schedule(MILLION, 1))),
+    ("claim / complete, per s", "142 k / 238 k", "64 k / 78 k", "", per_second("claim/real_time", "complete/real_time")),
+    ("claim and complete, lives per s", "", "", "≥ 30 k", per_second("claim_and_complete/real_time")),
+    ("transactional, with the user's update, per s", "135 k", "59 k", "≥ 40 k", per_second("take_with_users_update/real_time")),
+    ("schedule alone, one thread, per s", "10 k", "277", "≥ 80 % of the spike", per_second("schedule_alone/threads:1/manual_time")),
+    ("schedule alone, 8 / 64 / 256 threads, per s", "33 / 55 / 76 k", "1.2 / 7.1 / 20.7 k", "≥ 80 % of the spike",
+     per_second(*(f"schedule_alone/threads:{threads}/manual_time" for threads in (8, 64, 256)))),
+    ("a transaction of one order with its check against a bare one: with a session / without", "", "", "≥ 97 %",
+     against_bare("session_to_bare", "function_to_bare")),
+    ("500 orders in a transaction: bare / with checks, per s", "", "", "",
+     per_second(user("bare", 500), user("session", 500))),
+    ("an empty look with 0 / 1 M / 10 M future rows", "1.6 µs", "", "no growth",
+     microseconds("empty_poll/rows:0", f"empty_poll/rows:{MILLION}", f"empty_poll/rows:{TEN}")),
+    ("start with 0 / 1 M / 10 M rows, nothing cached", "12–14 ms at 10 M", "", "≤ 50 ms",
+     milliseconds("start/rows:0/real_time", f"start/rows:{MILLION}/real_time", f"start/rows:{TEN}/real_time")),
+] + [
+    (f"lateness p99, {shown} pending, {due} due per s: leased / transactional", "", "", goal,
+     lateness(late("leased", rows, due), late("transactional", rows, due)))
+    for rows, shown in ((MILLION, "1 M"), (TEN, "10 M"))
+    for due, goal in ((6000, "≤ 12 / 10 ms (4)" if rows == TEN else ""), (10, ""))
+] + [
+    ("the file in MB after a tenth of 4.3 M lives and after all, beside 100 k pending; a peak of 500 k more, vacuumed", "", "", "flat", size),
+]
+
+
+def measure(build, name, slow, rows):
+    environment = os.environ | {"TIMING_WHEEL_BENCH_LARGEST": rows}
+    if slow:
+        environment |= {"LD_PRELOAD": str(build / "slow_sync.so"), "TIMING_WHEEL_SYNC_DELAY_US": str(SLOWER_US)}
+    print(f"==> {name}", file=sys.stderr)
+    out = build / f"durable_{name}.json"
+    subprocess.run([str(build / "durable_sqlite_bench"), f"--benchmark_out={out}"], env=environment, check=True,
+                   stdout=sys.stderr)
+
+
+def read(build, name):
+    path = build / f"durable_{name}.json"
+    if not path.exists():
+        return {}
+    return {entry["name"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))["benchmarks"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=Path("build/bench/benchmarks"))
+    parser.add_argument("--rows", default="1e7")
+    parser.add_argument("--print", action="store_true")
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
+    if not arguments.print:
+        for name in ("fast", "slow"):
+            measure(build, name, name == "slow", arguments.rows)
+    fast, slow = read(build, "fast"), read(build, "slow")
+    print("| | spike: fast | spike: slow | goal: slow (fast) | fast | slow |\n|---|---|---|---|---|---|")
+    for what, spike_fast, spike_slow, goal, shown in ROWS:
+        print(f"| {what} | {spike_fast} | {spike_slow} | {goal} | {shown(fast)} | {shown(slow)} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

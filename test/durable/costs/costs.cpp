@@ -1,0 +1,386 @@
+// Counts what a check costs: statements, rows that are read, commits, bytes that are written, steps of the database's
+// machine. No clock is read, so the figures are the same on every machine. costs.py holds them against costs.json.
+//
+//     durable_costs          writes what it has counted, as JSON
+
+#include <sqlite3.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "durable/support/fake_clocks.hpp"
+#include "durable/support/scratch_folder.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/durable/sqlite_store.hpp"
+#include "timing_wheel/manual_timer.hpp"
+
+namespace {
+
+using namespace timing_wheel::durable;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+using timing_wheel::durable::test::fake_clocks;
+
+/// What was done so far, by all connections.
+struct cost {
+  double statements = 0;
+  double rows_read = 0;
+  double commits = 0;
+  double bytes_written = 0;
+  double steps = 0;  // of the database's machine
+
+  cost operator-(const cost& before) const {
+    return {statements - before.statements, rows_read - before.rows_read, commits - before.commits,
+            bytes_written - before.bytes_written, steps - before.steps};
+  }
+  cost operator/(double checks) const {
+    return {statements / checks, rows_read / checks, commits / checks, bytes_written / checks, steps / checks};
+  }
+};
+
+/// A store to be counted, with a user's own connection beside it. Another database derives a class of its own.
+class counted_store {
+ public:
+  counted_store() = default;
+  counted_store(const counted_store&) = delete;
+  counted_store& operator=(const counted_store&) = delete;
+  virtual ~counted_store() = default;
+
+  virtual store& where() = 0;
+  virtual cost so_far() = 0;
+  /// Time passes, by the clock of the database.
+  virtual void pass(std::chrono::milliseconds time) = 0;
+  /// A transaction of the user's: an order is written, and its check.
+  virtual void order(const request& asked) = 0;
+  /// What a transactional handler does.
+  virtual void update_order(transaction& open, std::int64_t number) = 0;
+};
+
+// ---- SQLite
+
+void run(sqlite3* on, const char* sql) {
+  if (sqlite3_exec(on, sql, nullptr, nullptr, nullptr) != SQLITE_OK) {
+    throw std::runtime_error(std::string(sql) + ": " + sqlite3_errmsg(on));
+  }
+}
+
+/// A statement of the user's with one number.
+class numbered {
+ public:
+  numbered(sqlite3* on, const char* sql) { sqlite3_prepare_v2(on, sql, -1, &prepared_, nullptr); }
+  numbered(const numbered&) = delete;
+  numbered& operator=(const numbered&) = delete;
+  ~numbered() { sqlite3_finalize(prepared_); }
+
+  void run(std::int64_t number) const {
+    sqlite3_bind_int64(prepared_, 1, number);
+    if (sqlite3_step(prepared_) != SQLITE_DONE) {
+      throw std::runtime_error(sqlite3_errmsg(sqlite3_db_handle(prepared_)));
+    }
+    sqlite3_reset(prepared_);
+  }
+
+ private:
+  sqlite3_stmt* prepared_ = nullptr;
+};
+
+class counted_sqlite final : public counted_store {
+ public:
+  counted_sqlite() {
+    sqlite3_auto_extension(reinterpret_cast<void (*)()>(count_on));
+    store_ = std::make_unique<sqlite_store>(folder_.file());
+    store_->migrate();
+    sqlite3_open(folder_.file().c_str(), &user_);
+    for (const char* sql : {"PRAGMA synchronous=FULL", "PRAGMA wal_autocheckpoint=16000",
+                            "CREATE TABLE orders(id INTEGER PRIMARY KEY, state INTEGER)"}) {
+      ::run(user_, sql);
+    }
+    session_.emplace(user_);
+  }
+  counted_sqlite(const counted_sqlite&) = delete;
+  counted_sqlite& operator=(const counted_sqlite&) = delete;
+  ~counted_sqlite() override {
+    sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(count_on));
+    session_.reset();
+    sqlite3_close(user_);
+  }
+
+  store& where() override { return *store_; }
+  // The log is not begun anew before it has 16 000 pages, which is more than any of these operations writes.
+  cost so_far() override {
+    const auto log = std::filesystem::file_size(folder_.file() + "-wal");
+    return {statements, static_cast<double>(store_->counts().rows_read), commits, static_cast<double>(log), steps};
+  }
+  void pass(std::chrono::milliseconds time) override { fake_clocks::pass(time); }
+  void order(const request& asked) override {
+    const numbered insert(user_, "INSERT INTO orders(id,state) VALUES(?,0)");
+    ::run(user_, "BEGIN IMMEDIATE");
+    insert.run(++orders_);
+    session_->schedule(asked);
+    ::run(user_, "COMMIT");
+  }
+  void update_order(transaction& open, std::int64_t number) override {
+    numbered(sqlite_connection(open), "INSERT INTO orders(id,state) VALUES(?,1)").run(number);
+  }
+
+ private:
+  static inline double statements = 0;
+  static inline double commits = 0;
+  static inline double steps = 0;
+
+  static int count_statement(unsigned /*event*/, void* /*context*/, void* statement, void* /*time*/) {
+    ++statements;
+    steps += sqlite3_stmt_status(static_cast<sqlite3_stmt*>(statement), SQLITE_STMTSTATUS_VM_STEP, 1);
+    return 0;
+  }
+  static int count_commit(void* /*context*/) {
+    ++commits;
+    return 0;
+  }
+  static int count_on(sqlite3* opened, char** /*error*/, const void* /*api*/) {
+    sqlite3_trace_v2(opened, SQLITE_TRACE_PROFILE, count_statement, nullptr);
+    sqlite3_commit_hook(opened, count_commit, nullptr);
+    return SQLITE_OK;
+  }
+
+  fake_clocks clocks_;
+  timing_wheel::test::scratch_folder folder_;
+  std::unique_ptr<sqlite_store> store_;
+  sqlite3* user_ = nullptr;
+  std::optional<sqlite_session> session_;
+  std::int64_t orders_ = 0;
+};
+
+// ---- what is counted
+
+/// The n-th check. Keys are in no order, as those of most users.
+request check(std::string kind, std::int64_t number, due_time due) {
+  char key[19];
+  std::snprintf(key, sizeof key, "%018llx", static_cast<unsigned long long>(number) * 0x9E3779B97F4A7C15ULL);
+  return {.kind = std::move(kind), .key = key, .payload = std::string(48, 'p'), .due = due};
+}
+
+std::vector<request> checks(const std::string& kind, std::int64_t first, std::int64_t count, due_time due) {
+  std::vector<request> all;
+  for (std::int64_t number = first; number < first + count; ++number) {
+    all.push_back(check(kind, number, due));
+  }
+  return all;
+}
+
+constexpr std::int64_t batch = 500;
+constexpr std::int64_t present = 4000;  // checks that are there before, due in a day
+
+/// A scheduler in virtual time on the store.
+class driven {
+ public:
+  explicit driven(counted_store& on) : on_(on) {}
+
+  scheduler& operator*() { return checks_; }
+  scheduler* operator->() { return &checks_; }
+  void pass(std::chrono::milliseconds time) {
+    for (auto passed = 0ms; passed < time; passed += 1ms) {
+      on_.pass(1ms);
+      timer_.advance_by(1ms);
+    }
+  }
+
+ private:
+  counted_store& on_;
+  timing_wheel::manual_timer timer_;
+  // A transaction takes as many jobs as it may, however slow the machine is.
+  scheduler checks_{on_.where(), timer_, {.transaction_time = 1h}};
+};
+
+cost schedule_alone(counted_store& on) {
+  driven node(on);
+  const cost before = on.so_far();
+  for (std::int64_t number = 0; number < 200; ++number) {
+    node->schedule(check("close", number, 1h));
+  }
+  return (on.so_far() - before) / 200;
+}
+
+cost schedule_500(counted_store& on) {
+  driven node(on);
+  const cost before = on.so_far();
+  for (std::int64_t number = 0; number < 4 * batch; number += batch) {
+    node->schedule(checks("close", number, batch, 1h));
+  }
+  return (on.so_far() - before) / (4 * batch);
+}
+
+cost schedule_with_the_order(counted_store& on) {
+  const cost before = on.so_far();
+  for (std::int64_t number = 0; number < 200; ++number) {
+    on.order(check("close", number, 1h));
+  }
+  return (on.so_far() - before) / 200;
+}
+
+cost cancelled(counted_store& on) {
+  driven node(on);
+  const cost before = on.so_far();
+  for (std::int64_t number = 0; number < 200; ++number) {
+    const request asked = check("close", number, 1h);
+    node->schedule(asked);
+    node->cancel(asked.kind, asked.key);
+  }
+  return (on.so_far() - before) / 200;
+}
+
+/// From the deadline of four batches until all is over.
+cost fired(counted_store& on, const std::function<void(scheduler&)>& add_handler) {
+  driven node(on);
+  add_handler(*node);
+  for (std::int64_t number = 0; number < 4 * batch; number += batch) {
+    node->schedule(checks("close", number, batch, 10s));
+  }
+  node->start();
+  node.pass(5s);
+  const cost before = on.so_far();
+  node.pass(10s);
+  if (node->stats().done != 4 * batch) {
+    throw std::runtime_error("not all were done");
+  }
+  return (on.so_far() - before) / (4 * batch);
+}
+
+cost leased(counted_store& on) {
+  return fired(on, [](scheduler& node) { node.on("close", [](const job& /*what*/) {}); });
+}
+
+cost transactional(counted_store& on) {
+  std::int64_t number = 0;
+  return fired(on, [&](scheduler& node) {
+    node.on("close", [&](transaction& open, const job& /*what*/) { on.update_order(open, ++number); });
+  });
+}
+
+cost transactional_batch(counted_store& on) {
+  std::int64_t number = 0;
+  return fired(on, [&](scheduler& node) {
+    node.on("close", [&](transaction& open, std::span<const job> some) {
+      for ([[maybe_unused]] const job& what : some) {
+        on.update_order(open, ++number);
+      }
+    });
+  });
+}
+
+cost idle_second(counted_store& on) {
+  driven node(on);
+  node->on("close", [](const job& /*what*/) {});
+  node->on("other", [](transaction& /*open*/, const job& /*what*/) {});
+  node->start();
+  node.pass(2s);
+  const cost before = on.so_far();
+  node.pass(1s);
+  return on.so_far() - before;
+}
+
+cost look(counted_store& on) {
+  const std::vector<std::string> kinds = {"close", "other"};
+  std::vector<upcoming> found;
+  const window ahead{.until = on.where().now() + 1s, .limit = 1000, .kinds = kinds};
+  on.where().read_ahead(ahead, found);
+  const cost before = on.so_far();
+  on.where().read_ahead(ahead, found);
+  if (!found.empty()) {
+    throw std::runtime_error("the look was not empty");
+  }
+  return on.so_far() - before;
+}
+
+void fill(counted_store& on, const std::string& kind, std::int64_t count, due_time due) {
+  for (std::int64_t number = 0; number < count; number += batch) {
+    const std::vector<request> asked = checks(kind, 1'000'000 + number, batch, due);
+    std::vector<append_op> ops;
+    for (const request& one : asked) {
+      ops.push_back({&one});
+    }
+    on.where().transact([&](store_transaction& open) { open.append(ops); });
+  }
+}
+
+cost beside_others(counted_store& on, cost (*operation)(counted_store&)) {
+  fill(on, "close", present, 24h);
+  return operation(on);
+}
+
+struct operation {
+  const char* name;
+  std::function<cost(counted_store&)> counted;
+};
+
+const std::vector<operation> operations = {
+    {"schedule, alone", [](counted_store& on) { return beside_others(on, schedule_alone); }},
+    {"schedule, 500 at a time", [](counted_store& on) { return beside_others(on, schedule_500); }},
+    {"schedule, in the order's transaction",
+     [](counted_store& on) { return beside_others(on, schedule_with_the_order); }},
+    {"schedule and cancel, alone", [](counted_store& on) { return beside_others(on, cancelled); }},
+    {"claim, run and complete", [](counted_store& on) { return beside_others(on, leased); }},
+    {"transactional, with the user's statement", [](counted_store& on) { return beside_others(on, transactional); }},
+    {"transactional, in batches", [](counted_store& on) { return beside_others(on, transactional_batch); }},
+    {"an idle second", [](counted_store& on) { return beside_others(on, idle_second); }},
+    {"an empty look, no row", look},
+    {"an empty look, 10 000 rows in the future",
+     [](counted_store& on) {
+       fill(on, "close", 10'000, 24h);
+       return look(on);
+     }},
+    {"an empty look, 10 000 due rows of another kind",
+     [](counted_store& on) {
+       fill(on, "foreign", 10'000, -1h);
+       return look(on);
+     }},
+};
+
+/// Three digits after the point: an exact fraction of 200 or 2 000.
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", value);
+  std::string all = text;
+  all.erase(all.find_last_not_of('0') + 1);
+  if (all.back() == '.') {
+    all.pop_back();
+  }
+  return all;
+}
+
+template <class Made>
+void count_all(const char* store, const std::string& version) {
+  std::cout << "{\n  \"" << store << "\": {\n    \"version\": \"" << version << "\",\n    \"costs\": {";
+  const char* before = "\n";
+  for (const operation& each : operations) {
+    Made on;
+    const cost of = each.counted(on);
+    std::cout << before << "      \"" << each.name << "\": {\"statements\": " << shown(of.statements)
+              << ", \"rows_read\": " << shown(of.rows_read) << ", \"commits\": " << shown(of.commits)
+              << ", \"bytes_written\": " << shown(of.bytes_written) << ", \"steps\": " << shown(of.steps) << "}";
+    before = ",\n";
+  }
+  std::cout << "\n    }\n  }\n}\n";
+}
+
+}  // namespace
+
+int main() {
+  try {
+    count_all<counted_sqlite>("sqlite", sqlite3_libversion());
+  } catch (const std::exception& failed) {
+    std::cerr << "durable_costs: " << failed.what() << '\n';
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,45 @@
+# On real PostgreSQL servers, each a private one.
+find_package(PostgreSQL REQUIRED)
+add_library(timing_wheel_rig STATIC support/private_postgres.cpp support/cutting_proxy.cpp)
+target_include_directories(timing_wheel_rig PUBLIC ${PROJECT_SOURCE_DIR}/test)
+target_link_libraries(timing_wheel_rig PUBLIC PostgreSQL::PostgreSQL PRIVATE timing_wheel_warnings)
+target_compile_features(timing_wheel_rig PUBLIC cxx_std_20)
+set_target_properties(timing_wheel_rig PROPERTIES CXX_EXTENSIONS OFF)
+target_compile_definitions(timing_wheel_rig PRIVATE
+  TIMING_WHEEL_PRIVATE_POSTGRES_FOLDER="${PROJECT_BINARY_DIR}/postgres")
+
+foreach(name IN ITEMS private_postgres cutting_proxy)
+  timing_wheel_durable_test(${name} stress)
+  target_link_libraries(${name}_test PRIVATE timing_wheel_rig)
+endforeach()
+
+# One program, one server, one of ctest's tests: a server for each case would take longer than they do.
+function(timing_wheel_postgres_test name label)
+  add_executable(${name}_test ${name}_test.cpp)
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
+  target_link_libraries(${name}_test PRIVATE
+    timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gmock_main GTest::gtest_main)
+  set_target_properties(${name}_test PROPERTIES
+    CXX_EXTENSIONS OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
+  add_test(NAME ${name} COMMAND ${name}_test)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+endfunction()
+
+foreach(name IN ITEMS
+    store postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
+    postgres_statements postgres_pooler)
+  timing_wheel_postgres_test(${name} unit)
+endforeach()
+target_compile_definitions(postgres_page_test PRIVATE
+  TIMING_WHEEL_POSTGRES_PAGE="${PROJECT_SOURCE_DIR}/docs/postgres.md")
+
+# What nodes, servers and networks do.
+add_executable(durable_postgres_node support/postgres_node.cpp)
+target_link_libraries(durable_postgres_node PRIVATE
+  timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
+set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
+timing_wheel_postgres_test(postgres_faults stress)
+target_compile_definitions(postgres_faults_test PRIVATE
+  TIMING_WHEEL_POSTGRES_NODE="$<TARGET_FILE:durable_postgres_node>"
+  TIMING_WHEEL_SANITIZER="$<BOOL:${under_sanitizer}>")
+add_dependencies(postgres_faults_test durable_postgres_node)

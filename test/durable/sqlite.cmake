@@ -1,0 +1,49 @@
+# On files of SQLite.
+timing_wheel_durable_tests(unit
+  sqlite_clock
+  sqlite_error
+  sqlite_scheduler
+  sqlite_schema
+  sqlite_statements
+  sqlite_store
+  sqlite_users_transaction)
+
+timing_wheel_durable_test(sqlite_page unit)
+target_compile_definitions(sqlite_page_test PRIVATE TIMING_WHEEL_DURABLE_PAGE="${PROJECT_SOURCE_DIR}/docs/durable.md")
+timing_wheel_durable_test(sqlite_errors_page unit)
+target_compile_definitions(sqlite_errors_page_test PRIVATE
+  TIMING_WHEEL_ERRORS_PAGE="${PROJECT_SOURCE_DIR}/docs/errors.md")
+timing_wheel_durable_test(sqlite_power_loss stress)
+target_sources(sqlite_power_loss_test PRIVATE support/lossy_vfs.cpp)
+
+# Processes of their own on a file, to be killed.
+foreach(name IN ITEMS support/sqlite_worker torture/torture)
+  get_filename_component(program ${name} NAME)
+  set(program durable_${program})
+  add_executable(${program} ${name}.cpp)
+  target_link_libraries(${program} PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
+  set_target_properties(${program} PROPERTIES CXX_EXTENSIONS OFF)
+endforeach()
+foreach(name IN ITEMS process nodes)
+  timing_wheel_durable_test(sqlite_${name} stress)
+  target_compile_definitions(sqlite_${name}_test PRIVATE
+    TIMING_WHEEL_SQLITE_WORKER="$<TARGET_FILE:durable_sqlite_worker>")
+  add_dependencies(sqlite_${name}_test durable_sqlite_worker)
+endforeach()
+# Tests say so if it is not there.
+find_library(TIMING_WHEEL_LIBFAKETIME NAMES libfaketime.so.1 PATH_SUFFIXES faketime)
+mark_as_advanced(TIMING_WHEEL_LIBFAKETIME)
+target_compile_definitions(sqlite_nodes_test PRIVATE TIMING_WHEEL_LIBFAKETIME="${TIMING_WHEEL_LIBFAKETIME}")
+
+# A share of ./dev durable-torture.
+add_test(NAME durable_torture COMMAND durable_torture ${CMAKE_CURRENT_BINARY_DIR}/torture.db 200)
+set_tests_properties(durable_torture PROPERTIES LABELS stress TIMEOUT 300)
+
+# What a check costs, counted; ./dev durable-costs.
+add_executable(durable_costs costs/costs.cpp)
+target_include_directories(durable_costs PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
+target_link_libraries(durable_costs PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
+set_target_properties(durable_costs PROPERTIES CXX_EXTENSIONS OFF)
+timing_wheel_script_test(durable_costs unit costs/costs.py $<TARGET_FILE:durable_costs>
+  ${CMAKE_CURRENT_SOURCE_DIR}/costs/costs.json)
+timing_wheel_script_test(durable_costs_script unit costs/costs_test.py)

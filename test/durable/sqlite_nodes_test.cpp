@@ -1,0 +1,191 @@
+// Nodes in processes of their own, on one file.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "durable/support/sqlite_case.hpp"
+#include "durable/support/worker.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class SqliteNodes : public testing::Test {
+ public:
+  [[nodiscard]] worker node(const std::string& name, const std::vector<variable>& environment = {}) const {
+    return {folder.file(), "node", name, {}, environment};
+  }
+  // Another process may be in the middle of making the tables.
+  sqlite_store& store() {
+    if (!store_) {
+      store_ = std::make_unique<sqlite_store>(folder.file());
+      store_->migrate();
+    }
+    return *store_;
+  }
+  void schedule(const std::string& kind, const std::string& key, due_time due = {}) {
+    put(store(), request{.kind = kind, .key = key, .due = due});
+  }
+  static bool wait_for(const std::function<bool()>& what) {
+    for (int turn = 0; turn < 6000; ++turn) {
+      if (what()) {
+        return true;
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+  bool wait_until_empty() {
+    return wait_for([this] { return keys_in(store()).empty(); });
+  }
+
+  scratch_folder folder;
+
+ private:
+  std::unique_ptr<sqlite_store> store_;
+};
+
+// ---- a clock that is an hour off
+
+std::chrono::microseconds steady_now() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+std::vector<variable> hour_off(const std::string& offset) {
+  return {{"LD_PRELOAD", TIMING_WHEEL_LIBFAKETIME}, {"FAKETIME", offset}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}};
+}
+
+class SqliteWrongClock : public SqliteNodes, public testing::WithParamInterface<const char*> {
+ public:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "libfaketime and the sanitizers both want to be loaded first";
+#endif
+    if (!std::filesystem::exists(TIMING_WHEEL_LIBFAKETIME)) {
+      GTEST_SKIP() << "it needs libfaketime (Debian: faketime)";
+    }
+  }
+
+  // Checks that are due one after the other, and when, by the clock that all processes share.
+  void schedule_timed(int count) {
+    for (int number = 0; number < count; ++number) {
+      const auto delay = std::chrono::milliseconds(300 + (number * 7));
+      const std::string key = "k" + std::to_string(number);
+      due_after_[key] = steady_now() + delay;
+      schedule("timed", key, delay);
+      due_before_[key] = steady_now() + delay;
+    }
+  }
+  void judge(const std::vector<std::string>& told) {
+    for (const std::string& line : told) {
+      const std::string key = line.substr(0, line.find(' '));
+      const std::chrono::microseconds ran(std::stoll(line.substr(line.find(' ') + 1)));
+      EXPECT_GE(ran, due_after_.at(key) - 1ms) << key;   // a millisecond for the two clocks' rounding
+      EXPECT_LE(ran, due_before_.at(key) + 20s) << key;  // a busy machine; an hour would be late
+      ++ran_[key];
+    }
+  }
+
+  std::map<std::string, std::chrono::microseconds> due_after_;   // not earlier
+  std::map<std::string, std::chrono::microseconds> due_before_;  // not later
+  std::map<std::string, int> ran_;
+};
+
+TEST_P(SqliteWrongClock, OfOneNodeMakesNothingEarlyOrLate) {
+  store();
+  worker right = node("right");
+  worker wrong = node("wrong", hour_off(GetParam()));
+  schedule_timed(60);
+  EXPECT_TRUE(wait_until_empty());
+  right.end();
+  wrong.end();
+  judge(right.told());
+  judge(wrong.told());
+  EXPECT_THAT(ran_, SizeIs(60));
+}
+
+TEST_P(SqliteWrongClock, OfTheFirstNodeMakesNothingEarlyOrLate) {
+  worker wrong = node("wrong", hour_off(GetParam()));
+  ASSERT_TRUE(wait_for([this] {
+    users_database user(folder.file());
+    return user.ask("SELECT count(*) FROM timing_wheel_clock") == "1";
+  }));
+  EXPECT_GT(std::chrono::abs(store().clock_difference()), 59min);  // the library that is loaded first does its work
+  worker right = node("right");
+  schedule_timed(60);
+  EXPECT_TRUE(wait_until_empty());
+  right.end();
+  wrong.end();
+  judge(right.told());
+  judge(wrong.told());
+  EXPECT_THAT(ran_, SizeIs(60));
+}
+
+INSTANTIATE_TEST_SUITE_P(ByAnHour, SqliteWrongClock, testing::Values("+3600", "-3600"),
+                         [](const auto& offset) { return offset.param[0] == '+' ? "Ahead" : "Behind"; });
+
+// ---- a handler that kills its process
+
+TEST_F(SqliteNodes, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
+  schedule("poison", "p");
+  int kills = 0;
+  std::vector<std::string> good;
+  for (int round = 0; round < 10 && store().list_dead(1).empty(); ++round) {
+    const std::string key = "g" + std::to_string(round);
+    schedule("good", key, 30ms);
+    worker killed = node(key);
+    if (round == 0 || kills < 3) {
+      EXPECT_EQ(killed.wait(), -SIGKILL);
+      ++kills;
+    } else {
+      EXPECT_TRUE(wait_for([this] { return !store().list_dead(1).empty(); }));
+      EXPECT_TRUE(wait_until_empty());
+      killed.end();
+    }
+    const auto told = killed.told();
+    good.insert(good.end(), told.begin(), told.end());
+  }
+  EXPECT_EQ(kills, 3);
+  const auto dead = store().list_dead(10);
+  ASSERT_THAT(dead, SizeIs(1));
+  EXPECT_EQ(dead[0].key, "p");
+  EXPECT_THAT(dead[0].error, HasSubstr("each of 3 runs ended without a word"));
+  EXPECT_THAT(keys_in(store()), IsEmpty());
+  EXPECT_THAT(good, Contains("g0"));
+  EXPECT_GE(good.size(), 4U);  // at least once each
+}
+
+// ---- a node that is stopped for longer than its lease
+
+TEST_F(SqliteNodes, OneThatIsStoppedPastItsLeaseLosesItToAnotherAndIsToldSo) {
+  schedule("slow", "s");
+  worker stopped = node("stopped");
+  ASSERT_TRUE(stopped.stops());
+  worker other = node("other");
+  EXPECT_TRUE(wait_until_empty());
+  stopped.go_on();
+  EXPECT_TRUE(wait_for([&] { return stopped.told().size() == 2; }));
+  stopped.end();
+  other.end();
+  ASSERT_THAT(other.told(), SizeIs(1));
+  ASSERT_THAT(stopped.told(), ElementsAre(HasSubstr("begins"), "lost a lease"));
+  EXPECT_EQ(std::stoll(other.told()[0].substr(7)), std::stoll(stopped.told()[0].substr(7)) + 1);  // the fence rose
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

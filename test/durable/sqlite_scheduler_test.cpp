@@ -1,0 +1,251 @@
+// The scheduler on a file.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "durable/support/fake_clocks.hpp"
+#include "durable/support/sqlite_case.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/manual_timer.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// ---- in virtual time
+
+class SqliteScheduler : public testing::Test {
+ public:
+  SqliteScheduler() { store.migrate(); }
+
+  void pass(std::chrono::milliseconds time, std::chrono::milliseconds step = 1ms) {
+    for (auto passed = 0ms; passed < time; passed += step) {
+      fake_clocks::pass(step);
+      timer.advance_by(step);
+    }
+  }
+  void notes(scheduler& by, const std::string& kind) {
+    by.on(kind, [this](const job& what) { ran.push_back(what.key()); });
+  }
+
+  fake_clocks clocks;
+  scratch_folder folder;
+  sqlite_store store{folder.file()};
+  users_database user{folder.file()};
+  manual_timer timer;
+  std::vector<std::string> ran;
+};
+
+TEST_F(SqliteScheduler, ACommitBehindTheScanIsSeenAtTheNextPollWithinTheLookAhead) {
+  scheduler checks(store, timer, {.look_ahead = 1s, .poll = 250ms, .sweep = 10s});
+  notes(checks, "close");
+  checks.start();
+  pass(2s);
+  user.run("BEGIN IMMEDIATE");
+  schedule(user.get(), asked("a", 100ms));
+  pass(900ms);  // polls in the meantime see nothing of it
+  EXPECT_THAT(ran, IsEmpty());
+  user.run("COMMIT");
+  pass(251ms);
+  EXPECT_THAT(ran, ElementsAre("a"));
+}
+
+TEST_F(SqliteScheduler, ACommitFarBehindTheScanIsSeenWithinASweep) {
+  scheduler checks(store, timer, {.look_ahead = 1s, .poll = 250ms, .sweep = 10s});
+  notes(checks, "close");
+  checks.start();
+  pass(1s);
+  user.run("BEGIN IMMEDIATE");
+  schedule(user.get(), asked("a", 100ms));
+  pass(5s);
+  user.run("COMMIT");
+  const instant committed = store.now();
+  pass(1s);
+  EXPECT_THAT(ran, IsEmpty());  // it is behind the look-ahead
+  while (ran.empty() && store.now() < committed + 1min) {
+    pass(50ms);
+  }
+  EXPECT_LE(store.now(), committed + 10s + 250ms + 50ms);
+}
+
+TEST_F(SqliteScheduler, AClockThatIsSetForwardByAnotherProcessIsFollowed) {
+  scheduler checks(store, timer);
+  notes(checks, "close");
+  checks.start();
+  checks.schedule(asked("a", 30min));
+  pass(1s);
+  fake_clocks::wall += 1h;
+  sqlite_store(folder.file()).adopt_wall_clock();
+  EXPECT_THAT(ran, IsEmpty());
+  pass(500ms);
+  EXPECT_THAT(ran, ElementsAre("a"));
+}
+
+TEST_F(SqliteScheduler, AClockThatIsSetBackMakesNothingEarlyAndNothingIsLost) {
+  scheduler checks(store, timer);
+  notes(checks, "close");
+  checks.start();
+  checks.schedule(asked("known", 500ms));
+  checks.schedule(asked("far", 20min));
+  pass(300ms);
+  fake_clocks::wall -= 1h;
+  store.adopt_wall_clock();
+  pass(59min, 100ms);
+  EXPECT_THAT(ran, IsEmpty());
+  checks.schedule(asked("new", 10ms));
+  pass(10s);
+  EXPECT_THAT(ran, ElementsAre("new"));
+  pass(1min, 100ms);
+  EXPECT_THAT(ran, ElementsAre("new", "known"));
+  pass(20min, 100ms);
+  EXPECT_THAT(ran, ElementsAre("new", "known", "far"));
+  EXPECT_EQ(checks.stats().early, 0U);
+}
+
+TEST_F(SqliteScheduler, OfTwoKindsWithABacklogNeitherStarves) {
+  scheduler checks(store, timer, {.batch = 50, .max_claimed = 50, .max_known = 400, .transaction_time = 1h});
+  std::vector<char> order;
+  int done = 0;
+  checks.on("leased", [&](const job& /*what*/) { order.push_back('l'); });
+  checks.on("transactional", [&](transaction& /*open*/, const job& /*what*/) { order.push_back('t'); });
+  checks.on("new", [&](const job& /*what*/) { done = static_cast<int>(order.size()); });
+  for (const char* kind : {"leased", "transactional"}) {
+    std::vector<request> all;
+    for (int number = 0; number < 5000; ++number) {
+      all.push_back({.kind = kind, .key = std::to_string(number), .due = std::chrono::milliseconds(number % 100)});
+    }
+    checks.schedule(all);
+  }
+  fake_clocks::pass(1h);
+  checks.schedule({.kind = "new", .key = "n", .due = {}});
+  checks.start();
+  pass(2s);
+  ASSERT_THAT(order, SizeIs(10'000));
+  // Each has its share of every thousand, as long as both have something.
+  for (std::size_t from = 0; from + 1000 < 8000; from += 1000) {
+    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(from);
+    EXPECT_GE(std::count(begin, begin + 1000, 'l'), 50) << from;
+    EXPECT_GE(std::count(begin, begin + 1000, 't'), 50) << from;
+  }
+  EXPECT_GT(done, 0);
+  EXPECT_LT(done, 3000);  // what is new does not wait for the backlog's end
+}
+
+TEST_F(SqliteScheduler, ABacklogAfterAnOutageIsWorkedOffOldestFirstInFlatMemory) {
+  scheduler checks(store, timer, {.batch = 500, .max_known = 1000});
+  std::vector<instant> dues;
+  std::size_t known = 0;
+  checks.on("close", [&](const job& what) {
+    dues.push_back(what.due());
+    known = std::max(known, checks.stats().known);
+  });
+  for (int from = 0; from < 20'000; from += 1000) {
+    std::vector<request> all;
+    for (int number = from; number < from + 1000; ++number) {
+      all.push_back(asked(std::to_string(number), std::chrono::milliseconds((number * 7919) % 20'000)));
+    }
+    checks.schedule(all);
+  }
+  fake_clocks::pass(1h);
+  checks.start();
+  pass(5s);
+  ASSERT_THAT(dues, SizeIs(20'000));
+  EXPECT_LE(known, 1000U);
+  // In the order of deadlines, but for what is read ahead at a time.
+  for (std::size_t i = 1000; i < dues.size(); ++i) {
+    EXPECT_GT(dues[i], dues[i - 1000]) << i;
+  }
+}
+
+TEST_F(SqliteScheduler, ABacklogOfAKindWithoutAHandlerCostsNoRow) {
+  std::vector<request> all;
+  for (int number = 0; number < 5000; ++number) {
+    all.push_back({.kind = "foreign", .key = std::to_string(number), .due = -1h});
+  }
+  scheduler checks(store, timer);
+  checks.schedule(all);
+  notes(checks, "close");
+  checks.start();
+  pass(1s);
+  checks.schedule(asked("a", 10ms));
+  pass(1min, 10ms);  // two sweeps
+  EXPECT_THAT(ran, ElementsAre("a"));
+  EXPECT_LE(checks.stats().store.rows_read, 10U);
+}
+
+// ---- on the real clock
+
+class SqliteSchedulerThreads : public SqliteCase {
+ public:
+  void wait_until_empty() {
+    while (!keys_in(store).empty()) {
+      std::this_thread::sleep_for(2ms);
+    }
+  }
+};
+
+TEST_F(SqliteSchedulerThreads, ALongJobKeepsItsLease) {
+  sqlite_store elsewhere(folder.file());
+  std::atomic<int> runs = 0;
+  const auto handler = [&](const job& /*what*/) {
+    ++runs;
+    std::this_thread::sleep_for(900ms);
+  };
+  const scheduler_options options{.poll = 20ms, .lease = 300ms};
+  scheduler one(store, options);
+  scheduler other(elsewhere, options);
+  one.on("close", handler);
+  other.on("close", handler);
+  one.start();
+  other.start();
+  one.schedule(asked("a"));
+  wait_until_empty();
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_F(SqliteSchedulerThreads, HandlersThatAreSlowerThanArrivalsLoseNoLeaseInTheQueue) {
+  constexpr int count = 150;
+  std::mutex mutex;
+  std::map<std::string, int> ran;
+  scheduler checks(store, {.poll = 20ms, .lease = 400ms, .max_claimed = 100, .threads = 1});
+  checks.on("close", [&](const job& what) {
+    std::this_thread::sleep_for(5ms);
+    const std::scoped_lock lock(mutex);
+    ++ran[what.key()];
+  });
+  checks.start();
+  std::vector<request> all;
+  for (int number = 0; number < count; ++number) {
+    all.push_back(asked(std::to_string(number)));
+  }
+  checks.schedule(all);
+  std::size_t running = 0;
+  std::chrono::microseconds lag{};
+  while (!keys_in(store).empty()) {
+    const scheduler_stats now = checks.stats();
+    running = std::max(running, now.running);
+    lag = std::max(lag, now.lag);
+    std::this_thread::sleep_for(2ms);
+  }
+  checks.stop();
+  EXPECT_LE(running, 100U);
+  EXPECT_GT(lag, 20ms);
+  EXPECT_EQ(checks.stats().lost_leases, 0U);
+  EXPECT_THAT(ran, SizeIs(count));
+  EXPECT_EQ(checks.stats().fired, static_cast<std::uint64_t>(count));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test
