@@ -1,0 +1,129 @@
+#include "durable/support/private_postgres.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "durable/support/scratch_folder.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Ge;
+using testing::HasSubstr;
+
+TEST(PrivatePostgres, RunsAndIsGoneWithTheObject) {
+  std::filesystem::path folder;
+  pid_t process = 0;
+  {
+    const private_postgres server;
+    folder = server.folder();
+    process = server.process();
+    EXPECT_EQ(server.ask("SELECT 40+2"), "42");
+    EXPECT_THAT(std::stoi(server.ask("SHOW server_version_num")), Ge(130000));
+    EXPECT_LT(server.socket().size(), 100U);
+    EXPECT_TRUE(std::filesystem::exists(server.socket()));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_EQ(kill(process, 0), -1);
+}
+
+TEST(PrivatePostgres, KeepsWhatWasCommittedThroughEachEnd) {
+  private_postgres server;
+  server.execute("CREATE TABLE kept(n int)");
+  int count = 0;
+  const auto check = [&] {
+    server.execute("INSERT INTO kept VALUES(1)");
+    EXPECT_EQ(server.ask("SELECT count(*) FROM kept"), std::to_string(++count));
+  };
+  check();
+  server.restart();
+  check();
+  server.restart(private_postgres::shutdown::immediate);
+  check();
+  const postgres_session open(server.conninfo());
+  server.kill();
+  EXPECT_FALSE(server.running());
+  EXPECT_THROW(open.execute("SELECT 1"), std::runtime_error);
+  server.start();
+  check();
+}
+
+TEST(PrivatePostgres, TakesSettingsAndListensWhereAsked) {
+  private_postgres server({.settings = {{"max_connections", "13"}, {"application_name", "it's"}}, .loopback = true});
+  const postgres_session by_port(server.loopback_conninfo());
+  EXPECT_EQ(by_port.ask("SHOW max_connections"), "13");
+  EXPECT_EQ(by_port.ask("SHOW application_name"), "it's");
+  server.set("work_mem", "7MB");
+  EXPECT_EQ(server.ask("SHOW work_mem"), "7MB");
+}
+
+TEST(PrivatePostgres, EndsTheConnectionsOfOthers) {
+  const private_postgres server;
+  const postgres_session one(server.conninfo());
+  const postgres_session other(server.conninfo());
+  EXPECT_EQ(server.kill_backends(), 2);
+  EXPECT_THROW(one.execute("SELECT 1"), std::runtime_error);
+}
+
+TEST(PrivatePostgres, AStandbyHasEachCommitAndTakesOver) {
+  private_postgres primary;
+  primary.execute("CREATE TABLE kept(n int)");
+  const auto standby = primary.standby("second");
+  primary.replicate_to("second");
+  primary.execute("INSERT INTO kept VALUES(1)");
+  primary.kill();
+  standby->promote();
+  EXPECT_EQ(standby->ask("SELECT count(*) FROM kept"), "1");
+  standby->execute("INSERT INTO kept VALUES(2)");
+}
+
+// The folder of a process that is killed.
+TEST(PrivatePostgres, IsGoneWithAProcessThatIsKilled) {
+  const scratch_folder told;
+  const pid_t child = fork();
+  if (child == 0) {
+    const private_postgres server;
+    std::ofstream(told.file("new")) << server.folder().string();
+    std::filesystem::rename(told.file("new"), told.file("folder"));
+    std::this_thread::sleep_for(60s);
+    _exit(1);
+  }
+  const auto wait = [](auto done) {
+    for (int i = 0; i < 6000 && !done(); ++i) {
+      std::this_thread::sleep_for(10ms);
+    }
+    return done();
+  };
+  ASSERT_TRUE(wait([&] { return std::filesystem::exists(told.file("folder")); }));
+  std::string folder;
+  std::getline(std::ifstream(told.file("folder")), folder);
+  ASSERT_TRUE(std::filesystem::exists(folder));
+  pid_t server = 0;
+  std::ifstream(folder + "/data/postmaster.pid") >> server;
+  ASSERT_GT(server, 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(wait([&] { return !std::filesystem::exists(folder); }));
+  EXPECT_FALSE(std::filesystem::exists("/proc/" + std::to_string(server) + "/cwd/PG_VERSION"));
+}
+
+TEST(PrivatePostgres, SaysWhatWentWrong) {
+  try {
+    const private_postgres server({.settings = {{"no_such_setting", "1"}}});
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no_such_setting"));
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

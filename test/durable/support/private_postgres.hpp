@@ -1,0 +1,139 @@
+#pragma once
+
+#include <libpq-fe.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// A PostgreSQL server of a test's own, and short calls on it. No service of the system is touched.
+
+namespace timing_wheel::test {
+
+/// A connection, for what a test does beside the store.
+class postgres_session {
+ public:
+  /// \throws std::runtime_error with the server's words.
+  explicit postgres_session(const std::string& conninfo);
+  postgres_session(const postgres_session&) = delete;
+  postgres_session& operator=(const postgres_session&) = delete;
+  ~postgres_session();
+
+  [[nodiscard]] PGconn* get() const { return connection_; }
+  /// The server's process for it.
+  [[nodiscard]] pid_t backend() const { return PQbackendPID(connection_); }
+
+  /// Any number of statements. \returns the rows of the last one, as text; NULL is an empty one.
+  /// \throws std::runtime_error with the statement and the server's words.
+  std::vector<std::vector<std::string>> rows(const std::string& sql) const;
+  /// The same, for what has no rows of interest.
+  void execute(const std::string& sql) const { rows(sql); }
+  /// The first value of the first row; empty if there is none.
+  [[nodiscard]] std::string ask(const std::string& sql) const;
+  /// The same as a number.
+  [[nodiscard]] long long count(const std::string& sql) const { return std::stoll(ask(sql)); }
+
+ private:
+  PGconn* connection_;
+};
+
+/// How a private server is made.
+struct private_postgres_options {
+  /// Lines for postgresql.conf: name and value, without quotes.
+  std::vector<std::pair<std::string, std::string>> settings = {};
+  /// Listens on 127.0.0.1, too, on a free port.
+  bool loopback = false;
+  /// Where its folder is made. Empty: in the build folder, or where the socket's path would be too long or the server
+  /// may not go there, in that for temporary files.
+  std::filesystem::path parent = {};
+};
+
+/// A cluster in a folder of its own with its socket in it, started, and gone with the object: also if the process dies,
+/// however it does. As root it runs as the user `postgres`, or else `nobody`.
+///
+/// It does not sync (the system goes on when a server is killed), but each commit has left the process. Settings say
+/// otherwise where a test needs it. Thread safety: none.
+class private_postgres {
+ public:
+  enum class shutdown { fast, immediate };
+
+  /// Makes and starts one. \throws std::runtime_error that says what to install, or what went wrong with its log.
+  explicit private_postgres(const private_postgres_options& options = {});
+  private_postgres(const private_postgres&) = delete;
+  private_postgres& operator=(const private_postgres&) = delete;
+  ~private_postgres();
+
+  /// A standby that follows this server, started. `name` is for `synchronous_standby_names`; see `replicate_to`.
+  [[nodiscard]] std::unique_ptr<private_postgres> standby(const std::string& name,
+                                                          const private_postgres_options& options = {});
+  /// From here on each commit waits for the standby of that name, and returns when it is connected. Empty: for none.
+  void replicate_to(const std::string& name);
+  /// Makes a standby a server of its own, and returns when it takes writes.
+  void promote();
+
+  /// Starts one that was stopped or killed, and waits until it can be used.
+  void start();
+  void stop(shutdown how = shutdown::fast);
+  void restart(shutdown how = shutdown::fast);
+  /// SIGKILL to its first process. The others end when they notice.
+  void kill();
+  [[nodiscard]] bool running() const { return process_ > 0; }
+  /// Of its first process; 0 if there is none.
+  [[nodiscard]] pid_t process() const { return process_; }
+
+  /// Changes a setting that needs no restart.
+  void set(const std::string& name, const std::string& value);
+
+  /// By its socket.
+  [[nodiscard]] std::string conninfo() const;
+  /// By its port, if it listens there.
+  [[nodiscard]] std::string loopback_conninfo() const;
+  /// For a connection string of several servers, and a proxy.
+  [[nodiscard]] std::string host() const { return folder_.string(); }
+  [[nodiscard]] int port() const { return port_; }
+  [[nodiscard]] std::string socket() const { return (folder_ / (".s.PGSQL." + std::to_string(port_))).string(); }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  /// Where tables are kept: `folder()/data`.
+  [[nodiscard]] std::filesystem::path data() const { return folder_ / "data"; }
+  /// What it has written.
+  [[nodiscard]] std::string log() const;
+
+  /// On a connection of its own, as the superuser.
+  void execute(const std::string& sql) const { postgres_session(conninfo()).execute(sql); }
+  [[nodiscard]] std::string ask(const std::string& sql) const { return postgres_session(conninfo()).ask(sql); }
+  /// Ends all other connections to it, as a fault would. \returns how many there were.
+  int kill_backends() const;
+
+ private:
+  struct copy_of {
+    const private_postgres* primary;
+    std::string name;
+  };
+  private_postgres(const private_postgres_options& options, const copy_of& what);
+
+  void make_folder(const std::filesystem::path& parent);
+  void watch();
+  void configure(const private_postgres_options& options, const std::string& primary_conninfo);
+  // Runs a program of the server's to its end, as its user.
+  void run(const std::vector<std::string>& command) const;
+  [[nodiscard]] pid_t spawn(const std::vector<std::string>& command) const;
+  void wait_until_ready();
+  void wait_for_end();
+
+  std::filesystem::path programs_;
+  std::filesystem::path folder_;
+  uid_t user_ = 0;
+  gid_t group_ = 0;
+  int port_ = 5432;
+  bool loopback_ = false;
+  int lock_ = -1;  // on a file in the folder, as long as the process lives
+  int life_ = -1;  // of a pipe: the watcher reads its end when the process dies
+  pid_t process_ = 0;
+};
+
+}  // namespace timing_wheel::test
