@@ -1,0 +1,128 @@
+#include "durable/support/cutting_proxy.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <string>
+
+#include "durable/support/private_postgres.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using fault = cutting_proxy::fault;
+using testing::Contains;
+using testing::Ge;
+
+class CuttingProxy : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  static void SetUpTestSuite() { server_.emplace(); }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  CuttingProxy() { server_->execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept(n int)"); }
+
+  static std::string kept() { return server_->ask("SELECT count(*) FROM kept"); }
+  /// With the messages that a prepared statement takes.
+  static void insert(const postgres_session& on) {
+    PGresult* const done =
+        PQexecParams(on.get(), "INSERT INTO kept VALUES(1)", 0, nullptr, nullptr, nullptr, nullptr, 0);
+    const bool good = PQresultStatus(done) == PGRES_COMMAND_OK;
+    PQclear(done);
+    if (!good) {
+      throw std::runtime_error(PQerrorMessage(on.get()));
+    }
+  }
+
+  static inline std::optional<private_postgres> server_;
+  cutting_proxy proxy{server_->socket()};
+};
+
+TEST_F(CuttingProxy, ForwardsAll) {
+  const postgres_session client(proxy.conninfo());
+  EXPECT_EQ(client.ask("SELECT length(repeat('x',1000000))"), "1000000");
+  EXPECT_EQ(client.ask("SELECT repeat('x',1000000)").size(), 1'000'000U);
+  insert(client);
+  EXPECT_EQ(client.ask("SELECT length('" + std::string(1'000'000, 'y') + "')"), "1000000");
+  EXPECT_EQ(kept(), "1");
+  EXPECT_THAT(proxy.statements(), Contains("INSERT INTO kept VALUES(1)"));
+}
+
+TEST_F(CuttingProxy, LosesTheAnswerToACommit) {
+  const postgres_session client(proxy.conninfo());
+  client.execute("BEGIN");
+  client.execute("INSERT INTO kept VALUES(1)");
+  proxy.plan(fault::cut_after, begins_with("commit"));
+  EXPECT_THROW(client.execute("COMMIT"), std::runtime_error);
+  EXPECT_EQ(kept(), "1");
+  EXPECT_EQ(proxy.faults(), 1);
+  EXPECT_EQ(postgres_session(proxy.conninfo()).ask("SELECT 1"), "1");
+}
+
+TEST_F(CuttingProxy, LosesTheAnswerToAStatementOfItsOwn) {
+  const postgres_session client(proxy.conninfo());
+  proxy.plan(fault::cut_after, has("into KEPT"), 2);
+  insert(client);
+  EXPECT_THROW(insert(client), std::runtime_error);
+  EXPECT_EQ(kept(), "2");
+}
+
+TEST_F(CuttingProxy, LosesACommit) {
+  const postgres_session client(proxy.conninfo());
+  client.execute("BEGIN");
+  insert(client);
+  proxy.plan(fault::cut_before, begins_with("COMMIT"));
+  EXPECT_THROW(client.execute("COMMIT"), std::runtime_error);
+  EXPECT_EQ(kept(), "0");
+}
+
+TEST_F(CuttingProxy, IsSilentAndGoesOn) {
+  const postgres_session client(proxy.conninfo());
+  proxy.go_silent();
+  auto answer = std::async(std::launch::async, [&] { return client.ask("SELECT 7"); });
+  auto later = std::async(std::launch::async, [&] { return postgres_session(proxy.conninfo()).ask("SELECT 8"); });
+  EXPECT_EQ(answer.wait_for(100ms), std::future_status::timeout);
+  EXPECT_EQ(later.wait_for(0ms), std::future_status::timeout);
+  proxy.go_on();
+  EXPECT_EQ(answer.get(), "7");
+  EXPECT_EQ(later.get(), "8");
+}
+
+TEST_F(CuttingProxy, KeepsAStatementOrItsAnswer) {
+  const postgres_session client(proxy.conninfo());
+  int before = 0;
+  for (const fault what : {fault::silent_before, fault::silent_after}) {
+    const int faults = proxy.faults();
+    proxy.plan(what, has("kept"));
+    auto answer = std::async(std::launch::async, [&] { client.execute("INSERT INTO kept VALUES(1)"); });
+    while (proxy.faults() == faults) {
+      std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_EQ(answer.wait_for(50ms), std::future_status::timeout);
+    EXPECT_EQ(kept(), std::to_string(what == fault::silent_before ? before : before + 1));
+    proxy.go_on();
+    answer.get();
+    EXPECT_EQ(kept(), std::to_string(++before));
+  }
+}
+
+TEST_F(CuttingProxy, Delays) {
+  const postgres_session client(proxy.conninfo());
+  proxy.delay(30ms);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(client.ask("SELECT 7"), "7");
+  EXPECT_THAT(std::chrono::steady_clock::now() - begin, Ge(60ms));
+}
+
+TEST_F(CuttingProxy, CutsAll) {
+  const postgres_session client(proxy.conninfo());
+  proxy.cut_all();
+  std::this_thread::sleep_for(20ms);
+  EXPECT_THROW(client.execute("SELECT 1"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
