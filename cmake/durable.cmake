@@ -49,3 +49,20 @@ if(TIMING_WHEEL_SQLITE)
     PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/sqlite_store.hpp)
   target_link_libraries(timing_wheel_durable PRIVATE SQLite::SQLite3)
 endif()
+
+if(TIMING_WHEEL_POSTGRES)
+  find_package(PostgreSQL 13 REQUIRED)
+  target_sources(timing_wheel_durable
+    PRIVATE
+      src/durable/postgres/category.cpp
+      src/durable/postgres/connection.cpp
+      src/durable/postgres/opening.cpp
+      src/durable/postgres/pool.cpp
+      src/durable/postgres/postgres_store.cpp
+      src/durable/postgres/schema.cpp
+      src/durable/postgres/transaction.cpp
+      src/durable/postgres/users_transaction.cpp
+      src/durable/postgres/values.cpp
+    PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/postgres_store.hpp)
+  target_link_libraries(timing_wheel_durable PRIVATE PostgreSQL::PostgreSQL)
+endif()

@@ -1,0 +1,197 @@
+#include "durable/postgres/connection.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "timing_wheel/durable/error.hpp"
+
+namespace timing_wheel::durable::postgres {
+
+namespace {
+
+// How much longer than the server this side waits, so that the server's own words come first.
+constexpr std::chrono::seconds patience(1);
+
+// A planner that sees a small table reads all of it, and keeps that plan while the table grows by a thousand times. So
+// these are off for our statements; a handler's own get them back, see `give_planner_back`.
+//
+// `jit`: a table without rows, read as a whole, counts as so dear that it would be worth compiling.
+constexpr const char* plan_by_index =
+    "SELECT set_config('enable_seqscan','off',false),set_config('enable_bitmapscan','off',false),"
+    "set_config('enable_hashjoin','off',false),set_config('enable_mergejoin','off',false),"
+    "set_config('jit','off',false)";
+
+std::string field(const result& answer, int which) {
+  const char* found = answer ? PQresultErrorField(answer.get(), which) : nullptr;
+  return found == nullptr ? "" : found;
+}
+
+// Of what libpq says itself, the first line.
+std::string own_words(const PGconn* connection) {
+  const std::string text = PQerrorMessage(connection);
+  return text.empty() ? "the connection is lost" : text.substr(0, text.find('\n'));
+}
+
+bool is_error(const result& answer) {
+  const ExecStatusType status = PQresultStatus(answer.get());
+  return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY;
+}
+
+}  // namespace
+
+std::string quoted(std::string_view schema) {
+  std::string name = "\"";
+  for (const char each : schema) {
+    name.append(each == '"' ? 2 : 1, each);
+  }
+  return name.append("\".");
+}
+
+std::string text_of(const char* sql, std::string_view prefix) {
+  std::string text;
+  for (const char* each = sql; *each != '\0'; ++each) {
+    *each == '@' ? text.append(prefix) : text.append(1, *each);
+  }
+  return text;
+}
+
+void fail(std::string_view doing, std::string_view sqlstate, std::string_view text) {
+  throw timer_error(code_of(sqlstate), std::string(doing).append(": ").append(text));
+}
+
+void fail(const result& answer, const PGconn* connection, std::string_view doing) {
+  const std::string sqlstate = field(answer, PG_DIAG_SQLSTATE);
+  std::string text = field(answer, PG_DIAG_MESSAGE_PRIMARY);
+  if (sqlstate.size() != 5) {
+    fail(doing, "08006", own_words(connection));
+  }
+  if (sqlstate == "42P01" || sqlstate == "3F000") {
+    throw timer_error(make_error_code(errc::no_schema), std::string(doing).append(": ").append(text));
+  }
+  if (sqlstate == "26000" || sqlstate == "42P05") {
+    text.append("; behind a pooler that shares connections, such as PgBouncer in transaction mode, set "
+                "postgres_options::prepare to false");
+  }
+  fail(doing, sqlstate, text);
+}
+
+connection::connection(PGconn* open, const connection_rules& rules) : connection_(open), rules_(rules) {
+  PQsetNoticeProcessor(
+      connection_, [](void*, const char*) {}, nullptr);
+  if (rules_.prepare) {
+    try {
+      run("connecting", plan_by_index, 1);
+    } catch (...) {
+      PQfinish(connection_);
+      throw;
+    }
+  }
+}
+
+connection::~connection() { PQfinish(connection_); }
+
+PGconn* connection::get() const noexcept {
+  PQsetnonblocking(connection_, 0);
+  return connection_;
+}
+
+result connection::run(const query& which, const parameters& values) {
+  if (rules_.prepare) {
+    prepare(which);
+  }
+  rules_.counts->statements.fetch_add(1, std::memory_order_relaxed);
+  PQsetnonblocking(connection_, 1);
+  send(rules_.prepare ? PQsendQueryPrepared(connection_, which.name, values.count(), values.values(), values.lengths(),
+                                            values.formats(), 1)
+                      : PQsendQueryParams(connection_, text_of(which.sql, rules_.prefix).c_str(), values.count(),
+                                          nullptr, values.values(), values.lengths(), values.formats(), 1),
+       which.doing);
+  return wait(which.doing);
+}
+
+result connection::run(const char* doing, const std::string& text, unsigned statements) {
+  rules_.counts->statements.fetch_add(statements, std::memory_order_relaxed);
+  PQsetnonblocking(connection_, 1);
+  send(PQsendQuery(connection_, text.c_str()), doing);
+  return wait(doing);
+}
+
+void connection::prepare(const query& which) {
+  if (std::find(prepared_.begin(), prepared_.end(), &which) != prepared_.end()) {
+    return;
+  }
+  PQsetnonblocking(connection_, 1);
+  send(PQsendPrepare(connection_, which.name, text_of(which.sql, rules_.prefix).c_str(), 0, nullptr), which.doing);
+  wait(which.doing);
+  prepared_.push_back(&which);
+}
+
+void connection::send(int sent, const char* doing) {
+  if (sent == 0) {
+    fail({}, connection_, doing);
+  }
+}
+
+// \returns whether something has happened before `until`.
+bool connection::wait_for(short events, clock::time_point until) const {
+  pollfd waiting{PQsocket(connection_), events, 0};
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
+    const int found = poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (found > 0 || (found == 0 && left.count() <= 0)) {
+      return found > 0;
+    }
+  }
+}
+
+// For all that was sent.
+result connection::wait(const char* doing) {
+  const clock::time_point until = clock::now() + rules_.statement_timeout + patience;
+  result rows;
+  result error;
+  while (true) {
+    const int unsent = PQflush(connection_);
+    if (unsent == 0 && PQisBusy(connection_) == 0) {
+      result next(PQgetResult(connection_));
+      if (!next) {
+        break;
+      }
+      if (is_error(next)) {
+        error = error ? std::move(error) : std::move(next);
+        if (!works()) {
+          break;  // else libpq goes on with words of its own
+        }
+      } else if (!rows || PQresultStatus(next.get()) == PGRES_TUPLES_OK) {
+        rows = std::move(next);
+      }
+      continue;
+    }
+    if (!wait_for(static_cast<short>(POLLIN | (unsent == 1 ? POLLOUT : 0)), until)) {
+      silent_ = true;
+      const auto limit = rules_.statement_timeout + patience;
+      fail(doing, "08006", "no answer within " + std::to_string(limit.count()) + " ms; the connection is given up");
+    }
+    if (PQconsumeInput(connection_) == 0) {
+      silent_ = silent_ || PQstatus(connection_) != CONNECTION_OK;
+      result last(PQgetResult(connection_));  // what the server has said before it went
+      fail(error ? error : last, connection_, doing);
+    }
+  }
+  if (error || !rows) {
+    fail(error, connection_, doing);
+  }
+  return rows;
+}
+
+void connection::roll_back() noexcept {
+  const PGTransactionStatusType status = transaction();
+  if (works() && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)) {
+    try {
+      run("rolling back", "ROLLBACK", 1);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): what made it necessary is on its way to the caller
+    }
+  }
+}
+
+}  // namespace timing_wheel::durable::postgres

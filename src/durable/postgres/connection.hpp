@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "durable/postgres/values.hpp"
+
+// A connection of our own: statements that are prepared when they are first run, and waits that end.
+
+namespace timing_wheel::durable::postgres {
+
+/// What a statement is for, as a message says it, the name under which it is prepared, and its text, where `@` stands
+/// for the schema.
+struct query {
+  const char* doing;
+  const char* name;
+  const char* sql;
+};
+
+/// The name of a schema, quoted, with the dot behind it.
+[[nodiscard]] std::string quoted(std::string_view schema);
+/// The text of a statement, on the tables in `prefix`, which `quoted` has made.
+[[nodiscard]] std::string text_of(const char* sql, std::string_view prefix);
+
+/// Throws what the server has said: "scheduling: deadlock detected: SQLSTATE 40P01". Missing tables are
+/// `errc::no_schema`.
+[[noreturn]] void fail(const result& answer, const PGconn* connection, std::string_view doing);
+/// The same, with another SQLSTATE.
+[[noreturn]] void fail(std::string_view doing, std::string_view sqlstate, std::string_view text);
+
+/// What a store counts. Thread safety: any thread.
+struct counters {
+  std::atomic<std::uint64_t> statements{0};
+  std::atomic<std::uint64_t> rows_read{0};
+  std::atomic<std::uint64_t> commits{0};
+};
+
+/// What connections of a store share. It outlives them.
+struct connection_rules {
+  std::string prefix;                           ///< See `quoted`.
+  std::chrono::milliseconds statement_timeout;  ///< By the server's clock; a second later by ours.
+  bool prepare;
+  counters* counts;
+};
+
+class connection {
+ public:
+  /// Takes over one that is open.
+  connection(PGconn* open, const connection_rules& rules);
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+  ~connection();
+
+  /// For statements of others: it blocks.
+  [[nodiscard]] PGconn* get() const noexcept;
+  /// Runs one of ours. \throws timer_error
+  result run(const query& which, const parameters& values = {});
+  /// Runs `statements` of them by their text, one message for all. \returns the last one that has rows, or else the
+  /// last.
+  result run(const char* doing, const std::string& text, unsigned statements);
+
+  /// Whether it can still be used. One whose server was silent cannot.
+  [[nodiscard]] bool works() const noexcept { return !silent_ && PQstatus(connection_) == CONNECTION_OK; }
+  [[nodiscard]] PGTransactionStatusType transaction() const noexcept { return PQtransactionStatus(connection_); }
+  /// Undoes what is open, if anything is. Never throws: the server undoes it at the latest when the connection ends.
+  void roll_back() noexcept;
+
+  /// Whether a call before has used it: then its server may be gone.
+  bool used = false;
+  /// Whether the version of the tables was seen.
+  bool checked = false;
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  void prepare(const query& which);
+  void send(int sent, const char* doing);
+  result wait(const char* doing);
+  bool wait_for(short events, clock::time_point until) const;
+
+  PGconn* connection_;
+  const connection_rules& rules_;
+  std::vector<const query*> prepared_;
+  bool silent_ = false;
+};
+
+}  // namespace timing_wheel::durable::postgres

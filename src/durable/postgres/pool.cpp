@@ -1,0 +1,71 @@
+#include "durable/postgres/pool.hpp"
+
+#include <utility>
+
+namespace timing_wheel::durable::postgres {
+
+std::unique_ptr<connection> pool::connect() const { return address_.connect(options_.connect_timeout, rules_); }
+
+// A thread that waits in vain is told so: it may hold the only connection itself.
+std::unique_ptr<connection> pool::take() {
+  const auto patience = options_.connect_timeout + options_.statement_timeout;
+  std::unique_lock lock(mutex_);
+  if (!freed_.wait_for(lock, patience, [&] { return !idle_.empty() || open_ < options_.connections; })) {
+    fail("connecting", "53300",
+         "each of " + std::to_string(options_.connections) + " connections was in use for " +
+             std::to_string(patience.count()) + " ms");
+  }
+  if (!idle_.empty()) {
+    std::unique_ptr<connection> found = std::move(idle_.back());
+    idle_.pop_back();
+    return found;
+  }
+  ++open_;
+  lock.unlock();
+  try {
+    return connect();
+  } catch (...) {
+    give_back(nullptr);
+    throw;
+  }
+}
+
+void pool::give_back(std::unique_ptr<connection> used) noexcept {
+  if (used) {
+    used->roll_back();
+    used->used = true;
+    if (!used->works() || used->transaction() != PQTRANS_IDLE) {
+      used.reset();
+    }
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    if (used) {
+      idle_.push_back(std::move(used));  // there is room, see `take`
+    } else {
+      --open_;
+    }
+  }
+  freed_.notify_one();
+}
+
+// The others are likely to be dead, too: what has ended one was the server's end, most of the time.
+void pool::turn::renew() {
+  std::vector<std::unique_ptr<connection>> dropped;
+  {
+    const std::scoped_lock lock(from_.mutex_);
+    dropped.swap(from_.idle_);
+    from_.open_ -= dropped.size();
+    from_.idle_.reserve(from_.options_.connections);
+  }
+  connection_.reset();
+  connection_ = from_.connect();
+}
+
+void pool::abandon() {
+  for (std::unique_ptr<connection>& each : idle_) {
+    static_cast<void>(each.release());  // NOLINT(bugprone-unused-return-value)
+  }
+}
+
+}  // namespace timing_wheel::durable::postgres

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "durable/postgres/opening.hpp"
+
+namespace timing_wheel::durable::postgres {
+
+/// Connections that are opened when they are needed, and kept. Thread safety: any thread.
+class pool {
+ public:
+  /// The right to use one of them. At its end the connection goes back, or away if it does not work any more.
+  class turn {
+   public:
+    explicit turn(pool& from) : from_(from), connection_(from.take()) {}
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+    ~turn() { from_.give_back(std::move(connection_)); }
+
+    [[nodiscard]] connection& operator*() const noexcept { return *connection_; }
+    [[nodiscard]] connection* operator->() const noexcept { return connection_.get(); }
+    /// Puts a new connection in the place of one that has turned out to be dead.
+    void renew();
+
+   private:
+    pool& from_;
+    std::unique_ptr<connection> connection_;
+  };
+
+  pool(const std::string& conninfo, const postgres_options& options, const connection_rules& rules)
+      : address_(conninfo), options_(options), rules_(rules) {
+    idle_.reserve(options.connections);
+  }
+
+  /// Gives all up without a word to the server: in a child of `fork` they are the parent's.
+  void abandon();
+
+ private:
+  [[nodiscard]] std::unique_ptr<connection> take();
+  [[nodiscard]] std::unique_ptr<connection> connect() const;
+  void give_back(std::unique_ptr<connection> used) noexcept;
+
+  const address address_;
+  const postgres_options& options_;
+  const connection_rules& rules_;
+
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<connection>> idle_;  // the one that was used last is at the end
+  std::size_t open_ = 0;                           // in use ones included
+};
+
+}  // namespace timing_wheel::durable::postgres

@@ -1,0 +1,359 @@
+#include "timing_wheel/durable/postgres_store.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "durable/postgres/clock.hpp"
+#include "durable/postgres/pool.hpp"
+#include "durable/postgres/schema.hpp"
+#include "durable/postgres/transaction.hpp"
+#include "system/fork_watch.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::durable {
+
+using namespace postgres;  // NOLINT(google-build-using-namespace): the parts of this class
+
+namespace {
+
+using std::chrono::milliseconds;
+
+instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
+
+std::int64_t count_of(std::size_t limit) {
+  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min(limit, most));
+}
+
+void in_range(const char* name, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most) {
+    throw timer_error(timer_errc::invalid_option, std::string(name) + " is " + std::to_string(value) +
+                                                      "; it must be in [1, " + std::to_string(most) + "]");
+  }
+}
+
+postgres_options checked(postgres_options options) {
+  constexpr std::int64_t longest = 1'000'000'000;  // ms; PostgreSQL counts them in 32 bits
+  in_range("connections", count_of(options.connections), 64);
+  in_range("connect_timeout", options.connect_timeout.count(), longest);
+  in_range("statement_timeout", options.statement_timeout.count(), longest);
+  in_range("transaction_timeout", options.transaction_timeout.count(), longest);
+  if (options.schema.empty() || options.schema.size() > 63 || options.schema.find('\0') != std::string::npos) {
+    throw timer_error(timer_errc::invalid_option,
+                      "schema has " + std::to_string(options.schema.size()) +
+                          " bytes; it must have 1 to 63, and none of them zero");
+  }
+  return options;
+}
+
+}  // namespace
+
+class postgres_store::implementation {
+ public:
+  implementation(const std::string& conninfo, const postgres_options& options)
+      : options_(checked(options)),
+        connection_rules_{quoted(options_.schema), options_.statement_timeout, options_.prepare, &counts_},
+        transaction_rules_(rules_for(options_, counts_)),
+        pool_(conninfo, options_, connection_rules_) {
+    const pool::turn first(pool_);
+  }
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+  ~implementation();
+
+  void migrate();
+  [[nodiscard]] instant now();
+  [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
+  template <class Work>
+  void transact(const Work& work);
+  void read_ahead(const window& which, std::vector<upcoming>& found);
+  [[nodiscard]] std::vector<std::int16_t> take_shares(std::string_view node, milliseconds hold, bool leave);
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
+  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
+  [[nodiscard]] store_counts counts() const noexcept;
+
+ private:
+  class in_transaction;
+
+  void check_process() const;
+  result ask(const query& which, const parameters& values);
+  [[nodiscard]] std::optional<std::pair<instant, std::int64_t>> read_page(const window& which, std::size_t limit,
+                                                                          std::vector<upcoming>& found);
+
+  // Immutable.
+  const postgres_options options_;
+  const detail::fork_watch process_{true};
+  const connection_rules connection_rules_;
+  const transaction_rules transaction_rules_;
+
+  // Any thread.
+  counters counts_;
+  server_clock clock_;
+  pool pool_;
+
+  std::mutex mutex_;
+  std::set<std::thread::id> writing_;  // guarded by mutex_: who is in a transaction
+};
+
+// A second transaction of one thread would be another one for the server: what is asked for in a handler would not be
+// undone with it, or would wait for its own locks.
+class postgres_store::implementation::in_transaction {
+ public:
+  explicit in_transaction(implementation& store) : store_(store) {
+    const std::scoped_lock lock(store_.mutex_);
+    if (!store_.writing_.insert(std::this_thread::get_id()).second) {
+      fail("beginning a transaction", "25001", "this thread is in one of this store already");
+    }
+  }
+  in_transaction(const in_transaction&) = delete;
+  in_transaction& operator=(const in_transaction&) = delete;
+  ~in_transaction() {
+    const std::scoped_lock lock(store_.mutex_);
+    store_.writing_.erase(std::this_thread::get_id());
+  }
+
+ private:
+  implementation& store_;
+};
+
+// The connections of the parent are not ours: closing them here would end them there.
+postgres_store::implementation::~implementation() {
+  if (process_.is_child()) {
+    pool_.abandon();
+  }
+}
+
+void postgres_store::implementation::check_process() const {
+  if (process_.is_child()) {
+    throw timer_error(timer_errc::forked);
+  }
+}
+
+void postgres_store::implementation::migrate() {
+  check_process();
+  pool::turn turn(pool_);
+  if (turn->used) {
+    turn.renew();  // what is done in several steps is not begun on a connection that may be dead
+  }
+  if (make_tables(*turn, options_.schema)) {
+    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+template <class Work>
+void postgres_store::implementation::transact(const Work& work) {
+  check_process();
+  const in_transaction alone(*this);
+  pool::turn turn(pool_);
+  std::optional<writing_transaction> open;
+  try {
+    open.emplace(*turn, transaction_rules_);
+  } catch (const timer_error&) {
+    if (turn->works() || !turn->used) {
+      throw;
+    }
+    turn.renew();
+    open.emplace(*turn, transaction_rules_);
+  }
+  clock_.saw(open->now());
+  work(*open);
+  open->commit();
+}
+
+// One statement that only reads, or that may be repeated.
+result postgres_store::implementation::ask(const query& which, const parameters& values) {
+  check_process();
+  pool::turn turn(pool_);
+  const auto look = [&] {
+    if (!turn->checked) {
+      const result shown = turn->run(sql::read_clock);
+      check_version(shown.integer(0, 1), options_.schema);
+      turn->checked = true;
+    }
+    return turn->run(which, values);
+  };
+  try {
+    return look();
+  } catch (const timer_error&) {
+    if (turn->works() || !turn->used) {
+      throw;
+    }
+    turn.renew();
+    return look();
+  }
+}
+
+instant postgres_store::implementation::now() {
+  if (const std::optional<instant> known = clock_.now()) {
+    return *known;
+  }
+  const result shown = ask(sql::read_clock, {});
+  const instant now = instant_of(shown.integer(0, 0));
+  clock_.saw(now);
+  return now;
+}
+
+void postgres_store::implementation::read_ahead(const window& which, std::vector<upcoming>& found) {
+  if (which.limit == 0 || which.kinds.empty() || which.from >= which.until) {
+    return;
+  }
+  const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
+  window page = which;
+  while (found.size() < limit) {
+    const auto end = read_page(page, limit - found.size(), found);
+    if (!end) {
+      return;
+    }
+    std::tie(page.from, page.after_id) = *end;
+  }
+}
+
+// \returns where the next page begins, if this one has ended before the window has.
+std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::read_page(
+    const window& which, std::size_t limit, std::vector<upcoming>& found) {
+  constexpr std::int64_t most_looked_at = 5000;
+  array kinds(element::text);
+  std::for_each(which.kinds.begin(), which.kinds.end(), [&](const std::string& each) { kinds.add(each); });
+  array shares(element::bigint);
+  parameters values;
+  values.bind(which.from.time_since_epoch().count()).bind(which.after_id);
+  values.bind(which.until.time_since_epoch().count()).bind(kinds);
+  if (which.shares) {
+    std::for_each(which.shares->begin(), which.shares->end(), [&](std::int16_t each) { shares.add(each); });
+    values.bind(shares);
+  } else {
+    values.bind_null();
+  }
+  values.bind(which.overdue.time_since_epoch().count()).bind(most_looked_at).bind(count_of(limit));
+  const result rows = ask(sql::read_ahead, values);
+  std::optional<std::pair<instant, std::int64_t>> next;
+  for (int row = 0; row < rows.rows(); ++row) {
+    const instant due = instant_of(rows.integer(row, 0));
+    if (rows.is_null(row, 1)) {
+      check_version(rows.integer(row, 3), options_.schema);
+      clock_.saw(due);
+      continue;
+    }
+    counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+    if (!rows.is_null(row, 3)) {
+      found.push_back({rows.integer(row, 1), due, instant_of(rows.integer(row, 2)),
+                       static_cast<std::uint32_t>(rows.integer(row, 3) - 1)});
+    }
+    if (rows.integer(row, 4) == most_looked_at) {
+      next.emplace(due, rows.integer(row, 1));
+    }
+  }
+  return next;
+}
+
+std::vector<std::int16_t> postgres_store::implementation::take_shares(std::string_view node, milliseconds hold,
+                                                                      bool leave) {
+  parameters values;
+  values.bind(node);
+  if (leave) {
+    ask(sql::leave, values);
+    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
+  values.bind(saturating_microseconds(hold).count());
+  const result rows = ask(sql::take_shares, values);
+  counts_.commits.fetch_add(1, std::memory_order_relaxed);
+  std::vector<std::int16_t> mine;
+  for (int row = 0; row < rows.rows(); ++row) {
+    mine.push_back(static_cast<std::int16_t>(rows.integer(row, 0)));
+  }
+  std::sort(mine.begin(), mine.end());
+  return mine;
+}
+
+std::optional<stored_check> postgres_store::implementation::find(std::string_view kind, std::string_view key) {
+  const result rows = ask(sql::find, parameters().bind(kind).bind(key));
+  if (rows.rows() == 0) {
+    return std::nullopt;
+  }
+  counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+  return stored_check{.kind = std::string(kind),
+                      .key = std::string(key),
+                      .payload = std::string(rows.bytes(0, 0)),
+                      .due = instant_of(rows.integer(0, 1)),
+                      .fence = rows.integer(0, 2),
+                      .attempt = static_cast<int>(rows.integer(0, 3)),
+                      .running = rows.integer(0, 4) != 0};
+}
+
+std::vector<dead_check> postgres_store::implementation::list_dead(std::size_t limit, std::int64_t after) {
+  const result rows = ask(sql::list_dead, parameters().bind(after).bind(count_of(limit)));
+  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  std::vector<dead_check> found;
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.id = rows.integer(row, 0),
+                     .kind = std::string(rows.bytes(row, 1)),
+                     .key = std::string(rows.bytes(row, 2)),
+                     .payload = std::string(rows.bytes(row, 3)),
+                     .due = instant_of(rows.integer(row, 4)),
+                     .fence = rows.integer(row, 5),
+                     .attempt = static_cast<int>(rows.integer(row, 6)),
+                     .error = std::string(rows.bytes(row, 7)),
+                     .died = instant_of(rows.integer(row, 8))});
+  }
+  return found;
+}
+
+store_counts postgres_store::implementation::counts() const noexcept {
+  return {counts_.statements.load(std::memory_order_relaxed), counts_.rows_read.load(std::memory_order_relaxed),
+          counts_.commits.load(std::memory_order_relaxed)};
+}
+
+postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)
+    : implementation_(std::make_unique<implementation>(conninfo, options)) {}
+
+postgres_store::~postgres_store() = default;
+
+void postgres_store::migrate() { implementation_->migrate(); }
+
+instant postgres_store::now() { return implementation_->now(); }
+
+const request_limits& postgres_store::limits() const noexcept { return implementation_->limits(); }
+
+void postgres_store::transact(const std::function<void(store_transaction&)>& work) { implementation_->transact(work); }
+
+void postgres_store::read_ahead(const window& which, std::vector<upcoming>& found) {
+  implementation_->read_ahead(which, found);
+}
+
+std::optional<std::vector<std::int16_t>> postgres_store::take_shares(std::string_view node, milliseconds hold,
+                                                                     bool leave) {
+  return implementation_->take_shares(node, hold, leave);
+}
+
+std::optional<stored_check> postgres_store::find(std::string_view kind, std::string_view key) {
+  return implementation_->find(kind, key);
+}
+
+std::vector<dead_check> postgres_store::list_dead(std::size_t limit, std::int64_t after) {
+  return implementation_->list_dead(limit, after);
+}
+
+bool postgres_store::retry_dead(std::int64_t id) {
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.raise_dead(id); });
+  return done;
+}
+
+bool postgres_store::delete_dead(std::int64_t id) {
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.delete_dead(id); });
+  return done;
+}
+
+store_counts postgres_store::counts() const noexcept { return implementation_->counts(); }
+
+pg_conn* postgres_connection(transaction& open) noexcept {
+  return static_cast<pg_conn*>(open.native_handle("postgres"));
+}
+
+}  // namespace timing_wheel::durable

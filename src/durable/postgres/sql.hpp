@@ -1,0 +1,215 @@
+#pragma once
+
+#include <cstdint>
+
+#include "durable/postgres/connection.hpp"
+
+// Every statement on our tables, in one place; `@` stands for the schema. The text is a contract with nobody: other
+// languages use what docs/postgres.md lists.
+//
+// **Only the database's clock decides.** It is read within each statement, as microseconds since 1970. In our own
+// transactions it stands still (`now()`); in a user's it does not, since a delay counts from the call.
+//
+// **Ids and fences come from a sequence, never from a clock**, as in SQLite: the fence that a job sees is `id *
+// fences_per_id + fence`, where the column counts the claims of that row. A row that is claimed more than
+// `fences_per_id` times reaches into the next id's: the claim that gets there takes one id out of the sequence
+// (`skip_id`).
+//
+// **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store.
+//
+// A list is one statement: its arrays come through `unnest`, and `place` says which of them a row is for.
+
+namespace timing_wheel::durable::postgres {
+
+inline constexpr std::int64_t fences_per_id = 65536;
+inline constexpr std::int64_t shares = 64;
+
+#define TIMING_WHEEL_MICROSECONDS(clock) "(extract(epoch FROM " clock ")*1000000)::bigint"
+// Once for a statement, and not for each row.
+#define TIMING_WHEEL_NOW "(SELECT " TIMING_WHEEL_MICROSECONDS("now()") ")"
+
+namespace sql {
+
+// Of a transaction.
+inline constexpr const char* commit = "COMMIT";
+inline constexpr const char* savepoint = "SAVEPOINT timing_wheel_part";
+inline constexpr const char* release_savepoint = "RELEASE timing_wheel_part";
+inline constexpr const char* undo_savepoint = "ROLLBACK TO timing_wheel_part;RELEASE timing_wheel_part";
+
+// Its columns: the clock, and the version of the tables.
+inline constexpr const char* look = "SELECT " TIMING_WHEEL_MICROSECONDS("now()") ",(SELECT version FROM @version)";
+
+inline constexpr query read_clock{"reading the clock", "timing_wheel_clock",
+                                  "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()") ",version FROM @version"};
+
+// What our own transactions run.
+inline constexpr query insert{
+    "scheduling", "timing_wheel_insert",
+    "INSERT INTO @check(due,kind,key,payload) "
+    "SELECT due,kind,key,payload FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) u(due,kind,key,payload) "
+    "ON CONFLICT(kind,key) DO NOTHING RETURNING id"};
+inline constexpr query replace{
+    "replacing", "timing_wheel_replace",
+    "UPDATE @check c SET due=u.due,payload=u.payload,attempt=0 "
+    "FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) WITH ORDINALITY u(due,kind,key,payload,place) "
+    "WHERE c.kind=u.kind AND c.key=u.key AND c.lease IS NULL RETURNING u.place"};
+inline constexpr query stands{"scheduling", "timing_wheel_stands",
+                              "SELECT u.place,c.id,c.due "
+                              "FROM unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
+                              "JOIN @check c ON c.kind=u.kind AND c.key=u.key"};
+// Only what is pending. A lease that has ended is no answer to whether its handler had begun.
+inline constexpr query cancel{"cancelling", "timing_wheel_cancel",
+                              "DELETE FROM @check c "
+                              "USING unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
+                              "WHERE c.kind=u.kind AND c.key=u.key AND c.lease IS NULL RETURNING u.place"};
+inline constexpr query reschedule{
+    "rescheduling", "timing_wheel_reschedule",
+    "UPDATE @check c SET due=u.due "
+    "FROM unnest($1::bigint[],$2::text[],$3::bytea[]) WITH ORDINALITY u(due,kind,key,place) "
+    "WHERE c.kind=u.kind AND c.key=u.key AND c.lease IS NULL RETURNING u.place"};
+
+// A join in a subquery that locks: no plan can turn it into one that compares each row with each element.
+#define TIMING_WHEEL_LOCKED                                                                         \
+  "(SELECT k.id,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) "                     \
+  "JOIN @check k ON k.id=u.id WHERE k.due<=" TIMING_WHEEL_NOW                                       \
+  " AND (k.lease IS NULL OR k.lease<=" TIMING_WHEEL_NOW ") FOR UPDATE OF k SKIP LOCKED) x WHERE c.id=x.id " \
+  "RETURNING x.place,"
+inline constexpr query claim{"claiming", "timing_wheel_claim",
+                             "UPDATE @check c SET fence=c.fence+1,attempt=c.attempt+1,lease=$2::bigint "
+                             "FROM " TIMING_WHEEL_LOCKED "c.fence,c.attempt,c.due,c.key,c.payload"};
+inline constexpr query take{"taking", "timing_wheel_take",
+                            "DELETE FROM @check c "
+                            "USING " TIMING_WHEEL_LOCKED "c.fence+1,c.attempt+1,c.due,c.key,c.payload"};
+inline constexpr query skip_id{"claiming", "timing_wheel_skip_id", "SELECT nextval($1::text::regclass)"};
+inline constexpr query put_back{
+    "putting back", "timing_wheel_put_back",
+    "INSERT INTO @check(id,fence,attempt,due,kind,key,payload) "
+    "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,$5::text,$6::bytea,$7::bytea) "
+    "ON CONFLICT(kind,key) DO NOTHING"};
+
+#define TIMING_WHEEL_HELD "c.id=u.id AND c.fence=u.fence AND c.lease IS NOT NULL"
+inline constexpr query complete{"completing", "timing_wheel_complete",
+                                "DELETE FROM @check c "
+                                "USING unnest($1::bigint[],$2::integer[]) WITH ORDINALITY u(id,fence,place) "
+                                "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
+inline constexpr query extend{"extending a lease", "timing_wheel_extend",
+                              "UPDATE @check c SET lease=$3::bigint "
+                              "FROM unnest($1::bigint[],$2::integer[]) WITH ORDINALITY u(id,fence,place) "
+                              "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
+inline constexpr query retry{
+    "giving a claim back", "timing_wheel_retry",
+    "UPDATE @check c SET lease=NULL,due=u.due,attempt=u.attempt "
+    "FROM unnest($1::bigint[],$2::integer[],$3::bigint[],$4::integer[]) WITH ORDINALITY u(id,fence,due,attempt,place) "
+    "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
+inline constexpr query bury{
+    "burying", "timing_wheel_bury",
+    "WITH gone AS (DELETE FROM @check c "
+    "USING unnest($1::bigint[],$2::integer[],$3::bytea[]) WITH ORDINALITY u(id,fence,error,place) "
+    "WHERE " TIMING_WHEEL_HELD
+    " RETURNING c.kind,c.key,c.payload,c.due,c.id*65536+c.fence AS fence,c.attempt,u.error,u.place),"
+    "dead AS (INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "
+    "SELECT kind,key,payload,due,fence,attempt,error," TIMING_WHEEL_NOW " FROM gone) SELECT place FROM gone"};
+inline constexpr query bury_taken{
+    "burying", "timing_wheel_bury_taken",
+    "INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "
+    "VALUES($1::text,$2::bytea,$3::bytea,$4::bigint,$5::bigint,$6::bigint,$7::bytea," TIMING_WHEEL_NOW ")"};
+inline constexpr query raise{"retrying a dead check", "timing_wheel_raise",
+                             "INSERT INTO @check(due,kind,key,payload) SELECT " TIMING_WHEEL_NOW
+                             ",kind,key,payload FROM (SELECT kind,key,payload FROM @dead WHERE id=$1::bigint "
+                             "FOR UPDATE) d ON CONFLICT(kind,key) DO NOTHING"};
+inline constexpr query delete_dead{"deleting a dead check", "timing_wheel_delete_dead",
+                                   "DELETE FROM @dead WHERE id=$1::bigint"};
+
+// The first row has the clock and the version in place of a row's (the id is NULL). `place` is that of the kind, or
+// NULL for a row that is not asked for. Such a row is answered only if it is the last of those that were looked at,
+// so that the next page begins there: a statement looks at no more than $7, whatever is between them.
+inline constexpr query read_ahead{
+    "reading ahead", "timing_wheel_read_ahead",
+    "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()") " AS due,NULL::bigint AS id,NULL::bigint AS lease,"
+    "version AS place,0 AS looked FROM @version UNION ALL "
+    "SELECT * FROM (SELECT due,id,lease,place,looked FROM "
+    "(SELECT due,id,lease,CASE WHEN $5::bigint[] IS NULL OR due<$6::bigint OR id&63=ANY($5::bigint[]) "
+    "THEN array_position($4::text[],kind) END AS place,row_number() OVER (ORDER BY due,id) AS looked FROM "
+    "(SELECT due,id,lease,kind FROM @check WHERE (due,id)>($1::bigint,$2::bigint) AND due<$3::bigint "
+    "ORDER BY due,id LIMIT $7::bigint) w) l "
+    "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"};
+inline constexpr query find{"finding", "timing_wheel_find",
+                            "SELECT payload,due,id*65536+fence,attempt,lease IS NOT NULL FROM @check "
+                            "WHERE kind=$1::text AND key=$2::bytea"};
+inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
+                                 "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM @dead "
+                                 "WHERE id>$1::bigint ORDER BY id LIMIT $2::bigint"};
+
+// Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
+// node that others have given up may still believe in its shares for one turn; that does no harm.
+inline constexpr query take_shares{
+    "taking shares", "timing_wheel_take_shares",
+    "WITH me AS (INSERT INTO @node(name,until) VALUES($1::text," TIMING_WHEEL_NOW "+$2::bigint) "
+    "ON CONFLICT(name) DO UPDATE SET until=excluded.until),"
+    "gone AS (DELETE FROM @node WHERE name IN (SELECT name FROM @node WHERE until<=" TIMING_WHEEL_NOW
+    " AND name<>$1::text ORDER BY name FOR UPDATE SKIP LOCKED)),"
+    "others AS MATERIALIZED (SELECT name FROM @node WHERE until>" TIMING_WHEEL_NOW " AND name<>$1::text),"
+    "part AS MATERIALIZED (SELECT (64+count(*))/(count(*)+1) AS most FROM others),"
+    "mine AS MATERIALIZED (SELECT share,row_number() OVER (ORDER BY share) AS place FROM @share WHERE owner=$1::text),"
+    "kept AS (SELECT share FROM mine WHERE place<=(SELECT most FROM part)),"
+    "freed AS (UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE owner=$1::text AND share IN "
+    "(SELECT share FROM mine WHERE place>(SELECT most FROM part))),"
+    "free AS (SELECT share FROM @share WHERE owner IS NULL OR owner<>$1::text AND owner NOT IN (SELECT name FROM others) "
+    "ORDER BY share LIMIT greatest(0,(SELECT most FROM part)-(SELECT count(*) FROM mine)) FOR UPDATE SKIP LOCKED),"
+    "taken AS (UPDATE @share s SET owner=$1::text,epoch=s.epoch+1 FROM free WHERE s.share=free.share "
+    "RETURNING s.share) "
+    "SELECT share FROM kept UNION ALL SELECT share FROM taken"};
+inline constexpr query leave{"giving shares up", "timing_wheel_leave",
+                             "WITH gone AS (DELETE FROM @node WHERE name=$1::text) "
+                             "UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE owner=$1::text"};
+
+// In a user's own transaction. Nothing happens if the tables are of another version. A delay stops at the end of time.
+#define TIMING_WHEEL_CALLED TIMING_WHEEL_MICROSECONDS("statement_timestamp()")
+#define TIMING_WHEEL_DUE(absolute, count)                                                                        \
+  "CASE WHEN " absolute "::boolean THEN " count "::bigint ELSE least(" count                                     \
+  "::bigint,9223372036854775807-" TIMING_WHEEL_CALLED ")+" TIMING_WHEEL_CALLED " END"
+#define TIMING_WHEEL_STANDS "SELECT 0,due FROM @check WHERE kind=$3::text AND key=$4::bytea"
+inline constexpr query users_insert{
+    "scheduling", "",
+    "WITH made AS (INSERT INTO @check(due,kind,key,payload) SELECT " TIMING_WHEEL_DUE(
+        "$1", "$2") ",$3::text,$4::bytea,$5::bytea FROM @version WHERE version=1 "
+                    "ON CONFLICT(kind,key) DO NOTHING RETURNING due) "
+                    "SELECT 1,due FROM made UNION ALL " TIMING_WHEEL_STANDS " AND NOT EXISTS (SELECT 1 FROM made)"};
+inline constexpr query users_replace{
+    "replacing", "",
+    "WITH changed AS (UPDATE @check SET due=" TIMING_WHEEL_DUE("$1", "$2") ",payload=$5::bytea,attempt=0 "
+    "WHERE kind=$3::text AND key=$4::bytea AND lease IS NULL AND (SELECT version FROM @version)=1 RETURNING due),"
+    "made AS (INSERT INTO @check(due,kind,key,payload) SELECT " TIMING_WHEEL_DUE(
+        "$1", "$2") ",$3::text,$4::bytea,$5::bytea FROM @version WHERE version=1 AND NOT EXISTS (SELECT 1 FROM changed) "
+                    "ON CONFLICT(kind,key) DO NOTHING RETURNING due) "
+                    "SELECT 2,due FROM changed UNION ALL SELECT 1,due FROM made UNION ALL " TIMING_WHEEL_STANDS
+                    " AND NOT EXISTS (SELECT 1 FROM changed) AND NOT EXISTS (SELECT 1 FROM made)"};
+// Whether there is one that is not pending takes a second look: what the first one waited for may have ended it.
+inline constexpr query users_cancel{"cancelling", "",
+                                    "DELETE FROM @check WHERE kind=$1::text AND key=$2::bytea AND lease IS NULL"};
+inline constexpr query users_reschedule{"rescheduling", "",
+                                        "UPDATE @check SET due=" TIMING_WHEEL_DUE("$1", "$2") " "
+                                        "WHERE kind=$3::text AND key=$4::bytea AND lease IS NULL"};
+inline constexpr query users_exists{"looking for a check", "",
+                                    "SELECT 1 FROM @check WHERE kind=$1::text AND key=$2::bytea"};
+
+/// All that touch the checks, for the test that none looks through the table.
+inline constexpr query on_checks[] = {insert,       replace,       stands,       cancel,          reschedule,
+                                      claim,        take,          put_back,     complete,        extend,
+                                      retry,        bury,          raise,        delete_dead,     read_ahead,
+                                      find,         list_dead,     users_insert, users_replace,   users_cancel,
+                                      users_reschedule, users_exists};
+
+}  // namespace sql
+
+#undef TIMING_WHEEL_MICROSECONDS
+#undef TIMING_WHEEL_NOW
+#undef TIMING_WHEEL_LOCKED
+#undef TIMING_WHEEL_HELD
+#undef TIMING_WHEEL_CALLED
+#undef TIMING_WHEEL_DUE
+#undef TIMING_WHEEL_STANDS
+
+static_assert(fences_per_id == 65536 && shares == 64, "the statements spell it out");
+
+}  // namespace timing_wheel::durable::postgres

@@ -1,0 +1,447 @@
+#include "durable/postgres/transaction.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "durable/fail_point.hpp"
+#include "durable/postgres/schema.hpp"
+
+namespace timing_wheel::durable::postgres {
+
+namespace {
+
+std::int64_t microseconds_of(instant when) { return when.time_since_epoch().count(); }
+
+instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
+
+// The column counts claims from 0; see sql.hpp. No row has -1.
+std::int64_t column_of(const ticket& of) {
+  const std::int64_t count = of.fence - (of.id * fences_per_id);
+  return count >= 0 && count <= std::numeric_limits<std::int32_t>::max() ? count : -1;
+}
+
+std::string_view kind_of(const append_op* op) { return op->asked->kind; }
+std::string_view key_of(const append_op* op) { return op->asked->key; }
+template <class Op>
+std::string_view kind_of(const Op* op) {
+  return op->kind;
+}
+template <class Op>
+std::string_view key_of(const Op* op) {
+  return op->key;
+}
+
+template <class Op>
+auto name_of(const Op* op) {
+  return std::pair(key_of(op), kind_of(op));
+}
+
+// In the order of their names, so that two transactions with the same checks wait for each other in one order.
+template <class Op>
+std::vector<Op*> in_order(std::span<Op> ops) {
+  std::vector<Op*> ordered;
+  ordered.reserve(ops.size());
+  for (Op& op : ops) {
+    ordered.push_back(&op);
+  }
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Op* one, const Op* other) { return name_of(one) < name_of(other); });
+  return ordered;
+}
+
+// Takes the first of each name out: a statement sees a row once only, but of two operations on one check the second
+// has to see what the first has done.
+template <class Op>
+std::vector<Op*> take_different(std::vector<Op*>& ordered) {
+  std::vector<Op*> different;
+  std::vector<Op*> rest;
+  for (Op* op : ordered) {
+    (different.empty() || name_of(different.back()) != name_of(op) ? different : rest).push_back(op);
+  }
+  ordered = std::move(rest);
+  return different;
+}
+
+struct names {
+  template <class Op>
+  explicit names(const std::vector<Op*>& ops) {
+    for (const Op* op : ops) {
+      kinds.add(kind_of(op));
+      keys.add(key_of(op));
+    }
+  }
+  array kinds{element::text};
+  array keys{element::bytea};
+};
+
+struct tickets {
+  void add(const ticket& of) {
+    ids.add(of.id);
+    fences.add(column_of(of));
+  }
+  array ids{element::bigint};
+  array fences{element::integer};
+};
+
+// Which of the elements a row is for.
+std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
+
+}  // namespace
+
+transaction_rules rules_for(const postgres_options& options, counters& counts) {
+  const std::string prefix = quoted(options.schema);
+  const auto setting = [](const char* name, const std::string& value) {
+    return std::string(",set_config('") + name + "','" + value + "',true)";
+  };
+  // A claim that is lost in a crash would let two runs have one fence: no commit may be weaker than `on`.
+  std::string begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + text_of(sql::look, prefix);
+  begin += setting("statement_timeout", std::to_string(options.statement_timeout.count()));
+  begin += setting("idle_in_transaction_session_timeout", std::to_string(options.transaction_timeout.count()));
+  begin +=
+      ",set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN "
+      "'remote_apply' ELSE 'on' END,true)";
+  if (!options.prepare) {  // else the connection has them
+    for (const char* each : {"enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit"}) {
+      begin += setting(each, "off");
+    }
+  }
+  return {begin, options.schema, prefix + "check_id_seq", options.limits, &counts};
+}
+
+writing_transaction::writing_transaction(connection& on, const transaction_rules& rules)
+    : connection_(on), rules_(rules) {
+  TIMING_WHEEL_FAIL_POINT("postgres.before_begin");
+  const result begun = connection_.run("beginning a transaction", rules_.begin, 2);
+  now_ = instant_of(begun.integer(0, 0));
+  check_version(begun.integer(0, 1), rules_.schema);
+  TIMING_WHEEL_FAIL_POINT("postgres.after_begin");
+}
+
+void writing_transaction::commit() {
+  TIMING_WHEEL_FAIL_POINT("postgres.before_commit");
+  switch (connection_.transaction()) {
+    case PQTRANS_INTRANS:
+      break;
+    case PQTRANS_INERROR:
+      fail("committing", "25P02", "a statement that ran in the transaction has failed, and nothing was written");
+    case PQTRANS_IDLE:
+      fail("committing", "25P01", "the transaction has been ended by what ran in it");
+    default:
+      fail("committing", "08006", "the connection is lost, or busy with what ran on it");
+  }
+  const result ended = connection_.run("committing", sql::commit, 1);
+  if (std::string_view(PQcmdStatus(ended.get())) != "COMMIT") {
+    fail("committing", "40000", "the server has rolled back");
+  }
+  if (wrote_) {
+    rules_.counts->commits.fetch_add(1, std::memory_order_relaxed);
+  }
+  TIMING_WHEEL_FAIL_POINT("postgres.after_commit");
+}
+
+result writing_transaction::run(const query& which, const parameters& values) {
+  result answer = connection_.run(which, values);
+  wrote_ = wrote_ || answer.changed() > 0;
+  return answer;
+}
+
+void* writing_transaction::native_handle(std::string_view api) noexcept {
+  if (api != "postgres") {
+    return nullptr;
+  }
+  wrote_ = true;  // nobody knows
+  if (planner_is_ours_ && connection_.transaction() == PQTRANS_INTRANS) {
+    try {
+      connection_.run("giving the planner back", planner_for_others(), 5);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the connection says so to the next statement
+    }
+  }
+  return connection_.get();
+}
+
+// A handler's statements are planned as the user's server does.
+std::string writing_transaction::planner_for_others() {
+  if (!std::exchange(planner_is_ours_, false)) {
+    return {};
+  }
+  return "SET LOCAL enable_seqscan TO DEFAULT;SET LOCAL enable_bitmapscan TO DEFAULT;"
+         "SET LOCAL enable_hashjoin TO DEFAULT;SET LOCAL enable_mergejoin TO DEFAULT;SET LOCAL jit TO DEFAULT;";
+}
+
+void writing_transaction::append(std::span<append_op> ops) {
+  for (std::vector<append_op*> left = in_order(ops); !left.empty();) {
+    append_different(take_different(left));
+  }
+}
+
+// A check that was in the way may be gone at the second look: then it is written after all.
+void writing_transaction::append_different(std::vector<append_op*> ops) {
+  constexpr int most_turns = 100;
+  for (int turn = 0; !ops.empty(); ++turn) {
+    if (turn == most_turns) {
+      fail("scheduling", "40001", "other transactions write and delete the same keys all the time");
+    }
+    names of(ops);
+    array dues(element::bigint);
+    array payloads(element::bytea);
+    for (append_op* op : ops) {
+      op->result = {false, false, op->asked->due.at(now_)};
+      dues.add(microseconds_of(op->result.due));
+      payloads.add(op->asked->payload);
+    }
+    const result made = run(sql::insert, parameters().bind(dues).bind(of.kinds).bind(of.keys).bind(payloads));
+    if (made.rows() == static_cast<int>(ops.size())) {
+      for (int row = 0; row < made.rows(); ++row) {
+        ops[static_cast<std::size_t>(row)]->id = made.integer(row, 0);
+        ops[static_cast<std::size_t>(row)]->result.inserted = true;
+      }
+      return;
+    }
+    ops = settle(ops, made);
+  }
+}
+
+// Finds out which were inserted, and what stands in the way of the others. \returns those for which nothing does.
+std::vector<append_op*> writing_transaction::settle(const std::vector<append_op*>& ops, const result& inserted) {
+  std::vector<std::int64_t> ids;
+  for (int row = 0; row < inserted.rows(); ++row) {
+    ids.push_back(inserted.integer(row, 0));
+  }
+  std::sort(ids.begin(), ids.end());
+  names of(ops);
+  const result found = connection_.run(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+  std::vector<append_op*> missing = ops;
+  std::vector<append_op*> asked_to_replace;
+  for (int row = 0; row < found.rows(); ++row) {
+    append_op& op = *ops[place_in(found, row)];
+    missing[place_in(found, row)] = nullptr;
+    op.id = found.integer(row, 1);
+    op.result.inserted = std::binary_search(ids.begin(), ids.end(), op.id);
+    if (!op.result.inserted) {
+      op.result.due = instant_of(found.integer(row, 2));
+      if (op.asked->replace) {
+        asked_to_replace.push_back(&op);
+      }
+    }
+  }
+  missing.erase(std::remove(missing.begin(), missing.end(), nullptr), missing.end());
+  replace(asked_to_replace);
+  return missing;
+}
+
+void writing_transaction::replace(const std::vector<append_op*>& ops) {
+  if (ops.empty()) {
+    return;
+  }
+  names of(ops);
+  array dues(element::bigint);
+  array payloads(element::bytea);
+  for (const append_op* op : ops) {
+    dues.add(microseconds_of(op->asked->due.at(now_)));
+    payloads.add(op->asked->payload);
+  }
+  const result done = run(sql::replace, parameters().bind(dues).bind(of.kinds).bind(of.keys).bind(payloads));
+  for (int row = 0; row < done.rows(); ++row) {
+    append_op& op = *ops[place_in(done, row)];
+    op.result = {false, true, op.asked->due.at(now_)};
+  }
+}
+
+void writing_transaction::cancel(std::span<cancel_op> ops) {
+  if (ops.empty()) {
+    return;
+  }
+  const std::vector<cancel_op*> ordered = in_order(ops);
+  names of(ordered);
+  parameters both;
+  both.bind(of.kinds).bind(of.keys);
+  const result gone = run(sql::cancel, both);
+  for (cancel_op* op : ordered) {
+    op->result = cancel_result::finished;
+  }
+  for (int row = 0; row < gone.rows(); ++row) {
+    ordered[place_in(gone, row)]->result = cancel_result::cancelled;
+  }
+  if (gone.rows() == static_cast<int>(ops.size())) {
+    return;
+  }
+  const result left = connection_.run(sql::stands, both);
+  for (int row = 0; row < left.rows(); ++row) {
+    ordered[place_in(left, row)]->result = cancel_result::running;
+  }
+}
+
+void writing_transaction::reschedule(std::span<reschedule_op> ops) {
+  for (std::vector<reschedule_op*> left = in_order(ops); !left.empty();) {
+    reschedule_different(take_different(left));
+  }
+}
+
+void writing_transaction::reschedule_different(const std::vector<reschedule_op*>& ops) {
+  names of(ops);
+  array dues(element::bigint);
+  for (reschedule_op* op : ops) {
+    op->result = reschedule_result::finished;
+    dues.add(microseconds_of(op->due.at(now_)));
+  }
+  const result moved = run(sql::reschedule, parameters().bind(dues).bind(of.kinds).bind(of.keys));
+  for (int row = 0; row < moved.rows(); ++row) {
+    ops[place_in(moved, row)]->result = reschedule_result::moved;
+  }
+  if (moved.rows() == static_cast<int>(ops.size())) {
+    return;
+  }
+  const result left = connection_.run(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+  for (int row = 0; row < left.rows(); ++row) {
+    reschedule_result& answer = ops[place_in(left, row)]->result;
+    answer = answer == reschedule_result::finished ? reschedule_result::running : answer;
+  }
+}
+
+void writing_transaction::read_claimed(const result& rows, std::span<const upcoming> wanted,
+                                       std::vector<claimed>& got) {
+  rules_.counts->rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  for (int row = 0; row < rows.rows(); ++row) {
+    const upcoming& one = wanted[place_in(rows, row)];
+    const std::int64_t fence = (one.id * fences_per_id) + rows.integer(row, 1);
+    got.push_back({one.id, fence, one.kind, static_cast<int>(rows.integer(row, 2)), instant_of(rows.integer(row, 3)),
+                   std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5))});
+    if (fence % fences_per_id == 0) {
+      connection_.run(sql::skip_id, parameters().bind(rules_.sequence));
+    }
+  }
+}
+
+void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
+  array ids(element::bigint);
+  for (const upcoming& row : wanted) {
+    ids.add(row.id);
+  }
+  if (!wanted.empty()) {
+    read_claimed(run(sql::claim, parameters().bind(ids).bind(microseconds_of(lease))), wanted, got);
+  }
+}
+
+void writing_transaction::take(std::span<const upcoming> wanted, std::vector<claimed>& got) {
+  array ids(element::bigint);
+  for (const upcoming& row : wanted) {
+    ids.add(row.id);
+  }
+  if (!wanted.empty()) {
+    read_claimed(run(sql::take, parameters().bind(ids)), wanted, got);
+  }
+}
+
+// If what ran has scheduled that key anew, that stands.
+void writing_transaction::put_back(const claimed& taken, std::string_view kind, instant due, int attempt) {
+  run(sql::put_back, parameters()
+                         .bind(taken.id)
+                         .bind(column_of({taken.id, taken.fence}))
+                         .bind(std::int64_t{attempt})
+                         .bind(microseconds_of(due))
+                         .bind(kind)
+                         .bind(std::string_view(taken.key))
+                         .bind(std::string_view(taken.payload)));
+}
+
+void writing_transaction::complete(std::span<ticket> ops) {
+  if (ops.empty()) {
+    return;
+  }
+  tickets of;
+  for (ticket& op : ops) {
+    op.held = false;
+    of.add(op);
+  }
+  const result gone = run(sql::complete, parameters().bind(of.ids).bind(of.fences));
+  for (int row = 0; row < gone.rows(); ++row) {
+    ops[place_in(gone, row)].held = true;
+  }
+}
+
+void writing_transaction::extend(std::span<ticket> ops, instant lease) {
+  if (ops.empty()) {
+    return;
+  }
+  tickets of;
+  for (ticket& op : ops) {
+    op.held = false;
+    of.add(op);
+  }
+  const result held = run(sql::extend, parameters().bind(of.ids).bind(of.fences).bind(microseconds_of(lease)));
+  for (int row = 0; row < held.rows(); ++row) {
+    ops[place_in(held, row)].held = true;
+  }
+}
+
+void writing_transaction::retry(std::span<retry_op> ops) {
+  if (ops.empty()) {
+    return;
+  }
+  tickets of;
+  array dues(element::bigint);
+  array attempts(element::integer);
+  for (retry_op& op : ops) {
+    op.of.held = false;
+    of.add(op.of);
+    dues.add(microseconds_of(op.due));
+    attempts.add(std::int64_t{op.attempt});
+  }
+  const result held = run(sql::retry, parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts));
+  for (int row = 0; row < held.rows(); ++row) {
+    ops[place_in(held, row)].of.held = true;
+  }
+}
+
+void writing_transaction::bury(std::span<bury_op> ops) {
+  if (ops.empty()) {
+    return;
+  }
+  tickets of;
+  array errors(element::bytea);
+  for (bury_op& op : ops) {
+    op.of.held = false;
+    of.add(op.of);
+    errors.add(op.error);
+  }
+  const result gone = run(sql::bury, parameters().bind(of.ids).bind(of.fences).bind(errors));
+  for (int row = 0; row < gone.rows(); ++row) {
+    ops[place_in(gone, row)].of.held = true;
+  }
+}
+
+void writing_transaction::bury_taken(const claimed& taken, std::string_view kind, std::string_view error) {
+  run(sql::bury_taken, parameters()
+                           .bind(kind)
+                           .bind(std::string_view(taken.key))
+                           .bind(std::string_view(taken.payload))
+                           .bind(microseconds_of(taken.due))
+                           .bind(taken.fence)
+                           .bind(std::int64_t{taken.attempt})
+                           .bind(error));
+}
+
+// One message with the end of the part before, and with what has to be said before a handler's first statement.
+void writing_transaction::savepoint() {
+  const bool ends = std::exchange(part_has_ended_, false);
+  const unsigned statements = 1 + (ends ? 1U : 0U) + (planner_is_ours_ ? 5U : 0U);
+  std::string text = ends ? std::string(sql::release_savepoint) + ";" : std::string();
+  connection_.run("setting a savepoint", text.append(planner_for_others()).append(sql::savepoint), statements);
+}
+
+void writing_transaction::rollback_to_savepoint() {
+  connection_.run("rolling back to a savepoint", sql::undo_savepoint, 2);
+}
+
+void writing_transaction::release_savepoint() { part_has_ended_ = true; }
+
+bool writing_transaction::raise_dead(std::int64_t id) {
+  return run(sql::raise, parameters().bind(id)).changed() == 1 && delete_dead(id);
+}
+
+bool writing_transaction::delete_dead(std::int64_t id) {
+  return run(sql::delete_dead, parameters().bind(id)).changed() == 1;
+}
+
+}  // namespace timing_wheel::durable::postgres

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "durable/postgres/connection.hpp"
+#include "durable/postgres/sql.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable::postgres {
+
+/// What transactions of a store have in common.
+struct transaction_rules {
+  std::string begin;       ///< Begins one, sets its limits, and reads the clock and the version.
+  std::string schema;      ///< Its name.
+  std::string sequence;    ///< That of the ids, quoted.
+  request_limits limits;   ///< What may be written.
+  counters* counts;        ///< Of the store.
+};
+[[nodiscard]] transaction_rules rules_for(const postgres_options& options, counters& counts);
+
+/// A transaction that is open on a connection.
+class writing_transaction final : public store_transaction {
+ public:
+  /// Begins it. \throws timer_error, also for tables that are not there or newer.
+  writing_transaction(connection& on, const transaction_rules& rules);
+
+  void commit();
+
+  [[nodiscard]] instant now() override { return now_; }
+  [[nodiscard]] void* native_handle(std::string_view api) noexcept override;
+
+  using store_transaction::cancel;
+  void append(std::span<append_op> ops) override;
+  void cancel(std::span<cancel_op> ops) override;
+  void reschedule(std::span<reschedule_op> ops) override;
+  void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override;
+  void take(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
+  void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override;
+  void complete(std::span<ticket> ops) override;
+  void extend(std::span<ticket> ops, instant lease) override;
+  void retry(std::span<retry_op> ops) override;
+  void bury(std::span<bury_op> ops) override;
+  void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override;
+  void savepoint() override;
+  void rollback_to_savepoint() override;
+  void release_savepoint() override;
+
+  bool raise_dead(std::int64_t id);
+  bool delete_dead(std::int64_t id);
+
+ protected:
+  [[nodiscard]] const request_limits& limits() const noexcept override { return rules_.limits; }
+
+ private:
+  // Runs one that may write.
+  result run(const query& which, const parameters& values);
+  void append_different(std::vector<append_op*> ops);
+  [[nodiscard]] std::vector<append_op*> settle(const std::vector<append_op*>& ops, const result& inserted);
+  void replace(const std::vector<append_op*>& ops);
+  void reschedule_different(const std::vector<reschedule_op*>& ops);
+  void read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
+  [[nodiscard]] std::string planner_for_others();
+
+  connection& connection_;
+  const transaction_rules& rules_;
+  instant now_{};
+  bool wrote_ = false;
+  bool planner_is_ours_ = true;
+  bool part_has_ended_ = false;  // released, and the server has not been told yet
+};
+
+}  // namespace timing_wheel::durable::postgres
