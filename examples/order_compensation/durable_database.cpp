@@ -54,7 +54,6 @@ std::int64_t patient_connection::ask(const char* sql) {
 void make_tables(database& in, const shop_tables& words) {
   const std::string numbered = words.numbered;
   const std::string key = words.key;
-  in.execute(words.before);
   in.execute("CREATE TABLE shop_run(id " + numbered +
              ", begun BIGINT NOT NULL, transactions BIGINT NOT NULL DEFAULT 0);"
              "CREATE TABLE worker(number " +
@@ -71,7 +70,7 @@ void make_tables(database& in, const shop_tables& words) {
              " units BIGINT NOT NULL, due BIGINT NOT NULL, confirmed BIGINT);"
              "CREATE TABLE firing(order_id BIGINT NOT NULL, worker BIGINT NOT NULL, fired BIGINT NOT NULL);"
              "CREATE TABLE probe(killed BIGINT NOT NULL, worker BIGINT NOT NULL, fired BIGINT NOT NULL);");
-  in.execute(words.after);
+  in.execute(words.mark);
   for (std::uint32_t product = 0; product < product_count; ++product) {
     in.run("INSERT INTO stock(product,delivered,on_hand,reserved,sold) VALUES($1,$2,$2,0,0)", product,
            delivered_of_each);

@@ -115,8 +115,7 @@ class patient_connection {
 struct shop_tables {
   const char* key = "BIGINT PRIMARY KEY";        ///< A number that is given.
   const char* numbered = "INTEGER PRIMARY KEY";  ///< A number that the database gives.
-  const char* before = "";                       ///< Statements before the tables are made,
-  const char* after = "";                        ///< and after it.
+  const char* mark = "";                         ///< Statements that say whose tables they are, and of which version.
 };
 
 inline constexpr std::int64_t shop_version = 2;

@@ -23,7 +23,7 @@ namespace durable = timing_wheel::durable;
 /// "order_compensation" tells our tables from others. One shop in a schema: that which the connection finds first.
 constexpr shop_tables tables{
     .numbered = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    .after = "CREATE TABLE order_compensation(version BIGINT NOT NULL); INSERT INTO order_compensation VALUES(2);"};
+    .mark = "CREATE TABLE order_compensation(version BIGINT NOT NULL); INSERT INTO order_compensation VALUES(2);"};
 static_assert(shop_version == 2, "the statements spell it out");
 
 constexpr const char* our_tables =

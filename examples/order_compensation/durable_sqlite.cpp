@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t shop_id = 0x73686f70;
 
 constexpr shop_tables tables{.key = "INTEGER PRIMARY KEY",
-                             .after = "PRAGMA application_id=1936224112; PRAGMA user_version=2"};
+                             .mark = "PRAGMA application_id=1936224112; PRAGMA user_version=2"};
 static_assert(shop_id == 1936224112 && shop_version == 2, "the statements spell it out");
 
 [[noreturn]] void fail(sqlite3* on) {

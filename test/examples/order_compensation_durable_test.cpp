@@ -174,6 +174,8 @@ class shop_case : public testing::TestWithParam<const char*> {
   std::unique_ptr<database> database_;
 };
 
+std::string name_of_place(const testing::TestParamInfo<const char*>& place) { return place.param; }
+
 #ifdef ORDER_COMPENSATION_POSTGRES
 const auto places = testing::Values("sqlite", "postgres");
 #else
@@ -181,7 +183,7 @@ const auto places = testing::Values("sqlite");
 #endif
 
 using ShopLedger = shop_case;  // NOLINT(readability-identifier-naming)
-INSTANTIATE_TEST_SUITE_P(On, ShopLedger, places, testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(On, ShopLedger, places, name_of_place);
 
 TEST_P(ShopLedger, OfAnEmptyShopIsExact) {
   const verdict all = judge(*database_);
@@ -261,7 +263,7 @@ TEST_P(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
 }
 
 using ShopTimes = shop_case;  // NOLINT(readability-identifier-naming)
-INSTANTIATE_TEST_SUITE_P(On, ShopTimes, places, testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(On, ShopTimes, places, name_of_place);
 
 TEST_P(ShopTimes, CountARecoveryToTheLastProbeOfAKill) {
   execute("UPDATE worker SET killed=1000 WHERE number=1");
@@ -307,7 +309,7 @@ TEST(Quantile, IsAnElementOfTheSorted) {
 }
 
 using ShopFile = shop_case;  // NOLINT(readability-identifier-naming)
-INSTANTIATE_TEST_SUITE_P(On, ShopFile, places, testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(On, ShopFile, places, name_of_place);
 
 TEST_P(ShopFile, CanBeUsedAgain) {
   EXPECT_NO_THROW(make()->prepare());
