@@ -62,7 +62,7 @@ constexpr const char* lateness_between_recoveries = KILLS_AND_RECOVERIES
     "SELECT f.fired-o.due FROM firing f JOIN orders o ON o.id=f.order_id "
     "WHERE o.due>=(SELECT begun FROM shop_run WHERE id=$1) "
     "AND NOT EXISTS(SELECT 1 FROM (SELECT * FROM recovery UNION ALL SELECT * FROM served) AS gap "
-    "WHERE o.due>=killed AND (again IS NULL OR o.due<=again)) ORDER BY 1";
+    "WHERE f.fired>=killed AND (again IS NULL OR o.due<=again)) ORDER BY 1";
 
 #undef KILLS_AND_RECOVERIES
 

@@ -41,7 +41,7 @@ using durations = std::vector<std::int64_t>;
 [[nodiscard]] durations server_recoveries(database& in, std::int64_t run);
 
 /// How late the checks ran that have become due since a run began.
-/// \param between_recoveries leaves out those that were due between a kill and the end of its recovery.
+/// \param between_recoveries leaves out those that were due, or ran, between a kill and the end of its recovery.
 [[nodiscard]] durations lateness(database& in, std::int64_t run, bool between_recoveries);
 
 /// What one node of a run has done, in all its processes.

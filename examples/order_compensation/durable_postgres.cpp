@@ -195,6 +195,8 @@ class place_on_server : public shop_place {
     if (PQstatus(opened.get()) != CONNECTION_OK) {
       throw try_again(PQerrorMessage(opened.get()));
     }
+    PQsetNoticeProcessor(
+        opened.get(), [](void*, const char*) {}, nullptr);
     return std::make_unique<own_postgres_database>(std::move(opened));
   }
   [[nodiscard]] std::unique_ptr<database> within(durable::transaction& open) const override {

@@ -92,10 +92,7 @@ void tell(const durable::failure& what) {
   try {
     std::rethrow_exception(what.error);
   } catch (const try_again&) {
-  } catch (const timing_wheel::timer_error& error) {
-    if (what.what != "store") {
-      std::cerr << "worker: " << what.what << ": " << error.what() << '\n';
-    }
+  } catch (const timing_wheel::timer_error&) {
   } catch (const std::exception& error) {
     std::cerr << "worker: " << what.what << ": " << error.what() << '\n';
   }
