@@ -1,0 +1,698 @@
+// What `store` promises, on each of the stores.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "durable/support/postgres_case.hpp"
+#include "durable/support/scratch_folder.hpp"
+#include "durable/support/store_calls.hpp"
+#include "timing_wheel/durable/memory_store.hpp"
+#include "timing_wheel/durable/sqlite_store.hpp"
+#include "timing_wheel/timer.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+struct in_memory {
+  timing_wheel::timer clock;
+  memory_store store{clock};
+};
+
+struct in_a_file {
+  timing_wheel::test::scratch_folder folder;
+  sqlite_store store{folder.file()};
+};
+
+struct on_a_server {
+  postgres_store store{server().conninfo(), options_in(new_schema())};
+};
+
+// The same without prepared statements, as behind a pooler.
+struct unprepared {
+  static postgres_options options() {
+    postgres_options some = options_in(new_schema());
+    some.prepare = false;
+    return some;
+  }
+  postgres_store store{server().conninfo(), options()};
+};
+
+template <class Where>
+class Store : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  Store() { store().migrate(); }
+
+  [[nodiscard]] durable::store& store() { return where_.store; }
+
+ private:
+  Where where_;
+};
+
+struct names {
+  template <class Where>
+  static std::string GetName(int /*number*/) {  // NOLINT(readability-identifier-naming): GoogleTest asks for it
+    return std::is_same_v<Where, in_memory>     ? "Memory"
+           : std::is_same_v<Where, in_a_file>   ? "Sqlite"
+           : std::is_same_v<Where, on_a_server> ? "Postgres"
+                                                : "PostgresUnprepared";
+  }
+};
+
+using all_stores = testing::Types<in_memory, in_a_file, on_a_server, unprepared>;
+TYPED_TEST_SUITE(Store, all_stores, names);
+
+TYPED_TEST(Store, FindsWhatWasScheduled) {
+  durable::store& store = this->store();
+  const scheduled made = put(store, asked("a", 30min, "order 7"));
+  const auto found = store.find("close", "a");
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(made.inserted);
+  EXPECT_EQ(found->payload, "order 7");
+  EXPECT_EQ(found->due, made.due);
+  EXPECT_EQ(found->attempt, 0);
+  EXPECT_FALSE(found->running);
+  EXPECT_FALSE(store.find("close", "b"));
+  EXPECT_FALSE(store.find("other", "a"));
+}
+
+TYPED_TEST(Store, KeepsAnyBytesInKeysAndPayloads) {
+  durable::store& store = this->store();
+  const std::string bytes("\0\xff\x01'\0", 5);
+  put(store, asked(bytes, {}, bytes));
+  put(store, asked(bytes.substr(0, 1), {}, ""));
+  const auto got = claim(store);
+  ASSERT_THAT(got, SizeIs(2));
+  EXPECT_EQ(got[0].key, bytes);
+  EXPECT_EQ(got[0].payload, bytes);
+  EXPECT_EQ(got[1].payload, "");
+  EXPECT_TRUE(store.find("close", bytes));
+}
+
+TYPED_TEST(Store, TakesTheLongestAllowedAndNotAByteMore) {
+  durable::store& store = this->store();
+  const request_limits limits = store.limits();
+  put(store, asked(std::string(limits.key, 'k'), {}, std::string(limits.payload, 'p')));
+  EXPECT_EQ(claim(store).at(0).payload.size(), limits.payload);
+  const auto scheduling = [&](const request& what) { return error_of([&] { put(store, what); }).code; };
+  EXPECT_EQ(scheduling(asked(std::string(limits.key + 1, 'k'))), errc::key_too_long);
+  EXPECT_EQ(scheduling(asked("k", {}, std::string(limits.payload + 1, 'p'))), errc::payload_too_long);
+  EXPECT_EQ(scheduling(asked("")), errc::invalid_request);
+  EXPECT_THAT(all_rows(store), SizeIs(1));
+}
+
+TYPED_TEST(Store, LeavesAKeyThatIsThereAsItIs) {
+  durable::store& store = this->store();
+  const scheduled first = put(store, asked("a", 1h, "one"));
+  const scheduled second = put(store, asked("a", 2h, "two"));
+  EXPECT_FALSE(second.inserted);
+  EXPECT_FALSE(second.replaced);
+  EXPECT_EQ(second.due, first.due);
+  EXPECT_EQ(store.find("close", "a")->payload, "one");
+}
+
+TYPED_TEST(Store, ReplacesAKeyIfAsked) {
+  durable::store& store = this->store();
+  put(store, asked("a", 1h, "one"));
+  request again = asked("a", 2h, "two");
+  again.replace = true;
+  const scheduled second = put(store, again);
+  EXPECT_FALSE(second.inserted);
+  EXPECT_TRUE(second.replaced);
+  EXPECT_EQ(store.find("close", "a")->payload, "two");
+  EXPECT_EQ(store.find("close", "a")->due, second.due);
+}
+
+TYPED_TEST(Store, DoesNotReplaceARunningCheck) {
+  durable::store& store = this->store();
+  const scheduled first = put(store, asked("a", {}, "one"));
+  ASSERT_THAT(claim(store), SizeIs(1));
+  request again = asked("a", 2h, "two");
+  again.replace = true;
+  const scheduled second = put(store, again);
+  EXPECT_FALSE(second.replaced);
+  EXPECT_EQ(second.due, first.due);
+  EXPECT_EQ(store.find("close", "a")->payload, "one");
+}
+
+TYPED_TEST(Store, DoesNotReplaceACheckWhoseLeaseHasEnded) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto stale = claim(store, -1us).at(0);
+  request again = asked("a", {}, "new");
+  again.replace = true;
+  EXPECT_FALSE(put(store, again).replaced);
+  EXPECT_TRUE(complete(store, stale));
+}
+
+TYPED_TEST(Store, CancelsOnceAndForAll) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto seen = all_rows(store);
+  EXPECT_EQ(cancel(store, "a"), cancel_result::cancelled);
+  EXPECT_EQ(cancel(store, "a"), cancel_result::finished);
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) { open.claim(seen, open.now() + 1h, got); });
+  EXPECT_THAT(got, IsEmpty());
+}
+
+TYPED_TEST(Store, CancelsNoRunningCheckAlsoWhenItsLeaseHasEnded) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto held = claim(store).at(0);
+  EXPECT_EQ(cancel(store, "a"), cancel_result::running);
+  EXPECT_TRUE(store.find("close", "a")->running);
+  extend(store, held, 0us);
+  EXPECT_EQ(cancel(store, "a"), cancel_result::running) << "its handler may have begun";
+  EXPECT_THAT(claim(store), SizeIs(1));
+}
+
+TYPED_TEST(Store, MovesAPendingCheck) {
+  durable::store& store = this->store();
+  put(store, "a", 1h);
+  const instant before = store.now();
+  EXPECT_EQ(move(store, "a", 5h), reschedule_result::moved);
+  EXPECT_GE(store.find("close", "a")->due, before + 5h);
+  EXPECT_EQ(move(store, "a", instant(42us)), reschedule_result::moved);
+  EXPECT_EQ(store.find("close", "a")->due, instant(42us));
+  EXPECT_EQ(move(store, "b", 5h), reschedule_result::finished);
+}
+
+TYPED_TEST(Store, MovesNoRunningCheck) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto held = claim(store).at(0);
+  EXPECT_EQ(move(store, "a", 5h), reschedule_result::running);
+  extend(store, held, 0us);
+  EXPECT_EQ(move(store, "a", 5h), reschedule_result::running);
+  EXPECT_TRUE(complete(store, held));
+}
+
+TYPED_TEST(Store, ReadsAWindowInTheOrderOfTime) {
+  durable::store& store = this->store();
+  for (const int due : {5, 3, 9, 4, 3}) {
+    put(store, std::to_string(all_rows(store).size()), instant(std::chrono::microseconds(due)));
+  }
+  std::vector<upcoming> found;
+  store.read_ahead({.from = instant(3us), .until = instant(9us), .limit = 10, .kinds = kinds}, found);
+  std::vector<std::int64_t> dues;
+  std::transform(found.begin(), found.end(), std::back_inserter(dues),
+                 [](const upcoming& row) { return row.due.time_since_epoch().count(); });
+  EXPECT_THAT(dues, ElementsAre(3, 3, 4, 5));
+  EXPECT_LT(found[0].id, found[1].id);
+}
+
+TYPED_TEST(Store, ReadsOnFromTheLastRow) {
+  durable::store& store = this->store();
+  for (int key = 0; key < 7; ++key) {
+    put(store, std::to_string(key), instant(key < 5 ? 3us : 4us));
+  }
+  const auto all = all_rows(store);
+  std::vector<upcoming> pages;
+  window which{.until = instant::max(), .limit = 2, .kinds = kinds};
+  for (int page = 0; page < 5; ++page) {
+    store.read_ahead(which, pages);
+    which.from = pages.back().due;
+    which.after_id = pages.back().id;
+  }
+  ASSERT_THAT(pages, SizeIs(7));
+  EXPECT_TRUE(std::equal(all.begin(), all.end(), pages.begin(), pages.end(),
+                         [](const upcoming& one, const upcoming& other) { return one.id == other.id; }));
+}
+
+TYPED_TEST(Store, ReadsOnlyTheKindsAskedFor) {
+  durable::store& store = this->store();
+  put(store, "a");
+  put(store, request{.kind = "strange", .key = "b"});
+  put(store, request{.kind = "other", .key = "c"});
+  const auto found = all_rows(store, 2);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].kind, 0U);
+  EXPECT_EQ(found[1].kind, 1U);
+}
+
+TYPED_TEST(Store, ReadsLeasedRowsWithTheEndOfTheirLease) {
+  durable::store& store = this->store();
+  put(store, "a");
+  EXPECT_EQ(all_rows(store).at(0).lease, instant());
+  const instant now = store.now();
+  claim(store, 1h);
+  EXPECT_GE(all_rows(store).at(0).lease, now + 1h);
+}
+
+TYPED_TEST(Store, ClaimRaisesFenceAndAttempt) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const std::int64_t fence = store.find("close", "a")->fence;
+  const auto first = claim(store, -1us).at(0);
+  const auto second = claim(store).at(0);
+  EXPECT_EQ(first.fence, fence + 1);
+  EXPECT_EQ(first.attempt, 1);
+  EXPECT_EQ(second.fence, fence + 2);
+  EXPECT_EQ(second.attempt, 2);
+  EXPECT_EQ(store.find("close", "a")->fence, second.fence);
+}
+
+TYPED_TEST(Store, ClaimsNothingBeforeItsTimeAndNothingTwice) {
+  durable::store& store = this->store();
+  put(store, "late", 1h);
+  put(store, "now");
+  EXPECT_EQ(claim(store).at(0).key, "now");
+  EXPECT_THAT(claim(store), IsEmpty());
+  EXPECT_THAT(take(store), IsEmpty());
+}
+
+TYPED_TEST(Store, CompletesOnlyWithTheLatestFence) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto stale = claim(store, -1us).at(0);
+  const auto held = claim(store).at(0);
+  EXPECT_FALSE(complete(store, stale));
+  EXPECT_TRUE(store.find("close", "a"));
+  EXPECT_TRUE(complete(store, held));
+  EXPECT_FALSE(store.find("close", "a"));
+  EXPECT_FALSE(complete(store, held));
+}
+
+TYPED_TEST(Store, AStaleFenceExtendsRetriesAndBuriesNothing) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto stale = claim(store, -1us).at(0);
+  claim(store);
+  EXPECT_FALSE(extend(store, stale, 1h));
+  EXPECT_FALSE(retry(store, stale, instant(1us), 7));
+  EXPECT_FALSE(bury(store, stale, "no"));
+  EXPECT_EQ(store.find("close", "a")->attempt, 2);
+  EXPECT_THAT(store.list_dead(10), IsEmpty());
+}
+
+TYPED_TEST(Store, AHolderMayEndAnEndedLeaseThatNobodyHasTakenSince) {
+  durable::store& store = this->store();
+  put(store, "a");
+  EXPECT_TRUE(complete(store, claim(store, -1us).at(0)));
+  put(store, "b");
+  const auto held = claim(store, -1us).at(0);
+  EXPECT_TRUE(extend(store, held, 1h));
+  EXPECT_TRUE(store.find("close", "b")->running);
+}
+
+TYPED_TEST(Store, GivesAClaimBack) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto held = claim(store).at(0);
+  EXPECT_TRUE(retry(store, held, instant(42us), 3));
+  const auto found = store.find("close", "a");
+  EXPECT_FALSE(found->running);
+  EXPECT_EQ(found->due, instant(42us));
+  EXPECT_EQ(found->attempt, 3);
+  EXPECT_EQ(claim(store).at(0).fence, held.fence + 1);
+}
+
+TYPED_TEST(Store, WhatWasGivenBackIsNoClaimAnyMore) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto held = claim(store).at(0);
+  retry(store, held, instant(), 0);
+  EXPECT_FALSE(complete(store, held));
+  EXPECT_FALSE(extend(store, held, 1h));
+  EXPECT_TRUE(store.find("close", "a"));
+}
+
+TYPED_TEST(Store, TakesARowAndThenThereIsNone) {
+  durable::store& store = this->store();
+  put(store, asked("a", {}, "order"));
+  const std::int64_t fence = store.find("close", "a")->fence;
+  const auto got = take(store);
+  ASSERT_THAT(got, SizeIs(1));
+  EXPECT_EQ(got[0].key, "a");
+  EXPECT_EQ(got[0].payload, "order");
+  EXPECT_EQ(got[0].attempt, 1);
+  EXPECT_EQ(got[0].fence, fence + 1);
+  EXPECT_FALSE(store.find("close", "a"));
+}
+
+TYPED_TEST(Store, PutsBackWhatItTookWithItsFence) {
+  durable::store& store = this->store();
+  put(store, asked("a", {}, "order"));
+  const auto wanted = all_rows(store);
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) {
+    open.take(wanted, got);
+    open.put_back(got.at(0), "close", open.now() + 1h, 1);
+  });
+  const auto found = store.find("close", "a");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->payload, "order");
+  EXPECT_EQ(found->fence, got[0].fence);
+  EXPECT_EQ(found->attempt, 1);
+  EXPECT_GT(found->due, store.now() + 59min);
+}
+
+TYPED_TEST(Store, WhatTheHandlerScheduledStandsAgainstWhatIsPutBack) {
+  durable::store& store = this->store();
+  put(store, asked("a", {}, "old"));
+  const auto wanted = all_rows(store);
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) {
+    open.take(wanted, got);
+    open.schedule(asked("a", 1h, "new"));
+    open.put_back(got.at(0), "close", open.now(), 1);
+  });
+  EXPECT_EQ(store.find("close", "a")->payload, "new");
+}
+
+TYPED_TEST(Store, BuriesWithTheError) {
+  durable::store& store = this->store();
+  put(store, asked("a", instant(7us), "order"));
+  const auto held = claim(store).at(0);
+  EXPECT_TRUE(bury(store, held, std::string("broken \0!", 9)));
+  EXPECT_FALSE(store.find("close", "a"));
+  const auto dead = store.list_dead(10);
+  ASSERT_THAT(dead, SizeIs(1));
+  EXPECT_EQ(dead[0].kind, "close");
+  EXPECT_EQ(dead[0].key, "a");
+  EXPECT_EQ(dead[0].payload, "order");
+  EXPECT_EQ(dead[0].due, instant(7us));
+  EXPECT_EQ(dead[0].fence, held.fence);
+  EXPECT_EQ(dead[0].attempt, 1);
+  EXPECT_EQ(dead[0].error, std::string("broken \0!", 9));
+  EXPECT_GE(store.now(), dead[0].died);
+}
+
+TYPED_TEST(Store, ListsTheDeadInPages) {
+  durable::store& store = this->store();
+  for (const char* key : {"a", "b", "c"}) {
+    put(store, key);
+    bury(store, claim(store).at(0), "no");
+  }
+  const auto first = store.list_dead(2);
+  ASSERT_THAT(first, SizeIs(2));
+  const auto rest = store.list_dead(2, first[1].id);
+  ASSERT_THAT(rest, SizeIs(1));
+  EXPECT_EQ(rest[0].key, "c");
+}
+
+TYPED_TEST(Store, RetriesADeadCheckFromTheStart) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto held = claim(store).at(0);
+  bury(store, held, "no");
+  const std::int64_t id = store.list_dead(1).at(0).id;
+  EXPECT_TRUE(store.retry_dead(id));
+  EXPECT_FALSE(store.retry_dead(id));
+  EXPECT_THAT(store.list_dead(1), IsEmpty());
+  const auto again = claim(store).at(0);
+  EXPECT_EQ(again.attempt, 1);
+  EXPECT_GT(again.fence, held.fence);
+}
+
+TYPED_TEST(Store, RetriesNoDeadCheckBesideALivingOneOfItsKey) {
+  durable::store& store = this->store();
+  put(store, "a");
+  bury(store, claim(store).at(0), "no");
+  put(store, "a", 1h);
+  EXPECT_FALSE(store.retry_dead(store.list_dead(1).at(0).id));
+  EXPECT_THAT(store.list_dead(1), SizeIs(1));
+}
+
+TYPED_TEST(Store, DeletesADeadCheck) {
+  durable::store& store = this->store();
+  put(store, "a");
+  bury(store, claim(store).at(0), "no");
+  const std::int64_t id = store.list_dead(1).at(0).id;
+  EXPECT_TRUE(store.delete_dead(id));
+  EXPECT_FALSE(store.delete_dead(id));
+}
+
+TYPED_TEST(Store, NeverUsesAnIdAgain) {
+  durable::store& store = this->store();
+  std::int64_t last = 0;
+  for (int turn = 0; turn < 5; ++turn) {
+    put(store, "a");
+    const std::int64_t id = all_rows(store).at(0).id;
+    EXPECT_GT(id, last);
+    last = id;
+    turn % 2 == 0 ? static_cast<void>(cancel(store, "a")) : static_cast<void>(take(store));
+  }
+}
+
+TYPED_TEST(Store, NeverUsesAnIdAgainWithinATransaction) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto seen = all_rows(store);
+  store.transact([&](store_transaction& open) {
+    open.cancel("close", "a");
+    open.schedule(asked("a"));
+  });
+  EXPECT_GT(all_rows(store).at(0).id, seen.at(0).id);
+}
+
+TYPED_TEST(Store, ANewCheckHasAHigherFenceThanAnyBeforeOfItsKey) {
+  durable::store& store = this->store();
+  std::int64_t highest = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    put(store, "a");
+    EXPECT_GT(store.find("close", "a")->fence, highest);
+    claimed last;
+    for (int times = 0; times < 5; ++times) {
+      last = claim(store, -1us).at(0);
+    }
+    highest = last.fence;
+    EXPECT_TRUE(complete(store, last));
+  }
+}
+
+TYPED_TEST(Store, WhatTheWorkThrowsUndoesAll) {
+  durable::store& store = this->store();
+  put(store, "a");
+  EXPECT_THROW(store.transact([](store_transaction& open) {
+    open.schedule(asked("b"));
+    open.cancel("close", "a");
+    throw std::runtime_error("no");
+  }),
+               std::runtime_error);
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+  put(store, "c");
+  EXPECT_THAT(all_rows(store), SizeIs(2));
+}
+
+TYPED_TEST(Store, UndoesAPartAlone) {
+  durable::store& store = this->store();
+  store.transact([](store_transaction& open) {
+    open.schedule(asked("a"));
+    open.savepoint();
+    open.schedule(asked("b"));
+    open.rollback_to_savepoint();
+    open.savepoint();
+    open.schedule(asked("c"));
+    open.release_savepoint();
+  });
+  EXPECT_THAT(keys_in(store), ElementsAre("a", "c"));
+}
+
+TYPED_TEST(Store, TheClockStandsStillWithinATransaction) {
+  durable::store& store = this->store();
+  store.transact([](store_transaction& open) {
+    const instant before = open.now();
+    std::this_thread::sleep_for(2ms);
+    EXPECT_EQ(open.now(), before);
+    EXPECT_EQ(open.schedule(asked("a", 1s)).due, before + 1s);
+  });
+}
+
+TYPED_TEST(Store, TheLongestDelayAndTheEndOfTimeAreFarAhead) {
+  durable::store& store = this->store();
+  EXPECT_GT(put(store, "a", std::chrono::hours::max()).due, store.now() + std::chrono::years(290));
+  EXPECT_EQ(put(store, "b", instant::max()).due, instant::max());
+  EXPECT_EQ(store.find("close", "b")->due, instant::max());
+}
+
+TYPED_TEST(Store, OneOfManyThreadsInsertsAKey) {
+  durable::store& store = this->store();
+  std::atomic<int> inserted = 0;
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 8; ++number) {
+    threads.emplace_back([&] { inserted += put(store, "a").inserted ? 1 : 0; });
+  }
+  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+  EXPECT_EQ(inserted, 1);
+}
+
+TYPED_TEST(Store, AListIsOneAfterTheOther) {
+  durable::store& store = this->store();
+  request again = asked("a", 2h, "two");
+  again.replace = true;
+  const std::vector<request> all = {asked("b", 1h), asked("a", 1h, "one"), asked("a", 1h), again, asked("c", 1h)};
+  const auto ops = put(store, all);
+  EXPECT_TRUE(ops[0].result.inserted && ops[1].result.inserted && ops[4].result.inserted);
+  EXPECT_FALSE(ops[2].result.inserted || ops[2].result.replaced || ops[3].result.inserted);
+  EXPECT_EQ(ops[2].result.due, ops[1].result.due);
+  EXPECT_TRUE(ops[3].result.replaced);
+  EXPECT_EQ(store.find("close", "a")->payload, "two");
+  EXPECT_THAT(all_rows(store), SizeIs(3));
+}
+
+TYPED_TEST(Store, AppendsAListBesideWhatIsThere) {
+  durable::store& store = this->store();
+  const auto before = put(store, "m", 1h);
+  std::vector<request> all;
+  for (const char* key : {"z", "m", "a", "k"}) {
+    all.push_back(asked(key, 2h));
+  }
+  const auto ops = put(store, all);
+  EXPECT_FALSE(ops[1].result.inserted);
+  EXPECT_EQ(ops[1].result.due, before.due);
+  const auto rows = all_rows(store);
+  for (const std::size_t each : {0U, 2U, 3U}) {
+    EXPECT_TRUE(ops[each].result.inserted);
+    EXPECT_EQ(ops[each].result.due, store.find("close", all[each].key)->due);
+    EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [&](const upcoming& row) { return row.id == ops[each].id; }));
+  }
+}
+
+TYPED_TEST(Store, CancelsAList) {
+  durable::store& store = this->store();
+  put(store, "running");
+  claim(store);
+  put(store, "b", 1h);
+  put(store, "a", 1h);
+  std::vector<cancel_op> ops = {
+      {"close", "b"}, {"close", "running"}, {"close", "none"}, {"close", "a"}, {"close", "b"}, {"other", "a"}};
+  store.transact([&](store_transaction& open) { open.cancel(ops); });
+  std::vector<cancel_result> results;
+  std::transform(ops.begin(), ops.end(), std::back_inserter(results), [](const cancel_op& op) { return op.result; });
+  EXPECT_THAT(results, ElementsAre(cancel_result::cancelled, cancel_result::running, cancel_result::finished,
+                                   cancel_result::cancelled, cancel_result::finished, cancel_result::finished));
+}
+
+TYPED_TEST(Store, MovesAList) {
+  durable::store& store = this->store();
+  put(store, "running");
+  claim(store);
+  put(store, "a", 1h);
+  std::vector<reschedule_op> ops = {{"close", "a", instant(5us)},
+                                    {"close", "running", instant(5us)},
+                                    {"close", "none", instant(5us)},
+                                    {"close", "a", instant(6us)}};
+  store.transact([&](store_transaction& open) { open.reschedule(ops); });
+  EXPECT_EQ(ops[0].result, reschedule_result::moved);
+  EXPECT_EQ(ops[1].result, reschedule_result::running);
+  EXPECT_EQ(ops[2].result, reschedule_result::finished);
+  EXPECT_EQ(ops[3].result, reschedule_result::moved);
+  EXPECT_EQ(store.find("close", "a")->due, instant(6us));
+}
+
+TYPED_TEST(Store, EndsAListOfClaimsEachByItsOwnFence) {
+  durable::store& store = this->store();
+  for (const char* key : {"a", "b", "c", "d"}) {
+    put(store, key);
+  }
+  const auto held = claim(store);
+  ASSERT_THAT(held, SizeIs(4));
+  std::vector<ticket> done = {{held[2].id, held[2].fence}, {held[0].id, held[0].fence - 1}, {held[3].id, held[3].fence}};
+  std::vector<retry_op> again = {{{held[1].id, held[1].fence}, instant(7us), 4}, {{-1, 0}, instant(7us), 4}};
+  store.transact([&](store_transaction& open) {
+    open.complete(done);
+    open.retry(again);
+  });
+  EXPECT_TRUE(done[0].held && !done[1].held && done[2].held);
+  EXPECT_TRUE(again[0].of.held && !again[1].of.held);
+  EXPECT_EQ(store.find("close", held[1].key)->due, instant(7us));
+  EXPECT_THAT(all_rows(store), SizeIs(2));
+}
+
+TYPED_TEST(Store, EmptyListsDoNothing) {
+  durable::store& store = this->store();
+  put(store, "a");
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) {
+    open.append({});
+    open.cancel(std::span<cancel_op>());
+    open.reschedule({});
+    open.claim({}, open.now(), got);
+    open.take({}, got);
+    open.complete({});
+    open.extend({}, open.now());
+    open.retry({});
+    open.bury({});
+  });
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+}
+
+TYPED_TEST(Store, BuriesWhatItTook) {
+  durable::store& store = this->store();
+  put(store, asked("a", instant(7us), "order"));
+  const auto wanted = all_rows(store);
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) {
+    open.take(wanted, got);
+    open.bury_taken(got.at(0), "close", "broken \xff");
+  });
+  const auto dead = store.list_dead(10);
+  ASSERT_THAT(dead, SizeIs(1));
+  EXPECT_EQ(dead[0].kind, "close");
+  EXPECT_EQ(dead[0].payload, "order");
+  EXPECT_EQ(dead[0].error, "broken \xff");
+  EXPECT_EQ(dead[0].fence, got[0].fence);
+  EXPECT_FALSE(store.find("close", "a"));
+}
+
+TYPED_TEST(Store, ReadsTheWindowOfALongRowOfOneDeadlineInPages) {
+  durable::store& store = this->store();
+  std::vector<request> all;
+  for (int key = 0; key < 6000; ++key) {
+    all.push_back(asked(std::to_string(key), instant(5us)));
+  }
+  put(store, all);
+  put(store, request{.kind = "strange", .key = "x", .payload = {}, .due = instant(5us)});
+  put(store, "last", instant(6us));
+  std::vector<upcoming> found;
+  window which{.until = instant(7us), .limit = 2500, .kinds = kinds};
+  for (int page = 0; page < 3; ++page) {
+    store.read_ahead(which, found);
+    which.from = found.back().due;
+    which.after_id = found.back().id;
+  }
+  ASSERT_THAT(found, SizeIs(6001));
+  EXPECT_TRUE(std::is_sorted(found.begin(), found.end(), [](const upcoming& one, const upcoming& other) {
+    return std::pair(one.due, one.id) < std::pair(other.due, other.id);
+  }));
+  EXPECT_EQ(found.back().due, instant(6us));
+}
+
+TYPED_TEST(Store, ReadsBehindManyRowsOfOtherKinds) {
+  durable::store& store = this->store();
+  std::vector<request> all;
+  for (int key = 0; key < 12000; ++key) {
+    all.push_back({.kind = "strange", .key = std::to_string(key), .payload = {}, .due = instant(5us)});
+  }
+  put(store, all);
+  put(store, "last", instant(6us));
+  EXPECT_THAT(all_rows(store), SizeIs(1));
+  EXPECT_THAT(all_rows(store, 1), SizeIs(1));
+}
+
+TYPED_TEST(Store, ReadsOnlyBeforeTheEndOfTheWindow) {
+  durable::store& store = this->store();
+  put(store, "a", instant(5us));
+  std::vector<upcoming> found;
+  store.read_ahead({.until = instant(5us), .limit = 10, .kinds = kinds}, found);
+  store.read_ahead({.until = instant(6us), .limit = 0, .kinds = kinds}, found);
+  store.read_ahead({.until = instant(6us), .limit = 10}, found);
+  EXPECT_THAT(found, IsEmpty());
+  store.read_ahead({.from = instant(5us), .until = instant(6us), .limit = 10, .kinds = kinds}, found);
+  EXPECT_THAT(found, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

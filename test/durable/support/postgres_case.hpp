@@ -1,0 +1,56 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+
+#include "durable/support/private_postgres.hpp"
+#include "durable/support/store_calls.hpp"
+#include "timing_wheel/durable/postgres_store.hpp"
+
+// What tests of PostgreSQL's store share: a server for each program, and a schema for each test.
+
+namespace timing_wheel::durable::test {
+
+using timing_wheel::test::postgres_session;
+using timing_wheel::test::private_postgres;
+
+/// The server of this program, started when it is first asked for.
+inline private_postgres& server() {
+  static private_postgres one({.settings = {{"max_prepared_transactions", "0"}}, .loopback = true});
+  return one;
+}
+
+inline postgres_options options_in(std::string schema) {
+  postgres_options options;
+  options.schema = std::move(schema);
+  options.connect_timeout = 2s;
+  return options;
+}
+
+inline std::string new_schema() {
+  static std::atomic<int> count = 0;
+  return "s" + std::to_string(++count);
+}
+
+/// As the five characters of an error: empty if it is none of the server's.
+inline std::string sqlstate(const caught& error) {
+  return error.code.category() == postgres_category() ? error.code.message().substr(9) : std::string();
+}
+
+/// A schema with our tables, and a store on it.
+class PostgresCase : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  PostgresCase() { store.migrate(); }
+
+  [[nodiscard]] std::string table(const std::string& name) const { return schema + "." + name; }
+
+  const std::string schema = new_schema();
+  const postgres_options options = options_in(schema);
+  const postgres_target target{.schema = schema};
+  postgres_store store{server().conninfo(), options};
+  postgres_session user{server().conninfo()};
+};
+
+}  // namespace timing_wheel::durable::test
