@@ -38,6 +38,11 @@ bool passes(std::string_view state) {
   return begins("08") || begins("57P") || begins("40") || begins("53") || begins("25006");
 }
 
+std::string state_of(const std::error_code& code) {
+  const std::string words = code.message();  // "SQLSTATE 40001"
+  return words.substr(words.find(' ') + 1);
+}
+
 /// On a connection that others close.
 class postgres_database : public database {
  public:
@@ -89,7 +94,7 @@ class postgres_database : public database {
       return work();
     } catch (const timing_wheel::timer_error& error) {
       if (PQstatus(opened_) != CONNECTION_OK ||
-          (error.code().category() == durable::postgres_category() && passes(error.code().message()))) {
+          (error.code().category() == durable::postgres_category() && passes(state_of(error.code())))) {
         throw try_again(error.what());
       }
       throw;
