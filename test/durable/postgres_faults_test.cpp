@@ -60,6 +60,12 @@ class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-
     ASSERT_EQ(runs_of(id), count);
   }
 
+  static void wait_for_some_run(const std::string& id) {
+    for (int i = 0; i < 3000 && runs_of(id) == "0"; ++i) {
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+
   static inline std::unique_ptr<private_postgres> server_;
 };
 
@@ -215,19 +221,18 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
   for (const fault what : {fault::cut_before, fault::cut_after}) {
     for (const std::string& kind : ledger_kinds) {
       for (int nth = 1; nth <= 3; ++nth) {
-        const std::string key = std::to_string(promised.size());
         proxy.plan(what, begins_with("COMMIT"), nth);
-        other.schedule({.kind = kind, .key = key, .due = 20ms});
-        promised.push_back(key);
-        for (int i = 0; i < 2000 && runs_of(key) == "0"; ++i) {
-          std::this_thread::sleep_for(2ms);
+        for (++faults; proxy.faults() < faults && promised.size() < 1000;) {
+          const std::string key = std::to_string(promised.size());
+          other.schedule({.kind = kind, .key = key, .due = 20ms});
+          promised.push_back(key);
+          wait_for_some_run(key);
         }
       }
     }
-    faults = proxy.faults();
   }
   EXPECT_TRUE(wait_for_end(server_->conninfo()));
-  EXPECT_THAT(faults, Ge(4));
+  EXPECT_EQ(proxy.faults(), faults);
   judge(server_->conninfo(), promised);
 }
 
@@ -339,7 +344,7 @@ TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
   const auto promised = schedule_all(own, 20, 30ms, 700ms);
   EXPECT_TRUE(wait_for_end(server_->conninfo(), 20s));
   EXPECT_EQ(wrong.finish().status, 0);
-  EXPECT_THAT(server_->ask("SELECT max(at-due)/1000 FROM run"), testing::SizeIs(Le(3U))) << "ms late";
+  EXPECT_THAT(postgres_session(server_->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
   judge(server_->conninfo(), promised);
 }
 
@@ -426,26 +431,36 @@ int dead_rows() {
   return asked == nullptr ? 30'000 : std::stoi(asked);
 }
 
-/// Pages that the server has looked at for one of the statements on checks, on average over a node's second of light
-/// work.
-double pages_a_statement(private_postgres& server, node& here, const std::string& prefix) {
-  const postgres_session own(server.conninfo());
+/// Pages that the server has looked at since the last reset, and statements, for the table of the checks.
+struct looks {
+  double pages = 0;
+  double statements = 0;
+};
+
+looks looks_of(const postgres_session& own) {
+  const auto row = own.rows(
+      "SELECT coalesce(sum(shared_blks_hit+shared_blks_read),0),sum(calls) FROM pg_stat_statements "
+      "WHERE query ILIKE '%timing_wheel%check%' AND query NOT ILIKE '%count(*)%'");
+  return {std::stod(row.at(0).at(0)), std::stod(row.at(0).at(1))};
+}
+
+/// Of a node's second of light work: pages for each statement.
+double pages_a_statement(const postgres_session& own, node& here, const std::string& prefix) {
   own.execute("SELECT pg_stat_statements_reset()");
   for (int number = 0; number < 100; ++number) {
     here.checks.schedule({.kind = "transactional", .key = prefix + std::to_string(number), .due = 300ms});
     std::this_thread::sleep_for(10ms);
   }
-  EXPECT_TRUE(wait_for_end(server.conninfo()));
-  const auto row = own.rows(
-      "SELECT sum(shared_blks_hit+shared_blks_read),sum(calls) FROM pg_stat_statements "
-      "WHERE query ILIKE '%timing_wheel%check%' AND query NOT ILIKE '%count(*)%'");
-  return std::stod(row.at(0).at(0)) / std::stod(row.at(0).at(1));
+  std::this_thread::sleep_for(500ms);
+  const looks all = looks_of(own);
+  return all.pages / all.statements;
 }
 
 TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
-  server_->execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
+  const postgres_session own(server_->conninfo());
+  own.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
   node here(server_->conninfo(), 30s);
-  const double clean = pages_a_statement(*server_, here, "clean");
+  const double clean = pages_a_statement(own, here, "clean");
   const postgres_session holding(server_->conninfo());
   holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
   EXPECT_EQ(holding.ask("SELECT count(*) FROM timing_wheel.check"), "0");
@@ -457,11 +472,18 @@ TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
     }
     here.checks.schedule(some);
   }
-  server_->execute("DELETE FROM timing_wheel.check WHERE kind='nothing'");
+  own.execute("DELETE FROM timing_wheel.check WHERE kind='nothing'");
   std::this_thread::sleep_for(300ms);
-  const double dead = pages_a_statement(*server_, here, "dead");
-  EXPECT_LT(dead, clean * 2 + 5) << clean << " pages a statement without them";
+  const double dead = pages_a_statement(own, here, "dead");
+  EXPECT_LT(dead, clean * 2 + 2) << clean << " pages a statement without them";
+
+  // They are in the way of one who begins at the beginning.
+  own.execute("SELECT pg_stat_statements_reset()");
+  std::vector<upcoming> found;
+  here.store.read_ahead({.until = here.store.now(), .limit = 500, .kinds = ledger_kinds}, found);
+  EXPECT_GT(looks_of(own).pages, rows / 200);
   holding.execute("COMMIT");
+  EXPECT_TRUE(wait_for_end(server_->conninfo()));
 }
 
 }  // namespace
