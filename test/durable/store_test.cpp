@@ -566,8 +566,8 @@ TYPED_TEST(Store, CancelsAList) {
   claim(store);
   put(store, "b", 1h);
   put(store, "a", 1h);
-  std::vector<cancel_op> ops = {
-      {"close", "b"}, {"close", "running"}, {"close", "none"}, {"close", "a"}, {"close", "b"}, {"other", "a"}};
+  std::vector<cancel_op> ops = {{"close", "b"}, {"close", "running"}, {"close", "none"},
+                                {"close", "a"}, {"close", "b"},       {"other", "a"}};
   store.transact([&](store_transaction& open) { open.cancel(ops); });
   std::vector<cancel_result> results;
   std::transform(ops.begin(), ops.end(), std::back_inserter(results), [](const cancel_op& op) { return op.result; });
@@ -599,7 +599,8 @@ TYPED_TEST(Store, EndsAListOfClaimsEachByItsOwnFence) {
   }
   const auto held = claim(store);
   ASSERT_THAT(held, SizeIs(4));
-  std::vector<ticket> done = {{held[2].id, held[2].fence}, {held[0].id, held[0].fence - 1}, {held[3].id, held[3].fence}};
+  std::vector<ticket> done = {
+      {held[2].id, held[2].fence}, {held[0].id, held[0].fence - 1}, {held[3].id, held[3].fence}};
   std::vector<retry_op> again = {{{held[1].id, held[1].fence}, instant(7us), 4}, {{-1, 0}, instant(7us), 4}};
   store.transact([&](store_transaction& open) {
     open.complete(done);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "durable/postgres/sql.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable::postgres {
@@ -12,15 +13,6 @@ namespace {
 
 // How much longer than the server this side waits, so that the server's own words come first.
 constexpr std::chrono::seconds patience(1);
-
-// A planner that sees a small table reads all of it, and keeps that plan while the table grows by a thousand times. So
-// these are off for our statements; a handler's own get them back, see `give_planner_back`.
-//
-// `jit`: a table without rows, read as a whole, counts as so dear that it would be worth compiling.
-constexpr const char* plan_by_index =
-    "SELECT set_config('enable_seqscan','off',false),set_config('enable_bitmapscan','off',false),"
-    "set_config('enable_hashjoin','off',false),set_config('enable_mergejoin','off',false),"
-    "set_config('jit','off',false)";
 
 std::string field(const result& answer, int which) {
   const char* found = answer ? PQresultErrorField(answer.get(), which) : nullptr;
@@ -70,8 +62,9 @@ void fail(const result& answer, const PGconn* connection, std::string_view doing
     throw timer_error(make_error_code(errc::no_schema), std::string(doing).append(": ").append(text));
   }
   if (sqlstate == "26000" || sqlstate == "42P05") {
-    text.append("; behind a pooler that shares connections, such as PgBouncer in transaction mode, set "
-                "postgres_options::prepare to false");
+    text.append(
+        "; behind a pooler that shares connections, such as PgBouncer in transaction mode, set "
+        "postgres_options::prepare to false");
   }
   fail(doing, sqlstate, text);
 }
@@ -81,7 +74,7 @@ connection::connection(PGconn* open, const connection_rules& rules) : connection
       connection_, [](void*, const char*) {}, nullptr);
   if (rules_.prepare) {
     try {
-      run("connecting", plan_by_index, 1);
+      run("connecting", sql::plan_by_index, 1);
     } catch (...) {
       PQfinish(connection_);
       throw;

@@ -43,9 +43,8 @@ postgres_options checked(postgres_options options) {
   in_range("statement_timeout", options.statement_timeout.count(), longest);
   in_range("transaction_timeout", options.transaction_timeout.count(), longest);
   if (options.schema.empty() || options.schema.size() > 63 || options.schema.find('\0') != std::string::npos) {
-    throw timer_error(timer_errc::invalid_option,
-                      "schema has " + std::to_string(options.schema.size()) +
-                          " bytes; it must have 1 to 63, and none of them zero");
+    throw timer_error(timer_errc::invalid_option, "schema has " + std::to_string(options.schema.size()) +
+                                                      " bytes; it must have 1 to 63, and none of them zero");
   }
   return options;
 }

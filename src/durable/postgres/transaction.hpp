@@ -8,11 +8,11 @@ namespace timing_wheel::durable::postgres {
 
 /// What transactions of a store have in common.
 struct transaction_rules {
-  std::string begin;       ///< Begins one, sets its limits, and reads the clock and the version.
-  std::string schema;      ///< Its name.
-  std::string sequence;    ///< That of the ids, quoted.
-  request_limits limits;   ///< What may be written.
-  counters* counts;        ///< Of the store.
+  std::string begin;      ///< Begins one, sets its limits, and reads the clock and the version.
+  std::string schema;     ///< Its name.
+  std::string sequence;   ///< That of the ids, quoted.
+  request_limits limits;  ///< What may be written.
+  counters* counts;       ///< Of the store.
 };
 [[nodiscard]] transaction_rules rules_for(const postgres_options& options, counters& counts);
 

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "durable/postgres/connection.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/sql.hpp"
@@ -13,13 +17,27 @@ using postgres::parameters;
 using postgres::query;
 using postgres::result;
 
-// The due time as the statements want it: whether it is an instant, and that, or a delay in microseconds.
+// The due time as the statements want it: an instant, or a delay.
 struct due_by_sql {
   explicit due_by_sql(due_time due)
       : absolute(due.at(instant()) == due.at(instant(std::chrono::microseconds(1)))),
-        count(due.at(instant()).time_since_epoch().count()) {}
+        count(due.at(instant()).time_since_epoch().count()) {
+    count = absolute ? count : std::min(count, postgres::longest_delay);
+  }
+  [[nodiscard]] const query& choose(const query& at, const query& after) const { return absolute ? at : after; }
+
   bool absolute;
   std::int64_t count;
+};
+
+// The connection whose tables this thread has looked at last. One look for each is enough: a version never goes back,
+// and a newer library does not change the tables under older ones that run.
+struct looked_at {
+  const PGconn* connection = nullptr;
+  int backend = 0;
+  std::string prefix;
+
+  friend bool operator==(const looked_at&, const looked_at&) = default;
 };
 
 class users_connection {
@@ -32,7 +50,8 @@ class users_connection {
 
  private:
   [[nodiscard]] result run(const query& which, const parameters& values) const;
-  [[nodiscard]] bool exists(std::string_view kind, std::string_view key) const;
+  [[nodiscard]] std::optional<instant> write(const query& which, const due_by_sql& due, const request& asked) const;
+  [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key) const;
   void check_version() const;
 
   PGconn* connection_;
@@ -53,6 +72,7 @@ users_connection::users_connection(PGconn* connection, const postgres_target& ta
   if (PQtransactionStatus(connection) == PQTRANS_ACTIVE) {
     postgres::fail("using a connection", "55000", "it is busy with another statement; read its results first");
   }
+  check_version();
 }
 
 result users_connection::run(const query& which, const parameters& values) const {
@@ -65,29 +85,47 @@ result users_connection::run(const query& which, const parameters& values) const
   return answer;
 }
 
-bool users_connection::exists(std::string_view kind, std::string_view key) const {
-  return run(postgres::sql::users_exists, parameters().bind(kind).bind(key)).rows() != 0;
-}
-
 void users_connection::check_version() const {
+  static thread_local looked_at last;
+  looked_at here{connection_, PQbackendPID(connection_), prefix_};
+  if (last == here) {
+    return;
+  }
   const result shown = run(postgres::sql::read_clock, {});
-  postgres::check_version(shown.rows() == 0 ? 0 : shown.integer(0, 1), schema_);
+  postgres::check_version(shown.integer(0, 1), schema_);
+  last = std::move(here);
 }
 
-// What is in the way may be a row that the statement does not see, since it was written meanwhile: then once more.
+std::optional<instant> users_connection::write(const query& which, const due_by_sql& due, const request& asked) const {
+  parameters values;
+  values.bind(due.count).bind(std::string_view(asked.kind)).bind(std::string_view(asked.key));
+  const result rows = run(which, values.bind(std::string_view(asked.payload)));
+  return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
+}
+
+std::optional<instant> users_connection::due_of(std::string_view kind, std::string_view key) const {
+  const result rows = run(postgres::sql::users_stands, parameters().bind(kind).bind(key));
+  return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
+}
+
+// A check may go between two statements, and then this one is written after all.
 scheduled users_connection::schedule(const request& asked) const {
   constexpr int most_turns = 100;
   const due_by_sql due(asked.due);
-  parameters values;
-  values.bind(due.absolute).bind(due.count).bind(std::string_view(asked.kind));
-  values.bind(std::string_view(asked.key)).bind(std::string_view(asked.payload));
   for (int turn = 0; turn < most_turns; ++turn) {
-    const result rows = run(asked.replace ? postgres::sql::users_replace : postgres::sql::users_insert, values);
-    if (rows.rows() != 0) {
-      const std::int64_t what = rows.integer(0, 0);
-      return {what == 1, what == 2, instant(std::chrono::microseconds(rows.integer(0, 1)))};
+    if (const auto made =
+            write(due.choose(postgres::sql::users_insert_at, postgres::sql::users_insert_after), due, asked)) {
+      return {true, false, *made};
     }
-    check_version();
+    if (asked.replace) {
+      if (const auto changed =
+              write(due.choose(postgres::sql::users_replace_at, postgres::sql::users_replace_after), due, asked)) {
+        return {false, true, *changed};
+      }
+    }
+    if (const auto stands = due_of(asked.kind, asked.key)) {
+      return {false, false, *stands};
+    }
   }
   postgres::fail("scheduling", "40001", "other transactions write and delete the same key all the time");
 }
@@ -96,17 +134,16 @@ cancel_result users_connection::cancel(std::string_view kind, std::string_view k
   if (run(postgres::sql::users_cancel, parameters().bind(kind).bind(key)).changed() == 1) {
     return cancel_result::cancelled;
   }
-  return exists(kind, key) ? cancel_result::running : cancel_result::finished;
+  return due_of(kind, key) ? cancel_result::running : cancel_result::finished;
 }
 
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) const {
   const due_by_sql asked(due);
-  parameters values;
-  values.bind(asked.absolute).bind(asked.count).bind(kind).bind(key);
-  if (run(postgres::sql::users_reschedule, values).changed() == 1) {
+  const query& which = asked.choose(postgres::sql::users_reschedule_at, postgres::sql::users_reschedule_after);
+  if (run(which, parameters().bind(asked.count).bind(kind).bind(key)).changed() == 1) {
     return reschedule_result::moved;
   }
-  return exists(kind, key) ? reschedule_result::running : reschedule_result::finished;
+  return due_of(kind, key) ? reschedule_result::running : reschedule_result::finished;
 }
 
 }  // namespace

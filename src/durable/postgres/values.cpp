@@ -78,11 +78,6 @@ parameters& parameters::bind(std::int64_t value) {
   return add(kept_.back().data(), kept_.back().size());
 }
 
-parameters& parameters::bind(bool value) {
-  kept_.emplace_back(1, static_cast<char>(value ? 1 : 0));
-  return add(kept_.back().data(), 1);
-}
-
 parameters& parameters::bind(std::string_view value) {
   return add(value.empty() ? "" : value.data(), value.size());  // a null pointer would be NULL
 }

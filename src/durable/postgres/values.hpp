@@ -49,7 +49,6 @@ class parameters {
   parameters& operator=(const parameters&) = delete;
 
   parameters& bind(std::int64_t value);
-  parameters& bind(bool value);
   parameters& bind(std::string_view value);
   parameters& bind(array& value) { return bind(value.bytes()); }
   parameters& bind_null();

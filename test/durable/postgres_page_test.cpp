@@ -1,0 +1,127 @@
+// The SQL that docs/postgres.md gives to other languages and to administrators, on the tables that the library makes.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "durable/support/postgres_case.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+// The blocks of SQL, each as its statements.
+std::vector<std::vector<std::string>> blocks_of_page() {
+  std::ifstream page(TIMING_WHEEL_POSTGRES_PAGE);
+  std::stringstream all;
+  all << page.rdbuf();
+  const std::string text = all.str();
+  std::vector<std::vector<std::string>> blocks;
+  for (std::size_t at = 0; (at = text.find("```sql\n", at)) != std::string::npos;) {
+    const std::size_t end = text.find("\n```", at + 7);
+    const std::string block = text.substr(at + 7, end - at - 6);
+    std::vector<std::string>& statements = blocks.emplace_back();
+    for (std::size_t from = 0, stop = 0; (stop = block.find(";\n", from)) != std::string::npos; from = stop + 2) {
+      statements.push_back(block.substr(from, stop - from));
+    }
+    at = end;
+  }
+  return blocks;
+}
+
+class PostgresPage : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  [[nodiscard]] std::string here(const std::string& sql, const std::string& role = "nobody") const {
+    const std::string text = std::regex_replace(sql, std::regex("timing_wheel"), schema);
+    return std::regex_replace(text, std::regex("TO (worker|shop)$"), "TO " + role);
+  }
+
+  // \returns how many rows it changed.
+  int run(const std::string& sql) const {
+    PGresult* answer = PQexec(user.get(), here(sql).c_str());
+    EXPECT_EQ(PQresultStatus(answer), PGRES_COMMAND_OK) << PQerrorMessage(user.get());
+    const int changed = std::stoi(PQcmdTuples(answer));
+    PQclear(answer);
+    return changed;
+  }
+
+  // A role with what a block of the page grants.
+  void grant(const std::string& role, const std::vector<std::string>& grants) const {
+    user.execute("CREATE ROLE " + role + " LOGIN");
+    for (const std::string& each : grants) {
+      user.execute(here(each, role));
+    }
+  }
+
+  const std::vector<std::vector<std::string>> blocks = blocks_of_page();
+};
+
+TEST_F(PostgresPage, ItsStatementsScheduleCancelAndReschedule) {
+  ASSERT_EQ(blocks.size(), 3U);
+  ASSERT_EQ(blocks[2].size(), 3U);
+  const std::string& schedule = blocks[2][0];
+  const std::string& cancel = blocks[2][1];
+  const std::string& reschedule = blocks[2][2];
+  EXPECT_EQ(run(schedule), 1);
+  const auto found = store.find("verify", "order-17");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->payload, "2 units");
+  EXPECT_GT(found->due, store.now() + 29min);
+  EXPECT_EQ(run(schedule), 0);
+  EXPECT_EQ(run(reschedule), 1);
+  EXPECT_GT(store.find("verify", "order-17")->due, store.now() + 59min);
+  EXPECT_EQ(run(cancel), 1);
+  EXPECT_FALSE(store.find("verify", "order-17"));
+  EXPECT_EQ(run(cancel), 0);
+}
+
+TEST_F(PostgresPage, ItsStatementsLeaveARunningCheckAlone) {
+  EXPECT_EQ(run(blocks[2][0]), 1);
+  user.execute("UPDATE " + table("check") + " SET fence=fence+1,attempt=1,lease=1");  // one that ended long ago
+  EXPECT_EQ(run(blocks[2][1]), 0);
+  EXPECT_EQ(run(blocks[2][2]), 0);
+}
+
+TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
+  grant(schema + "_worker", blocks[0]);
+  postgres_store worker(server().conninfo() + " user=" + schema + "_worker", options);
+  worker.migrate();  // there is nothing to do
+  put(worker, "a");
+  put(worker, asked("a", 1h));
+  user.execute("UPDATE " + table("check") + " SET fence=65535");  // so that an id is taken out of the sequence
+  const auto held = claim(worker).at(0);
+  EXPECT_TRUE(extend(worker, held, 1h));
+  EXPECT_TRUE(retry(worker, held, instant(), 0));
+  EXPECT_TRUE(bury(worker, claim(worker).at(0), "no"));
+  EXPECT_TRUE(worker.retry_dead(worker.list_dead(1).at(0).id));
+  EXPECT_EQ(move(worker, "a", instant()), reschedule_result::moved);
+  EXPECT_TRUE(complete(worker, claim(worker).at(0)));
+  put(worker, "b");
+  const auto wanted = all_rows(worker);
+  worker.transact([&](store_transaction& open) {
+    std::vector<claimed> got;
+    open.take(wanted, got);
+    open.put_back(got.at(0), "close", open.now(), 1);
+  });
+  EXPECT_EQ(cancel(worker, "b"), cancel_result::cancelled);
+  EXPECT_EQ(worker.take_shares("me", 1s)->size(), 64U);
+  EXPECT_TRUE(worker.take_shares("me", 1s, true)->empty());
+}
+
+TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {
+  grant(schema + "_shop", blocks[1]);
+  const postgres_session shop(server().conninfo() + " user=" + schema + "_shop");
+  request again = asked("a", 2h);
+  again.replace = true;
+  EXPECT_TRUE(schedule(shop.get(), asked("a", 1h), target).inserted);
+  EXPECT_TRUE(schedule(shop.get(), again, target).replaced);
+  EXPECT_EQ(durable::reschedule(shop.get(), "close", "a", 1h, target), reschedule_result::moved);
+  EXPECT_EQ(durable::cancel(shop.get(), "close", "a", target), cancel_result::cancelled);
+  EXPECT_THROW(shop.execute("SELECT * FROM " + table("dead")), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test
