@@ -1,27 +1,20 @@
 #include "durable.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <iostream>
-#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "common/program.hpp"
 #include "durable_database.hpp"
 #include "durable_keeper.hpp"
-#include "durable_options.hpp"
 #include "durable_shop.hpp"
-#include "timing_wheel/durable/sqlite_store.hpp"
 
 namespace order_compensation {
 namespace {
 
-namespace durable = timing_wheel::durable;
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using common::grouped;
 using std::chrono::nanoseconds;
@@ -37,22 +30,13 @@ constexpr auto patience = 60s;
 /// The most orders of a file: each copy is remembered.
 constexpr std::uint64_t most_planned = 100'000'000;
 
-constexpr const char* count_pending = "SELECT count(*) FROM timing_wheel_check WHERE kind IN ('verify','probe')";
-
-/// With all tables.
-std::unique_ptr<durable::sqlite_store> open_store(const std::string& file) {
-  auto store = std::make_unique<durable::sqlite_store>(file);
-  store->migrate();
-  connection database(file);
-  make_shop(database);
-  return store;
+std::int64_t pending_in(database& in) {
+  const std::string sql = std::string("SELECT count(*) FROM ") + in.check_table() + " WHERE kind IN ('verify','probe')";
+  return in.ask(sql.c_str());
 }
 
-void remove_file(const std::string& file) {
-  std::error_code ignored;
-  for (const char* part : {"", "-wal", "-shm"}) {
-    fs::remove(file + part, ignored);
-  }
+std::int64_t earliest_due(database& in) {
+  return in.ask((std::string("SELECT min(due) FROM ") + in.check_table()).c_str());
 }
 
 /// Between transactions of a shop that does not catch up. SQLite gives its lock to whoever asks at the right moment:
@@ -80,17 +64,17 @@ class overdue_watch {
 class durable_run {
  public:
   /// \param whole_plan all of it is placed, however long that takes.
-  durable_run(const durable_job& job, order_plan plan, bool whole_plan, progress& shown,
+  durable_run(shop_place& place, const durable_job& job, order_plan plan, bool whole_plan, progress& shown,
               const std::atomic<bool>& interrupted)
-      : job_(job),
+      : place_(place),
+        job_(job),
         whole_plan_(whole_plan),
         progress_(shown),
         interrupted_(interrupted),
-        store_(open_store(job.file)),
-        database_(job.file),
+        database_(place),
         run_(begin_run()),
-        shop_(job.file, *store_, run_, job.delay, std::move(plan)),
-        keeper_({job.file, run_, job.delay, job.between_kills, job.seed}, *store_) {}
+        shop_(place, run_, static_cast<std::int64_t>(figures_.earlier_orders) + 1, job.delay, std::move(plan)),
+        keeper_({run_, job.delay, job.nodes, job.between_kills, job.kill_server, job.seed}, place) {}
 
   durable_figures run() {
     place_orders();
@@ -104,18 +88,20 @@ class durable_run {
 
  private:
   [[nodiscard]] bool stopping() const { return interrupted_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::int64_t clock() { return store_->now().time_since_epoch().count(); }
-  [[nodiscard]] std::int64_t pending() { return ask(database_, count_pending); }
+  [[nodiscard]] std::int64_t clock() {
+    return database_.get([](database& in) { return in.now(); });
+  }
+  [[nodiscard]] std::int64_t pending() { return database_.get(pending_in); }
 
   std::int64_t begin_run() {
-    figures_.earlier_orders = static_cast<std::uint64_t>(ask(database_, "SELECT count(*) FROM orders"));
+    figures_.earlier_orders = static_cast<std::uint64_t>(database_.ask("SELECT count(*) FROM orders"));
     figures_.earlier_pending = static_cast<std::uint64_t>(pending());
-    statement(database_.get(), "INSERT INTO shop_run(begun) VALUES(?1)").with(clock()).run();
     if (figures_.earlier_orders != 0 && !job_.quiet) {
-      std::cerr << job_.file << ": continued, after " << grouped(figures_.earlier_orders) << " orders of earlier runs, "
-                << grouped(figures_.earlier_pending) << " checks of them pending\n";
+      std::cerr << place_.name() << ": continued, after " << grouped(figures_.earlier_orders)
+                << " orders of earlier runs, " << grouped(figures_.earlier_pending) << " checks of them pending\n";
     }
-    return sqlite3_last_insert_rowid(database_.get());
+    return database_.get(
+        [](database& in) { return in.ask("INSERT INTO shop_run(begun) VALUES($1) RETURNING id", in.now()); });
   }
 
   /// Until the plan, or its time, is at its end.
@@ -156,7 +142,7 @@ class durable_run {
       }
       progress_.show(grouped(static_cast<std::uint64_t>(left)) + " checks pending, " + grouped(keeper_.kills()) +
                      " kills");
-      if (watch.look(left, ask(database_, "SELECT min(due) FROM timing_wheel_check"), clock())) {
+      if (watch.look(left, database_.get(earliest_due), clock())) {
         figures_.problems.push_back(grouped(static_cast<std::uint64_t>(left)) + " checks are due and do not run");
         return;
       }
@@ -165,61 +151,56 @@ class durable_run {
 
   void read_figures() {
     figures_.interrupted = stopping();
-    figures_.file = job_.file;
-    figures_.own_file = job_.own_file;
-    figures_.outcome = judge(database_);
+    figures_.store = place_.name();
+    figures_.own = place_.own();
     figures_.placed = shop_.placed();
     figures_.late_approvals = shop_.late_approvals();
     figures_.transactions = shop_.transactions();
     figures_.kills = keeper_.kills();
-    figures_.recovery = recoveries(database_, run_);
-    figures_.late = lateness(database_, run_, false);
-    figures_.late_undisturbed = lateness(database_, run_, true);
+    figures_.server_kills = keeper_.server_kills();
+    figures_.with_server = job_.kill_server;
+    database_.use([this](database& in) {
+      figures_.outcome = judge(in);
+      figures_.recovery = recoveries(in, run_);
+      figures_.server_recovery = server_recoveries(in, run_);
+      figures_.late = lateness(in, run_, false);
+      figures_.late_undisturbed = lateness(in, run_, true);
+      figures_.nodes = nodes(in, run_);
+    });
     if (keeper_.crashes() != 0) {
       figures_.problems.push_back("workers that ended although nobody killed them: " + grouped(keeper_.crashes()));
     }
     audit(figures_);
   }
 
+  shop_place& place_;
   const durable_job& job_;
   const bool whole_plan_;
   progress& progress_;
   const std::atomic<bool>& interrupted_;
   durable_figures figures_;
-  const std::unique_ptr<durable::sqlite_store> store_;
-  connection database_;
+  patient_connection database_;
   const std::int64_t run_;
   const steady::time_point begin_ = steady::now();
   shop shop_;
   keeper keeper_;
 };
 
-durable_figures run_and_remove(const durable_job& job, order_plan plan, bool whole_plan, progress& shown,
-                               const std::atomic<bool>& interrupted) {
-  durable_figures figures = durable_run(job, std::move(plan), whole_plan, shown, interrupted).run();
-  if (figures.file_removed()) {
-    remove_file(job.file);
-  }
-  return figures;
-}
-
 }  // namespace
 
-std::string own_file() {
-  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  return folder / ("durable-" + std::to_string(::getpid()) + ".db");
-}
-
-durable_figures run_durable(const durable_job& job, const std::vector<order>* orders, progress& shown,
-                            const std::atomic<bool>& interrupted) {
-  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);  // a count of memory that nobody asks for, under a lock
-  if (job.own_file) {
-    remove_file(job.file);  // of an earlier process with our number, which was killed
-  }
-  check_store(job.file);
+durable_figures run_durable(shop_place& place, const durable_job& job, const std::vector<order>* orders,
+                            progress& shown, const std::atomic<bool>& interrupted) {
   std::signal(SIGCHLD, SIG_DFL);  // whoever ignored it would leave us without the ends of the workers
+  const auto run = [&](order_plan plan, bool whole_plan) {
+    place.prepare();
+    durable_figures figures = durable_run(place, job, std::move(plan), whole_plan, shown, interrupted).run();
+    if (!figures.problems.empty()) {
+      place.keep();
+    }
+    return figures;
+  };
   if (orders == nullptr) {
-    return run_and_remove(job, steady_plan(job.per_second, job.length, job.delay, job.seed), false, shown, interrupted);
+    return run(steady_plan(job.per_second, job.length, job.delay, job.seed), false);
   }
   if (job.repeat > most_planned / orders->size()) {
     throw common::usage_error("--repeat: more than " + grouped(most_planned) + " orders");
@@ -228,7 +209,7 @@ durable_figures run_durable(const durable_job& job, const std::vector<order>* or
     throw common::usage_error("--delay: must be positive, because 30 min in the life of each order become the delay");
   }
   scaled_plan plan = plan_of_file(*orders, job.repeat, job.delay, job.length);
-  durable_figures figures = run_and_remove(job, std::move(plan.next), true, shown, interrupted);
+  durable_figures figures = run(std::move(plan.next), true);
   figures.speeds = {plan.speed, plan.life_speed};
   return figures;
 }

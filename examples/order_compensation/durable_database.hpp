@@ -1,83 +1,126 @@
 #pragma once
 
-#include <sqlite3.h>
-
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/program.hpp"
+#include "timing_wheel/durable/request.hpp"
 
 namespace order_compensation {
 
-/// A connection of the shop's own to its file. Waits up to half a minute for the lock of another.
-///
-/// Thread safety: as a plain object.
-class connection {
+class shop_place;
+
+/// What was begun went with the connection, or the database undid it for the sake of others: it can be done again, on a
+/// new connection. If it was a commit, it may have been done all the same.
+class try_again : public common::failure {
  public:
-  /// \throws common::failure with the file and SQLite's words; so do the others.
-  explicit connection(const std::string& file);
-  connection(const connection&) = delete;
-  connection& operator=(const connection&) = delete;
-  ~connection() { sqlite3_close_v2(opened_); }
-
-  [[nodiscard]] sqlite3* get() const noexcept { return opened_; }
-  void execute(const char* sql);
-
- private:
-  sqlite3* opened_ = nullptr;
+  using common::failure::failure;
 };
 
-/// A prepared statement, used by one run after the other.
-class statement {
+/// A connection of the shop's own to its database. All values are whole numbers.
+///
+/// Thread safety: as a plain object.
+class database {
  public:
-  statement(sqlite3* on, const char* sql);
-  statement(const statement&) = delete;
-  statement& operator=(const statement&) = delete;
-  ~statement() { sqlite3_finalize(prepared_); }
+  database() = default;
+  database(const database&) = delete;
+  database& operator=(const database&) = delete;
+  virtual ~database() = default;
 
-  /// Resets it, and binds the parameters in their order.
+  /// Statements without parameters. \throws common::failure with the database's words; so do the others.
+  virtual void execute(const std::string& sql) = 0;
+  /// One statement, with the parameters $1, $2, … \returns the values of all rows, one row behind the other; NULL is 0.
   template <class... Values>
-  statement& with(Values... values) {
-    sqlite3_reset(prepared_);
-    int place = 0;
-    (bind(++place, static_cast<std::int64_t>(values)), ...);
-    return *this;
+  std::vector<std::int64_t> run(const char* sql, Values... values) {
+    const std::array<std::int64_t, sizeof...(Values)> all{static_cast<std::int64_t>(values)...};
+    return run_with(sql, all);
   }
-  /// \returns whether there is a row to read.
-  bool step();
-  /// Steps to the end, and resets it.
-  void run();
+  /// The one value that a query answers; 0 if there is none.
+  template <class... Values>
+  [[nodiscard]] std::int64_t ask(const char* sql, Values... values) {
+    const std::vector<std::int64_t> answer = run(sql, values...);
+    return answer.empty() ? 0 : answer.front();
+  }
 
-  [[nodiscard]] bool is_null(int column) const { return sqlite3_column_type(prepared_, column) == SQLITE_NULL; }
-  [[nodiscard]] std::int64_t integer(int column) const { return sqlite3_column_int64(prepared_, column); }
+  /// Begins a transaction that may write.
+  virtual void begin() = 0;
+  virtual void commit() = 0;
+  /// Does nothing if there is no transaction.
+  virtual void roll_back() noexcept = 0;
+
+  /// In the transaction that is open.
+  virtual timing_wheel::durable::scheduled schedule(const timing_wheel::durable::request& asked) = 0;
+  virtual timing_wheel::cancel_result cancel(std::string_view kind, std::string_view key) = 0;
+
+  /// Microseconds of the clock of the checks.
+  [[nodiscard]] virtual std::int64_t now() = 0;
+  /// The table of the checks, as its documentation describes it.
+  [[nodiscard]] virtual const char* check_table() const noexcept = 0;
+  /// An expression: the bytes of a text.
+  [[nodiscard]] virtual std::string bytes_of(const std::string& text) const = 0;
 
  private:
-  void bind(int place, std::int64_t value);
-
-  sqlite3_stmt* prepared_ = nullptr;
+  virtual std::vector<std::int64_t> run_with(const char* sql, std::span<const std::int64_t> values) = 0;
 };
 
 /// A transaction that may write: undone at the end, unless it was committed.
 class write_transaction {
  public:
-  explicit write_transaction(connection& on) : on_(on) { on_.execute("BEGIN IMMEDIATE"); }
+  explicit write_transaction(database& on) : on_(on) { on_.begin(); }
   write_transaction(const write_transaction&) = delete;
   write_transaction& operator=(const write_transaction&) = delete;
-  ~write_transaction();
+  ~write_transaction() {
+    if (open_) {
+      on_.roll_back();
+    }
+  }
 
-  void commit();
+  void commit() {
+    on_.commit();
+    open_ = false;
+  }
 
  private:
-  connection& on_;
+  database& on_;
   bool open_ = true;
 };
 
-/// The one value that a query answers; 0 if there is none.
-[[nodiscard]] std::int64_t ask(connection& in, const char* sql);
+/// A connection that outlives its database: a new one is made for as long as a minute.
+///
+/// Thread safety: as a plain object.
+class patient_connection {
+ public:
+  /// \param place must outlive this.
+  explicit patient_connection(const shop_place& place) : place_(place) {}
 
-/// Changes nothing. A file that is not there, or has no tables but those of checks, can be used, as one of a shop can.
-/// \throws usage_error if it cannot be written, is no database, or has the tables of something else.
-void check_store(const std::string& file);
+  /// Calls `work` until it does not throw `try_again`.
+  void use(const std::function<void(database&)>& work);
+  /// The same, for one value.
+  [[nodiscard]] std::int64_t get(const std::function<std::int64_t(database&)>& work);
+  /// The one value that a query answers; 0 if there is none.
+  [[nodiscard]] std::int64_t ask(const char* sql);
 
-/// Makes the tables of a shop beside those of the checks, and fills its stock; or leaves them as they are.
-void make_shop(connection& in);
+ private:
+  const shop_place& place_;
+  std::unique_ptr<database> open_;
+};
+
+/// What differs between databases in the tables of a shop.
+struct shop_tables {
+  const char* key = "BIGINT PRIMARY KEY";        ///< A number that is given.
+  const char* numbered = "INTEGER PRIMARY KEY";  ///< A number that the database gives.
+  const char* mark = "";                         ///< Statements that say whose tables they are, and of which version.
+};
+
+inline constexpr std::int64_t shop_version = 2;
+
+/// Makes the tables of a shop beside those of the checks, and fills its stock. In the transaction that is open.
+void make_tables(database& in, const shop_tables& words);
 
 }  // namespace order_compensation

@@ -1,15 +1,6 @@
 #include "durable_keeper.hpp"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <system_error>
 #include <utility>
 
 #include "common/program.hpp"
@@ -18,114 +9,28 @@
 namespace order_compensation {
 namespace {
 
-namespace durable = timing_wheel::durable;
 using namespace std::chrono_literals;
 
-/// How often a worker is looked at that should not have ended.
+/// How often workers are looked at that should not have ended.
 constexpr auto look = 20ms;
 /// A worker that does not live as long, and three more like it, will not come to work.
 constexpr auto short_life = 1s;
 constexpr unsigned most_short_lives = 3;
-
-[[noreturn]] void fail(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
-
-/// What a new process is to be like. It has a process group of its own, so a Ctrl-C of the terminal is for us alone.
-class spawn_settings {
- public:
-  explicit spawn_settings(int input) {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawnattr_init(&attributes_);
-    posix_spawn_file_actions_adddup2(&actions_, input, STDIN_FILENO);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-  }
-  spawn_settings(const spawn_settings&) = delete;
-  spawn_settings& operator=(const spawn_settings&) = delete;
-  ~spawn_settings() {
-    posix_spawn_file_actions_destroy(&actions_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-
-  [[nodiscard]] pid_t spawn(const char* program, char* const* arguments) const {
-    pid_t pid = -1;
-    if (const int error = posix_spawn(&pid, program, &actions_, &attributes_, arguments, environ); error != 0) {
-      fail(error, "starting a worker");
-    }
-    return pid;
-  }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
+/// Probes of a kill where several nodes divide the table: some of them fall to the one that was killed.
+constexpr int probes_of_many = 16;
+/// Kills of nodes to one of the server.
+constexpr double kills_to_one = 5;
 
 }  // namespace
 
-worker_process::worker_process(const std::string& file, std::int64_t number, std::chrono::nanoseconds delay) {
-  std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) {
-    fail(errno, "making a pipe for a worker");
-  }
-  input_ = pipe[1];
-  std::array<std::string, 9> words{"worker",   "--durable",
-                                   "--store",  "sqlite:" + file,
-                                   "--worker", std::to_string(number),
-                                   "--delay",  std::to_string(delay.count()) + "ns"};
-  std::array<char*, words.size()> arguments{};
-  std::transform(words.begin(), words.end() - 1, arguments.begin(), [](std::string& word) { return word.data(); });
-  try {
-    pid_ = spawn_settings(pipe[0]).spawn("/proc/self/exe", arguments.data());
-  } catch (...) {
-    ::close(pipe[0]);
-    ::close(pipe[1]);
-    throw;
-  }
-  ::close(pipe[0]);
-}
-
-worker_process::~worker_process() {
-  kill();
-  ::close(input_);
-}
-
-void worker_process::wait(int flags) {
-  int status = 0;
-  pid_t ended = 0;
-  do {
-    ended = status_ ? 0 : ::waitpid(pid_, &status, flags);
-  } while (ended < 0 && errno == EINTR);
-  if (ended == pid_) {
-    status_ = status;
-  }
-}
-
-bool worker_process::has_ended() {
-  wait(WNOHANG);
-  return status_.has_value();
-}
-
-bool worker_process::kill() {
-  if (has_ended()) {
-    return false;
-  }
-  ::kill(pid_, SIGKILL);
-  wait(0);
-  return status_ && WIFSIGNALED(*status_) && WTERMSIG(*status_) == SIGKILL;
-}
-
-bool worker_process::finish() {
-  ::close(std::exchange(input_, -1));
-  wait(0);
-  return status_ && WIFEXITED(*status_) && WEXITSTATUS(*status_) == 0;
-}
-
-keeper::keeper(options chosen, durable::store& clock)
-    : options_(std::move(chosen)),
-      clock_(clock),
+keeper::keeper(const options& chosen, shop_place& place)
+    : options_(chosen),
+      place_(place),
       killing_(options_.between_kills.has_value()),
-      database_(options_.file),
+      database_(place),
       random_(options_.seed),
-      next_kill_(steady::now() + random_life()),
+      next_kill_(random_moment(1)),
+      next_server_kill_(options_.kill_server ? random_moment(kills_to_one) : steady::time_point::max()),
       thread_([this](const std::stop_token& stop) { keep(stop); }) {}
 
 void keeper::finish() {
@@ -143,36 +48,56 @@ void keeper::rethrow_failure() const {
 
 void keeper::keep(const std::stop_token& stop) {
   try {
-    do {
-      keep_one(stop);
-    } while (!stop.stop_requested());
+    for (std::size_t node = 0; node < options_.nodes; ++node) {
+      nodes_.push_back(start(node));
+    }
+    while (wait(stop, std::min({next_kill_, next_server_kill_, steady::now() + look}))) {
+      look_at_all();
+      if (steady::now() >= next_kill_) {
+        next_kill_ = random_moment(1);
+        kill_one();
+      }
+      if (steady::now() >= next_server_kill_) {
+        next_server_kill_ = random_moment(kills_to_one);
+        kill_server();
+      }
+    }
+    for (worker& each : nodes_) {
+      crashes_ += each.process->finish() ? 0U : 1U;
+    }
   } catch (...) {
     failure_ = std::current_exception();
     failed_.store(true, std::memory_order_release);
   }
 }
 
-/// One worker, from its start to its end.
-void keeper::keep_one(const std::stop_token& stop) {
-  const std::int64_t number = new_number();
-  const steady::time_point born = steady::now();
-  worker_process worker(options_.file, number, options_.delay);
-  while (wait(stop, std::min(next_kill_, steady::now() + look))) {
-    if (worker.has_ended()) {
-      note_crash(born);
-      return;
-    }
-    if (steady::now() < next_kill_) {
-      continue;
-    }
-    next_kill_ = steady::now() + random_life();
-    const std::int64_t now = clock_.now().time_since_epoch().count();
-    if (killing_ && worker.kill()) {
-      note_death(number, now);
-      return;
+void keeper::look_at_all() {
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    if (nodes_[node].process->has_ended()) {
+      note_crash(nodes_[node].born);
+      nodes_[node] = start(node);
     }
   }
-  crashes_ += worker.finish() ? 0U : 1U;
+}
+
+void keeper::kill_one() {
+  const std::size_t node = random_() % nodes_.size();
+  const std::int64_t killed = now();
+  if (killing_ && nodes_[node].process->kill()) {
+    note_death(nodes_[node].number, killed);
+    nodes_[node] = start(node);
+  }
+}
+
+void keeper::kill_server() {
+  if (!killing_) {
+    return;
+  }
+  const std::int64_t killed = now();
+  place_.kill_server();
+  ++server_kills_;
+  database_.use(
+      [&](database& in) { in.run("INSERT INTO server_kill(run,killed) VALUES($1,$2)", options_.run, killed); });
 }
 
 /// \returns false if there is a stop.
@@ -182,14 +107,18 @@ bool keeper::wait(const std::stop_token& stop, steady::time_point until) {
   return !stop.stop_requested();
 }
 
-void keeper::note_death(std::int64_t worker, std::int64_t killed) {
+void keeper::note_death(std::int64_t number, std::int64_t killed) {
   ++kills_;
   short_lives_ = 0;
-  write_transaction open(database_);
-  statement(database_.get(), "UPDATE worker SET killed=?2 WHERE number=?1").with(worker, killed).run();
-  durable::schedule(database_.get(),
-                    {.kind = probe_kind, .key = "worker-" + std::to_string(worker), .payload = {}, .due = {}});
-  open.commit();
+  database_.use([&](database& in) {
+    write_transaction open(in);
+    in.run("UPDATE worker SET killed=$1 WHERE number=$2", killed, number);
+    for (int probe = 0; probe < (nodes_.size() == 1 ? 1 : probes_of_many); ++probe) {
+      const std::string key = "worker-" + std::to_string(number) + "-" + std::to_string(probe);
+      in.schedule({.kind = probe_kind, .key = key, .payload = {}, .due = {}});
+    }
+    open.commit();
+  });
 }
 
 void keeper::note_crash(steady::time_point born) {
@@ -200,18 +129,27 @@ void keeper::note_crash(steady::time_point born) {
   }
 }
 
-std::int64_t keeper::new_number() {
-  write_transaction open(database_);
-  statement(database_.get(), "INSERT INTO worker(run) VALUES(?1)").with(options_.run).run();
-  const std::int64_t number = sqlite3_last_insert_rowid(database_.get());
-  open.commit();
-  return number;
+keeper::worker keeper::start(std::size_t node) {
+  const std::int64_t number = database_.get([&](database& in) {
+    return in.ask("INSERT INTO worker(run,node,begun) VALUES($1,$2,$3) RETURNING number", options_.run, node + 1,
+                  in.now());
+  });
+  std::vector<std::string> words{"/proc/self/exe", "--durable",
+                                 "--store",        place_.argument(),
+                                 "--worker",       std::to_string(number),
+                                 "--delay",        std::to_string(options_.delay.count()) + "ns"};
+  return {number, steady::now(), std::make_unique<child_process>(std::move(words))};
 }
 
-keeper::steady::duration keeper::random_life() {
+std::int64_t keeper::now() {
+  return database_.get([](database& in) { return in.now(); });
+}
+
+keeper::steady::time_point keeper::random_moment(double times) {
   const auto between = options_.between_kills.value_or(24h);
-  const double part = 2 * static_cast<double>(random_() >> 11) * 0x1p-53;
-  return std::chrono::duration_cast<steady::duration>(std::chrono::duration<double, std::nano>(between) * part);
+  const double part = 2 * times * static_cast<double>(random_() >> 11) * 0x1p-53;
+  return steady::now() +
+         std::chrono::duration_cast<steady::duration>(std::chrono::duration<double, std::nano>(between) * part);
 }
 
 }  // namespace order_compensation

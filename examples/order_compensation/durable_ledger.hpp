@@ -26,7 +26,7 @@ struct verdict {
   }
 };
 
-[[nodiscard]] verdict judge(connection& in);
+[[nodiscard]] verdict judge(database& in);
 
 /// Microseconds, sorted.
 using durations = std::vector<std::int64_t>;
@@ -34,11 +34,26 @@ using durations = std::vector<std::int64_t>;
 /// The one below which a share of them lies. Precondition: not empty.
 [[nodiscard]] std::int64_t quantile(const durations& sorted, double share);
 
-/// Of a run: from each kill to the first check that a later worker ran. Kills after which none did are left out.
-[[nodiscard]] durations recoveries(connection& in, std::int64_t run);
+/// Of a run: from each kill of a worker until others had run all probes of it. Kills without such are left out.
+[[nodiscard]] durations recoveries(database& in, std::int64_t run);
+
+/// Of a run: from each kill of the server to the first check that ran afterwards.
+[[nodiscard]] durations server_recoveries(database& in, std::int64_t run);
 
 /// How late the checks ran that have become due since a run began.
-/// \param between_recoveries leaves out those that were due between a kill and the end of its recovery.
-[[nodiscard]] durations lateness(connection& in, std::int64_t run, bool between_recoveries);
+/// \param between_recoveries leaves out those that were due, or ran, between a kill and the end of its recovery.
+[[nodiscard]] durations lateness(database& in, std::int64_t run, bool between_recoveries);
+
+/// What one node of a run has done, in all its processes.
+struct node_figures {
+  std::uint64_t node = 0;  ///< From 1 on.
+  std::uint64_t processes = 0;
+  std::uint64_t kills = 0;
+  std::uint64_t fired = 0;  ///< Checks of orders.
+  std::uint64_t probes = 0;
+};
+
+/// In their order.
+[[nodiscard]] std::vector<node_figures> nodes(database& in, std::int64_t run);
 
 }  // namespace order_compensation

@@ -14,6 +14,9 @@ using json_object = nlohmann::ordered_json;
 
 double seconds_of(std::int64_t microseconds) { return static_cast<double>(microseconds) / 1e6; }
 
+/// What it was, when it is gone.
+std::string kind_of(const std::string& store) { return store.starts_with("sqlite:") ? "file" : "server"; }
+
 void print_orders(table& rows, const durable_figures& run) {
   if (run.earlier_orders != 0) {
     rows.line("of earlier runs", run.earlier_orders, "orders");
@@ -50,17 +53,36 @@ void print_lateness(table& rows, const std::string& label, const durations& late
   rows.line(label + " max", with_decimals(static_cast<double>(late.back()) / 1000, 1), "ms");
 }
 
+void print_recovery(table& rows, const std::string& label, const durations& recovery) {
+  if (!recovery.empty()) {
+    rows.line(label + " p50", with_decimals(seconds_of(quantile(recovery, 0.5)), 3), "s");
+    rows.line(label + " max", with_decimals(seconds_of(recovery.back()), 3), "s");
+  }
+}
+
 void print_times(table& rows, const durable_figures& run) {
   rows.line("kills", run.kills);
-  if (!run.recovery.empty()) {
-    rows.line("recovery p50", with_decimals(seconds_of(quantile(run.recovery, 0.5)), 3), "s");
-    rows.line("recovery max", with_decimals(seconds_of(run.recovery.back()), 3), "s");
+  rows.line("taken over", run.takeovers());
+  print_recovery(rows, "recovery", run.recovery);
+  if (run.with_server) {
+    rows.line("kills of the server", run.server_kills);
+    print_recovery(rows, "server recovery", run.server_recovery);
   }
   print_lateness(rows, "lateness", run.late);
   if (run.kills != 0) {
     print_lateness(rows, "undisturbed", run.late_undisturbed);
   }
   rows.line("elapsed", with_decimals(seconds(run.elapsed), 3), "s");
+}
+
+void print_nodes(table& rows, const durable_figures& run) {
+  if (run.nodes.size() < 2) {
+    return;
+  }
+  for (const node_figures& one : run.nodes) {
+    rows.line("node " + std::to_string(one.node), per_second(one.fired, run.elapsed),
+              "checks per second, " + grouped(one.fired) + " in all, " + grouped(one.kills) + " kills");
+  }
 }
 
 void print_stock(table& rows, const stock_figures& stock) {
@@ -78,7 +100,8 @@ void print_verdicts(table& rows, const durable_figures& run) {
                stock.balanced());
   rows.verdict("exact",
                run.outcome.exact()
-                   ? "nothing lost, nothing twice, nothing early, through " + grouped(run.kills) + " kills"
+                   ? "nothing lost, nothing twice, nothing early, through " + grouped(run.kills) + " kills" +
+                         (run.with_server ? " of nodes and " + grouped(run.server_kills) + " of the server" : "")
                    : "no",
                run.outcome.exact());
   for (const std::string& problem : run.problems) {
@@ -119,6 +142,9 @@ void add_outcome(json_object& json, const verdict& all) {
 
 void add_times(json_object& json, const durable_figures& run) {
   json["kills"] = run.kills;
+  json["server_kills"] = run.server_kills;
+  json["takeovers"] = run.takeovers();
+  json["server_recovery_s"] = quantiles_of(run.server_recovery, 1e6, false);
   json["recovery_s"] = quantiles_of(run.recovery, 1e6, false);
   json["lateness_us"] = quantiles_of(run.late, 1, true);
   json["lateness_undisturbed_us"] = quantiles_of(run.late_undisturbed, 1, true);
@@ -126,6 +152,19 @@ void add_times(json_object& json, const durable_figures& run) {
   json["placed_per_s"] = per_second(run.placed, run.placing);
   json["transactions"] = run.transactions;
   json["elapsed_s"] = seconds(run.elapsed);
+}
+
+json_object nodes_of(const durable_figures& run) {
+  json_object all = json_object::array();
+  for (const node_figures& one : run.nodes) {
+    all.push_back({{"node", one.node},
+                   {"processes", one.processes},
+                   {"kills", one.kills},
+                   {"fired", one.fired},
+                   {"fired_per_s", per_second(one.fired, run.elapsed)},
+                   {"probes", one.probes}});
+  }
+  return all;
 }
 
 void note(durable_figures& run, std::uint64_t count, const char* what) {
@@ -147,7 +186,7 @@ void audit(durable_figures& run) {
 }
 
 void print_table(std::ostream& out, const durable_figures& run) {
-  out << "order compensation, durable, in " << (run.file_removed() ? "a file of its own" : run.file);
+  out << "order compensation, durable, in " << (run.removed() ? "a " + kind_of(run.store) + " of its own" : run.store);
   if (run.interrupted) {
     out << ", interrupted" << (run.interrupted_by.empty() ? "" : " by " + run.interrupted_by) << ": a part of the run";
   }
@@ -156,6 +195,7 @@ void print_table(std::ostream& out, const durable_figures& run) {
   print_orders(rows, run);
   print_outcome(rows, run);
   print_times(rows, run);
+  print_nodes(rows, run);
   print_stock(rows, run.outcome.stock);
   print_verdicts(rows, run);
 }
@@ -163,9 +203,10 @@ void print_table(std::ostream& out, const durable_figures& run) {
 void write_json(std::ostream& out, const durable_figures& run) {
   json_object json;
   json["mode"] = "durable";
-  json["store"] = run.file_removed() ? json_object(nullptr) : json_object("sqlite:" + run.file);
+  json["store"] = run.removed() ? json_object(nullptr) : json_object(run.store);
   add_outcome(json, run.outcome);
   add_times(json, run);
+  json["nodes"] = nodes_of(run);
   json["malformed"] = run.malformed;
   json["late_approvals"] = run.late_approvals;
   json["earlier"] = {{"orders", run.earlier_orders}, {"pending", run.earlier_pending}};

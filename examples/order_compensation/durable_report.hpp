@@ -17,18 +17,22 @@ struct speeds_of_file {
   double lives = 1;   ///< From an order to its approval and its check.
 };
 
-/// What a run with durable checks did. `outcome` is of all runs on the file, the rest of this one.
+/// What a run with durable checks did. `outcome` is of all runs at the place, the rest of this one.
 struct durable_figures {
-  std::string file;
-  bool own_file = false;  ///< Made for this run.
+  std::string store;
+  bool own = false;  ///< Made for this run.
   std::uint64_t earlier_orders = 0;
   std::uint64_t earlier_pending = 0;  ///< Checks of earlier runs that were not over.
   verdict outcome;
   std::uint64_t placed = 0;
   std::uint64_t late_approvals = 0;
   std::uint64_t transactions = 0;  ///< Of the shop.
-  std::uint64_t kills = 0;
+  std::uint64_t kills = 0;         ///< Of nodes.
+  std::uint64_t server_kills = 0;
+  bool with_server = false;  ///< The server was to be killed, too.
   durations recovery;
+  durations server_recovery;
+  std::vector<node_figures> nodes;
   durations late;
   durations late_undisturbed;  ///< Of checks that were not due during a recovery.
   std::optional<speeds_of_file> speeds;
@@ -39,8 +43,10 @@ struct durable_figures {
   std::string interrupted_by;
   std::vector<std::string> problems;  ///< What must not be; empty if all is well.
 
-  /// A file of its own is kept to be looked at, if something is wrong with it.
-  [[nodiscard]] bool file_removed() const { return own_file && problems.empty(); }
+  /// A place of its own is kept to be looked at, if something is wrong with it.
+  [[nodiscard]] bool removed() const { return own && problems.empty(); }
+  /// Kills after which others have run all that was due then.
+  [[nodiscard]] std::uint64_t takeovers() const { return recovery.size(); }
 };
 
 /// Notes as problems what the ledger shows.

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <string>
@@ -13,6 +14,7 @@
 #include "common/stop_signal.hpp"
 #ifdef ORDER_COMPENSATION_DURABLE
 #include "durable.hpp"
+#include "durable_place.hpp"
 #include "durable_worker.hpp"
 #endif
 #include "live.hpp"
@@ -26,12 +28,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// None was given: a file of its own.
+store_choice chosen_store(const options& chosen) {
+  return chosen.durable.store ? read_store(*chosen.durable.store) : store_choice{};
+}
+
 void check_json_target(const options& chosen) {
   std::error_code ignored;
   if (chosen.orders && fs::equivalent(*chosen.orders, *chosen.json, ignored)) {
     throw usage_error("--json and --orders name the same file, " + *chosen.json);
   }
-  if (chosen.durable.store && fs::equivalent(file_of_store(*chosen.durable.store), *chosen.json, ignored)) {
+  const store_choice store = chosen_store(chosen);
+  if (store.what == store_choice::kind::sqlite && fs::equivalent(store.where, *chosen.json, ignored)) {
     throw usage_error("--json and --store name the same file, " + *chosen.json);
   }
   common::check_target("--json", *chosen.json);
@@ -110,13 +118,13 @@ std::chrono::nanoseconds from_seconds(double seconds) {
 
 durable_job durable_job_of(const options& chosen) {
   durable_job job;
-  job.own_file = !chosen.durable.store;
-  job.file = job.own_file ? own_file() : file_of_store(*chosen.durable.store);
   job.delay = chosen.delay;
   job.length = from_seconds(chosen.durable.seconds);
   if (chosen.durable.kill) {
     job.between_kills = from_seconds(*chosen.durable.kill);
   }
+  job.nodes = static_cast<std::size_t>(chosen.durable.nodes);
+  job.kill_server = chosen.durable.kill_server;
   job.per_second = chosen.durable.per_second;
   job.seed = chosen.seed;
   job.repeat = chosen.repeat;
@@ -132,19 +140,20 @@ durable_figures run_durable_job(const options& chosen, std::istream& orders) {
     file = read_all_orders(chosen, orders, shown);
   }
   common::stop_on_signals();
-  durable_figures run = run_durable(job, chosen.orders ? &file.orders : nullptr, shown, common::stop_asked());
+  const std::unique_ptr<shop_place> place = make_place(chosen_store(chosen));
+  durable_figures run = run_durable(*place, job, chosen.orders ? &file.orders : nullptr, shown, common::stop_asked());
   run.malformed = file.malformed;
   return run;
 }
 
 void run_as_worker(const options& chosen) {
-  run_worker(file_of_store(chosen.durable.store.value_or("")), *chosen.durable.worker, chosen.delay);
+  run_worker(*make_place(chosen_store(chosen)), *chosen.durable.worker, chosen.delay);
 }
 
 #else
 
 figures run_durable_job(const options& /*chosen*/, std::istream& /*orders*/) {
-  throw usage_error("--durable: this program was built without SQLite");
+  throw usage_error("--durable: this program was built without SQLite and without PostgreSQL");
 }
 
 void run_as_worker(const options& chosen) {

@@ -23,10 +23,11 @@ std::string footer() {
          "With --durable, an order's row, its reservation and its check are one transaction; so are a confirmation\n"
          "and the cancel of the check, and the end of a check and what it gives back. At the end the orders must\n"
          "account for every unit of the stock, of earlier runs too: nothing lost, nothing twice, nothing early.\n"
-         "Recovery is the time from a kill to the first check that the next worker runs; one is due at each kill.\n"
-         "'Undisturbed' is the lateness without what was due during a recovery. The orders of a file are spread\n"
-         "over --seconds, each copy 1 s of the file after the one before; 30 min in the life of an order become\n"
+         "Recovery is the time from a kill until others have run the checks that are due at it; some are.\n"
+         "'Undisturbed' is the lateness without what was due, or ran, during a recovery. The orders of a file are\n"
+         "spread over --seconds, each copy 1 s of the file after the one before; 30 min in the life of an order become\n"
          "the delay.\n"
+         "A server of its own does not sync: what it has written survives its kills, though not a loss of power.\n"
          "The first Ctrl-C or SIGTERM ends the run with a report of its part, a second one at once.\n"
          "Exit status: 0; 1 if a row is malformed, there is no order in the file, the outcome is wrong, or it could "
          "not\n"
@@ -58,14 +59,23 @@ CLI::Option* add_durable_options(CLI::App& app, durable_options& parsed, CLI::Op
   const CLI::Range some_seconds(0.01, 1e7);
   auto* durable = app.add_flag("--durable", parsed.chosen,
                                "Keep orders, stock and checks in a database, the checks run by another process");
-  app.add_option("--store", parsed.store,
-                 "The database; it is continued if there is one [a new file, removed at the end]")
-      ->type_name("sqlite:FILE")
+  app.add_option(
+         "--store", parsed.store,
+         "The database; it is continued if there is one; 'postgres' is a new server [a new file, removed at the end]")
+      ->type_name("sqlite:FILE|postgres[:CONNINFO]")
       ->needs(durable);
-  app.add_option("--kill", parsed.kill, "Kill the process of the checks at random, after so many seconds on average")
-      ->type_name("SECONDS")
-      ->check(some_seconds)
+  app.add_option("--nodes", parsed.nodes, "How many processes run checks")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str()
       ->needs(durable);
+  auto* kill =
+      app.add_option("--kill", parsed.kill, "Kill a process of the checks at random, after so many seconds on average")
+          ->type_name("SECONDS")
+          ->check(some_seconds)
+          ->needs(durable);
+  app.add_flag("--kill-server", parsed.kill_server,
+               "Kill the server too, and start it again, a fifth as often; with --store postgres only")
+      ->needs(kill);
   app.add_option("--seconds", parsed.seconds, "Place orders for so long; those of a file are spread over it")
       ->type_name("SECONDS")
       ->check(some_seconds)
@@ -109,12 +119,19 @@ void add_options(CLI::App& app, raw_options& raw) {
 
 }  // namespace
 
-std::string file_of_store(const std::string& store) {
-  constexpr std::string_view scheme = "sqlite:";
-  if (!store.starts_with(scheme) || store.size() == scheme.size()) {
-    throw usage_error("--store: " + common::quoted(store) + " is not sqlite:FILE");
+store_choice read_store(const std::string& store) {
+  constexpr std::string_view file = "sqlite:";
+  constexpr std::string_view server = "postgres:";
+  if (store == "postgres") {
+    return {store_choice::kind::private_postgres, {}};
   }
-  return store.substr(scheme.size());
+  if (store.starts_with(file) && store.size() > file.size()) {
+    return {store_choice::kind::sqlite, store.substr(file.size())};
+  }
+  if (store.starts_with(server) && store.size() > server.size()) {
+    return {store_choice::kind::postgres, store.substr(server.size())};
+  }
+  throw usage_error("--store: " + common::quoted(store) + " is not sqlite:FILE, postgres or postgres:CONNINFO");
 }
 
 options parse_options(int argc, const char* const* argv) {
@@ -129,6 +146,15 @@ options parse_options(int argc, const char* const* argv) {
     return raw.parsed;
   } catch (const CLI::ParseError& error) {
     throw usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
+  }
+  const durable_options& durable = raw.parsed.durable;
+  if (durable.store && !durable.worker) {
+    const store_choice chosen = read_store(*durable.store);
+    if (durable.kill_server && chosen.what != store_choice::kind::private_postgres) {
+      throw usage_error("--kill-server: only with --store postgres, a server of its own");
+    }
+  } else if (durable.kill_server) {
+    throw usage_error("--kill-server: only with --store postgres, a server of its own");
   }
   raw.parsed.delay = raw.delay.value_or(raw.parsed.orders && !raw.parsed.durable.chosen ? 30min : 5s);
   raw.parsed.timer.tick = raw.tick.value_or(raw.parsed.timer.tick);

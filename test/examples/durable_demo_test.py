@@ -22,7 +22,7 @@ ORDERS = HEADER + (
 )
 KEYS = {
     "orders", "kills", "lost", "doubled", "early", "recovery_s", "lateness_us", "stock", "exact", "cancelled", "fired",
-    "pending", "elapsed_s", "placed_per_s", "late_approvals", "earlier",
+    "pending", "elapsed_s", "placed_per_s", "late_approvals", "earlier", "nodes", "server_kills", "takeovers",
 }
 
 
@@ -84,6 +84,14 @@ class Kills(DurableTest):
         self.assertLessEqual(figures["lateness_us"]["p50"], figures["lateness_us"]["max"])
         self.assertNotIn("✗", done.stdout)
         self.assertEqual(done.stderr, "")
+
+    def test_of_several_nodes_are_taken_over(self):
+        figures, _ = self.figures("--seconds", 2, "--kill", 0.3, "--delay", "500ms", "--nodes", 3)
+        self.assert_exact(figures)
+        self.assertGreaterEqual(figures["kills"], 2)
+        self.assertEqual(figures["takeovers"], figures["kills"])
+        self.assertEqual([node["node"] for node in figures["nodes"]], [1, 2, 3])
+        self.assertEqual(sum(node["fired"] for node in figures["nodes"]), figures["fired"])
 
     def test_are_none_unless_asked_for(self):
         figures, _ = self.figures("--seconds", 0.3, "--delay", "100ms")
@@ -152,7 +160,8 @@ class Refusals(DurableTest):
 
     def test_of_options(self):
         for arguments in (("--kill", "1"), ("--store", "sqlite:x"), ("--seconds", "1"), ("--orders-per-second", "1"),
-                          ("--durable", "--kill", "0"), ("--durable", "--kill", "often"),
+                          ("--durable", "--nodes", "0"),
+                          ("--durable", "--kill", "1", "--kill-server"), ("--durable", "--kill", "0"), ("--durable", "--kill", "often"),
                           ("--durable", "--checks", "1"),
                           ("--durable", "--live"), ("--durable", "--tick", "1ms"),
                           ("--durable", "--seconds", "-1"), ("--durable", "--orders-per-second", "0")):
@@ -160,7 +169,7 @@ class Refusals(DurableTest):
                 self.assertIn(arguments[-2] if len(arguments) > 2 else "--", self.assert_refused(*arguments))
 
     def test_of_stores(self):
-        for store, reason in (("postgres:x", "is not sqlite:FILE"), ("sqlite:", "is not sqlite:FILE"),
+        for store, reason in (("mysql:x", "is not sqlite:FILE"), ("sqlite:", "is not sqlite:FILE"),
                               (f"sqlite:{self.folder}", "directory"), (f"sqlite:{self.folder}/no/x.db", "cannot write"),
                               (f"sqlite:{self.file(ORDERS)}", "not a database")):
             with self.subTest(store=store):

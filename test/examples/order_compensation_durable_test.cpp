@@ -1,19 +1,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "durable_database.hpp"
 #include "durable_ledger.hpp"
 #include "durable_options.hpp"
+#include "durable_place.hpp"
 #include "durable_plan.hpp"
 #include "durable_shop.hpp"
 #include "options.hpp"
-#include "timing_wheel/durable/sqlite_store.hpp"
+#ifdef ORDER_COMPENSATION_POSTGRES
+#include "durable/support/private_postgres.hpp"
+#endif
 
 namespace order_compensation {
 namespace {
@@ -91,36 +97,54 @@ TEST(PlanOfFile, RepeatsTheOrdersASecondApart) {
   EXPECT_THAT(times_of(all_of(plan_of_file(orders, 3, 5s, 4s).next)), ElementsAre(0s, 1s, 2s, 2s, 3s, 4s));
 }
 
-TEST(StoreOption, NamesAFile) {
-  EXPECT_EQ(file_of_store("sqlite:a:b.db"), "a:b.db");
-  for (const char* bad : {"", "sqlite", "sqlite:", "file:x", "postgres:x", "x.db"}) {
-    EXPECT_THROW(static_cast<void>(file_of_store(bad)), usage_error) << bad;
+TEST(StoreOption, NamesAFileOrAServer) {
+  EXPECT_EQ(read_store("sqlite:a:b.db").what, store_choice::kind::sqlite);
+  EXPECT_EQ(read_store("sqlite:a:b.db").where, "a:b.db");
+  EXPECT_EQ(read_store("postgres:host=a port=1").what, store_choice::kind::postgres);
+  EXPECT_EQ(read_store("postgres:host=a port=1").where, "host=a port=1");
+  EXPECT_EQ(read_store("postgres").what, store_choice::kind::private_postgres);
+  for (const char* bad : {"", "sqlite", "sqlite:", "postgres:", "file:x", "x.db"}) {
+    EXPECT_THROW(static_cast<void>(read_store(bad)), usage_error) << bad;
   }
 }
 
-/// A shop on a new file, with a worker number 1 and the run 1, and with three orders of the first two products.
-class shop_file : public testing::Test {
+/// A shop in a new place, with a worker number 1 and the run 1, and with three orders of the first two products.
+class shop_case : public testing::TestWithParam<const char*> {
  protected:
-  shop_file() {
+  shop_case() {
+#ifdef ORDER_COMPENSATION_POSTGRES
+    if (on_server()) {
+      server_.emplace();
+    }
+#endif
     std::filesystem::remove(file_);
-    store_.emplace(file_);
-    store_->migrate();
-    database_.emplace(file_);
-    make_shop(*database_);
-    execute("INSERT INTO shop_run(id,begun) VALUES(1,0); INSERT INTO worker(number,run) VALUES(1,1)");
+    place_ = make();
+    place_->prepare();
+    database_ = place_->connect();
+    execute("INSERT INTO shop_run(begun) VALUES(0); INSERT INTO worker(run,node,begun) VALUES(1,1,0)");
   }
-  ~shop_file() override {
+  ~shop_case() override {
     database_.reset();
-    store_.reset();
+    place_.reset();
     std::filesystem::remove(file_);
   }
 
-  void execute(const std::string& sql) { database_->execute(sql.c_str()); }
+  [[nodiscard]] static bool on_server() { return std::string_view(GetParam()) == "postgres"; }
+  [[nodiscard]] std::unique_ptr<shop_place> make() const {
+#ifdef ORDER_COMPENSATION_POSTGRES
+    if (on_server()) {
+      return postgres_place(server_->conninfo());
+    }
+#endif
+    return sqlite_place(file_);
+  }
+
+  void execute(const std::string& sql) { database_->execute(sql); }
 
   /// Places so many orders, with a check an hour later; every second one is approved at once.
   void place(int orders) {
     int placed = 0;
-    shop one(file_, *store_, 1, 1h, [&]() -> std::optional<planned_order> {
+    shop one(*place_, 1, 1, 1h, [&]() -> std::optional<planned_order> {
       if (placed == orders) {
         return std::nullopt;
       }
@@ -138,24 +162,36 @@ class shop_file : public testing::Test {
     execute("UPDATE stock SET on_hand=on_hand+3,reserved=reserved-3 WHERE product=" + std::to_string((order - 1) % 2));
   }
   void forget_check(int order) {
-    execute("DELETE FROM timing_wheel_check WHERE key=CAST('" + key_of_order(order) + "' AS BLOB)");
+    execute(std::string("DELETE FROM ") + database_->check_table() +
+            " WHERE key=" + database_->bytes_of("'" + key_of_order(order) + "'"));
   }
 
-  const std::string file_ =
-      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".shop.db";
-  std::optional<timing_wheel::durable::sqlite_store> store_;
-  std::optional<connection> database_;
+#ifdef ORDER_COMPENSATION_POSTGRES
+  std::optional<timing_wheel::test::private_postgres> server_;
+#endif
+  const std::string file_ = testing::TempDir() + std::to_string(::getpid()) + ".shop.db";
+  std::unique_ptr<shop_place> place_;
+  std::unique_ptr<database> database_;
 };
 
-using ShopLedger = shop_file;  // NOLINT(readability-identifier-naming)
+std::string name_of_place(const testing::TestParamInfo<const char*>& place) { return place.param; }
 
-TEST_F(ShopLedger, OfAnEmptyShopIsExact) {
+#ifdef ORDER_COMPENSATION_POSTGRES
+const auto places = testing::Values("sqlite", "postgres");
+#else
+const auto places = testing::Values("sqlite");
+#endif
+
+using ShopLedger = shop_case;  // NOLINT(readability-identifier-naming)
+INSTANTIATE_TEST_SUITE_P(On, ShopLedger, places, name_of_place);
+
+TEST_P(ShopLedger, OfAnEmptyShopIsExact) {
   const verdict all = judge(*database_);
   EXPECT_TRUE(all.exact());
   EXPECT_EQ(all.orders, 0U);
 }
 
-TEST_F(ShopLedger, AccountsForOpenAndConfirmedOrders) {
+TEST_P(ShopLedger, AccountsForOpenAndConfirmedOrders) {
   place(5);
   const verdict all = judge(*database_);
   EXPECT_TRUE(all.exact());
@@ -164,7 +200,7 @@ TEST_F(ShopLedger, AccountsForOpenAndConfirmedOrders) {
               ElementsAre(15, 6, 0, 9));
 }
 
-TEST_F(ShopLedger, AccountsForWhatAWorkerGaveBack) {
+TEST_P(ShopLedger, AccountsForWhatAWorkerGaveBack) {
   place(1);
   forget_check(1);
   fire(1, 0);
@@ -173,7 +209,7 @@ TEST_F(ShopLedger, AccountsForWhatAWorkerGaveBack) {
   EXPECT_EQ(all.stock.given_back, 3U);
 }
 
-TEST_F(ShopLedger, SeesALostCheck) {
+TEST_P(ShopLedger, SeesALostCheck) {
   place(3);
   forget_check(3);
   const verdict all = judge(*database_);
@@ -181,7 +217,7 @@ TEST_F(ShopLedger, SeesALostCheck) {
   EXPECT_FALSE(all.exact());
 }
 
-TEST_F(ShopLedger, SeesACheckThatRanTwice) {
+TEST_P(ShopLedger, SeesACheckThatRanTwice) {
   place(1);
   forget_check(1);
   fire(1, 0);
@@ -189,7 +225,7 @@ TEST_F(ShopLedger, SeesACheckThatRanTwice) {
   EXPECT_EQ(judge(*database_).doubled, 1U);
 }
 
-TEST_F(ShopLedger, SeesACheckThatRanAfterItsCancel) {
+TEST_P(ShopLedger, SeesACheckThatRanAfterItsCancel) {
   place(2);
   fire(2, 0);
   const verdict all = judge(*database_);
@@ -197,26 +233,26 @@ TEST_F(ShopLedger, SeesACheckThatRanAfterItsCancel) {
   EXPECT_FALSE(all.stock.balanced());
 }
 
-TEST_F(ShopLedger, SeesACheckThatRanEarly) {
+TEST_P(ShopLedger, SeesACheckThatRanEarly) {
   place(1);
   forget_check(1);
   fire(1, -1);
   EXPECT_EQ(judge(*database_).early, 1U);
 }
 
-TEST_F(ShopLedger, SeesACheckThatRanAndStayed) {
+TEST_P(ShopLedger, SeesACheckThatRanAndStayed) {
   place(1);
   fire(1, 0);
   EXPECT_EQ(judge(*database_).strays, 1U);
 }
 
-TEST_F(ShopLedger, SeesChecksOfNoOrder) {
-  timing_wheel::durable::schedule(database_->get(), {.kind = check_kind, .key = "order-7", .payload = {}, .due = 1h});
+TEST_P(ShopLedger, SeesChecksOfNoOrder) {
+  database_->schedule({.kind = check_kind, .key = "order-7", .payload = {}, .due = 1h});
   execute("INSERT INTO firing VALUES(9,1,0)");
   EXPECT_EQ(judge(*database_).strays, 2U);
 }
 
-TEST_F(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
+TEST_P(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
   place(4);
   for (const char* column : {"on_hand", "reserved", "sold"}) {
     execute("UPDATE stock SET " + std::string(column) + "=" + column + "+1 WHERE product=1");
@@ -226,22 +262,44 @@ TEST_F(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
   EXPECT_TRUE(judge(*database_).exact());
 }
 
-using ShopTimes = shop_file;  // NOLINT(readability-identifier-naming)
+using ShopTimes = shop_case;  // NOLINT(readability-identifier-naming)
+INSTANTIATE_TEST_SUITE_P(On, ShopTimes, places, name_of_place);
 
-TEST_F(ShopTimes, CountARecoveryToTheNextWorkersFirstCheck) {
+TEST_P(ShopTimes, CountARecoveryToTheLastProbeOfAKill) {
   execute("UPDATE worker SET killed=1000 WHERE number=1");
-  execute("INSERT INTO worker VALUES(2,1,1500),(3,1,4000),(4,1,NULL)");
-  execute("INSERT INTO firing VALUES(1,1,900); INSERT INTO probe VALUES(1,3,2000),(2,3,2100)");
-  EXPECT_THAT(recoveries(*database_, 1), ElementsAre(500, 1000));
+  execute("INSERT INTO worker(run,node,begun,killed) VALUES(1,1,0,1500),(1,2,0,4000),(1,2,0,NULL)");
+  execute("INSERT INTO firing VALUES(1,1,900); INSERT INTO probe VALUES(1,3,2000),(2,3,2100),(1,3,1999)");
+  EXPECT_THAT(recoveries(*database_, 1), ElementsAre(600, 1000));
   EXPECT_THAT(recoveries(*database_, 2), IsEmpty());
 }
 
-TEST_F(ShopTimes, LeaveOutWhatWasDueDuringARecovery) {
-  execute("UPDATE worker SET killed=1000 WHERE number=1; INSERT INTO worker VALUES(2,1,NULL)");
-  execute("INSERT INTO orders VALUES(1,1,0,3,900,NULL),(2,1,0,3,1100,NULL),(3,1,0,3,2500,NULL)");
-  execute("INSERT INTO firing VALUES(1,1,905),(2,2,2000),(3,2,2501)");
-  EXPECT_THAT(lateness(*database_, 1, false), ElementsAre(1, 5, 900));
-  EXPECT_THAT(lateness(*database_, 1, true), ElementsAre(1, 5));
+TEST_P(ShopTimes, CountARecoveryOfTheServerToTheFirstCheck) {
+  execute("INSERT INTO server_kill VALUES(1,1000),(1,2000),(1,3000)");
+  execute("INSERT INTO firing VALUES(1,1,999),(2,1,1100); INSERT INTO probe VALUES(1,1,2050)");
+  EXPECT_THAT(server_recoveries(*database_, 1), ElementsAre(50, 100));
+}
+
+TEST_P(ShopTimes, LeaveOutWhatWasDueDuringARecovery) {
+  execute("UPDATE worker SET killed=1000 WHERE number=1; INSERT INTO worker(run,node,begun) VALUES(1,1,0)");
+  execute("INSERT INTO server_kill VALUES(1,3000)");
+  execute(
+      "INSERT INTO orders VALUES(1,1,0,3,900,NULL),(2,1,0,3,1100,NULL),(3,1,0,3,2500,NULL),(4,1,0,3,3100,NULL),"
+      "(5,1,0,3,3300,NULL)");
+  execute("INSERT INTO firing VALUES(1,1,905),(2,2,2000),(3,2,2501),(4,2,3200),(5,2,3307)");
+  execute("INSERT INTO probe VALUES(1,2,2000)");
+  EXPECT_THAT(lateness(*database_, 1, false), ElementsAre(1, 5, 7, 100, 900));
+  EXPECT_THAT(lateness(*database_, 1, true), ElementsAre(1, 5, 7));
+}
+
+TEST_P(ShopTimes, CountWhatEachNodeDid) {
+  execute("UPDATE worker SET killed=1000 WHERE number=1; INSERT INTO worker(run,node,begun) VALUES(1,1,0),(1,2,0)");
+  execute("INSERT INTO firing VALUES(1,1,905),(2,2,2000),(3,3,2501); INSERT INTO probe VALUES(1,3,2000)");
+  const auto all = nodes(*database_, 1);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_THAT((std::vector{all[0].node, all[0].processes, all[0].kills, all[0].fired, all[0].probes}),
+              ElementsAre(1, 2, 1, 2, 0));
+  EXPECT_THAT((std::vector{all[1].node, all[1].processes, all[1].kills, all[1].fired, all[1].probes}),
+              ElementsAre(2, 1, 0, 1, 1));
 }
 
 TEST(Quantile, IsAnElementOfTheSorted) {
@@ -250,31 +308,52 @@ TEST(Quantile, IsAnElementOfTheSorted) {
   EXPECT_EQ(quantile({1, 2, 3, 4}, 1), 4);
 }
 
-using ShopFile = shop_file;  // NOLINT(readability-identifier-naming)
+using ShopFile = shop_case;  // NOLINT(readability-identifier-naming)
+INSTANTIATE_TEST_SUITE_P(On, ShopFile, places, name_of_place);
 
-TEST_F(ShopFile, CanBeUsedAgain) {
-  EXPECT_NO_THROW(check_store(file_));
-  EXPECT_NO_THROW(make_shop(*database_));
-  EXPECT_EQ(ask(*database_, "SELECT count(*) FROM stock"), product_count);
+TEST_P(ShopFile, CanBeUsedAgain) {
+  EXPECT_NO_THROW(make()->prepare());
+  EXPECT_EQ(database_->ask("SELECT count(*) FROM stock"), product_count);
 }
 
-TEST_F(ShopFile, OfAnotherVersionIsRefused) {
-  execute("PRAGMA user_version=2");
-  EXPECT_THROW(check_store(file_), usage_error);
+TEST_P(ShopFile, OfAnotherVersionIsRefused) {
+  execute(on_server() ? "UPDATE order_compensation SET version=3" : "PRAGMA user_version=3");
+  EXPECT_THROW(make()->prepare(), usage_error);
 }
 
-TEST_F(ShopFile, WithTheTablesOfSomethingElseIsRefused) {
-  execute("PRAGMA application_id=0");
-  EXPECT_THROW(check_store(file_), usage_error);
+TEST_P(ShopFile, WithTheTablesOfSomethingElseIsRefused) {
+  execute(on_server() ? "DROP TABLE order_compensation" : "PRAGMA application_id=0");
+  EXPECT_THROW(make()->prepare(), usage_error);
 }
 
-TEST_F(ShopFile, WithoutTheTransactionThatWasUndoneIsAsBefore) {
+TEST_P(ShopFile, WithoutTheTransactionThatWasUndoneIsAsBefore) {
   {
     write_transaction undone(*database_);
     execute("DELETE FROM stock");
   }
-  EXPECT_EQ(ask(*database_, "SELECT count(*) FROM stock"), product_count);
+  EXPECT_EQ(database_->ask("SELECT count(*) FROM stock"), product_count);
 }
+
+TEST_P(ShopFile, IsUsedAgainAfterItLetSomebodyDown) {
+  patient_connection patient(*place_);
+  int times = 0;
+  const auto answer = patient.get([&](database& in) {
+    if (++times < 3) {
+      throw try_again("away");
+    }
+    return in.ask("SELECT count(*) FROM stock");
+  });
+  EXPECT_EQ(answer, product_count);
+  EXPECT_EQ(times, 3);
+}
+
+#ifdef ORDER_COMPENSATION_POSTGRES
+TEST(ShopOnAServer, TellsNoPassword) {
+  const std::string name = postgres_place("host=h dbname=d password=secret")->name();
+  EXPECT_EQ(name.find("secret"), std::string::npos) << name;
+  EXPECT_NE(name.find("dbname=d"), std::string::npos) << name;
+}
+#endif
 
 }  // namespace
 }  // namespace order_compensation

@@ -1,0 +1,490 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "durable/support/cutting_proxy.hpp"
+#include "durable/support/postgres_ledger.hpp"
+#include "durable/support/private_postgres.hpp"
+#include "durable/support/scratch_folder.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::AnyOf;
+using testing::Contains;
+using testing::Ge;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Le;
+using timing_wheel::test::begins_with;
+using timing_wheel::test::cutting_proxy;
+using timing_wheel::test::private_postgres;
+using timing_wheel::test::scratch_folder;
+using fault = cutting_proxy::fault;
+using steady = std::chrono::steady_clock;
+
+class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<private_postgres>(
+        timing_wheel::test::private_postgres_options{.settings = {{"shared_preload_libraries", "pg_stat_statements"}}});
+  }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  PostgresFaults() { make_ledger(server_->conninfo()); }
+
+  static std::string runs_of(const std::string& id) {
+    return server_->ask("SELECT count(*) FROM run WHERE id='" + id + "'");
+  }
+  static void wait_for_runs(const std::string& id, const std::string& count) {
+    for (int i = 0; i < 3000 && runs_of(id) != count; ++i) {
+      std::this_thread::sleep_for(5ms);
+    }
+    ASSERT_EQ(runs_of(id), count);
+  }
+
+  static void wait_for_some_run(const std::string& id) {
+    for (int i = 0; i < 3000 && runs_of(id) == "0"; ++i) {
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+
+  static inline std::unique_ptr<private_postgres> server_;
+};
+
+/// A node in a process of its own.
+class node_process {
+ public:
+  node_process(const std::string& conninfo, std::chrono::milliseconds lease,
+               const std::vector<std::pair<std::string, std::string>>& environment = {}) {
+    std::array<int, 2> in{};
+    std::array<int, 2> out{};
+    if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) {
+      throw std::runtime_error("no pipe");
+    }
+    const std::string lease_ms = std::to_string(lease.count());
+    process_ = fork();
+    if (process_ == 0) {
+      for (const auto& [name, value] : environment) {
+        setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+      }
+      if (dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0) {
+        execl(TIMING_WHEEL_POSTGRES_NODE, "postgres_node", conninfo.c_str(), lease_ms.c_str(), nullptr);
+      }
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    in_ = in[1];
+    out_ = out[0];
+  }
+  node_process(const node_process&) = delete;
+  node_process& operator=(const node_process&) = delete;
+  ~node_process() {
+    if (process_ > 0) {
+      ::kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+    close(in_);
+    close(out_);
+  }
+
+  void stop() const { ::kill(process_, SIGSTOP); }
+  void go_on() const { ::kill(process_, SIGCONT); }
+
+  struct end {
+    int lost_leases = -1;
+    int early = -1;
+    int failures = -1;
+    int status = -1;
+  };
+  /// Lets it end.
+  end finish() {
+    close(std::exchange(in_, -1));
+    std::string told;
+    std::array<char, 256> room{};
+    for (ssize_t got = 0; (got = read(out_, room.data(), room.size())) > 0;) {
+      told.append(room.data(), static_cast<std::size_t>(got));
+    }
+    end what;
+    waitpid(std::exchange(process_, -1), &what.status, 0);
+    std::istringstream(told) >> what.lost_leases >> what.early >> what.failures;
+    return what;
+  }
+
+ private:
+  pid_t process_ = -1;
+  int in_ = -1;
+  int out_ = -1;
+};
+
+// ---- the server
+
+TEST_F(PostgresFaults, KillsOfBackendsLoseNothing) {
+  std::vector<std::string> promised;
+  {
+    node here(server_->conninfo());
+    std::jthread killer([](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        std::this_thread::sleep_for(40ms);
+        server_->kill_backends();
+      }
+    });
+    promised = schedule_all(here.checks, 300, 5ms);
+    killer.request_stop();
+    killer.join();
+    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+    EXPECT_GT(here.checks.stats().failures, 0U);
+  }
+  judge(server_->conninfo(), promised);
+}
+
+TEST_F(PostgresFaults, AnImmediateShutdownUnderLoadLosesNothing) {
+  std::vector<std::string> promised;
+  {
+    node one(server_->conninfo());
+    node other(server_->conninfo());
+    std::thread work([&] { promised = schedule_all(one.checks, 300, 5ms); });
+    for (int times = 0; times < 3; ++times) {
+      std::this_thread::sleep_for(300ms);
+      times == 1 ? server_->kill() : server_->stop(private_postgres::shutdown::immediate);
+      server_->start();
+    }
+    work.join();
+    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+  }
+  judge(server_->conninfo(), promised);
+}
+
+TEST(PostgresStandby, ThatIsPromotedHasAllThatWasPromised) {
+  private_postgres primary;
+  make_ledger(primary.conninfo());
+  const auto standby = primary.standby("second");
+  primary.replicate_to("second");
+  const std::string both = "host=" + primary.host() + "," + standby->host() +
+                           " port=" + std::to_string(primary.port()) + "," + std::to_string(standby->port()) +
+                           " user=postgres dbname=postgres target_session_attrs=read-write";
+  std::vector<std::string> promised;
+  {
+    node here(both);
+    std::thread work([&] { promised = schedule_all(here.checks, 200, 5ms); });
+    std::this_thread::sleep_for(500ms);
+    primary.kill();
+    std::this_thread::sleep_for(100ms);
+    standby->promote();
+    work.join();
+    EXPECT_TRUE(wait_for_end(standby->conninfo()));
+  }
+  judge(standby->conninfo(), promised);
+}
+
+// ---- the network
+
+TEST_F(PostgresFaults, AScheduleWhoseAnswerWasLostMayBeRepeated) {
+  cutting_proxy proxy(server_->socket());
+  postgres_store store(proxy.conninfo());
+  scheduler checks(store);
+  for (const fault what : {fault::cut_before, fault::cut_after}) {
+    const std::string key = what == fault::cut_before ? "before" : "after";
+    const request asked{.kind = "transactional", .key = key, .due = 1h};
+    proxy.plan(what, begins_with("COMMIT"));
+    EXPECT_THROW(checks.schedule(asked), timer_error);
+    EXPECT_EQ(checks.schedule(asked).inserted, what == fault::cut_before);
+    EXPECT_EQ(server_->ask("SELECT count(*) FROM timing_wheel.check WHERE key='" + key + "'"), "1");
+  }
+}
+
+TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
+  cutting_proxy proxy(server_->socket());
+  node here(proxy.conninfo(), 300ms, server_->conninfo());
+  postgres_store beside(server_->conninfo());
+  scheduler other(beside);
+  std::vector<std::string> promised;
+  int faults = 0;
+  for (const fault what : {fault::cut_before, fault::cut_after}) {
+    for (const std::string& kind : ledger_kinds) {
+      for (int nth = 1; nth <= 3; ++nth) {
+        proxy.plan(what, begins_with("COMMIT"), nth);
+        for (++faults; proxy.faults() < faults && promised.size() < 1000;) {
+          const std::string key = std::to_string(promised.size());
+          other.schedule({.kind = kind, .key = key, .due = 20ms});
+          promised.push_back(key);
+          wait_for_some_run(key);
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(wait_for_end(server_->conninfo()));
+  EXPECT_EQ(proxy.faults(), faults);
+  judge(server_->conninfo(), promised);
+}
+
+TEST_F(PostgresFaults, AServerThatIsSilentIsOneErrorInTime) {
+  cutting_proxy proxy(server_->socket());
+  postgres_store store(proxy.conninfo(), {.connect_timeout = 500ms, .statement_timeout = 300ms});
+  scheduler checks(store);
+  const request asked{.kind = "transactional", .key = "a", .due = 1h};
+  EXPECT_TRUE(checks.schedule(asked).inserted);
+  proxy.go_silent();
+  for (int times = 0; times < 2; ++times) {  // the connection that was open, and a new one
+    const auto begin = steady::now();
+    std::string words;
+    try {
+      checks.schedule(asked);
+    } catch (const timer_error& error) {
+      words = error.what();
+    }
+    EXPECT_THAT(words, testing::Not(IsEmpty()));
+    EXPECT_THAT(steady::now() - begin, Le(3s)) << words;
+  }
+  proxy.go_on();
+  EXPECT_FALSE(checks.schedule(asked).inserted);
+}
+
+TEST_F(PostgresFaults, ANodeGoesOnAfterASilence) {
+  cutting_proxy proxy(server_->socket());
+  std::vector<std::string> promised;
+  {
+    node here(proxy.conninfo(), 500ms, server_->conninfo(),
+              {.connect_timeout = 500ms, .statement_timeout = 300ms, .transaction_timeout = 500ms});
+    std::thread work([&] { promised = schedule_all(here.checks, 60, 20ms); });
+    for (int times = 0; times < 2; ++times) {
+      std::this_thread::sleep_for(300ms);
+      proxy.go_silent();
+      std::this_thread::sleep_for(700ms);
+      proxy.go_on();
+    }
+    work.join();
+    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+  }
+  judge(server_->conninfo(), promised);
+}
+
+// ---- the node
+
+TEST_F(PostgresFaults, ANodeThatWasStoppedPastItsLeaseIsRefused) {
+  postgres_store store(server_->conninfo());
+  scheduler own(store);
+  node_process first(server_->conninfo(), 300ms);
+  own.schedule({.kind = "leased", .key = "a", .payload = "400", .due = 0ms});
+  wait_for_runs("a", "1");
+  first.stop();
+  {
+    node second(server_->conninfo(), 300ms);
+    wait_for_runs("a", "2");
+    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+  }
+  first.go_on();
+  const std::string fence = server_->ask("SELECT max(fence) FROM run");
+  std::this_thread::sleep_for(600ms);
+  const auto end = first.finish();
+  EXPECT_EQ(end.status, 0);
+  EXPECT_THAT(end.lost_leases, Ge(1));
+  EXPECT_EQ(server_->ask("SELECT fence FROM effect WHERE id='a'"), fence);
+  judge(server_->conninfo(), {"a"});
+}
+
+TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
+  postgres_store store(server_->conninfo());
+  scheduler own(store);
+  // It waits for this lock, within its transaction, and is stopped there.
+  postgres_session blocking(server_->conninfo());
+  blocking.execute("BEGIN");
+  blocking.execute("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE");
+  node_process first(server_->conninfo(), 500ms);
+  own.schedule({.kind = "transactional", .key = "a", .due = 0ms});
+  for (int i = 0; i < 2000 && server_->ask("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"; ++i) {
+    std::this_thread::sleep_for(5ms);
+  }
+  first.stop();
+  blocking.execute("COMMIT");
+  const auto begin = steady::now();
+  {
+    node second(server_->conninfo());
+    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+  }
+  EXPECT_THAT(steady::now() - begin, Le(2500ms));
+  first.go_on();
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(first.finish().status, 0);
+  judge(server_->conninfo(), {"a"});
+}
+
+class PostgresClock : public PostgresFaults, public testing::WithParamInterface<const char*> {};
+
+TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
+  const char* const library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+  if (!std::filesystem::exists(library)) {
+    GTEST_SKIP() << "there is no " << library << ": install Debian's package libfaketime";
+  }
+  if (std::string(TIMING_WHEEL_SANITIZER) == "1") {
+    GTEST_SKIP() << "a sanitizer must be the first library";
+  }
+  node_process wrong(server_->conninfo(), 1s,
+                     {{"LD_PRELOAD", library}, {"FAKETIME", GetParam()}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}});
+  postgres_store store(server_->conninfo());
+  scheduler own(store);
+  const auto promised = schedule_all(own, 20, 30ms, 700ms);
+  EXPECT_TRUE(wait_for_end(server_->conninfo(), 20s));
+  EXPECT_EQ(wrong.finish().status, 0);
+  EXPECT_THAT(postgres_session(server_->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
+  judge(server_->conninfo(), promised);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, PostgresClock, testing::Values("+1h", "-1h"), [](const auto& offset) {
+  return std::string(offset.param[0] == '+' ? "AnHourAhead" : "AnHourBehind");
+});
+
+// ---- the disk
+
+/// A small file system of its own; empty where that is not allowed.
+class small_disk {
+ public:
+  explicit small_disk(const char* options) {
+    if (mount("none", folder_.path().c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options) == 0) {
+      mounted_ = true;
+      chmod(folder_.path().c_str(), 0755);
+    }
+  }
+  small_disk(const small_disk&) = delete;
+  small_disk& operator=(const small_disk&) = delete;
+  ~small_disk() {
+    if (mounted_) {
+      umount2(folder_.path().c_str(), MNT_DETACH);
+    }
+  }
+  [[nodiscard]] bool is_there() const { return mounted_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  scratch_folder folder_;
+  bool mounted_ = false;
+};
+
+TEST(PostgresDisk, ThatIsFullIsAnErrorAndNothingIsLost) {
+  const small_disk disk("size=120m");
+  if (!disk.is_there()) {
+    GTEST_SKIP() << "no right to mount a small file system: it takes CAP_SYS_ADMIN, as root of a machine has";
+  }
+  chmod(disk.path().parent_path().c_str(), 0755);
+  private_postgres server({.settings = {{"max_wal_size", "32MB"}}, .parent = disk.path()});
+  make_ledger(server.conninfo());
+  const std::string ballast = (disk.path() / "ballast").string();
+  const auto room = std::filesystem::space(disk.path()).available;
+  std::ofstream(ballast) << std::string(room > 24'000'000 ? room - 24'000'000 : 0, 'x');
+
+  std::vector<std::string> promised;
+  std::string words;
+  {
+    postgres_store store(server.conninfo());
+    scheduler checks(store);
+    const std::string payload(100'000, 'x');
+    std::string varied = payload;
+    for (int number = 0; number < 1000 && words.empty(); ++number) {
+      const std::string key = std::to_string(number);
+      for (std::size_t at = 0; at < varied.size(); ++at) {  // what does not shrink when it is compressed
+        varied[at] = static_cast<char>((at * 2654435761U + static_cast<std::size_t>(number) * 40503U) >> 7U);
+      }
+      try {
+        checks.schedule({.kind = "transactional", .key = key, .payload = varied, .due = 0ms});
+        promised.push_back(key);
+      } catch (const timer_error& error) {
+        words = error.what();
+      }
+    }
+  }
+  EXPECT_THAT(words, testing::Not(IsEmpty()));
+  EXPECT_THAT(words, AnyOf(HasSubstr("53100"), HasSubstr("No space"), HasSubstr("57P0"), HasSubstr("08"))) << words;
+  std::filesystem::remove(ballast);
+  server.kill();
+  server.start();
+  {
+    node here(server.conninfo());
+    EXPECT_TRUE(wait_for_end(server.conninfo()));
+  }
+  EXPECT_GT(promised.size(), 10U);
+  judge(server.conninfo(), promised);
+}
+
+// ---- dead rows
+
+/// Rows that die while a snapshot is held; the environment may ask for more.
+int dead_rows() {
+  const char* const asked = std::getenv("TIMING_WHEEL_DEAD_ROWS");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return asked == nullptr ? 30'000 : std::stoi(asked);
+}
+
+/// Pages that the server has looked at since the last reset, and statements, for the table of the checks.
+struct looks {
+  double pages = 0;
+  double statements = 0;
+};
+
+looks looks_of(const postgres_session& own) {
+  const auto row = own.rows(
+      "SELECT coalesce(sum(shared_blks_hit+shared_blks_read),0),sum(calls) FROM pg_stat_statements "
+      "WHERE query ILIKE '%timing_wheel%check%' AND query NOT ILIKE '%count(*)%'");
+  return {std::stod(row.at(0).at(0)), std::stod(row.at(0).at(1))};
+}
+
+/// Of a node's second of light work: pages for each statement.
+double pages_a_statement(const postgres_session& own, node& here, const std::string& prefix) {
+  own.execute("SELECT pg_stat_statements_reset()");
+  for (int number = 0; number < 100; ++number) {
+    here.checks.schedule({.kind = "transactional", .key = prefix + std::to_string(number), .due = 300ms});
+    std::this_thread::sleep_for(10ms);
+  }
+  std::this_thread::sleep_for(500ms);
+  const looks all = looks_of(own);
+  return all.pages / all.statements;
+}
+
+TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
+  const postgres_session own(server_->conninfo());
+  own.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
+  node here(server_->conninfo(), 30s);
+  const double clean = pages_a_statement(own, here, "clean");
+  const postgres_session holding(server_->conninfo());
+  holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
+  EXPECT_EQ(holding.ask("SELECT count(*) FROM timing_wheel.check"), "0");
+  const int rows = dead_rows();
+  for (int done = 0; done < rows;) {
+    std::vector<request> some;
+    for (; some.size() < 500 && done < rows; ++done) {
+      some.push_back({.kind = "nothing", .key = std::to_string(done), .due = 0ms});
+    }
+    here.checks.schedule(some);
+  }
+  own.execute("DELETE FROM timing_wheel.check WHERE kind='nothing'");
+  std::this_thread::sleep_for(300ms);
+  const double dead = pages_a_statement(own, here, "dead");
+  EXPECT_LT(dead, clean * 2 + 2) << clean << " pages a statement without them";
+
+  // They are in the way of one who begins at the beginning.
+  own.execute("SELECT pg_stat_statements_reset()");
+  std::vector<upcoming> found;
+  here.store.read_ahead({.until = here.store.now(), .limit = 500, .kinds = ledger_kinds}, found);
+  EXPECT_GT(looks_of(own).pages, rows / 200);
+  holding.execute("COMMIT");
+  EXPECT_TRUE(wait_for_end(server_->conninfo()));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

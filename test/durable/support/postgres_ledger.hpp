@@ -1,0 +1,164 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "durable/support/private_postgres.hpp"
+#include "timing_wheel/durable/postgres_store.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/error.hpp"
+
+// What tests with faults share: handlers that write down each run in the database of the checks, and a judge who reads
+// it. Kinds are "transactional" and "leased"; a leased one writes through a connection of its own, as another service
+// would. Its payload is how many milliseconds it takes.
+
+namespace timing_wheel::durable::test {
+
+using namespace std::chrono_literals;
+using timing_wheel::test::postgres_session;
+
+inline const std::array<std::string, 2> ledger_kinds = {"transactional", "leased"};
+
+/// Tables, anew.
+inline void make_ledger(const std::string& conninfo) {
+  const postgres_session own(conninfo);
+  own.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
+  own.execute("DROP TABLE IF EXISTS run");
+  own.execute("CREATE TABLE run(number bigserial,id text,kind text,fence bigint,due bigint,at bigint)");
+  own.execute("DROP TABLE IF EXISTS effect");
+  own.execute("CREATE TABLE effect(id text PRIMARY KEY,fence bigint)");
+  postgres_store(conninfo).migrate();
+}
+
+inline void run_on(PGconn* connection, const char* sql, const job& what) {
+  const std::string fence = std::to_string(what.fence());
+  const std::string due = std::to_string(what.due().time_since_epoch().count());
+  const std::array<const char*, 4> values{what.key().c_str(), what.kind().c_str(), fence.c_str(), due.c_str()};
+  const std::unique_ptr<PGresult, decltype(&PQclear)> done(
+      PQexecParams(connection, sql, 4, nullptr, values.data(), nullptr, nullptr, 0), &PQclear);
+  if (PQresultStatus(done.get()) != PGRES_COMMAND_OK) {
+    throw std::runtime_error(PQerrorMessage(connection));
+  }
+}
+
+inline void write_run(PGconn* connection, const job& what) {
+  run_on(connection,
+         "INSERT INTO run(id,kind,fence,due,at) VALUES($1,$2,$3,$4,(extract(epoch FROM "
+         "clock_timestamp())*1000000)::bigint)",
+         what);
+}
+
+/// Adds the handlers. A leased one goes to `conninfo`.
+inline void serve(scheduler& checks, const std::string& conninfo) {
+  const handler_options patient{.max_attempts = 1'000'000, .backoff = {.first = 20ms, .most = 200ms}};
+  checks.on(
+      "transactional", [](transaction& open, const job& what) { write_run(postgres_connection(open), what); }, patient);
+  checks.on(
+      "leased",
+      [conninfo](const job& what) {
+        const postgres_session other(conninfo);
+        write_run(other.get(), what);
+        std::this_thread::sleep_for(std::chrono::milliseconds(what.payload().empty() ? 0 : std::stoi(what.payload())));
+        run_on(other.get(),
+               "INSERT INTO effect(id,fence) SELECT $1,$3::bigint FROM (SELECT $2::text,$4::text) AS unused "
+               "ON CONFLICT(id) DO UPDATE SET fence=excluded.fence WHERE effect.fence<excluded.fence",
+               what);
+      },
+      patient);
+}
+
+/// A node in this process.
+struct node {
+  explicit node(const std::string& conninfo, std::chrono::milliseconds lease = 500ms, const std::string& effects = {},
+                postgres_options options = {.statement_timeout = 2s, .transaction_timeout = 1s})
+      : store(conninfo, options),
+        checks(store, {.look_ahead = 200ms,
+                       .poll = 20ms,
+                       .lease = lease,
+                       .tick = std::min<std::chrono::milliseconds>(1ms, lease / 6),
+                       .on_failure = [](const failure&) {}}) {
+    serve(checks, effects.empty() ? conninfo : effects);
+    checks.start();
+  }
+
+  postgres_store store;
+  scheduler checks;
+};
+
+/// Schedules, again and again until it is promised.
+template <class Schedule>
+void insist(Schedule schedule) {
+  for (const auto end = std::chrono::steady_clock::now() + 60s;;) {
+    try {
+      schedule();
+      return;
+    } catch (const timer_error&) {
+      if (std::chrono::steady_clock::now() > end) {
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+/// Schedules so many in turn of each kind, `every` one after the other, and remembers what was promised.
+inline std::vector<std::string> schedule_all(scheduler& checks, int count, std::chrono::milliseconds every,
+                                             std::chrono::milliseconds due = 100ms) {
+  std::vector<std::string> promised;
+  for (int number = 0; number < count; ++number) {
+    const std::string key = std::to_string(number);
+    insist(
+        [&] { checks.schedule({.kind = ledger_kinds[static_cast<std::size_t>(number) % 2], .key = key, .due = due}); });
+    promised.push_back(key);
+    std::this_thread::sleep_for(every);
+  }
+  return promised;
+}
+
+/// Waits until no check is left. \returns whether none is.
+inline bool wait_for_end(const std::string& conninfo, std::chrono::seconds most = 60s) {
+  const postgres_session own(conninfo);
+  for (const auto end = std::chrono::steady_clock::now() + most; std::chrono::steady_clock::now() < end;) {
+    if (own.ask("SELECT count(*) FROM timing_wheel.check") == "0") {
+      return true;
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+  return false;
+}
+
+/// All that was promised ran, the transactional ones once; none early; no two runs with one fence; nothing is left.
+inline void judge(const std::string& conninfo, const std::vector<std::string>& promised) {
+  const postgres_session own(conninfo);
+  std::set<std::string> ran;
+  for (const auto& row : own.rows("SELECT DISTINCT id FROM run")) {
+    ran.insert(row.front());
+  }
+  const auto lost = std::count_if(promised.begin(), promised.end(), [&](const auto& id) { return !ran.contains(id); });
+  EXPECT_EQ(lost, 0) << "of " << promised.size();
+  EXPECT_EQ(own.ask("SELECT count(*) FROM (SELECT id FROM run WHERE kind='transactional' GROUP BY id HAVING "
+                    "count(*)>1) AS twice"),
+            "0");
+  EXPECT_EQ(own.ask("SELECT count(*) FROM (SELECT id FROM run GROUP BY id,fence HAVING count(*)>1) AS twice"), "0");
+  EXPECT_EQ(own.ask("SELECT count(*) FROM run WHERE at<due"), "0");
+  EXPECT_EQ(own.ask("SELECT count(*) FROM run WHERE kind='leased' AND NOT EXISTS(SELECT 1 FROM effect WHERE "
+                    "effect.id=run.id AND effect.fence>=run.fence)"),
+            "0");
+  EXPECT_EQ(own.ask("SELECT count(*) FROM timing_wheel.check"), "0");
+  EXPECT_EQ(own.ask("SELECT count(*) FROM timing_wheel.dead"), "0");
+}
+
+}  // namespace timing_wheel::durable::test
