@@ -16,6 +16,11 @@ time_point nanoseconds_of(instant when) noexcept { return time_point(saturating_
 // Rows in a page, at most.
 constexpr std::size_t page_size = 2000;
 
+// How long shares are held, how often that is renewed, and how much later a row is anybody's.
+constexpr std::chrono::seconds hold{3};
+constexpr std::chrono::seconds renewal{1};
+constexpr std::chrono::seconds grace{1};
+
 std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
   return std::max<std::size_t>(1, options.max_known / (2 * std::max<std::size_t>(1, kinds)));
 }
@@ -29,6 +34,7 @@ machine::machine(const scheduler_options& options, std::vector<kind_rules> kinds
       scale_(nanoseconds_of(now), options.tick),
       states_(kinds_.size()),
       clock_(now),
+      next_hold_(now),
       next_poll_(now),
       next_sweep_(now),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
@@ -109,7 +115,7 @@ void machine::restart(instant now) {
     kind.in_time.clear();
     kind.backlog.clear();
   }
-  next_poll_ = next_sweep_ = rest_until_ = now;
+  next_hold_ = next_poll_ = next_sweep_ = rest_until_ = now;
   passing_ = false;
   for (timer_number number = 0; number < rows_.size(); ++number) {
     const row& which = rows_[number];
@@ -140,11 +146,42 @@ void machine::advance(instant now) {
   }
 }
 
+// ---- shares
+
+std::optional<std::chrono::milliseconds> machine::next_hold(instant now) const {
+  if (closed_ || kinds_.empty() || !divided_ || resting(now) || now < next_hold_) {
+    return std::nullopt;
+  }
+  return hold;
+}
+
+void machine::has_shares(std::optional<std::vector<std::int16_t>> shares, instant now) {
+  divided_ = shares.has_value();
+  next_hold_ = saturating_add(now, renewal);
+  if (!shares) {
+    return;
+  }
+  std::sort(shares->begin(), shares->end());
+  if (!shares_ || !std::includes(shares_->begin(), shares_->end(), shares->begin(), shares->end())) {
+    next_poll_ = next_sweep_ = now;
+    passing_ = false;
+  }
+  shares_ = std::move(shares);
+}
+
 // ---- reading
 
 window machine::page(instant from, std::int64_t after, instant now) const {
-  const std::size_t limit = std::min(page_size, options_.max_known);
-  return {from, after, saturating_add(now, options_.look_ahead), limit, names_read_};
+  window which{.from = from,
+               .after_id = after,
+               .until = saturating_add(now, options_.look_ahead),
+               .limit = std::min(page_size, options_.max_known),
+               .kinds = names_read_};
+  if (shares_) {
+    which.shares = *shares_;
+    which.overdue = ready_count_ < options_.batch ? now - grace : instant::min();
+  }
+  return which;
 }
 
 // Those whose quota is used up, up to twice of it; or the others. \returns whether there are any.
@@ -166,7 +203,9 @@ bool machine::hungry() const {
 }
 
 instant machine::low_water(instant now) const {
-  instant low = std::min({now - options_.look_ahead, missed_, passed_});
+  // What others leave is seen for a second after it became anybody's.
+  const microseconds back = shares_ ? std::max<microseconds>(options_.look_ahead, 2 * grace) : options_.look_ahead;
+  instant low = std::min({now - back, missed_, passed_});
   for (const row& which : rows_) {
     if (which.where != place::none) {
       low = std::min(low, which.what.due);
@@ -508,6 +547,7 @@ instant machine::next_event(instant now) const {
   instant next = instant::max();
   if (!closed_ && !kinds_.empty()) {
     next = passing_ || hungry() ? now : next_poll_;
+    next = shares_ ? std::min(next, next_hold_) : next;
   }
   if (const std::optional<tick> expiration = wheel_->next_expiration(); expiration) {
     next = std::min(next, begin_of(*expiration));

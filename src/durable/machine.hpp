@@ -46,6 +46,10 @@ struct kind_rules {
 /// reached it; for these a poll reads the look-ahead alone, so that what is new is not behind a backlog. When half of
 /// such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing is kept.
 ///
+/// **Shares.** A store may divide its table among nodes (`store::take_shares`), so that they do not read the same rows.
+/// A node renews its hold each second. It also reads what is overdue by a second, whosever it is, unless it has enough
+/// to do: so what a dead node leaves is not late by the whole hold, and who has nothing to do helps who has too much.
+///
 /// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
 /// 10.400 s, asked and held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
 ///
@@ -59,6 +63,13 @@ class machine {
   /// Moves the clock: what is due becomes ready, what must be extended is noted. A clock that was set back by more than
   /// a poll is followed; less is ignored.
   void advance(instant now);
+
+  /// Whether the hold on the shares is to be renewed now, and for how long.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> next_hold(instant now) const;
+  /// The answer to it. New shares are read from the beginning.
+  void has_shares(std::optional<std::vector<std::int16_t>> shares, instant now);
+  /// How many.
+  [[nodiscard]] std::size_t shares() const noexcept { return shares_ ? shares_->size() : 0; }
 
   /// Whether a page is to be read now, and which.
   [[nodiscard]] std::optional<window> next_read(instant now);
@@ -204,6 +215,9 @@ class machine {
   std::array<std::uint32_t, 2> first_kind_{};  // whose turn it is, of leased and of transactional kinds
   instant clock_;
 
+  bool divided_ = true;  // as far as is known
+  std::optional<std::vector<std::int16_t>> shares_;
+  instant next_hold_;
   instant next_poll_;
   instant next_sweep_;
   instant missed_ = instant::max();  // the earliest row that a claim did not get, since the last pass began

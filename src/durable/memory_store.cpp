@@ -69,6 +69,12 @@ class journal {
   std::vector<step> steps_;
 };
 
+// Of 64 shares. The store itself is not divided: tests do that.
+bool is_of(const window& which, std::int64_t id, instant due) {
+  return !which.shares || due < which.overdue ||
+         std::find(which.shares->begin(), which.shares->end(), id % 64) != which.shares->end();
+}
+
 }  // namespace
 
 class memory_store::implementation {
@@ -340,7 +346,7 @@ void memory_store::read_ahead(const window& which, std::vector<upcoming>& found)
        at != all.by_due.end() && at->first < which.until && count < which.limit; ++at) {
     const stored& row = all.checks.at(at->second);
     const auto kind = std::find(which.kinds.begin(), which.kinds.end(), row.kind);
-    if (kind != which.kinds.end()) {
+    if (kind != which.kinds.end() && is_of(which, at->second, row.due)) {
       found.push_back({at->second, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin())});
       ++count;
     }

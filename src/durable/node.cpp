@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <random>
+#include <sstream>
 #include <utility>
 
 #include "durable/fail_point.hpp"
@@ -19,6 +20,12 @@ std::uint64_t random_seed() {
   return device();
 }
 
+std::string random_name() {
+  std::ostringstream text;
+  text << std::hex << random_seed() << random_seed();
+  return text.str();
+}
+
 std::exception_ptr lost_lease(std::int64_t id) {
   return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
 }
@@ -29,6 +36,7 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
            std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start)
     : store_(where),
       options_(options),
+      name_(options.node.empty() ? random_name() : options.node),
       handlers_(std::move(handlers)),
       failures_(reported),
       wake_(std::move(wake)),
@@ -111,7 +119,9 @@ std::chrono::microseconds node::step() {
     for (auto& [id, run] : runs_) {
       run.stop.request_stop();
     }
+    give_up_shares();
   }
+  take_shares();
   read_ahead();
   bool more = write_leased();
   more = take_transactional() || more;
@@ -124,6 +134,7 @@ std::chrono::microseconds node::step() {
     stats_.running = machine_.held();
     stats_.ready = machine_.ready();
     stats_.known = machine_.known();
+    stats_.shares = machine_.shares();
     stats_.lag = oldest && *oldest < now ? now - *oldest : microseconds::zero();
   }
   return more || next <= now ? microseconds::zero() : next - now;
@@ -175,6 +186,22 @@ bool node::tried(bool writing, const std::function<void()>& call_store) {
     }
     failures_.report({"store", {}, {}, std::current_exception()});
     return false;
+  }
+}
+
+void node::take_shares() {
+  if (const std::optional<std::chrono::milliseconds> hold = machine_.next_hold(store_.now())) {
+    static_cast<void>(tried(true, [&] { machine_.has_shares(store_.take_shares(name_, *hold), store_.now()); }));
+  }
+}
+
+// Once, and so that others need not wait for the end of the hold; if it fails, they do.
+void node::give_up_shares() {
+  if (!std::exchange(has_left_, true) && machine_.shares() != 0) {
+    try {
+      store_.take_shares(name_, std::chrono::milliseconds::zero(), true);
+    } catch (const std::exception& /*harmless*/) {
+    }
   }
 }
 

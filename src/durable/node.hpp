@@ -86,6 +86,8 @@ class node {
   };
 
   void take_news(instant now);
+  void take_shares();
+  void give_up_shares();
   void read_ahead();
   bool write_leased();
   bool take_transactional();
@@ -108,6 +110,7 @@ class node {
 
   store& store_;
   const scheduler_options options_;
+  const std::string name_;
   const std::vector<any_handler> handlers_;
   failures& failures_;
   const std::function<void()> wake_;
@@ -117,6 +120,7 @@ class node {
   machine machine_;
   std::unordered_map<std::int64_t, held_run> runs_;
   std::vector<upcoming> found_;
+  bool has_left_ = false;  // gave up its shares
   std::size_t take_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
   std::vector<upcoming> put_back_;  // by the transaction that is open

@@ -349,6 +349,58 @@ TEST_F(Machine, TheJitterShortensABackOffByNoMoreThanItsShare) {
   EXPECT_LT(least, zero + 550ms);
 }
 
+TEST_F(Machine, AStoreThatIsNotDividedIsAskedForSharesOnce) {
+  ASSERT_TRUE(machine_.next_hold(zero).has_value());
+  machine_.has_shares(std::nullopt, zero);
+  EXPECT_FALSE(machine_.next_hold(zero + 1h).has_value());
+  EXPECT_FALSE(machine_.next_read(zero)->shares.has_value());
+}
+
+TEST_F(Machine, AHoldOnSharesIsRenewedEachSecondLongBeforeItsEnd) {
+  EXPECT_GE(machine_.next_hold(zero).value(), 3 * 1s);
+  machine_.has_shares({{1, 2}}, zero);
+  read(0s, {});
+  EXPECT_FALSE(machine_.next_hold(zero + 999ms).has_value());
+  EXPECT_TRUE(machine_.next_hold(zero + 1s).has_value());
+  read(750ms, {});
+  EXPECT_EQ(machine_.next_event(zero + 750ms), zero + 1s);
+  EXPECT_EQ(machine_.shares(), 2U);
+}
+
+TEST_F(Machine, ReadsItsSharesAndWhatIsOverdueByASecond) {
+  machine_.has_shares({{2, 1}}, zero);
+  read(0s, {});
+  machine_.advance(zero + 5s);
+  const std::optional<window> page = machine_.next_read(zero + 5s);
+  ASSERT_TRUE(page && page->shares);
+  EXPECT_THAT(*page->shares, ElementsAre(1, 2));
+  EXPECT_EQ(page->overdue, zero + 4s);
+  EXPECT_LE(page->from, zero + 3s) << "what became overdue since the last poll lies in the window";
+}
+
+TEST_F(Machine, WhoHasEnoughToDoReadsItsSharesOnly) {
+  machine_.has_shares({{1}}, zero);
+  std::vector<upcoming> rows;
+  for (std::int64_t id = 1; id <= static_cast<std::int64_t>(options_.batch); ++id) {
+    rows.push_back(row(id, 0s));
+  }
+  read(0s, rows);
+  const std::optional<window> page = machine_.next_read(zero + 1s);
+  ASSERT_TRUE(page.has_value());
+  EXPECT_EQ(page->overdue, instant::min());
+}
+
+TEST_F(Machine, NewSharesAreReadFromTheBeginning) {
+  machine_.has_shares({{1, 2}}, zero);
+  read(0s, {});
+  machine_.has_shares({{1}}, zero + 1ms);
+  EXPECT_FALSE(machine_.next_read(zero + 1ms).has_value()) << "nothing new in less";
+  machine_.has_shares({{1, 3}}, zero + 2ms);
+  const std::optional<window> page = machine_.next_read(zero + 2ms);
+  ASSERT_TRUE(page.has_value());
+  EXPECT_EQ(page->from, instant::min());
+}
+
 TEST_F(Machine, AStoreThatFailsIsLeftAloneLongerAndLonger) {
   read(0s, {row(1, 0s)});
   ask();

@@ -32,6 +32,7 @@ class seen_store final : public test::forwarding_store {
 
   unsigned fails_next = 0;    // calls
   bool loses_answer = false;  // of the next commit
+  std::function<std::optional<std::vector<std::int16_t>>()> shares;
 
   instant now() override { return forwarding_store::now() + off_; }
   void transact(const std::function<void(store_transaction&)>& work) override {
@@ -44,6 +45,11 @@ class seen_store final : public test::forwarding_store {
   void read_ahead(const window& which, std::vector<upcoming>& found) override {
     may_fail();
     forwarding_store::read_ahead(which, found);
+  }
+  std::optional<std::vector<std::int16_t>> take_shares(std::string_view /*node*/, std::chrono::milliseconds /*hold*/,
+                                                       bool /*leave*/) override {
+    may_fail();
+    return shares();
   }
 
  private:
@@ -67,10 +73,11 @@ struct expected {
 
 class world {
  public:
-  explicit world(std::uint64_t seed) : random_(seed) {
+  explicit world(std::uint64_t seed) : random_(seed), divided_(seed % 2 == 1) {
     const std::size_t count = 1 + pick(3);
     for (std::size_t i = 0; i < count; ++i) {
       places_.push_back(std::make_unique<place>(store_, offset()));
+      places_.back()->seen.shares = [this, i] { return shares_of(i); };
       start(*places_.back());
     }
   }
@@ -87,6 +94,7 @@ class world {
 
   // No more trouble: all must come to its end.
   void settle() {
+    settled_ = true;
     for (auto& one : places_) {
       one->seen.fails_next = 0;
       one->seen.loses_answer = false;
@@ -129,6 +137,19 @@ class world {
   bool one_in(std::size_t n) { return pick(n) == 0; }
   microseconds offset() {
     return one_in(2) ? 0us : microseconds(static_cast<std::int64_t>(pick(4'000'000)) - 2'000'000);
+  }
+  // In times of trouble: any, so that some are nobody's and others belong to several.
+  std::optional<std::vector<std::int16_t>> shares_of(std::size_t number) {
+    if (!divided_) {
+      return std::nullopt;
+    }
+    std::vector<std::int16_t> shares;
+    for (std::int16_t share = 0; share < 64; ++share) {
+      if (settled_ ? static_cast<std::size_t>(share) % places_.size() == number : one_in(2)) {
+        shares.push_back(share);
+      }
+    }
+    return shares;
   }
   static std::string kind_of(const std::string& key) { return key.front() == 't' ? "transactional" : "leased"; }
 
@@ -308,6 +329,8 @@ class world {
   std::mt19937_64 random_;
   manual_timer timer_;
   memory_store store_{timer_};
+  const bool divided_;
+  bool settled_ = false;
   std::vector<std::unique_ptr<place>> places_;
   std::map<std::string, expected> checks_;
   std::map<std::string, std::int64_t> fences_;

@@ -61,6 +61,8 @@ struct scheduler_options {
   /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least:
   /// meanwhile others cannot write.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
+  /// Names this node in a store that divides its table among nodes. Unique there. Empty: a name by chance.
+  std::string node = {};
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. It has to call or drop each task that it
   /// has taken: the destructor waits for that.
   timing_wheel::executor executor = {};
@@ -87,6 +89,7 @@ struct scheduler_stats {
   std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
   std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed. The backlog that this node sees.
   std::size_t known = 0;            ///< Rows remembered here, now.
+  std::size_t shares = 0;           ///< Shares of the table that this node reads ahead, if its store is divided.
   std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
   histogram lateness;               ///< From the deadline to the begin of the run.
   store_counts store;               ///< Of the store, with all that use it.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -19,6 +21,11 @@ class forwarding_store : public store {
   [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
   void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
   void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
+                                                                     std::chrono::milliseconds hold,
+                                                                     bool leave) override {
+    return real_.take_shares(node, hold, leave);
+  }
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
     return real_.find(kind, key);
   }
