@@ -146,6 +146,7 @@ void schedule_alone(benchmark::State& state) {
   for (auto _ : state) {
     std::barrier begin(threads + 1);
     std::vector<std::thread> callers;
+    callers.reserve(static_cast<std::size_t>(threads));
     for (int caller = 0; caller < threads; ++caller) {
       callers.emplace_back([&, first = next + (caller * each)] {
         begin.arrive_and_wait();

@@ -29,11 +29,13 @@ sync_function next(const char* name) { return reinterpret_cast<sync_function>(dl
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the other name is the library's own
 extern "C" int fsync(int descriptor) {
   static const sync_function real = next("fsync");
   return slowly(real, descriptor);
 }
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" int fdatasync(int descriptor) {
   static const sync_function real = next("fdatasync");
   return slowly(real, descriptor);

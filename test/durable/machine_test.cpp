@@ -23,6 +23,10 @@ constexpr instant zero{1'000'000s};
 // A machine that is told everything by hand.
 class Machine : public testing::Test {
  protected:
+  explicit Machine(std::size_t max_known = 80)
+      : options_{.look_ahead = 1s, .poll = 250ms, .lease = 30s, .batch = 10, .max_claimed = 15, .max_known = max_known},
+        machine_(options_, kinds(), zero, 1) {}
+
   static std::vector<kind_rules> kinds(const handler_options& leased = {}) {
     return {{"leased", false, leased}, {"transactional", true, {}}};
   }
@@ -74,9 +78,35 @@ class Machine : public testing::Test {
     return ids;
   }
 
-  scheduler_options options_{
-      .look_ahead = 1s, .poll = 250ms, .lease = 30s, .batch = 10, .max_claimed = 15, .max_known = 80};
-  machine machine_{options_, kinds(), zero, 1};
+  // Of two kinds, the rest of the second; it takes a second, and not until the next sweep.
+  void work_off_a_backlog(std::int64_t of_the_first) {
+    std::vector<upcoming> rows;
+    for (int i = 1; i <= 1000; ++i) {
+      rows.push_back(row(i, microseconds(i) - 1h, {}, i <= of_the_first ? 0 : 1));
+    }
+    std::set<std::int64_t> seen;
+    for (auto now = 0us; !rows.empty() && now < 1s; now += 1ms) {
+      read(now, rows);
+      EXPECT_LE(machine_.known(), options_.max_known);
+      for (const std::int64_t id : claim(now)) {
+        machine_.ended(id, {});
+        seen.insert(id);
+      }
+      machine_.has_ended(machine_.to_end(1000), zero + now);
+      const std::vector<upcoming> taken = machine_.to_take(10);
+      std::vector<claimed> all;
+      for (const upcoming& one : taken) {
+        all.push_back(got(one));
+        seen.insert(one.id);
+      }
+      machine_.has_taken(taken, all);
+      std::erase_if(rows, [&](const upcoming& one) { return seen.contains(one.id); });
+    }
+    EXPECT_EQ(seen.size(), 1000U);
+  }
+
+  scheduler_options options_;
+  machine machine_;
   std::vector<upcoming> asked_;
 };
 
@@ -283,31 +313,14 @@ TEST_F(Machine, ABacklogIsReadAsFarAsTheQuotaAndTheRestWhenHalfOfItIsDone) {
   EXPECT_EQ(machine_.oldest_ready(), rows[30].due);
 }
 
-TEST_F(Machine, RemembersNoMoreThanItMay) {
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 1000; ++i) {
-    rows.push_back(row(i, microseconds(i) - 1h, {}, i <= 500 ? 0 : 1));
-  }
-  std::set<std::int64_t> seen;
-  for (auto now = 0us; !rows.empty() && now < 1s; now += 1ms) {
-    read(now, rows);
-    EXPECT_LE(machine_.known(), options_.max_known);
-    for (const std::int64_t id : claim(now)) {
-      machine_.ended(id, {});
-      seen.insert(id);
-    }
-    machine_.has_ended(machine_.to_end(1000), zero + now);
-    const std::vector<upcoming> taken = machine_.to_take(10);
-    std::vector<claimed> all;
-    for (const upcoming& one : taken) {
-      all.push_back(got(one));
-      seen.insert(one.id);
-    }
-    machine_.has_taken(taken, all);
-    std::erase_if(rows, [&](const upcoming& one) { return seen.contains(one.id); });
-  }
-  EXPECT_EQ(seen.size(), 1000U);  // at once, and none only at the next sweep
-}
+TEST_F(Machine, RemembersNoMoreThanItMay) { work_off_a_backlog(500); }
+
+class MachineWithLittleRoom : public Machine {
+ public:
+  MachineWithLittleRoom() : Machine(4) {}
+};
+
+TEST_F(MachineWithLittleRoom, ReadsAtOnceWhatItHadNoRoomFor) { work_off_a_backlog(1000); }
 
 TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
   std::vector<upcoming> rows;

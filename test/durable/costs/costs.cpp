@@ -359,15 +359,23 @@ std::string shown(double value) {
 }
 
 template <class Made>
-void count_all(const char* store, const std::string& version) {
-  std::cout << "{\n  \"" << store << "\": {\n    \"version\": \"" << version << "\",\n    \"costs\": {";
+void count_all(const std::string& store, const std::string& version) {
+  const auto quoted = [](const std::string& text) { return '"' + text + '"'; };
+  std::cout << "{\n  " << quoted(store) << ": {\n    " << quoted("version") << ": " << quoted(version) << ",\n    "
+            << quoted("costs") << ": {";
   const char* before = "\n";
   for (const operation& each : operations) {
     Made on;
     const cost of = each.counted(on);
-    std::cout << before << "      \"" << each.name << "\": {\"statements\": " << shown(of.statements)
-              << ", \"rows_read\": " << shown(of.rows_read) << ", \"commits\": " << shown(of.commits)
-              << ", \"bytes_written\": " << shown(of.bytes_written) << ", \"steps\": " << shown(of.steps) << "}";
+    std::cout << before << "      " << quoted(each.name) << ": {";
+    const char* between = "";
+    for (const auto& [figure, value] : {std::pair{"statements", of.statements}, std::pair{"rows_read", of.rows_read},
+                                        std::pair{"commits", of.commits}, std::pair{"bytes_written", of.bytes_written},
+                                        std::pair{"steps", of.steps}}) {
+      std::cout << between << quoted(figure) << ": " << shown(value);
+      between = ", ";
+    }
+    std::cout << '}';
     before = ",\n";
   }
   std::cout << "\n    }\n  }\n}\n";
