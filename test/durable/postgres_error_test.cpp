@@ -1,0 +1,262 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "durable/support/postgres_case.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class PostgresError : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  [[nodiscard]] caught opening(const std::string& conninfo, std::chrono::milliseconds timeout = 300ms) const {
+    postgres_options some = options;
+    some.connect_timeout = timeout;
+    return error_of([&] { postgres_store refused(conninfo, some); });
+  }
+
+  static int backend_of(transaction& open) { return PQbackendPID(postgres_connection(open)); }
+};
+
+/// A port that takes connections, and says nothing.
+class silent_port {
+ public:
+  silent_port() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof where;
+    auto* address = reinterpret_cast<sockaddr*>(&where);
+    EXPECT_EQ(bind(socket_, address, size), 0);
+    EXPECT_EQ(listen(socket_, 16), 0);
+    EXPECT_EQ(getsockname(socket_, address, &size), 0);
+    port_ = ntohs(where.sin_port);
+  }
+  silent_port(const silent_port&) = delete;
+  silent_port& operator=(const silent_port&) = delete;
+  ~silent_port() { close(socket_); }
+
+  [[nodiscard]] std::string port() const { return std::to_string(port_); }
+
+ private:
+  int socket_;
+  int port_ = 0;
+};
+
+TEST_F(PostgresError, AWrongPasswordIsToldAtOnceAndNotRepeated) {
+  const std::string rules = server().data() / "pg_hba.conf";
+  std::string before;
+  {
+    std::ifstream old(rules);
+    before.assign(std::istreambuf_iterator<char>(old), {});
+  }
+  std::ofstream(rules) << "host all locked 127.0.0.1/32 scram-sha-256\n" << before;
+  user.execute("CREATE ROLE locked LOGIN PASSWORD 'right-one'; SELECT pg_reload_conf()");
+  std::this_thread::sleep_for(200ms);
+  const std::string login = server().loopback_conninfo() + " user=locked password=";
+  const auto begin = std::chrono::steady_clock::now();
+  const caught wrong = opening(login + "sesame-42", 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+  EXPECT_EQ(sqlstate(wrong), "28P01");
+  EXPECT_THAT(wrong.words, HasSubstr("password authentication failed"));
+  EXPECT_THAT(wrong.words, Not(HasSubstr("sesame")));
+  EXPECT_THAT(wrong.words, Not(HasSubstr("\n")));
+  EXPECT_THAT(opening(login + "locked", 5s).words, Not(HasSubstr("locked"))) << "not even by chance";
+  EXPECT_EQ(opening(login + "right-one").words, "");
+  std::ofstream(rules) << before;
+  user.execute("SELECT pg_reload_conf()");
+}
+
+TEST_F(PostgresError, AStringThatCannotBeReadIsNotRepeated) {
+  for (const char* wrong : {"host=x password=open sesame", "pasword=sesame", "postgres://me:sesame@:x:y/"}) {
+    const caught found = opening(wrong);
+    EXPECT_TRUE(found.code == timer_errc::invalid_option || sqlstate(found) == "08001") << found.words;
+    EXPECT_THAT(found.words, Not(HasSubstr("sesame")));
+  }
+}
+
+TEST_F(PostgresError, NoServerIsToldWhenTheTimeIsOver) {
+  const auto begin = std::chrono::steady_clock::now();
+  const caught found = opening("host=/nowhere dbname=x password=sesame");
+  EXPECT_EQ(sqlstate(found), "08001");
+  EXPECT_THAT(found.words, HasSubstr("/nowhere"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+}
+
+TEST_F(PostgresError, WhatTimeDoesNotMendIsToldAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(sqlstate(opening(server().conninfo() + " dbname=none", 10s)), "3D000");
+  EXPECT_EQ(sqlstate(opening(server().conninfo() + " user=none", 10s)), "28000");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+}
+
+TEST_F(PostgresError, ASilentServerEndsInAnErrorToo) {
+  const silent_port silent;
+  const auto begin = std::chrono::steady_clock::now();
+  const caught found = opening("host=127.0.0.1 sslmode=disable port=" + silent.port());
+  EXPECT_EQ(sqlstate(found), "08001");
+  EXPECT_THAT(found.words, HasSubstr("no answer in time"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+}
+
+TEST_F(PostgresError, OfSeveralHostsTheOneThatAnswersIsUsed) {
+  const silent_port silent;
+  const std::string port = std::to_string(server().port());
+  EXPECT_EQ(
+      opening("host=/nowhere," + server().host() + " port=" + port + "," + port + " dbname=postgres user=postgres", 2s)
+          .words,
+      "");
+  EXPECT_EQ(opening("host=127.0.0.1," + server().host() + " port=" + silent.port() + "," + port +
+                        " dbname=postgres user=postgres",
+                    3s)
+                .words,
+            "");
+}
+
+TEST_F(PostgresError, AServerThatStartsIsWaitedFor) {
+  private_postgres own;
+  postgres_options patient = options;
+  patient.connect_timeout = 20s;
+  postgres_store on_own(own.conninfo(), patient);
+  on_own.migrate();
+  put(on_own, "a");
+  own.stop();
+  std::thread starting([&] {
+    std::this_thread::sleep_for(300ms);
+    own.start();
+  });
+  EXPECT_TRUE(put(on_own, "b").inserted);
+  starting.join();
+  EXPECT_THAT(keys_in(on_own), ElementsAre("a", "b"));
+}
+
+TEST_F(PostgresError, AServerThatIsGoneIsAnErrorAndThenItWorksAgain) {
+  private_postgres own;
+  postgres_options hasty = options;
+  hasty.connect_timeout = 200ms;
+  postgres_store on_own(own.conninfo(), hasty);
+  on_own.migrate();
+  put(on_own, "a");
+  own.stop(private_postgres::shutdown::immediate);
+  EXPECT_NE(sqlstate(error_of([&] { put(on_own, "b"); })), "");
+  EXPECT_NE(sqlstate(error_of([&] { all_rows(on_own); })), "");
+  own.start();
+  EXPECT_TRUE(put(on_own, "b").inserted);
+  EXPECT_THAT(keys_in(on_own), ElementsAre("a", "b"));
+}
+
+TEST_F(PostgresError, AConnectionThatDiedMeanwhileIsReplacedUnnoticed) {
+  put(store, "a");
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_GT(server().kill_backends(), 0);
+    EXPECT_TRUE(put(store, std::to_string(turn)).inserted);
+    EXPECT_GT(server().kill_backends(), 0);
+    EXPECT_TRUE(store.find("close", "a"));
+  }
+}
+
+TEST_F(PostgresError, ABackendThatIsKilledInATransactionUndoesIt) {
+  const caught found = error_of([&] {
+    store.transact([&](store_transaction& open) {
+      open.schedule(asked("a"));
+      user.execute("SELECT pg_terminate_backend(" + std::to_string(backend_of(open)) + ")");
+      open.schedule(asked("b"));
+    });
+  });
+  EXPECT_EQ(sqlstate(found), "57P01");
+  EXPECT_THAT(keys_in(store), IsEmpty());
+  EXPECT_TRUE(put(store, "a").inserted);
+}
+
+TEST_F(PostgresError, ABackendThatIsKilledBeforeTheCommitIsAnError) {
+  const caught found = error_of([&] {
+    store.transact([&](store_transaction& open) {
+      open.schedule(asked("a"));
+      kill(backend_of(open), SIGTERM);
+      std::this_thread::sleep_for(50ms);
+    });
+  });
+  EXPECT_EQ(sqlstate(found), "57P01");
+  EXPECT_THAT(keys_in(store), IsEmpty());
+}
+
+TEST_F(PostgresError, ALockIsWaitedForAsLongAsAStatementMayTake) {
+  postgres_options hasty = options;
+  hasty.statement_timeout = 200ms;
+  postgres_store impatient(server().conninfo(), hasty);
+  put(store, "a");
+  user.execute("BEGIN; SELECT * FROM " + table("check") + " FOR UPDATE");
+  EXPECT_EQ(sqlstate(error_of([&] { cancel(impatient, "a"); })), "57014");
+  user.execute("ROLLBACK");
+  EXPECT_EQ(cancel(impatient, "a"), cancel_result::cancelled);
+}
+
+TEST_F(PostgresError, ATransactionThatDoesNothingIsEnded) {
+  postgres_options hasty = options;
+  hasty.transaction_timeout = 100ms;
+  postgres_store impatient(server().conninfo(), hasty);
+  const caught found = error_of([&] {
+    impatient.transact([&](store_transaction& open) {
+      open.schedule(asked("a"));
+      std::this_thread::sleep_for(400ms);
+      open.schedule(asked("b"));
+    });
+  });
+  EXPECT_EQ(sqlstate(found), "25P03");
+  EXPECT_TRUE(put(impatient, "a").inserted);
+}
+
+TEST_F(PostgresError, AServerThatFallsSilentIsGivenUp) {
+  postgres_options hasty = options;
+  hasty.statement_timeout = 100ms;
+  postgres_store impatient(server().conninfo(), hasty);
+  int backend = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const caught found = error_of([&] {
+    impatient.transact([&](store_transaction& open) {
+      backend = backend_of(open);
+      kill(backend, SIGSTOP);
+      open.schedule(asked("a"));
+    });
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+  EXPECT_EQ(sqlstate(found), "08006");
+  EXPECT_THAT(found.words, HasSubstr("no answer within 1100 ms"));
+  EXPECT_TRUE(put(impatient, "b").inserted) << "on another connection";
+  kill(backend, SIGCONT);
+}
+
+TEST_F(PostgresError, AnErrorOfTheServerUndoesAllAndSaysWhat) {
+  const caught found = error_of([&] {
+    store.transact([&](store_transaction& open) {
+      open.schedule(asked("a"));
+      open.schedule({.kind = "\xff\xfe", .key = "b"});
+    });
+  });
+  EXPECT_EQ(sqlstate(found), "22021");
+  EXPECT_THAT(found.words, HasSubstr("scheduling: "));
+  EXPECT_THAT(keys_in(store), IsEmpty());
+}
+
+TEST_F(PostgresError, AServerThatTakesNoWritesSaysSo) {
+  user.execute("ALTER DATABASE postgres SET default_transaction_read_only=on");
+  postgres_store reader(server().conninfo(), options);
+  EXPECT_TRUE(put(reader, "a").inserted) << "a default is no reason";
+  user.execute("ALTER DATABASE postgres RESET default_transaction_read_only");
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

@@ -1,0 +1,231 @@
+// What statements cost: by the server's plans and its own counters, not by clocks.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "durable/postgres/sql.hpp"
+#include "durable/support/postgres_case.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  // The lines of the plan that is kept for a statement, whatever its parameters.
+  [[nodiscard]] std::string plan_of(const postgres::query& which, const std::string& options = "") const {
+    const std::string text = postgres::text_of(which.sql, postgres::quoted(schema));
+    user.execute("PREPARE looked_at AS " + text);
+    std::string values;
+    for (int number = 1; text.find("$" + std::to_string(number)) != std::string::npos; ++number) {
+      values.append(values.empty() ? "" : ",").append("NULL");
+    }
+    std::string lines;
+    for (const auto& row :
+         user.rows("EXPLAIN " + options + " EXECUTE looked_at" + (values.empty() ? "" : "(" + values + ")"))) {
+      lines.append(row.at(0)).append("\n");
+    }
+    user.execute("DEALLOCATE looked_at");
+    return lines;
+  }
+
+  void fill(int rows, due_time due) {
+    std::vector<request> all;
+    for (int key = 0; key < rows; ++key) {
+      all.push_back(
+          asked(std::to_string(due.at(instant()).time_since_epoch().count()) + "." + std::to_string(key), due));
+    }
+    put(store, all);
+  }
+
+  // What the transaction has read of the checks so far: rows by a scan of all, and by an index.
+  struct reads {
+    long long by_scan;
+    long long by_index;
+  };
+  [[nodiscard]] reads reads_of(transaction& open) const {
+    PGresult* answer = PQexec(postgres_connection(open),
+                              ("SELECT seq_tup_read,idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname='" +
+                               schema + "' AND relname='check'")
+                                  .c_str());
+    EXPECT_EQ(PQntuples(answer), 1) << PQerrorMessage(postgres_connection(open));
+    const reads found{std::stoll(PQgetvalue(answer, 0, 0)), std::stoll(PQgetvalue(answer, 0, 1))};
+    PQclear(answer);
+    return found;
+  }
+};
+
+TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
+  user.execute(postgres::sql::plan_by_index);
+  user.execute("SET plan_cache_mode=force_generic_plan");
+  for (const bool full : {false, true}) {
+    if (full) {
+      fill(20000, 24h);
+      user.execute("VACUUM ANALYZE " + table("check"));
+    }
+    for (const postgres::query* each : postgres::sql::on_checks) {
+      const std::string plan = plan_of(*each);
+      EXPECT_THAT(plan, Not(HasSubstr("Seq Scan on \"check\""))) << each->sql << "\n" << plan;
+      EXPECT_THAT(plan, Not(HasSubstr("Seq Scan on dead"))) << each->sql << "\n" << plan;
+      for (const char* dear : {"Hash Join", "Merge Join", "Sort", "Materialize", "Bitmap", "Join Filter", "JIT"}) {
+        EXPECT_THAT(plan, Not(HasSubstr(dear))) << each->sql << "\n" << plan;
+      }
+    }
+  }
+}
+
+TEST_F(PostgresStatements, TheUsersPlansAreGoodWithoutOurSettings) {
+  fill(20000, 24h);
+  user.execute("VACUUM ANALYZE " + table("check"));
+  for (const postgres::query* each : postgres::sql::on_checks) {
+    if (std::string(each->name).empty()) {
+      EXPECT_THAT(plan_of(*each), Not(HasSubstr("Seq Scan"))) << each->sql;
+    }
+  }
+}
+
+// A plan that was made while there were no rows must not be kept for the day on which there are.
+TEST_F(PostgresStatements, AClaimReadsWhatItClaimsAlsoIfItsPlanIsFromAnEmptyTable) {
+  user.execute("VACUUM ANALYZE " + table("check"));
+  std::vector<claimed> got;
+  const upcoming none{.id = 1 << 30, .due = instant()};
+  for (int turn = 0; turn < 20; ++turn) {
+    store.transact([&](store_transaction& open) {
+      open.claim({&none, 1}, open.now() + 1h, got);
+      ticket of{none.id, 0};
+      open.complete({&of, 1});
+    });
+  }
+  fill(20000, instant(1us));
+  const auto rows = all_rows(store, 500);
+  store.transact([&](store_transaction& open) {
+    open.claim(rows, open.now() + 1h, got);
+    EXPECT_EQ(reads_of(open).by_scan, 0);
+    EXPECT_LE(reads_of(open).by_index, 2 * 500);
+  });
+  ASSERT_EQ(got.size(), 500U);
+  std::vector<ticket> done;
+  std::transform(got.begin(), got.end(), std::back_inserter(done), [](const claimed& one) {
+    return ticket{one.id, one.fence};
+  });
+  store.transact([&](store_transaction& open) {
+    open.complete(done);
+    EXPECT_EQ(reads_of(open).by_scan, 0);
+    EXPECT_LE(reads_of(open).by_index, 500);
+  });
+}
+
+TEST_F(PostgresStatements, TheSameWithoutPreparedStatements) {
+  postgres_options some = options;
+  some.prepare = false;
+  postgres_store unprepared(server().conninfo(), some);
+  fill(5000, instant(1us));
+  const auto rows = all_rows(unprepared, 500);
+  std::vector<claimed> got;
+  unprepared.transact([&](store_transaction& open) {
+    open.claim(rows, open.now() + 1h, got);
+    open.take(rows, got);
+    EXPECT_EQ(reads_of(open).by_scan, 0);
+    EXPECT_LE(reads_of(open).by_index, 3 * 500);
+  });
+  EXPECT_EQ(got.size(), 500U);
+}
+
+// The rows that the index is asked for, as the server counts them when it runs it.
+TEST_F(PostgresStatements, AnEmptyPollReadsNoRowWhateverIsInTheFuture) {
+  fill(20000, 24h);
+  user.execute(postgres::sql::plan_by_index);
+  const std::string text = postgres::text_of(postgres::sql::read_ahead.sql, postgres::quoted(schema));
+  user.execute("PREPARE looked_at AS " + text);
+  const std::string until = std::to_string((store.now() + 1s).time_since_epoch().count());
+  std::string plan;
+  for (const auto& row : user.rows("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) EXECUTE looked_at(0,0," +
+                                   until + ",'{close}',NULL,0,5000,100)")) {
+    plan += row.at(0) + "\n";
+  }
+  EXPECT_THAT(plan, HasSubstr("Index Scan using check_due_id")) << plan;
+  const std::size_t at = plan.find("Index Scan using check_due_id");
+  EXPECT_THAT(plan.substr(at, plan.find('\n', at) - at), HasSubstr("actual rows=0")) << plan;
+  EXPECT_THAT(plan, Not(HasSubstr("Rows Removed"))) << plan;
+}
+
+TEST_F(PostgresStatements, APageEndsWhereItIsFull) {
+  fill(20000, instant(1us));
+  user.execute(postgres::sql::plan_by_index);
+  user.execute("PREPARE looked_at AS " + postgres::text_of(postgres::sql::read_ahead.sql, postgres::quoted(schema)));
+  std::string plan;
+  for (const auto& row : user.rows("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) EXECUTE looked_at(0,0,9000000000000,"
+                                   "'{close}',NULL,0,5000,100)")) {
+    plan += row.at(0) + "\n";
+  }
+  const std::size_t at = plan.find("Index Scan using check_due_id");
+  ASSERT_NE(at, std::string::npos) << plan;
+  EXPECT_THAT(plan.substr(at, plan.find('\n', at) - at), AnyOf(HasSubstr("rows=100 "), HasSubstr("rows=101 "))) << plan;
+}
+
+TEST_F(PostgresStatements, AClaimTouchesNoIndex) {
+  fill(1000, instant(1us));
+  claim(store);
+  // The server's counters come with a delay, but for the transaction that asks.
+  store.transact([&](store_transaction& open) {
+    std::vector<ticket> held;
+    for (const upcoming& row : all_rows(store)) {
+      held.push_back({row.id, row.id * postgres::fences_per_id + 1});
+    }
+    open.extend(held, open.now() + 2h);
+    EXPECT_TRUE(std::all_of(held.begin(), held.end(), [](const ticket& of) { return of.held; }));
+    PGresult* answer = PQexec(postgres_connection(open),
+                              ("SELECT n_tup_upd,n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE schemaname='" +
+                               schema + "' AND relname='check'")
+                                  .c_str());
+    EXPECT_STREQ(PQgetvalue(answer, 0, 0), "1000");
+    EXPECT_GE(std::stoi(PQgetvalue(answer, 0, 1)), 900);
+    PQclear(answer);
+  });
+}
+
+// Bytes of the log, which do not depend on how fast a machine is. 100 rows of a key of 10 bytes and a payload of 48.
+TEST_F(PostgresStatements, ALifeWritesFewBytes) {
+  const auto written = [&] { return user.count("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(),'0/0')::bigint"); };
+  const auto fill_by = [&](char prefix) {
+    std::vector<request> all;
+    for (int key = 0; key < 500; ++key) {
+      all.push_back(asked(prefix + std::to_string(100000000 + key), {}, std::string(48, 'p')));
+    }
+    put(store, all);
+  };
+  fill_by('a');
+  for (const claimed& each : claim(store)) {
+    complete(store, each);
+  }
+  user.execute("VACUUM " + table("check") + "; CHECKPOINT");
+  fill_by('b');  // so that the pages are in the log
+  const long long begin = written();
+  fill_by('c');
+  const long long scheduled = written();
+  const auto held = claim(store);
+  const long long claimed_at = written();
+  std::vector<ticket> done;
+  std::transform(held.begin(), held.end(), std::back_inserter(done), [](const claimed& one) {
+    return ticket{one.id, one.fence};
+  });
+  store.transact([&](store_transaction& open) { open.complete(done); });
+  const double rows = static_cast<double>(held.size());
+  EXPECT_EQ(held.size(), 1000U);
+  RecordProperty("schedule", std::to_string(static_cast<double>(scheduled - begin) / 500));
+  RecordProperty("claim", std::to_string(static_cast<double>(claimed_at - scheduled) / rows));
+  RecordProperty("complete", std::to_string(static_cast<double>(written() - claimed_at) / rows));
+  EXPECT_LT(static_cast<double>(scheduled - begin) / 500, 480);
+  EXPECT_LT(static_cast<double>(claimed_at - scheduled) / rows, 380);
+  EXPECT_LT(static_cast<double>(written() - claimed_at) / rows, 90);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

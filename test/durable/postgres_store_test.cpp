@@ -1,0 +1,339 @@
+// What is of PostgreSQL in its store: several transactions at a time, connections, the handler's own statements, and
+// what is counted. For what every store promises see store_test.cpp.
+
+#include "timing_wheel/durable/postgres_store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "durable/support/postgres_case.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class PostgresStore : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  // What a statement of a handler's answers, as text.
+  static std::string ask(transaction& open, const std::string& sql) {
+    PGresult* answer = PQexec(postgres_connection(open), sql.c_str());
+    const std::string value = PQntuples(answer) > 0 ? PQgetvalue(answer, 0, 0) : "";
+    PQclear(answer);
+    return value;
+  }
+};
+
+TEST_F(PostgresStore, TwoTransactionsAtATimeLeaveOutWhatTheOtherHas) {
+  put(store, "a");
+  put(store, "b");
+  const auto wanted = all_rows(store);
+  std::vector<claimed> mine;
+  std::vector<claimed> others;
+  store.transact([&](store_transaction& open) {
+    open.claim({wanted.data(), 1}, open.now() + 1h, mine);
+    std::async(std::launch::async, [&] {
+      store.transact([&](store_transaction& other) { other.take(wanted, others); });
+    }).get();
+  });
+  ASSERT_THAT(mine, SizeIs(1));
+  ASSERT_THAT(others, SizeIs(1));
+  EXPECT_EQ(mine[0].key, "a");
+  EXPECT_EQ(others[0].key, "b");
+}
+
+TEST_F(PostgresStore, ThreadsOfTwoStoresClaimEachCheckOnce) {
+  postgres_store other(server().conninfo(), options);
+  std::vector<request> all;
+  for (int key = 0; key < 500; ++key) {
+    all.push_back(asked(std::to_string(key)));
+  }
+  put(store, all);
+  std::atomic<int> claims = 0;
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      postgres_store& mine = number % 2 == 0 ? store : other;
+      for (const upcoming& row : all_rows(mine)) {
+        std::vector<claimed> got;
+        mine.transact([&](store_transaction& open) { open.claim({&row, 1}, open.now() + 1h, got); });
+        claims += static_cast<int>(got.size());
+      }
+    });
+  }
+  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+  EXPECT_EQ(claims, 500);
+}
+
+TEST_F(PostgresStore, ListsOfTheSameKeysInAnyOrderDoNotLockEachOtherUp) {
+  std::vector<std::thread> threads;
+  std::atomic<int> inserted = 0;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      for (int round = 0; round < 20; ++round) {
+        std::vector<request> all;
+        for (int key = 0; key < 50; ++key) {
+          all.push_back(asked(std::to_string((number % 2 == 0 ? key : 49 - key) + 100 * round)));
+        }
+        for (const append_op& op : put(store, all)) {
+          inserted += op.result.inserted ? 1 : 0;
+        }
+      }
+    });
+  }
+  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+  EXPECT_EQ(inserted, 1000);
+}
+
+TEST_F(PostgresStore, ACheckThatGoesWhileItIsScheduledAnewIsWritten) {
+  put(store, "a");
+  const auto wanted = all_rows(store);
+  std::future<scheduled> again;
+  store.transact([&](store_transaction& open) {
+    std::vector<claimed> got;
+    open.take(wanted, got);
+    again = std::async(std::launch::async, [&] { return put(store, asked("a", 1h, "new")); });
+    std::this_thread::sleep_for(30ms);
+  });
+  EXPECT_TRUE(again.get().inserted);
+  EXPECT_EQ(store.find("close", "a")->payload, "new");
+}
+
+TEST_F(PostgresStore, RefusesATransactionWithinAnother) {
+  store.transact([&](store_transaction& open) {
+    open.schedule(asked("a"));
+    EXPECT_EQ(sqlstate(error_of([&] { put(store, "b"); })), "25001");
+    EXPECT_FALSE(store.find("close", "a"));
+  });
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+}
+
+TEST_F(PostgresStore, AHandlersStatementsCommitWithTheTransaction) {
+  user.execute("CREATE TABLE " + table("orders") + "(id int)");
+  store.transact([&](store_transaction& open) { ask(open, "INSERT INTO " + table("orders") + " VALUES(1)"); });
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("orders")), "1");
+}
+
+TEST_F(PostgresStore, AHandlersStatementsArePlannedAsTheServerDoes) {
+  put(store, "a");
+  const auto wanted = all_rows(store);
+  for (const bool prepare : {true, false}) {
+    postgres_options some = options;
+    some.prepare = prepare;
+    postgres_store each(server().conninfo(), some);
+    each.transact([&](store_transaction& open) { EXPECT_EQ(ask(open, "SHOW enable_seqscan"), "on"); });
+    each.transact([&](store_transaction& open) {
+      std::vector<claimed> got;
+      open.take(wanted, got);
+      open.savepoint();
+      EXPECT_EQ(ask(open, "SHOW enable_seqscan") + ask(open, "SHOW enable_hashjoin"), "onon");
+      open.rollback_to_savepoint();
+      EXPECT_EQ(ask(open, "SHOW enable_seqscan"), "on");
+      open.put_back(got.at(0), "close", open.now(), 1);
+    });
+  }
+}
+
+TEST_F(PostgresStore, PartsFollowEachOther) {
+  store.transact([&](store_transaction& open) {
+    for (const char* key : {"a", "b", "c"}) {
+      open.savepoint();
+      ask(open, "SELECT 1/0");
+      open.rollback_to_savepoint();
+      open.savepoint();
+      open.schedule(asked(key));
+      open.release_savepoint();
+    }
+    open.schedule(asked("d"));
+    open.savepoint();
+    open.schedule(asked("e"));
+    open.rollback_to_savepoint();
+  });
+  EXPECT_THAT(keys_in(store), ElementsAre("a", "b", "c", "d"));
+}
+
+TEST_F(PostgresStore, SaysSoIfAHandlerEndedOrBrokeTheTransaction) {
+  const auto after = [&](const char* sql) {
+    return sqlstate(error_of([&] {
+      store.transact([&](store_transaction& open) {
+        open.schedule(asked("x"));
+        ask(open, sql);
+      });
+    }));
+  };
+  EXPECT_EQ(after("ROLLBACK"), "25P01");
+  EXPECT_EQ(after("SELECT 1/0"), "25P02");
+  EXPECT_FALSE(store.find("close", "x"));
+  EXPECT_EQ(after("COMMIT"), "25P01");
+  EXPECT_TRUE(put(store, "a").inserted);
+}
+
+TEST_F(PostgresStore, ItsTransactionsCommitDurablyAndEndInTime) {
+  user.execute("ALTER DATABASE postgres SET synchronous_commit=off");
+  for (const bool prepare : {true, false}) {
+    postgres_options some = options;
+    some.prepare = prepare;
+    some.transaction_timeout = 7s;
+    some.statement_timeout = 6s;
+    postgres_store each(server().conninfo(), some);
+    each.transact([&](store_transaction& open) {
+      EXPECT_EQ(ask(open, "SHOW synchronous_commit"), "on");
+      EXPECT_EQ(ask(open, "SHOW idle_in_transaction_session_timeout"), "7s");
+      EXPECT_EQ(ask(open, "SHOW statement_timeout"), "6s");
+      EXPECT_EQ(ask(open, "SHOW transaction_isolation"), "read committed");
+    });
+  }
+  user.execute("ALTER DATABASE postgres RESET synchronous_commit");
+}
+
+TEST_F(PostgresStore, TheClockIsTheServersAndNeverAheadOfIt) {
+  for (int turn = 0; turn < 100; ++turn) {
+    const instant shown = store.now();
+    const instant servers(
+        std::chrono::microseconds(user.count("SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint")));
+    EXPECT_LE(shown, servers);
+    EXPECT_LT(servers - shown, 1s);
+  }
+}
+
+TEST_F(PostgresStore, AsksForTheClockOnceASecondAtMost) {
+  static_cast<void>(store.now());
+  const store_counts before = store.counts();
+  for (int turn = 0; turn < 1000; ++turn) {
+    static_cast<void>(store.now());
+  }
+  EXPECT_LE(store.counts().statements - before.statements, 1U);
+}
+
+TEST_F(PostgresStore, CountsWhatItDoes) {
+  put(store, "a");
+  const store_counts before = store.counts();
+  put(store, "b");
+  const store_counts written = store.counts();
+  EXPECT_EQ(written.statements - before.statements, 4U);  // BEGIN, its limits, INSERT, COMMIT
+  EXPECT_EQ(written.commits - before.commits, 1U);
+  all_rows(store);
+  EXPECT_EQ(store.counts().rows_read - written.rows_read, 2U);
+  const std::uint64_t statements = store.counts().statements;
+  all_rows(store);
+  EXPECT_EQ(store.counts().statements, statements + 1);
+  store.transact([](store_transaction&) {});
+  EXPECT_EQ(store.counts().commits, written.commits);
+}
+
+TEST_F(PostgresStore, ThreadsShareFewConnections) {
+  postgres_options few = options;
+  few.connections = 2;
+  postgres_store narrow(server().conninfo() + " application_name=" + schema, few);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 8; ++number) {
+    threads.emplace_back([&, number] {
+      for (int round = 0; round < 20; ++round) {
+        put(narrow, std::to_string(number) + "." + std::to_string(round));
+        static_cast<void>(narrow.find("close", "x"));
+      }
+    });
+  }
+  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+  EXPECT_THAT(all_rows(narrow), SizeIs(160));
+  EXPECT_LE(user.count("SELECT count(*) FROM pg_stat_activity WHERE application_name='" + schema + "'"), 2);
+}
+
+TEST_F(PostgresStore, SaysSoIfItWaitsForAConnectionThatItHoldsItself) {
+  postgres_options one = options;
+  one.connections = 1;
+  one.connect_timeout = one.statement_timeout = 100ms;
+  postgres_store narrow(server().conninfo(), one);
+  narrow.transact([&](store_transaction&) {
+    const caught waited = error_of([&] { static_cast<void>(narrow.find("close", "a")); });
+    EXPECT_EQ(sqlstate(waited), "53300");
+    EXPECT_THAT(waited.words, HasSubstr("each of 1 connections was in use for 200 ms"));
+  });
+}
+
+TEST_F(PostgresStore, AChildOfForkIsRefusedAndLeavesTheParentAlone) {
+  put(store, "a");
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool refused = error_of([&] { put(store, "b"); }).code == timer_errc::forked &&
+                         error_of([&] { all_rows(store); }).code == timer_errc::forked;
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+}
+
+TEST_F(PostgresStore, ReadsRowsOfItsSharesAndThoseThatAreOverdue) {
+  std::vector<request> all;
+  for (int key = 0; key < 640; ++key) {
+    all.push_back(asked(std::to_string(key), instant(std::chrono::microseconds(key + 1))));
+  }
+  put(store, all);
+  const std::vector<std::int16_t> mine = {3, 17};
+  const auto read = [&](instant overdue) {
+    std::vector<upcoming> found;
+    store.read_ahead({.until = instant::max(), .limit = 1000, .kinds = kinds, .shares = mine, .overdue = overdue},
+                     found);
+    return found;
+  };
+  const auto found = read(instant::min());
+  EXPECT_THAT(found, SizeIs(20));
+  for (const upcoming& row : found) {
+    EXPECT_TRUE(row.id % 64 == 3 || row.id % 64 == 17);
+  }
+  const auto rows = all_rows(store);
+  const auto ours = std::count_if(rows.begin(), rows.end(), [](const upcoming& row) {
+    return row.due < instant(321us) || row.id % 64 == 3 || row.id % 64 == 17;
+  });
+  EXPECT_THAT(read(instant(321us)), SizeIs(ours));
+  EXPECT_THAT(read(instant::max()), SizeIs(640));
+}
+
+TEST_F(PostgresStore, ReadsNothingOfNoShares) {
+  put(store, "a");
+  std::vector<upcoming> found;
+  store.read_ahead({.until = instant::max(), .limit = 10, .kinds = kinds, .shares = std::span<const std::int16_t>()},
+                   found);
+  EXPECT_THAT(found, IsEmpty());
+}
+
+TEST_F(PostgresStore, RefusesOptionsOutOfTheirRange) {
+  const auto opening = [&](auto change) {
+    postgres_options some = options;
+    change(some);
+    return error_of([&] { postgres_store refused(server().conninfo(), some); });
+  };
+  const caught none = opening([](postgres_options& some) { some.connections = 0; });
+  EXPECT_EQ(none.code, timer_errc::invalid_option);
+  EXPECT_THAT(none.words, HasSubstr("connections is 0; it must be in [1, 64]"));
+  EXPECT_EQ(opening([](postgres_options& some) { some.connections = 65; }).code, timer_errc::invalid_option);
+  EXPECT_EQ(opening([](postgres_options& some) { some.connect_timeout = 0ms; }).code, timer_errc::invalid_option);
+  EXPECT_EQ(opening([](postgres_options& some) { some.statement_timeout = -1ms; }).code, timer_errc::invalid_option);
+  EXPECT_EQ(opening([](postgres_options& some) { some.transaction_timeout = 0ms; }).code, timer_errc::invalid_option);
+  EXPECT_EQ(opening([](postgres_options& some) { some.schema = ""; }).code, timer_errc::invalid_option);
+  EXPECT_EQ(opening([](postgres_options& some) { some.schema = std::string(64, 's'); }).code,
+            timer_errc::invalid_option);
+}
+
+TEST(PostgresCategory, NamesTheFiveCharacters) {
+  const int code = ((((4 * 36 + 0) * 36 + 25) * 36 + 0) * 36) + 1;  // 40P01
+  EXPECT_EQ(postgres_category().message(code), "SQLSTATE 40P01");
+  EXPECT_STREQ(postgres_category().name(), "postgres");
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test
