@@ -17,7 +17,11 @@
 //
 // **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store.
 //
-// A list is one statement: its arrays come through `unnest`, and `place` says which of them a row is for.
+// A list is one statement: its arrays come through `unnest`, and `place` says which of them a row is for. **They join by
+// `= ANY(ARRAY[…])`, and not by `=`**: by that an index can be asked, and nothing else can be made of it. By `=`, a plan
+// from the days of an almost empty table ran through the whole index, and compared each row with each element of the
+// list: kept until the table had grown, it took minutes for what takes two milliseconds. For the same reason `+0` keeps
+// the index by (due, id+0) out of all but the look ahead.
 
 namespace timing_wheel::durable::postgres {
 
@@ -63,27 +67,28 @@ inline constexpr query replace{
     "replacing", "timing_wheel_replace",
     "UPDATE @check c SET due=u.due,payload=u.payload,attempt=0 "
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) WITH ORDINALITY u(due,kind,key,payload,place) "
-    "WHERE c.kind=u.kind AND c.key=u.key AND c.lease IS NULL RETURNING u.place"};
+    "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
 inline constexpr query stands{"scheduling", "timing_wheel_stands",
                               "SELECT u.place,c.id,c.due "
                               "FROM unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
-                              "JOIN @check c ON c.kind=u.kind AND c.key=u.key"};
+                              "JOIN @check c ON c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key])"};
 // Only what is pending. A lease that has ended is no answer to whether its handler had begun.
-inline constexpr query cancel{"cancelling", "timing_wheel_cancel",
-                              "DELETE FROM @check c "
-                              "USING unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
-                              "WHERE c.kind=u.kind AND c.key=u.key AND c.lease IS NULL RETURNING u.place"};
+inline constexpr query cancel{
+    "cancelling", "timing_wheel_cancel",
+    "DELETE FROM @check c "
+    "USING unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
+    "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
 inline constexpr query reschedule{
     "rescheduling", "timing_wheel_reschedule",
     "UPDATE @check c SET due=u.due "
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[]) WITH ORDINALITY u(due,kind,key,place) "
-    "WHERE c.kind=u.kind AND c.key=u.key AND c.lease IS NULL RETURNING u.place"};
+    "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
 
-// A join in a subquery that locks: no plan can turn it into one that compares each row with each element.
-#define TIMING_WHEEL_LOCKED                                                                                         \
-  "(SELECT k.id,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) "                                     \
-  "JOIN @check k ON k.id=u.id WHERE k.due<=" TIMING_WHEEL_NOW " AND (k.lease IS NULL OR k.lease<=" TIMING_WHEEL_NOW \
-  ") FOR UPDATE OF k SKIP LOCKED) x WHERE c.id=x.id "                                                               \
+#define TIMING_WHEEL_LOCKED                                                     \
+  "(SELECT k.id,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) " \
+  "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW     \
+  " AND (k.lease IS NULL OR k.lease<=" TIMING_WHEEL_NOW                         \
+  ") FOR UPDATE OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) "               \
   "RETURNING x.place,"
 inline constexpr query claim{"claiming", "timing_wheel_claim",
                              "UPDATE @check c SET fence=c.fence+1,attempt=c.attempt+1,lease=$2::bigint "
@@ -97,7 +102,7 @@ inline constexpr query put_back{"putting back", "timing_wheel_put_back",
                                 "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,$5::text,$6::bytea,$7::bytea) "
                                 "ON CONFLICT(kind,key) DO NOTHING"};
 
-#define TIMING_WHEEL_HELD "c.id=u.id AND c.fence=u.fence AND c.lease IS NOT NULL"
+#define TIMING_WHEEL_HELD "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease IS NOT NULL"
 inline constexpr query complete{"completing", "timing_wheel_complete",
                                 "DELETE FROM @check c "
                                 "USING unnest($1::bigint[],$2::integer[]) WITH ORDINALITY u(id,fence,place) "
@@ -140,8 +145,8 @@ inline constexpr query read_ahead{
     "SELECT * FROM (SELECT due,id,lease,place,looked FROM "
     "(SELECT due,id,lease,CASE WHEN $5::bigint[] IS NULL OR due<$6::bigint OR id&63=ANY($5::bigint[]) "
     "THEN array_position($4::text[],kind) END AS place,row_number() OVER (ORDER BY due,id) AS looked FROM "
-    "(SELECT due,id,lease,kind FROM @check WHERE (due,id)>($1::bigint,$2::bigint) AND due<$3::bigint "
-    "ORDER BY due,id LIMIT $7::bigint) w) l "
+    "(SELECT due,id+0 AS id,lease,kind FROM @check WHERE (due,id+0)>($1::bigint,$2::bigint) AND due<$3::bigint "
+    "ORDER BY due,id+0 LIMIT $7::bigint) w) l "
     "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"};
 inline constexpr query find{"finding", "timing_wheel_find",
                             "SELECT payload,due,id*65536+fence,attempt,lease IS NOT NULL FROM @check "
