@@ -44,7 +44,10 @@ fs::path find_programs() {
 private_server::private_server() : programs_(find_programs()) {
   make_folder();
   // The guard is there before there is something to clean up.
-  const std::string clean_up = "read _; \"$@\" >/dev/null 2>&1; [ -e \"$0/keep\" ] || rm -rf \"$0\"";
+  // What was just being made may come after it.
+  const std::string clean_up =
+      "read _; \"$@\" >/dev/null 2>&1; [ -e \"$0/keep\" ] && exit; "
+      "for _ in 1 2 3 4 5 6 7 8 9; do rm -rf \"$0\"; [ -e \"$0\" ] || exit 0; sleep 0.3; done";
   std::vector<std::string> words{"/bin/sh", "-c", clean_up, folder_};
   std::vector<std::string> stop =
       as_its_user({programs_ / "pg_ctl", "stop", "-m", "immediate", "-D", folder_ / "data"});

@@ -20,12 +20,12 @@ using testing::Ge;
 
 class CuttingProxy : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  public:
-  static void SetUpTestSuite() { server_.emplace(); }
-  static void TearDownTestSuite() { server_.reset(); }
+  static void SetUpTestSuite() { server.emplace(); }
+  static void TearDownTestSuite() { server.reset(); }
 
-  CuttingProxy() { server_->execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept(n int)"); }
+  CuttingProxy() { server->execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept(n int)"); }
 
-  static std::string kept() { return server_->ask("SELECT count(*) FROM kept"); }
+  static std::string kept() { return server->ask("SELECT count(*) FROM kept"); }
   /// With the messages that a prepared statement takes.
   static void insert(const postgres_session& on) {
     PGresult* const done =
@@ -37,8 +37,8 @@ class CuttingProxy : public testing::Test {  // NOLINT(readability-identifier-na
     }
   }
 
-  static inline std::optional<private_postgres> server_;
-  cutting_proxy proxy{server_->socket()};
+  static inline std::optional<private_postgres> server;
+  cutting_proxy proxy{server->socket()};
 };
 
 TEST_F(CuttingProxy, ForwardsAll) {

@@ -28,7 +28,6 @@ namespace timing_wheel::durable::test {
 namespace {
 
 using testing::AnyOf;
-using testing::Contains;
 using testing::Ge;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -43,15 +42,15 @@ using steady = std::chrono::steady_clock;
 class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  public:
   static void SetUpTestSuite() {
-    server_ = std::make_unique<private_postgres>(
+    server = std::make_unique<private_postgres>(
         timing_wheel::test::private_postgres_options{.settings = {{"shared_preload_libraries", "pg_stat_statements"}}});
   }
-  static void TearDownTestSuite() { server_.reset(); }
+  static void TearDownTestSuite() { server.reset(); }
 
-  PostgresFaults() { make_ledger(server_->conninfo()); }
+  PostgresFaults() { make_ledger(server->conninfo()); }
 
   static std::string runs_of(const std::string& id) {
-    return server_->ask("SELECT count(*) FROM run WHERE id='" + id + "'");
+    return server->ask("SELECT count(*) FROM run WHERE id='" + id + "'");
   }
   static void wait_for_runs(const std::string& id, const std::string& count) {
     for (int i = 0; i < 3000 && runs_of(id) != count; ++i) {
@@ -66,7 +65,7 @@ class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-
     }
   }
 
-  static inline std::unique_ptr<private_postgres> server_;
+  static inline std::unique_ptr<private_postgres> server;
 };
 
 /// A node in a process of its own.
@@ -140,37 +139,37 @@ class node_process {
 TEST_F(PostgresFaults, KillsOfBackendsLoseNothing) {
   std::vector<std::string> promised;
   {
-    node here(server_->conninfo());
+    node here(server->conninfo());
     std::jthread killer([](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         std::this_thread::sleep_for(40ms);
-        server_->kill_backends();
+        server->kill_backends();
       }
     });
     promised = schedule_all(here.checks, 300, 5ms);
     killer.request_stop();
     killer.join();
-    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+    EXPECT_TRUE(wait_for_end(server->conninfo()));
     EXPECT_GT(here.checks.stats().failures, 0U);
   }
-  judge(server_->conninfo(), promised);
+  judge(server->conninfo(), promised);
 }
 
 TEST_F(PostgresFaults, AnImmediateShutdownUnderLoadLosesNothing) {
   std::vector<std::string> promised;
   {
-    node one(server_->conninfo());
-    node other(server_->conninfo());
+    node one(server->conninfo());
+    node other(server->conninfo());
     std::thread work([&] { promised = schedule_all(one.checks, 300, 5ms); });
     for (int times = 0; times < 3; ++times) {
       std::this_thread::sleep_for(300ms);
-      times == 1 ? server_->kill() : server_->stop(private_postgres::shutdown::immediate);
-      server_->start();
+      times == 1 ? server->kill() : server->stop(private_postgres::shutdown::immediate);
+      server->start();
     }
     work.join();
-    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+    EXPECT_TRUE(wait_for_end(server->conninfo()));
   }
-  judge(server_->conninfo(), promised);
+  judge(server->conninfo(), promised);
 }
 
 TEST(PostgresStandby, ThatIsPromotedHasAllThatWasPromised) {
@@ -198,7 +197,7 @@ TEST(PostgresStandby, ThatIsPromotedHasAllThatWasPromised) {
 // ---- the network
 
 TEST_F(PostgresFaults, AScheduleWhoseAnswerWasLostMayBeRepeated) {
-  cutting_proxy proxy(server_->socket());
+  cutting_proxy proxy(server->socket());
   postgres_store store(proxy.conninfo());
   scheduler checks(store);
   for (const fault what : {fault::cut_before, fault::cut_after}) {
@@ -207,14 +206,14 @@ TEST_F(PostgresFaults, AScheduleWhoseAnswerWasLostMayBeRepeated) {
     proxy.plan(what, begins_with("COMMIT"));
     EXPECT_THROW(checks.schedule(asked), timer_error);
     EXPECT_EQ(checks.schedule(asked).inserted, what == fault::cut_before);
-    EXPECT_EQ(server_->ask("SELECT count(*) FROM timing_wheel.check WHERE key='" + key + "'"), "1");
+    EXPECT_EQ(server->ask("SELECT count(*) FROM timing_wheel.check WHERE key='" + key + "'"), "1");
   }
 }
 
 TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
-  cutting_proxy proxy(server_->socket());
-  node here(proxy.conninfo(), 300ms, server_->conninfo());
-  postgres_store beside(server_->conninfo());
+  cutting_proxy proxy(server->socket());
+  node here(proxy.conninfo(), 300ms, server->conninfo());
+  postgres_store beside(server->conninfo());
   scheduler other(beside);
   std::vector<std::string> promised;
   int faults = 0;
@@ -231,13 +230,13 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
       }
     }
   }
-  EXPECT_TRUE(wait_for_end(server_->conninfo()));
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
   EXPECT_EQ(proxy.faults(), faults);
-  judge(server_->conninfo(), promised);
+  judge(server->conninfo(), promised);
 }
 
 TEST_F(PostgresFaults, AServerThatIsSilentIsOneErrorInTime) {
-  cutting_proxy proxy(server_->socket());
+  cutting_proxy proxy(server->socket());
   postgres_store store(proxy.conninfo(), {.connect_timeout = 500ms, .statement_timeout = 300ms});
   scheduler checks(store);
   const request asked{.kind = "transactional", .key = "a", .due = 1h};
@@ -259,10 +258,10 @@ TEST_F(PostgresFaults, AServerThatIsSilentIsOneErrorInTime) {
 }
 
 TEST_F(PostgresFaults, ANodeGoesOnAfterASilence) {
-  cutting_proxy proxy(server_->socket());
+  cutting_proxy proxy(server->socket());
   std::vector<std::string> promised;
   {
-    node here(proxy.conninfo(), 500ms, server_->conninfo(),
+    node here(proxy.conninfo(), 500ms, server->conninfo(),
               {.connect_timeout = 500ms, .statement_timeout = 300ms, .transaction_timeout = 500ms});
     std::thread work([&] { promised = schedule_all(here.checks, 60, 20ms); });
     for (int times = 0; times < 2; ++times) {
@@ -272,59 +271,59 @@ TEST_F(PostgresFaults, ANodeGoesOnAfterASilence) {
       proxy.go_on();
     }
     work.join();
-    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+    EXPECT_TRUE(wait_for_end(server->conninfo()));
   }
-  judge(server_->conninfo(), promised);
+  judge(server->conninfo(), promised);
 }
 
 // ---- the node
 
 TEST_F(PostgresFaults, ANodeThatWasStoppedPastItsLeaseIsRefused) {
-  postgres_store store(server_->conninfo());
+  postgres_store store(server->conninfo());
   scheduler own(store);
-  node_process first(server_->conninfo(), 300ms);
+  node_process first(server->conninfo(), 300ms);
   own.schedule({.kind = "leased", .key = "a", .payload = "400", .due = 0ms});
   wait_for_runs("a", "1");
   first.stop();
   {
-    node second(server_->conninfo(), 300ms);
+    node second(server->conninfo(), 300ms);
     wait_for_runs("a", "2");
-    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+    EXPECT_TRUE(wait_for_end(server->conninfo()));
   }
   first.go_on();
-  const std::string fence = server_->ask("SELECT max(fence) FROM run");
+  const std::string fence = server->ask("SELECT max(fence) FROM run");
   std::this_thread::sleep_for(600ms);
   const auto end = first.finish();
   EXPECT_EQ(end.status, 0);
   EXPECT_THAT(end.lost_leases, Ge(1));
-  EXPECT_EQ(server_->ask("SELECT fence FROM effect WHERE id='a'"), fence);
-  judge(server_->conninfo(), {"a"});
+  EXPECT_EQ(server->ask("SELECT fence FROM effect WHERE id='a'"), fence);
+  judge(server->conninfo(), {"a"});
 }
 
 TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
-  postgres_store store(server_->conninfo());
+  postgres_store store(server->conninfo());
   scheduler own(store);
   // It waits for this lock, within its transaction, and is stopped there.
-  postgres_session blocking(server_->conninfo());
+  postgres_session blocking(server->conninfo());
   blocking.execute("BEGIN");
   blocking.execute("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE");
-  node_process first(server_->conninfo(), 500ms);
+  node_process first(server->conninfo(), 500ms);
   own.schedule({.kind = "transactional", .key = "a", .due = 0ms});
-  for (int i = 0; i < 2000 && server_->ask("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"; ++i) {
+  for (int i = 0; i < 2000 && server->ask("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"; ++i) {
     std::this_thread::sleep_for(5ms);
   }
   first.stop();
   blocking.execute("COMMIT");
   const auto begin = steady::now();
   {
-    node second(server_->conninfo());
-    EXPECT_TRUE(wait_for_end(server_->conninfo()));
+    node second(server->conninfo());
+    EXPECT_TRUE(wait_for_end(server->conninfo()));
   }
   EXPECT_THAT(steady::now() - begin, Le(2500ms));
   first.go_on();
   std::this_thread::sleep_for(200ms);
   EXPECT_EQ(first.finish().status, 0);
-  judge(server_->conninfo(), {"a"});
+  judge(server->conninfo(), {"a"});
 }
 
 class PostgresClock : public PostgresFaults, public testing::WithParamInterface<const char*> {};
@@ -337,15 +336,15 @@ TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
   if (std::string(TIMING_WHEEL_SANITIZER) == "1") {
     GTEST_SKIP() << "a sanitizer must be the first library";
   }
-  node_process wrong(server_->conninfo(), 1s,
+  node_process wrong(server->conninfo(), 1s,
                      {{"LD_PRELOAD", library}, {"FAKETIME", GetParam()}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}});
-  postgres_store store(server_->conninfo());
+  postgres_store store(server->conninfo());
   scheduler own(store);
   const auto promised = schedule_all(own, 20, 30ms, 700ms);
-  EXPECT_TRUE(wait_for_end(server_->conninfo(), 20s));
+  EXPECT_TRUE(wait_for_end(server->conninfo(), 20s));
   EXPECT_EQ(wrong.finish().status, 0);
-  EXPECT_THAT(postgres_session(server_->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
-  judge(server_->conninfo(), promised);
+  EXPECT_THAT(postgres_session(server->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
+  judge(server->conninfo(), promised);
 }
 
 INSTANTIATE_TEST_SUITE_P(By, PostgresClock, testing::Values("+1h", "-1h"), [](const auto& offset) {
@@ -457,11 +456,11 @@ double pages_a_statement(const postgres_session& own, node& here, const std::str
 }
 
 TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
-  const postgres_session own(server_->conninfo());
+  const postgres_session own(server->conninfo());
   own.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
-  node here(server_->conninfo(), 30s);
+  node here(server->conninfo(), 30s);
   const double clean = pages_a_statement(own, here, "clean");
-  const postgres_session holding(server_->conninfo());
+  const postgres_session holding(server->conninfo());
   holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
   EXPECT_EQ(holding.ask("SELECT count(*) FROM timing_wheel.check"), "0");
   const int rows = dead_rows();
@@ -483,7 +482,7 @@ TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
   here.store.read_ahead({.until = here.store.now(), .limit = 500, .kinds = ledger_kinds}, found);
   EXPECT_GT(looks_of(own).pages, rows / 200);
   holding.execute("COMMIT");
-  EXPECT_TRUE(wait_for_end(server_->conninfo()));
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
 }
 
 }  // namespace

@@ -16,14 +16,10 @@ target_compile_definitions(sqlite_errors_page_test PRIVATE
 timing_wheel_durable_test(sqlite_power_loss stress)
 target_sources(sqlite_power_loss_test PRIVATE support/lossy_vfs.cpp)
 
-# Processes of their own on a file, to be killed.
-foreach(name IN ITEMS support/sqlite_worker torture/torture)
-  get_filename_component(program ${name} NAME)
-  set(program durable_${program})
-  add_executable(${program} ${name}.cpp)
-  target_link_libraries(${program} PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
-  set_target_properties(${program} PROPERTIES CXX_EXTENSIONS OFF)
-endforeach()
+# A process of its own on a file, to be killed.
+add_executable(durable_sqlite_worker support/sqlite_worker.cpp)
+target_link_libraries(durable_sqlite_worker PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
+set_target_properties(durable_sqlite_worker PROPERTIES CXX_EXTENSIONS OFF)
 foreach(name IN ITEMS process nodes)
   timing_wheel_durable_test(sqlite_${name} stress)
   target_compile_definitions(sqlite_${name}_test PRIVATE
@@ -34,10 +30,6 @@ endforeach()
 find_library(TIMING_WHEEL_LIBFAKETIME NAMES libfaketime.so.1 PATH_SUFFIXES faketime)
 mark_as_advanced(TIMING_WHEEL_LIBFAKETIME)
 target_compile_definitions(sqlite_nodes_test PRIVATE TIMING_WHEEL_LIBFAKETIME="${TIMING_WHEEL_LIBFAKETIME}")
-
-# A share of ./dev durable-torture.
-add_test(NAME durable_torture COMMAND durable_torture ${CMAKE_CURRENT_BINARY_DIR}/torture.db 200)
-set_tests_properties(durable_torture PROPERTIES LABELS stress TIMEOUT 300)
 
 # What a check costs, counted; ./dev durable-costs.
 add_executable(durable_costs costs/costs.cpp)

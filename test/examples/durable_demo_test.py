@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the order compensation example with durable checks, as a user does: durable_demo_test.py BINARY."""
+"""Runs the order compensation example with durable checks, as a user does: durable_demo_test.py BINARY [--postgres]."""
 
 import contextlib
 import json
@@ -99,6 +99,57 @@ class Kills(DurableTest):
         self.assertEqual((figures["kills"], figures["recovery_s"]), (0, {"p50": None, "max": None}))
 
 
+@unittest.skipUnless("--postgres" in sys.argv, "the program was built without PostgreSQL")
+class Servers(DurableTest):
+    def arguments(self, *more):
+        return ["--durable", "--store", "postgres", "--json", self.json, "--quiet", *more]
+
+    def leftovers(self):
+        return [path.name for path in Path(self.program).parent.glob("postgres.*")]
+
+    def test_that_are_killed_with_their_nodes_lose_nothing(self):
+        figures, done = self.figures("--seconds", 6, "--kill", 0.3, "--kill-server", "--nodes", 3, "--delay", "500ms")
+        self.assertLessEqual(KEYS, figures.keys())
+        self.assert_exact(figures)
+        self.assertGreaterEqual(figures["kills"], 3)
+        self.assertGreaterEqual(figures["server_kills"], 1)
+        self.assertEqual(figures["takeovers"], figures["kills"])
+        self.assertEqual(figures["pending"], 0)
+        self.assertIn("durable, in a server of its own\n", done.stdout)
+        self.assertNotIn("✗", done.stdout)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(self.leftovers(), [])
+
+    def test_go_with_a_program_that_is_killed(self):
+        with self.running(self.arguments("--seconds", 60), stdout=subprocess.DEVNULL) as parent:
+            self.wait_until(lambda: len(children(parent.pid)) > 1)  # the guard of the server, and a worker
+            self.assertNotEqual(self.leftovers(), [])
+            parent.kill()
+            parent.wait(timeout=60)
+            self.wait_until(lambda: self.leftovers() == [])
+
+    def test_of_the_user_are_continued(self):
+        with self.running(self.arguments("--seconds", 60), stdout=subprocess.DEVNULL) as other:
+            self.wait_until(lambda: any("ready" in told.read_text(encoding="ascii") for told in
+                                        Path(self.program).parent.glob("postgres.*/data/postmaster.pid")))
+            folder = next(Path(self.program).parent.glob("postgres.*"))
+            store = f"postgres:host={folder} user=postgres dbname=template1 password=secret"
+            for orders in (0, 1):
+                json_file = self.folder / "own.json"
+                done = self.run_program("--durable", "--store", store, "--json", json_file, "--quiet", "--seconds", 0.3,
+                                        "--delay", "100ms", status=0)
+                figures = json.loads(json_file.read_text())
+                self.assert_exact(figures)
+                self.assertEqual(figures["earlier"]["orders"] > 0, orders > 0)
+                self.assertNotIn("secret", done.stdout + json_file.read_text())
+            told = self.run_program("--durable", "--store", f"postgres:host={folder}/no", "--quiet", status=2).stderr
+            self.assertIn("cannot use", told)
+
+    def test_are_killed_only_if_they_are_our_own(self):
+        told = self.run_program("--durable", "--store", "postgres:host=x", "--kill", 1, "--kill-server", status=2).stderr
+        self.assertIn("--kill-server", told)
+
+
 class Signals(DurableTest):
     def test_end_it_with_a_report_and_the_next_run_goes_on(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -161,7 +212,7 @@ class Refusals(DurableTest):
     def test_of_options(self):
         for arguments in (("--kill", "1"), ("--store", "sqlite:x"), ("--seconds", "1"), ("--orders-per-second", "1"),
                           ("--durable", "--nodes", "0"),
-                          ("--durable", "--kill", "1", "--kill-server"), ("--durable", "--kill", "0"), ("--durable", "--kill", "often"),
+                          ("--durable", "--kill-server", "--kill", "1"), ("--durable", "--kill", "0"), ("--durable", "--kill", "often"),
                           ("--durable", "--checks", "1"),
                           ("--durable", "--live"), ("--durable", "--tick", "1ms"),
                           ("--durable", "--seconds", "-1"), ("--durable", "--orders-per-second", "0")):
@@ -192,6 +243,8 @@ class Refusals(DurableTest):
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("usage: durable_demo_test.py BINARY [UNITTEST_ARGUMENT...]")
+        sys.exit("usage: durable_demo_test.py BINARY [--postgres] [UNITTEST_ARGUMENT...]")
     ProgramTest.program = os.path.abspath(sys.argv.pop(1))
+    if "--postgres" in sys.argv:
+        sys.argv.remove("--postgres")
     unittest.main(verbosity=2)

@@ -83,7 +83,7 @@ inline void serve(scheduler& checks, const std::string& conninfo) {
 /// A node in this process.
 struct node {
   explicit node(const std::string& conninfo, std::chrono::milliseconds lease = 500ms, const std::string& effects = {},
-                postgres_options options = {.statement_timeout = 2s, .transaction_timeout = 1s})
+                const postgres_options& options = {.statement_timeout = 2s, .transaction_timeout = 1s})
       : store(conninfo, options),
         checks(store, {.look_ahead = 200ms,
                        .poll = 20ms,

@@ -1,13 +1,14 @@
 // A node that dies at every point of its way, again and again, and a ledger in the same database as judge.
 //
 //     durable_torture FILE [ROUNDS]
+//     durable_torture --store postgres [ROUNDS]
 //
-// In each round orders are written with their checks, some are approved, and a worker process is started that dies at
-// one of the named points (src/durable/fail_point.hpp), or is stopped there for longer than its lease. At the end one
-// worker lives until nothing is due any more, and the ledger is read: each check ran or was cancelled; a transactional
-// one once; no two runs with the same fence; none was early, none ran after its cancel.
+// The second is on a private server. In each round orders are written with their checks, some are approved, and a
+// worker process is started that dies at one of the named points (src/durable/fail_point.hpp), or is stopped there for
+// longer than its lease. At the end one worker lives until nothing is due any more, and the ledger is read: each check
+// ran or was cancelled; a transactional one once; no two runs with the same fence; none was early, none ran after its
+// cancel.
 
-#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,58 +22,24 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "durable/torture/place.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
-#include "timing_wheel/durable/sqlite_store.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
 namespace durable = timing_wheel::durable;
+using durable::test::database;
+using durable::test::place;
 
 constexpr auto lease = 150ms;
-
-class connection {
- public:
-  explicit connection(const std::string& file) {
-    if (sqlite3_open(file.c_str(), &handle_) != SQLITE_OK) {
-      throw std::runtime_error("cannot open " + file);
-    }
-    sqlite3_busy_timeout(handle_, 10'000);
-    execute("PRAGMA synchronous=FULL");
-  }
-  connection(const connection&) = delete;
-  connection& operator=(const connection&) = delete;
-  ~connection() { sqlite3_close(handle_); }
-
-  [[nodiscard]] sqlite3* get() const noexcept { return handle_; }
-
-  void execute(const std::string& sql) const { execute_on(handle_, sql); }
-  static void execute_on(sqlite3* on, const std::string& sql) {
-    if (sqlite3_exec(on, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
-      throw std::runtime_error(sql + ": " + sqlite3_errmsg(on));
-    }
-  }
-  [[nodiscard]] std::int64_t ask(const std::string& sql) const {
-    std::int64_t answer = 0;
-    const auto read = [](void* into, int, char** values, char**) {
-      *static_cast<std::int64_t*>(into) = values[0] == nullptr ? 0 : std::atoll(values[0]);
-      return 0;
-    };
-    if (sqlite3_exec(handle_, sql.c_str(), read, &answer, nullptr) != SQLITE_OK) {
-      throw std::runtime_error(sql + ": " + sqlite3_errmsg(handle_));
-    }
-    return answer;
-  }
-
- private:
-  sqlite3* handle_ = nullptr;
-};
 
 // ---- the worker
 
@@ -84,35 +51,35 @@ std::string run_row(const durable::job& what, durable::instant now) {
 }
 
 // Runs what is due within the next moments, and ends.
-int work(const std::string& file) {
-  durable::sqlite_store store(file);
-  connection effects(file);  // what a leased handler changes: beside the store, as another service would be
+int work(const place& where) {
+  const auto store = where.open_store(lease);
+  const auto effects = where.connect();  // what a leased handler changes: beside the store, as another service would be
   durable::scheduler checks(
-      store,
+      *store,
       {.look_ahead = 200ms, .poll = 20ms, .lease = lease, .threads = 2, .on_failure = [](const durable::failure& what) {
          std::cerr << "failure: " << what.what << '\n';
        }});
-  checks.on("transactional", [](durable::transaction& open, const durable::job& what) {
-    connection::execute_on(durable::sqlite_connection(open), run_row(what, open.now()));
-    connection::execute_on(durable::sqlite_connection(open),
-                           "UPDATE orders SET given_back=given_back+1 WHERE id='" + what.key() + "'");
+  checks.on("transactional", [&](durable::transaction& open, const durable::job& what) {
+    where.execute_in(open, run_row(what, open.now()));
+    where.execute_in(open, "UPDATE orders SET given_back=given_back+1 WHERE id='" + what.key() + "'");
   });
   std::mutex mutex;
   checks.on("leased",
             [&](const durable::job& what) {
               const std::scoped_lock lock(mutex);
               // It refuses a fence below the highest.
-              effects.execute("BEGIN IMMEDIATE");
-              effects.execute(run_row(what, store.now()));
-              effects.execute("UPDATE orders SET given_back=1,fence=" + std::to_string(what.fence()) + " WHERE id='" +
-                              what.key() + "' AND fence<" + std::to_string(what.fence()));
-              effects.execute("COMMIT");
+              effects->begin();
+              effects->execute(run_row(what, store->now()));
+              effects->execute("UPDATE orders SET given_back=1,fence=" + std::to_string(what.fence()) + " WHERE id='" +
+                               what.key() + "' AND fence<" + std::to_string(what.fence()));
+              effects->execute("COMMIT");
             },
             {.max_attempts = 1'000'000});
   checks.start();
+  const auto own = where.connect();
   for (int quiet = 0; quiet < 5;) {
     std::this_thread::sleep_for(5ms);
-    quiet = effects.ask("SELECT count(*) FROM timing_wheel_check") == 0 ? quiet + 1 : 0;
+    quiet = own->ask("SELECT count(*) FROM " + where.table("check")) == 0 ? quiet + 1 : 0;
   }
   checks.stop();
   return checks.stats().early == 0 ? 0 : 3;
@@ -122,17 +89,15 @@ int work(const std::string& file) {
 
 class torture {
  public:
-  torture(std::string program, std::string file, std::uint64_t seed)
-      : program_(std::move(program)), file_(std::move(file)), random_(seed) {
-    for (const char* end : {"", "-wal", "-shm"}) {
-      std::filesystem::remove(file_ + end);
-    }
-    durable::sqlite_store(file_).migrate();
-    own_ = std::make_unique<connection>(file_);
+  torture(std::string program, place& where, std::uint64_t seed)
+      : program_(std::move(program)), where_(where), random_(seed) {
+    where_.prepare();
+    where_.open_store(lease)->migrate();
+    own_ = where_.connect();
     own_->execute(
-        "CREATE TABLE orders(id TEXT PRIMARY KEY,kind TEXT,approved INT DEFAULT 0,given_back INT DEFAULT 0,fence INT "
-        "DEFAULT 0)");
-    own_->execute("CREATE TABLE run(number INTEGER PRIMARY KEY,check_key TEXT,fence INT,due INT,at INT)");
+        "CREATE TABLE orders(id TEXT PRIMARY KEY,kind TEXT,approved INT DEFAULT 0,given_back INT DEFAULT 0,"
+        "fence BIGINT DEFAULT 0)");
+    own_->execute("CREATE TABLE run(check_key TEXT,fence BIGINT,due BIGINT,at BIGINT)");
   }
 
   void run(int rounds) {
@@ -153,24 +118,24 @@ class torture {
   bool judge() {
     bool good = true;
     const auto none = [&](const char* what, const std::string& sql) {
-      const std::int64_t count = own_->ask("SELECT count(*) FROM (" + sql + ")");
+      const std::int64_t count = own_->ask("SELECT count(*) FROM (" + sql + ") AS found");
       good = good && count == 0;
       std::cout << what << ": " << count << '\n';
     };
     std::cout << "orders: " << own_->ask("SELECT count(*) FROM orders") << '\n'
-              << "approved: " << own_->ask("SELECT count(*) FROM orders WHERE approved") << '\n'
+              << "approved: " << own_->ask("SELECT count(*) FROM orders WHERE approved=1") << '\n'
               << "runs: " << own_->ask("SELECT count(*) FROM run") << '\n';
-    none("lost", "SELECT 1 FROM orders WHERE NOT approved AND given_back=0");
+    none("lost", "SELECT 1 FROM orders WHERE approved=0 AND given_back=0");
     none("doubled", "SELECT 1 FROM orders WHERE given_back>1");
-    none("given back after the approval", "SELECT 1 FROM orders WHERE approved AND given_back>0");
-    none("run after the cancel", "SELECT 1 FROM run JOIN orders ON orders.id=check_key WHERE approved");
+    none("given back after the approval", "SELECT 1 FROM orders WHERE approved=1 AND given_back>0");
+    none("run after the cancel", "SELECT 1 FROM run JOIN orders ON orders.id=check_key WHERE approved=1");
     none("early", "SELECT 1 FROM run WHERE at<due");
     none("transactional and run twice",
          "SELECT 1 FROM run JOIN orders ON orders.id=check_key WHERE kind='transactional' GROUP BY check_key HAVING "
          "count(*)>1");
     none("two runs with one fence", "SELECT 1 FROM run GROUP BY check_key,fence HAVING count(*)>1");
-    none("still there", "SELECT 1 FROM timing_wheel_check");
-    none("dead", "SELECT 1 FROM timing_wheel_dead");
+    none("still there", "SELECT 1 FROM " + where_.table("check"));
+    none("dead", "SELECT 1 FROM " + where_.table("dead"));
     for (const auto& [point, count] : deaths_) {
       std::cout << "deaths at " << point << ": " << count << '\n';
       good = good && count > 0;
@@ -185,7 +150,7 @@ class torture {
   // The names that a worker passes, as it tells them itself.
   void find_points() {
     orders();
-    const std::string told = file_ + ".points";
+    const std::string told = where_.file("points");
     const int status = wait_for(start("list", told));
     if (status != 0) {
       throw std::runtime_error("the worker does not work: status " + std::to_string(status));
@@ -203,14 +168,14 @@ class torture {
   }
 
   void orders() {
-    own_->execute("BEGIN IMMEDIATE");
+    own_->begin();
     for (int i = 0; i < 6; ++i) {
       const std::string id = std::to_string(++count_);
       const std::string kind = one_in(2) ? "transactional" : "leased";
       std::string insert = "INSERT INTO orders(id,kind) VALUES('";
       insert.append(id).append("','").append(kind).append("')");
       own_->execute(insert);
-      durable::schedule(own_->get(), {.kind = kind, .key = id, .due = std::chrono::milliseconds(pick(40))});
+      own_->schedule({.kind = kind, .key = id, .due = std::chrono::milliseconds(pick(40))});
       open_.emplace_back(id, kind);
     }
     own_->execute("COMMIT");
@@ -220,8 +185,8 @@ class torture {
   void approve() {
     const std::size_t which = pick(open_.size());
     const auto& [id, kind] = open_[which];
-    own_->execute("BEGIN IMMEDIATE");
-    if (durable::cancel(own_->get(), kind, id) == timing_wheel::cancel_result::cancelled) {
+    own_->begin();
+    if (own_->cancel(kind, id) == timing_wheel::cancel_result::cancelled) {
       own_->execute("UPDATE orders SET approved=1 WHERE id='" + id + "'");
     }
     own_->execute("COMMIT");
@@ -232,11 +197,12 @@ class torture {
   }
 
   pid_t start(const std::string& plan, const std::string& told = "/dev/null") {
+    const std::string argument = where_.argument();
     const pid_t child = fork();
     if (child == 0) {
       setenv("TIMING_WHEEL_FAIL_POINT", plan.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): a child has one thread
       if (freopen(told.c_str(), "w", stderr) != nullptr) {
-        execl(program_.c_str(), program_.c_str(), "--worker", file_.c_str(), nullptr);
+        execl(program_.c_str(), program_.c_str(), "--worker", argument.c_str(), nullptr);
       }
       _exit(127);
     }
@@ -292,9 +258,9 @@ class torture {
   }
 
   const std::string program_;
-  const std::string file_;
+  place& where_;
   std::mt19937_64 random_;
-  std::unique_ptr<connection> own_;
+  std::unique_ptr<database> own_;
   std::vector<std::string> points_;
   std::map<std::string, std::uint64_t> deaths_;
   std::vector<std::pair<std::string, std::string>> open_;  // id and kind of some that may be approved
@@ -307,16 +273,19 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     if (arguments.size() == 2 && arguments[0] == "--worker") {
-      return work(arguments[1]);
+      return work(*durable::test::place_of(arguments[1]));
     }
-    if (arguments.empty() || arguments.size() > 2) {
-      std::cerr << "usage: durable_torture FILE [ROUNDS]\n";
+    const bool on_server = arguments.size() >= 2 && arguments[0] == "--store" && arguments[1] == "postgres";
+    const std::size_t named = on_server ? 2 : 1;
+    if (arguments.size() < named || arguments.size() > named + 1 || (!on_server && arguments[0].starts_with("--"))) {
+      std::cerr << "usage: durable_torture FILE [ROUNDS]\n       durable_torture --store postgres [ROUNDS]\n";
       return 2;
     }
-    const int rounds = arguments.size() == 2 ? std::stoi(arguments[1]) : 100;
+    const int rounds = arguments.size() > named ? std::stoi(arguments[named]) : 100;
     const std::uint64_t seed = std::random_device()();
     std::cout << "seed: " << seed << '\n';
-    torture all(std::filesystem::read_symlink("/proc/self/exe"), arguments[0], seed);
+    const auto where = on_server ? durable::test::private_place() : durable::test::place_of(arguments[0]);
+    torture all(std::filesystem::read_symlink("/proc/self/exe"), *where, seed);
     const auto begin = std::chrono::steady_clock::now();
     all.run(rounds);
     const bool good = all.judge();
