@@ -95,8 +95,11 @@ class sqlite_session {
  public:
   /// Prepares nothing yet. `connection` must outlive it.
   explicit sqlite_session(sqlite3* connection, const request_limits& limits = {});
+  /// Takes the statements over. The other one may only be destroyed or assigned to.
   sqlite_session(sqlite_session&& other) noexcept;
+  /// The same; its own statements are finalized.
   sqlite_session& operator=(sqlite_session&& other) noexcept;
+  /// Finalizes the statements.
   ~sqlite_session();
 
   /// As the function `schedule(sqlite3*, request)`.
