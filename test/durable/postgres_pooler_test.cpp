@@ -37,16 +37,7 @@ class pooler {
         << "[databases]\n* = host=" << server().host() << " port=" << server().port() << " user=postgres\n"
         << "[pgbouncer]\nlisten_addr=\nlisten_port=6432\nunix_socket_dir=" << folder_.path().string()
         << "\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nserver_round_robin=1\n";
-    child_ = fork();
-    if (child_ == 0) {
-      const std::string settings = folder_.file("pgbouncer.ini");
-      if (getuid() == 0) {
-        execl(program, program, "-q", "-u", "postgres", settings.c_str(), nullptr);
-      } else {
-        execl(program, program, "-q", settings.c_str(), nullptr);
-      }
-      _exit(127);
-    }
+    start();
     for (int turn = 0; turn < 500 && !std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); ++turn) {
       std::this_thread::sleep_for(10ms);
     }
@@ -63,6 +54,19 @@ class pooler {
   }
 
  private:
+  void start() {
+    child_ = fork();
+    if (child_ == 0) {
+      const std::string settings = folder_.file("pgbouncer.ini");
+      if (getuid() == 0) {
+        execl(program, program, "-q", "-u", "postgres", settings.c_str(), nullptr);
+      } else {
+        execl(program, program, "-q", settings.c_str(), nullptr);
+      }
+      _exit(127);
+    }
+  }
+
   timing_wheel::test::scratch_folder folder_;
   pid_t child_ = -1;
 };

@@ -227,7 +227,7 @@ TEST_F(PostgresStatements, ALifeWritesFewBytes) {
     return ticket{one.id, one.fence};
   });
   store.transact([&](store_transaction& open) { open.complete(done); });
-  const double rows = static_cast<double>(held.size());
+  const auto rows = static_cast<double>(held.size());
   EXPECT_EQ(held.size(), 1000U);
   RecordProperty("schedule", std::to_string(static_cast<double>(scheduled - begin) / 500));
   RecordProperty("claim", std::to_string(static_cast<double>(claimed_at - scheduled) / rows));

@@ -36,7 +36,7 @@ class DurableErrors : public SqliteCase {
 
   /// `action` is refused so, which the page shows.
   template <class Action>
-  void expect(std::error_code code, std::string message, Action action) {
+  void expect(std::error_code code, const std::string& message, Action action) {
     const caught found = error_of(action);
     EXPECT_EQ(found.code, code);
     // SQLite makes names of files complete.
@@ -58,7 +58,7 @@ class DurableErrors : public SqliteCase {
 };
 
 TEST_F(DurableErrors, OfRequests) {
-  const auto scheduling = [this](request what) { return [this, what] { checks.schedule(what); }; };
+  const auto scheduling = [this](const request& what) { return [this, what] { checks.schedule(what); }; };
   expect(errc::invalid_request, "kind is empty: the request cannot be kept", scheduling({.kind = "", .key = "k"}));
   expect(errc::invalid_request, "key is empty: the request cannot be kept", scheduling({.kind = "k", .key = ""}));
   expect(errc::invalid_request, "kind has a zero byte: the request cannot be kept",
@@ -92,7 +92,6 @@ TEST_F(DurableErrors, OfHandlersAndOptions) {
 }
 
 TEST_F(DurableErrors, OfCallsInATransaction) {
-  caught found;
   checks.on("verify", [&](transaction& /*open*/, const job& /*what*/) {
     expect(std::make_error_code(std::errc::resource_deadlock_would_occur),
            "a transactional handler called its scheduler; use its transaction: Resource deadlock avoided",

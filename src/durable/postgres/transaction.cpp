@@ -205,6 +205,7 @@ void writing_transaction::append_different(std::vector<append_op*> ops) {
 // Finds out which were inserted, and what stands in the way of the others. \returns those for which nothing does.
 std::vector<append_op*> writing_transaction::settle(const std::vector<append_op*>& ops, const result& inserted) {
   std::vector<std::int64_t> ids;
+  ids.reserve(static_cast<std::size_t>(inserted.rows()));
   for (int row = 0; row < inserted.rows(); ++row) {
     ids.push_back(inserted.integer(row, 0));
   }
