@@ -235,6 +235,28 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
   judge(server->conninfo(), promised);
 }
 
+TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
+  cutting_proxy proxy(server->socket());
+  postgres_store store(proxy.conninfo());
+  scheduler checks(store, {.poll = 20ms, .on_failure = [](const failure&) {}});
+  std::atomic<int> attempt = 0;
+  checks.on("transactional",
+            [&](transaction& open, const job& what) {
+              attempt = what.attempt();
+              write_run(postgres_connection(open), what);
+            },
+            {.max_attempts = 1});
+  checks.start();
+  proxy.plan(fault::cut_before, begins_with("COMMIT"), 2);  // the first is that of the schedule
+  checks.schedule({.kind = "transactional", .key = "a", .due = 50ms});
+  const auto begin = steady::now();
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  EXPECT_THAT(steady::now() - begin, Le(500ms));
+  EXPECT_EQ(proxy.faults(), 1);
+  EXPECT_EQ(attempt, 1);
+  judge(server->conninfo(), {"a"});
+}
+
 TEST_F(PostgresFaults, AServerThatIsSilentIsOneErrorInTime) {
   cutting_proxy proxy(server->socket());
   postgres_store store(proxy.conninfo(), {.connect_timeout = 500ms, .statement_timeout = 300ms});
