@@ -92,7 +92,11 @@ class still_store final : public forwarding_store {
 
 class counted_postgres final : public counted_store {
  public:
-  counted_postgres() { user_.execute("CREATE TABLE public.orders(id bigint PRIMARY KEY, state integer)"); }
+  counted_postgres() {
+    user_.execute(
+        "CREATE TABLE public.orders(id bigint PRIMARY KEY,state integer) WITH (fillfactor=70);"
+        "INSERT INTO public.orders SELECT n,0 FROM generate_series(1,2000) n");
+  }
 
   store& where() override { return seen_; }
   cost so_far() override {
@@ -116,7 +120,7 @@ class counted_postgres final : public counted_store {
     ++users_commits_;
   }
   void update_order(transaction& open, std::int64_t number) override {
-    run(postgres_connection(open), "INSERT INTO public.orders(id,state) VALUES($1::bigint,1)", std::to_string(number));
+    run(postgres_connection(open), "UPDATE public.orders SET state=1 WHERE id=$1::bigint", std::to_string(number));
     ++users_statements_;
   }
 
@@ -155,7 +159,7 @@ class counted_postgres final : public counted_store {
   store_counts own_{};
   std::uint64_t users_statements_ = 0;
   std::uint64_t users_commits_ = 0;
-  std::int64_t orders_ = 0;
+  std::int64_t orders_ = 2000;  // so many are there, for handlers to change
 };
 
 }  // namespace
