@@ -94,7 +94,7 @@ class counted_postgres final : public counted_store {
  public:
   counted_postgres() {
     user_.execute(
-        "CREATE TABLE public.orders(id bigint PRIMARY KEY,state integer) WITH (fillfactor=70);"
+        "CREATE TABLE public.orders(id bigint PRIMARY KEY,state integer) WITH (fillfactor=40);"
         "INSERT INTO public.orders SELECT n,0 FROM generate_series(1,2000) n");
   }
 
