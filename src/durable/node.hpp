@@ -123,12 +123,13 @@ class node {
   bool has_left_ = false;  // gave up its shares
   std::size_t take_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
-  std::vector<upcoming> put_back_;  // by the transaction that is open
-  std::size_t retried_ = 0;         // by it
-  std::size_t died_ = 0;            // by it
-  bool entered_ = false;            // whether a handler of it was
-  std::string why_;                 // it failed
-  std::vector<thrown> thrown_;      // by its handlers, to be told when it has ended
+  std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed
+  std::vector<upcoming> put_back_;                         // by the transaction that is open
+  std::size_t retried_ = 0;                                // by it
+  std::size_t died_ = 0;                                   // by it
+  bool entered_ = false;                                   // whether a handler of it was
+  std::string why_;                                        // it failed
+  std::vector<thrown> thrown_;                             // by its handlers, to be told when it has ended
 
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;  // guards what follows

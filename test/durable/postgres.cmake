@@ -33,6 +33,8 @@ endforeach()
 target_compile_definitions(postgres_page_test PRIVATE
   TIMING_WHEEL_POSTGRES_PAGE="${PROJECT_SOURCE_DIR}/docs/postgres.md")
 
+timing_wheel_durable_test(postgres_clock unit)
+
 # What nodes, servers and networks do.
 add_executable(durable_postgres_node support/postgres_node.cpp)
 target_link_libraries(durable_postgres_node PRIVATE

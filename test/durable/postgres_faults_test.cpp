@@ -235,6 +235,28 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
   judge(server->conninfo(), promised);
 }
 
+TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
+  cutting_proxy proxy(server->socket());
+  postgres_store store(proxy.conninfo());
+  scheduler checks(store, {.poll = 20ms, .on_failure = [](const failure&) {}});
+  std::atomic<int> attempt = 0;
+  checks.on("transactional",
+            [&](transaction& open, const job& what) {
+              attempt = what.attempt();
+              write_run(postgres_connection(open), what);
+            },
+            {.max_attempts = 1});
+  checks.start();
+  proxy.plan(fault::cut_before, begins_with("COMMIT"), 2);  // the first is that of the schedule
+  checks.schedule({.kind = "transactional", .key = "a", .due = 50ms});
+  const auto begin = steady::now();
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  EXPECT_THAT(steady::now() - begin, Le(500ms));
+  EXPECT_EQ(proxy.faults(), 1);
+  EXPECT_EQ(attempt, 1);
+  judge(server->conninfo(), {"a"});
+}
+
 TEST_F(PostgresFaults, AServerThatIsSilentIsOneErrorInTime) {
   cutting_proxy proxy(server->socket());
   postgres_store store(proxy.conninfo(), {.connect_timeout = 500ms, .statement_timeout = 300ms});
@@ -458,16 +480,20 @@ double pages_a_statement(const postgres_session& own, node& here, const std::str
 TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
   const postgres_session own(server->conninfo());
   own.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
+  // Who takes over the shares of the dead looks from the beginning once: there are to be none.
+  own.execute("DELETE FROM timing_wheel.node");
+  own.execute("UPDATE timing_wheel.share SET owner=NULL");
   node here(server->conninfo(), 30s);
   const double clean = pages_a_statement(own, here, "clean");
   const postgres_session holding(server->conninfo());
   holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
   EXPECT_EQ(holding.ask("SELECT count(*) FROM timing_wheel.check"), "0");
   const int rows = dead_rows();
+  const due_time long_ago = here.store.now() - 1h;  // what has just died is read again for two seconds
   for (int done = 0; done < rows;) {
     std::vector<request> some;
     for (; some.size() < 500 && done < rows; ++done) {
-      some.push_back({.kind = "nothing", .key = std::to_string(done), .due = 0ms});
+      some.push_back({.kind = "nothing", .key = std::to_string(done), .due = long_ago});
     }
     here.checks.schedule(some);
   }

@@ -346,6 +346,39 @@ TEST_F(Scheduler, AHandlerThatBreaksItsTransactionStopsNobodyElseAndEndsAmongThe
   EXPECT_THAT(all.list_dead(10).front().error, HasSubstr("rolled back"));
 }
 
+// Loses its connection at the end of a transaction that has done something of a handler's, twice.
+class losing_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  int losses = 2;
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    forwarding_store::transact([&](store_transaction& open) {
+      work(open);
+      if (find("effect", "a") && losses-- > 0) {
+        throw std::runtime_error("the connection is lost");
+      }
+    });
+  }
+};
+
+TEST_F(Scheduler, ACommitThatIsLostIsNoAttemptOfTheHandler) {
+  losing_store loses(store);
+  scheduler all{loses, timer, options};
+  std::vector<int> attempts;
+  all.on("parent",
+         [&](transaction& open, const job& what) {
+           attempts.push_back(what.attempt());
+           open.schedule({.kind = "effect", .key = what.key(), .payload = {}, .due = 24h});
+         },
+         {.max_attempts = 1});
+  all.schedule({.kind = "parent", .key = "a", .payload = {}, .due = 1s});
+  all.start();
+  timer.advance_by(10s);
+  EXPECT_THAT(attempts, ElementsAre(1, 1, 1));
+  EXPECT_TRUE(store.find("effect", "a").has_value());
+  EXPECT_TRUE(all.list_dead(10).empty());
+}
+
 TEST_F(Scheduler, WhoIsToldOfAFailureMayUseTheScheduler) {
   std::optional<bool> found;
   scheduler told{

@@ -86,24 +86,24 @@ class SqliteWrongClock : public SqliteNodes, public testing::WithParamInterface<
     for (int number = 0; number < count; ++number) {
       const auto delay = std::chrono::milliseconds(300 + (number * 7));
       const std::string key = "k" + std::to_string(number);
-      due_after_[key] = steady_now() + delay;
+      due_after[key] = steady_now() + delay;
       schedule("timed", key, delay);
-      due_before_[key] = steady_now() + delay;
+      due_before[key] = steady_now() + delay;
     }
   }
   void judge(const std::vector<std::string>& told) {
     for (const std::string& line : told) {
       const std::string key = line.substr(0, line.find(' '));
-      const std::chrono::microseconds ran(std::stoll(line.substr(line.find(' ') + 1)));
-      EXPECT_GE(ran, due_after_.at(key) - 1ms) << key;   // a millisecond for the two clocks' rounding
-      EXPECT_LE(ran, due_before_.at(key) + 20s) << key;  // a busy machine; an hour would be late
-      ++ran_[key];
+      const std::chrono::microseconds when(std::stoll(line.substr(line.find(' ') + 1)));
+      EXPECT_GE(when, due_after.at(key) - 1ms) << key;   // a millisecond for the two clocks' rounding
+      EXPECT_LE(when, due_before.at(key) + 20s) << key;  // a busy machine; an hour would be late
+      ++ran[key];
     }
   }
 
-  std::map<std::string, std::chrono::microseconds> due_after_;   // not earlier
-  std::map<std::string, std::chrono::microseconds> due_before_;  // not later
-  std::map<std::string, int> ran_;
+  std::map<std::string, std::chrono::microseconds> due_after;   // not earlier
+  std::map<std::string, std::chrono::microseconds> due_before;  // not later
+  std::map<std::string, int> ran;
 };
 
 TEST_P(SqliteWrongClock, OfOneNodeMakesNothingEarlyOrLate) {
@@ -116,7 +116,7 @@ TEST_P(SqliteWrongClock, OfOneNodeMakesNothingEarlyOrLate) {
   wrong.end();
   judge(right.told());
   judge(wrong.told());
-  EXPECT_THAT(ran_, SizeIs(60));
+  EXPECT_THAT(ran, SizeIs(60));
 }
 
 TEST_P(SqliteWrongClock, OfTheFirstNodeMakesNothingEarlyOrLate) {
@@ -133,7 +133,7 @@ TEST_P(SqliteWrongClock, OfTheFirstNodeMakesNothingEarlyOrLate) {
   wrong.end();
   judge(right.told());
   judge(wrong.told());
-  EXPECT_THAT(ran_, SizeIs(60));
+  EXPECT_THAT(ran, SizeIs(60));
 }
 
 INSTANTIATE_TEST_SUITE_P(ByAnHour, SqliteWrongClock, testing::Values("+3600", "-3600"),

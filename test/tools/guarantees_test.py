@@ -33,7 +33,7 @@ def tests_of(source):
         for suite, name in re.findall(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", text_of(path)):
             found.add(f"{suite}.{name}")
     for folder in ("test", "examples", "benchmarks"):
-        for path in sorted((source / folder).rglob("CMakeLists.txt")):
+        for path in sorted([*(source / folder).rglob("CMakeLists.txt"), *(source / folder).rglob("*.cmake")]):
             text = text_of(path)
             found.update(re.findall(r"\badd_test\(\s*NAME\s+([\w.-]+)\s", text))
             found.update(re.findall(r"^\s*timing_wheel_script_test\((\w+)\s", text, re.MULTILINE))

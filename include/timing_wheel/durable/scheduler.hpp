@@ -162,7 +162,8 @@ class scheduler {
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
   /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written. A lost answer may
-  /// mean that it was written after all: the same call again is harmless, by its key.
+  /// mean that it was written after all: the same call again is harmless, by its key,
+  /// unless the check has run meanwhile: then it is a new one.
   scheduled schedule(const request& asked);
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <optional>
 
 #include "timing_wheel/durable/request.hpp"
@@ -12,66 +13,64 @@
 namespace timing_wheel::durable::postgres {
 
 /// What the server's clock shows, without asking it each time: the clock of an answer, and the time since it came. So it
-/// is never ahead of the server's, and behind it by as long as that answer took. Who claims too early is refused by the
-/// server anyway.
+/// is never ahead of the server's, and behind it by as long as the quickest answer took. Who claims too early is refused
+/// by the server anyway.
 ///
-/// The best answer of about a second counts. It does not go back while the server's does not: a row that was claimed as
-/// due is due by it, too. Thread safety: any thread; relaxed, since each number is of use alone.
+/// It is never behind what an answer has shown, so a row that was claimed as due is due by it, too. A slow answer sets it
+/// back by no more than two clocks may drift apart, unless it is so much that the server's clock was set, or is another
+/// server's.
+///
+/// Thread safety: any thread.
 class server_clock {
  public:
   /// Takes the clock of an answer that has just come.
   void saw(instant shown) {
     const std::int64_t here = here_now();
-    const std::int64_t clock = shown.time_since_epoch().count();
-    const std::int64_t offset = clock - here;
-    const bool old = here - seen_.load(std::memory_order_relaxed) > best_of;
-    if (old || offset > offset_.load(std::memory_order_relaxed)) {
-      offset_.store(offset, std::memory_order_relaxed);
-      seen_.store(here, std::memory_order_relaxed);
-    }
-    const std::int64_t latest = latest_.load(std::memory_order_relaxed);
-    if (clock > latest || clock < latest - set_back) {
-      latest_.store(clock, std::memory_order_relaxed);
-    }
+    const std::int64_t offset = shown.time_since_epoch().count() - here;
+    const std::scoped_lock lock(mutex_);
+    const std::int64_t seen = seen_.load(std::memory_order_relaxed);
+    const std::int64_t known = offset_.load(std::memory_order_relaxed);
+    const bool was_set = seen == never || offset < known - set_back;
+    const std::int64_t least = was_set ? offset : known - (here - seen) / drift;
+    offset_.store(std::max(offset, least), std::memory_order_relaxed);
+    seen_.store(here, std::memory_order_relaxed);
   }
   /// None if it has not been seen for long.
   [[nodiscard]] std::optional<instant> now() const {
     if (here_now() - seen_.load(std::memory_order_relaxed) > lifetime) {
       return std::nullopt;
     }
-    return guess();
+    return last_guess();
   }
   /// The server did not answer: go on with what is known, if anything is. \returns whether it is.
   bool go_on() {
+    const std::scoped_lock lock(mutex_);
     const bool known = seen_.load(std::memory_order_relaxed) != never;
     if (known) {
       seen_.store(here_now(), std::memory_order_relaxed);
     }
     return known;
   }
-  /// The same as `now`, however long ago it was seen; none if never.
-  [[nodiscard]] std::optional<instant> last_guess() const {
-    return seen_.load(std::memory_order_relaxed) == never ? std::nullopt : std::optional(guess());
+  /// The same as `now`, however long ago it was seen; if never, a time that means nothing.
+  [[nodiscard]] instant last_guess() const {
+    return instant(std::chrono::microseconds(here_now() + offset_.load(std::memory_order_relaxed)));
   }
 
  private:
   // In microseconds.
-  static constexpr std::int64_t best_of = 1'000'000;
-  static constexpr std::int64_t lifetime = 60'000'000;  // clocks differ by a millisecond then
-  static constexpr std::int64_t set_back = 1'000'000;   // more than an answer is late
+  static constexpr std::int64_t lifetime = 60'000'000;
+  static constexpr std::int64_t set_back = 1'000'000;  // answers are quicker, as a rule
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min() / 2;
+  // One in so many: ten times what the clocks of computers do.
+  static constexpr std::int64_t drift = 1'000;
 
   static std::int64_t here_now() {
     return std::chrono::floor<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
-  [[nodiscard]] instant guess() const {
-    const std::int64_t guessed = here_now() + offset_.load(std::memory_order_relaxed);
-    return instant(std::chrono::microseconds(std::max(guessed, latest_.load(std::memory_order_relaxed))));
-  }
 
+  std::mutex mutex_;  // for those who change them; who reads needs no more than one of them
   std::atomic<std::int64_t> offset_{0};
-  std::atomic<std::int64_t> seen_{never};    // when the offset was, by the clock here
-  std::atomic<std::int64_t> latest_{never};  // that the server has shown
+  std::atomic<std::int64_t> seen_{never};  // when an answer came, by the clock here
 };
 
 }  // namespace timing_wheel::durable::postgres

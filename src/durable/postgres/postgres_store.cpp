@@ -197,7 +197,7 @@ instant postgres_store::implementation::now() {
       throw;
     }
   }
-  return *clock_.last_guess();
+  return clock_.last_guess();
 }
 
 void postgres_store::implementation::read_ahead(const window& which, std::vector<upcoming>& found) {

@@ -98,31 +98,22 @@ struct node {
   scheduler checks;
 };
 
-/// Schedules, again and again until it is promised.
-template <class Schedule>
-void insist(Schedule schedule) {
-  for (const auto end = std::chrono::steady_clock::now() + 60s;;) {
+/// Schedules so many in turn of each kind, `every` one after the other, and remembers what was promised. What was not
+/// may run all the same: so it is not asked for again, as it may have run by then, and be a new check.
+inline std::vector<std::string> schedule_all(scheduler& checks, std::size_t count, std::chrono::milliseconds every,
+                                             std::chrono::milliseconds due = 100ms) {
+  std::vector<std::string> promised;
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  for (std::size_t number = 0; promised.size() < count; ++number) {
+    const std::string key = std::to_string(number);
     try {
-      schedule();
-      return;
+      checks.schedule({.kind = ledger_kinds[number % 2], .key = key, .due = due});
+      promised.push_back(key);
     } catch (const timer_error&) {
       if (std::chrono::steady_clock::now() > end) {
         throw;
       }
     }
-    std::this_thread::sleep_for(5ms);
-  }
-}
-
-/// Schedules so many in turn of each kind, `every` one after the other, and remembers what was promised.
-inline std::vector<std::string> schedule_all(scheduler& checks, int count, std::chrono::milliseconds every,
-                                             std::chrono::milliseconds due = 100ms) {
-  std::vector<std::string> promised;
-  for (int number = 0; number < count; ++number) {
-    const std::string key = std::to_string(number);
-    insist(
-        [&] { checks.schedule({.kind = ledger_kinds[static_cast<std::size_t>(number) % 2], .key = key, .due = due}); });
-    promised.push_back(key);
     std::this_thread::sleep_for(every);
   }
   return promised;

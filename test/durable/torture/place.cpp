@@ -119,6 +119,7 @@ class place_on_server : public place {
   [[nodiscard]] std::unique_ptr<database> connect() const override {
     return std::make_unique<postgres_connection_of_its_own>(conninfo_);
   }
+  void end_holds(database& on) const override { on.execute("UPDATE timing_wheel.node SET until=0"); }
   void execute_in(transaction& open, const std::string& sql) const override {
     PGconn* const on = postgres_connection(open);
     const std::unique_ptr<PGresult, decltype(&PQclear)> done(PQexec(on, sql.c_str()), &PQclear);

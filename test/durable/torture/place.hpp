@@ -44,6 +44,8 @@ class place {
   virtual void prepare() = 0;
   [[nodiscard]] virtual std::unique_ptr<store> open_store(std::chrono::milliseconds lease) const = 0;
   [[nodiscard]] virtual std::unique_ptr<database> connect() const = 0;
+  /// Ends what dead nodes, and those that are stopped, hold on shares of the table: so a round need not wait for that.
+  virtual void end_holds(database& on) const { static_cast<void>(on); }
   /// On the connection of a handler.
   virtual void execute_in(transaction& open, const std::string& sql) const = 0;
   /// The name of the store's table.
