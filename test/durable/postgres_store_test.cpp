@@ -140,6 +140,7 @@ TEST_F(PostgresStore, AHandlersStatementsArePlannedAsTheServerDoes) {
       open.take(wanted, got);
       open.savepoint();
       EXPECT_EQ(ask(open, "SHOW enable_seqscan") + ask(open, "SHOW enable_hashjoin"), "onon");
+      EXPECT_EQ(ask(open, "SHOW plan_cache_mode"), "auto");
       open.rollback_to_savepoint();
       EXPECT_EQ(ask(open, "SHOW enable_seqscan"), "on");
       open.put_back(got.at(0), "close", open.now(), 1);

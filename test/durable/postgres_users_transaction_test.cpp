@@ -184,5 +184,125 @@ TEST_F(PostgresUsersTransaction, LeavesNothingOnTheConnection) {
   EXPECT_EQ(user.ask("SHOW enable_seqscan"), "on");
 }
 
+class PostgresSession : public PostgresUsersTransaction {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  [[nodiscard]] std::string prepared() const { return user.ask("SELECT count(*) FROM pg_prepared_statements"); }
+  [[nodiscard]] std::string names() const {
+    return user.ask("SELECT string_agg(name,',') FROM pg_prepared_statements");
+  }
+  // What a call says as SQLSTATE: empty if it did not throw.
+  template <class Call>
+  static std::string state_of(const Call& call) {
+    return sqlstate(error_of(call));
+  }
+
+  durable::postgres_session session{user.get(), target};
+};
+
+TEST_F(PostgresSession, CommitsOrRollsBackWithTheOrder) {
+  user.execute("BEGIN; " + insert());
+  EXPECT_TRUE(session.schedule(asked("a", 30min)).inserted);
+  user.execute("ROLLBACK");
+  EXPECT_THAT(all_rows(store), IsEmpty());
+  user.execute("BEGIN; " + insert());
+  EXPECT_TRUE(session.schedule(asked("b", 30min)).inserted);
+  EXPECT_THAT(all_rows(store), IsEmpty());
+  user.execute("COMMIT");
+  EXPECT_THAT(all_rows(store), SizeIs(1));
+}
+
+TEST_F(PostgresSession, AnswersAsTheFunctionsDo) {
+  EXPECT_EQ(session.cancel("close", "a"), cancel_result::finished);
+  EXPECT_EQ(session.reschedule("close", "a", 1h), reschedule_result::finished);
+  const scheduled first = session.schedule(asked("a", instant(7s), "one"));
+  EXPECT_EQ(first.due, instant(7s));
+  request again = asked("a", 1h, "two");
+  const scheduled kept = session.schedule(again);
+  EXPECT_FALSE(kept.inserted || kept.replaced);
+  EXPECT_EQ(kept.due, first.due);
+  again.replace = true;
+  EXPECT_TRUE(session.schedule(again).replaced);
+  EXPECT_EQ(store.find("close", "a")->payload, "two");
+  EXPECT_EQ(session.reschedule("close", "a", instant(3us)), reschedule_result::moved);
+  const auto held = claim(store).at(0);
+  EXPECT_EQ(session.cancel("close", "a"), cancel_result::running);
+  EXPECT_EQ(session.reschedule("close", "a", 1h), reschedule_result::running);
+  EXPECT_TRUE(retry(store, held, instant(), 0));
+  EXPECT_EQ(session.cancel("close", "a"), cancel_result::cancelled);
+}
+
+TEST_F(PostgresSession, PreparesOnceAndChangesNoSetting) {
+  const std::string settings = user.ask("SELECT md5(string_agg(name||setting,',' ORDER BY name)) FROM pg_settings");
+  EXPECT_EQ(prepared(), "0");
+  for (int turn = 0; turn < 20; ++turn) {
+    session.schedule(asked("key" + std::to_string(turn), 1h));
+  }
+  EXPECT_EQ(prepared(), "1");
+  EXPECT_EQ(settings, user.ask("SELECT md5(string_agg(name||setting,',' ORDER BY name)) FROM pg_settings"));
+}
+
+TEST_F(PostgresSession, PlansASearchAnewEachSecondAndAnInsertNever) {
+  session.schedule(asked("a", 1h));
+  const std::string of_insert = names();
+  session.cancel("close", "a");
+  const std::string both = names();
+  std::this_thread::sleep_for(1100ms);
+  session.schedule(asked("a", 1h));
+  EXPECT_EQ(names(), both);
+  EXPECT_EQ(session.cancel("close", "a"), cancel_result::cancelled);
+  EXPECT_NE(names(), both);
+  EXPECT_EQ(prepared(), "2");
+  EXPECT_NE(names().find(of_insert), std::string::npos);
+}
+
+TEST_F(PostgresSession, GoesOnWithAConnectionThatWasMadeAnew) {
+  session.schedule(asked("a", 1h));
+  PQreset(user.get());
+  EXPECT_EQ(prepared(), "0");
+  EXPECT_TRUE(session.schedule(asked("b", 1h)).inserted);
+  EXPECT_EQ(prepared(), "1");
+}
+
+TEST_F(PostgresSession, ThereMayBeTwoOnAConnectionAndEachTakesItsOwnAlong) {
+  session.schedule(asked("a", 1h));
+  {
+    durable::postgres_session other(user.get(), target);
+    EXPECT_TRUE(other.schedule(asked("b", 1h)).inserted);
+    durable::postgres_session moved(std::move(other));
+    EXPECT_EQ(moved.cancel("close", "b"), cancel_result::cancelled);
+    EXPECT_EQ(prepared(), "3");
+  }
+  EXPECT_EQ(prepared(), "1");
+  EXPECT_TRUE(session.schedule(asked("c", 1h)).inserted);
+  session = durable::postgres_session(user.get(), target);
+  EXPECT_EQ(prepared(), "0");
+}
+
+TEST_F(PostgresSession, MayEndInATransactionThatHasFailed) {
+  session.schedule(asked("a", 1h));
+  PQclear(PQexec(user.get(), "BEGIN; SELECT 1/0"));
+  EXPECT_EQ(state_of([&] { session.schedule(asked("b", 1h)); }), "25P02");
+  session = durable::postgres_session(user.get(), target);
+  user.execute("ROLLBACK");
+  EXPECT_EQ(prepared(), "1");
+  EXPECT_TRUE(session.schedule(asked("b", 1h)).inserted);
+}
+
+TEST_F(PostgresSession, SaysWhatIsWrong) {
+  EXPECT_EQ(state_of([] { const durable::postgres_session none(nullptr); }), "08003");
+  EXPECT_EQ(error_of([&] { session.schedule(asked(std::string(256, 'k'))); }).code, errc::key_too_long);
+  PQenterPipelineMode(user.get());
+  EXPECT_EQ(state_of([&] { session.schedule(asked("a")); }), "55000");
+  PQexitPipelineMode(user.get());
+  session.schedule(asked("a"));
+  user.execute("DISCARD ALL");
+  EXPECT_EQ(state_of([&] { session.schedule(asked("b")); }), "26000");
+  user.execute("UPDATE " + table("version") + " SET version=2");
+  durable::postgres_session later(user.get(), target);
+  EXPECT_EQ(error_of([&] { later.cancel("close", "a"); }).code, errc::newer_schema);
+  EXPECT_EQ(error_of([&] { durable::postgres_session(user.get(), {.schema = "none"}).cancel("close", "a"); }).code,
+            errc::no_schema);
+}
+
 }  // namespace
 }  // namespace timing_wheel::durable::test

@@ -30,12 +30,3 @@ endforeach()
 find_library(TIMING_WHEEL_LIBFAKETIME NAMES libfaketime.so.1 PATH_SUFFIXES faketime)
 mark_as_advanced(TIMING_WHEEL_LIBFAKETIME)
 target_compile_definitions(sqlite_nodes_test PRIVATE TIMING_WHEEL_LIBFAKETIME="${TIMING_WHEEL_LIBFAKETIME}")
-
-# What a check costs, counted; ./dev durable-costs.
-add_executable(durable_costs costs/costs.cpp)
-target_include_directories(durable_costs PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
-target_link_libraries(durable_costs PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
-set_target_properties(durable_costs PROPERTIES CXX_EXTENSIONS OFF)
-timing_wheel_script_test(durable_costs unit costs/costs.py $<TARGET_FILE:durable_costs>
-  ${CMAKE_CURRENT_SOURCE_DIR}/costs/costs.json)
-timing_wheel_script_test(durable_costs_script unit costs/costs_test.py)

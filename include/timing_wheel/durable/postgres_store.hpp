@@ -82,7 +82,8 @@ struct postgres_target {
 };
 
 /// Schedules in the transaction that is open on `connection`, the user's own: the check exists if, and only if, that
-/// transaction commits. One statement, and one round trip. A scheduler sees it at its next look.
+/// transaction commits. One statement, and one round trip. A scheduler sees it at its next look. Each call
+/// has its statement planned anew; a `postgres_session` keeps it.
 /// \throws timer_error as `scheduler::schedule`; after an error of the server the transaction is to be rolled back.
 /// Thread safety: as the connection.
 scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
@@ -92,6 +93,47 @@ cancel_result cancel(pg_conn* connection, std::string_view kind, std::string_vie
 /// Moves in the transaction that is open on `connection`.
 reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key, due_time due,
                              const postgres_target& target = {});
+
+/// The same calls, with their statements prepared once and kept: for a connection that makes many of them. A `schedule`
+/// takes the server half the time, since it plans nothing.
+///
+///     durable::postgres_session session(connection);
+///     execute(connection, "BEGIN");
+///     insert_order(connection, order);
+///     session.schedule({.kind = "verify", .key = order.id, .payload = {}, .due = 30min});
+///     execute(connection, "COMMIT");
+///
+/// The first use of each statement takes a round trip more, and so does that of one that searches (a cancel, a
+/// reschedule, a replacement) once in a second: then it is planned for the table as it has become. Settings of the
+/// connection stay as they are. `DISCARD ALL` or `DEALLOCATE ALL` on it make later calls fail with SQLSTATE 26000, as a
+/// pooler does that shares connections (PgBouncer in transaction mode): there use the functions. A connection that
+/// `PQreset` has made anew is noticed.
+///
+/// Destroy it before the connection is closed. Thread safety: as the connection.
+class postgres_session {
+ public:
+  /// Prepares nothing yet. `connection` must outlive it.
+  /// \throws timer_error if there is none.
+  explicit postgres_session(pg_conn* connection, const postgres_target& target = {});
+  /// Takes the statements over. The other one may only be destroyed or assigned to.
+  postgres_session(postgres_session&& other) noexcept;
+  /// The same; its own statements are deallocated.
+  postgres_session& operator=(postgres_session&& other) noexcept;
+  /// Deallocates the statements, unless the connection is busy, broken, or in a transaction that has failed: then they
+  /// stay as long as it does.
+  ~postgres_session();
+
+  /// As the function `schedule(pg_conn*, request)`.
+  scheduled schedule(const request& asked);
+  /// As the function `cancel(pg_conn*, kind, key)`.
+  cancel_result cancel(std::string_view kind, std::string_view key);
+  /// As the function `reschedule(pg_conn*, kind, key, due)`.
+  reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
+
+ private:
+  class implementation;
+  std::unique_ptr<implementation> implementation_;
+};
 
 /// The connection of a transactional handler's transaction. Null if the store is none of PostgreSQL.
 [[nodiscard]] pg_conn* postgres_connection(transaction& open) noexcept;

@@ -64,7 +64,7 @@ void fail(const result& answer, const PGconn* connection, std::string_view doing
   if (sqlstate == "26000" || sqlstate == "42P05") {
     text.append(
         "; behind a pooler that shares connections, such as PgBouncer in transaction mode, set "
-        "postgres_options::prepare to false");
+        "postgres_options::prepare to false, and keep no postgres_session");
   }
   fail(doing, sqlstate, text);
 }

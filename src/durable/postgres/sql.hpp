@@ -39,11 +39,14 @@ namespace sql {
 // A planner that sees a small table reads all of it, and keeps that plan while the table grows by a thousand times. So
 // these are off for our statements; a handler's own get them back.
 //
+// `plan_cache_mode`: a plan for the parameters of one call looks cheaper than one for all, since it knows how little it
+// will find; so the server would plan anew each time, and a look ahead at a million rows took four times as long.
+//
 // `jit`: a table without rows, read as a whole, counts as so dear that it would be worth compiling.
 inline constexpr const char* plan_by_index =
     "SELECT set_config('enable_seqscan','off',false),set_config('enable_bitmapscan','off',false),"
     "set_config('enable_hashjoin','off',false),set_config('enable_mergejoin','off',false),"
-    "set_config('jit','off',false)";
+    "set_config('plan_cache_mode','force_generic_plan',false),set_config('jit','off',false)";
 
 // Of a transaction.
 inline constexpr const char* commit = "COMMIT";

@@ -153,7 +153,7 @@ void* writing_transaction::native_handle(std::string_view api) noexcept {
   wrote_ = true;  // nobody knows
   if (planner_is_ours_ && connection_.transaction() == PQTRANS_INTRANS) {
     try {
-      connection_.run("giving the planner back", planner_for_others(), 5);
+      connection_.run("giving the planner back", planner_for_others(), 6);
     } catch (...) {  // NOLINT(bugprone-empty-catch): the connection says so to the next statement
     }
   }
@@ -166,7 +166,8 @@ std::string writing_transaction::planner_for_others() {
     return {};
   }
   return "SET LOCAL enable_seqscan TO DEFAULT;SET LOCAL enable_bitmapscan TO DEFAULT;"
-         "SET LOCAL enable_hashjoin TO DEFAULT;SET LOCAL enable_mergejoin TO DEFAULT;SET LOCAL jit TO DEFAULT;";
+         "SET LOCAL enable_hashjoin TO DEFAULT;SET LOCAL enable_mergejoin TO DEFAULT;SET LOCAL jit TO DEFAULT;"
+         "SET LOCAL plan_cache_mode TO DEFAULT;";
 }
 
 void writing_transaction::append(std::span<append_op> ops) {
@@ -426,7 +427,7 @@ void writing_transaction::bury_taken(const claimed& taken, std::string_view kind
 // One message with the end of the part before, and with what has to be said before a handler's first statement.
 void writing_transaction::savepoint() {
   const bool ends = std::exchange(part_has_ended_, false);
-  const unsigned statements = 1 + (ends ? 1U : 0U) + (planner_is_ours_ ? 5U : 0U);
+  const unsigned statements = 1 + (ends ? 1U : 0U) + (planner_is_ours_ ? 6U : 0U);
   std::string text = ends ? std::string(sql::release_savepoint) + ";" : std::string();
   connection_.run("setting a savepoint", text.append(planner_for_others()).append(sql::savepoint), statements);
 }

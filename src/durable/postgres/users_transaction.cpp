@@ -1,13 +1,18 @@
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "durable/postgres/connection.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/sql.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
 
-// Calls in a transaction that is the user's. Nothing is prepared, and nothing of the connection is changed.
+// Calls in a transaction that is the user's. No setting of the connection is changed. The functions prepare nothing; a
+// session does, and that is all that stays.
 
 namespace timing_wheel::durable {
 
@@ -40,27 +45,12 @@ struct looked_at {
   friend bool operator==(const looked_at&, const looked_at&) = default;
 };
 
-class users_connection {
- public:
-  users_connection(PGconn* connection, const postgres_target& target);
+result run_once(PGconn* connection, const std::string& prefix, const query& which, const parameters& values) {
+  return result(PQexecParams(connection, postgres::text_of(which.sql, prefix).c_str(), values.count(), nullptr,
+                             values.values(), values.lengths(), values.formats(), 1));
+}
 
-  [[nodiscard]] scheduled schedule(const request& asked) const;
-  [[nodiscard]] cancel_result cancel(std::string_view kind, std::string_view key) const;
-  [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due) const;
-
- private:
-  [[nodiscard]] result run(const query& which, const parameters& values) const;
-  [[nodiscard]] std::optional<instant> write(const query& which, const due_by_sql& due, const request& asked) const;
-  [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key) const;
-  void check_version() const;
-
-  PGconn* connection_;
-  std::string_view schema_;
-  std::string prefix_;
-};
-
-users_connection::users_connection(PGconn* connection, const postgres_target& target)
-    : connection_(connection), schema_(target.schema), prefix_(postgres::quoted(target.schema)) {
+void check_usable(PGconn* connection) {
   if (connection == nullptr) {
     postgres::fail("using a connection", "08003", "there is none");
   }
@@ -72,44 +62,82 @@ users_connection::users_connection(PGconn* connection, const postgres_target& ta
   if (PQtransactionStatus(connection) == PQTRANS_ACTIVE) {
     postgres::fail("using a connection", "55000", "it is busy with another statement; read its results first");
   }
-  check_version();
 }
 
-result users_connection::run(const query& which, const parameters& values) const {
-  result answer(PQexecParams(connection_, postgres::text_of(which.sql, prefix_).c_str(), values.count(), nullptr,
-                             values.values(), values.lengths(), values.formats(), 1));
+void check_answer(const result& answer, const PGconn* connection, const query& which) {
   const ExecStatusType status = PQresultStatus(answer.get());
   if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-    postgres::fail(answer, connection_, which.doing);
+    postgres::fail(answer, connection, which.doing);
   }
-  return answer;
 }
 
-void users_connection::check_version() const {
+/// The calls, by statements that a derived class runs.
+class users_connection {
+ public:
+  users_connection(const users_connection&) = delete;
+  users_connection& operator=(const users_connection&) = delete;
+  virtual ~users_connection() = default;
+
+  [[nodiscard]] scheduled schedule(const request& asked);
+  [[nodiscard]] cancel_result cancel(std::string_view kind, std::string_view key);
+  [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
+
+ protected:
+  users_connection() = default;
+  // \throws timer_error with what the server says.
+  [[nodiscard]] virtual result run(const query& which, const parameters& values) = 0;
+
+ private:
+  [[nodiscard]] std::optional<instant> write(const query& which, const due_by_sql& due, const request& asked);
+  [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key);
+};
+
+/// For one call: nothing is prepared.
+class single_call final : public users_connection {
+ public:
+  single_call(PGconn* connection, const postgres_target& target)
+      : connection_(connection), prefix_(postgres::quoted(target.schema)) {
+    check_usable(connection);
+    check_version(target.schema);
+  }
+
+ private:
+  result run(const query& which, const parameters& values) override {
+    result answer = run_once(connection_, prefix_, which, values);
+    check_answer(answer, connection_, which);
+    return answer;
+  }
+  void check_version(std::string_view schema);
+
+  PGconn* connection_;
+  std::string prefix_;
+};
+
+void single_call::check_version(std::string_view schema) {
   static thread_local looked_at last;
   looked_at here{connection_, PQbackendPID(connection_), prefix_};
   if (last == here) {
     return;
   }
   const result shown = run(postgres::sql::read_clock, {});
-  postgres::check_version(shown.integer(0, 1), schema_);
+  postgres::check_version(shown.integer(0, 1), schema);
   last = std::move(here);
 }
 
-std::optional<instant> users_connection::write(const query& which, const due_by_sql& due, const request& asked) const {
+std::optional<instant> users_connection::write(const query& which, const due_by_sql& due, const request& asked) {
   parameters values;
   values.bind(due.count).bind(std::string_view(asked.kind)).bind(std::string_view(asked.key));
   const result rows = run(which, values.bind(std::string_view(asked.payload)));
   return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
 }
 
-std::optional<instant> users_connection::due_of(std::string_view kind, std::string_view key) const {
+std::optional<instant> users_connection::due_of(std::string_view kind, std::string_view key) {
   const result rows = run(postgres::sql::users_stands, parameters().bind(kind).bind(key));
   return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
 }
 
 // A check may go between two statements, and then this one is written after all.
-scheduled users_connection::schedule(const request& asked) const {
+scheduled users_connection::schedule(const request& asked) {
   constexpr int most_turns = 100;
   const due_by_sql due(asked.due);
   for (int turn = 0; turn < most_turns; ++turn) {
@@ -130,14 +158,14 @@ scheduled users_connection::schedule(const request& asked) const {
   postgres::fail("scheduling", "40001", "other transactions write and delete the same key all the time");
 }
 
-cancel_result users_connection::cancel(std::string_view kind, std::string_view key) const {
+cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
   if (run(postgres::sql::users_cancel, parameters().bind(kind).bind(key)).changed() == 1) {
     return cancel_result::cancelled;
   }
   return due_of(kind, key) ? cancel_result::running : cancel_result::finished;
 }
 
-reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) const {
+reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
   const due_by_sql asked(due);
   const query& which = asked.choose(postgres::sql::users_reschedule_at, postgres::sql::users_reschedule_after);
   if (run(which, parameters().bind(asked.count).bind(kind).bind(key)).changed() == 1) {
@@ -150,16 +178,138 @@ reschedule_result users_connection::reschedule(std::string_view kind, std::strin
 
 scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target) {
   validate(asked, target.limits);
-  return users_connection(connection, target).schedule(asked);
+  return single_call(connection, target).schedule(asked);
 }
 
 cancel_result cancel(pg_conn* connection, std::string_view kind, std::string_view key, const postgres_target& target) {
-  return users_connection(connection, target).cancel(kind, key);
+  return single_call(connection, target).cancel(kind, key);
 }
 
 reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key, due_time due,
                              const postgres_target& target) {
-  return users_connection(connection, target).reschedule(kind, key, due);
+  return single_call(connection, target).reschedule(kind, key, due);
+}
+
+// ---- postgres_session
+
+// The statements are prepared under names that no other session has: two of them may be on one connection.
+//
+// The server keeps the plan of a prepared statement. One from the days of an almost empty table reads the whole table,
+// and we may not tell a user's planner what to do; so what searches is prepared anew each second, and planned for the
+// table as it is then. An INSERT searches nothing.
+class postgres_session::implementation final : public users_connection {
+ public:
+  implementation(PGconn* connection, const postgres_target& target)
+      : connection_(connection),
+        schema_(target.schema),
+        prefix_(postgres::quoted(target.schema)),
+        limits_(target.limits) {
+    if (connection == nullptr) {
+      postgres::fail("using a connection", "08003", "there is none");
+    }
+  }
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+  ~implementation() override { forget(); }
+
+  [[nodiscard]] const request_limits& limits() const { return limits_; }
+  // To be called before each call. The user may have connected anew.
+  void begin() {
+    check_usable(connection_);
+    const int backend = PQbackendPID(connection_);
+    if (backend == backend_) {
+      return;
+    }
+    prepared_.clear();
+    const result shown = run_once(connection_, prefix_, postgres::sql::read_clock, {});
+    check_answer(shown, connection_, postgres::sql::read_clock);
+    postgres::check_version(shown.integer(0, 1), schema_);
+    backend_ = backend;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  struct prepared {
+    const query* which;
+    std::string name;
+    clock::time_point since;
+  };
+  static constexpr std::chrono::seconds plan_lifetime{1};
+
+  result run(const query& which, const parameters& values) override {
+    result answer(PQexecPrepared(connection_, prepare(which).c_str(), values.count(), values.values(), values.lengths(),
+                                 values.formats(), 1));
+    check_answer(answer, connection_, which);
+    return answer;
+  }
+  const std::string& prepare(const query& which);
+  void forget() noexcept;
+
+  PGconn* connection_;
+  std::string schema_;
+  std::string prefix_;
+  request_limits limits_;
+  int backend_ = 0;
+  std::vector<prepared> prepared_;
+};
+
+const std::string& postgres_session::implementation::prepare(const query& which) {
+  static std::atomic<std::uint64_t> names = 0;
+  const auto now = clock::now();
+  const auto known =
+      std::find_if(prepared_.begin(), prepared_.end(), [&](const prepared& each) { return each.which == &which; });
+  const bool searches = &which != &postgres::sql::users_insert_at && &which != &postgres::sql::users_insert_after;
+  if (known != prepared_.end()) {
+    if (!searches || now - known->since < plan_lifetime) {
+      return known->name;
+    }
+    const result gone(PQexec(connection_, ("DEALLOCATE " + known->name).c_str()));
+    check_answer(gone, connection_, which);
+    prepared_.erase(known);
+  }
+  std::string name = "timing_wheel_session_" + std::to_string(names.fetch_add(1, std::memory_order_relaxed));
+  const result made(PQprepare(connection_, name.c_str(), postgres::text_of(which.sql, prefix_).c_str(), 0, nullptr));
+  check_answer(made, connection_, which);
+  return prepared_.emplace_back(prepared{&which, std::move(name), now}).name;
+}
+
+// Where that is possible at once: else they stay as long as the connection.
+void postgres_session::implementation::forget() noexcept {
+  try {
+    check_usable(connection_);
+    if (prepared_.empty() || PQstatus(connection_) != CONNECTION_OK || PQbackendPID(connection_) != backend_ ||
+        PQtransactionStatus(connection_) == PQTRANS_INERROR) {
+      return;
+    }
+    std::string all;
+    for (const prepared& each : prepared_) {
+      all.append("DEALLOCATE ").append(each.name).append(";");
+    }
+    const result gone(PQexec(connection_, all.c_str()));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): busy
+  }
+}
+
+postgres_session::postgres_session(pg_conn* connection, const postgres_target& target)
+    : implementation_(std::make_unique<implementation>(connection, target)) {}
+postgres_session::postgres_session(postgres_session&& other) noexcept = default;
+postgres_session& postgres_session::operator=(postgres_session&& other) noexcept = default;
+postgres_session::~postgres_session() = default;
+
+scheduled postgres_session::schedule(const request& asked) {
+  validate(asked, implementation_->limits());
+  implementation_->begin();
+  return implementation_->schedule(asked);
+}
+
+cancel_result postgres_session::cancel(std::string_view kind, std::string_view key) {
+  implementation_->begin();
+  return implementation_->cancel(kind, key);
+}
+
+reschedule_result postgres_session::reschedule(std::string_view kind, std::string_view key, due_time due) {
+  implementation_->begin();
+  return implementation_->reschedule(kind, key, due);
 }
 
 }  // namespace timing_wheel::durable

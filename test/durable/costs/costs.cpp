@@ -1,14 +1,11 @@
 // Counts what a check costs: statements, rows that are read, commits, bytes that are written, steps of the database's
-// machine. No clock is read, so the figures are the same on every machine. costs.py holds them against costs.json.
+// machine. Time is made by hand, so the figures are the same on every machine. costs.py holds them against costs.json.
 //
 //     durable_costs          writes what it has counted, as JSON
-
-#include <sqlite3.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -19,147 +16,17 @@
 #include <utility>
 #include <vector>
 
-#include "durable/support/fake_clocks.hpp"
-#include "durable/support/scratch_folder.hpp"
+#include "durable/costs/counted_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
-#include "timing_wheel/durable/sqlite_store.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
 namespace {
 
 using namespace timing_wheel::durable;  // NOLINT(google-build-using-namespace)
 using namespace std::chrono_literals;
-using timing_wheel::durable::test::fake_clocks;
-
-/// What was done so far, by all connections.
-struct cost {
-  double statements = 0;
-  double rows_read = 0;
-  double commits = 0;
-  double bytes_written = 0;
-  double steps = 0;  // of the database's machine
-
-  cost operator-(const cost& before) const {
-    return {statements - before.statements, rows_read - before.rows_read, commits - before.commits,
-            bytes_written - before.bytes_written, steps - before.steps};
-  }
-  cost operator/(double checks) const {
-    return {statements / checks, rows_read / checks, commits / checks, bytes_written / checks, steps / checks};
-  }
-};
-
-/// A store to be counted, with a user's own connection beside it. Another database derives a class of its own.
-class counted_store {
- public:
-  counted_store() = default;
-  counted_store(const counted_store&) = delete;
-  counted_store& operator=(const counted_store&) = delete;
-  virtual ~counted_store() = default;
-
-  virtual store& where() = 0;
-  virtual cost so_far() = 0;
-  /// Time passes, by the clock of the database.
-  virtual void pass(std::chrono::milliseconds time) = 0;
-  /// A transaction of the user's: an order is written, and its check.
-  virtual void order(const request& asked) = 0;
-  /// What a transactional handler does.
-  virtual void update_order(transaction& open, std::int64_t number) = 0;
-};
-
-// ---- SQLite
-
-void run(sqlite3* on, const char* sql) {
-  if (sqlite3_exec(on, sql, nullptr, nullptr, nullptr) != SQLITE_OK) {
-    throw std::runtime_error(std::string(sql) + ": " + sqlite3_errmsg(on));
-  }
-}
-
-/// A statement of the user's with one number.
-class numbered {
- public:
-  numbered(sqlite3* on, const char* sql) { sqlite3_prepare_v2(on, sql, -1, &prepared_, nullptr); }
-  numbered(const numbered&) = delete;
-  numbered& operator=(const numbered&) = delete;
-  ~numbered() { sqlite3_finalize(prepared_); }
-
-  void run(std::int64_t number) const {
-    sqlite3_bind_int64(prepared_, 1, number);
-    if (sqlite3_step(prepared_) != SQLITE_DONE) {
-      throw std::runtime_error(sqlite3_errmsg(sqlite3_db_handle(prepared_)));
-    }
-    sqlite3_reset(prepared_);
-  }
-
- private:
-  sqlite3_stmt* prepared_ = nullptr;
-};
-
-class counted_sqlite final : public counted_store {
- public:
-  counted_sqlite() {
-    sqlite3_auto_extension(reinterpret_cast<void (*)()>(count_on));
-    store_ = std::make_unique<sqlite_store>(folder_.file());
-    store_->migrate();
-    sqlite3_open(folder_.file().c_str(), &user_);
-    for (const char* sql : {"PRAGMA synchronous=FULL", "PRAGMA wal_autocheckpoint=16000",
-                            "CREATE TABLE orders(id INTEGER PRIMARY KEY, state INTEGER)"}) {
-      ::run(user_, sql);
-    }
-    session_.emplace(user_);
-  }
-  counted_sqlite(const counted_sqlite&) = delete;
-  counted_sqlite& operator=(const counted_sqlite&) = delete;
-  ~counted_sqlite() override {
-    sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(count_on));
-    session_.reset();
-    sqlite3_close(user_);
-  }
-
-  store& where() override { return *store_; }
-  // The log is not begun anew before it has 16 000 pages, which is more than any of these operations writes.
-  cost so_far() override {
-    const auto log = std::filesystem::file_size(folder_.file() + "-wal");
-    return {statements, static_cast<double>(store_->counts().rows_read), commits, static_cast<double>(log), steps};
-  }
-  void pass(std::chrono::milliseconds time) override { fake_clocks::pass(time); }
-  void order(const request& asked) override {
-    const numbered insert(user_, "INSERT INTO orders(id,state) VALUES(?,0)");
-    ::run(user_, "BEGIN IMMEDIATE");
-    insert.run(++orders_);
-    session_->schedule(asked);
-    ::run(user_, "COMMIT");
-  }
-  void update_order(transaction& open, std::int64_t number) override {
-    numbered(sqlite_connection(open), "INSERT INTO orders(id,state) VALUES(?,1)").run(number);
-  }
-
- private:
-  static inline double statements = 0;
-  static inline double commits = 0;
-  static inline double steps = 0;
-
-  static int count_statement(unsigned /*event*/, void* /*context*/, void* statement, void* /*time*/) {
-    ++statements;
-    steps += sqlite3_stmt_status(static_cast<sqlite3_stmt*>(statement), SQLITE_STMTSTATUS_VM_STEP, 1);
-    return 0;
-  }
-  static int count_commit(void* /*context*/) {
-    ++commits;
-    return 0;
-  }
-  static int count_on(sqlite3* opened, char** /*error*/, const void* /*api*/) {
-    sqlite3_trace_v2(opened, SQLITE_TRACE_PROFILE, count_statement, nullptr);
-    sqlite3_commit_hook(opened, count_commit, nullptr);
-    return SQLITE_OK;
-  }
-
-  fake_clocks clocks_;
-  timing_wheel::test::scratch_folder folder_;
-  std::unique_ptr<sqlite_store> store_;
-  sqlite3* user_ = nullptr;
-  std::optional<sqlite_session> session_;
-  std::int64_t orders_ = 0;
-};
+using timing_wheel::durable::test::cost;
+using timing_wheel::durable::test::counted_kind;
+using timing_wheel::durable::test::counted_store;
 
 // ---- what is counted
 
@@ -199,7 +66,7 @@ class driven {
   counted_store& on_;
   timing_wheel::manual_timer timer_;
   // A transaction takes as many jobs as it may, however slow the machine is.
-  scheduler checks_{on_.where(), timer_, {.transaction_time = 1h}};
+  scheduler checks_{on_.where(), timer_, {.transaction_time = 1h, .node = "one"}};
 };
 
 cost schedule_alone(counted_store& on) {
@@ -334,9 +201,9 @@ const std::vector<operation> operations = {
     {"transactional, in batches", [](counted_store& on) { return beside_others(on, transactional_batch); }},
     {"an idle second", [](counted_store& on) { return beside_others(on, idle_second); }},
     {"an empty look, no row", look},
-    {"an empty look, 10 000 rows in the future",
+    {"an empty look, 100 000 rows in the future",
      [](counted_store& on) {
-       fill(on, "close", 10'000, 24h);
+       fill(on, "close", 100'000, 24h);
        return look(on);
      }},
     {"an empty look, 10 000 due rows of another kind",
@@ -358,15 +225,15 @@ std::string shown(double value) {
   return all;
 }
 
-template <class Made>
-void count_all(const std::string& store, const std::string& version) {
-  const auto quoted = [](const std::string& text) { return '"' + text + '"'; };
-  std::cout << "{\n  " << quoted(store) << ": {\n    " << quoted("version") << ": " << quoted(version) << ",\n    "
-            << quoted("costs") << ": {";
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+
+void count_all(const counted_kind& which) {
+  std::cout << "  " << quoted(which.name) << ": {\n    " << quoted("version") << ": " << quoted(which.version())
+            << ",\n    " << quoted("costs") << ": {";
   const char* before = "\n";
   for (const operation& each : operations) {
-    Made on;
-    const cost of = each.counted(on);
+    const std::unique_ptr<counted_store> on = which.make();
+    const cost of = each.counted(*on);
     std::cout << before << "      " << quoted(each.name) << ": {";
     const char* between = "";
     for (const auto& [figure, value] : {std::pair{"statements", of.statements}, std::pair{"rows_read", of.rows_read},
@@ -378,14 +245,27 @@ void count_all(const std::string& store, const std::string& version) {
     std::cout << '}';
     before = ",\n";
   }
-  std::cout << "\n    }\n  }\n}\n";
+  std::cout << "\n    }\n  }";
 }
 
 }  // namespace
 
 int main() {
+  std::vector<const counted_kind*> kinds;
+#ifdef TIMING_WHEEL_COSTS_SQLITE
+  kinds.push_back(&timing_wheel::durable::test::counted_in_sqlite);
+#endif
+#ifdef TIMING_WHEEL_COSTS_POSTGRES
+  kinds.push_back(&timing_wheel::durable::test::counted_in_postgres);
+#endif
   try {
-    count_all<counted_sqlite>("sqlite", sqlite3_libversion());
+    const char* before = "{\n";
+    for (const counted_kind* which : kinds) {
+      std::cout << before;
+      count_all(*which);
+      before = ",\n";
+    }
+    std::cout << "\n}\n";
   } catch (const std::exception& failed) {
     std::cerr << "durable_costs: " << failed.what() << '\n';
     return 1;

@@ -1,0 +1,175 @@
+#include <fcntl.h>
+#include <libpq-fe.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
+
+#include "durable/costs/counted_store.hpp"
+#include "durable/support/forwarding_store.hpp"
+#include "durable/support/private_postgres.hpp"
+#include "timing_wheel/durable/postgres_store.hpp"
+
+namespace timing_wheel::durable::test {
+
+namespace {
+
+using timing_wheel::test::postgres_session;
+using timing_wheel::test::private_postgres;
+
+/// A server on which a figure does not depend on when something runs: nothing writes but us, a page is written to the
+/// log as a whole never, and its clock stands still until it is told that time has passed. The statements read the
+/// clock by functions without a schema, so those of a schema that is searched first take their place.
+class still_server {
+ public:
+  still_server() {
+    session.execute(
+        "CREATE SCHEMA still;"
+        "CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS $$"
+        "SELECT 'epoch'::timestamptz+pg_read_file('" +
+        clock_file() +
+        "')::bigint*interval '1 microsecond'$$;"
+        "CREATE FUNCTION still.now() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT still.clock_timestamp()';"
+        "CREATE FUNCTION still.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS "
+        "'SELECT still.clock_timestamp()';"
+        "ALTER DATABASE postgres SET search_path=still,pg_catalog,public");
+    pass({});
+  }
+  still_server(const still_server&) = delete;
+  still_server& operator=(const still_server&) = delete;
+  ~still_server() { close(clock_); }
+
+  [[nodiscard]] instant now() const { return now_; }
+  void pass(std::chrono::milliseconds time) {
+    now_ += time;
+    char text[24];
+    const int size =
+        std::snprintf(text, sizeof text, "%020lld", static_cast<long long>(now_.time_since_epoch().count()));
+    if (pwrite(clock_, text, static_cast<std::size_t>(size), 0) != size) {
+      throw std::runtime_error("cannot write the clock's file");
+    }
+  }
+
+  const private_postgres server{{.settings = {{"autovacuum", "off"},
+                                              {"full_page_writes", "off"},
+                                              {"wal_level", "minimal"},
+                                              {"max_wal_senders", "0"},
+                                              {"checkpoint_timeout", "1d"},
+                                              {"max_wal_size", "8GB"},
+                                              {"synchronous_commit", "on"}}}};
+  const postgres_session session{server.conninfo()};
+
+ private:
+  [[nodiscard]] std::string clock_file() const { return (server.folder() / "clock").string(); }
+
+  int clock_ = open(clock_file().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  instant now_{std::chrono::hours(24 * 365 * 55)};
+};
+
+still_server& still() {
+  static still_server one;
+  return one;
+}
+
+void run(PGconn* on, const char* sql, const std::string& number) {
+  const char* const values[] = {number.c_str()};
+  PGresult* const answer = PQexecParams(on, sql, 1, nullptr, values, nullptr, nullptr, 0);
+  const bool good = PQresultStatus(answer) == PGRES_COMMAND_OK;
+  PQclear(answer);
+  if (!good) {
+    throw std::runtime_error(std::string(sql) + ": " + PQerrorMessage(on));
+  }
+}
+
+/// By the clock that stands still.
+class still_store final : public forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  instant now() override { return still().now(); }
+};
+
+class counted_postgres final : public counted_store {
+ public:
+  counted_postgres() {
+    user_.execute(
+        "CREATE TABLE public.orders(id bigint PRIMARY KEY,state integer) WITH (fillfactor=40);"
+        "INSERT INTO public.orders SELECT n,0 FROM generate_series(1,2000) n");
+  }
+
+  store& where() override { return seen_; }
+  cost so_far() override {
+    flush();
+    const store_counts counts = store_.counts();
+    return {static_cast<double>(counts.statements - own_.statements + users_statements_),
+            static_cast<double>(counts.rows_read - own_.rows_read),
+            static_cast<double>(counts.commits - own_.commits + users_commits_),
+            number("SELECT pg_current_wal_insert_lsn()-'0/0'::pg_lsn"),
+            number("SELECT (SELECT coalesce(sum(seq_tup_read+idx_tup_fetch),0) FROM pg_stat_user_tables "
+                   "WHERE schemaname='timing_wheel' AND relname<>'version')+"
+                   "(SELECT coalesce(sum(idx_tup_read),0) FROM pg_stat_user_indexes WHERE schemaname='timing_wheel')")};
+  }
+  void pass(std::chrono::milliseconds time) override { still().pass(time); }
+  void order(const request& asked) override {
+    user_.execute("BEGIN");
+    run(user_.get(), "INSERT INTO public.orders(id,state) VALUES($1::bigint,0)", std::to_string(++orders_));
+    durable::schedule(user_.get(), asked);
+    user_.execute("COMMIT");
+    users_statements_ += 4;
+    ++users_commits_;
+  }
+  void update_order(transaction& open, std::int64_t number) override {
+    run(postgres_connection(open), "UPDATE public.orders SET state=1 WHERE id=$1::bigint", std::to_string(number));
+    ++users_statements_;
+  }
+
+ private:
+  static postgres_options one_connection() {
+    postgres_options options;
+    options.connections = 1;
+    return options;
+  }
+
+  /// Connections tell what they have read when they please, unless they are asked to.
+  void flush() {
+    if (PQserverVersion(user_.get()) < 150000) {
+      return;
+    }
+    const char* const ask = "SELECT pg_stat_force_next_flush()";
+    const store_counts before = store_.counts();
+    store_.transact(
+        [&](store_transaction& open) { PQclear(PQexec(static_cast<PGconn*>(open.native_handle("postgres")), ask)); });
+    const store_counts after = store_.counts();
+    own_.statements += after.statements - before.statements;
+    own_.rows_read += after.rows_read - before.rows_read;
+    own_.commits += after.commits - before.commits;
+    user_.execute(ask);
+  }
+  [[nodiscard]] double number(const std::string& sql) const { return std::stod(user_.ask(sql)); }
+
+  postgres_session user_{still().server.conninfo()};
+  postgres_store store_{still().server.conninfo(), one_connection()};
+  const bool made_ = [this] {
+    user_.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE; DROP TABLE IF EXISTS public.orders");
+    store_.migrate();
+    return true;
+  }();
+  still_store seen_{store_};
+  store_counts own_{};
+  std::uint64_t users_statements_ = 0;
+  std::uint64_t users_commits_ = 0;
+  std::int64_t orders_ = 2000;  // so many are there, for handlers to change
+};
+
+}  // namespace
+
+const counted_kind counted_in_postgres = {
+    "postgres",
+    [] {
+      const std::string words = still().session.ask("SHOW server_version");
+      return words.substr(0, words.find(' '));
+    },
+    []() -> std::unique_ptr<counted_store> { return std::make_unique<counted_postgres>(); }};
+
+}  // namespace timing_wheel::durable::test
