@@ -236,7 +236,7 @@ void node::take_shares() {
 void node::give_up_shares() {
   if (!std::exchange(has_left_, true) && machine_.shares() != 0) {
     try {
-      store_.take_shares(name_, std::chrono::milliseconds::zero(), true);
+      static_cast<void>(store_.take_shares(name_, std::chrono::milliseconds::zero(), true));
     } catch (const std::exception& /*harmless*/) {
     }
   }
