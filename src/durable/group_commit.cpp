@@ -123,10 +123,11 @@ void group_commit::tell(std::vector<write*>& some) {
   }
 }
 
-// If a transaction began and failed, each write is tried in one of its own. If it did not even begin, as when another
-// process holds the lock, the next would not either.
+// If a write failed, each is tried in a transaction of its own. If it did not even begin, as when another process holds
+// the lock, the next would not either. If it failed as it committed, nobody knows whether it has: a write that was done
+// again could be done twice, so that is left to who asked for it.
 void group_commit::commit(std::span<write* const> some) {
-  if (commit_together(some) != ended::failed || some.size() == 1) {
+  if (commit_together(some) != ended::write_failed || some.size() == 1) {
     return;
   }
   for (std::size_t i = 0; i < some.size(); ++i) {
@@ -140,12 +141,13 @@ void group_commit::commit(std::span<write* const> some) {
 }
 
 group_commit::ended group_commit::commit_together(std::span<write* const> some) {
-  bool began = false;
+  ended how = ended::not_begun;
   std::exception_ptr failure;
   try {
     store_.transact([&](store_transaction& open) {
-      began = true;
+      how = ended::write_failed;
       perform(some, open);
+      how = ended::commit_failed;
     });
   } catch (...) {
     failure = std::current_exception();
@@ -153,10 +155,7 @@ group_commit::ended group_commit::commit_together(std::span<write* const> some) 
   for (write* one : some) {
     one->failure = failure;
   }
-  if (failure == nullptr) {
-    return ended::committed;
-  }
-  return began ? ended::failed : ended::not_begun;
+  return failure == nullptr ? ended::committed : how;
 }
 
 // In their order. Neighbours that append are one list, which some stores write in one statement.

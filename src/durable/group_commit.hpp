@@ -55,7 +55,7 @@ class group_commit {
   [[nodiscard]] bool hand_lead_on();
   static void tell(std::vector<write*>& some);
   void linger(std::unique_lock<std::mutex>& lock);
-  enum class ended : std::uint8_t { committed, failed, not_begun };
+  enum class ended : std::uint8_t { committed, not_begun, write_failed, commit_failed };
 
   void commit(std::span<write* const> some);
   ended commit_together(std::span<write* const> some);

@@ -155,12 +155,21 @@ std::optional<std::chrono::milliseconds> machine::next_hold(instant now) const {
   return hold;
 }
 
+void machine::expects_shares(instant now) {
+  next_hold_ = saturating_add(now, renewal);
+  if (now >= hold_ends_) {
+    shares_.reset();
+    hold_ends_ = instant::max();
+    next_sweep_ = now;
+  }
+}
+
 void machine::has_shares(std::optional<std::vector<std::int16_t>> shares, instant now) {
   divided_ = shares.has_value();
-  next_hold_ = saturating_add(now, renewal);
   if (!shares) {
     return;
   }
+  hold_ends_ = saturating_add(now, hold);
   std::sort(shares->begin(), shares->end());
   if (!shares_ || !std::includes(shares_->begin(), shares_->end(), shares->begin(), shares->end())) {
     next_poll_ = next_sweep_ = now;
@@ -179,7 +188,7 @@ window machine::page(instant from, std::int64_t after, instant now) const {
                .kinds = names_read_};
   if (shares_) {
     which.shares = *shares_;
-    which.overdue = ready_count_ < options_.batch ? now - grace : instant::min();
+    which.overdue = helps_ ? now - grace : instant::min();
   }
   return which;
 }
@@ -217,13 +226,15 @@ instant machine::low_water(instant now) const {
 void machine::begin_pass(instant now) {
   passing_ = true;
   cursor_id_ = std::numeric_limits<std::int64_t>::min();
-  if (now >= next_sweep_) {
+  const bool sweeps = now >= next_sweep_;
+  if (sweeps) {
     cursor_due_ = instant::min();
     next_sweep_ = now + options_.sweep;
   } else {
     cursor_due_ = low_water(now);
   }
-  missed_ = instant::max();
+  helps_ = sweeps || ready_count_ < options_.batch || ++looks_ % 4 == 0;
+  missed_ = helps_ ? instant::max() : cursor_due_;  // what is left out now is in the window of the next that helps
   for (kind_state& kind : states_) {
     kind.left_out = false;
   }

@@ -226,17 +226,31 @@ bool node::tried(bool writing, const std::function<void()>& call_store) {
   }
 }
 
-void node::take_shares() {
-  if (const std::optional<std::chrono::milliseconds> hold = machine_.next_hold(store_.now())) {
-    static_cast<void>(tried(true, [&] { machine_.has_shares(store_.take_shares(name_, *hold), store_.now()); }));
+// A hint only: if it fails, that is told, and the checks go on without it.
+void node::hinted(const std::function<void()>& call_store) {
+  try {
+    call_store();
+  } catch (...) {
+    {
+      const std::scoped_lock lock(mutex_);
+      ++stats_.failures;
+    }
+    failures_.report({"store", {}, {}, std::current_exception()});
   }
 }
 
-// Once, and so that others need not wait for the end of the hold; if it fails, which is told, they do.
+void node::take_shares() {
+  const instant now = store_.now();
+  if (const std::optional<std::chrono::milliseconds> hold = machine_.next_hold(now)) {
+    machine_.expects_shares(now);
+    hinted([&] { machine_.has_shares(store_.take_shares(name_, *hold), store_.now()); });
+  }
+}
+
+// Once, and so that others need not wait for the end of the hold.
 void node::give_up_shares() {
   if (!std::exchange(has_left_, true) && machine_.shares() != 0) {
-    static_cast<void>(
-        tried(true, [&] { static_cast<void>(store_.take_shares(name_, std::chrono::milliseconds::zero(), true)); }));
+    hinted([&] { static_cast<void>(store_.take_shares(name_, std::chrono::milliseconds::zero(), true)); });
   }
 }
 

@@ -94,6 +94,7 @@ class node {
   };
 
   void take_news(instant now);
+  void hinted(const std::function<void()>& call_store);
   void take_shares();
   void give_up_shares();
   void read_ahead();

@@ -364,6 +364,7 @@ TEST_F(Machine, TheJitterShortensABackOffByNoMoreThanItsShare) {
 
 TEST_F(Machine, AStoreThatIsNotDividedIsAskedForSharesOnce) {
   ASSERT_TRUE(machine_.next_hold(zero).has_value());
+  machine_.expects_shares(zero);
   machine_.has_shares(std::nullopt, zero);
   EXPECT_FALSE(machine_.next_hold(zero + 1h).has_value());
   EXPECT_FALSE(machine_.next_read(zero)->shares.has_value());
@@ -371,6 +372,7 @@ TEST_F(Machine, AStoreThatIsNotDividedIsAskedForSharesOnce) {
 
 TEST_F(Machine, AHoldOnSharesIsRenewedEachSecondLongBeforeItsEnd) {
   EXPECT_GE(machine_.next_hold(zero).value(), 3 * 1s);
+  machine_.expects_shares(zero);
   machine_.has_shares({{1, 2}}, zero);
   read(0s, {});
   EXPECT_FALSE(machine_.next_hold(zero + 999ms).has_value());
@@ -391,16 +393,39 @@ TEST_F(Machine, ReadsItsSharesAndWhatIsOverdueByASecond) {
   EXPECT_LE(page->from, zero + 3s) << "what became overdue since the last poll lies in the window";
 }
 
-TEST_F(Machine, WhoHasEnoughToDoReadsItsSharesOnly) {
+TEST_F(Machine, WhoHasEnoughToDoHelpsOthersAtEveryFourthLookAndForgetsNothingOfTheirs) {
   machine_.has_shares({{1}}, zero);
   std::vector<upcoming> rows;
   for (std::int64_t id = 1; id <= static_cast<std::int64_t>(options_.batch); ++id) {
     rows.push_back(row(id, 0s));
   }
   read(0s, rows);
-  const std::optional<window> page = machine_.next_read(zero + 1s);
+  const instant since = zero - 2s;
+  int helped = 0;
+  for (int look = 1; look <= 8; ++look) {
+    const instant now = zero + look * 250ms;
+    machine_.advance(now);
+    const std::optional<window> page = machine_.next_read(now);
+    ASSERT_TRUE(page.has_value());
+    helped += page->overdue != instant::min() ? 1 : 0;
+    EXPECT_LE(page->from, std::max(since, now - 2s)) << "what was left out is in the window of the next";
+    machine_.has_read(*page, {}, now);
+    ASSERT_FALSE(machine_.next_read(now).has_value());
+  }
+  EXPECT_EQ(helped, 2);
+}
+
+TEST_F(Machine, WithoutAnAnswerTheHoldEndsAndAllIsRead) {
+  machine_.has_shares({{1}}, zero);
+  read(0s, {});
+  for (int second = 1; second <= 3; ++second) {
+    EXPECT_TRUE(machine_.next_hold(zero + second * 1s).has_value());
+    machine_.expects_shares(zero + second * 1s);
+    EXPECT_FALSE(machine_.next_hold(zero + second * 1s + 500ms).has_value());
+  }
+  const std::optional<window> page = machine_.next_read(zero + 3s);
   ASSERT_TRUE(page.has_value());
-  EXPECT_EQ(page->overdue, instant::min());
+  EXPECT_FALSE(page->shares.has_value());
 }
 
 TEST_F(Machine, NewSharesAreReadFromTheBeginning) {

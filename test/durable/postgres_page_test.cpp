@@ -60,7 +60,7 @@ class PostgresPage : public PostgresCase {  // NOLINT(readability-identifier-nam
 };
 
 TEST_F(PostgresPage, ItsStatementsScheduleCancelAndReschedule) {
-  ASSERT_EQ(blocks.size(), 3U);
+  ASSERT_EQ(blocks.size(), 4U);
   ASSERT_EQ(blocks[2].size(), 3U);
   const std::string& schedule = blocks[2][0];
   const std::string& cancel = blocks[2][1];
@@ -83,6 +83,40 @@ TEST_F(PostgresPage, ItsStatementsLeaveARunningCheckAlone) {
   user.execute("UPDATE " + table("check") + " SET fence=fence+1,attempt=1,lease=1");  // one that ended long ago
   EXPECT_EQ(run(blocks[2][1]), 0);
   EXPECT_EQ(run(blocks[2][2]), 0);
+}
+
+TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
+  ASSERT_EQ(blocks.size(), 4U);
+  ASSERT_EQ(blocks[3].size(), 7U);
+  const auto ask = [&](std::size_t which) { return user.rows(here(blocks[3][which])); };
+  EXPECT_EQ(ask(0).at(0).at(0), "0");
+  EXPECT_TRUE(ask(1).empty());
+  put(store, asked("dead", instant()));
+  EXPECT_TRUE(bury(store, claim(store).at(0), "no such order"));
+  put(store, asked("lost", instant()));
+  claim(store);
+  user.execute("UPDATE " + table("check") + " SET lease=1");
+  EXPECT_EQ(ask(0).at(0).at(0), "0");
+  put(store, asked("later", 1h));
+  EXPECT_EQ(ask(0).at(0).at(0), "0");
+  put(store, asked("waits", store.now() - 60s));
+  EXPECT_NEAR(std::stod(ask(0).at(0).at(0)), 60, 30);
+  const auto waiting = ask(1);
+  ASSERT_EQ(waiting.size(), 1U);
+  EXPECT_EQ(waiting[0][1], "1");
+  EXPECT_NEAR(std::stod(waiting[0][2]), 60, 30);
+  ASSERT_EQ(ask(2).size(), 1U);
+  EXPECT_EQ(ask(2)[0][1], "1");
+  ASSERT_EQ(ask(3).size(), 1U);
+  EXPECT_EQ(ask(3)[0][2], "dead");
+  EXPECT_EQ(ask(3)[0][4], "no such order");
+  ASSERT_EQ(ask(4).size(), 1U);
+  EXPECT_GT(std::stoll(ask(4)[0][1]), 0);
+  EXPECT_FALSE(ask(5).empty());
+  static_cast<void>(store.take_shares("me", 1h));
+  ASSERT_EQ(ask(6).size(), 1U);
+  EXPECT_EQ(ask(6)[0][0], "me");
+  EXPECT_EQ(ask(6)[0][2], "64");
 }
 
 TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {

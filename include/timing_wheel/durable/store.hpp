@@ -179,7 +179,8 @@ struct store_counts {
 /// Where checks are kept. The row is the truth: whatever a node remembers of it is a hint.
 ///
 /// Thread safety: every member may be called from any thread. A read may run beside a transaction.
-/// Errors: every member throws timer_error with the code and the words of the database; then nothing was changed.
+/// Errors: every member throws timer_error with the code and the words of the database; then nothing was changed, unless
+/// it was the answer to a commit that was lost: then it may have happened.
 class store {
  public:
   store() = default;
@@ -198,7 +199,7 @@ class store {
   [[nodiscard]] virtual const request_limits& limits() const noexcept = 0;
 
   /// Runs `work` in a transaction that may write, and commits when it returns: then all of it is durable. What `work`
-  /// throws undoes it. One at a time; others wait.
+  /// throws undoes it. Others may run beside it, or wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
   /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows of the window), those of other kinds

@@ -33,11 +33,11 @@ class server_clock {
     const bool was_set = seen == never || offset < known - set_back;
     const std::int64_t least = was_set ? offset : known - (here - seen) / drift;
     offset_.store(std::max(offset, least), std::memory_order_relaxed);
-    seen_.store(here, std::memory_order_relaxed);
+    seen_.store(here, std::memory_order_release);  // so who sees it sees an offset
   }
   /// None if it has not been seen for long.
   [[nodiscard]] std::optional<instant> now() const {
-    if (here_now() - seen_.load(std::memory_order_relaxed) > lifetime) {
+    if (here_now() - seen_.load(std::memory_order_acquire) > lifetime) {
       return std::nullopt;
     }
     return last_guess();
@@ -47,7 +47,7 @@ class server_clock {
     const std::scoped_lock lock(mutex_);
     const bool known = seen_.load(std::memory_order_relaxed) != never;
     if (known) {
-      seen_.store(here_now(), std::memory_order_relaxed);
+      seen_.store(here_now(), std::memory_order_release);
     }
     return known;
   }
