@@ -555,14 +555,12 @@ instant machine::next_event(instant now) const {
   return next;
 }
 
-std::optional<instant> machine::oldest_ready() const {
+std::optional<instant> machine::oldest_ready(std::uint32_t kind) const {
   std::optional<instant> oldest;
-  for (const kind_state& state : states_) {
-    for (const auto* queue : {&state.in_time, &state.backlog}) {
-      if (!queue->empty()) {
-        const instant due = rows_[queue->front()].what.due;
-        oldest = oldest ? std::min(*oldest, due) : due;
-      }
+  for (const auto* queue : {&states_[kind].in_time, &states_[kind].backlog}) {
+    if (!queue->empty()) {
+      const instant due = rows_[queue->front()].what.due;
+      oldest = oldest ? std::min(*oldest, due) : due;
     }
   }
   return oldest;

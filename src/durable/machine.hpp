@@ -146,9 +146,15 @@ class machine {
 
   [[nodiscard]] std::size_t known() const noexcept { return by_id_.size(); }
   [[nodiscard]] std::size_t ready() const noexcept { return ready_count_; }
+  [[nodiscard]] std::size_t ready(std::uint32_t kind) const noexcept {
+    return states_[kind].in_time.size() + states_[kind].backlog.size();
+  }
   [[nodiscard]] std::size_t held() const noexcept { return held_count_; }
-  /// The deadline of the oldest ready row; none if there is none.
-  [[nodiscard]] std::optional<instant> oldest_ready() const;
+  [[nodiscard]] std::size_t running(std::uint32_t kind) const noexcept { return states_[kind].running; }
+  /// The deadline of the oldest ready row of a kind; none if there is none.
+  [[nodiscard]] std::optional<instant> oldest_ready(std::uint32_t kind) const;
+  /// The kind of a row that is known.
+  [[nodiscard]] std::uint32_t kind_of(std::int64_t id) const { return rows_[number_of(id)].what.kind; }
 
   /// Whether the numbers agree with the rows. Complexity: O(known).
   [[nodiscard]] bool invariants_hold() const;

@@ -26,6 +26,14 @@ std::string random_name() {
   return text.str();
 }
 
+std::vector<kind_stats> nothing_of(std::span<const kind_rules> kinds) {
+  std::vector<kind_stats> each(kinds.size());
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    each[kind].kind = kinds[kind].name;
+  }
+  return each;
+}
+
 std::exception_ptr lost_lease(std::int64_t id) {
   return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
 }
@@ -41,7 +49,10 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       failures_(reported),
       wake_(std::move(wake)),
       start_(std::move(start)),
-      machine_(options, std::move(kinds), where.now(), random_seed()) {}
+      machine_(options, std::move(kinds), where.now(), random_seed()),
+      tally_(machine_.kinds().size()) {
+  stats_.kinds = nothing_of(machine_.kinds());
+}
 
 std::optional<std::uint32_t> node::kind_of(std::string_view name) const {
   for (std::uint32_t kind = 0; kind < machine_.kinds().size(); ++kind) {
@@ -67,7 +78,7 @@ void node::run(const leased_run& which) {
     not_run(which);
     return;
   }
-  count_begin(which.what.due());
+  count_begin(which.kind, which.what.due());
   TIMING_WHEEL_FAIL_POINT("node.before_handler");
   outcome said;
   try {
@@ -92,17 +103,38 @@ void node::not_run(const leased_run& which) {
   wake_();
 }
 
-void node::count_begin(instant due) {
+void node::count_begin(std::uint32_t kind, instant due) {
   const instant now = store_.now();
   const std::scoped_lock lock(mutex_);
-  ++stats_.fired;
+  kind_stats& of = stats_.kinds[kind];
+  ++of.fired;
+  of.lateness.record(now - due);
   stats_.early += now < due ? 1U : 0U;
-  stats_.lateness.record(now - due);
 }
 
+// All memory is taken before the lock: under it, counts are copied.
 void node::read(scheduler_stats& into) const {
-  const std::scoped_lock lock(mutex_);
-  into = stats_;
+  into.kinds = nothing_of(machine_.kinds());
+  {
+    const std::scoped_lock lock(mutex_);
+    into.kinds = stats_.kinds;
+    into.early = stats_.early;
+    into.failures = stats_.failures;
+    into.known = stats_.known;
+    into.shares = stats_.shares;
+  }
+  for (const kind_stats& of : into.kinds) {
+    into.fired += of.fired;
+    into.done += of.done;
+    into.retried += of.retried;
+    into.given_back += of.given_back;
+    into.dead += of.dead;
+    into.lost_leases += of.lost_leases;
+    into.running += of.running;
+    into.ready += of.ready;
+    into.lag = std::max(into.lag, of.lag);
+    into.lateness.merge(of.lateness);
+  }
 }
 
 void node::close() { closing_.store(true, std::memory_order_release); }
@@ -128,16 +160,21 @@ std::chrono::microseconds node::step() {
   now = store_.now();
   take_news(now);
   const instant next = machine_.next_event(now);
-  const std::optional<instant> oldest = machine_.oldest_ready();
-  {
-    const std::scoped_lock lock(mutex_);
-    stats_.running = machine_.held();
-    stats_.ready = machine_.ready();
-    stats_.known = machine_.known();
-    stats_.shares = machine_.shares();
-    stats_.lag = oldest && *oldest < now ? now - *oldest : microseconds::zero();
-  }
+  show_state(now);
   return more || next <= now ? microseconds::zero() : next - now;
+}
+
+void node::show_state(instant now) {
+  const std::scoped_lock lock(mutex_);
+  for (std::uint32_t kind = 0; kind < stats_.kinds.size(); ++kind) {
+    kind_stats& of = stats_.kinds[kind];
+    const std::optional<instant> oldest = machine_.oldest_ready(kind);
+    of.running = machine_.running(kind);
+    of.ready = machine_.ready(kind);
+    of.lag = oldest && *oldest < now ? now - *oldest : microseconds::zero();
+  }
+  stats_.known = machine_.known();
+  stats_.shares = machine_.shares();
 }
 
 bool node::idle() {
@@ -261,36 +298,55 @@ bool node::write_leased() {
 }
 
 void node::count_ends(const machine::ends& written) {
-  std::size_t lost = 0;
-  const auto held = [&](const ticket& of) {
-    lost += of.held ? 0 : 1;
+  const auto count = [&](const ticket& of, std::uint64_t tally::*as) {
+    tally& kind = tally_[machine_.kind_of(of.id)];
+    ++(kind.*(of.held ? as : &tally::lost_leases));
     if (!of.held) {
       failures_.report({"lease", {}, {}, lost_lease(of.id)});
     }
-    return of.held;
   };
-  std::size_t done_count = 0;
-  std::size_t retried = 0;
-  std::size_t given_back = 0;
-  std::size_t died = 0;
   for (const ticket& one : written.complete) {
-    done_count += held(one) ? 1U : 0U;
+    count(one, &tally::done);
   }
   for (const retry_op& one : written.retry) {
-    retried += held(one.of) ? 1U : 0U;
+    count(one.of, &tally::retried);
   }
   for (const retry_op& one : written.give_back) {
-    given_back += held(one.of) ? 1U : 0U;
+    count(one.of, &tally::given_back);
   }
   for (const bury_op& one : written.bury) {
-    died += held(one.of) ? 1U : 0U;
+    count(one.of, &tally::dead);
   }
+  add_tally();
+}
+
+// What was taken is over, but for what was put back, or died.
+void node::count_taken(std::span<const claimed> got) {
+  for (const claimed& one : got) {
+    ++tally_[one.kind].done;
+  }
+  for (const upcoming& row : put_back_) {
+    --tally_[row.kind].done;
+    ++tally_[row.kind].retried;
+  }
+  for (const std::uint32_t kind : died_) {
+    --tally_[kind].done;
+    ++tally_[kind].dead;
+  }
+  add_tally();
+}
+
+void node::add_tally() {
   const std::scoped_lock lock(mutex_);
-  stats_.done += done_count;
-  stats_.retried += retried;
-  stats_.given_back += given_back;
-  stats_.dead += died;
-  stats_.lost_leases += lost;
+  for (std::uint32_t kind = 0; kind < stats_.kinds.size(); ++kind) {
+    kind_stats& of = stats_.kinds[kind];
+    const tally written = std::exchange(tally_[kind], {});
+    of.done += written.done;
+    of.retried += written.retried;
+    of.given_back += written.given_back;
+    of.dead += written.dead;
+    of.lost_leases += written.lost_leases;
+  }
 }
 
 // Its extension found another fence, or no row. The job is asked to stop; that its end cannot be written is reported
@@ -371,10 +427,7 @@ bool node::take_transactional() {
   for (const upcoming& row : put_back_) {
     machine_.expect(row, store_.now());
   }
-  const std::scoped_lock lock(mutex_);
-  stats_.done += got.size() - retried_ - died_;
-  stats_.retried += retried_;
-  stats_.dead += died_;
+  count_taken(got);
   return true;
 }
 
@@ -386,7 +439,7 @@ bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector
     store_.transact([&](store_transaction& open) {
       got.clear();
       put_back_.clear();
-      retried_ = died_ = 0;
+      died_.clear();
       open.take(asked, got);
       if (with_handlers) {
         run_all(got, open);
@@ -434,7 +487,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   std::vector<job> jobs;
   for (const claimed& one : some) {
     jobs.push_back(job_of(one, {}));
-    count_begin(one.due);
+    count_begin(one.kind, one.due);
   }
   open.savepoint();
   try {
@@ -456,7 +509,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
 
 void node::run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler) {
   entered_ = true;
-  count_begin(one.due);
+  count_begin(one.kind, one.due);
   open.savepoint();
   TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");
   outcome said;
@@ -493,10 +546,9 @@ void node::put_back(const claimed& one, const outcome& said, store_transaction& 
   if (how.what == outcome::verdict::retry) {
     open.put_back(one, kind, how.due, one.attempt);
     put_back_.push_back({one.id, how.due, {}, one.kind});
-    ++retried_;
   } else {
     open.bury_taken(one, kind, how.reason);
-    ++died_;
+    died_.push_back(one.kind);
   }
 }
 

@@ -61,7 +61,7 @@ class node {
   /// Whether all runs have ended, and their ends are written.
   [[nodiscard]] bool idle();
 
-  /// Adds its counts.
+  /// Sets what it knows of them.
   void read(scheduler_stats& into) const;
 
   /// The place of a kind, or none.
@@ -79,6 +79,14 @@ class node {
     const std::string* kind = nullptr;
     std::string key;
     std::exception_ptr error;
+  };
+  // Of what was written at once, by kind.
+  struct tally {
+    std::uint64_t done = 0;
+    std::uint64_t retried = 0;
+    std::uint64_t given_back = 0;
+    std::uint64_t dead = 0;
+    std::uint64_t lost_leases = 0;
   };
   struct held_run {
     std::stop_source stop;
@@ -99,10 +107,13 @@ class node {
   void run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler);
   void put_back(const claimed& one, const outcome& said, store_transaction& open);
   void count_ends(const machine::ends& written);
+  void count_taken(std::span<const claimed> got);
+  void add_tally();
+  void show_state(instant now);
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
   void note_thrown(const claimed& by);
   void tell_thrown();
-  void count_begin(instant due);
+  void count_begin(std::uint32_t kind, instant due);
   void stop_lost(std::int64_t id);
   void renew(const std::vector<ticket>& extended, instant valid);
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
@@ -125,17 +136,17 @@ class node {
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed
   std::vector<upcoming> put_back_;                         // by the transaction that is open
-  std::size_t retried_ = 0;                                // by it
-  std::size_t died_ = 0;                                   // by it
+  std::vector<std::uint32_t> died_;                        // by it: their kinds
   bool entered_ = false;                                   // whether a handler of it was
   std::string why_;                                        // it failed
   std::vector<thrown> thrown_;                             // by its handlers, to be told when it has ended
+  std::vector<tally> tally_;                               // by kind: written, and not yet in `stats_`
 
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<end_of_run> ends_;
   std::vector<upcoming> news_;
-  scheduler_stats stats_;
+  scheduler_stats stats_;  // what is told by kind has no total here
 };
 
 }  // namespace timing_wheel::durable

@@ -420,6 +420,94 @@ TEST_F(Scheduler, ATransactionalHandlerIsRefusedEveryCallOfItsScheduler) {
   EXPECT_EQ(refused, 7);
 }
 
+TEST_F(Scheduler, CountsWhatBecameOfTheChecksOfEachKind) {
+  on_notes();
+  const auto handler = [](transaction& /*open*/, const job& what) {
+    return what.key() == "bad" ? dead("no") : what.attempt() == 1 ? retry_after(2s) : done;
+  };
+  checks.on("parent", handler);
+  EXPECT_TRUE(checks.stats().kinds.empty());
+  checks.start();
+  checks.schedule(note("a", 1s));
+  checks.schedule(note("b", 1s));
+  for (const char* key : {"good", "also good", "bad"}) {
+    checks.schedule({.kind = "parent", .key = key, .payload = {}, .due = 1s});
+  }
+  timer.advance_by(1min);
+  const scheduler_stats all = checks.stats();
+  ASSERT_EQ(all.kinds.size(), 2U);
+  const kind_stats& notes = all.kinds[0];
+  EXPECT_EQ(notes.kind, "note");
+  EXPECT_EQ(notes.fired, 2U);
+  EXPECT_EQ(notes.done, 2U);
+  EXPECT_EQ(notes.retried + notes.given_back + notes.dead + notes.lost_leases, 0U);
+  EXPECT_EQ(notes.lateness.count(), 2U);
+  const kind_stats& parents = all.kinds[1];
+  EXPECT_EQ(parents.kind, "parent");
+  EXPECT_EQ(parents.fired, 5U);
+  EXPECT_EQ(parents.done, 2U);
+  EXPECT_EQ(parents.retried, 2U);
+  EXPECT_EQ(parents.dead, 1U);
+  EXPECT_EQ(parents.lateness.count(), 5U);
+  EXPECT_EQ(all.fired, 7U);
+  EXPECT_EQ(all.done, 4U);
+  EXPECT_EQ(all.retried, 2U);
+  EXPECT_EQ(all.dead, 1U);
+  EXPECT_EQ(all.lateness.count(), 7U);
+}
+
+TEST_F(Scheduler, TellsWhatWaitsAndForHowLongByKind) {
+  std::vector<task> held;
+  scheduler slow{store, timer, {.executor = [&](task&& work) { held.push_back(std::move(work)); }}};
+  slow.on("slow", [](const job& /*what*/) {}, {.max_running = 1});
+  slow.on("other", [](const job& /*what*/) {});
+  slow.start();
+  for (const char* key : {"a", "b", "c"}) {
+    slow.schedule({.kind = "slow", .key = key, .payload = {}, .due = 1s});
+  }
+  slow.schedule({.kind = "other", .key = "a", .payload = {}, .due = 2s});
+  timer.advance_by(3s);
+  const scheduler_stats all = slow.stats();
+  ASSERT_EQ(all.kinds.size(), 2U);
+  EXPECT_EQ(all.kinds[0].running, 1U);
+  EXPECT_EQ(all.kinds[0].ready, 2U);
+  EXPECT_GE(all.kinds[0].lag, 1900ms);
+  EXPECT_LE(all.kinds[0].lag, 2s);
+  EXPECT_EQ(all.kinds[1].running, 1U);
+  EXPECT_EQ(all.kinds[1].ready, 0U);
+  EXPECT_EQ(all.kinds[1].lag, 0s);
+  EXPECT_EQ(all.running, 2U);
+  EXPECT_EQ(all.ready, 2U);
+  EXPECT_EQ(all.lag, all.kinds[0].lag);
+  held.clear();  // so they go back
+  timer.advance_by(1ms);
+  EXPECT_EQ(slow.stats().kinds[0].given_back, 1U);
+  EXPECT_EQ(slow.stats().kinds[1].given_back, 1U);
+  EXPECT_EQ(slow.stats().given_back, 2U);
+  held.clear();
+}
+
+TEST_F(Scheduler, CountsALostLeaseForItsKind) {
+  on_notes();
+  checks.on("stolen", [this](const job& what) {
+    store.transact([&](store_transaction& open) {
+      ticket gone{what.fence() - 1, what.fence()};
+      open.complete({&gone, 1});
+      EXPECT_TRUE(gone.held);
+    });
+  });
+  checks.start();
+  checks.schedule(note("a", 1s));
+  checks.schedule({.kind = "stolen", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(2s);
+  const scheduler_stats all = checks.stats();
+  EXPECT_EQ(all.kinds.at(0).lost_leases, 0U);
+  EXPECT_EQ(all.kinds.at(0).done, 1U);
+  EXPECT_EQ(all.kinds.at(1).lost_leases, 1U);
+  EXPECT_EQ(all.kinds.at(1).done, 0U);
+  EXPECT_EQ(all.lost_leases, 1U);
+}
+
 TEST_F(Scheduler, AKindWithoutAHandlerIsLeftToOthers) {
   on_notes();
   checks.start();

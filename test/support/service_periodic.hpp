@@ -39,6 +39,6 @@ auto ten_ms(int times, Last last) {
 }
 
 inline std::optional<time_point> none() { return std::nullopt; }
-std::optional<time_point> failing() { throw std::runtime_error("no more deadlines"); }
+inline std::optional<time_point> failing() { throw std::runtime_error("no more deadlines"); }
 
 }  // namespace timing_wheel::test
