@@ -144,7 +144,7 @@ postgres_store& filled(std::int64_t rows) {
   static std::unique_ptr<tables> made;
   static std::int64_t has = -1;
   rows = std::min(rows, timing_wheel::bench::largest_size());
-  const bool kept = has == rows && admin().ask("SELECT to_regclass('timing_wheel.check')") != "";
+  const bool kept = has == rows && !admin().ask("SELECT to_regclass('timing_wheel.check')").empty();
   if (!kept) {
     made.reset();
     made = std::make_unique<tables>();
