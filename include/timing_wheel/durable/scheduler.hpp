@@ -171,7 +171,7 @@ class scheduler {
   void start();
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
-  /// gives back what has not begun. If the store does not answer, it stops trying after 5 s: then the leases end by
+  /// gives back what has not begun. If the store fails, it stops trying after 5 s: then the leases end by
   /// themselves. Called again, it does nothing. From a handler it returns at once, and the rest is done when that
   /// handler has ended. Afterwards `schedule` is refused (`stopped`).
   void stop();
