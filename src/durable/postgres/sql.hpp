@@ -160,6 +160,9 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one turn; that does no harm.
+//
+// Of 64 shares each node has its part, and the first by name have one more where that does not come out even: so one
+// that has too many always knows it, and nobody goes without while others could give.
 inline constexpr query take_shares{
     "taking shares", "timing_wheel_take_shares",
     "WITH me AS (INSERT INTO @node(name,until) VALUES($1::text," TIMING_WHEEL_NOW
@@ -169,7 +172,8 @@ inline constexpr query take_shares{
     " AND name<>$1::text ORDER BY name FOR UPDATE SKIP LOCKED)),"
     "others AS MATERIALIZED (SELECT name FROM @node WHERE until>" TIMING_WHEEL_NOW
     " AND name<>$1::text),"
-    "part AS MATERIALIZED (SELECT (64+count(*))/(count(*)+1) AS most FROM others),"
+    "part AS MATERIALIZED (SELECT 64/(count(*)+1)+(count(*) FILTER (WHERE name<$1::text)<64%(count(*)+1))::int AS most "
+    "FROM others),"
     "mine AS MATERIALIZED (SELECT share,row_number() OVER (ORDER BY share) AS place FROM @share WHERE owner=$1::text),"
     "kept AS (SELECT share FROM mine WHERE place<=(SELECT most FROM part)),"
     "freed AS (UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE owner=$1::text AND share IN "
