@@ -270,7 +270,8 @@ TEST_F(PostgresStore, AChildOfForkIsRefusedAndLeavesTheParentAlone) {
   const pid_t child = fork();
   if (child == 0) {
     const bool refused = error_of([&] { put(store, "b"); }).code == timer_errc::forked &&
-                         error_of([&] { all_rows(store); }).code == timer_errc::forked;
+                         error_of([&] { all_rows(store); }).code == timer_errc::forked &&
+                         error_of([&] { static_cast<void>(store.now()); }).code == timer_errc::forked;
     _exit(refused ? 0 : 1);
   }
   int status = -1;
