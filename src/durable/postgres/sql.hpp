@@ -71,8 +71,9 @@ inline constexpr query replace{
     "UPDATE @check c SET due=u.due,payload=u.payload,attempt=0 "
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) WITH ORDINALITY u(due,kind,key,payload,place) "
     "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
+// What stands in the way, and whether it is pending: it may have come after the statement before has looked.
 inline constexpr query stands{"scheduling", "timing_wheel_stands",
-                              "SELECT u.place,c.id,c.due "
+                              "SELECT u.place,c.id,c.due,c.lease IS NULL "
                               "FROM unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
                               "JOIN @check c ON c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key])"};
 // Only what is pending. A lease that has ended is no answer to whether its handler had begun.
@@ -210,9 +211,9 @@ inline constexpr query users_reschedule_at{"rescheduling", "", TIMING_WHEEL_RESC
 inline constexpr query users_reschedule_after{"rescheduling", "", TIMING_WHEEL_RESCHEDULE(TIMING_WHEEL_AFTER)};
 inline constexpr query users_cancel{"cancelling", "",
                                     "DELETE FROM @check WHERE kind=$1::text AND key=$2::bytea AND lease IS NULL"};
-// What stands in the way.
+// What stands in the way, and whether it is pending.
 inline constexpr query users_stands{"looking for a check", "",
-                                    "SELECT due FROM @check WHERE kind=$1::text AND key=$2::bytea"};
+                                    "SELECT due,lease IS NULL FROM @check WHERE kind=$1::text AND key=$2::bytea"};
 
 /// All that touch the checks, for the test that none looks through the table.
 inline constexpr const query* on_checks[] = {&insert,
