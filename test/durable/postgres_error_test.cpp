@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -217,6 +218,24 @@ TEST_F(PostgresError, ATransactionThatDoesNothingIsEnded) {
   });
   EXPECT_EQ(sqlstate(found), "25P03");
   EXPECT_TRUE(put(impatient, "a").inserted);
+}
+
+TEST_F(PostgresError, OptionsOfTheUserStayBesideOurs) {
+  const auto shown_in = [&](const std::string& conninfo) {
+    postgres_store each(conninfo, options);
+    std::string shown;
+    each.transact([&](store_transaction& open) {
+      PGresult* answer = PQexec(postgres_connection(open), "SELECT current_setting('work_mem')");
+      shown = PQgetvalue(answer, 0, 0);
+      PQclear(answer);
+    });
+    return shown;
+  };
+  EXPECT_EQ(shown_in(server().conninfo() + " options='-c work_mem=5MB'"), "5MB");
+  setenv("PGOPTIONS", "-c work_mem=6MB", 1);
+  const std::string by_environment = shown_in(server().conninfo());
+  unsetenv("PGOPTIONS");
+  EXPECT_EQ(by_environment, "6MB");
 }
 
 TEST_F(PostgresError, AServerThatFallsSilentIsGivenUp) {

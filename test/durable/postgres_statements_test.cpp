@@ -61,6 +61,28 @@ class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifi
   }
 };
 
+// Behind a pooler two stores may meet in one session.
+TEST_F(PostgresStatements, NamesTellSchemasApart) {
+  const auto name_in = [](postgres_store& in) {
+    std::string name;
+    put(in, "a");
+    in.transact([&](store_transaction& open) {
+      PGresult* answer = PQexec(postgres_connection(open),
+                                "SELECT name FROM pg_prepared_statements WHERE name LIKE 'timing_wheel_insert%'");
+      name = PQntuples(answer) == 1 ? PQgetvalue(answer, 0, 0) : "";
+      PQclear(answer);
+    });
+    return name;
+  };
+  const std::string here = name_in(store);
+  EXPECT_NE(here, "");
+  postgres_store again(server().conninfo(), options);
+  EXPECT_EQ(name_in(again), here);
+  postgres_store other(server().conninfo(), options_in(new_schema()));
+  other.migrate();
+  EXPECT_NE(name_in(other), here);
+}
+
 TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
   user.execute(postgres::sql::plan_by_index);
   user.execute("SET plan_cache_mode=force_generic_plan");

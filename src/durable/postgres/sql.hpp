@@ -44,9 +44,9 @@ namespace sql {
 //
 // `jit`: a table without rows, read as a whole, counts as so dear that it would be worth compiling.
 inline constexpr const char* plan_by_index =
-    "SELECT set_config('enable_seqscan','off',false),set_config('enable_bitmapscan','off',false),"
-    "set_config('enable_hashjoin','off',false),set_config('enable_mergejoin','off',false),"
-    "set_config('plan_cache_mode','force_generic_plan',false),set_config('jit','off',false)";
+    "SELECT set_config('enable_seqscan','off',false)||set_config('enable_bitmapscan','off',false)||"
+    "set_config('enable_hashjoin','off',false)||set_config('enable_mergejoin','off',false)||"
+    "set_config('plan_cache_mode','force_generic_plan',false)||set_config('jit','off',false)";
 
 // Of a transaction.
 inline constexpr const char* commit = "COMMIT";
