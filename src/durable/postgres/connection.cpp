@@ -3,6 +3,11 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
+#include <future>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "durable/postgres/sql.hpp"
@@ -189,6 +194,7 @@ result connection::wait(const char* doing) {
     }
     if (!wait_for(static_cast<short>(POLLIN | (unsent == 1 ? POLLOUT : 0)), until)) {
       silent_ = true;
+      cancel();
       const auto limit = rules_.statement_timeout + patience;
       fail(doing, "08006", "no answer within " + std::to_string(limit.count()) + " ms; the connection is given up");
     }
@@ -202,6 +208,36 @@ result connection::wait(const char* doing) {
     fail(error, connection_, doing);
   }
   return rows;
+}
+
+// What was sent may wait for a lock, and the server does not look whether we are still there. libpq can only wait for the
+// network here, and as long as that likes: so a thread of its own does, and is left alone after `patience`.
+void connection::cancel() const noexcept {
+  struct freed {
+    void operator()(PGcancel* each) const noexcept { PQfreeCancel(each); }
+  };
+  try {
+    std::shared_ptr<PGcancel> to(PQgetCancel(connection_), freed());
+    const auto ended = std::make_shared<std::promise<void>>();
+    std::future<void> end = ended->get_future();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // none of the program's signals is for that thread
+    try {
+      std::thread([to = std::move(to), ended] {
+        std::array<char, 256> words{};
+        PQcancel(to.get(), words.data(), static_cast<int>(words.size()));
+        ended->set_value();
+      }).detach();
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    end.wait_for(patience);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): what made it necessary is told
+  }
 }
 
 void connection::roll_back() noexcept {

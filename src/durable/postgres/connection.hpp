@@ -85,6 +85,7 @@ class connection {
 
   void begin_session();
   const std::string& prepare(const query& which);
+  void cancel() const noexcept;
   void send(int sent, const char* doing);
   result wait(const char* doing);
   bool wait_for(short events, clock::time_point until) const;
