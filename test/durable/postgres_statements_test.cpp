@@ -83,6 +83,41 @@ TEST_F(PostgresStatements, NamesTellSchemasApart) {
   EXPECT_NE(name_in(other), here);
 }
 
+// It would be kept, whatever made it.
+TEST_F(PostgresStatements, NoPlanIsMadeWhileThePlannerIsTheUsers) {
+  const auto prepared_in = [](transaction& open) {
+    PGresult* answer = PQexec(postgres_connection(open),
+                              "SELECT coalesce(sum(generic_plans+custom_plans),0) FROM pg_prepared_statements");
+    const long long plans = std::stoll(PQgetvalue(answer, 0, 0));
+    PQclear(answer);
+    return plans;
+  };
+  postgres_options one = options;
+  one.connections = 1;
+  postgres_store alone(server().conninfo(), one);
+  const auto work = [](store_transaction& open) {
+    const request first = asked("a");
+    open.schedule(first);
+    open.cancel("close", "a");
+    open.schedule(asked("b"));
+  };
+  alone.transact(work);
+  alone.transact([&](store_transaction& open) {
+    const long long before = prepared_in(open);
+    EXPECT_GT(before, 0);
+    open.cancel("close", "b");
+    work(open);
+    open.savepoint();
+    open.cancel("close", "b");
+    work(open);
+    open.release_savepoint();
+    EXPECT_EQ(prepared_in(open), before);
+  });
+  alone.transact([&](store_transaction& open) { open.cancel("close", "b"); });
+  alone.transact(work);
+  EXPECT_THAT(keys_in(alone), testing::ElementsAre("b"));
+}
+
 TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
   user.execute(postgres::sql::plan_by_index);
   user.execute("SET plan_cache_mode=force_generic_plan");

@@ -144,9 +144,14 @@ void writing_transaction::commit() {
 }
 
 result writing_transaction::run(const query& which, const parameters& values) {
-  result answer = connection_.run(which, values);
+  result answer = look(which, values);
   wrote_ = wrote_ || answer.changed() > 0;
   return answer;
+}
+
+// A plan that is made while the planner is the user's must not be kept for all that come after.
+result writing_transaction::look(const query& which, const parameters& values) {
+  return connection_.run(which, values, !planner_is_ours_);
 }
 
 void* writing_transaction::native_handle(std::string_view api) noexcept {
@@ -215,7 +220,7 @@ std::vector<append_op*> writing_transaction::settle(const std::vector<append_op*
   }
   std::sort(ids.begin(), ids.end());
   names of(ops);
-  const result found = connection_.run(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+  const result found = look(sql::stands, parameters().bind(of.kinds).bind(of.keys));
   std::vector<append_op*> missing = ops;
   std::vector<append_op*> asked_to_replace;
   std::vector<std::size_t> pending;  // of these
@@ -277,7 +282,7 @@ void writing_transaction::change_pending(const char* doing, std::vector<Op*> lef
     if (changed.rows() == static_cast<int>(left.size())) {
       return;
     }
-    const result found = connection_.run(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+    const result found = look(sql::stands, parameters().bind(of.kinds).bind(of.keys));
     std::vector<Op*> pending(left.size());
     for (int row = 0; row < found.rows(); ++row) {
       Op* op = left[place_in(found, row)];
@@ -320,7 +325,7 @@ void writing_transaction::read_claimed(const result& rows, std::span<const upcom
     got.push_back({one.id, fence, one.kind, static_cast<int>(rows.integer(row, 2)), instant_of(rows.integer(row, 3)),
                    std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5))});
     if (fence % fences_per_id == 0) {
-      connection_.run(sql::skip_id, parameters().bind(rules_.sequence));
+      look(sql::skip_id, parameters().bind(rules_.sequence));
     }
   }
 }

@@ -52,6 +52,7 @@ class writing_transaction final : public store_transaction {
  private:
   // Runs one that may write.
   result run(const query& which, const parameters& values);
+  result look(const query& which, const parameters& values);
   void append_different(std::vector<append_op*> ops);
   [[nodiscard]] std::vector<append_op*> settle(const std::vector<append_op*>& ops, const result& inserted);
   void replace(const std::vector<append_op*>& ops);
