@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 constexpr const char* its_user = "postgres";
 /// With the name of the socket a path has to stay below 108 bytes.
 constexpr std::size_t longest_folder = 85;
+/// The server's settings, a connection string and the shell that pg_ctl asks each mean something else by these.
+constexpr const char* not_in_a_folder = "'\",\\$`";
 
 /// Debian's place; the newest version.
 fs::path find_programs() {
@@ -43,6 +45,20 @@ fs::path find_programs() {
 
 private_server::private_server() : programs_(find_programs()) {
   make_folder();
+  try {
+    make_server();
+  } catch (...) {
+    if (guard_) {
+      static_cast<void>(guard_->finish());  // there will be no destructor
+    } else {
+      std::error_code ignored;
+      fs::remove_all(folder_, ignored);
+    }
+    throw;
+  }
+}
+
+void private_server::make_server() {
   // The guard is there before there is something to clean up.
   // What was just being made may come after it.
   const std::string clean_up =
@@ -64,7 +80,7 @@ private_server::private_server() : programs_(find_programs()) {
 
 private_server::~private_server() { static_cast<void>(guard_->finish()); }
 
-std::string private_server::conninfo() const { return "host=" + folder_.string() + " user=postgres dbname=postgres"; }
+std::string private_server::conninfo() const { return "host='" + folder_.string() + "' user=postgres dbname=postgres"; }
 
 void private_server::kill_and_start() {
   run("pg_ctl", {"stop", "-m", "immediate", "-D", folder_ / "data"});
@@ -77,13 +93,14 @@ void private_server::make_folder() {
   const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path();
   for (const fs::path& parent : {beside, fs::temp_directory_path()}) {
     std::string name = parent / "postgres.XXXXXX";
-    if (name.size() > longest_folder || mkdtemp(name.data()) == nullptr) {
+    if (name.size() > longest_folder || name.find_first_of(not_in_a_folder) != std::string::npos ||
+        mkdtemp(name.data()) == nullptr) {
       continue;
     }
     folder_ = name;
     const passwd* const user = geteuid() == 0 ? getpwnam(its_user) : nullptr;  // NOLINT(concurrency-mt-unsafe)
     const bool given = user == nullptr || chown(name.c_str(), user->pw_uid, user->pw_gid) == 0;
-    if (given && succeeds({"/bin/sh", "-c", "cd " + name + "/."})) {
+    if (given && succeeds({"/bin/sh", "-c", R"(cd "$0/.")", name})) {
       return;
     }
     fs::remove_all(folder_);

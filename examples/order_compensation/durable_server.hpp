@@ -29,6 +29,7 @@ class private_server {
 
  private:
   void make_folder();
+  void make_server();
   void start() const;
   // Runs one of the server's programs, as its user. \returns whether it ended well.
   [[nodiscard]] bool succeeds(std::vector<std::string> command) const;

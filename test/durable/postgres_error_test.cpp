@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -204,6 +205,31 @@ TEST_F(PostgresError, ALockIsWaitedForAsLongAsAStatementMayTake) {
   EXPECT_EQ(cancel(impatient, "a"), cancel_result::cancelled);
 }
 
+// What waits in the server for a lock while nobody waits for it any more holds a backend, and comes back each second.
+TEST_F(PostgresError, ALookThatIsGivenUpDoesNotWaitOnInTheServer) {
+  postgres_options hasty = options;
+  hasty.statement_timeout = 100ms;
+  for (const bool prepare : {true, false}) {
+    hasty.prepare = prepare;
+    postgres_store impatient(server().conninfo() + " application_name=" + schema, hasty);
+    all_rows(impatient);
+    user.execute("BEGIN; LOCK TABLE " + table("check") + " IN ACCESS EXCLUSIVE MODE");
+    EXPECT_EQ(sqlstate(error_of([&] { all_rows(impatient); })), prepare ? "57014" : "08006");
+    const postgres_session watching(server().conninfo());
+    long long waiting = 1;
+    for (int turn = 0; turn < 200 && waiting != 0; ++turn) {  // the server has it from another process
+      std::this_thread::sleep_for(5ms);
+      waiting = watching.count(
+          "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock' AND "
+          "application_name='" +
+          schema + "'");
+    }
+    EXPECT_EQ(waiting, 0) << prepare;
+    user.execute("COMMIT");
+    EXPECT_THAT(all_rows(impatient), IsEmpty());
+  }
+}
+
 TEST_F(PostgresError, ATransactionThatDoesNothingIsEnded) {
   postgres_options hasty = options;
   hasty.transaction_timeout = 100ms;
@@ -217,6 +243,24 @@ TEST_F(PostgresError, ATransactionThatDoesNothingIsEnded) {
   });
   EXPECT_EQ(sqlstate(found), "25P03");
   EXPECT_TRUE(put(impatient, "a").inserted);
+}
+
+TEST_F(PostgresError, OptionsOfTheUserStayBesideOurs) {
+  const auto shown_in = [&](const std::string& conninfo) {
+    postgres_store each(conninfo, options);
+    std::string shown;
+    each.transact([&](store_transaction& open) {
+      PGresult* answer = PQexec(postgres_connection(open), "SELECT current_setting('work_mem')");
+      shown = PQgetvalue(answer, 0, 0);
+      PQclear(answer);
+    });
+    return shown;
+  };
+  EXPECT_EQ(shown_in(server().conninfo() + " options='-c work_mem=5MB'"), "5MB");
+  setenv("PGOPTIONS", "-c work_mem=6MB", 1);
+  const std::string by_environment = shown_in(server().conninfo());
+  unsetenv("PGOPTIONS");
+  EXPECT_EQ(by_environment, "6MB");
 }
 
 TEST_F(PostgresError, AServerThatFallsSilentIsGivenUp) {

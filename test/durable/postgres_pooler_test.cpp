@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -31,12 +32,14 @@ constexpr const char* program = "/usr/sbin/pgbouncer";
 /// A pooler of our own with two connections to the server, by a socket in a folder.
 class pooler {
  public:
-  pooler() {
+  /// \param more lines of its settings.
+  explicit pooler(const std::string& more = {}) {
     std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
     std::ofstream(folder_.file("pgbouncer.ini"))
         << "[databases]\n* = host=" << server().host() << " port=" << server().port() << " user=postgres\n"
         << "[pgbouncer]\nlisten_addr=\nlisten_port=6432\nunix_socket_dir=" << folder_.path().string()
-        << "\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nserver_round_robin=1\n";
+        << "\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nserver_round_robin=1\n"
+        << more;
     start();
     for (int turn = 0; turn < 500 && !std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); ++turn) {
       std::this_thread::sleep_for(10ms);
@@ -116,20 +119,27 @@ TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
   EXPECT_EQ(busy.ask("SELECT count(*) FROM pg_prepared_statements"), "0");
 }
 
-TEST_F(PostgresPooler, PreparedStatementsAreAnErrorThatSaysWhatToDo) {
-  postgres_options one = options;
-  one.connections = 1;
-  const postgres_session first(between->conninfo());
-  const postgres_session second(between->conninfo());
-  first.execute("BEGIN");
-  postgres_store pooled(between->conninfo(), one);
-  static_cast<void>(pooled.find("close", "a"));  // prepared on the other connection of the server
-  second.execute("BEGIN");
-  first.execute("COMMIT");
-  const caught found = error_of([&] { static_cast<void>(pooled.find("close", "a")); });
-  second.execute("COMMIT");
-  EXPECT_EQ(sqlstate(found), "26000") << found.words;
+// What is set in a session would be there for all whose turn comes after.
+TEST_F(PostgresPooler, PreparedStatementsAreRefusedAtOnceAndNothingIsSet) {
+  const auto begin = std::chrono::steady_clock::now();
+  const caught found = error_of([&] { const postgres_store pooled(between->conninfo(), options); });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+  EXPECT_EQ(sqlstate(found), "08P01") << found.words;
+  EXPECT_THAT(found.words, HasSubstr("unsupported startup parameter"));
   EXPECT_THAT(found.words, HasSubstr("set postgres_options::prepare to false"));
+}
+
+TEST_F(PostgresPooler, OneThatDropsOptionsIsRefusedTooAndNothingIsSet) {
+  const pooler careless("ignore_startup_parameters=options\n");
+  const caught found = error_of([&] { const postgres_store pooled(careless.conninfo(), options); });
+  EXPECT_EQ(sqlstate(found), "08P01") << found.words;
+  EXPECT_THAT(found.words, HasSubstr("set postgres_options::prepare to false"));
+  const postgres_session first(careless.conninfo());
+  const postgres_session second(careless.conninfo());
+  for (const postgres_session* each : {&first, &second}) {
+    each->execute("BEGIN");
+    EXPECT_EQ(each->ask("SHOW enable_seqscan") + each->ask("SHOW statement_timeout"), "on0");
+  }
 }
 
 TEST_F(PostgresPooler, UsersTransactionsNeedNothing) {

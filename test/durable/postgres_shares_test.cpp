@@ -52,6 +52,10 @@ class PostgresShares : public PostgresCase {  // NOLINT(readability-identifier-n
     EXPECT_EQ(each.size(), count);
     return count;
   }
+  // Which version of each row there is, locks included.
+  [[nodiscard]] std::string rows_of_shares() const {
+    return user.ask("SELECT string_agg(concat(ctid,' ',xmin,' ',xmax),',' ORDER BY share) FROM " + table("share"));
+  }
   [[nodiscard]] std::string epochs() const { return user.ask("SELECT sum(epoch) FROM " + table("share")); }
 };
 
@@ -104,6 +108,42 @@ TEST_F(PostgresShares, MoreNodesThanShares) {
   const parts all = rounds(nodes, 3);
   EXPECT_EQ(owned(all), 64U);
   EXPECT_THAT(sizes(all), Each(Le(1U)));
+}
+
+TEST_F(PostgresShares, AreEvenedOutToOneMoreOrLess) {
+  std::vector<std::string> nodes;
+  for (const std::size_t count : {8U, 9U, 33U, 40U}) {
+    while (nodes.size() < count) {
+      nodes.push_back("n" + std::to_string(nodes.size()));
+    }
+    const parts all = rounds(nodes, 3);
+    EXPECT_EQ(owned(all), 64U) << count;
+    EXPECT_THAT(sizes(all), Each(AllOf(Ge(64 / count), Le((64 + count - 1) / count)))) << count;
+    const std::string settled = rows_of_shares();
+    EXPECT_EQ(rounds(nodes, 1), all) << count;
+    EXPECT_EQ(rows_of_shares(), settled) << "a turn without a change writes no share";
+  }
+}
+
+TEST_F(PostgresShares, OneThatJoinsTakesFromThoseWhoHaveMoreAndTheEpochSaysSo) {
+  std::vector<std::string> nodes{"b", "c", "d", "e", "f", "g", "h", "i"};
+  rounds(nodes, 3);
+  const long long before = user.count("SELECT sum(epoch) FROM " + table("share"));
+  const parts settled = rounds(nodes, 1);
+  nodes.insert(nodes.begin(), "a");
+  const parts all = rounds(nodes, 3);
+  EXPECT_EQ(owned(all), 64U);
+  EXPECT_THAT(sizes(all), Each(AllOf(Ge(7U), Le(8U))));
+  EXPECT_THAT(all.front(), SizeIs(8));
+  std::size_t kept = 0;
+  for (std::size_t node = 0; node < settled.size(); ++node) {
+    kept += static_cast<std::size_t>(std::count_if(settled[node].begin(), settled[node].end(), [&](std::int16_t share) {
+      return std::binary_search(all[node + 1].begin(), all[node + 1].end(), share);
+    }));
+  }
+  EXPECT_EQ(kept, 56U) << "no more moves than has to";
+  // Given up once, and taken once.
+  EXPECT_EQ(user.count("SELECT sum(epoch) FROM " + table("share")) - before, 16);
 }
 
 TEST_F(PostgresShares, AnEpochRisesWithEachChangeOfTheOwnerAndOnlyThen) {

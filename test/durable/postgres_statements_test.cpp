@@ -61,6 +61,63 @@ class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifi
   }
 };
 
+// Behind a pooler two stores may meet in one session.
+TEST_F(PostgresStatements, NamesTellSchemasApart) {
+  const auto name_in = [](postgres_store& in) {
+    std::string name;
+    put(in, "a");
+    in.transact([&](store_transaction& open) {
+      PGresult* answer = PQexec(postgres_connection(open),
+                                "SELECT name FROM pg_prepared_statements WHERE name LIKE 'timing_wheel_insert%'");
+      name = PQntuples(answer) == 1 ? PQgetvalue(answer, 0, 0) : "";
+      PQclear(answer);
+    });
+    return name;
+  };
+  const std::string here = name_in(store);
+  EXPECT_NE(here, "");
+  postgres_store again(server().conninfo(), options);
+  EXPECT_EQ(name_in(again), here);
+  postgres_store other(server().conninfo(), options_in(new_schema()));
+  other.migrate();
+  EXPECT_NE(name_in(other), here);
+}
+
+// It would be kept, whatever made it.
+TEST_F(PostgresStatements, NoPlanIsMadeWhileThePlannerIsTheUsers) {
+  const auto prepared_in = [](transaction& open) {
+    PGresult* answer = PQexec(postgres_connection(open),
+                              "SELECT coalesce(sum(generic_plans+custom_plans),0) FROM pg_prepared_statements");
+    const long long plans = std::stoll(PQgetvalue(answer, 0, 0));
+    PQclear(answer);
+    return plans;
+  };
+  postgres_options one = options;
+  one.connections = 1;
+  postgres_store alone(server().conninfo(), one);
+  const auto work = [](store_transaction& open) {
+    const request first = asked("a");
+    open.schedule(first);
+    open.cancel("close", "a");
+    open.schedule(asked("b"));
+  };
+  alone.transact(work);
+  alone.transact([&](store_transaction& open) {
+    const long long before = prepared_in(open);
+    EXPECT_GT(before, 0);
+    open.cancel("close", "b");
+    work(open);
+    open.savepoint();
+    open.cancel("close", "b");
+    work(open);
+    open.release_savepoint();
+    EXPECT_EQ(prepared_in(open), before);
+  });
+  alone.transact([&](store_transaction& open) { open.cancel("close", "b"); });
+  alone.transact(work);
+  EXPECT_THAT(keys_in(alone), testing::ElementsAre("b"));
+}
+
 TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
   user.execute(postgres::sql::plan_by_index);
   user.execute("SET plan_cache_mode=force_generic_plan");

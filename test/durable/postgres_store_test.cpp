@@ -112,6 +112,52 @@ TEST_F(PostgresStore, ACheckThatGoesWhileItIsScheduledAnewIsWritten) {
   EXPECT_EQ(store.find("close", "a")->payload, "new");
 }
 
+// A handler that is transactional, and is to run again. In a list there is one more that runs, and one that is not there.
+TEST_F(PostgresStore, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
+  put(store, "runs");
+  claim(store);
+  const auto after_it_is_put_back = [&](auto call) {
+    put(store, "a", instant(1us));
+    const auto wanted = all_rows(store);
+    std::future<void> calling;
+    store.transact([&](store_transaction& open) {
+      std::vector<claimed> got;
+      open.take(wanted, got);
+      calling = std::async(std::launch::async, [&] { store.transact(call); });
+      for (int turn = 0; turn < 2000 && user.count("SELECT count(*) FROM pg_stat_activity WHERE "
+                                                   "wait_event_type='Lock'") == 0;
+           ++turn) {
+        std::this_thread::sleep_for(1ms);
+      }
+      open.put_back(got.at(0), "close", open.now() + 1h, 1);
+    });
+    calling.get();
+  };
+  after_it_is_put_back([](store_transaction& open) {
+    std::vector<reschedule_op> all{
+        {"close", "none", 2h}, {"close", "a", 2h}, {"close", "runs", 2h}, {"close", "a", 3h}};
+    open.reschedule(all);
+    EXPECT_EQ(all[0].result, reschedule_result::finished);
+    EXPECT_EQ(all[1].result, reschedule_result::moved);
+    EXPECT_EQ(all[2].result, reschedule_result::running);
+    EXPECT_EQ(all[3].result, reschedule_result::moved);
+  });
+  EXPECT_GT(store.find("close", "a")->due, store.now() + 2h + 30min);
+  cancel(store, "a");
+  after_it_is_put_back([](store_transaction& open) {
+    std::vector<cancel_op> all{{"close", "none"}, {"close", "a"}, {"close", "runs"}};
+    open.cancel(all);
+    EXPECT_EQ(all[0].result, cancel_result::finished);
+    EXPECT_EQ(all[1].result, cancel_result::cancelled);
+    EXPECT_EQ(all[2].result, cancel_result::running);
+  });
+  EXPECT_FALSE(store.find("close", "a"));
+  request again = asked("a", 2h, "two");
+  again.replace = true;
+  after_it_is_put_back([&](store_transaction& open) { EXPECT_TRUE(open.schedule(again).replaced); });
+  EXPECT_EQ(store.find("close", "a")->payload, "two");
+}
+
 TEST_F(PostgresStore, RefusesATransactionWithinAnother) {
   store.transact([&](store_transaction& open) {
     open.schedule(asked("a"));
@@ -270,7 +316,8 @@ TEST_F(PostgresStore, AChildOfForkIsRefusedAndLeavesTheParentAlone) {
   const pid_t child = fork();
   if (child == 0) {
     const bool refused = error_of([&] { put(store, "b"); }).code == timer_errc::forked &&
-                         error_of([&] { all_rows(store); }).code == timer_errc::forked;
+                         error_of([&] { all_rows(store); }).code == timer_errc::forked &&
+                         error_of([&] { static_cast<void>(store.now()); }).code == timer_errc::forked;
     _exit(refused ? 0 : 1);
   }
   int status = -1;

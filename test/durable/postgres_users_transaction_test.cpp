@@ -17,6 +17,17 @@ class PostgresUsersTransaction : public PostgresCase {  // NOLINT(readability-id
  public:
   PostgresUsersTransaction() { user.execute("CREATE TABLE " + table("orders") + "(id bigint PRIMARY KEY)"); }
 
+  // Of any other session.
+  static void wait_for_a_lock() {
+    const postgres_session watching(server().conninfo());
+    for (int turn = 0; turn < 2000; ++turn) {
+      if (watching.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0") {
+        return;
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    ADD_FAILURE() << "nobody waits";
+  }
   [[nodiscard]] std::string insert() const { return "INSERT INTO " + table("orders") + " VALUES(7)"; }
 };
 
@@ -120,6 +131,35 @@ TEST_F(PostgresUsersTransaction, ACancelThatWaitedForTheEndSaysSo) {
   });
   cancelling.join();
   EXPECT_EQ(answer, cancel_result::finished);
+}
+
+// A handler that is transactional, and is to run again.
+TEST_F(PostgresUsersTransaction, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
+  durable::postgres_session session(user.get(), target);
+  const auto answer_of = [&](auto call) {
+    put(store, "a", instant(1us));
+    const auto wanted = all_rows(store);
+    decltype(call()) answer{};
+    std::thread calling;
+    store.transact([&](store_transaction& open) {
+      std::vector<claimed> got;
+      open.take(wanted, got);
+      calling = std::thread([&] { answer = call(); });
+      wait_for_a_lock();
+      open.put_back(got.at(0), "close", open.now() + 1h, 1);
+    });
+    calling.join();
+    user.execute("DELETE FROM " + table("check"));
+    return answer;
+  };
+  request again = asked("a", 2h, "two");
+  again.replace = true;
+  EXPECT_EQ(answer_of([&] { return durable::cancel(user.get(), "close", "a", target); }), cancel_result::cancelled);
+  EXPECT_EQ(answer_of([&] { return session.cancel("close", "a"); }), cancel_result::cancelled);
+  EXPECT_EQ(answer_of([&] { return durable::reschedule(user.get(), "close", "a", 1h, target); }),
+            reschedule_result::moved);
+  EXPECT_EQ(answer_of([&] { return session.reschedule("close", "a", instant(3s)); }), reschedule_result::moved);
+  EXPECT_TRUE(answer_of([&] { return schedule(user.get(), again, target); }).replaced);
 }
 
 TEST_F(PostgresUsersTransaction, TheSameKeyTwiceAtATimeIsInsertedOnce) {

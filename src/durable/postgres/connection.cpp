@@ -3,6 +3,12 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "durable/postgres/sql.hpp"
 #include "timing_wheel/durable/error.hpp"
@@ -28,6 +34,20 @@ std::string own_words(const PGconn* connection) {
 bool is_error(const result& answer) {
   const ExecStatusType status = PQresultStatus(answer.get());
   return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY;
+}
+
+// With the name comes which text it is for: sessions that meet behind a pooler may have other tables, or be of another
+// version. The text has the schema in it.
+std::string name_for(const char* name, std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char each : text) {
+    hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
+  }
+  std::string all = std::string(name) + "_";
+  for (int shift = 60; shift >= 0; shift -= 4) {
+    all.push_back("0123456789abcdef"[(hash >> shift) & 15]);
+  }
+  return all;
 }
 
 }  // namespace
@@ -62,9 +82,7 @@ void fail(const result& answer, const PGconn* connection, std::string_view doing
     throw timer_error(make_error_code(errc::no_schema), std::string(doing).append(": ").append(text));
   }
   if (sqlstate == "26000" || sqlstate == "42P05") {
-    text.append(
-        "; behind a pooler that shares connections, such as PgBouncer in transaction mode, set "
-        "postgres_options::prepare to false, and keep no postgres_session");
+    text.append("; ").append(behind_a_pooler);
   }
   fail(doing, sqlstate, text);
 }
@@ -74,11 +92,23 @@ connection::connection(PGconn* open, const connection_rules& rules) : connection
       connection_, [](void*, const char*) {}, nullptr);
   if (rules_.prepare) {
     try {
-      run("connecting", sql::plan_by_index, 1);
+      begin_session();
     } catch (...) {
       PQfinish(connection_);
       throw;
     }
+  }
+}
+
+// Only if what the session began with is there: else a pooler has dropped it, and others would get what is set here.
+void connection::begin_session() {
+  const result set = run("connecting",
+                         std::string("SELECT CASE WHEN current_setting('timing_wheel.session',true)='own' THEN (") +
+                             sql::plan_by_index + ") END",
+                         1);
+  if (set.is_null(0, 0)) {
+    fail("connecting", "08P01",
+         std::string("the server did not get the options of the connection; ") + behind_a_pooler);
   }
 }
 
@@ -89,16 +119,14 @@ PGconn* connection::get() const noexcept {
   return connection_;
 }
 
-result connection::run(const query& which, const parameters& values) {
-  if (rules_.prepare) {
-    prepare(which);
-  }
+result connection::run(const query& which, const parameters& values, bool by_text) {
+  const std::string* name = rules_.prepare && !by_text ? &prepare(which) : nullptr;
   rules_.counts->statements.fetch_add(1, std::memory_order_relaxed);
   PQsetnonblocking(connection_, 1);
-  send(rules_.prepare ? PQsendQueryPrepared(connection_, which.name, values.count(), values.values(), values.lengths(),
-                                            values.formats(), 1)
-                      : PQsendQueryParams(connection_, text_of(which.sql, rules_.prefix).c_str(), values.count(),
-                                          nullptr, values.values(), values.lengths(), values.formats(), 1),
+  send(name != nullptr ? PQsendQueryPrepared(connection_, name->c_str(), values.count(), values.values(),
+                                             values.lengths(), values.formats(), 1)
+                       : PQsendQueryParams(connection_, text_of(which.sql, rules_.prefix).c_str(), values.count(),
+                                           nullptr, values.values(), values.lengths(), values.formats(), 1),
        which.doing);
   return wait(which.doing);
 }
@@ -110,14 +138,18 @@ result connection::run(const char* doing, const std::string& text, unsigned stat
   return wait(doing);
 }
 
-void connection::prepare(const query& which) {
-  if (std::find(prepared_.begin(), prepared_.end(), &which) != prepared_.end()) {
-    return;
+const std::string& connection::prepare(const query& which) {
+  const auto known =
+      std::find_if(prepared_.begin(), prepared_.end(), [&](const auto& each) { return each.first == &which; });
+  if (known != prepared_.end()) {
+    return known->second;
   }
+  const std::string text = text_of(which.sql, rules_.prefix);
+  std::string name = name_for(which.name, text);
   PQsetnonblocking(connection_, 1);
-  send(PQsendPrepare(connection_, which.name, text_of(which.sql, rules_.prefix).c_str(), 0, nullptr), which.doing);
+  send(PQsendPrepare(connection_, name.c_str(), text.c_str(), 0, nullptr), which.doing);
   wait(which.doing);
-  prepared_.push_back(&which);
+  return prepared_.emplace_back(&which, std::move(name)).second;
 }
 
 void connection::send(int sent, const char* doing) {
@@ -162,6 +194,7 @@ result connection::wait(const char* doing) {
     }
     if (!wait_for(static_cast<short>(POLLIN | (unsent == 1 ? POLLOUT : 0)), until)) {
       silent_ = true;
+      cancel();
       const auto limit = rules_.statement_timeout + patience;
       fail(doing, "08006", "no answer within " + std::to_string(limit.count()) + " ms; the connection is given up");
     }
@@ -175,6 +208,36 @@ result connection::wait(const char* doing) {
     fail(error, connection_, doing);
   }
   return rows;
+}
+
+// What was sent may wait for a lock, and the server does not look whether we are still there. libpq can only wait for the
+// network here, and as long as that likes: so a thread of its own does, and is left alone after `patience`.
+void connection::cancel() const noexcept {
+  struct freed {
+    void operator()(PGcancel* each) const noexcept { PQfreeCancel(each); }
+  };
+  try {
+    std::shared_ptr<PGcancel> to(PQgetCancel(connection_), freed());
+    const auto ended = std::make_shared<std::promise<void>>();
+    std::future<void> end = ended->get_future();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // none of the program's signals is for that thread
+    try {
+      std::thread([to = std::move(to), ended] {
+        std::array<char, 256> words{};
+        PQcancel(to.get(), words.data(), static_cast<int>(words.size()));
+        ended->set_value();
+      }).detach();
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    end.wait_for(patience);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): what made it necessary is told
+  }
 }
 
 void connection::roll_back() noexcept {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "durable/postgres/values.hpp"
@@ -24,6 +25,11 @@ struct query {
 [[nodiscard]] std::string quoted(std::string_view schema);
 /// The text of a statement, on the tables in `prefix`, which `quoted` has made.
 [[nodiscard]] std::string text_of(const char* sql, std::string_view prefix);
+
+/// What helps against errors that a pooler is the reason of.
+inline constexpr const char* behind_a_pooler =
+    "behind a pooler that shares connections, such as PgBouncer in transaction mode, set postgres_options::prepare to "
+    "false, and keep no postgres_session";
 
 /// Throws what the server has said: "scheduling: deadlock detected: SQLSTATE 40P01". Missing tables are
 /// `errc::no_schema`.
@@ -57,7 +63,8 @@ class connection {
   /// For statements of others: it blocks.
   [[nodiscard]] PGconn* get() const noexcept;
   /// Runs one of ours. \throws timer_error
-  result run(const query& which, const parameters& values = {});
+  /// \param by_text without preparing it: for one whose plan is not to be kept.
+  result run(const query& which, const parameters& values = {}, bool by_text = false);
   /// Runs `statements` of them by their text, one message for all. \returns the last one that has rows, or else the
   /// last.
   result run(const char* doing, const std::string& text, unsigned statements);
@@ -76,14 +83,16 @@ class connection {
  private:
   using clock = std::chrono::steady_clock;
 
-  void prepare(const query& which);
+  void begin_session();
+  const std::string& prepare(const query& which);
+  void cancel() const noexcept;
   void send(int sent, const char* doing);
   result wait(const char* doing);
   bool wait_for(short events, clock::time_point until) const;
 
   PGconn* connection_;
   const connection_rules& rules_;
-  std::vector<const query*> prepared_;
+  std::vector<std::pair<const query*, std::string>> prepared_;  // and their names
   bool silent_ = false;
 };
 

@@ -87,7 +87,7 @@ struct address::attempt {
   std::string text;
 };
 
-address::address(const std::string& conninfo) {
+address::address(const std::string& conninfo, const connection_rules& rules) {
   char* words = nullptr;
   PQconninfoOption* read = PQconninfoParse(conninfo.c_str(), &words);
   PQfreemem(words);
@@ -104,6 +104,35 @@ address::address(const std::string& conninfo) {
   PQconninfoFree(read);
   settings_.push_back({"fallback_application_name", "timing_wheel"});
   settings_.push_back({"client_encoding", "UTF8"});
+  if (rules.prepare) {
+    // With what begins the session: a pooler whose connections others share refuses that, or drops it, which shows.
+    const std::string ours = " -c timing_wheel.session=own -c statement_timeout=";
+    const std::string all = options_of_user() + ours + std::to_string(rules.statement_timeout.count());
+    settings_.erase(
+        std::remove_if(settings_.begin(), settings_.end(), [](const setting& each) { return each.name == "options"; }),
+        settings_.end());
+    settings_.push_back({"options", all});
+  }
+}
+
+// As libpq finds them: in the string, a service file or the environment. So it is asked, with a server that is nowhere.
+std::string address::options_of_user() const {
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  for (const setting& each : settings_) {
+    if (!is_list(each.name)) {
+      names.push_back(each.name.c_str());
+      values.push_back(each.value.c_str());
+    }
+  }
+  for (const auto& [name, value] :
+       {std::pair("host", "/dev/null"), std::pair<const char*, const char*>(nullptr, nullptr)}) {
+    names.push_back(name);
+    values.push_back(value);
+  }
+  const handle nowhere(PQconnectStartParams(names.data(), values.data(), 0));
+  const char* found = nowhere ? PQoptions(nowhere.get()) : nullptr;
+  return found == nullptr ? "" : found;
 }
 
 std::unique_ptr<connection> address::connect(milliseconds timeout, const connection_rules& rules) const {
@@ -116,6 +145,9 @@ std::unique_ptr<connection> address::connect(milliseconds timeout, const connect
       return std::make_unique<connection>(made.open.release(), rules);
     }
     const auto pause = pause_after(tries);
+    if (made.text.find("unsupported startup parameter") != std::string::npos) {
+      fail("connecting", made.sqlstate, made.text + "; " + behind_a_pooler);
+    }
     if (!may_pass(made.sqlstate) || steady_clock::now() + pause >= until) {
       fail("connecting", made.sqlstate, made.text);
     }

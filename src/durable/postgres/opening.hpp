@@ -13,7 +13,8 @@ namespace timing_wheel::durable::postgres {
 class address {
  public:
   /// \throws timer_error (`invalid_option`), without a word of the string: any of them may be a part of a password.
-  explicit address(const std::string& conninfo);
+  /// \param rules what the session has to have.
+  address(const std::string& conninfo, const connection_rules& rules);
 
   /// Connects, and tries again for as long as `timeout` says: all hosts, with pauses that grow and are never the same.
   /// What time does not mend, such as a wrong password, ends it at once. \throws timer_error, without a password.
@@ -27,6 +28,7 @@ class address {
     std::string value;
   };
 
+  [[nodiscard]] std::string options_of_user() const;
   [[nodiscard]] attempt try_once(std::chrono::steady_clock::time_point until, std::size_t first_host) const;
   [[nodiscard]] std::vector<setting> settings_from(std::size_t first_host) const;
   [[nodiscard]] std::string scrubbed(std::string text, const PGconn* of) const;

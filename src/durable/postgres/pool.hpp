@@ -31,7 +31,7 @@ class pool {
   };
 
   pool(const std::string& conninfo, const postgres_options& options, const connection_rules& rules)
-      : address_(conninfo), options_(options), rules_(rules) {
+      : address_(conninfo, rules), options_(options), rules_(rules) {
     idle_.reserve(options.connections);
   }
 

@@ -187,6 +187,7 @@ result postgres_store::implementation::ask(const query& which, const parameters&
 }
 
 instant postgres_store::implementation::now() {
+  check_process();
   if (const std::optional<instant> known = clock_.now()) {
     return *known;
   }

@@ -44,9 +44,9 @@ namespace sql {
 //
 // `jit`: a table without rows, read as a whole, counts as so dear that it would be worth compiling.
 inline constexpr const char* plan_by_index =
-    "SELECT set_config('enable_seqscan','off',false),set_config('enable_bitmapscan','off',false),"
-    "set_config('enable_hashjoin','off',false),set_config('enable_mergejoin','off',false),"
-    "set_config('plan_cache_mode','force_generic_plan',false),set_config('jit','off',false)";
+    "SELECT set_config('enable_seqscan','off',false)||set_config('enable_bitmapscan','off',false)||"
+    "set_config('enable_hashjoin','off',false)||set_config('enable_mergejoin','off',false)||"
+    "set_config('plan_cache_mode','force_generic_plan',false)||set_config('jit','off',false)";
 
 // Of a transaction.
 inline constexpr const char* commit = "COMMIT";
@@ -71,8 +71,9 @@ inline constexpr query replace{
     "UPDATE @check c SET due=u.due,payload=u.payload,attempt=0 "
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) WITH ORDINALITY u(due,kind,key,payload,place) "
     "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
+// What stands in the way, and whether it is pending: it may have come after the statement before has looked.
 inline constexpr query stands{"scheduling", "timing_wheel_stands",
-                              "SELECT u.place,c.id,c.due "
+                              "SELECT u.place,c.id,c.due,c.lease IS NULL "
                               "FROM unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
                               "JOIN @check c ON c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key])"};
 // Only what is pending. A lease that has ended is no answer to whether its handler had begun.
@@ -160,6 +161,9 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one turn; that does no harm.
+//
+// Of 64 shares each node has its part, and the first by name have one more where that does not come out even: so one
+// that has too many always knows it, and nobody goes without while others could give.
 inline constexpr query take_shares{
     "taking shares", "timing_wheel_take_shares",
     "WITH me AS (INSERT INTO @node(name,until) VALUES($1::text," TIMING_WHEEL_NOW
@@ -169,7 +173,8 @@ inline constexpr query take_shares{
     " AND name<>$1::text ORDER BY name FOR UPDATE SKIP LOCKED)),"
     "others AS MATERIALIZED (SELECT name FROM @node WHERE until>" TIMING_WHEEL_NOW
     " AND name<>$1::text),"
-    "part AS MATERIALIZED (SELECT (64+count(*))/(count(*)+1) AS most FROM others),"
+    "part AS MATERIALIZED (SELECT 64/(count(*)+1)+(count(*) FILTER (WHERE name<$1::text)<64%(count(*)+1))::int AS most "
+    "FROM others),"
     "mine AS MATERIALIZED (SELECT share,row_number() OVER (ORDER BY share) AS place FROM @share WHERE owner=$1::text),"
     "kept AS (SELECT share FROM mine WHERE place<=(SELECT most FROM part)),"
     "freed AS (UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE owner=$1::text AND share IN "
@@ -206,9 +211,9 @@ inline constexpr query users_reschedule_at{"rescheduling", "", TIMING_WHEEL_RESC
 inline constexpr query users_reschedule_after{"rescheduling", "", TIMING_WHEEL_RESCHEDULE(TIMING_WHEEL_AFTER)};
 inline constexpr query users_cancel{"cancelling", "",
                                     "DELETE FROM @check WHERE kind=$1::text AND key=$2::bytea AND lease IS NULL"};
-// What stands in the way.
+// What stands in the way, and whether it is pending.
 inline constexpr query users_stands{"looking for a check", "",
-                                    "SELECT due FROM @check WHERE kind=$1::text AND key=$2::bytea"};
+                                    "SELECT due,lease IS NULL FROM @check WHERE kind=$1::text AND key=$2::bytea"};
 
 /// All that touch the checks, for the test that none looks through the table.
 inline constexpr const query* on_checks[] = {&insert,

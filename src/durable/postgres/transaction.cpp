@@ -84,6 +84,9 @@ struct tickets {
   array fences{element::integer};
 };
 
+// How often a statement is repeated whose row others have changed.
+constexpr int most_turns = 100;
+
 // Which of the elements a row is for.
 std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
 
@@ -141,9 +144,14 @@ void writing_transaction::commit() {
 }
 
 result writing_transaction::run(const query& which, const parameters& values) {
-  result answer = connection_.run(which, values);
+  result answer = look(which, values);
   wrote_ = wrote_ || answer.changed() > 0;
   return answer;
+}
+
+// A plan that is made while the planner is the user's must not be kept for all that come after.
+result writing_transaction::look(const query& which, const parameters& values) {
+  return connection_.run(which, values, !planner_is_ours_);
 }
 
 void* writing_transaction::native_handle(std::string_view api) noexcept {
@@ -178,7 +186,6 @@ void writing_transaction::append(std::span<append_op> ops) {
 
 // A check that was in the way may be gone at the second look: then it is written after all.
 void writing_transaction::append_different(std::vector<append_op*> ops) {
-  constexpr int most_turns = 100;
   for (int turn = 0; !ops.empty(); ++turn) {
     if (turn == most_turns) {
       fail("scheduling", "40001", "other transactions write and delete the same keys all the time");
@@ -203,7 +210,8 @@ void writing_transaction::append_different(std::vector<append_op*> ops) {
   }
 }
 
-// Finds out which were inserted, and what stands in the way of the others. \returns those for which nothing does.
+// Finds out which were inserted, and what stands in the way of the others. \returns those for which nothing does, or
+// something that should have been replaced.
 std::vector<append_op*> writing_transaction::settle(const std::vector<append_op*>& ops, const result& inserted) {
   std::vector<std::int64_t> ids;
   ids.reserve(static_cast<std::size_t>(inserted.rows()));
@@ -212,9 +220,10 @@ std::vector<append_op*> writing_transaction::settle(const std::vector<append_op*
   }
   std::sort(ids.begin(), ids.end());
   names of(ops);
-  const result found = connection_.run(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+  const result found = look(sql::stands, parameters().bind(of.kinds).bind(of.keys));
   std::vector<append_op*> missing = ops;
   std::vector<append_op*> asked_to_replace;
+  std::vector<std::size_t> pending;  // of these
   for (int row = 0; row < found.rows(); ++row) {
     append_op& op = *ops[place_in(found, row)];
     missing[place_in(found, row)] = nullptr;
@@ -224,11 +233,17 @@ std::vector<append_op*> writing_transaction::settle(const std::vector<append_op*
       op.result.due = instant_of(found.integer(row, 2));
       if (op.asked->replace) {
         asked_to_replace.push_back(&op);
+        if (found.integer(row, 3) != 0) {
+          pending.push_back(place_in(found, row));
+        }
       }
     }
   }
-  missing.erase(std::remove(missing.begin(), missing.end(), nullptr), missing.end());
   replace(asked_to_replace);
+  for (const std::size_t place : pending) {
+    missing[place] = ops[place]->result.replaced ? nullptr : ops[place];
+  }
+  missing.erase(std::remove(missing.begin(), missing.end(), nullptr), missing.end());
   return missing;
 }
 
@@ -250,28 +265,41 @@ void writing_transaction::replace(const std::vector<append_op*>& ops) {
   }
 }
 
+// For all that are pending. A statement that had to wait does not see the row that was written meanwhile, and the look at
+// what stands does: if that is pending, it is tried again.
+template <class Op, class Result, class Change>
+void writing_transaction::change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change) {
+  std::for_each(left.begin(), left.end(), [](Op* op) { op->result = Result::finished; });
+  for (int turn = 0; !left.empty(); ++turn) {
+    if (turn == most_turns) {
+      fail(doing, "40001", "other transactions write and delete the same keys all the time");
+    }
+    names of(left);
+    const result changed = change(left, of);
+    for (int row = 0; row < changed.rows(); ++row) {
+      left[place_in(changed, row)]->result = done;
+    }
+    if (changed.rows() == static_cast<int>(left.size())) {
+      return;
+    }
+    const result found = look(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+    std::vector<Op*> pending(left.size());
+    for (int row = 0; row < found.rows(); ++row) {
+      Op* op = left[place_in(found, row)];
+      if (op->result == Result::finished && found.integer(row, 3) == 0) {
+        op->result = Result::running;
+      } else if (op->result == Result::finished) {
+        pending[place_in(found, row)] = op;
+      }
+    }
+    pending.erase(std::remove(pending.begin(), pending.end(), nullptr), pending.end());
+    left = std::move(pending);
+  }
+}
+
 void writing_transaction::cancel(std::span<cancel_op> ops) {
-  if (ops.empty()) {
-    return;
-  }
-  const std::vector<cancel_op*> ordered = in_order(ops);
-  names of(ordered);
-  parameters both;
-  both.bind(of.kinds).bind(of.keys);
-  const result gone = run(sql::cancel, both);
-  for (cancel_op* op : ordered) {
-    op->result = cancel_result::finished;
-  }
-  for (int row = 0; row < gone.rows(); ++row) {
-    ordered[place_in(gone, row)]->result = cancel_result::cancelled;
-  }
-  if (gone.rows() == static_cast<int>(ops.size())) {
-    return;
-  }
-  const result left = connection_.run(sql::stands, both);
-  for (int row = 0; row < left.rows(); ++row) {
-    ordered[place_in(left, row)]->result = cancel_result::running;
-  }
+  change_pending("cancelling", in_order(ops), cancel_result::cancelled,
+                 [&](const auto&, names& of) { return run(sql::cancel, parameters().bind(of.kinds).bind(of.keys)); });
 }
 
 void writing_transaction::reschedule(std::span<reschedule_op> ops) {
@@ -280,25 +308,12 @@ void writing_transaction::reschedule(std::span<reschedule_op> ops) {
   }
 }
 
-void writing_transaction::reschedule_different(const std::vector<reschedule_op*>& ops) {
-  names of(ops);
-  array dues(element::bigint);
-  for (reschedule_op* op : ops) {
-    op->result = reschedule_result::finished;
-    dues.add(microseconds_of(op->due.at(now_)));
-  }
-  const result moved = run(sql::reschedule, parameters().bind(dues).bind(of.kinds).bind(of.keys));
-  for (int row = 0; row < moved.rows(); ++row) {
-    ops[place_in(moved, row)]->result = reschedule_result::moved;
-  }
-  if (moved.rows() == static_cast<int>(ops.size())) {
-    return;
-  }
-  const result left = connection_.run(sql::stands, parameters().bind(of.kinds).bind(of.keys));
-  for (int row = 0; row < left.rows(); ++row) {
-    reschedule_result& answer = ops[place_in(left, row)]->result;
-    answer = answer == reschedule_result::finished ? reschedule_result::running : answer;
-  }
+void writing_transaction::reschedule_different(std::vector<reschedule_op*> ops) {
+  change_pending("rescheduling", std::move(ops), reschedule_result::moved, [&](const auto& left, names& of) {
+    array dues(element::bigint);
+    std::for_each(left.begin(), left.end(), [&](const auto* op) { dues.add(microseconds_of(op->due.at(now_))); });
+    return run(sql::reschedule, parameters().bind(dues).bind(of.kinds).bind(of.keys));
+  });
 }
 
 void writing_transaction::read_claimed(const result& rows, std::span<const upcoming> wanted,
@@ -310,7 +325,7 @@ void writing_transaction::read_claimed(const result& rows, std::span<const upcom
     got.push_back({one.id, fence, one.kind, static_cast<int>(rows.integer(row, 2)), instant_of(rows.integer(row, 3)),
                    std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5))});
     if (fence % fences_per_id == 0) {
-      connection_.run(sql::skip_id, parameters().bind(rules_.sequence));
+      look(sql::skip_id, parameters().bind(rules_.sequence));
     }
   }
 }

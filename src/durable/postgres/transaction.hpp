@@ -52,10 +52,13 @@ class writing_transaction final : public store_transaction {
  private:
   // Runs one that may write.
   result run(const query& which, const parameters& values);
+  result look(const query& which, const parameters& values);
   void append_different(std::vector<append_op*> ops);
   [[nodiscard]] std::vector<append_op*> settle(const std::vector<append_op*>& ops, const result& inserted);
   void replace(const std::vector<append_op*>& ops);
-  void reschedule_different(const std::vector<reschedule_op*>& ops);
+  void reschedule_different(std::vector<reschedule_op*> ops);
+  template <class Op, class Result, class Change>
+  void change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change);
   void read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
   [[nodiscard]] std::string planner_for_others();
 

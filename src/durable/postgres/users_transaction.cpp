@@ -71,6 +71,10 @@ void check_answer(const result& answer, const PGconn* connection, const query& w
   }
 }
 
+// How often a statement is repeated whose row others have changed.
+constexpr int most_turns = 100;
+constexpr const char* changes_all_the_time = "other transactions write and delete the same key all the time";
+
 /// The calls, by statements that a derived class runs.
 class users_connection {
  public:
@@ -89,7 +93,14 @@ class users_connection {
 
  private:
   [[nodiscard]] std::optional<instant> write(const query& which, const due_by_sql& due, const request& asked);
-  [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key);
+  struct standing {
+    instant due;
+    bool pending;  // by now: the statement before did not see it so
+  };
+  [[nodiscard]] std::optional<standing> look_at(std::string_view kind, std::string_view key);
+  template <class Result, class Change>
+  [[nodiscard]] Result change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
+                                      const Change& change);
 };
 
 /// For one call: nothing is prepared.
@@ -131,14 +142,16 @@ std::optional<instant> users_connection::write(const query& which, const due_by_
   return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
 }
 
-std::optional<instant> users_connection::due_of(std::string_view kind, std::string_view key) {
+std::optional<users_connection::standing> users_connection::look_at(std::string_view kind, std::string_view key) {
   const result rows = run(postgres::sql::users_stands, parameters().bind(kind).bind(key));
-  return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
+  if (rows.rows() == 0) {
+    return std::nullopt;
+  }
+  return standing{instant(std::chrono::microseconds(rows.integer(0, 0))), rows.integer(0, 1) != 0};
 }
 
-// A check may go between two statements, and then this one is written after all.
+// A check may go between two statements, and then this one is written after all; or come, and then it is replaced.
 scheduled users_connection::schedule(const request& asked) {
-  constexpr int most_turns = 100;
   const due_by_sql due(asked.due);
   for (int turn = 0; turn < most_turns; ++turn) {
     if (const auto made =
@@ -151,27 +164,40 @@ scheduled users_connection::schedule(const request& asked) {
         return {false, true, *changed};
       }
     }
-    if (const auto stands = due_of(asked.kind, asked.key)) {
-      return {false, false, *stands};
+    if (const auto stands = look_at(asked.kind, asked.key); stands && !(asked.replace && stands->pending)) {
+      return {false, false, stands->due};
     }
   }
-  postgres::fail("scheduling", "40001", "other transactions write and delete the same key all the time");
+  postgres::fail("scheduling", "40001", changes_all_the_time);
+}
+
+// A statement that had to wait does not see the row that was written meanwhile, and the look at what stands does: if that
+// is pending, it is tried again.
+template <class Result, class Change>
+Result users_connection::change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
+                                        const Change& change) {
+  for (int turn = 0; turn < most_turns; ++turn) {
+    if (change().changed() == 1) {
+      return done;
+    }
+    const auto stands = look_at(kind, key);
+    if (!stands || !stands->pending) {
+      return stands ? Result::running : Result::finished;
+    }
+  }
+  postgres::fail(doing, "40001", changes_all_the_time);
 }
 
 cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
-  if (run(postgres::sql::users_cancel, parameters().bind(kind).bind(key)).changed() == 1) {
-    return cancel_result::cancelled;
-  }
-  return due_of(kind, key) ? cancel_result::running : cancel_result::finished;
+  return change_pending("cancelling", kind, key, cancel_result::cancelled,
+                        [&] { return run(postgres::sql::users_cancel, parameters().bind(kind).bind(key)); });
 }
 
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
   const due_by_sql asked(due);
   const query& which = asked.choose(postgres::sql::users_reschedule_at, postgres::sql::users_reschedule_after);
-  if (run(which, parameters().bind(asked.count).bind(kind).bind(key)).changed() == 1) {
-    return reschedule_result::moved;
-  }
-  return due_of(kind, key) ? reschedule_result::running : reschedule_result::finished;
+  return change_pending("rescheduling", kind, key, reschedule_result::moved,
+                        [&] { return run(which, parameters().bind(asked.count).bind(kind).bind(key)); });
 }
 
 }  // namespace
