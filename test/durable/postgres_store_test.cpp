@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "durable/postgres/values.hpp"
 #include "durable/support/postgres_case.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
@@ -279,6 +280,35 @@ TEST_F(PostgresStore, CountsWhatItDoes) {
   EXPECT_EQ(store.counts().statements, statements + 1);
   store.transact([](store_transaction&) {});
   EXPECT_EQ(store.counts().commits, written.commits);
+}
+
+TEST_F(PostgresStore, AListOfManyBytesIsWrittenInParts) {
+  constexpr std::size_t megabyte = std::size_t{1} << 20;
+  std::vector<request> all;
+  for (int key = 0; key < 40; ++key) {
+    all.push_back(asked(std::to_string(key), 1h, std::string(megabyte, static_cast<char>('A' + key))));
+  }
+  postgres_options some = options;
+  some.limits.payload = megabyte;
+  postgres_store wide(server().conninfo(), some);
+  put(wide, "first");
+  const store_counts before = wide.counts();
+  const auto ops = put(wide, all);
+  EXPECT_EQ(wide.counts().statements - before.statements, 6U);  // BEGIN, its limits, three times INSERT, COMMIT
+  EXPECT_EQ(wide.counts().commits - before.commits, 1U);
+  EXPECT_TRUE(std::all_of(ops.begin(), ops.end(), [](const append_op& op) { return op.result.inserted; }));
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("check") + " WHERE length(payload)=1048576"), "40");
+  EXPECT_EQ(wide.find("close", "39")->payload, all.back().payload);
+  user.execute("DELETE FROM " + table("check"));
+  all.push_back(asked("0", 1h));  // of one name: the second sees the first, which is in another part
+  const auto again = put(wide, all);
+  EXPECT_FALSE(again.back().result.inserted);
+}
+
+TEST_F(PostgresStore, ALengthThatCannotBeSentIsRefused) {
+  const std::string_view huge("", std::size_t{1} << 31);  // nobody reads it
+  EXPECT_EQ(error_of([&] { postgres::parameters().bind(huge); }).code, postgres::code_of("54000"));
+  EXPECT_EQ(error_of([&] { postgres::array(postgres::element::bytea).add(huge); }).code, postgres::code_of("54000"));
 }
 
 TEST_F(PostgresStore, ThreadsShareFewConnections) {

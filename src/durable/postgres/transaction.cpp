@@ -87,6 +87,20 @@ struct tickets {
 // How often a statement is repeated whose row others have changed.
 constexpr int most_turns = 100;
 
+// A list is split where its payloads have more bytes than that: the server holds a statement several times at once, and
+// takes none of a gigabyte.
+template <class Iterator>
+Iterator end_of_part(Iterator first, Iterator last) {
+  constexpr std::size_t most_bytes = std::size_t{16} << 20;
+  std::size_t bytes = 0;
+  const Iterator begin = first;
+  while (first != last && (first == begin || (*first)->asked->payload.size() <= most_bytes - bytes)) {
+    bytes = std::min(bytes + (*first)->asked->payload.size(), most_bytes);
+    ++first;
+  }
+  return first;
+}
+
 // Which of the elements a row is for.
 std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
 
@@ -180,7 +194,12 @@ std::string writing_transaction::planner_for_others() {
 
 void writing_transaction::append(std::span<append_op> ops) {
   for (std::vector<append_op*> left = in_order(ops); !left.empty();) {
-    append_different(take_different(left));
+    const std::vector<append_op*> different = take_different(left);
+    for (auto first = different.begin(); first != different.end();) {
+      const auto last = end_of_part(first, different.end());
+      append_different({first, last});
+      first = last;
+    }
   }
 }
 

@@ -1,6 +1,10 @@
 #include "durable/postgres/values.hpp"
 
 #include <charconv>
+#include <limits>
+#include <string>
+
+#include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable::postgres {
 
@@ -24,6 +28,15 @@ std::int64_t number_in(std::string_view bytes) {
 }
 
 constexpr std::size_t place_of_count = 12;
+
+// Neither libpq nor the server counts any further.
+std::size_t checked_length(std::size_t size) {
+  if (size > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw timer_error(code_of("54000"), "a parameter has " + std::to_string(size) + " bytes; it may have " +
+                                            std::to_string(std::numeric_limits<int>::max()));
+  }
+  return size;
+}
 
 }  // namespace
 
@@ -54,7 +67,7 @@ array& array::add(std::int64_t value) {
 
 array& array::add(std::string_view value) {
   ++count_;
-  append_number(bytes_, static_cast<std::uint32_t>(value.size()));
+  append_number(bytes_, static_cast<std::uint32_t>(checked_length(value.size())));
   bytes_.append(value);
   return *this;
 }
@@ -67,8 +80,8 @@ std::string_view array::bytes() {
 }
 
 parameters& parameters::add(const char* begin, std::size_t size) {
+  lengths_.push_back(static_cast<int>(checked_length(size)));
   values_.push_back(begin);
-  lengths_.push_back(static_cast<int>(size));
   formats_.push_back(1);
   return *this;
 }
