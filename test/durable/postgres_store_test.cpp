@@ -113,7 +113,7 @@ TEST_F(PostgresStore, ACheckThatGoesWhileItIsScheduledAnewIsWritten) {
   EXPECT_EQ(store.find("close", "a")->payload, "new");
 }
 
-// A handler that is transactional, and is to run again. In a list there is one more that runs, and one that is not there.
+// A handler that is transactional, and is to run again. The lists have one more that runs, and one that is not there.
 TEST_F(PostgresStore, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
   put(store, "runs");
   claim(store);

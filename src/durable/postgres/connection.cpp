@@ -210,8 +210,8 @@ result connection::wait(const char* doing) {
   return rows;
 }
 
-// What was sent may wait for a lock, and the server does not look whether we are still there. libpq can only wait for the
-// network here, and as long as that likes: so a thread of its own does, and is left alone after `patience`.
+// What was sent may wait for a lock, and the server does not look whether we are still there. libpq waits for the
+// network here for as long as that takes: so a thread of its own does, and is left alone after `patience`.
 void connection::cancel() const noexcept {
   struct freed {
     void operator()(PGcancel* each) const noexcept { PQfreeCancel(each); }

@@ -284,8 +284,8 @@ void writing_transaction::replace(const std::vector<append_op*>& ops) {
   }
 }
 
-// For all that are pending. A statement that had to wait does not see the row that was written meanwhile, and the look at
-// what stands does: if that is pending, it is tried again.
+// For all that are pending. A statement that had to wait does not see the row that was written meanwhile, and the look
+// at what stands does: if that is pending, it is tried again.
 template <class Op, class Result, class Change>
 void writing_transaction::change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change) {
   std::for_each(left.begin(), left.end(), [](Op* op) { op->result = Result::finished; });

@@ -171,8 +171,8 @@ scheduled users_connection::schedule(const request& asked) {
   postgres::fail("scheduling", "40001", changes_all_the_time);
 }
 
-// A statement that had to wait does not see the row that was written meanwhile, and the look at what stands does: if that
-// is pending, it is tried again.
+// A statement that had to wait does not see the row that was written meanwhile, and the look at what stands does: if
+// that is pending, it is tried again.
 template <class Result, class Change>
 Result users_connection::change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
                                         const Change& change) {
