@@ -21,7 +21,7 @@ class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifi
  public:
   // The lines of the plan that is kept for a statement, whatever its parameters.
   [[nodiscard]] std::string plan_of(const postgres::query& which) const {
-    const std::string text = postgres::text_of(which.sql, postgres::quoted(schema));
+    const std::string text = postgres::text_of(which.sql, postgres::prefix_of(schema));
     user.execute("PREPARE looked_at AS " + text);
     std::string values;
     for (int number = 1; text.find("$" + std::to_string(number)) != std::string::npos; ++number) {
@@ -202,7 +202,7 @@ TEST_F(PostgresStatements, TheSameWithoutPreparedStatements) {
 TEST_F(PostgresStatements, AnEmptyPollReadsNoRowWhateverIsInTheFuture) {
   fill(20000, 24h);
   user.execute(postgres::sql::plan_by_index);
-  const std::string text = postgres::text_of(postgres::sql::read_ahead.sql, postgres::quoted(schema));
+  const std::string text = postgres::text_of(postgres::sql::read_ahead.sql, postgres::prefix_of(schema));
   user.execute("PREPARE looked_at AS " + text);
   const std::string until = std::to_string((store.now() + 1s).time_since_epoch().count());
   std::string plan;
@@ -219,7 +219,7 @@ TEST_F(PostgresStatements, AnEmptyPollReadsNoRowWhateverIsInTheFuture) {
 TEST_F(PostgresStatements, APageEndsWhereItIsFull) {
   fill(20000, instant(1us));
   user.execute(postgres::sql::plan_by_index);
-  user.execute("PREPARE looked_at AS " + postgres::text_of(postgres::sql::read_ahead.sql, postgres::quoted(schema)));
+  user.execute("PREPARE looked_at AS " + postgres::text_of(postgres::sql::read_ahead.sql, postgres::prefix_of(schema)));
   std::string plan;
   for (const auto& row : user.rows("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) EXECUTE looked_at(0,0,9000000000000,"
                                    "'{close}',NULL,0,5000,100)")) {

@@ -38,7 +38,7 @@ struct postgres_options {
   /// How long a transaction may do nothing, for a transactional handler that hangs or a node that is frozen: afterwards
   /// the server ends it. The lease of the scheduler is a good choice.
   std::chrono::milliseconds transaction_timeout = std::chrono::seconds(30);
-  /// Prepare the statements. Behind PgBouncer in transaction mode it must be false.
+  /// Prepare the statements. Behind PgBouncer it must be false.
   bool prepare = true;
   /// What may be written.
   request_limits limits = {};

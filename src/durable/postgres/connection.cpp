@@ -52,7 +52,7 @@ std::string name_for(const char* name, std::string_view text) {
 
 }  // namespace
 
-std::string quoted(std::string_view schema) {
+std::string prefix_of(std::string_view schema) {
   std::string name = "\"";
   for (const char each : schema) {
     name.append(each == '"' ? 2 : 1, each);

@@ -22,7 +22,7 @@ struct query {
 };
 
 /// The name of a schema, quoted, with the dot behind it.
-[[nodiscard]] std::string quoted(std::string_view schema);
+[[nodiscard]] std::string prefix_of(std::string_view schema);
 /// The text of a statement, on the tables in `prefix`, which `quoted` has made.
 [[nodiscard]] std::string text_of(const char* sql, std::string_view prefix);
 

@@ -47,7 +47,7 @@ std::string in_one_line(const std::string& text) {
   for (std::size_t from = 0; from < text.size();) {
     const std::size_t end = std::min(text.find('\n', from), text.size());
     const std::string each = text.substr(from, end - from);
-    if (!each.empty() && each.compare(0, 8, "LOCATION") != 0) {
+    if (!each.empty() && !each.starts_with("LOCATION")) {
       line.append(line.empty() ? "" : "; ").append(each);
     }
     from = end + 1;
@@ -98,7 +98,7 @@ address::address(const std::string& conninfo, const connection_rules& rules) {
     const std::string name = each->keyword;
     if (each->val != nullptr && name != "client_encoding") {
       settings_.push_back({name, each->val});
-      hosts_ = name.compare(0, 4, "host") == 0 ? std::max(hosts_, split(each->val).size()) : hosts_;
+      hosts_ = name.starts_with("host") ? std::max(hosts_, split(each->val).size()) : hosts_;
     }
   }
   PQconninfoFree(read);

@@ -55,7 +55,7 @@ class postgres_store::implementation {
  public:
   implementation(const std::string& conninfo, const postgres_options& options)
       : options_(checked(options)),
-        connection_rules_{quoted(options_.schema), options_.statement_timeout, options_.prepare, &counts_},
+        connection_rules_{prefix_of(options_.schema), options_.statement_timeout, options_.prepare, &counts_},
         transaction_rules_(rules_for(options_, counts_)),
         pool_(conninfo, options_, connection_rules_) {
     const pool::turn first(pool_);

@@ -90,7 +90,7 @@ std::optional<std::int64_t> version_in(connection& on, std::string_view schema) 
   if (on.run(look, parameters().bind(schema)).rows() == 0) {
     return std::nullopt;
   }
-  const result read = on.run(doing, text_of("SELECT coalesce(max(version),0) FROM @version", quoted(schema)), 1);
+  const result read = on.run(doing, text_of("SELECT coalesce(max(version),0) FROM @version", prefix_of(schema)), 1);
   return read.integer(0, 0);
 }
 
@@ -106,7 +106,7 @@ bool make_once(connection& on, std::string_view schema) {
     check_version(*version, schema);
     return false;
   }
-  const std::string prefix = quoted(schema);
+  const std::string prefix = prefix_of(schema);
   script first;
   first.add("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
   if (!has_schema(on, schema)) {
@@ -138,7 +138,7 @@ bool was_there_first(const std::error_code& code) {
 void check_version(std::int64_t version, std::string_view schema) {
   if (version > schema_version) {
     throw timer_error(make_error_code(errc::newer_schema),
-                      "schema " + quoted(schema).substr(0, schema.size() + 2) + " has tables of version " +
+                      "schema " + prefix_of(schema).substr(0, schema.size() + 2) + " has tables of version " +
                           std::to_string(version) + "; this library knows version " + std::to_string(schema_version));
   }
 }

@@ -107,7 +107,7 @@ std::size_t place_in(const result& rows, int row) { return static_cast<std::size
 }  // namespace
 
 transaction_rules rules_for(const postgres_options& options, counters& counts) {
-  const std::string prefix = quoted(options.schema);
+  const std::string prefix = prefix_of(options.schema);
   const auto setting = [](const char* name, const std::string& value) {
     return std::string(",set_config('") + name + "','" + value + "',true)";
   };

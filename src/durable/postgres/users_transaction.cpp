@@ -107,7 +107,7 @@ class users_connection {
 class single_call final : public users_connection {
  public:
   single_call(PGconn* connection, const postgres_target& target)
-      : connection_(connection), prefix_(postgres::quoted(target.schema)) {
+      : connection_(connection), prefix_(postgres::prefix_of(target.schema)) {
     check_usable(connection);
     check_version(target.schema);
   }
@@ -228,7 +228,7 @@ class postgres_session::implementation final : public users_connection {
   implementation(PGconn* connection, const postgres_target& target)
       : connection_(connection),
         schema_(target.schema),
-        prefix_(postgres::quoted(target.schema)),
+        prefix_(postgres::prefix_of(target.schema)),
         limits_(target.limits) {
     if (connection == nullptr) {
       postgres::fail("using a connection", "08003", "there is none");
