@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -36,6 +38,19 @@ TEST(PrivatePostgres, RunsAndIsGoneWithTheObject) {
   EXPECT_EQ(kill(process, 0), -1);
 }
 
+// A backend sees a moment later that its server is gone.
+bool ends(const postgres_session& open) {
+  for (const auto until = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < until;) {
+    try {
+      open.execute("SELECT 1");
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
+
 TEST(PrivatePostgres, KeepsWhatWasCommittedThroughEachEnd) {
   private_postgres server;
   server.execute("CREATE TABLE kept(n int)");
@@ -52,7 +67,7 @@ TEST(PrivatePostgres, KeepsWhatWasCommittedThroughEachEnd) {
   const postgres_session open(server.conninfo());
   server.kill();
   EXPECT_FALSE(server.running());
-  EXPECT_THROW(open.execute("SELECT 1"), std::runtime_error);
+  EXPECT_TRUE(ends(open));
   server.start();
   check();
 }

@@ -10,7 +10,9 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -227,25 +229,25 @@ std::string shown(double value) {
 
 std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
-void count_all(const counted_kind& which) {
-  std::cout << "  " << quoted(which.name) << ": {\n    " << quoted("version") << ": " << quoted(which.version())
-            << ",\n    " << quoted("costs") << ": {";
+void count_all(const counted_kind& which, std::ostream& out) {
+  out << "  " << quoted(which.name) << ": {\n    " << quoted("version") << ": " << quoted(which.version()) << ",\n    "
+      << quoted("costs") << ": {";
   const char* before = "\n";
   for (const operation& each : operations) {
     const std::unique_ptr<counted_store> on = which.make();
     const cost of = each.counted(*on);
-    std::cout << before << "      " << quoted(each.name) << ": {";
+    out << before << "      " << quoted(each.name) << ": {";
     const char* between = "";
     for (const auto& [figure, value] : {std::pair{"statements", of.statements}, std::pair{"rows_read", of.rows_read},
                                         std::pair{"commits", of.commits}, std::pair{"bytes_written", of.bytes_written},
                                         std::pair{"steps", of.steps}}) {
-      std::cout << between << quoted(figure) << ": " << shown(value);
+      out << between << quoted(figure) << ": " << shown(value);
       between = ", ";
     }
-    std::cout << '}';
+    out << '}';
     before = ",\n";
   }
-  std::cout << "\n    }\n  }";
+  out << "\n    }\n  }";
 }
 
 }  // namespace
@@ -259,13 +261,14 @@ int main() {
   kinds.push_back(&timing_wheel::durable::test::counted_in_postgres);
 #endif
   try {
+    std::ostringstream out;  // all at once: a child of fork would write what it finds in a buffer, too
     const char* before = "{\n";
     for (const counted_kind* which : kinds) {
-      std::cout << before;
-      count_all(*which);
+      out << before;
+      count_all(*which, out);
       before = ",\n";
     }
-    std::cout << "\n}\n";
+    std::cout << out.str() << "\n}\n";
   } catch (const std::exception& failed) {
     std::cerr << "durable_costs: " << failed.what() << '\n';
     return 1;
