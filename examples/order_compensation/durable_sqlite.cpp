@@ -186,7 +186,8 @@ class place_in_file final : public shop_place {
     }
   }
 
-  /// Changes nothing. A file that is not there, or has no tables but those of checks, can be used, as one of a shop can.
+  /// Changes nothing. A file that is not there, or has no tables but those of checks, can be used, as one of a shop
+  /// can.
   void check() const {
     std::error_code ignored;
     if (fs::is_directory(file_, ignored)) {

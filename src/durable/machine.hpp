@@ -47,9 +47,9 @@ struct kind_rules {
 /// such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing is kept.
 ///
 /// **Shares.** A store may divide its table among nodes (`store::take_shares`), so that they do not read the same rows.
-/// A node renews its hold each second. It also reads what is overdue by a second, whosever it is; if it has enough to do,
-/// only at every fourth look. So what a dead node leaves is not late by the whole hold, and who has nothing to do helps
-/// who has too much.
+/// A node renews its hold each second. It also reads what is overdue by a second, whosever it is; if it has enough to
+/// do, only at every fourth look. So what a dead node leaves is not late by the whole hold, and who has nothing to do
+/// helps who has too much.
 ///
 /// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
 /// 10.400 s, asked and held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
@@ -67,7 +67,8 @@ class machine {
 
   /// Whether the hold on the shares is to be renewed now, and for how long.
   [[nodiscard]] std::optional<std::chrono::milliseconds> next_hold(instant now) const;
-  /// The store is asked. Without an answer it is asked again when it is time to renew; when the hold is over, all is read.
+  /// The store is asked. Without an answer it is asked again when it is time to renew; when the hold is over, all is
+  /// read.
   void expects_shares(instant now);
   /// The answer to it. New shares are read from the beginning.
   void has_shares(std::optional<std::vector<std::int16_t>> shares, instant now);

@@ -428,6 +428,9 @@ bool node::take_transactional() {
   if (!worked && entered_ && asked.size() == 1 && ++lost_alone_[asked.front().id] >= most_losses) {
     worked = take(asked, false, got);
   }
+  if (lost_alone_.size() > options_.batch) {  // of rows that went elsewhere
+    lost_alone_.clear();
+  }
   if (!worked) {
     take_limit_ = 1;  // so that one that breaks its transaction stands alone
     machine_.has_not_asked(asked);

@@ -171,15 +171,15 @@ class scheduler {
   void start();
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
-  /// gives back what has not begun. If the store fails, it stops trying after 5 s: then the leases end by
-  /// themselves. Called again, it does nothing. From a handler it returns at once, and the rest is done when that
+  /// gives back what has not begun. If the store fails, it stops trying after 5 s: then the leases end by themselves.
+  /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that
   /// handler has ended. Afterwards `schedule` is refused (`stopped`).
   void stop();
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
   /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written. A lost answer may
-  /// mean that it was written after all: the same call again is harmless, by its key,
-  /// unless the check has run meanwhile: then it is a new one.
+  /// mean that it was written after all: the same call again is harmless, by its key, unless the check has run
+  /// meanwhile: then it is a new one.
   scheduled schedule(const request& asked);
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);

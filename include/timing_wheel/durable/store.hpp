@@ -178,9 +178,9 @@ struct store_counts {
 
 /// Where checks are kept. The row is the truth: whatever a node remembers of it is a hint.
 ///
-/// Thread safety: every member may be called from any thread. A read may run beside a transaction.
-/// Errors: every member throws timer_error with the code and the words of the database; then nothing was changed, unless
-/// it was the answer to a commit that was lost: then it may have happened.
+/// Thread safety: every member may be called from any thread. A read may run beside a transaction. Errors: every member
+/// throws timer_error with the code and the words of the database; then nothing was changed, unless it was the answer
+/// to a commit that was lost: then it may have happened.
 class store {
  public:
   store() = default;

@@ -12,13 +12,13 @@
 
 namespace timing_wheel::durable::postgres {
 
-/// What the server's clock shows, without asking it each time: the clock of an answer, and the time since it came. So it
-/// is never ahead of the server's, and behind it by as long as the quickest answer took. Who claims too early is refused
-/// by the server anyway.
+/// What the server's clock shows, without asking it each time: the clock of an answer, and the time since it came. So
+/// it is never ahead of the server's, and behind it by as long as the quickest answer took. Who claims too early is
+/// refused by the server anyway.
 ///
-/// It is never behind what an answer has shown, so a row that was claimed as due is due by it, too. A slow answer sets it
-/// back by no more than two clocks may drift apart, unless it is so much that the server's clock was set, or is another
-/// server's.
+/// It is never behind what an answer has shown, so a row that was claimed as due is due by it, too. A slow answer sets
+/// it back by no more than two clocks may drift apart, unless it is so much that the server's clock was set, or is
+/// another server's.
 ///
 /// Thread safety: any thread.
 class server_clock {

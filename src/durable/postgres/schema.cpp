@@ -21,9 +21,9 @@ constexpr const char* doing = "making the tables";
 //
 // The kind compares by bytes: faster than by a language, and no change of the system's locale breaks the index.
 //
-// The autovacuum of PostgreSQL waits for a fifth of a table to die, and then goes slowly. Here every row dies soon: what
-// is dead must go before the scans of the index by `due` have to step over it. So it comes at one in a hundred (and not
-// below ten thousand, or it would come all the time), and does not pause.
+// The autovacuum of PostgreSQL waits for a fifth of a table to die, and then goes slowly. Here every row dies soon:
+// what is dead must go before the scans of the index by `due` have to step over it. So it comes at one in a hundred
+// (and not below ten thousand, or it would come all the time), and does not pause.
 //
 // `id+0`: a search for an id alone must not find this index, and go through all of it; see sql.hpp.
 //
@@ -56,7 +56,8 @@ constexpr std::array version_1 = {
     "error bytea NOT NULL,"
     "payload bytea NOT NULL)",
 
-    // One that renews itself each second leaves a dead row each second: most are pruned by the next update, in the page.
+    // One that renews itself each second leaves a dead row each second: most are pruned by the next update, in the
+    // page.
     "CREATE TABLE @node(name text COLLATE \"C\" PRIMARY KEY,until bigint NOT NULL)"
     "WITH(fillfactor=50,autovacuum_vacuum_threshold=200)",
 

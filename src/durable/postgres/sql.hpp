@@ -17,11 +17,11 @@
 //
 // **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store.
 //
-// A list is one statement: its arrays come through `unnest`, and `place` says which of them a row is for. **They join by
-// `= ANY(ARRAY[…])`, and not by `=`**: by that an index can be asked, and nothing else can be made of it. By `=`, a plan
-// from the days of an almost empty table ran through the whole index, and compared each row with each element of the
-// list: kept until the table had grown, it took minutes for what takes two milliseconds. For the same reason `+0` keeps
-// the index by (due, id+0) out of all but the look ahead.
+// A list is one statement: its arrays come through `unnest`, and `place` says which of them a row is for. **They join
+// by `= ANY(ARRAY[…])`, and not by `=`**: by that an index can be asked, and nothing else can be made of it. By `=`, a
+// plan from the days of an almost empty table ran through the whole index, and compared each row with each element of
+// the list: kept until the table had grown, it took minutes for what takes two milliseconds. For the same reason `+0`
+// keeps the index by (due, id+0) out of all but the look ahead.
 
 namespace timing_wheel::durable::postgres {
 
