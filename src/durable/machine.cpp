@@ -212,8 +212,9 @@ bool machine::hungry() const {
 }
 
 instant machine::low_water(instant now) const {
-  // What others leave is seen for a second after it became anybody's.
-  const microseconds back = shares_ ? std::max<microseconds>(options_.look_ahead, 2 * grace) : options_.look_ahead;
+  // What others leave is seen for a second, and for two polls, after it became anybody's.
+  const microseconds seen = grace + std::max<microseconds>(grace, 2 * options_.poll);
+  const microseconds back = shares_ ? std::max<microseconds>(options_.look_ahead, seen) : options_.look_ahead;
   instant low = std::min({now - back, missed_, passed_});
   for (const row& which : rows_) {
     if (which.where != place::none) {

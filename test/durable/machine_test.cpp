@@ -415,6 +415,20 @@ TEST_F(Machine, WhoHasEnoughToDoHelpsOthersAtEveryFourthLookAndForgetsNothingOfT
   EXPECT_EQ(helped, 2);
 }
 
+TEST_F(Machine, WhoPollsSeldomMissesNothingThatBecameOverdueMeanwhile) {
+  options_.poll = 5s;
+  machine seldom(options_, kinds(), zero, 7);
+  seldom.has_shares({{1}}, zero);
+  const std::optional<window> first = seldom.next_read(zero);
+  ASSERT_TRUE(first.has_value());
+  seldom.has_read(*first, {}, zero);
+  ASSERT_FALSE(seldom.next_read(zero).has_value());
+  seldom.advance(zero + 5s);
+  const std::optional<window> second = seldom.next_read(zero + 5s);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_LE(second->from, first->overdue);
+}
+
 TEST_F(Machine, WithoutAnAnswerTheHoldEndsAndAllIsRead) {
   machine_.has_shares({{1}}, zero);
   read(0s, {});
