@@ -375,6 +375,7 @@ void machine::has_claimed(std::span<const upcoming> asked, std::span<const claim
     which.where = place::held;
     which.fence = one.fence;
     which.attempt = one.attempt;
+    which.orphaned = one.orphaned;
     which.what.due = one.due;
     which.what.lease = lease;
     const timer_number number = number_of(one.id);
@@ -468,7 +469,7 @@ machine::ends machine::to_end(std::size_t limit) const {
         write.complete.push_back(of);
         break;
       case outcome::verdict::retry:
-        (which.how.began ? write.retry : write.give_back).push_back({of, which.how.due, which.attempt});
+        (which.how.began ? write.retry : write.give_back).push_back({of, which.how.due, which.attempt, which.orphaned});
         break;
       case outcome::verdict::dead:
         write.bury.push_back({of, which.how.reason});

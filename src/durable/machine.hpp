@@ -170,6 +170,7 @@ class machine {
     place where = place::none;
     std::int64_t fence = 0;
     int attempt = 0;
+    bool orphaned = false;
     end how;  // of an ending one
   };
   struct kind_state {

@@ -168,8 +168,8 @@ class memory_store::implementation::open_transaction final : public store_transa
     for (const upcoming& one : wanted) {
       if (due_and_free(one.id)) {
         stored row = row_of(one.id);
-        row.lease = lease;
         got.push_back(begin(one, row));
+        row.lease = lease;
         put(one.id, std::move(row));
       }
     }
@@ -193,7 +193,8 @@ class memory_store::implementation::open_transaction final : public store_transa
     if (owner_.id_of(kind, taken.key)) {
       return;  // what ran has scheduled that key anew
     }
-    put(taken.id, stored{std::string(kind), taken.key, taken.payload, due, {}, taken.fence, attempt});
+    put(taken.id,
+        stored{std::string(kind), taken.key, taken.payload, due, given_up(taken.orphaned), taken.fence, attempt});
   }
 
   void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override {
@@ -218,7 +219,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     for (retry_op& op : ops) {
       for_held({&op.of, 1}, [&](ticket& of) {
         stored row = row_of(of.id);
-        row.lease = {};
+        row.lease = given_up(op.orphaned);
         row.due = op.due;
         row.attempt = op.attempt;
         put(of.id, std::move(row));
@@ -258,6 +259,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
   [[nodiscard]] const stored& row_of(std::int64_t id) const { return owner_.all.checks.at(id); }
   [[nodiscard]] bool pending(std::int64_t id) const { return row_of(id).lease == instant{}; }
+  [[nodiscard]] instant given_up(bool orphaned) const { return orphaned ? now_ : instant{}; }
   [[nodiscard]] bool due_and_free(std::int64_t id) const {
     const auto found = owner_.all.checks.find(id);
     return found != owner_.all.checks.end() && found->second.due <= now_ && found->second.lease <= now_;
@@ -291,7 +293,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     ++row.fence;
     ++row.attempt;
     owner_.all.last_id = std::max(owner_.all.last_id, row.fence);
-    return {one.id, row.fence, one.kind, row.attempt, row.due, row.key, row.payload};
+    return {one.id, row.fence, one.kind, row.attempt, row.due, row.key, row.payload, row.lease != instant{}};
   }
 
   template <class Do>

@@ -328,6 +328,64 @@ TYPED_TEST(Store, WhatWasGivenBackIsNoClaimAnyMore) {
   EXPECT_TRUE(store.find("close", "a"));
 }
 
+// Whose lease has ended may be stopped just before its handler, and begin at any time.
+TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedStaysRunning) {
+  durable::store& store = this->store();
+  put(store, "a");
+  const auto stopped = claim(store, -1us).at(0);
+  EXPECT_FALSE(stopped.orphaned);
+  for (int times = 0; times < 3; ++times) {  // also when it was claimed and given back in good order since
+    const auto second = claim(store).at(0);
+    EXPECT_TRUE(second.orphaned);
+    EXPECT_TRUE(retry(store, second, instant(42us), 0));
+    EXPECT_TRUE(store.find("close", "a")->running);
+    EXPECT_EQ(cancel(store, "a"), cancel_result::running);
+    EXPECT_EQ(move(store, "a", 5h), reschedule_result::running);
+    request again = asked("a", {}, "new");
+    again.replace = true;
+    EXPECT_FALSE(put(store, again).replaced);
+  }
+  EXPECT_EQ(all_rows(store).at(0).due, instant(42us));
+  EXPECT_LE(all_rows(store).at(0).lease, store.now());
+  EXPECT_FALSE(complete(store, stopped));
+  EXPECT_TRUE(complete(store, claim(store).at(0)));
+  EXPECT_EQ(cancel(store, "a"), cancel_result::finished);
+}
+
+TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedIsClaimedAtItsTime) {
+  durable::store& store = this->store();
+  put(store, "a");
+  claim(store, -1us);
+  retry(store, claim(store).at(0), store.now() + 1h, 0);
+  EXPECT_THAT(claim(store), IsEmpty());
+  EXPECT_THAT(take(store), IsEmpty());
+}
+
+TYPED_TEST(Store, ItsOwnEndMakesARowPendingAlsoAfterItsLease) {
+  durable::store& store = this->store();
+  put(store, "a");
+  retry(store, claim(store, -1us).at(0), instant(42us), 0);
+  EXPECT_FALSE(store.find("close", "a")->running);
+  EXPECT_FALSE(claim(store).at(0).orphaned);
+}
+
+TYPED_TEST(Store, WhatIsPutBackAfterALeaseHadEndedStaysRunning) {
+  durable::store& store = this->store();
+  put(store, "a");
+  claim(store, -1us);
+  const auto wanted = all_rows(store);
+  for (int times = 0; times < 2; ++times) {
+    std::vector<claimed> got;
+    store.transact([&](store_transaction& open) {
+      open.take(wanted, got);
+      open.put_back(got.at(0), "close", instant(42us), 1);
+    });
+    EXPECT_TRUE(got.at(0).orphaned);
+    EXPECT_EQ(cancel(store, "a"), cancel_result::running);
+  }
+  EXPECT_TRUE(claim(store).at(0).orphaned);
+}
+
 TYPED_TEST(Store, TakesARowAndThenThereIsNone) {
   durable::store& store = this->store();
   put(store, asked("a", {}, "order"));
@@ -355,6 +413,8 @@ TYPED_TEST(Store, PutsBackWhatItTookWithItsFence) {
   EXPECT_EQ(found->payload, "order");
   EXPECT_EQ(found->fence, got[0].fence);
   EXPECT_EQ(found->attempt, 1);
+  EXPECT_FALSE(found->running);
+  EXPECT_FALSE(got[0].orphaned);
   EXPECT_GT(found->due, store.now() + 59min);
 }
 

@@ -48,6 +48,7 @@ struct claimed {
   instant due{};           ///< Its deadline.
   std::string key;         ///< As it was scheduled.
   std::string payload;     ///< As it was scheduled.
+  bool orphaned = false;   ///< It had a lease that had ended. See `store_transaction`.
 };
 
 /// A claim as the store knows it: the row, and the fence that the claim raised.
@@ -81,9 +82,10 @@ struct reschedule_op {
 
 /// A claim to give back, to be claimed again at `due` or later.
 struct retry_op {
-  ticket of;        ///< Which claim.
-  instant due{};    ///< Its deadline.
-  int attempt = 0;  ///< What the row is to say from now on.
+  ticket of;              ///< Which claim.
+  instant due{};          ///< Its deadline.
+  int attempt = 0;        ///< What the row is to say from now on.
+  bool orphaned = false;  ///< As in the `claimed`.
 };
 
 /// A claim to move to the dead.
@@ -128,6 +130,10 @@ class transaction {
 /// **Pending** is a row without a lease: its handler has not begun, or has ended with a retry. One with a lease is
 /// running, also when that has ended: nobody knows how far its handler came, so it is only for another claim. **Free**
 /// is a row that is pending, or whose lease has ended by `now()`.
+///
+/// **Orphaned** is a row that was claimed when its lease had ended. Who had it may be stopped just before its handler,
+/// and go on at any time. So it must never be pending again: given up, it keeps a lease, which has ended. By that the
+/// next claim finds it orphaned, too.
 class store_transaction : public transaction {
  public:
   using transaction::cancel;
@@ -145,8 +151,8 @@ class store_transaction : public transaction {
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
   /// The same, but deletes them: the transaction does what is to be done, and commits both.
   virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
-  /// Writes a row that this transaction has taken again, pending, to be due at `due`, with that attempt; the fence
-  /// stays.
+  /// Writes a row that this transaction has taken again, to be due at `due`, with that attempt; the fence stays. It is
+  /// pending; or, if it was orphaned, it has a lease that ends now.
   virtual void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) = 0;
 
   /// Writes a row that this transaction has taken to the dead.
@@ -156,7 +162,7 @@ class store_transaction : public transaction {
   virtual void complete(std::span<ticket> ops) = 0;
   /// Sets the end of their leases.
   virtual void extend(std::span<ticket> ops, instant lease) = 0;
-  /// Gives claims up: no lease, another deadline.
+  /// Gives claims up: another deadline, and no lease; or, for an orphaned row, one that ends now.
   virtual void retry(std::span<retry_op> ops) = 0;
   /// Moves claimed rows to the dead.
   virtual void bury(std::span<bury_op> ops) = 0;

@@ -88,22 +88,24 @@ inline constexpr query reschedule{
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[]) WITH ORDINALITY u(due,kind,key,place) "
     "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
 
-#define TIMING_WHEEL_LOCKED                                                     \
-  "(SELECT k.id,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) " \
-  "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW     \
-  " AND (k.lease IS NULL OR k.lease<=" TIMING_WHEEL_NOW                         \
-  ") FOR UPDATE OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) "               \
+#define TIMING_WHEEL_LOCKED                                                                                     \
+  "(SELECT k.id,k.lease IS NOT NULL AS orphaned,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) " \
+  "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW                                     \
+  " AND (k.lease IS NULL OR k.lease<=" TIMING_WHEEL_NOW                                                         \
+  ") FOR UPDATE OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) "                                               \
   "RETURNING x.place,"
 inline constexpr query claim{"claiming", "timing_wheel_claim",
                              "UPDATE @check c SET fence=c.fence+1,attempt=c.attempt+1,lease=$2::bigint "
-                             "FROM " TIMING_WHEEL_LOCKED "c.fence,c.attempt,c.due,c.key,c.payload"};
+                             "FROM " TIMING_WHEEL_LOCKED "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query take{"taking", "timing_wheel_take",
                             "DELETE FROM @check c "
-                            "USING " TIMING_WHEEL_LOCKED "c.fence+1,c.attempt+1,c.due,c.key,c.payload"};
+                            "USING " TIMING_WHEEL_LOCKED "c.fence+1,c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query skip_id{"claiming", "timing_wheel_skip_id", "SELECT nextval($1::text::regclass)"};
 inline constexpr query put_back{"putting back", "timing_wheel_put_back",
-                                "INSERT INTO @check(id,fence,attempt,due,kind,key,payload) "
-                                "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,$5::text,$6::bytea,$7::bytea) "
+                                "INSERT INTO @check(id,fence,attempt,due,lease,kind,key,payload) "
+                                "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,"
+                                "CASE $5::bigint WHEN 1 THEN " TIMING_WHEEL_NOW
+                                " END,$6::text,$7::bytea,$8::bytea) "
                                 "ON CONFLICT(kind,key) DO NOTHING"};
 
 #define TIMING_WHEEL_HELD "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease IS NOT NULL"
@@ -117,8 +119,10 @@ inline constexpr query extend{"extending a lease", "timing_wheel_extend",
                               "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
 inline constexpr query retry{
     "giving a claim back", "timing_wheel_retry",
-    "UPDATE @check c SET lease=NULL,due=u.due,attempt=u.attempt "
-    "FROM unnest($1::bigint[],$2::integer[],$3::bigint[],$4::integer[]) WITH ORDINALITY u(id,fence,due,attempt,place) "
+    "UPDATE @check c SET lease=CASE u.orphaned WHEN 1 THEN " TIMING_WHEEL_NOW
+    " END,due=u.due,attempt=u.attempt "
+    "FROM unnest($1::bigint[],$2::integer[],$3::bigint[],$4::integer[],$5::integer[]) WITH ORDINALITY "
+    "u(id,fence,due,attempt,orphaned,place) "
     "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
 inline constexpr query bury{
     "burying", "timing_wheel_bury",

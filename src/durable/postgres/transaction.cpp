@@ -342,7 +342,7 @@ void writing_transaction::read_claimed(const result& rows, std::span<const upcom
     const upcoming& one = wanted[place_in(rows, row)];
     const std::int64_t fence = (one.id * fences_per_id) + rows.integer(row, 1);
     got.push_back({one.id, fence, one.kind, static_cast<int>(rows.integer(row, 2)), instant_of(rows.integer(row, 3)),
-                   std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5))});
+                   std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5)), rows.integer(row, 6) != 0});
     if (fence % fences_per_id == 0) {
       look(sql::skip_id, parameters().bind(rules_.sequence));
     }
@@ -376,6 +376,7 @@ void writing_transaction::put_back(const claimed& taken, std::string_view kind, 
                          .bind(column_of({taken.id, taken.fence}))
                          .bind(std::int64_t{attempt})
                          .bind(microseconds_of(due))
+                         .bind(std::int64_t{taken.orphaned ? 1 : 0})
                          .bind(kind)
                          .bind(std::string_view(taken.key))
                          .bind(std::string_view(taken.payload)));
@@ -418,13 +419,16 @@ void writing_transaction::retry(std::span<retry_op> ops) {
   tickets of;
   array dues(element::bigint);
   array attempts(element::integer);
+  array orphaned(element::integer);
   for (retry_op& op : ops) {
     op.of.held = false;
     of.add(op.of);
     dues.add(microseconds_of(op.due));
     attempts.add(std::int64_t{op.attempt});
+    orphaned.add(std::int64_t{op.orphaned ? 1 : 0});
   }
-  const result held = run(sql::retry, parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts));
+  const result held =
+      run(sql::retry, parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts).bind(orphaned));
   for (int row = 0; row < held.rows(); ++row) {
     ops[place_in(held, row)].of.held = true;
   }

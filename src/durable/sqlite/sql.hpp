@@ -18,8 +18,6 @@ namespace timing_wheel::durable::sqlite {
 
 inline constexpr std::int64_t fences_per_id = 65536;
 
-#define TIMING_WHEEL_FREE(now) "(lease IS NULL OR lease<=" now ")"
-
 namespace sql {
 
 // Of a connection.
@@ -43,15 +41,18 @@ inline constexpr query cancel{"cancelling",
                               "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND lease IS NULL"};
 inline constexpr query reschedule{"rescheduling",
                                   "UPDATE timing_wheel_check SET due=?3 WHERE kind=?1 AND key=?2 AND lease IS NULL"};
+// Of what is pending, and of what is orphaned: an UPDATE does not say what was there before.
+#define TIMING_WHEEL_CLAIM "UPDATE timing_wheel_check SET fence=fence+1,lease=?3,attempt=attempt+1 WHERE id=?1 "
 inline constexpr query claim{
-    "claiming",
-    "UPDATE timing_wheel_check SET fence=fence+1,lease=?3,attempt=attempt+1 "
-    "WHERE id=?1 AND due<=?2 AND " TIMING_WHEEL_FREE("?2") " RETURNING fence,attempt,due,key,payload"};
-inline constexpr query take{"taking", "DELETE FROM timing_wheel_check WHERE id=?1 AND due<=?2 AND " TIMING_WHEEL_FREE(
-                                          "?2") " RETURNING fence+1,attempt+1,due,key,payload"};
+    "claiming", TIMING_WHEEL_CLAIM "AND due<=?2 AND lease IS NULL RETURNING fence,attempt,due,key,payload,0"};
+inline constexpr query take_over{
+    "claiming", TIMING_WHEEL_CLAIM "AND due<=?2 AND lease<=?2 RETURNING fence,attempt,due,key,payload,1"};
+inline constexpr query take{"taking",
+                            "DELETE FROM timing_wheel_check WHERE id=?1 AND due<=?2 AND (lease IS NULL OR lease<=?2) "
+                            "RETURNING fence+1,attempt+1,due,key,payload,lease IS NOT NULL"};
 inline constexpr query put_back{"putting back",
-                                "INSERT INTO timing_wheel_check(id,fence,attempt,due,kind,key,payload) "
-                                "VALUES(?1,?2,?3,?4,?5,?6,?7) ON CONFLICT(kind,key) DO NOTHING"};
+                                "INSERT INTO timing_wheel_check(id,fence,attempt,due,lease,kind,key,payload) "
+                                "VALUES(?1,?2,?3,?4,iif(?5,?6,NULL),?7,?8,?9) ON CONFLICT(kind,key) DO NOTHING"};
 inline constexpr query skip_ids{"claiming",
                                 "UPDATE sqlite_sequence SET seq=max(seq,?1) WHERE name='timing_wheel_check'"};
 inline constexpr query complete{"completing",
@@ -59,7 +60,7 @@ inline constexpr query complete{"completing",
 inline constexpr query extend{"extending a lease",
                               "UPDATE timing_wheel_check SET lease=?3 WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
 inline constexpr query retry{"giving a claim back",
-                             "UPDATE timing_wheel_check SET lease=NULL,due=?3,attempt=?4 "
+                             "UPDATE timing_wheel_check SET lease=iif(?5,?6,NULL),due=?3,attempt=?4 "
                              "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
 inline constexpr query bury{"burying",
                             "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
@@ -111,13 +112,13 @@ inline constexpr query users_reschedule{
 
 /// All that touch our tables, for the test that none looks through a whole table.
 inline constexpr query on_tables[] = {
-    insert,    replace,      find_due,      cancel,       reschedule,      claim,       take, put_back,  complete,
-    extend,    retry,        bury,          bury_taken,   raise,           delete_dead, find, list_dead, read_clock,
-    set_clock, users_insert, users_replace, users_cancel, users_reschedule};
+    insert,   replace,   find_due,   cancel,    reschedule,   claim,         take_over,    take,
+    put_back, complete,  extend,     retry,     bury,         bury_taken,    raise,        delete_dead,
+    find,     list_dead, read_clock, set_clock, users_insert, users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql
 
-#undef TIMING_WHEEL_FREE
+#undef TIMING_WHEEL_CLAIM
 #undef TIMING_WHEEL_CLOCK
 #undef TIMING_WHEEL_DUE
 

@@ -31,6 +31,7 @@ writing_transaction::writing_transaction(database& on, const request_limits& lim
       cancel_(on.get(), sql::cancel, &counts.statements),
       reschedule_(on.get(), sql::reschedule, &counts.statements),
       claim_(on.get(), sql::claim, &counts.statements),
+      take_over_(on.get(), sql::take_over, &counts.statements),
       take_(on.get(), sql::take, &counts.statements),
       put_back_(on.get(), sql::put_back, &counts.statements),
       skip_ids_(on.get(), sql::skip_ids, &counts.statements),
@@ -136,20 +137,27 @@ void writing_transaction::read_claimed(execution& run, const upcoming& wanted, s
     counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
     const std::int64_t fence = (wanted.id * fences_per_id) + run.integer(0);
     got.push_back({wanted.id, fence, wanted.kind, static_cast<int>(run.integer(1)), instant_of(run.integer(2)),
-                   std::string(run.bytes(3)), std::string(run.bytes(4))});
+                   std::string(run.bytes(3)), std::string(run.bytes(4)), run.integer(5) != 0});
   }
 }
 
 void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
   for (const upcoming& row : wanted) {
     const std::size_t before = got.size();
-    execution run = claim_.run();
-    run.bind(row.id).bind(microseconds_of(now_)).bind(microseconds_of(lease));
-    read_claimed(run, row, got);
+    claim(claim_, row, lease, got);
+    if (got.size() == before) {
+      claim(take_over_, row, lease, got);
+    }
     if (got.size() != before && got.back().fence % fences_per_id == 0) {
       skip_ids_.run().bind(got.back().fence / fences_per_id).finish();
     }
   }
+}
+
+void writing_transaction::claim(statement& how, const upcoming& wanted, instant lease, std::vector<claimed>& got) {
+  execution run = how.run();
+  run.bind(wanted.id).bind(microseconds_of(now_)).bind(microseconds_of(lease));
+  read_claimed(run, wanted, got);
 }
 
 void writing_transaction::take(std::span<const upcoming> wanted, std::vector<claimed>& got) {
@@ -164,7 +172,12 @@ void writing_transaction::take(std::span<const upcoming> wanted, std::vector<cla
 void writing_transaction::put_back(const claimed& taken, std::string_view kind, instant due, int attempt) {
   execution run = put_back_.run();
   run.bind(taken.id).bind(column_of({taken.id, taken.fence})).bind(attempt).bind(microseconds_of(due));
-  run.bind_text(kind).bind_blob(taken.key).bind_blob(taken.payload).finish();
+  run.bind(taken.orphaned ? 1 : 0)
+      .bind(microseconds_of(now_))
+      .bind_text(kind)
+      .bind_blob(taken.key)
+      .bind_blob(taken.payload)
+      .finish();
 }
 
 bool writing_transaction::complete(const ticket& of) {
@@ -187,6 +200,7 @@ void writing_transaction::retry(std::span<retry_op> ops) {
   for (retry_op& op : ops) {
     execution run = retry_.run();
     run.bind(op.of.id).bind(column_of(op.of)).bind(microseconds_of(op.due)).bind(op.attempt);
+    run.bind(op.orphaned ? 1 : 0).bind(microseconds_of(now_));
     op.of.held = run.finish() == 1;
   }
 }

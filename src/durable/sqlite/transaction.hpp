@@ -58,6 +58,7 @@ class writing_transaction final : public store_transaction {
   void append(append_op& op);
   [[nodiscard]] bool exists(std::string_view kind, std::string_view key, instant& due);
   [[nodiscard]] bool complete(const ticket& of);
+  void claim(statement& how, const upcoming& wanted, instant lease, std::vector<claimed>& got);
   void read_claimed(execution& run, const upcoming& wanted, std::vector<claimed>& got);
   [[nodiscard]] std::int64_t changes() const noexcept { return sqlite3_total_changes(database_.get()); }
 
@@ -68,7 +69,7 @@ class writing_transaction final : public store_transaction {
   std::int64_t changes_before_ = 0;
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
-  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_, put_back_, skip_ids_;
+  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_over_, take_, put_back_, skip_ids_;
   statement complete_, extend_, retry_, bury_, bury_taken_, raise_, delete_dead_;
 };
 

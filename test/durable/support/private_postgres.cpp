@@ -110,6 +110,21 @@ pid_t server_of(const files::path& folder) {
   return process > 0 && files::read_symlink(where, none) == folder / "data" ? process : 0;
 }
 
+// The server of those data and its processes: each of them is in that folder.
+std::vector<pid_t> processes_of(const files::path& folder) {
+  std::vector<pid_t> all;
+  std::error_code none;
+  for (const auto& entry : files::directory_iterator("/proc", none)) {
+    const std::string name = entry.path().filename().string();
+    pid_t process = 0;
+    std::from_chars(name.data(), name.data() + name.size(), process);
+    if (process > 0 && files::read_symlink(entry.path() / "cwd", none) == folder / "data") {
+      all.push_back(process);
+    }
+  }
+  return all;
+}
+
 // What a process has left that died with its watcher: its lock is free.
 void remove_stale(const files::path& parent) {
   std::error_code none;
@@ -357,26 +372,12 @@ void private_postgres::start() {
   if (process_ > 0) {
     return;
   }
+  kill_orphans();
   // One that was killed leaves this behind, and the kernel may have given its number to another process.
-  if (server_of(folder_) == 0) {
-    std::error_code none;
-    files::remove(data() / "postmaster.pid", none);
-  }
-  const auto end = std::chrono::steady_clock::now() + patience;
-  for (;;) {
-    process_ = spawn({"postgres", "-D", data().string()});
-    try {
-      wait_until_ready();
-      return;
-    } catch (const std::runtime_error&) {
-      // The last processes of a server that was killed may still use its memory.
-      if (process_ > 0 || std::chrono::steady_clock::now() > end ||
-          log().find("is still in use") == std::string::npos) {
-        throw;
-      }
-    }
-    std::this_thread::sleep_for(50ms);
-  }
+  std::error_code none;
+  files::remove(data() / "postmaster.pid", none);
+  process_ = spawn({"postgres", "-D", data().string()});
+  wait_until_ready();
 }
 
 void private_postgres::wait_until_ready() {
@@ -419,6 +420,21 @@ void private_postgres::kill() {
   if (process_ > 0) {
     ::kill(process_, SIGKILL);
     wait_for_end();
+  }
+  kill_orphans();
+}
+
+// A process that was busy dying when its server was killed may never come to its end, and keeps the shared memory.
+void private_postgres::kill_orphans() {
+  const bool gone = wait_until([this] {
+    const std::vector<pid_t> left = processes_of(folder_);
+    for (const pid_t each : left) {
+      ::kill(each, SIGKILL);
+    }
+    return left.empty();
+  });
+  if (!gone) {
+    throw std::runtime_error("processes of a server that has ended do not end: " + log());
   }
 }
 

@@ -80,7 +80,7 @@ class private_postgres {
   void start();
   void stop(shutdown how = shutdown::fast);
   void restart(shutdown how = shutdown::fast);
-  /// SIGKILL to its first process. The others end when they notice.
+  /// SIGKILL to its first process, and then to the others, as if the machine had stopped.
   void kill();
   [[nodiscard]] bool running() const { return process_ > 0; }
   /// Of its first process; 0 if there is none.
@@ -124,6 +124,7 @@ class private_postgres {
   [[nodiscard]] pid_t spawn(const std::vector<std::string>& command) const;
   void wait_until_ready();
   void wait_for_end();
+  void kill_orphans();
 
   std::filesystem::path programs_;
   std::filesystem::path folder_;

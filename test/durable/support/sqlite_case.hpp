@@ -80,7 +80,7 @@ inline bool extend(store& in, const claimed& held, std::chrono::microseconds lea
 }
 
 inline bool retry(store& in, const claimed& held, instant due, int attempt) {
-  retry_op op{{held.id, held.fence}, due, attempt};
+  retry_op op{{held.id, held.fence}, due, attempt, held.orphaned};
   in.transact([&](store_transaction& open) { open.retry({&op, 1}); });
   return op.of.held;
 }
