@@ -4,6 +4,7 @@ add_library(timing_wheel_durable STATIC
   src/durable/group_commit.cpp
   src/durable/node.cpp
   src/durable/machine.cpp
+  src/durable/metrics.cpp
   src/durable/memory_store.cpp
   src/durable/store.cpp
   src/durable/request.cpp
@@ -18,6 +19,7 @@ target_sources(timing_wheel_durable PUBLIC
     include/timing_wheel/durable/error.hpp
     include/timing_wheel/durable/job.hpp
     include/timing_wheel/durable/memory_store.hpp
+    include/timing_wheel/durable/metrics.hpp
     include/timing_wheel/durable/request.hpp
     include/timing_wheel/durable/scheduler.hpp
     include/timing_wheel/durable/store.hpp)

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <vector>
 
 #include "timing_wheel/detail/same_build.hpp"
@@ -58,5 +59,9 @@ struct timer_stats : timer_counts {
 };
 /// Another name for it.
 using stats = timer_stats;
+
+/// A screen for people: what became of the timers, what is wrong, lateness, wake-ups, memory, and a line for each
+/// wheel. The text may change from version to version; programs use `write_prometheus`.
+std::ostream& operator<<(std::ostream& out, const timer_stats& of);
 
 }  // namespace timing_wheel

@@ -10,7 +10,17 @@ void histogram::merge(const histogram& other) noexcept {
     counts_[i] += other.counts_[i];
   }
   total_ += other.total_;
+  sum_ += other.sum_;
   largest_ = std::max(largest_, other.largest_);
+}
+
+std::uint64_t histogram::count_up_to(std::chrono::nanoseconds most) const noexcept {
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < classes && most.count() >= 0 && upper_end(i) <= static_cast<std::uint64_t>(most.count());
+       ++i) {
+    seen += counts_[i];
+  }
+  return seen;
 }
 
 std::chrono::nanoseconds histogram::quantile(double share) const noexcept {

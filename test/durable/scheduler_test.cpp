@@ -7,13 +7,16 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "durable/support/forwarding_store.hpp"
+#include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
+#include "timing_wheel/durable/metrics.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
 namespace timing_wheel::durable {
@@ -644,6 +647,42 @@ TEST_F(Scheduler, ABacklogAndWhatIsNewTakeTurns) {
   timer.advance_by(10s);
   EXPECT_EQ(begun.size(), 500U);
   EXPECT_EQ(store.size(), 0U);
+}
+
+// ---- What is seen by others
+
+TEST_F(Scheduler, WritesItsFiguresForPrometheus) {
+  on_notes();
+  checks.on("fails", [](const job&) { return dead("no"); });
+  checks.start();
+  checks.schedule(note("a", 10ms));
+  checks.schedule(note("a", 10ms));
+  checks.schedule({.kind = "fails", .key = "b", .payload = {}, .due = 10ms});
+  checks.schedule(note("c", 1h));
+  checks.cancel("note", "c");
+  timer.advance_by(1s);
+  std::ostringstream out;
+  write_prometheus(out, checks.stats(), {{"node", "one"}});
+  auto samples = timing_wheel::test::samples_of(out.str());
+  const auto value = [&](const std::string& name, const std::string& labels) {
+    return samples["timing_wheel_durable_" + name + "{node=\"one\"" + labels + "}"];
+  };
+  EXPECT_EQ(value("scheduled_total", ""), "3");
+  EXPECT_EQ(value("duplicates_total", ""), "1");
+  EXPECT_EQ(value("cancelled_total", ""), "1");
+  EXPECT_EQ(value("early_total", ""), "0");
+  EXPECT_EQ(value("store_failures_total", ""), "0");
+  EXPECT_EQ(value("store_statements_total", ""), std::to_string(checks.stats().store.statements));
+  EXPECT_EQ(value("fired_total", ",kind=\"note\""), "1");
+  EXPECT_EQ(value("done_total", ",kind=\"note\""), "1");
+  EXPECT_EQ(value("done_total", ",kind=\"fails\""), "0");
+  EXPECT_EQ(value("dead_total", ",kind=\"fails\""), "1");
+  EXPECT_EQ(value("lag_seconds", ",kind=\"note\""), "0");
+  EXPECT_EQ(value("lateness_seconds_bucket", ",kind=\"note\",le=\"+Inf\""), "1");
+  if (timing_wheel::test::has_promtool()) {
+    EXPECT_EQ(timing_wheel::test::promtool_says(out.str()), "");
+  }
+  EXPECT_THROW(write_prometheus(out, checks.stats(), {{"kind", "x"}}), timer_error);
 }
 
 }  // namespace

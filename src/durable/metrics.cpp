@@ -1,0 +1,102 @@
+#include "timing_wheel/durable/metrics.hpp"
+
+#include <array>
+#include <chrono>
+#include <ostream>
+#include <span>
+
+#include "service/exposition.hpp"
+
+namespace timing_wheel::durable {
+
+namespace {
+
+using timing_wheel::detail::metric;
+
+constexpr const char* counter = "counter";
+constexpr const char* gauge = "gauge";
+
+template <auto Member>
+double of(const auto& all) {
+  return static_cast<double>(all.*Member);
+}
+template <auto Member>
+double of_store(const scheduler_stats& all) {
+  return static_cast<double>(all.store.*Member);
+}
+double lag_of(const kind_stats& kind) { return std::chrono::duration<double>(kind.lag).count(); }
+
+constexpr std::array of_scheduler = {
+    metric<scheduler_stats>{"timing_wheel_durable_scheduled_total", counter,
+                            "New checks written by calls of this scheduler.", of<&scheduler_stats::scheduled>},
+    metric<scheduler_stats>{"timing_wheel_durable_duplicates_total", counter, "Requests whose key was there.",
+                            of<&scheduler_stats::duplicates>},
+    metric<scheduler_stats>{"timing_wheel_durable_cancelled_total", counter,
+                            "Checks cancelled by calls of this scheduler.", of<&scheduler_stats::cancelled>},
+    metric<scheduler_stats>{"timing_wheel_durable_early_total", counter, "Runs begun before their deadline. Always 0.",
+                            of<&scheduler_stats::early>},
+    metric<scheduler_stats>{"timing_wheel_durable_store_failures_total", counter,
+                            "Calls of the store that failed in the background, and were repeated.",
+                            of<&scheduler_stats::failures>},
+    metric<scheduler_stats>{"timing_wheel_durable_known_rows", gauge, "Rows remembered here.",
+                            of<&scheduler_stats::known>},
+    metric<scheduler_stats>{"timing_wheel_durable_shares", gauge, "Shares of the table that this node reads ahead.",
+                            of<&scheduler_stats::shares>},
+    metric<scheduler_stats>{"timing_wheel_durable_store_statements_total", counter, "Statements executed by the store.",
+                            of_store<&store_counts::statements>},
+    metric<scheduler_stats>{"timing_wheel_durable_store_rows_read_total", counter, "Rows read by the store.",
+                            of_store<&store_counts::rows_read>},
+    metric<scheduler_stats>{"timing_wheel_durable_store_commits_total", counter,
+                            "Transactions of the store that have written.", of_store<&store_counts::commits>},
+};
+
+constexpr std::array of_kind = {
+    metric<kind_stats>{"timing_wheel_durable_fired_total", counter, "Runs begun here.", of<&kind_stats::fired>},
+    metric<kind_stats>{"timing_wheel_durable_done_total", counter, "Runs whose end was written.",
+                       of<&kind_stats::done>},
+    metric<kind_stats>{"timing_wheel_durable_retried_total", counter, "Checks put back after a run.",
+                       of<&kind_stats::retried>},
+    metric<kind_stats>{"timing_wheel_durable_given_back_total", counter,
+                       "Checks put back because their run did not begin.", of<&kind_stats::given_back>},
+    metric<kind_stats>{"timing_wheel_durable_dead_total", counter, "Checks moved to the dead.", of<&kind_stats::dead>},
+    metric<kind_stats>{"timing_wheel_durable_lost_leases_total", counter,
+                       "Runs whose end or extension found the lease gone.", of<&kind_stats::lost_leases>},
+    metric<kind_stats>{"timing_wheel_durable_running", gauge, "Leased jobs that run or wait for a thread here.",
+                       of<&kind_stats::running>},
+    metric<kind_stats>{"timing_wheel_durable_ready", gauge, "Rows that are due here, and not yet claimed.",
+                       of<&kind_stats::ready>},
+    metric<kind_stats>{"timing_wheel_durable_lag_seconds", gauge, "How long the oldest of the ready has been due.",
+                       lag_of},
+};
+
+}  // namespace
+
+void write_prometheus(std::ostream& out, const scheduler_stats& figures, const metric_labels& labels) {
+  const labelled_stats alone{labels, figures};
+  write_prometheus(out, {&alone, 1});
+}
+
+void write_prometheus(std::ostream& out, std::span<const labelled_stats> schedulers) {
+  for (const labelled_stats& each : schedulers) {
+    timing_wheel::detail::check(each.labels);
+  }
+  const auto for_each_kind = [&](const auto& sample) {
+    for (const labelled_stats& each : schedulers) {
+      for (const kind_stats& kind : each.stats.kinds) {
+        sample(timing_wheel::detail::with(each.labels, "kind", kind.kind), kind);
+      }
+    }
+  };
+  timing_wheel::detail::exposition page;
+  page.write(of_scheduler, [&](const auto& sample) {
+    for (const labelled_stats& each : schedulers) {
+      sample(each.labels, each.stats);
+    }
+  });
+  page.write(of_kind, for_each_kind);
+  page.begin("timing_wheel_durable_lateness_seconds", "histogram", "From the deadline to the begin of the run.");
+  for_each_kind([&](const metric_labels& labels, const kind_stats& kind) { page.sample(labels, kind.lateness); });
+  out.write(page.text().data(), static_cast<std::streamsize>(page.text().size()));
+}
+
+}  // namespace timing_wheel::durable

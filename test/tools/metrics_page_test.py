@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Holds docs/metrics.md and the dashboard against the sources: metrics_page_test.py SOURCE_DIRECTORY."""
+
+import json
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+TABLE_ROW = re.compile(r"^\| `(timing_wheel_\w+)`( \*)? \| (counter|gauge|histogram) \|", re.MULTILINE)
+
+
+def written():
+    """Names and types, as the library writes them."""
+    text = (ROOT / "src/service/metrics.cpp").read_text() + (ROOT / "src/durable/metrics.cpp").read_text()
+    return dict(re.findall(r'"(timing_wheel_\w+)",\s*"?(counter|gauge|histogram)"?', text))
+
+
+def listed():
+    return {name: kind for name, _, kind in TABLE_ROW.findall((ROOT / "docs/metrics.md").read_text())}
+
+
+def panels():
+    return json.loads((ROOT / "docs/dashboards/timing_wheel.json").read_text())["panels"]
+
+
+def expressions():
+    return [target["expr"] for panel in panels() for target in panel.get("targets", [])]
+
+
+class MetricsPage(unittest.TestCase):
+    def test_lists_what_is_written(self):
+        self.assertGreater(len(written()), 40)
+        self.assertEqual(listed(), written())
+
+    def test_names_nothing_else(self):
+        text = (ROOT / "docs/metrics.md").read_text()
+        for name in re.findall(r"\btiming_wheel_[a-z_]+(?:_total|_seconds|_bytes)\b", text):
+            self.assertIn(name, written())
+
+
+class Dashboard(unittest.TestCase):
+    def test_shows_what_is_written(self):
+        names = set()
+        for expression in expressions():
+            names.update(re.findall(r"\btiming_wheel_\w+", expression))
+        self.assertGreater(len(names), 20)
+        for name in names:
+            self.assertIn(name.removesuffix("_bucket"), written())
+
+    def test_takes_rates_of_counters_only(self):
+        for expression in expressions():
+            rated = set(re.findall(r"rate\((timing_wheel_\w+)", expression))
+            for name in re.findall(r"\btiming_wheel_\w+", expression):
+                self.assertEqual(name in rated, name.endswith(("_total", "_bucket")), expression)
+
+    def test_has_no_two_panels_in_one_place(self):
+        taken = set()
+        for panel in panels():
+            at = panel["gridPos"]
+            for x in range(at["x"], at["x"] + at["w"]):
+                for y in range(at["y"], at["y"] + at["h"]):
+                    self.assertNotIn((x, y), taken, panel["title"])
+                    self.assertLess(x, 24)
+                    taken.add((x, y))
+        self.assertEqual(len({panel["id"] for panel in panels()}), len(panels()))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
