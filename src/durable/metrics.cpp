@@ -11,15 +11,11 @@ namespace timing_wheel::durable {
 
 namespace {
 
+using timing_wheel::detail::counter;
+using timing_wheel::detail::gauge;
+using timing_wheel::detail::member;
 using timing_wheel::detail::metric;
 
-constexpr const char* counter = "counter";
-constexpr const char* gauge = "gauge";
-
-template <auto Member>
-double of(const auto& all) {
-  return static_cast<double>(all.*Member);
-}
 template <auto Member>
 double of_store(const scheduler_stats& all) {
   return static_cast<double>(all.store.*Member);
@@ -28,20 +24,20 @@ double lag_of(const kind_stats& kind) { return std::chrono::duration<double>(kin
 
 constexpr std::array of_scheduler = {
     metric<scheduler_stats>{"timing_wheel_durable_scheduled_total", counter,
-                            "New checks written by calls of this scheduler.", of<&scheduler_stats::scheduled>},
+                            "New checks written by calls of this scheduler.", member<&scheduler_stats::scheduled>},
     metric<scheduler_stats>{"timing_wheel_durable_duplicates_total", counter, "Requests whose key was there.",
-                            of<&scheduler_stats::duplicates>},
+                            member<&scheduler_stats::duplicates>},
     metric<scheduler_stats>{"timing_wheel_durable_cancelled_total", counter,
-                            "Checks cancelled by calls of this scheduler.", of<&scheduler_stats::cancelled>},
+                            "Checks cancelled by calls of this scheduler.", member<&scheduler_stats::cancelled>},
     metric<scheduler_stats>{"timing_wheel_durable_early_total", counter, "Runs begun before their deadline. Always 0.",
-                            of<&scheduler_stats::early>},
+                            member<&scheduler_stats::early>},
     metric<scheduler_stats>{"timing_wheel_durable_store_failures_total", counter,
                             "Calls of the store that failed in the background, and were repeated.",
-                            of<&scheduler_stats::failures>},
+                            member<&scheduler_stats::failures>},
     metric<scheduler_stats>{"timing_wheel_durable_known_rows", gauge, "Rows remembered here.",
-                            of<&scheduler_stats::known>},
+                            member<&scheduler_stats::known>},
     metric<scheduler_stats>{"timing_wheel_durable_shares", gauge, "Shares of the table that this node reads ahead.",
-                            of<&scheduler_stats::shares>},
+                            member<&scheduler_stats::shares>},
     metric<scheduler_stats>{"timing_wheel_durable_store_statements_total", counter, "Statements executed by the store.",
                             of_store<&store_counts::statements>},
     metric<scheduler_stats>{"timing_wheel_durable_store_rows_read_total", counter, "Rows read by the store.",
@@ -51,20 +47,21 @@ constexpr std::array of_scheduler = {
 };
 
 constexpr std::array of_kind = {
-    metric<kind_stats>{"timing_wheel_durable_fired_total", counter, "Runs begun here.", of<&kind_stats::fired>},
+    metric<kind_stats>{"timing_wheel_durable_fired_total", counter, "Runs begun here.", member<&kind_stats::fired>},
     metric<kind_stats>{"timing_wheel_durable_done_total", counter, "Runs whose end was written.",
-                       of<&kind_stats::done>},
+                       member<&kind_stats::done>},
     metric<kind_stats>{"timing_wheel_durable_retried_total", counter, "Checks put back after a run.",
-                       of<&kind_stats::retried>},
+                       member<&kind_stats::retried>},
     metric<kind_stats>{"timing_wheel_durable_given_back_total", counter,
-                       "Checks put back because their run did not begin.", of<&kind_stats::given_back>},
-    metric<kind_stats>{"timing_wheel_durable_dead_total", counter, "Checks moved to the dead.", of<&kind_stats::dead>},
+                       "Checks put back because their run did not begin.", member<&kind_stats::given_back>},
+    metric<kind_stats>{"timing_wheel_durable_dead_total", counter, "Checks moved to the dead.",
+                       member<&kind_stats::dead>},
     metric<kind_stats>{"timing_wheel_durable_lost_leases_total", counter,
-                       "Runs whose end or extension found the lease gone.", of<&kind_stats::lost_leases>},
+                       "Runs whose end or extension found the lease gone.", member<&kind_stats::lost_leases>},
     metric<kind_stats>{"timing_wheel_durable_running", gauge, "Leased jobs that run or wait for a thread here.",
-                       of<&kind_stats::running>},
+                       member<&kind_stats::running>},
     metric<kind_stats>{"timing_wheel_durable_ready", gauge, "Rows that are due here, and not yet claimed.",
-                       of<&kind_stats::ready>},
+                       member<&kind_stats::ready>},
     metric<kind_stats>{"timing_wheel_durable_lag_seconds", gauge, "How long the oldest of the ready has been due.",
                        lag_of},
 };

@@ -19,6 +19,15 @@ struct metric {
   double (*value)(const Of&);
 };
 
+inline constexpr const char* counter = "counter";
+inline constexpr const char* gauge = "gauge";
+
+/// For `metric::value`: what a member says.
+template <auto Member>
+double member(const auto& of) {
+  return static_cast<double>(of.*Member);
+}
+
 /// A page in the text format of Prometheus:
 /// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 class exposition {

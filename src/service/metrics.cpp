@@ -10,67 +10,64 @@ namespace timing_wheel {
 
 namespace {
 
+using detail::counter;
+using detail::gauge;
+using detail::member;
 using detail::metric;
-
-constexpr const char* counter = "counter";
-constexpr const char* gauge = "gauge";
-
-template <auto Member>
-double of(const auto& all) {
-  return static_cast<double>(all.*Member);
-}
 
 constexpr std::array of_service = {
     metric<timer_stats>{"timing_wheel_timers_scheduled_total", counter,
                         "Timers accepted, and armed again by a period: fired + cancelled + returned + pending.",
-                        of<&timer_stats::scheduled>},
-    metric<timer_stats>{"timing_wheel_timers_fired_total", counter, "Callbacks begun.", of<&timer_stats::fired>},
+                        member<&timer_stats::scheduled>},
+    metric<timer_stats>{"timing_wheel_timers_fired_total", counter, "Callbacks begun.", member<&timer_stats::fired>},
     metric<timer_stats>{"timing_wheel_timers_cancelled_total", counter,
-                        "Timers cancelled before their callbacks had begun.", of<&timer_stats::cancelled>},
+                        "Timers cancelled before their callbacks had begun.", member<&timer_stats::cancelled>},
     metric<timer_stats>{"timing_wheel_timers_returned_total", counter, "Timers given back by stop.",
-                        of<&timer_stats::returned>},
+                        member<&timer_stats::returned>},
     metric<timer_stats>{"timing_wheel_timers_pending", gauge, "Timers whose callbacks have not begun.",
-                        of<&timer_stats::pending>},
+                        member<&timer_stats::pending>},
     metric<timer_stats>{"timing_wheel_timers_due", gauge,
-                        "Of the pending: due, and waiting for the executor. Its backlog.", of<&timer_stats::due>},
-    metric<timer_stats>{"timing_wheel_timers_running", gauge, "Callbacks that run now.", of<&timer_stats::running>},
+                        "Of the pending: due, and waiting for the executor. Its backlog.", member<&timer_stats::due>},
+    metric<timer_stats>{"timing_wheel_timers_running", gauge, "Callbacks that run now.", member<&timer_stats::running>},
     metric<timer_stats>{"timing_wheel_timers_rearmed_total", counter, "Of the scheduled: armed again by a period.",
-                        of<&timer_stats::rearmed>},
+                        member<&timer_stats::rearmed>},
     metric<timer_stats>{"timing_wheel_timers_rejected_total", counter,
                         "Timers refused: the service was stopped, or too many were pending.",
-                        of<&timer_stats::rejected>},
+                        member<&timer_stats::rejected>},
     metric<timer_stats>{"timing_wheel_executor_refusals_total", counter,
-                        "Times that the executor refused a timer; it is given again.", of<&timer_stats::refused>},
+                        "Times that the executor refused a timer; it is given again.", member<&timer_stats::refused>},
     metric<timer_stats>{"timing_wheel_callbacks_failed_total", counter, "Callbacks and rules that threw.",
-                        of<&timer_stats::failed>},
+                        member<&timer_stats::failed>},
     metric<timer_stats>{"timing_wheel_callbacks_early_total", counter,
-                        "Callbacks begun before their deadline. Always 0.", of<&timer_stats::early>},
+                        "Callbacks begun before their deadline. Always 0.", member<&timer_stats::early>},
     metric<timer_stats>{"timing_wheel_wakeups_total", counter, "Times that the poller woke, or run_due was called.",
-                        of<&timer_stats::wakeups>},
+                        member<&timer_stats::wakeups>},
     metric<timer_stats>{"timing_wheel_wakeups_empty_total", counter, "Of the wake-ups: with nothing to do.",
-                        of<&timer_stats::empty_wakeups>},
+                        member<&timer_stats::empty_wakeups>},
     metric<timer_stats>{"timing_wheel_wakeups_earlier_total", counter,
                         "Of the wake-ups: for a timer earlier than the one slept for, or for a stop.",
-                        of<&timer_stats::earlier_wakeups>},
+                        member<&timer_stats::earlier_wakeups>},
     metric<timer_stats>{"timing_wheel_cascade_moves_total", counter, "Timers moved to a lower wheel.",
-                        of<&timer_stats::moves>},
+                        member<&timer_stats::moves>},
     metric<timer_stats>{"timing_wheel_round_looks_total", counter,
-                        "Timers that a hashed wheel has looked at as it visited their slot.", of<&timer_stats::looks>},
+                        "Timers that a hashed wheel has looked at as it visited their slot.",
+                        member<&timer_stats::looks>},
     metric<timer_stats>{"timing_wheel_largest_hold_timers", gauge, "Most timers handled under one hold of a lock.",
-                        of<&timer_stats::largest_hold>},
+                        member<&timer_stats::largest_hold>},
     metric<timer_stats>{"timing_wheel_memory_bytes", gauge, "Memory held for timers and wheels.",
-                        of<&timer_stats::bytes>},
+                        member<&timer_stats::bytes>},
 };
 
 constexpr std::array of_level = {
     metric<level_stats>{"timing_wheel_level_moves_total", counter, "Timers moved from this wheel to a lower one.",
-                        of<&level_stats::moves>},
+                        member<&level_stats::moves>},
     metric<level_stats>{"timing_wheel_level_flushes_total", counter, "Buckets of this wheel flushed.",
-                        of<&level_stats::flushes>},
+                        member<&level_stats::flushes>},
     metric<level_stats>{"timing_wheel_level_largest_flush_timers", gauge, "Timers in the largest bucket flushed.",
-                        of<&level_stats::largest_flush>},
+                        member<&level_stats::largest_flush>},
     metric<level_stats>{"timing_wheel_level_buckets_queued_total", counter,
-                        "Times that a bucket of this wheel entered the delay queue.", of<&level_stats::buckets_queued>},
+                        "Times that a bucket of this wheel entered the delay queue.",
+                        member<&level_stats::buckets_queued>},
 };
 
 }  // namespace
