@@ -185,13 +185,13 @@ inline constexpr query take_shares{
     "mine AS MATERIALIZED (SELECT share,row_number() OVER (ORDER BY share) AS place FROM here "
     "WHERE owner=$1::text),"
     "kept AS (SELECT share FROM mine WHERE place<=(SELECT most FROM part)),"
-    "freed AS (UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE kinds=$2::text AND owner=$1::text AND share IN "
-    "(SELECT share FROM mine WHERE place>(SELECT most FROM part))),"
+    "freed AS (UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE kinds=$2::text AND owner=$1::text AND "
+    "share=ANY(ARRAY(SELECT share FROM mine WHERE place>(SELECT most FROM part)))),"
     "free AS (SELECT share FROM @share WHERE kinds=$2::text AND (owner IS NULL OR owner<>$1::text AND "
     "owner NOT IN (SELECT name FROM others)) "
     "ORDER BY share LIMIT greatest(0,(SELECT most FROM part)-(SELECT count(*) FROM mine)) FOR UPDATE SKIP LOCKED),"
     "taken AS (UPDATE @share s SET owner=$1::text,epoch=s.epoch+1 FROM free WHERE s.kinds=$2::text "
-    "AND s.share=free.share RETURNING s.share) "
+    "AND s.share=ANY(ARRAY[free.share]) RETURNING s.share) "
     "SELECT share FROM kept UNION ALL SELECT share FROM taken UNION ALL "
     "SELECT NULL WHERE (SELECT count(*) FROM here)<64"};
 inline constexpr query make_shares{"making shares", "timing_wheel_make_shares",
