@@ -15,8 +15,8 @@
 // `fences_per_id` times reaches into the next id's: the claim that gets there takes one id out of the sequence
 // (`skip_id`).
 //
-// **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store. Each set of
-// kinds has its own owners of all 64.
+// **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store. Each set
+// of kinds has its own owners of all 64.
 //
 // A list is one statement: its arrays come through `unnest`, and `place` says which of them a row is for. **They join
 // by `= ANY(ARRAY[…])`, and not by `=`**: by that an index can be asked, and nothing else can be made of it. By `=`, a
@@ -163,9 +163,9 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one turn; that does no harm.
 //
-// Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node that
-// has no handler for it. $2 names the set. The rows of one are made when its first node comes, and again when they are
-// missing: a NULL in place of a share says so.
+// Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node
+// that has no handler for it. $2 names the set. The rows of one are made when its first node comes, and again when they
+// are missing: a NULL in place of a share says so.
 //
 // Of 64 shares each node has its part, and the first by name have one more where that does not come out even: so one
 // that has too many always knows it, and nobody goes without while others could give.
