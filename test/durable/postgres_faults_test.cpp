@@ -489,11 +489,10 @@ struct lateness {
 };
 
 lateness lateness_of(const postgres_session& own, const std::string& prefix) {
-  const auto row = own.rows(
-                          "SELECT count(*),percentile_cont(0.5) WITHIN GROUP (ORDER BY at-due)/1e3,"
-                          "percentile_cont(0.99) WITHIN GROUP (ORDER BY at-due)/1e3,max(at-due)/1e3 FROM run "
-                          "WHERE id LIKE '" +
-                          prefix + "%'")
+  const std::string part = "round((percentile_cont(";
+  const std::string of_it = ") WITHIN GROUP (ORDER BY at-due)/1e3)::numeric,2),";
+  const auto row = own.rows("SELECT count(*)," + part + "0.5" + of_it + part + "0.99" + of_it +
+                            "round(max(at-due)/1e3,2) FROM run WHERE id LIKE '" + prefix + "%'")
                        .at(0);
   return {std::stod(row.at(1)), std::stod(row.at(2)), std::stod(row.at(3)),
           "p50 " + row.at(1) + " ms, p99 " + row.at(2) + " ms, max " + row.at(3) + " ms, of " + row.at(0)};
@@ -524,7 +523,8 @@ TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
   own.execute("DELETE FROM timing_wheel.check WHERE kind='nothing'");
   std::this_thread::sleep_for(300ms);
   const double dead = pages_a_statement(own, here, "dead", seconds);
-  EXPECT_LT(dead, clean * 2 + 2) << clean << " pages a statement without them";
+  // Twice a minute a sweep steps over all that is dead.
+  EXPECT_LT(dead, clean * (is_long ? 3 : 2) + 2) << clean << " pages a statement without them";
 
   // They are in the way of one who begins at the beginning.
   own.execute("SELECT pg_stat_statements_reset()");
@@ -549,8 +549,9 @@ TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
   if (is_long) {  // else one pause of the machine would decide
     const lateness after = lateness_of(own, "again");
     std::cout << "after:  " << after.text << "\np99 by minute, ms:";
-    for (const auto& minute : own.rows("SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY at-due)/1e3 FROM run "
-                                       "WHERE id LIKE 'dead%' GROUP BY due/60000000 ORDER BY due/60000000")) {
+    for (const auto& minute :
+         own.rows("SELECT round((percentile_cont(0.99) WITHIN GROUP (ORDER BY at-due)/1e3)::numeric,2) FROM run "
+                  "WHERE id LIKE 'dead%' GROUP BY due/60000000 ORDER BY due/60000000")) {
       std::cout << ' ' << minute.front();
     }
     std::cout << '\n';
