@@ -1,6 +1,7 @@
 #include "durable/node.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <random>
 #include <sstream>
@@ -38,6 +39,14 @@ std::exception_ptr lost_lease(std::int64_t id) {
   return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
 }
 
+std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
+  std::vector<std::string> names;
+  names.reserve(kinds.size());
+  std::transform(kinds.begin(), kinds.end(), std::back_inserter(names),
+                 [](const kind_rules& each) { return each.name; });
+  return names;
+}
+
 }  // namespace
 
 node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
@@ -45,6 +54,7 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
     : store_(where),
       options_(options),
       name_(options.node.empty() ? random_name() : options.node),
+      kinds_(names_of(kinds)),
       handlers_(std::move(handlers)),
       failures_(reported),
       wake_(std::move(wake)),
@@ -243,14 +253,14 @@ void node::take_shares() {
   const instant now = store_.now();
   if (const std::optional<std::chrono::milliseconds> hold = machine_.next_hold(now)) {
     machine_.expects_shares(now);
-    hinted([&] { machine_.has_shares(store_.take_shares(name_, *hold), store_.now()); });
+    hinted([&] { machine_.has_shares(store_.take_shares(name_, kinds_, *hold), store_.now()); });
   }
 }
 
 // Once, and so that others need not wait for the end of the hold.
 void node::give_up_shares() {
   if (!std::exchange(has_left_, true) && machine_.shares() != 0) {
-    hinted([&] { static_cast<void>(store_.take_shares(name_, std::chrono::milliseconds::zero(), true)); });
+    hinted([&] { static_cast<void>(store_.take_shares(name_, kinds_, std::chrono::milliseconds::zero(), true)); });
   }
 }
 

@@ -123,6 +123,7 @@ class node {
   store& store_;
   const scheduler_options options_;
   const std::string name_;
+  const std::vector<std::string> kinds_;
   const std::vector<any_handler> handlers_;
   failures& failures_;
   const std::function<void()> wake_;

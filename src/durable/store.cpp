@@ -16,6 +16,7 @@ cancel_result transaction::cancel(std::string_view kind, std::string_view key) {
 }
 
 std::optional<std::vector<std::int16_t>> store::take_shares(std::string_view /*node*/,
+                                                            std::span<const std::string> /*kinds*/,
                                                             std::chrono::milliseconds /*hold*/, bool /*leave*/) {
   return std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -46,8 +47,9 @@ class seen_store final : public test::forwarding_store {
     may_fail();
     forwarding_store::read_ahead(which, found);
   }
-  std::optional<std::vector<std::int16_t>> take_shares(std::string_view /*node*/, std::chrono::milliseconds /*hold*/,
-                                                       bool /*leave*/) override {
+  std::optional<std::vector<std::int16_t>> take_shares(std::string_view /*node*/,
+                                                       std::span<const std::string> /*kinds*/,
+                                                       std::chrono::milliseconds /*hold*/, bool /*leave*/) override {
     may_fail();
     return shares();
   }

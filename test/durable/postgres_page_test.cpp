@@ -87,7 +87,7 @@ TEST_F(PostgresPage, ItsStatementsLeaveARunningCheckAlone) {
 
 TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
   ASSERT_EQ(blocks.size(), 4U);
-  ASSERT_EQ(blocks[3].size(), 7U);
+  ASSERT_EQ(blocks[3].size(), 8U);
   const auto ask = [&](std::size_t which) { return user.rows(here(blocks[3][which])); };
   EXPECT_EQ(ask(0).at(0).at(0), "0");
   EXPECT_TRUE(ask(1).empty());
@@ -113,10 +113,15 @@ TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
   ASSERT_EQ(ask(4).size(), 1U);
   EXPECT_GT(std::stoll(ask(4)[0][1]), 0);
   EXPECT_FALSE(ask(5).empty());
-  static_cast<void>(store.take_shares("me", 1h));
+  static_cast<void>(store.take_shares("me", kinds, 1h));
   ASSERT_EQ(ask(6).size(), 1U);
-  EXPECT_EQ(ask(6)[0][0], "me");
-  EXPECT_EQ(ask(6)[0][2], "64");
+  EXPECT_EQ(ask(6)[0][0], "close,other");
+  EXPECT_EQ(ask(6)[0][1], "me");
+  EXPECT_EQ(ask(6)[0][3], "64");
+  EXPECT_EQ(run(blocks[3][7]), 0);
+  static_cast<void>(store.take_shares("me", kinds, 1h, true));
+  EXPECT_EQ(run(blocks[3][7]), 64);
+  EXPECT_EQ(store.take_shares("me", kinds, 1h)->size(), 64U);
 }
 
 TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
@@ -141,8 +146,8 @@ TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
     open.put_back(got.at(0), "close", open.now(), 1);
   });
   EXPECT_EQ(cancel(worker, "b"), cancel_result::cancelled);
-  EXPECT_EQ(worker.take_shares("me", 1s)->size(), 64U);
-  EXPECT_TRUE(worker.take_shares("me", 1s, true)->empty());
+  EXPECT_EQ(worker.take_shares("me", kinds, 1s)->size(), 64U);
+  EXPECT_TRUE(worker.take_shares("me", kinds, 1s, true)->empty());
 }
 
 TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {

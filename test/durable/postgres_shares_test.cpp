@@ -2,39 +2,59 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "durable/support/forwarding_store.hpp"
 #include "durable/support/postgres_case.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
 
 using testing::AllOf;
 using testing::Each;
+using testing::ElementsAre;
 using testing::Ge;
 using testing::IsEmpty;
 using testing::Le;
 using testing::SizeIs;
 
+using names = std::vector<std::string>;
 using parts = std::vector<std::vector<std::int16_t>>;
+
+struct member {
+  std::string name;
+  names kinds = test::kinds;
+};
 
 class PostgresShares : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:
   [[nodiscard]] std::vector<std::int16_t> turn(const std::string& node, std::chrono::milliseconds hold = 1h) {
-    return store.take_shares(node, hold).value();
+    return turn(member{node}, hold);
+  }
+  [[nodiscard]] std::vector<std::int16_t> turn(const member& node, std::chrono::milliseconds hold = 1h) {
+    return store.take_shares(node.name, node.kinds, hold).value();
   }
   // Lets each have so many turns, one after another. Those of the last round.
-  parts rounds(const std::vector<std::string>& nodes, int count) {
+  template <class Node>
+  parts rounds(const std::vector<Node>& nodes, int count) {
     parts last;
     for (int round = 0; round < count; ++round) {
       last.clear();
       std::transform(nodes.begin(), nodes.end(), std::back_inserter(last),
-                     [&](const std::string& each) { return turn(each); });
+                     [&](const Node& each) { return turn(each); });
     }
     return last;
+  }
+  parts rounds(std::initializer_list<const char*> nodes, int count) {
+    return rounds(names(nodes.begin(), nodes.end()), count);
   }
   static std::vector<std::size_t> sizes(const parts& all) {
     std::vector<std::size_t> some;
@@ -76,7 +96,7 @@ TEST_F(PostgresShares, EachThatJoinsGetsItsPart) {
 
 TEST_F(PostgresShares, OneThatLeavesGivesThemBackAtOnce) {
   rounds({"a", "b"}, 3);
-  EXPECT_THAT(*store.take_shares("b", 1h, true), IsEmpty());
+  EXPECT_THAT(*store.take_shares("b", kinds, 1h, true), IsEmpty());
   EXPECT_THAT(turn("a"), SizeIs(64));
   EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "1");
 }
@@ -184,7 +204,8 @@ TEST_F(PostgresShares, NodesThatComeAtATimeAgreeInTheEnd) {
 TEST_F(PostgresShares, ThatTwoBelieveToOwnOneDoesNoHarm) {
   put(store, "a");
   const std::vector<std::int16_t> believed = turn("a");
-  user.execute("UPDATE " + table("share") + " SET owner='b'; INSERT INTO " + table("node") + " VALUES('b',9e18)");
+  user.execute("UPDATE " + table("share") + " SET owner='b'; INSERT INTO " + table("node") +
+               " VALUES('close,other','b',9e18)");
   std::vector<std::vector<claimed>> got(2);
   std::vector<std::thread> threads;
   for (std::vector<claimed>& each : got) {
@@ -197,6 +218,184 @@ TEST_F(PostgresShares, ThatTwoBelieveToOwnOneDoesNoHarm) {
   std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
   EXPECT_EQ(got[0].size() + got[1].size(), 1U);
   EXPECT_THAT(turn("a"), IsEmpty());
+}
+
+// ---- nodes that serve different kinds
+
+TEST_F(PostgresShares, NodesOfDifferentKindsHaveThemAllEach) {
+  const parts two = rounds(std::vector<member>{{"a", {"x"}}, {"b", {"y"}}}, 3);
+  EXPECT_THAT(sizes(two), ElementsAre(64, 64));
+}
+
+TEST_F(PostgresShares, ThoseOfTheSameKindsDivideThem) {
+  const parts three = rounds(std::vector<member>{{"a", {"x"}}, {"b", {"x"}}, {"c", {"y"}}}, 3);
+  EXPECT_THAT(sizes(three), ElementsAre(32, 32, 64));
+  EXPECT_EQ(owned({three[0], three[1]}), 64U);
+}
+
+TEST_F(PostgresShares, SetsAreTheSameInAnyOrder) {
+  const parts two = rounds(std::vector<member>{{"a", {"x", "y"}}, {"b", {"y", "x", "y"}}}, 3);
+  EXPECT_THAT(sizes(two), ElementsAre(32, 32));
+}
+
+TEST_F(PostgresShares, SetsAreToldApartWhateverTheirNames) {
+  const std::vector<member> all{
+      {"a", {"x", "y"}}, {"b", {"x,y"}}, {"c", {"x\\", "y"}}, {"d", {"x\\,y"}}, {"e", {"xy"}}};
+  EXPECT_THAT(sizes(rounds(all, 3)), Each(64));
+}
+
+// Longer than what fits into an index.
+TEST_F(PostgresShares, ASetMayHaveAnyNumberOfKinds) {
+  names many;
+  for (std::uint32_t number = 0; number < 300; ++number) {
+    std::string kind;
+    for (std::uint32_t at = 1; at < 64; ++at) {  // what does not shrink when it is compressed
+      kind.push_back(static_cast<char>('0' + ((number * 64 + at) * 2654435761U >> 16U) % 75));
+    }
+    many.push_back(kind);
+  }
+  names others = many;
+  others.back().front() = ' ';
+  const parts all = rounds(std::vector<member>{{"a", many}, {"b", many}, {"c", others}}, 3);
+  EXPECT_THAT(sizes(all), ElementsAre(32, 32, 64));
+}
+
+TEST_F(PostgresShares, OneNameMayServeTwoSets) {
+  const std::vector<member> all{{"a", {"x"}}, {"a", {"y"}}, {"b", {"y"}}};
+  EXPECT_THAT(sizes(rounds(all, 3)), ElementsAre(64, 32, 32));
+  EXPECT_THAT(*store.take_shares("a", all[1].kinds, 1h, true), IsEmpty());
+  EXPECT_THAT(sizes(rounds(std::vector<member>{all[0], all[2]}, 1)), ElementsAre(64, 64));
+}
+
+TEST_F(PostgresShares, ASetComesAndGoesWithoutAChangeForOthers) {
+  const member first{"a", {"x"}};
+  const member second{"b", {"x", "y"}};
+  static_cast<void>(turn(first));
+  const std::string settled = user.ask("SELECT sum(epoch) FROM " + table("share") + " WHERE kinds='x'");
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(turn(second), SizeIs(64));
+    EXPECT_THAT(turn(first), SizeIs(64));
+    EXPECT_THAT(*store.take_shares("b", second.kinds, 1h, true), IsEmpty());
+    EXPECT_EQ(user.ask("SELECT string_agg(name,',') FROM " + table("node")), "a");
+    EXPECT_EQ(user.ask("SELECT count(owner) FROM " + table("share") + " WHERE kinds='x,y'"), "0");
+  }
+  EXPECT_EQ(user.ask("SELECT sum(epoch) FROM " + table("share") + " WHERE kinds='x'"), settled);
+}
+
+TEST_F(PostgresShares, TheDeadOfAnySetAreForgotten) {
+  static_cast<void>(turn(member{"a", {"x"}}, 1ms));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_THAT(turn(member{"b", {"y"}}), SizeIs(64));
+  EXPECT_EQ(user.ask("SELECT string_agg(name,',') FROM " + table("node")), "b");
+  EXPECT_THAT(turn(member{"c", {"x"}}), SizeIs(64));
+}
+
+TEST_F(PostgresShares, RowsThatWereDeletedAreMadeAgain) {
+  static_cast<void>(turn("a"));
+  const std::uint64_t before = store.counts().statements;
+  for (const char* which : {"share<10", "true"}) {
+    user.execute("DELETE FROM " + table("share") + " WHERE " + which);
+    EXPECT_THAT(turn("a"), SizeIs(64)) << which;
+  }
+  EXPECT_EQ(store.counts().statements, before + 6);
+  EXPECT_THAT(turn("a"), SizeIs(64));
+  EXPECT_EQ(store.counts().statements, before + 7);
+}
+
+// Counts the rows that a node read only since nobody else had done so for a second.
+class watched_store final : public forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+
+  std::atomic<int> reads = 0;
+  std::atomic<int> rows_of_others = 0;
+
+  void read_ahead(const window& which, std::vector<upcoming>& found) override {
+    const std::size_t before = found.size();
+    forwarding_store::read_ahead(which, found);
+    reads += static_cast<int>(found.size() - before);
+    rows_of_others += static_cast<int>(
+        std::count_if(found.begin() + static_cast<std::ptrdiff_t>(before), found.end(), [&](const upcoming& each) {
+          return which.shares && std::count(which.shares->begin(), which.shares->end(), each.id & 63) == 0;
+        }));
+  }
+};
+
+// A node of these kinds, and what it has run.
+class served {
+ public:
+  served(const std::string& schema, const names& kinds) : real_(server().conninfo(), options_in(schema)) {
+    for (const std::string& kind : kinds) {
+      checks.on(kind, [this](transaction& /*open*/, const job& check) {
+        const std::scoped_lock lock(mutex_);
+        ++runs_[check.kind() + check.key()];
+      });
+    }
+    checks.start();
+  }
+
+  [[nodiscard]] std::map<std::string, int> runs() const {
+    const std::scoped_lock lock(mutex_);
+    return runs_;
+  }
+  [[nodiscard]] bool has(std::size_t shares) const {
+    for (int turn = 0; turn < 1000 && checks.stats().shares != shares; ++turn) {
+      std::this_thread::sleep_for(20ms);
+    }
+    return checks.stats().shares == shares;
+  }
+
+ private:
+  postgres_store real_;
+  mutable std::mutex mutex_;
+  std::map<std::string, int> runs_;
+
+ public:
+  watched_store store{real_};
+  scheduler checks{store, {.look_ahead = 200ms, .poll = 50ms}};
+};
+
+// So many of a kind, written as if by another process, some of them due later. \returns whether all of them have ended.
+bool run_all(store& in, const std::string& kind, int count) {
+  std::vector<request> all;
+  for (int number = 0; number < count; ++number) {
+    all.push_back({.kind = kind, .key = std::to_string(number), .payload = {}, .due = number * 5ms});
+  }
+  put(in, all);
+  bool ended = false;
+  for (int turn = 0; turn < 1000 && !ended; ++turn) {
+    std::this_thread::sleep_for(20ms);
+    ended = std::none_of(all.begin(), all.end(), [&](const request& each) { return in.find(kind, each.key); });
+  }
+  return ended;
+}
+
+TEST_F(PostgresShares, NoCheckWaitsForItsSecondSinceAnotherNodeServesOtherKinds) {
+  const served first(schema, {"x"});
+  const served second(schema, {"y"});
+  ASSERT_TRUE(first.has(64));
+  ASSERT_TRUE(second.has(64));
+  ASSERT_TRUE(run_all(store, "y", 200));
+  EXPECT_THAT(first.runs(), IsEmpty());
+  EXPECT_EQ(first.store.reads, 0);
+  EXPECT_THAT(second.runs(), SizeIs(200));
+  EXPECT_GE(second.store.reads, 200);
+  EXPECT_EQ(second.store.rows_of_others, 0);
+}
+
+TEST_F(PostgresShares, WhatTwoSetsHaveInCommonRunsOnce) {
+  const served both(schema, {"x", "y"});
+  const served one(schema, {"y"});
+  ASSERT_TRUE(both.has(64));
+  ASSERT_TRUE(one.has(64));
+  ASSERT_TRUE(run_all(store, "y", 200));
+  std::map<std::string, int> all = both.runs();
+  for (const auto& [key, count] : one.runs()) {
+    all[key] += count;
+  }
+  EXPECT_THAT(all, SizeIs(200));
+  EXPECT_THAT(all, Each(testing::Pair(testing::_, 1)));
+  EXPECT_EQ(both.store.rows_of_others + one.store.rows_of_others, 0);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,25 @@ TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
       for (const char* dear : {"Hash Join", "Merge Join", "Sort", "Materialize", "Bitmap", "Join Filter", "JIT"}) {
         EXPECT_THAT(plan, Not(HasSubstr(dear))) << each->sql << "\n" << plan;
       }
+    }
+  }
+}
+
+// However many sets of kinds there were.
+TEST_F(PostgresStatements, ATurnOfSharesFindsItsSetByTheIndex) {
+  user.execute(postgres::sql::plan_by_index);
+  user.execute("SET plan_cache_mode=force_generic_plan");
+  const std::regex elsewhere(R"(using share_pkey[^\n]*\n(?! *Index Cond: \(+kinds = \$2))");
+  const std::string more = "INSERT INTO " + table("share") +
+                           "(kinds,share) SELECT 'k'||n,s FROM generate_series(1,100) n,generate_series(0,63) s";
+  for (const std::string& fill : {std::string("SELECT 1"), more}) {
+    user.execute(fill);
+    user.execute("VACUUM ANALYZE " + table("share") + "," + table("node"));
+    for (const postgres::query* each : {&postgres::sql::take_shares, &postgres::sql::leave}) {
+      const std::string plan = plan_of(*each);
+      EXPECT_THAT(plan, HasSubstr("using share_pkey"));
+      EXPECT_THAT(plan, Not(HasSubstr("Seq Scan"))) << plan;
+      EXPECT_FALSE(std::regex_search(plan, elsewhere)) << plan;
     }
   }
 }

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -548,6 +551,37 @@ TEST_F(Scheduler, AnIdleOneDoesAtMostFiveStatementsASecondAndWritesNothing) {
   const store_counts after = store.counts();
   EXPECT_LE(after.statements - before.statements, 300U);
   EXPECT_EQ(after.commits, before.commits);
+}
+
+// Notes who asked for shares.
+class divided_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+
+  std::vector<std::string> turns;
+
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
+                                                                     std::span<const std::string> kinds,
+                                                                     std::chrono::milliseconds /*hold*/,
+                                                                     bool leave) override {
+    std::string turn(node);
+    std::for_each(kinds.begin(), kinds.end(), [&](const std::string& each) { turn.append(" ").append(each); });
+    turns.push_back(turn + (leave ? " leaves" : ""));
+    return std::vector<std::int16_t>{1, 2};
+  }
+};
+
+TEST_F(Scheduler, SaysWhichKindsItServesWheneverItAsksForShares) {
+  divided_store divided(store);
+  options.node = "me";
+  scheduler all{divided, timer, options};
+  all.on("b", [](const job& /*what*/) {});
+  all.on("a", [](transaction& /*open*/, const job& /*what*/) {});
+  all.start();
+  timer.advance_by(1s);
+  EXPECT_EQ(all.stats().shares, 2U);
+  all.stop();
+  EXPECT_THAT(divided.turns, ElementsAre("me b a", "me b a", "me b a leaves"));
 }
 
 TEST_F(Scheduler, RefusesWhatTheStoreCannotKeep) {

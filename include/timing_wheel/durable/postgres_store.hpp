@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -62,6 +63,7 @@ class postgres_store final : public store {
   void transact(const std::function<void(store_transaction&)>& work) override;
   void read_ahead(const window& which, std::vector<upcoming>& found) override;
   [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
+                                                                     std::span<const std::string> kinds,
                                                                      std::chrono::milliseconds hold,
                                                                      bool leave = false) override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;

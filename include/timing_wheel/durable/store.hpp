@@ -213,10 +213,12 @@ class store {
   virtual void read_ahead(const window& which, std::vector<upcoming>& found) = 0;
 
   /// Renews this node's hold on its shares of the table for `hold`, takes those that are nobody's and gives up those
-  /// beyond its part, so that the nodes that live have about as many each. `leave` gives up all. Shares only keep nodes
-  /// from reading the same rows: two that believe to have the same one do no harm.
+  /// beyond its part. All shares are divided among the living nodes that serve the same `kinds`, in any order, so that
+  /// these have about as many each; nodes of another set divide all of them among themselves. `leave` gives up all.
+  /// Shares only keep nodes from reading the same rows: two that believe to have the same one do no harm.
   /// \returns the shares that this node has; none if the store is not divided, and a node reads all of it.
   [[nodiscard]] virtual std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
+                                                                             std::span<const std::string> kinds,
                                                                              std::chrono::milliseconds hold,
                                                                              bool leave = false);
 

@@ -36,6 +36,30 @@ void in_range(const char* name, std::int64_t value, std::int64_t most) {
   }
 }
 
+// The same for all who serve these, however long they are; else they are names, for people. An index has no room for
+// more than 2 700 bytes.
+std::string name_of_set(std::span<const std::string> kinds) {
+  constexpr std::size_t longest = 500;
+  std::vector<std::string_view> sorted(kinds.begin(), kinds.end());
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  std::string names;
+  for (const std::string_view kind : sorted) {
+    names.append(names.empty() ? "" : ",");
+    for (const char each : kind) {
+      names.append(each == ',' || each == '\\' ? "\\" : "").push_back(each);
+    }
+  }
+  if (names.size() <= longest) {
+    return names;
+  }
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a; two sets of one hash would share their shares, no more
+  for (const char each : names) {
+    hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
+  }
+  return std::to_string(sorted.size()) + " kinds, " + std::to_string(hash);
+}
+
 postgres_options checked(postgres_options options) {
   constexpr std::int64_t longest = 1'000'000'000;  // ms; PostgreSQL counts them in 32 bits
   in_range("connections", count_of(options.connections), 64);
@@ -70,7 +94,8 @@ class postgres_store::implementation {
   template <class Work>
   void transact(const Work& work);
   void read_ahead(const window& which, std::vector<upcoming>& found);
-  [[nodiscard]] std::vector<std::int16_t> take_shares(std::string_view node, milliseconds hold, bool leave);
+  [[nodiscard]] std::vector<std::int16_t> take_shares(std::string_view node, std::span<const std::string> kinds,
+                                                      milliseconds hold, bool leave);
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
   [[nodiscard]] store_counts counts() const noexcept;
@@ -254,22 +279,38 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
   return next;
 }
 
-std::vector<std::int16_t> postgres_store::implementation::take_shares(std::string_view node, milliseconds hold,
-                                                                      bool leave) {
+std::vector<std::int16_t> postgres_store::implementation::take_shares(std::string_view node,
+                                                                      std::span<const std::string> kinds,
+                                                                      milliseconds hold, bool leave) {
+  const std::string set = name_of_set(kinds);
   parameters values;
-  values.bind(node);
+  values.bind(node).bind(set);
   if (leave) {
     ask(sql::leave, values);
     counts_.commits.fetch_add(1, std::memory_order_relaxed);
     return {};
   }
   values.bind(saturating_microseconds(hold).count());
-  const result rows = ask(sql::take_shares, values);
-  counts_.commits.fetch_add(1, std::memory_order_relaxed);
   std::vector<std::int16_t> mine;
-  mine.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    mine.push_back(static_cast<std::int16_t>(rows.integer(row, 0)));
+  // \returns whether all rows of the set were there.
+  const auto take = [&] {
+    const result rows = ask(sql::take_shares, values);
+    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+    mine.clear();
+    bool all = true;
+    for (int row = 0; row < rows.rows(); ++row) {
+      if (rows.is_null(row, 0)) {
+        all = false;
+      } else {
+        mine.push_back(static_cast<std::int16_t>(rows.integer(row, 0)));
+      }
+    }
+    return all;
+  };
+  if (!take()) {
+    ask(sql::make_shares, parameters().bind(set));
+    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+    take();
   }
   std::sort(mine.begin(), mine.end());
   return mine;
@@ -331,9 +372,10 @@ void postgres_store::read_ahead(const window& which, std::vector<upcoming>& foun
   implementation_->read_ahead(which, found);
 }
 
-std::optional<std::vector<std::int16_t>> postgres_store::take_shares(std::string_view node, milliseconds hold,
-                                                                     bool leave) {
-  return implementation_->take_shares(node, hold, leave);
+std::optional<std::vector<std::int16_t>> postgres_store::take_shares(std::string_view node,
+                                                                     std::span<const std::string> kinds,
+                                                                     milliseconds hold, bool leave) {
+  return implementation_->take_shares(node, kinds, hold, leave);
 }
 
 std::optional<stored_check> postgres_store::find(std::string_view kind, std::string_view key) {

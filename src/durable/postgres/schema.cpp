@@ -58,16 +58,23 @@ constexpr std::array version_1 = {
 
     // One that renews itself each second leaves a dead row each second: most are pruned by the next update, in the
     // page.
-    "CREATE TABLE @node(name text COLLATE \"C\" PRIMARY KEY,until bigint NOT NULL)"
+    //
+    // Here `kinds` names a set of kinds, see sql.hpp. Text, since not every server has an index of arrays, and none one
+    // of long ones.
+    "CREATE TABLE @node("
+    "kinds text COLLATE \"C\" NOT NULL,"
+    "name text COLLATE \"C\" NOT NULL,"
+    "until bigint NOT NULL,"
+    "PRIMARY KEY(kinds,name))"
     "WITH(fillfactor=50,autovacuum_vacuum_threshold=200)",
 
     "CREATE TABLE @share("
-    "share smallint PRIMARY KEY CHECK(share BETWEEN 0 AND 63),"
+    "kinds text COLLATE \"C\" NOT NULL,"
+    "share smallint NOT NULL CHECK(share BETWEEN 0 AND 63),"
     "owner text COLLATE \"C\","
-    "epoch bigint NOT NULL DEFAULT 0)"
+    "epoch bigint NOT NULL DEFAULT 0,"
+    "PRIMARY KEY(kinds,share))"
     "WITH(fillfactor=50,autovacuum_vacuum_threshold=200)",
-
-    "INSERT INTO @share(share) SELECT generate_series(0,63)",
 
     "INSERT INTO @version(version) VALUES(1)",
 };

@@ -15,7 +15,8 @@
 // `fences_per_id` times reaches into the next id's: the claim that gets there takes one id out of the sequence
 // (`skip_id`).
 //
-// **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store.
+// **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store. Each set
+// of kinds has its own owners of all 64.
 //
 // A list is one statement: its arrays come through `unnest`, and `place` says which of them a row is for. **They join
 // by `= ANY(ARRAY[…])`, and not by `=`**: by that an index can be asked, and nothing else can be made of it. By `=`, a
@@ -166,32 +167,43 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one turn; that does no harm.
 //
+// Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node
+// that has no handler for it. $2 names the set. The rows of one are made when its first node comes, and again when they
+// are missing: a NULL in place of a share says so.
+//
 // Of 64 shares each node has its part, and the first by name have one more where that does not come out even: so one
 // that has too many always knows it, and nobody goes without while others could give.
 inline constexpr query take_shares{
     "taking shares", "timing_wheel_take_shares",
-    "WITH me AS (INSERT INTO @node(name,until) VALUES($1::text," TIMING_WHEEL_NOW
-    "+$2::bigint) "
-    "ON CONFLICT(name) DO UPDATE SET until=excluded.until),"
-    "gone AS (DELETE FROM @node WHERE name IN (SELECT name FROM @node WHERE until<=" TIMING_WHEEL_NOW
-    " AND name<>$1::text ORDER BY name FOR UPDATE SKIP LOCKED)),"
-    "others AS MATERIALIZED (SELECT name FROM @node WHERE until>" TIMING_WHEEL_NOW
+    "WITH me AS (INSERT INTO @node(kinds,name,until) VALUES($2::text,$1::text," TIMING_WHEEL_NOW
+    "+$3::bigint) "
+    "ON CONFLICT(kinds,name) DO UPDATE SET until=excluded.until),"
+    "dead AS MATERIALIZED (SELECT kinds,name FROM @node WHERE until<=" TIMING_WHEEL_NOW
+    " AND (kinds<>$2::text OR name<>$1::text) ORDER BY kinds,name FOR UPDATE SKIP LOCKED),"
+    "gone AS (DELETE FROM @node n USING dead WHERE n.kinds=ANY(ARRAY[dead.kinds]) AND n.name=ANY(ARRAY[dead.name])),"
+    "others AS MATERIALIZED (SELECT name FROM @node WHERE kinds=$2::text AND until>" TIMING_WHEEL_NOW
     " AND name<>$1::text),"
     "part AS MATERIALIZED (SELECT 64/(count(*)+1)+(count(*) FILTER (WHERE name<$1::text)<64%(count(*)+1))::int AS most "
     "FROM others),"
-    "mine AS MATERIALIZED (SELECT share,row_number() OVER (ORDER BY share) AS place FROM @share WHERE owner=$1::text),"
+    "here AS MATERIALIZED (SELECT share,owner FROM @share WHERE kinds=$2::text),"
+    "mine AS MATERIALIZED (SELECT share,row_number() OVER (ORDER BY share) AS place FROM here "
+    "WHERE owner=$1::text),"
     "kept AS (SELECT share FROM mine WHERE place<=(SELECT most FROM part)),"
-    "freed AS (UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE owner=$1::text AND share IN "
-    "(SELECT share FROM mine WHERE place>(SELECT most FROM part))),"
-    "free AS (SELECT share FROM @share WHERE owner IS NULL OR owner<>$1::text AND owner NOT IN (SELECT name FROM "
-    "others) "
+    "freed AS (UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE kinds=$2::text AND owner=$1::text AND "
+    "share=ANY(ARRAY(SELECT share FROM mine WHERE place>(SELECT most FROM part)))),"
+    "free AS (SELECT share FROM @share WHERE kinds=$2::text AND (owner IS NULL OR owner<>$1::text AND "
+    "owner NOT IN (SELECT name FROM others)) "
     "ORDER BY share LIMIT greatest(0,(SELECT most FROM part)-(SELECT count(*) FROM mine)) FOR UPDATE SKIP LOCKED),"
-    "taken AS (UPDATE @share s SET owner=$1::text,epoch=s.epoch+1 FROM free WHERE s.share=free.share "
-    "RETURNING s.share) "
-    "SELECT share FROM kept UNION ALL SELECT share FROM taken"};
+    "taken AS (UPDATE @share s SET owner=$1::text,epoch=s.epoch+1 FROM free WHERE s.kinds=$2::text "
+    "AND s.share=ANY(ARRAY[free.share]) RETURNING s.share) "
+    "SELECT share FROM kept UNION ALL SELECT share FROM taken UNION ALL "
+    "SELECT NULL WHERE (SELECT count(*) FROM here)<64"};
+inline constexpr query make_shares{"making shares", "timing_wheel_make_shares",
+                                   "INSERT INTO @share(kinds,share) SELECT $1::text,generate_series(0,63) "
+                                   "ON CONFLICT(kinds,share) DO NOTHING"};
 inline constexpr query leave{"giving shares up", "timing_wheel_leave",
-                             "WITH gone AS (DELETE FROM @node WHERE name=$1::text) "
-                             "UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE owner=$1::text"};
+                             "WITH gone AS (DELETE FROM @node WHERE kinds=$2::text AND name=$1::text) "
+                             "UPDATE @share SET owner=NULL,epoch=epoch+1 WHERE kinds=$2::text AND owner=$1::text"};
 
 // In a user's own transaction, planned anew each time: so they are as plain as can be. One that also looked for what
 // stands in the way, by a CTE, took the server three times as long. A delay counts from the call; `after` has no limit

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,9 +24,10 @@ class forwarding_store : public store {
   void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
   void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
   [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
+                                                                     std::span<const std::string> kinds,
                                                                      std::chrono::milliseconds hold,
                                                                      bool leave) override {
-    return real_.take_shares(node, hold, leave);
+    return real_.take_shares(node, kinds, hold, leave);
   }
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
     return real_.find(kind, key);
