@@ -22,7 +22,7 @@ function(timing_wheel_postgres_test name label)
   set_target_properties(${name}_test PROPERTIES
     CXX_EXTENSIONS OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
   add_test(NAME ${name} COMMAND ${name}_test)
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} PROCESSORS ${places_${label}} TIMEOUT 300)
 endfunction()
 
 foreach(name IN ITEMS
@@ -41,6 +41,7 @@ target_link_libraries(durable_postgres_node PRIVATE
   timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_postgres_test(postgres_faults stress)
+set_tests_properties(postgres_faults PROPERTIES COST 100)
 target_compile_definitions(postgres_faults_test PRIVATE
   TIMING_WHEEL_POSTGRES_NODE="$<TARGET_FILE:durable_postgres_node>"
   TIMING_WHEEL_SANITIZER="$<BOOL:${under_sanitizer}>")
