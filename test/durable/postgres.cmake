@@ -22,7 +22,7 @@ function(timing_wheel_postgres_test name label)
   set_target_properties(${name}_test PROPERTIES
     CXX_EXTENSIONS OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
   add_test(NAME ${name} COMMAND ${name}_test)
-  set_tests_properties(${name} PROPERTIES LABELS ${label} PROCESSORS ${places_${label}} TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
 endfunction()
 
 foreach(name IN ITEMS
