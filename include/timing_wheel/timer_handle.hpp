@@ -89,9 +89,15 @@ class timer_handle {
   timer_handle(timer_handle&& other) noexcept
       : owner_(std::exchange(other.owner_, nullptr)), id_(std::exchange(other.id_, {})) {}
   /// Refers to the timer of `other`. The one that it referred to goes on.
-  timer_handle& operator=(timer_handle other) noexcept {
-    std::swap(owner_, other.owner_);
-    std::swap(id_, other.id_);
+  timer_handle& operator=(const timer_handle& other) noexcept {
+    timer_handle copy(other);
+    swap(copy);
+    return *this;
+  }
+  /// The same, without an increment. `other` refers to no timer afterwards, unless both are one object.
+  timer_handle& operator=(timer_handle&& other) noexcept {
+    timer_handle taken(std::move(other));
+    swap(taken);
     return *this;
   }
   ~timer_handle() {
@@ -182,6 +188,10 @@ class timer_handle {
   bool move_to(detail::wall_time deadline, std::error_code* error) const;
   bool move_after(std::chrono::nanoseconds delay, std::error_code* error) const;
   void drop() const noexcept;
+  void swap(timer_handle& other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(id_, other.id_);
+  }
 
   detail::timer_owner* owner_ = nullptr;
   detail::timer_id id_;

@@ -41,6 +41,7 @@ target_link_libraries(durable_postgres_node PRIVATE
   timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_postgres_test(postgres_faults stress)
+set_tests_properties(postgres_faults PROPERTIES COST 100)
 target_compile_definitions(postgres_faults_test PRIVATE
   TIMING_WHEEL_POSTGRES_NODE="$<TARGET_FILE:durable_postgres_node>"
   TIMING_WHEEL_SANITIZER="$<BOOL:${under_sanitizer}>")

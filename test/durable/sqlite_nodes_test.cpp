@@ -15,6 +15,7 @@
 
 #include "durable/support/sqlite_case.hpp"
 #include "durable/support/worker.hpp"
+#include "support/build.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -73,9 +74,9 @@ std::vector<variable> hour_off(const std::string& offset) {
 class SqliteWrongClock : public SqliteNodes, public testing::WithParamInterface<const char*> {
  public:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "libfaketime and the sanitizers both want to be loaded first";
-#endif
+    if (timing_wheel::test::under_address_sanitizer || timing_wheel::test::under_thread_sanitizer) {
+      GTEST_SKIP() << "libfaketime and the sanitizers both want to be loaded first";
+    }
     if (!std::filesystem::exists(TIMING_WHEEL_LIBFAKETIME)) {
       GTEST_SKIP() << "it needs libfaketime (Debian: faketime)";
     }
