@@ -79,7 +79,7 @@ void append_number(std::string& to, double value) {
 
 void check(const metric_labels& labels) {
   for (auto one = labels.begin(); one != labels.end(); ++one) {
-    const auto& [name, value] = *one;
+    const std::string& name = one->first;
     const bool twice = std::any_of(labels.begin(), one, [&](const auto& other) { return other.first == name; });
     if (!is_name(name) || is_taken(name) || twice) {
       throw timer_error(timer_errc::invalid_option,
