@@ -76,7 +76,7 @@ struct world_name {
 template <class World>
 class in_world : public testing::Test {
  protected:
-  using timer = typename World::template timer<>;
+  using timer_type = typename World::template timer<>;
 
   net::io_context context_;
   World world_{context_};

@@ -68,12 +68,20 @@ using error_code = ::asio::error_code;
 namespace net = ::boost::asio;
 using error_code = ::boost::system::error_code;
 
-// `timer_category` for the errors of Boost, which in 1.74 take no std::error_category.
+// `timer_category` for the errors of Boost, which in 1.74 take no std::error_category. Like theirs, it is never destroyed
+// by its base.
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
+#endif
 class boost_timer_category final : public ::boost::system::error_category {
  public:
   [[nodiscard]] const char* name() const noexcept override { return timer_category().name(); }
   [[nodiscard]] std::string message(int code) const override { return timer_category().message(code); }
 };
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 #endif
 
 [[nodiscard]] inline error_code error_of(timer_errc why) noexcept {
