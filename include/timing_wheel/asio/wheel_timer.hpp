@@ -23,7 +23,7 @@ namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR {
 ///
 ///     timing_wheel::asio::wheel_timer idle(context, 30s);
 ///     idle.async_wait([&](const boost::system::error_code& error) {
-///       if (!error) close();
+///       if (!error) hang_up();
 ///     });
 ///     idle.expires_after(30s);  // the wait ends with operation_aborted
 ///
