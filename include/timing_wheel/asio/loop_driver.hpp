@@ -28,9 +28,7 @@ namespace detail {
 class driver_core final : public wheel_driver, public std::enable_shared_from_this<driver_core> {
  public:
   driver_core(const net::any_io_executor& executor, const timer_options& options)
-      : turns_(std::in_place, executor),
-        sleeper_(std::in_place, executor),
-        timer_(options, [this] { look_later(); }) {
+      : turns_(std::in_place, executor), sleeper_(std::in_place, executor), timer_(options, [this] { look_later(); }) {
     static_cast<void>(timer_.next_event());  // from now on, `on_earlier` is called
   }
   driver_core(const driver_core&) = delete;

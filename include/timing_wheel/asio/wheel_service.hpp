@@ -21,9 +21,9 @@ namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR {
 /// What the wheel timers of one execution context share: a `timing_wheel::timer`. It is a service of Asio's, one for
 /// each context, made when it is first used, and gone with the context.
 ///
-/// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own, unless `use_timer`
-/// has given one, or there is a `loop_driver`. When the context goes, waits that are left are destroyed, and their
-/// handlers not called.
+/// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own, unless
+/// `use_timer` has given one, that of a `loop_driver` for instance. When the context goes, waits that are left are
+/// destroyed, and their handlers not called.
 ///
 /// Thread safety: every member may be called from any thread.
 class wheel_service : public detail::net::execution_context::service {

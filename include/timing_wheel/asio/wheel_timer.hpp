@@ -204,15 +204,13 @@ class basic_wheel_timer {
     basic_wheel_timer* timer_;
   };
 
-  [[nodiscard]] static time_point from_now(const duration& delay) {
-    return saturating_add(clock_type::now(), delay);
-  }
+  [[nodiscard]] static time_point from_now(const duration& delay) { return saturating_add(clock_type::now(), delay); }
 
   template <class Handler>
   void start(Handler&& handler) {
     if (state_ == nullptr) {
-      state_ = detail::timer_state::make(
-          detail::net::use_service<wheel_service>(detail::context_of(executor_)).timers());
+      state_ =
+          detail::timer_state::make(detail::net::use_service<wheel_service>(detail::context_of(executor_)).timers());
     }
     // The handler may run, and destroy this timer, before `add` returns.
     const std::shared_ptr<detail::timer_state> state = state_;

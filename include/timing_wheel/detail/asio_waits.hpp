@@ -510,7 +510,8 @@ inline void timer_state::close(wait_list& left) noexcept {
 template <class Slot>
 void connect(Slot slot, const std::shared_ptr<timer_state>& state, std::uint64_t number) {
   slot.assign([state, number](net::cancellation_type_t asked) {
-    constexpr auto any = net::cancellation_type::terminal | net::cancellation_type::partial | net::cancellation_type::total;
+    constexpr auto any =
+        net::cancellation_type::terminal | net::cancellation_type::partial | net::cancellation_type::total;
     if ((asked & any) != net::cancellation_type::none) {
       state->cancel_number(number);
     }
