@@ -31,7 +31,7 @@ class AsioRaces : public in_world<World> {
     thread.join();
   }
 };
-TYPED_TEST_SUITE(AsioRaces, all_worlds, world_name);
+TYPED_TEST_SUITE(AsioRaces, all_worlds);
 
 TYPED_TEST(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
   this->against([this] {
@@ -122,7 +122,7 @@ TYPED_TEST(AsioRaces, ThreadsWithTimersOfTheirOwn) {
 
 template <class World>
 class WheelTimerRaces : public testing::Test {};
-TYPED_TEST_SUITE(WheelTimerRaces, wheel_worlds, world_name);
+TYPED_TEST_SUITE(WheelTimerRaces, wheel_worlds);
 
 TYPED_TEST(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
   std::minstd_rand random(5);

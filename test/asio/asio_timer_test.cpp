@@ -18,7 +18,7 @@ namespace {
 // What steady_timer does, and wheel_timer does too.
 template <class World>
 class AsioTimer : public in_world<World> {};
-TYPED_TEST_SUITE(AsioTimer, all_worlds, world_name);
+TYPED_TEST_SUITE(AsioTimer, all_worlds);
 
 TYPED_TEST(AsioTimer, HasTheNamesOfAWaitableTimer) {
   using timer = typename TestFixture::timer_type;
@@ -462,7 +462,7 @@ TYPED_TEST(AsioTimer, RunThrowsWhatAHandlerThrows) {
 // Here the context goes within the test.
 template <class World>
 class AsioTimerContext : public testing::Test {};
-TYPED_TEST_SUITE(AsioTimerContext, all_worlds, world_name);
+TYPED_TEST_SUITE(AsioTimerContext, all_worlds);
 
 TYPED_TEST(AsioTimerContext, DestroysHandlersUncalledWhenItGoes) {
   using timer = typename TypeParam::template timer<>;

@@ -20,7 +20,7 @@ namespace {
 // Completion tokens, and what is associated with a handler.
 template <class World>
 class AsioToken : public in_world<World> {};
-TYPED_TEST_SUITE(AsioToken, all_worlds, world_name);
+TYPED_TEST_SUITE(AsioToken, all_worlds);
 
 TYPED_TEST(AsioToken, AFutureGetsTheEnd) {
   typename TestFixture::timer_type timer(this->context_, 2ms);

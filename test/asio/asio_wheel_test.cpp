@@ -30,7 +30,7 @@ class WheelTimer : public in_world<World> {
  protected:
   [[nodiscard]] timing_wheel::timer& wheel() { return net::use_service<wheel_service>(this->context_).wheel(); }
 };
-TYPED_TEST_SUITE(WheelTimer, wheel_worlds, world_name);
+TYPED_TEST_SUITE(WheelTimer, wheel_worlds);
 
 TYPED_TEST(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
   wheel_timer timer(this->context_, 1h);
@@ -102,7 +102,7 @@ class WheelTimerContext : public testing::Test {
   std::optional<net::io_context> context_{std::in_place};
   std::optional<World> world_{std::in_place, *context_};
 };
-TYPED_TEST_SUITE(WheelTimerContext, wheel_worlds, world_name);
+TYPED_TEST_SUITE(WheelTimerContext, wheel_worlds);
 
 TYPED_TEST(WheelTimerContext, MayGoBeforeItsTimers) {
   wheel_timer waiting(*this->context_, 1h);
@@ -141,7 +141,11 @@ TYPED_TEST(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
   EXPECT_EQ(*alive, 0);
 }
 
-TEST(WheelOfAContext, IsMadeByTheFirstWait) {
+template <class World>
+class WheelOfAContext : public testing::Test {};
+TYPED_TEST_SUITE(WheelOfAContext, this_world);
+
+TYPED_TEST(WheelOfAContext, IsMadeByTheFirstWait) {
   net::io_context context;
   timing_wheel::timer given({.tick = 100us});
   {
@@ -151,7 +155,7 @@ TEST(WheelOfAContext, IsMadeByTheFirstWait) {
   EXPECT_THROW(use_timer(context, given), timer_error);
 }
 
-TEST(WheelOfAContext, MayBeSharedByContexts) {
+TYPED_TEST(WheelOfAContext, MayBeSharedByContexts) {
   timing_wheel::timer given({.tick = 100us});
   net::io_context first;
   net::io_context second;
@@ -168,7 +172,7 @@ TEST(WheelOfAContext, MayBeSharedByContexts) {
   EXPECT_EQ(ends.fired, 2);
 }
 
-TEST(WheelOfAContext, MayRunItsCallbacksOnAnExecutor) {
+TYPED_TEST(WheelOfAContext, MayRunItsCallbacksOnAnExecutor) {
   net::thread_pool pool(1);
   timing_wheel::timer given({.executor = asio_executor(pool)});
   net::io_context context;
@@ -180,7 +184,7 @@ TEST(WheelOfAContext, MayRunItsCallbacksOnAnExecutor) {
   EXPECT_EQ(ends.fired, 1);
 }
 
-TEST(WheelOfAContext, MayHaveALimit) {
+TYPED_TEST(WheelOfAContext, MayHaveALimit) {
   timing_wheel::timer given({.max_pending = 1});
   net::io_context context;
   use_timer(context, given);
@@ -200,7 +204,7 @@ TEST(WheelOfAContext, MayHaveALimit) {
   EXPECT_EQ(ends.aborted, 2);
 }
 
-TEST(WheelOfAContext, EndsTheWaitsWhenItGoesFirst) {
+TYPED_TEST(WheelOfAContext, EndsTheWaitsWhenItGoesFirst) {
   std::optional<timing_wheel::timer> given(std::in_place);
   net::io_context context;
   use_timer(context, *given);
@@ -232,7 +236,7 @@ struct failing_executor {
   friend bool operator==(const failing_executor&, const failing_executor&) noexcept = default;
 };
 
-TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
+TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
   net::io_context context;
   int failures = 1;
   asio::basic_wheel_timer<failing_executor> timer(failing_executor{&context, &failures}, 1h);
@@ -248,7 +252,11 @@ TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-TEST(LoopDriver, RunsCallbacksOnTheContext) {
+template <class World>
+class LoopDriver : public testing::Test {};
+TYPED_TEST_SUITE(LoopDriver, this_world);
+
+TYPED_TEST(LoopDriver, RunsCallbacksOnTheContext) {
   net::io_context context;
   loop_driver driver(context);
   std::thread::id ran;
@@ -257,13 +265,13 @@ TEST(LoopDriver, RunsCallbacksOnTheContext) {
   EXPECT_EQ(ran, std::this_thread::get_id());
 }
 
-TEST(LoopDriver, KeepsNoContextRunningWhenNothingIsPending) {
+TYPED_TEST(LoopDriver, KeepsNoContextRunningWhenNothingIsPending) {
   net::io_context context;
   const loop_driver driver(context);
   EXPECT_EQ(context.run(), 0U);
 }
 
-TEST(LoopDriver, IsWokenForAnEarlierTimerOfAnotherThread) {
+TYPED_TEST(LoopDriver, IsWokenForAnEarlierTimerOfAnotherThread) {
   net::io_context context;
   loop_driver driver(context);
   auto late = driver.timer().schedule_after(1h, [] {});
@@ -276,7 +284,7 @@ TEST(LoopDriver, IsWokenForAnEarlierTimerOfAnotherThread) {
   EXPECT_EQ(late.cancel(), cancel_result::cancelled);
 }
 
-TEST(LoopDriver, RunsMoreThanOneTurnOfCallbacks) {
+TYPED_TEST(LoopDriver, RunsMoreThanOneTurnOfCallbacks) {
   net::io_context context;
   loop_driver driver(context);
   int ran = 0;
@@ -287,7 +295,7 @@ TEST(LoopDriver, RunsMoreThanOneTurnOfCallbacks) {
   EXPECT_EQ(ran, 5000);
 }
 
-TEST(LoopDriver, RunsOnAStrandOfAContextWithThreads) {
+TYPED_TEST(LoopDriver, RunsOnAStrandOfAContextWithThreads) {
   net::thread_pool pool(2);
   loop_driver driver(net::any_io_executor(net::make_strand(pool)));
   use_timer(pool, driver.timer());
@@ -301,7 +309,7 @@ TEST(LoopDriver, RunsOnAStrandOfAContextWithThreads) {
   EXPECT_EQ(ended, 200);
 }
 
-TEST(LoopDriver, MayOutliveItsContext) {
+TYPED_TEST(LoopDriver, MayOutliveItsContext) {
   auto context = std::make_unique<net::io_context>();
   loop_driver driver(*context);
   auto handle = driver.timer().schedule_after(1h, [] {});
@@ -310,7 +318,7 @@ TEST(LoopDriver, MayOutliveItsContext) {
   EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
 }
 
-TEST(LoopDriver, RefusesWrongOptions) {
+TYPED_TEST(LoopDriver, RefusesWrongOptions) {
   net::io_context context;
   EXPECT_THROW(loop_driver(context, {.tick = 0ms}), timer_error);
 }

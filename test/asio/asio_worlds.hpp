@@ -9,7 +9,6 @@
 #endif
 
 #include <chrono>
-#include <string>
 #include <type_traits>
 
 #include "timing_wheel/asio.hpp"
@@ -17,7 +16,8 @@
 /// \file
 /// The timers that tests of Asio run on: its own, to see that ours agree with it, and ours on either driver.
 
-namespace timing_wheel::test {
+// Tests of the two Asios differ in the names of these types.
+namespace timing_wheel::test::inline TIMING_WHEEL_ASIO_FLAVOUR {
 
 using namespace std::chrono_literals;
 
@@ -25,12 +25,10 @@ using namespace std::chrono_literals;
 namespace net = ::asio;
 using error_code = ::asio::error_code;
 using system_error = ::asio::system_error;
-inline constexpr const char* flavour = "standalone";
 #else
 namespace net = ::boost::asio;
 using error_code = ::boost::system::error_code;
 using system_error = ::boost::system::system_error;
-inline constexpr const char* flavour = "boost";
 #endif
 
 using clock = std::chrono::steady_clock;
@@ -40,7 +38,6 @@ struct steady_world {
   template <class Executor = net::any_io_executor>
   using timer = net::basic_waitable_timer<clock, net::wait_traits<clock>, Executor>;
   explicit steady_world(net::io_context& /*context*/) {}
-  static constexpr const char* name = "steady";
 };
 
 /// On a thread of the wheel.
@@ -48,7 +45,6 @@ struct poller_world {
   template <class Executor = net::any_io_executor>
   using timer = timing_wheel::asio::basic_wheel_timer<Executor>;
   explicit poller_world(net::io_context& /*context*/) {}
-  static constexpr const char* name = "poller";
 };
 
 /// On the context itself.
@@ -59,18 +55,13 @@ struct loop_world {
     timing_wheel::asio::use_timer(context, driver.timer());
   }
   timing_wheel::asio::loop_driver driver;
-  static constexpr const char* name = "loop";
 };
 
 using all_worlds = testing::Types<steady_world, poller_world, loop_world>;
 using wheel_worlds = testing::Types<poller_world, loop_world>;
 
-struct world_name {
-  template <class World>
-  static std::string GetName(int /*index*/) {
-    return std::string(flavour) + "_" + World::name;
-  }
-};
+/// For tests of what is the same on each.
+using this_world = testing::Types<poller_world>;
 
 /// A context, and how timers are driven there.
 template <class World>
@@ -104,4 +95,4 @@ struct outcome {
   [[nodiscard]] int all() const { return fired + aborted + otherwise; }
 };
 
-}  // namespace timing_wheel::test
+}  // namespace timing_wheel::test::inline TIMING_WHEEL_ASIO_FLAVOUR

@@ -28,22 +28,51 @@ class wait {
   wait(const wait&) = delete;
   wait& operator=(const wait&) = delete;
 
-  // Gives the handler to its executor, with `error`. Throws what that throws; then the handler is gone.
-  void complete(const error_code& error) { end_(this, &error); }
+  // Posts the handler to its executor, to be called with `error`. Throws what that throws; then the handler is gone.
+  void complete(const error_code& error) {
+    error_ = error;
+    do_(*this, act::post);
+  }
   // Destroys the handler without calling it.
-  void destroy() noexcept { end_(this, nullptr); }
+  void destroy() noexcept { do_(*this, act::destroy); }
 
  protected:
-  using end = void (*)(wait*, const error_code*);
-  explicit wait(end how) noexcept : end_(how) {}
+  enum class act { post, call, destroy };
+  using way = void (*)(wait&, act);
+
+  explicit wait(way how) noexcept : do_(how) {}
   ~wait() = default;
+
+  // What is posted, and lies in memory of Asio's. The wait stays where it is until this runs: only there is the handler
+  // moved, and its allocator used. So neither sees the thread of a wheel.
+  class turn {
+   public:
+    explicit turn(wait& of) noexcept : wait_(&of) {}
+    turn(turn&& other) noexcept : wait_(std::exchange(other.wait_, nullptr)) {}
+    turn& operator=(turn&&) = delete;
+    ~turn() {
+      if (wait_ != nullptr) {
+        wait_->destroy();
+      }
+    }
+    void operator()() {
+      wait& called = *std::exchange(wait_, nullptr);
+      called.do_(called, act::call);
+    }
+
+   private:
+    wait* wait_;
+  };
+
+  [[nodiscard]] const error_code& error() const noexcept { return error_; }
 
  private:
   friend class wait_list;
 
-  end end_;
+  way do_;
   wait* next_ = nullptr;
   std::uint64_t number_ = 0;
+  error_code error_;
 };
 
 // Waits, oldest first. Destroys what is left in it.
@@ -117,24 +146,7 @@ inline void complete_all(wait_list& waits, const error_code& error) {
   }
 }
 
-// What is posted: the handler, and what it is called with. Its allocator is the handler's.
-template <class Handler>
-class completion {
- public:
-  using allocator_type = net::associated_allocator_t<Handler>;
-
-  completion(Handler&& handler, const error_code& error) : handler_(std::move(handler)), error_(error) {}
-
-  [[nodiscard]] allocator_type get_allocator() const noexcept { return net::get_associated_allocator(handler_); }
-
-  void operator()() { std::move(handler_)(error_); }
-
- private:
-  Handler handler_;
-  error_code error_;
-};
-
-// A wait for a handler. Lies in memory of the handler's allocator, which has it back before the handler is posted.
+// A wait for a handler. Lies in memory of the handler's allocator, which has it back before the handler is called.
 template <class Handler, class Executor>
 class wait_of final : public wait {
  public:
@@ -176,15 +188,22 @@ class wait_of final : public wait {
     Handler handler;                                  // goes first: it may own what the others refer to
   };
 
-  wait_of(Handler&& handler, const Executor& executor) : wait(&end), content_(std::move(handler), executor) {}
+  wait_of(Handler&& handler, const Executor& executor) : wait(&perform), content_(std::move(handler), executor) {}
   ~wait_of() = default;
 
-  static void end(wait* waiting, const error_code* error) {
-    auto* const self = static_cast<wait_of*>(waiting);
-    content left = leave(*self);
-    if (error != nullptr) {
-      const handler_executor executor = left.work.get_executor();
-      net::post(executor, completion<Handler>(std::move(left.handler), *error));
+  static void perform(wait& waiting, act what) {
+    auto& self = static_cast<wait_of&>(waiting);
+    if (what == act::post) {
+      // Another thread may have freed this before `post` returns. The context of the timer need not wait for that.
+      const handler_executor executor = self.content_.work.get_executor();
+      const net::executor_work_guard<Executor> ended(std::move(self.content_.io_work));
+      net::post(executor, turn(self));
+      return;
+    }
+    const error_code error = self.error();
+    content left = leave(self);
+    if (what == act::call) {
+      std::move(left.handler)(error);
     }
   }
 
