@@ -37,6 +37,8 @@ TYPED_TEST(AsioToken, AFutureGetsACancelAsAnError) {
   EXPECT_THROW(end.get(), system_error);
 }
 
+// Clang 14 has no coroutines that Asio can use.
+#if defined(BOOST_ASIO_HAS_CO_AWAIT) || defined(ASIO_HAS_CO_AWAIT)
 template <class Timer>
 net::awaitable<void> wait_twice(Timer& timer, int& waits) {
   for (int i = 0; i < 2; ++i) {
@@ -84,6 +86,7 @@ TYPED_TEST(AsioToken, ATokenMayBeTheDefaultOfTheExecutor) {
   this->context_.run();
   EXPECT_TRUE(ended);
 }
+#endif
 
 TYPED_TEST(AsioToken, NobodyNeedsToHearOfAWait) {
   typename TestFixture::timer_type timer(this->context_, 2ms);

@@ -17,7 +17,8 @@
 /// The timers that tests of Asio run on: its own, to see that ours agree with it, and ours on either driver.
 
 // Tests of the two Asios differ in the names of these types.
-namespace timing_wheel::test::inline TIMING_WHEEL_ASIO_FLAVOUR {
+namespace timing_wheel::test {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
 using namespace std::chrono_literals;
 
@@ -95,4 +96,5 @@ struct outcome {
   [[nodiscard]] int all() const { return fired + aborted + otherwise; }
 };
 
-}  // namespace timing_wheel::test::inline TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::test

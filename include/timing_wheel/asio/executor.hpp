@@ -7,7 +7,8 @@
 #include "timing_wheel/detail/asio_flavour.hpp"
 #include "timing_wheel/executor.hpp"
 
-namespace timing_wheel::inline TIMING_WHEEL_ASIO_FLAVOUR {
+namespace timing_wheel {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
 /// Runs callbacks on an execution context of Asio: a `boost::asio::thread_pool`, an `io_context`, or an executor such
 /// as a strand.
@@ -23,4 +24,5 @@ template <class Context>
   return [&context](task&& work) { asio::detail::net::post(context, std::move(work)); };
 }
 
-}  // namespace timing_wheel::inline TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel

@@ -19,7 +19,8 @@
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_options.hpp"
 
-namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR {
+namespace timing_wheel::asio {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
 /// \cond
 namespace detail {
@@ -188,4 +189,5 @@ class loop_driver {
   std::shared_ptr<detail::driver_core> core_;
 };
 
-}  // namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::asio

@@ -16,7 +16,8 @@
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/timer.hpp"
 
-namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR {
+namespace timing_wheel::asio {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
 /// What the wheel timers of one execution context share: a `timing_wheel::timer`. It is a service of Asio's, one for
 /// each context, made when it is first used, and gone with the context.
@@ -121,4 +122,5 @@ inline void use_timer(detail::net::execution_context& context, timing_wheel::tim
 /// of `timing_wheel::make_error_code`, in the error type of this Asio. No memory is `error::no_memory`.
 [[nodiscard]] inline detail::error_code to_error_code(timer_errc why) noexcept { return detail::error_of(why); }
 
-}  // namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::asio

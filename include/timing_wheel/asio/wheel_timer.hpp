@@ -16,7 +16,8 @@
 #include "timing_wheel/detail/asio_waits.hpp"
 #include "timing_wheel/time.hpp"
 
-namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR {
+namespace timing_wheel::asio {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
 /// A timer to wait for, with the interface of Asio's `steady_timer`, on the wheel of its context: arming, moving and
 /// cancelling it are O(1), however many there are.
@@ -236,4 +237,5 @@ class basic_wheel_timer {
 /// What replaces `steady_timer`.
 using wheel_timer = basic_wheel_timer<>;
 
-}  // namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::asio

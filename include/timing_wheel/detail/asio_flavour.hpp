@@ -59,7 +59,9 @@
 
 /// \cond
 // The inline namespace keeps the types of the two apart, so that one program may use both.
-namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR::detail {
+namespace timing_wheel::asio {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
+namespace detail {
 
 #ifdef TIMING_WHEEL_STANDALONE_ASIO
 namespace net = ::asio;
@@ -111,5 +113,7 @@ template <class Executor>
   }
 }
 
-}  // namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR::detail
+}  // namespace detail
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::asio
 /// \endcond

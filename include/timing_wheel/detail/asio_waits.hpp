@@ -19,7 +19,9 @@
 #include "timing_wheel/timer_handle.hpp"
 
 /// \cond
-namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR::detail {
+namespace timing_wheel::asio {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
+namespace detail {
 
 // One wait of a timer: a handler, and the work that keeps its contexts running. Ends by exactly one of the two calls,
 // which free it.
@@ -538,5 +540,7 @@ void connect(Slot slot, const std::shared_ptr<timer_state>& state, std::uint64_t
 }
 #endif
 
-}  // namespace timing_wheel::asio::inline TIMING_WHEEL_ASIO_FLAVOUR::detail
+}  // namespace detail
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::asio
 /// \endcond
