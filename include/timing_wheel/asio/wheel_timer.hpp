@@ -208,7 +208,7 @@ class basic_wheel_timer {
   [[nodiscard]] static time_point from_now(const duration& delay) { return saturating_add(clock_type::now(), delay); }
 
   template <class Handler>
-  void start(Handler&& handler) {
+  void start(Handler handler) {
     if (state_ == nullptr) {
       state_ =
           detail::timer_state::make(detail::net::use_service<wheel_service>(detail::context_of(executor_)).timers());

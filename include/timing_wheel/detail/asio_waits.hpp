@@ -229,7 +229,7 @@ struct wait_destroyer {
 };
 
 template <class Handler, class Executor>
-std::unique_ptr<wait, wait_destroyer> make_wait(Handler&& handler, const Executor& executor) {
+std::unique_ptr<wait, wait_destroyer> make_wait(Handler handler, const Executor& executor) {
   return std::unique_ptr<wait, wait_destroyer>(wait_of<Handler, Executor>::make(std::move(handler), executor));
 }
 
