@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/timing_wheel)
 
-install(TARGETS timing_wheel timing_wheel_asio EXPORT timing_wheelTargets FILE_SET HEADERS)
+install(TARGETS timing_wheel timing_wheel_asio timing_wheel_standalone_asio EXPORT timing_wheelTargets FILE_SET HEADERS)
 install(EXPORT timing_wheelTargets NAMESPACE timing_wheel:: DESTINATION ${package_dir})
 
 if(TARGET timing_wheel_durable)

@@ -2,25 +2,10 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
-#include <boost/asio/post.hpp>
-#include <utility>
+// For Boost.Asio; for the Asio that is not of Boost where TIMING_WHEEL_STANDALONE_ASIO is defined, as the target
+// timing_wheel::standalone_asio does. docs/asio.md tells more.
 
-#include "timing_wheel/executor.hpp"
-
-namespace timing_wheel {
-
-/// Runs callbacks on a Boost.Asio execution context: a `boost::asio::thread_pool`, an `io_context`, or an executor such
-/// as a strand.
-///
-///     boost::asio::thread_pool pool(4);
-///     timer timer{{.executor = asio_executor(pool)}};
-///
-/// The context must outlive the service. A context that was stopped keeps what it was given until it is destroyed; the
-/// timers of these tasks stay pending, and `timer::stop` returns them. Not part of the core: link the target
-/// `timing_wheel::asio`.
-template <class Context>
-[[nodiscard]] executor asio_executor(Context& context) {
-  return [&context](task&& work) { boost::asio::post(context, std::move(work)); };
-}
-
-}  // namespace timing_wheel
+#include "timing_wheel/asio/executor.hpp"       // callbacks of a service, on a pool of Asio's
+#include "timing_wheel/asio/loop_driver.hpp"    // a service on an io_context, without a thread
+#include "timing_wheel/asio/wheel_service.hpp"  // which wheel the timers of a context wait on
+#include "timing_wheel/asio/wheel_timer.hpp"    // in place of steady_timer

@@ -1,0 +1,126 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "timing_wheel/detail/asio_flavour.hpp"
+#include "timing_wheel/detail/asio_waits.hpp"
+#include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/error.hpp"
+#include "timing_wheel/timer.hpp"
+
+namespace timing_wheel::asio {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
+
+/// What the wheel timers of one execution context share: a `timing_wheel::timer`. It is a service of Asio's, one for
+/// each context, made when it is first used, and gone with the context.
+///
+/// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own, unless
+/// `use_timer` has given one, that of a `loop_driver` for instance. When the context goes, waits that are left are
+/// destroyed, and their handlers not called.
+///
+/// Thread safety: every member may be called from any thread.
+class wheel_service : public detail::net::execution_context::service {
+ public:
+  /// What Asio finds it by.
+  inline static detail::net::execution_context::id id;
+
+  /// For Asio: use `use_service<wheel_service>(context)`.
+  explicit wheel_service(detail::net::execution_context& context) : service(context) {}
+  wheel_service(const wheel_service&) = delete;
+  wheel_service& operator=(const wheel_service&) = delete;
+  ~wheel_service() override = default;
+
+  /// The timer of this context; for its `stats()`, say. Makes it, if there is none yet.
+  /// \throws as the constructor of `timing_wheel::timer`.
+  [[nodiscard]] timing_wheel::timer& wheel() { return timers()->wheel(); }
+
+  /// \cond
+  // From now on, waits are on `wheel`. Fails if there is one.
+  void use(timing_wheel::timer& wheel) {
+    const std::lock_guard lock(mutex_);
+    if (timers_ != nullptr) {
+      refuse_second();
+    }
+    std::shared_ptr<detail::wheel_driver> driver;
+    for (const driven& one : drivers_) {
+      if (one.wheel == &wheel) {
+        driver = one.driver;
+      }
+    }
+    timers_ = std::make_shared<detail::registry>(wheel, std::move(driver));
+  }
+
+  // Keeps a driver until the context goes: it has to let go of what is the context's before that.
+  void keep(timing_wheel::timer& wheel, std::shared_ptr<detail::wheel_driver> driver) {
+    const std::lock_guard lock(mutex_);
+    drivers_.push_back({&wheel, std::move(driver)});
+  }
+
+  [[nodiscard]] const std::shared_ptr<detail::registry>& timers() {
+    const std::lock_guard lock(mutex_);
+    if (timers_ == nullptr) {
+      own_.emplace();
+      timers_ = std::make_shared<detail::registry>(*own_, nullptr);
+    }
+    return timers_;
+  }
+  /// \endcond
+
+ private:
+  struct driven {
+    timing_wheel::timer* wheel;
+    std::shared_ptr<detail::wheel_driver> driver;
+  };
+
+  void shutdown() noexcept override {
+    std::shared_ptr<detail::registry> timers;
+    {
+      const std::lock_guard lock(mutex_);
+      timers = timers_;
+    }
+    if (timers != nullptr) {
+      timers->close();
+    }
+    for (const driven& one : drivers_) {
+      one.driver->close();
+    }
+    own_.reset();  // its thread ends here, and not when the context is half gone
+  }
+
+  [[noreturn]] static void refuse_second() {
+#ifdef __cpp_exceptions
+    throw timer_error(timer_errc::invalid_option, "use_timer after the first wait, or again, in one context");
+#else
+    std::abort();
+#endif
+  }
+
+  std::mutex mutex_;  // guards what follows, until `shutdown`; taken before no other lock of timers
+  std::vector<driven> drivers_;
+  std::optional<timing_wheel::timer> own_;
+  std::shared_ptr<detail::registry> timers_;  // never changed again
+};
+
+/// Lets the wheel timers of `context` wait on `wheel`: one of yours with other options, which several contexts may
+/// share, or that of a `loop_driver`. To be called before the first wait of the context. `wheel` must outlive the
+/// context; one that is stopped or destroyed earlier ends the waits with `timer_errc::stopped`.
+/// \throws timer_error (`invalid_option`) after the first wait, or if called again; std::bad_alloc. Thread safety: any
+/// thread.
+inline void use_timer(detail::net::execution_context& context, timing_wheel::timer& wheel) {
+  detail::net::use_service<wheel_service>(context).use(wheel);
+}
+
+/// The error that a wait ends with if the wheel refuses it, to compare with what the handler got: the category is that
+/// of `timing_wheel::make_error_code`, in the error type of this Asio. No memory is `error::no_memory`.
+[[nodiscard]] inline detail::error_code to_error_code(timer_errc why) noexcept { return detail::error_of(why); }
+
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::asio

@@ -1,0 +1,241 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "timing_wheel/asio/wheel_service.hpp"
+#include "timing_wheel/detail/asio_flavour.hpp"
+#include "timing_wheel/detail/asio_waits.hpp"
+#include "timing_wheel/time.hpp"
+
+namespace timing_wheel::asio {
+inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
+
+/// A timer to wait for, with the interface of Asio's `steady_timer`, on the wheel of its context: arming, moving and
+/// cancelling it are O(1), however many there are.
+///
+///     timing_wheel::asio::wheel_timer idle(context, 30s);
+///     idle.async_wait([&](const boost::system::error_code& error) {
+///       if (!error) hang_up();
+///     });
+///     idle.expires_after(30s);  // the wait ends with operation_aborted
+///
+/// **A wait** ends once: without an error at the expiry, never before it, and less than a tick of the wheel later; with
+/// `error::operation_aborted` if it was cancelled; or with another error if the wheel refuses it, see `to_error_code`.
+/// Its handler is posted: to its associated executor, which is the timer's if it has none, and never called within the
+/// call that starts or ends the wait. A wait lies in memory of the handler's associated allocator, which has it back
+/// before the handler is called; a thread of the wheel neither moves a handler nor uses its allocator. It counts as work of both executors. If the executor throws, for want of memory say,
+/// that handler is destroyed: what it throws gets out of the call that ended the wait, and at an expiry goes to
+/// `timer_options::on_error`.
+///
+/// **Cancelling** takes waits whose handler is not posted yet. One that is too late changes nothing.
+///
+/// The forms with an `error_code` clear it. A wheel for each context is made by `wheel_service`; `use_timer` gives it
+/// another one.
+///
+/// Thread safety: distinct timers, any thread; one timer as an `int`, so that handlers which share it belong into a
+/// strand. A timer may be destroyed after its context.
+template <class Executor = detail::net::any_io_executor>
+class basic_wheel_timer {
+ public:
+  /// What its handlers run on if they say nothing else.
+  using executor_type = Executor;
+  /// The monotonic clock.
+  using clock_type = std::chrono::steady_clock;
+  /// Of that clock.
+  using duration = clock_type::duration;
+  /// Of that clock.
+  using time_point = clock_type::time_point;
+
+  /// The same timer for another executor; for completion tokens that are a default.
+  template <class Other>
+  struct rebind_executor {
+    using other = basic_wheel_timer<Other>;  ///< That timer.
+  };
+
+  /// Expired, from the start.
+  explicit basic_wheel_timer(const executor_type& executor) : executor_(executor) {}
+  /// Expires at `expiry`.
+  basic_wheel_timer(const executor_type& executor, const time_point& expiry) : executor_(executor), expiry_(expiry) {}
+  /// Expires `delay` from now.
+  basic_wheel_timer(const executor_type& executor, const duration& delay)
+      : executor_(executor), expiry_(from_now(delay)) {}
+
+  // clang-format off
+  /// Expired, on the executor of `context`.
+  template <class Context>
+    requires std::derived_from<Context, detail::net::execution_context>
+  explicit basic_wheel_timer(Context& context) : executor_(context.get_executor()) {}
+  /// Expires at `expiry`.
+  template <class Context>
+    requires std::derived_from<Context, detail::net::execution_context>
+  basic_wheel_timer(Context& context, const time_point& expiry) : executor_(context.get_executor()), expiry_(expiry) {}
+  /// Expires `delay` from now.
+  template <class Context>
+    requires std::derived_from<Context, detail::net::execution_context>
+  basic_wheel_timer(Context& context, const duration& delay)
+      : executor_(context.get_executor()), expiry_(from_now(delay)) {}
+  // clang-format on
+
+  /// Takes over the expiry and the waits, which go on. `other` is as a new one on its executor.
+  basic_wheel_timer(basic_wheel_timer&& other) noexcept(std::is_nothrow_copy_constructible_v<Executor>)
+      : executor_(other.executor_), expiry_(std::exchange(other.expiry_, {})), state_(std::move(other.state_)) {}
+
+  /// Takes them over from a timer with another executor.
+  // clang-format off
+  template <class Other>
+    requires(!std::same_as<Other, Executor>) && std::convertible_to<Other, Executor>
+  basic_wheel_timer(basic_wheel_timer<Other>&& other)  // NOLINT(google-explicit-constructor,*-param-not-moved)
+      : executor_(other.executor_), expiry_(std::exchange(other.expiry_, {})), state_(std::move(other.state_)) {}
+  // clang-format on
+
+  /// Cancels its own waits, and takes over those of `other`, which is as a new one on its executor.
+  basic_wheel_timer& operator=(basic_wheel_timer&& other) {
+    if (this != &other) {
+      const basic_wheel_timer old(std::move(*this));
+      executor_ = other.executor_;
+      expiry_ = std::exchange(other.expiry_, {});
+      state_ = std::move(other.state_);
+    }
+    return *this;
+  }
+
+  basic_wheel_timer(const basic_wheel_timer&) = delete;
+  basic_wheel_timer& operator=(const basic_wheel_timer&) = delete;
+
+  /// Cancels its waits.
+  ~basic_wheel_timer() {
+    if (state_ != nullptr) {
+      state_->leave();
+    }
+  }
+
+  /// What its handlers run on if they say nothing else.
+  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
+  /// When it expires; the past for a new one.
+  [[nodiscard]] time_point expiry() const noexcept { return expiry_; }
+
+  /// Expires at `expiry`, which may be in the past. Cancels the waits. \returns how many.
+  std::size_t expires_at(const time_point& expiry) {
+    const std::size_t count = cancel();
+    expiry_ = expiry;
+    return count;
+  }
+  /// The same.
+  std::size_t expires_at(const time_point& expiry, detail::error_code& error) {
+    error = {};
+    return expires_at(expiry);
+  }
+
+  /// Expires `delay` from now; zero and negative ones at once, and too long a one never. Cancels the waits. \returns
+  /// how many.
+  std::size_t expires_after(const duration& delay) { return expires_at(from_now(delay)); }
+  /// The same.
+  std::size_t expires_after(const duration& delay, detail::error_code& error) {
+    error = {};
+    return expires_after(delay);
+  }
+
+  /// Ends the waits with `operation_aborted`. \returns how many. Complexity: O(that), and O(1) for the wheel.
+  std::size_t cancel() { return state_ == nullptr ? 0 : state_->cancel(); }
+  /// The same.
+  std::size_t cancel(detail::error_code& error) {
+    error = {};
+    return cancel();
+  }
+
+  /// Ends the oldest wait with `operation_aborted`. \returns 1, or 0 if there is none.
+  std::size_t cancel_one() { return state_ == nullptr ? 0 : state_->cancel_one(); }
+  /// The same.
+  std::size_t cancel_one(detail::error_code& error) {
+    error = {};
+    return cancel_one();
+  }
+
+  /// Blocks this thread until the expiry; nothing ends it earlier.
+  void wait() const {
+    while (clock_type::now() < expiry_) {
+      std::this_thread::sleep_until(expiry_);
+    }
+  }
+  /// The same.
+  void wait(detail::error_code& error) const {
+    error = {};
+    wait();
+  }
+
+  /// Starts a wait until the expiry, for a handler or another completion token of `void(error_code)`, and returns at
+  /// once. Where Asio has cancellation slots (from 1.19 on, in Boost 1.77), that of the handler cancels this wait, in
+  /// O(waits of this timer). \throws std::bad_alloc, and what the making of the first wheel timer of a context throws.
+  template <class Token = typename detail::net::default_completion_token<Executor>::type>
+  auto async_wait(Token&& token = Token()) {
+    return detail::net::async_initiate<Token, void(detail::error_code)>(initiation{this}, token);
+  }
+
+ private:
+  template <class>
+  friend class basic_wheel_timer;
+
+  // What Asio calls, at once or when a coroutine waits.
+  class initiation {
+   public:
+    using executor_type = Executor;
+
+    explicit initiation(basic_wheel_timer* timer) noexcept : timer_(timer) {}
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return timer_->get_executor(); }
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+      static_assert(std::is_invocable_v<std::decay_t<Handler>, detail::error_code>,
+                    "a handler of async_wait is called with an error_code");
+      timer_->start(std::decay_t<Handler>(std::forward<Handler>(handler)));
+    }
+
+   private:
+    basic_wheel_timer* timer_;
+  };
+
+  [[nodiscard]] static time_point from_now(const duration& delay) { return saturating_add(clock_type::now(), delay); }
+
+  template <class Handler>
+  void start(Handler handler) {
+    if (state_ == nullptr) {
+      state_ =
+          detail::timer_state::make(detail::net::use_service<wheel_service>(detail::context_of(executor_)).timers());
+    }
+    // The handler may run, and destroy this timer, before `add` returns.
+    const std::shared_ptr<detail::timer_state> state = state_;
+    const time_point expiry = expiry_;
+    const std::uint64_t number = state->new_number();
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
+    const auto slot = detail::net::get_associated_cancellation_slot(handler);
+#endif
+    auto wait = detail::make_wait(std::move(handler), executor_);
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
+    if (slot.is_connected()) {
+      detail::connect(slot, state, number);
+    }
+#endif
+    state->add(*wait.release(), number, expiry);
+  }
+
+  executor_type executor_;
+  time_point expiry_{};
+  std::shared_ptr<detail::timer_state> state_;  // made by the first wait
+};
+
+/// What replaces `steady_timer`.
+using wheel_timer = basic_wheel_timer<>;
+
+}  // namespace TIMING_WHEEL_ASIO_FLAVOUR
+}  // namespace timing_wheel::asio

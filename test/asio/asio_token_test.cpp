@@ -1,0 +1,219 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <exception>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "asio/asio_worlds.hpp"
+#if TIMING_WHEEL_ASIO_VERSION >= 102200 && defined(TIMING_WHEEL_STANDALONE_ASIO)
+#include <asio/experimental/deferred.hpp>
+#endif
+
+namespace timing_wheel::test {
+namespace {
+
+// Completion tokens, and what is associated with a handler.
+template <class World>
+class AsioToken : public in_world<World> {};
+TYPED_TEST_SUITE(AsioToken, all_worlds);
+
+TYPED_TEST(AsioToken, AFutureGetsTheEnd) {
+  typename TestFixture::timer_type timer(this->context_, 2ms);
+  std::future<void> end = timer.async_wait(net::use_future);
+  this->context_.run();
+  EXPECT_NO_THROW(end.get());
+}
+
+TYPED_TEST(AsioToken, AFutureGetsACancelAsAnError) {
+  typename TestFixture::timer_type timer(this->context_, 1h);
+  std::future<void> end = timer.async_wait(net::use_future);
+  timer.cancel();
+  this->context_.run();
+  EXPECT_THROW(end.get(), system_error);
+}
+
+// Clang 14 has no coroutines that Asio can use.
+#if defined(BOOST_ASIO_HAS_CO_AWAIT) || defined(ASIO_HAS_CO_AWAIT)
+template <class Timer>
+net::awaitable<void> wait_twice(Timer& timer, int& waits) {
+  for (int i = 0; i < 2; ++i) {
+    timer.expires_after(1ms);
+    co_await timer.async_wait(net::use_awaitable);
+    EXPECT_GE(clock::now(), timer.expiry());
+    ++waits;
+  }
+}
+
+TYPED_TEST(AsioToken, ACoroutineWaits) {
+  typename TestFixture::timer_type timer(this->context_);
+  int waits = 0;
+  net::co_spawn(this->context_, wait_twice(timer, waits), net::detached);
+  this->context_.run();
+  EXPECT_EQ(waits, 2);
+}
+
+template <class Timer>
+net::awaitable<void> wait_for_long(Timer& timer, error_code& error) {
+  co_await timer.async_wait(net::redirect_error(net::use_awaitable, error));
+}
+
+TYPED_TEST(AsioToken, ACoroutineSeesACancel) {
+  typename TestFixture::timer_type timer(this->context_, 1h);
+  error_code error;
+  net::co_spawn(this->context_, wait_for_long(timer, error), net::detached);
+  typename TestFixture::timer_type canceller(this->context_, 2ms);
+  canceller.async_wait([&](const error_code&) { timer.cancel(); });
+  this->context_.run();
+  EXPECT_EQ(error, net::error::operation_aborted);
+}
+
+template <class Timer>
+net::awaitable<void> wait_by_default(Timer& timer, bool& ended) {
+  co_await timer.async_wait();
+  ended = true;
+}
+
+TYPED_TEST(AsioToken, ATokenMayBeTheDefaultOfTheExecutor) {
+  using timer = net::use_awaitable_t<>::as_default_on_t<typename TestFixture::timer_type>;
+  timer one(this->context_, 1ms);
+  bool ended = false;
+  net::co_spawn(this->context_, wait_by_default(one, ended), net::detached);
+  this->context_.run();
+  EXPECT_TRUE(ended);
+}
+#endif
+
+TYPED_TEST(AsioToken, NobodyNeedsToHearOfAWait) {
+  typename TestFixture::timer_type timer(this->context_, 2ms);
+  timer.async_wait(net::detached);
+  this->context_.run();
+  EXPECT_GE(clock::now(), timer.expiry());
+}
+
+TYPED_TEST(AsioToken, AHandlerNeedNotBeCopied) {
+  typename TestFixture::timer_type timer(this->context_, 1ms);
+  int value = 0;
+  timer.async_wait([kept = std::make_unique<int>(7), &value](error_code) { value = *kept; });
+  this->context_.run();
+  EXPECT_EQ(value, 7);
+}
+
+struct arena {
+  std::size_t allocations = 0;
+  std::size_t live = 0;
+};
+
+template <class T>
+struct arena_allocator {
+  using value_type = T;
+  arena* of;
+
+  explicit arena_allocator(arena& counted) : of(&counted) {}
+  template <class Other>
+  explicit(false) arena_allocator(const arena_allocator<Other>& other) : of(other.of) {}  // NOLINT
+  T* allocate(std::size_t count) {
+    ++of->allocations;
+    of->live += count * sizeof(T);
+    return std::allocator<T>().allocate(count);
+  }
+  void deallocate(T* place, std::size_t count) {
+    of->live -= count * sizeof(T);
+    std::allocator<T>().deallocate(place, count);
+  }
+  friend bool operator==(const arena_allocator&, const arena_allocator&) = default;
+};
+
+struct frugal_handler {
+  using allocator_type = arena_allocator<char>;
+  arena& from;
+  error_code& ended;
+
+  [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(from); }
+  void operator()(const error_code& error) const {
+    EXPECT_EQ(from.live, 0U);
+    ended = error;
+  }
+};
+
+TYPED_TEST(AsioToken, TheHandlersAllocatorHasItsMemoryBackBeforeTheHandlerRuns) {
+  arena memory;
+  error_code ended = net::error::no_memory;
+  typename TestFixture::timer_type timer(this->context_, 2ms);
+  timer.async_wait(frugal_handler{memory, ended});
+  EXPECT_GT(memory.live, 0U);
+  this->context_.run();
+  EXPECT_FALSE(ended);
+  EXPECT_GT(memory.allocations, 0U);
+  timer.expires_after(1h);
+  timer.async_wait(frugal_handler{memory, ended});
+  timer.cancel();
+  this->context_.restart();
+  this->context_.run();
+  EXPECT_EQ(ended, net::error::operation_aborted);
+  EXPECT_EQ(memory.live, 0U);
+}
+
+#if TIMING_WHEEL_ASIO_VERSION >= 102200 && defined(TIMING_WHEEL_STANDALONE_ASIO)
+TYPED_TEST(AsioToken, ADeferredWaitBeginsWhenItIsLaunched) {
+  typename TestFixture::timer_type timer(this->context_, 1h);
+  auto later = timer.async_wait(net::experimental::deferred);
+  EXPECT_EQ(timer.cancel(), 0U);
+  timer.expires_after(1ms);
+  outcome ends;
+  std::move(later)(ends.note());
+  this->context_.run();
+  EXPECT_EQ(ends.fired, 1);
+}
+#endif
+
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
+TYPED_TEST(AsioToken, ASignalCancelsItsWaitAndNoOther) {
+  typename TestFixture::timer_type timer(this->context_, 4ms);
+  outcome signalled;
+  outcome others;
+  net::cancellation_signal signal;
+  timer.async_wait(others.note());
+  timer.async_wait(net::bind_cancellation_slot(signal.slot(), signalled.note()));
+  timer.async_wait(others.note());
+  net::post(this->context_, [&] {
+    signal.emit(net::cancellation_type::total);
+    EXPECT_EQ(signalled.all(), 0);
+  });
+  this->context_.run();
+  EXPECT_EQ(signalled.aborted, 1);
+  EXPECT_EQ(others.fired, 2);
+}
+
+TYPED_TEST(AsioToken, ASignalThatIsLateChangesNothing) {
+  typename TestFixture::timer_type timer(this->context_, 1ms);
+  outcome ends;
+  net::cancellation_signal signal;
+  timer.async_wait(net::bind_cancellation_slot(signal.slot(), ends.note()));
+  this->context_.run();
+  signal.emit(net::cancellation_type::terminal);
+  timer.expires_after(1ms);
+  timer.async_wait(ends.note());
+  signal.emit(net::cancellation_type::terminal);
+  this->context_.restart();
+  this->context_.run();
+  EXPECT_EQ(ends.fired, 2);
+}
+
+TYPED_TEST(AsioToken, ASignalOfTheLastWaitLetsRunReturn) {
+  typename TestFixture::timer_type timer(this->context_, 1h);
+  outcome ends;
+  net::cancellation_signal signal;
+  timer.async_wait(net::bind_cancellation_slot(signal.slot(), ends.note()));
+  net::post(this->context_, [&] { signal.emit(net::cancellation_type::partial); });
+  this->context_.run();
+  EXPECT_EQ(ends.aborted, 1);
+}
+#endif
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,327 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "asio/asio_worlds.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using timing_wheel::asio::loop_driver;
+using timing_wheel::asio::to_error_code;
+using timing_wheel::asio::use_timer;
+using timing_wheel::asio::wheel_service;
+using timing_wheel::asio::wheel_timer;
+
+// What steady_timer has not: the wheel behind it, and its limits.
+template <class World>
+class WheelTimer : public in_world<World> {
+ protected:
+  [[nodiscard]] timing_wheel::timer& wheel() { return net::use_service<wheel_service>(this->context_).wheel(); }
+};
+TYPED_TEST_SUITE(WheelTimer, wheel_worlds);
+
+TYPED_TEST(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
+  wheel_timer timer(this->context_, 1h);
+  EXPECT_EQ(this->wheel().pending(), 0U);
+  outcome ends;
+  timer.async_wait(ends.note());
+  timer.async_wait(ends.note());
+  EXPECT_EQ(this->wheel().pending(), 1U);
+  timer.cancel_one();
+  EXPECT_EQ(this->wheel().pending(), 1U);
+  timer.cancel_one();
+  EXPECT_EQ(this->wheel().pending(), 0U);
+  this->context_.run();
+  EXPECT_EQ(ends.aborted, 2);
+}
+
+TYPED_TEST(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
+  wheel_timer timer(this->context_, 1h);
+  std::vector<error_code> ends;
+  timer.async_wait([&](const error_code& error) { ends.push_back(error); });
+  this->wheel().stop();
+  EXPECT_EQ(timer.cancel(), 0U);
+  timer.async_wait([&](const error_code& error) { ends.push_back(error); });
+  EXPECT_TRUE(ends.empty());
+  this->context_.run();
+  EXPECT_EQ(ends, std::vector<error_code>(2, to_error_code(timer_errc::stopped)));
+}
+
+TYPED_TEST(WheelTimer, GivesTheReasonOfARefusalAsItsError) {
+  const error_code stopped = to_error_code(timer_errc::stopped);
+  const std::error_code same = timer_errc::stopped;
+  EXPECT_EQ(stopped.message(), same.message());
+  EXPECT_EQ(std::string(stopped.category().name()), same.category().name());
+  EXPECT_EQ(stopped.value(), same.value());
+  EXPECT_NE(stopped, to_error_code(timer_errc::forked));
+}
+
+TYPED_TEST(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
+  timing_wheel::timer another;
+  wheel_timer timer(this->context_, 1ms);
+  outcome ends;
+  timer.async_wait(ends.note());
+  EXPECT_THROW(use_timer(this->context_, another), timer_error);
+  this->context_.run();
+  EXPECT_EQ(ends.fired, 1);
+}
+
+TYPED_TEST(WheelTimer, IsUsedByThreadsOfItsContext) {
+  std::vector<std::unique_ptr<wheel_timer>> timers;
+  std::atomic<int> ended = 0;
+  for (int i = 0; i < 500; ++i) {
+    timers.push_back(std::make_unique<wheel_timer>(this->context_, std::chrono::microseconds(i * 10)));
+    wheel_timer& timer = *timers.back();
+    timer.async_wait([&](const error_code&) {
+      timer.expires_after(1ms);
+      timer.async_wait([&](const error_code& error) { ended += error ? 0 : 1; });
+    });
+  }
+  std::thread other([&] { this->context_.run(); });
+  this->context_.run();
+  other.join();
+  EXPECT_EQ(ended, 500);
+}
+
+// Here the context goes within the test.
+template <class World>
+class WheelTimerContext : public testing::Test {
+ protected:
+  std::optional<net::io_context> context_{std::in_place};
+  std::optional<World> world_{std::in_place, *context_};
+};
+TYPED_TEST_SUITE(WheelTimerContext, wheel_worlds);
+
+TYPED_TEST(WheelTimerContext, MayGoBeforeItsTimers) {
+  wheel_timer waiting(*this->context_, 1h);
+  wheel_timer fired(*this->context_, 1ms);
+  wheel_timer unused(*this->context_, 1ms);
+  bool called = false;
+  waiting.async_wait([&](const error_code&) { called = true; });
+  fired.async_wait([&](const error_code&) { called = true; });
+  std::this_thread::sleep_for(3ms);
+  this->context_.reset();
+  EXPECT_EQ(waiting.cancel(), 0U);
+  EXPECT_FALSE(called);
+}
+
+TYPED_TEST(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
+  wheel_timer timer(*this->context_, 2ms);
+  outcome ends;
+  timer.async_wait(ends.note());
+  this->world_.reset();
+  this->context_->run();
+  EXPECT_EQ(ends.fired, 1);
+  timer.expires_after(1ms);
+  timer.async_wait(ends.note());
+  this->context_->restart();
+  this->context_->run();
+  EXPECT_EQ(ends.fired, 2);
+}
+
+TYPED_TEST(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
+  wheel_timer timer(*this->context_, 1h);
+  auto alive = std::make_shared<int>(0);
+  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.cancel();
+  this->context_.reset();
+  EXPECT_EQ(alive.use_count(), 1);
+  EXPECT_EQ(*alive, 0);
+}
+
+template <class World>
+class WheelOfAContext : public testing::Test {};
+TYPED_TEST_SUITE(WheelOfAContext, this_world);
+
+TYPED_TEST(WheelOfAContext, IsMadeByTheFirstWait) {
+  net::io_context context;
+  timing_wheel::timer given({.tick = 100us});
+  {
+    const wheel_timer unused(context, 1ms);
+    EXPECT_NO_THROW(use_timer(context, given));
+  }
+  EXPECT_THROW(use_timer(context, given), timer_error);
+}
+
+TYPED_TEST(WheelOfAContext, MayBeSharedByContexts) {
+  timing_wheel::timer given({.tick = 100us});
+  net::io_context first;
+  net::io_context second;
+  use_timer(first, given);
+  use_timer(second, given);
+  wheel_timer one(first, 1ms);
+  wheel_timer other(second, 1ms);
+  outcome ends;
+  one.async_wait(ends.note());
+  other.async_wait(ends.note());
+  EXPECT_EQ(given.stats().scheduled, 2U);
+  first.run();
+  second.run();
+  EXPECT_EQ(ends.fired, 2);
+}
+
+TYPED_TEST(WheelOfAContext, MayRunItsCallbacksOnAnExecutor) {
+  net::thread_pool pool(1);
+  timing_wheel::timer given({.executor = asio_executor(pool)});
+  net::io_context context;
+  use_timer(context, given);
+  wheel_timer timer(context, 1ms);
+  outcome ends;
+  timer.async_wait(ends.note());
+  context.run();
+  EXPECT_EQ(ends.fired, 1);
+}
+
+TYPED_TEST(WheelOfAContext, MayHaveALimit) {
+  timing_wheel::timer given({.max_pending = 1});
+  net::io_context context;
+  use_timer(context, given);
+  wheel_timer first(context, 1h);
+  wheel_timer second(context, 1h);
+  outcome ends;
+  error_code refused;
+  first.async_wait(ends.note());
+  second.async_wait([&](const error_code& error) { refused = error; });
+  context.poll();
+  EXPECT_EQ(refused, to_error_code(timer_errc::too_many_pending));
+  first.cancel();
+  second.async_wait(ends.note());
+  second.cancel();
+  context.restart();
+  context.run();
+  EXPECT_EQ(ends.aborted, 2);
+}
+
+TYPED_TEST(WheelOfAContext, EndsTheWaitsWhenItGoesFirst) {
+  std::optional<timing_wheel::timer> given(std::in_place);
+  net::io_context context;
+  use_timer(context, *given);
+  wheel_timer timer(context, 1h);
+  error_code end;
+  timer.async_wait([&](const error_code& error) { end = error; });
+  given.reset();
+  context.run();
+  EXPECT_EQ(end, to_error_code(timer_errc::stopped));
+}
+
+// An executor that throws, `failures` times, when it is given something.
+struct failing_executor {
+  net::io_context* context;
+  int* failures;
+
+  [[nodiscard]] net::execution_context& query(net::execution::context_t /*which*/) const noexcept { return *context; }
+  [[nodiscard]] static constexpr net::execution::blocking_t query(net::execution::blocking_t /*which*/) noexcept {
+    return net::execution::blocking.never;
+  }
+  template <class Work>
+  void execute(Work work) const {
+    if (*failures > 0) {
+      --*failures;
+      throw std::runtime_error("no room");
+    }
+    net::post(*context, std::move(work));
+  }
+  friend bool operator==(const failing_executor&, const failing_executor&) noexcept = default;
+};
+
+TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
+  net::io_context context;
+  int failures = 1;
+  asio::basic_wheel_timer<failing_executor> timer(failing_executor{&context, &failures}, 1h);
+  outcome ends;
+  const auto alive = std::make_shared<int>(0);
+  for (int i = 0; i < 3; ++i) {
+    timer.async_wait([&ends, alive](const error_code& error) { ends.add(error); });
+  }
+  EXPECT_THROW(timer.cancel(), std::runtime_error);
+  EXPECT_EQ(alive.use_count(), 3);
+  context.run();
+  EXPECT_EQ(ends.aborted, 2);
+  EXPECT_EQ(alive.use_count(), 1);
+}
+
+template <class World>
+class LoopDriver : public testing::Test {};
+TYPED_TEST_SUITE(LoopDriver, this_world);
+
+TYPED_TEST(LoopDriver, RunsCallbacksOnTheContext) {
+  net::io_context context;
+  loop_driver driver(context);
+  std::thread::id ran;
+  driver.timer().schedule_after(1ms, [&] { ran = std::this_thread::get_id(); });
+  context.run();
+  EXPECT_EQ(ran, std::this_thread::get_id());
+}
+
+TYPED_TEST(LoopDriver, KeepsNoContextRunningWhenNothingIsPending) {
+  net::io_context context;
+  const loop_driver driver(context);
+  EXPECT_EQ(context.run(), 0U);
+}
+
+TYPED_TEST(LoopDriver, IsWokenForAnEarlierTimerOfAnotherThread) {
+  net::io_context context;
+  loop_driver driver(context);
+  auto late = driver.timer().schedule_after(1h, [] {});
+  std::thread other([&] {
+    std::this_thread::sleep_for(3ms);
+    driver.timer().schedule_after(1ms, [&] { context.stop(); });
+  });
+  context.run();
+  other.join();
+  EXPECT_EQ(late.cancel(), cancel_result::cancelled);
+}
+
+TYPED_TEST(LoopDriver, RunsMoreThanOneTurnOfCallbacks) {
+  net::io_context context;
+  loop_driver driver(context);
+  int ran = 0;
+  for (int i = 0; i < 5000; ++i) {
+    driver.timer().schedule_after(1ms, [&] { ++ran; });
+  }
+  context.run();
+  EXPECT_EQ(ran, 5000);
+}
+
+TYPED_TEST(LoopDriver, RunsOnAStrandOfAContextWithThreads) {
+  net::thread_pool pool(2);
+  loop_driver driver(net::any_io_executor(net::make_strand(pool)));
+  use_timer(pool, driver.timer());
+  std::vector<wheel_timer> timers;
+  std::atomic<int> ended = 0;
+  for (int i = 0; i < 200; ++i) {
+    timers.emplace_back(pool, 1ms);
+    timers.back().async_wait([&](const error_code&) { ++ended; });
+  }
+  pool.join();
+  EXPECT_EQ(ended, 200);
+}
+
+TYPED_TEST(LoopDriver, MayOutliveItsContext) {
+  auto context = std::make_unique<net::io_context>();
+  loop_driver driver(*context);
+  auto handle = driver.timer().schedule_after(1h, [] {});
+  context.reset();
+  driver.timer().schedule_after(1ms, [] {});
+  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
+}
+
+TYPED_TEST(LoopDriver, RefusesWrongOptions) {
+  net::io_context context;
+  EXPECT_THROW(loop_driver(context, {.tick = 0ms}), timer_error);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

@@ -1,0 +1,5 @@
+// cpp: statements
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+
+using namespace std::chrono_literals;
