@@ -109,7 +109,7 @@ void exposition::sample(const metric_labels& labels, const histogram& durations)
     line("_bucket", labels, each.seconds, static_cast<double>(durations.count_up_to(each.value)));
   }
   line("_bucket", labels, "+Inf", static_cast<double>(durations.count()));
-  line("_sum", labels, "", std::chrono::duration<double>(durations.sum()).count());
+  line("_sum", labels, "", durations.sum().count());
   line("_count", labels, "", static_cast<double>(durations.count()));
 }
 

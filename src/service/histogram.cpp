@@ -10,8 +10,18 @@ void histogram::merge(const histogram& other) noexcept {
     counts_[i] += other.counts_[i];
   }
   total_ += other.total_;
-  sum_ += other.sum_;
   largest_ = std::max(largest_, other.largest_);
+}
+
+std::chrono::duration<double> histogram::sum() const noexcept {
+  double nanoseconds = 0;
+  double below = -1;  // the upper end of the class before
+  for (std::size_t i = 0; i < classes; ++i) {
+    const auto end = static_cast<double>(upper_end(i));
+    nanoseconds += static_cast<double>(counts_[i]) * ((below + 1 + end) / 2);
+    below = end;
+  }
+  return std::chrono::duration<double>(nanoseconds / 1e9);
 }
 
 std::uint64_t histogram::count_up_to(std::chrono::nanoseconds most) const noexcept {

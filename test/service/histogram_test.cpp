@@ -57,6 +57,46 @@ TEST(Histogram, ClassIsAtMostASixteenthOfItsValueWide) {
   }
 }
 
+TEST(Histogram, SumIsWithinAThirtySecondOfTheExactOne) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    histogram recorded;
+    double exact = 0;
+    for (const nanoseconds value : random_values(1000, seed)) {
+      recorded.record(value);
+      exact += static_cast<double>(value.count()) / 1e9;
+    }
+    EXPECT_NEAR(recorded.sum().count(), exact, exact / 32);
+  }
+  EXPECT_EQ(histogram().sum().count(), 0.0);
+}
+
+TEST(Histogram, SumOfSmallValuesIsExact) {
+  histogram recorded;
+  recorded.record(-5ns);
+  recorded.record(0ns);
+  recorded.record(7ns);
+  recorded.record(15ns);
+  EXPECT_DOUBLE_EQ(recorded.sum().count(), 22e-9);
+}
+
+TEST(Histogram, CountsUpToABound) {
+  const auto values = random_values(1000, 5);
+  histogram recorded;
+  for (const nanoseconds value : values) {
+    recorded.record(value);
+  }
+  for (const nanoseconds bound : {0ns, 5ns, 1000ns, 123'456'789ns, nanoseconds(1h), nanoseconds::max()}) {
+    const auto up_to = [&](double most) {
+      return static_cast<std::uint64_t>(std::count_if(
+          values.begin(), values.end(), [&](nanoseconds each) { return static_cast<double>(each.count()) <= most; }));
+    };
+    const auto end = static_cast<double>(bound.count());
+    EXPECT_LE(recorded.count_up_to(bound), up_to(end)) << bound.count();
+    EXPECT_GE(recorded.count_up_to(bound), up_to(end * 15 / 16)) << bound.count();
+  }
+  EXPECT_EQ(recorded.count_up_to(-1ns), 0U);
+}
+
 TEST(Histogram, SmallValuesAreExact) {
   for (nanoseconds value = 0ns; value < 32ns; ++value) {
     EXPECT_EQ(end_of_class(value), value);
