@@ -1,5 +1,6 @@
-# Engines, and the tool that compares them in virtual time, have one thread. The thread sanitizer can find nothing there, and
-# leaves out what tests only them. Whoever brings a thread there takes it from this list, and the condition from its tests.
+# Engines, and the tool that compares them in virtual time, have one thread. The thread sanitizer can find nothing
+# there, and leaves out what tests only them. Whoever brings a thread there takes it from this list, and the condition
+# from its tests.
 file(GLOB_RECURSE sources
   include/timing_wheel/engine/*.hpp src/engine/*.[ch]pp test/engine/*.cpp benchmarks/compare/*.[ch]pp
   test/examples/compare_test.cpp)

@@ -1,6 +1,6 @@
 # Most of the time of a compilation goes into headers, so sources that are not in the way of a timer are compiled
-# together. The others stay alone: GCC inlines less where it sees more, and that costs up to 9 % of the instructions of a
-# schedule.
+# together. The others stay alone: GCC inlines less where it sees more, and that costs up to 9 % of the instructions of
+# a schedule.
 set_target_properties(timing_wheel PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 set_source_files_properties(
   src/service/shard_on_hashed_wheel.cpp

@@ -70,8 +70,8 @@ using error_code = ::asio::error_code;
 namespace net = ::boost::asio;
 using error_code = ::boost::system::error_code;
 
-// `timer_category` for the errors of Boost, which in 1.74 take no std::error_category. As with theirs, nobody destroys it
-// by its base.
+// `timer_category` for the errors of Boost, which in 1.74 take no std::error_category. As with theirs, nobody destroys
+// it by its base.
 #ifdef __GNUC__
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
