@@ -1,0 +1,199 @@
+// An echo server that closes idle connections, on Asio's steady_timer or on a wheel_timer, and its load.
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "client.hpp"
+#include "common/duration.hpp"
+#include "common/program.hpp"
+#include "server.hpp"
+#include "timing_wheel/asio.hpp"
+
+namespace echo {
+namespace {
+
+enum class kind { steady, wheel, loop };
+
+struct options {
+  kind timer = kind::loop;
+  std::size_t connections = 10'000;
+  std::size_t at_once = 100;
+  std::chrono::nanoseconds time = std::chrono::seconds(5);
+  std::chrono::nanoseconds idle = std::chrono::seconds(10);
+  bool json = false;
+};
+
+// Each connection has a file here and one in the client, which is another process.
+void allow_files(std::size_t connections) {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  const rlim_t needed = connections + 64;
+  if (files.rlim_cur >= needed) {
+    return;
+  }
+  if (files.rlim_max < needed) {
+    throw common::usage_error("a process may have " + std::to_string(files.rlim_max) + " files open, and " +
+                              std::to_string(connections) + " connections need " + std::to_string(needed) +
+                              ": raise the limit (ulimit -Hn), or ask for fewer");
+  }
+  files.rlim_cur = needed;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+double processor_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
+}
+
+double peak_mebibytes() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_maxrss) / 1024;
+}
+
+double milliseconds_of(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+void print(const options& chosen, const figures& seen, double processor, double peak) {
+  const double time = std::chrono::duration<double>(seen.latest - seen.first).count();
+  const double rate = time > 0 ? static_cast<double>(seen.messages) / time : 0;
+  const char* const name = chosen.timer == kind::steady  ? "steady_timer"
+                           : chosen.timer == kind::wheel ? "wheel_timer, thread of the wheel"
+                                                         : "wheel_timer, loop_driver";
+  if (chosen.json) {
+    nlohmann::json all;
+    all["timer"] = name;
+    all["connections"] = seen.connections;
+    all["messages"] = seen.messages;
+    all["messages_per_second"] = rate;
+    all["timed_out"] = seen.timed_out;
+    all["early"] = seen.early;
+    all["lateness_ms"] = {{"p50", milliseconds_of(seen.lateness.quantile(0.5))},
+                          {"p99", milliseconds_of(seen.lateness.quantile(0.99))},
+                          {"max", milliseconds_of(seen.lateness.max())}};
+    all["processor_s"] = processor;
+    all["peak_mib"] = peak;
+    std::cout << all.dump(2) << '\n';
+    return;
+  }
+  std::printf("timer:        %s\n", name);
+  std::printf("connections:  %s\n", common::grouped(seen.connections).c_str());
+  std::printf("messages:     %s, %.0f per second\n", common::grouped(seen.messages).c_str(), rate);
+  std::printf("timed out:    %s, %s early\n", common::grouped(seen.timed_out).c_str(),
+              common::grouped(seen.early).c_str());
+  std::printf("lateness:     p50 %.2f ms, p99 %.2f ms, longest %.2f ms\n", milliseconds_of(seen.lateness.quantile(0.5)),
+              milliseconds_of(seen.lateness.quantile(0.99)), milliseconds_of(seen.lateness.max()));
+  std::printf("server:       %.2f s of processor, %.2f us per message, %.1f MiB at most\n", processor,
+              seen.messages == 0 ? 0 : processor * 1e6 / static_cast<double>(seen.messages), peak);
+}
+
+pid_t start_client(const options& chosen, unsigned short port, boost::asio::io_context& context) {
+  context.notify_fork(boost::asio::io_context::fork_prepare);
+  const pid_t child = fork();
+  if (child != 0) {
+    context.notify_fork(boost::asio::io_context::fork_parent);
+    return child;
+  }
+  int status = 0;
+  try {
+    load(port, chosen.connections, chosen.at_once, chosen.time);
+  } catch (const std::exception& error) {
+    std::cerr << "the client: " << error.what() << '\n';
+    status = common::exit_failed;
+  }
+  _exit(status);
+}
+
+template <class Timer>
+int serve(const options& chosen) {
+  boost::asio::io_context context(1);
+  figures seen;
+  const server<Timer> listening(context, chosen.connections, chosen.idle, seen);
+  const pid_t child = start_client(chosen, listening.port(), context);
+  if (child < 0) {
+    throw common::failure("no process for the client");
+  }
+  std::optional<timing_wheel::asio::loop_driver> driver;
+  if (chosen.timer == kind::loop) {
+    driver.emplace(context);
+    timing_wheel::asio::use_timer(context, driver->timer());
+  }
+  context.run();
+  const double processor = processor_seconds();
+  const double peak = peak_mebibytes();
+  int status = 0;
+  waitpid(child, &status, 0);
+  print(chosen, seen, processor, peak);
+  common::finish_output(std::cout);
+  if (status != 0 || seen.timed_out != chosen.connections || seen.early != 0) {
+    throw common::failure("not every connection has timed out at its time");
+  }
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  options chosen;
+  std::string time = "5s";
+  std::string idle = "10s";
+  CLI::App app("An echo server that closes idle connections, with its load: each message moves a time-out.",
+               common::program_name("echo_server"));
+  const std::map<std::string, kind> kinds{{"steady", kind::steady}, {"wheel", kind::wheel}, {"loop", kind::loop}};
+  app.add_option("--timer", chosen.timer,
+                 "steady: Asio's steady_timer. wheel: a wheel_timer on a thread of the wheel. loop: a wheel_timer in "
+                 "the io_context (default)")
+      ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case));
+  app.add_option("--connections", chosen.connections, "how many (default 10000)")->check(CLI::Range(1, 25'000));
+  app.add_option("--at-once", chosen.at_once, "messages on their way (default 100)")->check(CLI::Range(1, 25'000));
+  app.add_option("--time", time, "how long messages are sent (default 5s)");
+  app.add_option("--idle", idle, "without a message for so long, a connection is closed (default 10s)");
+  app.add_flag("--json", chosen.json, "print JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : common::exit_usage;
+  }
+  try {
+    chosen.time = common::read_duration(time);
+    chosen.idle = common::read_duration(idle);
+  } catch (const common::duration_error& error) {
+    throw common::usage_error(std::string("a duration is wrong: ") + error.what());
+  }
+  allow_files(chosen.connections);
+  return chosen.timer == kind::steady ? serve<boost::asio::steady_timer>(chosen)
+                                      : serve<timing_wheel::asio::wheel_timer>(chosen);
+}
+
+}  // namespace
+}  // namespace echo
+
+int main(int argc, char** argv) {
+  try {
+    return echo::run(argc, argv);
+  } catch (const common::usage_error& error) {
+    std::cerr << common::program_name("echo_server") << ": " << error.what() << '\n';
+    return common::exit_usage;
+  } catch (const std::exception& error) {
+    std::cerr << common::program_name("echo_server") << ": " << error.what() << '\n';
+    return common::exit_failed;
+  }
+}
