@@ -233,7 +233,7 @@ struct failing_executor {
     }
     net::post(*context, std::move(work));
   }
-  friend bool operator==(const failing_executor&, const failing_executor&) noexcept = default;
+  [[maybe_unused]] friend bool operator==(const failing_executor&, const failing_executor&) noexcept = default;
 };
 
 TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
