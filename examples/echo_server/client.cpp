@@ -21,7 +21,7 @@ using message = std::array<char, 16>;
 class client {
  public:
   client(boost::asio::io_context& context, unsigned short port, std::size_t connections, std::chrono::nanoseconds time)
-      : context_(context), end_(std::chrono::steady_clock::now()), answers_(connections) {
+      : end_(std::chrono::steady_clock::now() + time), answers_(connections) {
     const tcp::endpoint server(boost::asio::ip::address_v4::loopback(), port);
     for (std::size_t i = 0; i < connections; ++i) {
       sockets_.emplace_back(context);
@@ -74,7 +74,6 @@ class client {
     }
   }
 
-  boost::asio::io_context& context_;
   std::chrono::steady_clock::time_point end_;
   std::vector<tcp::socket> sockets_;
   std::vector<message> answers_;
