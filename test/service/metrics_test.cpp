@@ -29,7 +29,8 @@ std::string page_of(const timer_stats& figures, const metric_labels& labels = {}
 
 // Of a service that has done something of each kind.
 timer_stats some_figures() {
-  manual_timer timer({.max_pending = 3, .on_error = [](std::exception_ptr, std::uint64_t) {}});
+  manual_timer timer(
+      {.max_pending = 3, .on_error = [](const std::exception_ptr& /*failure*/, std::uint64_t /*tag*/) {}});
   timer.schedule_after(1ms, [] { throw 1; });
   timer.schedule_after(1h, [] {}).cancel();
   timer.schedule_every(1s, [] {});

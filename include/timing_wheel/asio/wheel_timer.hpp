@@ -62,12 +62,13 @@ class basic_wheel_timer {
   };
 
   /// Expired, from the start.
-  explicit basic_wheel_timer(const executor_type& executor) : executor_(executor) {}
+  explicit basic_wheel_timer(executor_type executor) : executor_(std::move(executor)) {}
   /// Expires at `expiry`.
-  basic_wheel_timer(const executor_type& executor, const time_point& expiry) : executor_(executor), expiry_(expiry) {}
+  basic_wheel_timer(executor_type executor, const time_point& expiry)
+      : executor_(std::move(executor)), expiry_(expiry) {}
   /// Expires `delay` from now.
-  basic_wheel_timer(const executor_type& executor, const duration& delay)
-      : executor_(executor), expiry_(from_now(delay)) {}
+  basic_wheel_timer(executor_type executor, const duration& delay)
+      : executor_(std::move(executor)), expiry_(from_now(delay)) {}
 
   // clang-format off
   /// Expired, on the executor of `context`.
