@@ -99,7 +99,8 @@ class basic_wheel_timer {
   // clang-format on
 
   /// Cancels its own waits, and takes over those of `other`, which is as a new one on its executor.
-  basic_wheel_timer& operator=(basic_wheel_timer&& other) {
+  basic_wheel_timer& operator=(basic_wheel_timer&& other) noexcept(
+      std::conjunction_v<std::is_nothrow_copy_constructible<Executor>, std::is_nothrow_copy_assignable<Executor>>) {
     if (this != &other) {
       const basic_wheel_timer old(std::move(*this));
       executor_ = other.executor_;
