@@ -331,9 +331,12 @@ pid_t private_postgres::spawn(const std::vector<std::string>& command) const {
   const std::string program = (programs_ / command.front()).string();
   const std::string log = (folder_ / "log").string();
   const std::string start_in = files::exists(data()) ? data().string() : folder_.string();
+  std::vector<std::string> words = command;
+  words.front() = program;  // a program of PostgreSQL looks for others where it is itself, or else in PATH
   std::vector<char*> arguments;
-  for (const std::string& each : command) {
-    arguments.push_back(const_cast<char*>(each.c_str()));  // NOLINT(cppcoreguidelines-pro-type-const-cast): execv's
+  arguments.reserve(words.size() + 1);
+  for (std::string& each : words) {
+    arguments.push_back(each.data());
   }
   arguments.push_back(nullptr);
   const pid_t child = fork();
