@@ -1,6 +1,6 @@
 # For the preset `tidy`: clang-tidy reads each source by itself, and says what the compiler would warn of, too. So
-# nothing needs to be compiled or linked. What clang-tidy takes for the compilation is a command that does nothing; after it the
-# preprocessor finds out what the source depends on.
+# nothing needs to be compiled or linked. What clang-tidy takes for the compilation is a command that does nothing;
+# after it the preprocessor finds out what the source depends on.
 set(arguments "<DEFINES> <INCLUDES> <FLAGS> -o <OBJECT>")
 set(CMAKE_CXX_COMPILE_OBJECT "true ${arguments} -c <SOURCE> && <CMAKE_CXX_COMPILER> ${arguments} -E <SOURCE>")
 foreach(rule IN ITEMS ARCHIVE_CREATE LINK_EXECUTABLE CREATE_SHARED_MODULE)

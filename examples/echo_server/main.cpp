@@ -127,7 +127,7 @@ template <class Timer>
 int serve(const options& chosen) {
   boost::asio::io_context context(1);
   figures seen;
-  const server<Timer> listening(context, chosen.connections, chosen.idle, seen);
+  server<Timer> listening(context, chosen.connections, chosen.idle, seen);
   const pid_t child = start_client(chosen, listening.port(), context);
   if (child < 0) {
     throw common::failure("no process for the client");

@@ -23,7 +23,7 @@ struct figures {
   std::uint64_t connections = 0;
   std::uint64_t messages = 0;
   std::uint64_t timed_out = 0;                     ///< Connections closed because they were idle.
-  std::uint64_t early = 0;                         ///< Of them: before the limit. It has to be 0.
+  std::uint64_t early = 0;                         ///< Waits that ended before their expiry. It has to be 0.
   timing_wheel::histogram lateness;                ///< Of the time-outs.
   std::chrono::steady_clock::time_point first{};   ///< When the first message came.
   std::chrono::steady_clock::time_point latest{};  ///< When the last one came.
@@ -65,25 +65,23 @@ class session : public std::enable_shared_from_this<session<Timer>> {
   // Each message moves the time-out.
   void expect() {
     idle_.expires_after(limit_);
-    idle_.async_wait([self = this->shared_from_this()](const error_code& error) {
+    idle_.async_wait([self = this->shared_from_this(), expiry = idle_.expiry()](const error_code& error) {
       if (!error) {
-        self->time_out();
+        self->time_out(expiry);
       }
     });
   }
 
-  void time_out() {
+  void time_out(std::chrono::steady_clock::time_point expiry) {
     const auto now = std::chrono::steady_clock::now();
-    if (idle_.expiry() > now) {
+    seen_.early += now < expiry ? 1U : 0U;
+    if (idle_.expiry() != expiry) {
       return;  // a message came when this was posted already
     }
     ++seen_.timed_out;
-    seen_.early += now < began() + limit_ ? 1U : 0U;
-    seen_.lateness.record(now - idle_.expiry());
+    seen_.lateness.record(now - expiry);
     end();
   }
-
-  [[nodiscard]] std::chrono::steady_clock::time_point began() const { return idle_.expiry() - limit_; }
 
   void end() {
     error_code ignored;

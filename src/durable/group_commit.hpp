@@ -21,8 +21,8 @@ namespace timing_wheel::durable {
 ///
 /// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who
 /// came meanwhile. A leader lingers for a tenth of the last commit, 5 ms at most, or until as many wait as were in that
-/// one; else the callers would alternate in halves. If a write of a shared transaction fails, each is tried in one of its
-/// own, so that a bad one harms nobody else; if the commit fails, all are told, since it may have happened.
+/// one; else the callers would alternate in halves. If a write of a shared transaction fails, each is tried in one of
+/// its own, so that a bad one harms nobody else; if the commit fails, all are told, since it may have happened.
 ///
 /// Thread safety: any thread.
 class group_commit {

@@ -103,7 +103,7 @@ class wheel_service : public detail::net::execution_context::service {
 #endif
   }
 
-  std::mutex mutex_;  // guards what follows, until `shutdown`; taken before no other lock of timers
+  std::mutex mutex_;  // guards what follows, until `shutdown`; held while `own_` is made, which has locks of its own
   std::vector<driven> drivers_;
   std::optional<timing_wheel::timer> own_;
   std::shared_ptr<detail::registry> timers_;  // never changed again

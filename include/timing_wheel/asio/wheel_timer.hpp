@@ -32,9 +32,9 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// `error::operation_aborted` if it was cancelled; or with another error if the wheel refuses it, see `to_error_code`.
 /// Its handler is posted: to its associated executor, which is the timer's if it has none, and never called within the
 /// call that starts or ends the wait. A wait lies in memory of the handler's associated allocator, which has it back
-/// before the handler is called; a thread of the wheel neither moves a handler nor uses its allocator. It counts as work
-/// of both executors. If the executor throws, for want of memory say, that handler is destroyed: what it throws gets out
-/// of the call that ended the wait, and at an expiry goes to `timer_options::on_error`.
+/// before the handler is called; a thread of the wheel neither moves a handler nor uses its allocator. It counts as
+/// work of both executors. If the executor throws, for want of memory say, that handler is destroyed: what it throws
+/// gets out of the call that ended the wait, and at an expiry goes to `timer_options::on_error`.
 ///
 /// **Cancelling** takes waits whose handler is not posted yet. One that is too late changes nothing.
 ///

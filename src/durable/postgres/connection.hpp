@@ -23,7 +23,7 @@ struct query {
 
 /// The name of a schema, quoted, with the dot behind it.
 [[nodiscard]] std::string prefix_of(std::string_view schema);
-/// The text of a statement, on the tables in `prefix`, which `quoted` has made.
+/// The text of a statement, on the tables in `prefix`, which `prefix_of` has made.
 [[nodiscard]] std::string text_of(const char* sql, std::string_view prefix);
 
 /// What helps against errors that a pooler is the reason of.
