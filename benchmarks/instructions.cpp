@@ -30,7 +30,8 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t timers = 50'000;
 constexpr tick half_hour = 30 * 60 * 1000;
-constexpr tick wheel_size = 512;
+constexpr tick lowest = 1024;  // slots, by default
+constexpr tick others = 2048;
 constexpr int warm_up_rounds = 2;
 
 // The script looks for this name.
@@ -89,9 +90,9 @@ class wheel_work {
     in_steady_state([&] { w.insert_all(); }, [&] { w.erase_all(); }, nothing);
   }
 
-  /// A bucket of the third wheel goes into 512 buckets of the second.
+  /// A bucket of the third wheel goes into 2048 buckets of the second, about 24 into each.
   static void move() {
-    constexpr tick bucket = wheel_size * wheel_size;
+    constexpr tick bucket = lowest * others;
     wheel_work w(bucket - 1);
     tick expiration = 0;
     const auto moves = [&] { return w.wheel_.stats().moves(); };
@@ -110,10 +111,10 @@ class wheel_work {
     expect(moved == timers, "moves");
   }
 
-  /// About 100 in each of the 511 next buckets of the lowest wheel.
-  static void due() { due_within(wheel_size - 1); }
+  /// About 50 in each of the 1023 next buckets of the lowest wheel.
+  static void due() { due_within(lowest - 1); }
 
-  /// About 36 ms apart, most of them from two wheels above: with their moves, and a bucket for nearly each.
+  /// About 36 ms apart, nearly all of them from the wheel above: with their moves, and a bucket for nearly each.
   static void due_in_half_an_hour() { due_within(half_hour); }
 
  private:
@@ -149,7 +150,7 @@ class wheel_work {
 
   std::vector<tick> delays_;
   std::vector<timer_number> order_ = in_random_order();
-  hierarchical_wheel wheel_{engine_options{.wheel_size = wheel_size, .wheel_sizes = {}, .start = 0}};
+  hierarchical_wheel wheel_;
 };
 
 /// The service, driven by hand or with its clock and its thread. The latter's poller sleeps all the while, since a
@@ -175,7 +176,7 @@ class service_work {
         nothing, [&] { w.reschedule_all(); }, nothing);
   }
 
-  static void fire() { fire_within(wheel_size - 1); }
+  static void fire() { fire_within(lowest - 1); }
   static void fire_in_half_an_hour() { fire_within(half_hour); }
 
  private:
@@ -220,7 +221,7 @@ class service_work {
   std::vector<timer_number> order_ = in_random_order();
   std::uint64_t fired_ = 0;
   std::vector<timer_handle> handles_ = std::vector<timer_handle>(timers);
-  Service service_{{.wheel_size = wheel_size, .shards = 1}};
+  Service service_{{.shards = 1}};
   // With the real clock, an hour away, so that nothing fires and nothing is near enough to wake the poller.
   milliseconds offset_{std::same_as<Service, timer> ? std::chrono::hours(1) : std::chrono::hours(0)};
   timer_handle first_ = service_.schedule_after(milliseconds(half_hour), [] {});

@@ -37,7 +37,9 @@ nanoseconds timeline_width(nanoseconds end) {
 
 engine_options options_for(const engine_spec& spec, std::uint32_t slots, tick start = 0) {
   engine_options options;
-  options.wheel_size = spec.type == kind::heap ? options.wheel_size : slots;
+  if (spec.type != kind::heap) {
+    options.wheel_size = slots;
+  }
   options.start = start;
   return options;
 }

@@ -93,7 +93,7 @@ class asio_timers {
   std::size_t fired_ = 0;
 };
 
-[[maybe_unused]] const bool joined = join(contend<asio_timers>("asio", "Boost " BOOST_LIB_VERSION));
+[[maybe_unused]] const bool asio_joined = join(contend<asio_timers>("asio", "Boost " BOOST_LIB_VERSION));
 
 }  // namespace
 }  // namespace timing_wheel::bench

@@ -88,7 +88,7 @@ class libevent_timers {
   std::size_t fired_ = 0;
 };
 
-[[maybe_unused]] const bool joined =
+[[maybe_unused]] const bool libevent_joined =
     join(contend<libevent_timers>("libevent", std::string("libevent ") + event_get_version()));
 
 }  // namespace

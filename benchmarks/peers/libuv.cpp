@@ -78,7 +78,8 @@ class libuv_timers {
   std::size_t fired_ = 0;
 };
 
-[[maybe_unused]] const bool joined = join(contend<libuv_timers>("libuv", std::string("libuv ") + uv_version_string()));
+[[maybe_unused]] const bool libuv_joined =
+    join(contend<libuv_timers>("libuv", std::string("libuv ") + uv_version_string()));
 
 }  // namespace
 }  // namespace timing_wheel::bench

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -29,11 +30,15 @@ struct timer_options {
   /// deadline. At least 1 ns. Wake-ups and cascades become fewer with a longer tick. On Linux the poller's timer slack
   /// is at most a sixteenth of it, and so is that of the threads that callbacks start on it.
   std::chrono::nanoseconds tick = std::chrono::milliseconds(1);
-  /// Slots of each wheel, in [2, 2^24].
-  std::uint32_t wheel_size = 512;
+  /// Slots of each wheel, in [2, 2^24]. None: 1024 of the lowest and 2048 of each above, so that with a tick of 1 ms
+  /// the next half hour lies on two wheels; a hashed one has 512.
+  std::optional<std::uint32_t> wheel_size = {};
   /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size`
   /// for all.
   std::vector<std::uint32_t> wheel_sizes = {};
+  /// Each shard takes memory from `operator new` at first, and maps what it needs beyond some 16 MiB, asking for huge
+  /// pages: timers far apart are then reached faster. False, and on systems without: `operator new` gives all of it.
+  bool huge_pages = true;
   /// Which engine. Every promise holds for each; what they cost differs (see docs/tuning.md).
   engine_kind engine = engine_kind::hierarchical;
   /// Parts with a lock, a wheel and memory of their own; a thread keeps to one as a habit. At most 1024. 0: as many as

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 
 #include "timing_wheel/detail/paged_array.hpp"
@@ -45,6 +46,15 @@ static_assert(sizeof(timer_node) == 64);
 /// Thread safety: none of its own.
 class slab {
  public:
+  explicit slab(bool huge_pages = true) noexcept : memory_(huge_pages) {}
+  slab(const slab&) = delete;
+  slab& operator=(const slab&) = delete;
+  ~slab() {
+    for (timer_number n = 0; n < extent_; ++n) {
+      std::destroy_at(&nodes_[n]);
+    }
+  }
+
   /// A place that is free. Strong guarantee on `std::bad_alloc`. Complexity: O(1), a page of 64 KiB every 1024 places.
   timer_number acquire() {
     if (first_free_ == none) {
@@ -79,7 +89,7 @@ class slab {
 
   /// One past the largest place that was ever used.
   [[nodiscard]] timer_number extent() const noexcept { return extent_; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return nodes_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
 
  private:
   static constexpr timer_number none = UINT32_MAX;
@@ -89,15 +99,17 @@ class slab {
       if (extent_ >= most_places) {
         throw std::bad_alloc();
       }
-      nodes_.add_page();
+      nodes_.add_unmade_page();
     }
+    std::construct_at(&nodes_[extent_]);
     return extent_++;
   }
 
   static constexpr timer_number most_places = 1U << number_bits;
   static constexpr std::uint32_t end_of_generations = 1U << generation_bits;
   static constexpr std::size_t page = 1024;
-  paged_array<timer_node, page> nodes_;
+  page_source memory_;
+  paged_array<timer_node, page> nodes_{memory_};
   timer_number extent_ = 0;
   timer_number first_free_ = none;
 };

@@ -66,7 +66,7 @@ template <timer_engine Engine>
 class timer_core {
  public:
   timer_core(const engine_options& options, const tick_scale& scale, admission& door)
-      : engine_(options), scale_(scale), door_(door) {}
+      : engine_(options), scale_(scale), door_(door), nodes_(options.huge_pages) {}
 
   /// Moves the callable into the timer only if it accepts. A recurring one is armed again after its run. Strong
   /// guarantee on `std::bad_alloc`, and on what the move throws.

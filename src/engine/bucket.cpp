@@ -1,71 +1,142 @@
 #include "timing_wheel/detail/bucket.hpp"
 
-#include <algorithm>
+#include <memory>
 #include <new>
+#include <utility>
 
 namespace timing_wheel::detail {
 
-void bucket_store::refill() {
+namespace {
+
+constexpr std::uint64_t bit(std::size_t place) noexcept { return std::uint64_t{1} << place; }
+constexpr std::size_t lowest(std::uint64_t mask) noexcept { return static_cast<std::size_t>(std::countr_zero(mask)); }
+
+void move_entry(bucket_store& store, chunk& to, std::size_t place, entry moved) noexcept {
+  to.at(place) = moved;
+  store.set_place(moved.which, to.base + static_cast<entry_place>(place));
+}
+
+/// Moves the live entries of `from` into the gaps of `to`, which has enough of them.
+void fill_gaps(bucket_store& store, chunk& to, const chunk& from) noexcept {
+  std::uint64_t live = store.live(to.base);
+  for (std::uint64_t left = store.live(from.base); left != 0; left &= left - 1) {
+    const std::size_t gap = lowest(to.places() & ~live);
+    live |= bit(gap);
+    move_entry(store, to, gap, from.at(lowest(left)));
+  }
+  store.set_live(to.base, live, store.count(to.base) + store.count(from.base));
+}
+
+/// Moves the live entries of a chunk to its beginning.
+void close_up(bucket_store& store, chunk& c) noexcept {
+  std::uint64_t live = 0;
+  std::size_t end = c.skipped;
+  for (std::uint64_t left = store.live(c.base); left != 0; left &= left - 1, ++end) {
+    live |= bit(end);
+    move_entry(store, c, end, c.at(lowest(left)));
+  }
+  store.set_live(c.base, live, store.count(c.base));
+}
+
+}  // namespace
+
+// Room for the number of one more chunk.
+void bucket_store::keep_numbers() {
   // Places are kept plus one, so the last number is not to be had.
-  if (chunks_.size() >= UINT32_MAX / chunk::capacity - chunks_per_page) {
+  if (numbers_ >= UINT32_MAX / chunk::capacity - 1) {
     throw std::bad_alloc();
   }
-  const std::size_t first = chunks_.size();
-  if (owners_.size() == first) {  // else an earlier attempt came this far
-    owners_.add_page();
+  homes_.cover(numbers_ + 63);
+  lives_.cover(numbers_ + 63);
+}
+
+template <std::uint32_t Room>
+chunk& bucket_store::pool<Room>::make(bucket_store& store) {
+  keep_spare(store);
+  const std::size_t number = store.numbers_++;
+  chunk& c = *std::construct_at(&chunks[made++], static_cast<entry_place>(number * chunk::capacity));
+  store.homes_[number].where = &c;
+  return c;
+}
+
+template chunk& bucket_store::pool<chunk::small_capacity>::make(bucket_store& store);
+template chunk& bucket_store::pool<chunk::capacity>::make(bucket_store& store);
+
+std::size_t bucket::size(const bucket_store& store) const noexcept {
+  std::size_t sum = 0;
+  for (const chunk& c : chunks_) {
+    sum += store.count(c.base);
   }
-  chunks_.add_page();
-  for (std::size_t i = chunks_.size(); i-- > first;) {
-    chunks_[i].base = static_cast<entry_place>(i * chunk::capacity);
-    free_.push_front(chunks_[i]);
+  return sum;
+}
+
+// A new last chunk, or the last one with its gaps closed; or a small one, if it is the only one and has become sparse.
+void bucket::make_room(bucket_store& store) {
+  constexpr std::uint32_t few_of_small = 2 * chunk::small_capacity / 3;
+  if (chunks_.empty()) {
+    fill_from(append(store, true), 0);
+    return;
+  }
+  chunk& last = chunks_.back();
+  const std::uint32_t count = store.count(last.base);
+  if (count <= few_of_small && !last.is_small() && &last == &chunks_.front()) {
+    chunk& c = append(store, true);
+    fill_gaps(store, c, last);
+    take_out(store, last);
+    fill_from(c, count);
+  } else if (count <= (last.is_small() ? few_of_small : chunk::capacity / 2)) {
+    close_up(store, last);
+    fill_from(last, count);
+  } else {
+    fill_from(append(store, false), 0);
   }
 }
 
-void bucket::open_chunk(bucket_store& store) {
-  chunk& c = store.acquire();
-  store.set_owner(c, this);
-  chunks_.push_back(c);
-  base_ = c.base;
-  end_ = 0;
-}
-
-void bucket::close_last_chunk(bucket_store& store) noexcept {
-  first_ = empty() ? 0 : first_;
-  chunk& c = chunks_.back();
-  chunks_.pop_back();
-  store.release(c);
-  base_ = chunks_.empty() ? 0 : chunks_.back().base;
-  end_ = chunk::capacity;
-}
-
-void bucket::drop_front(bucket_store& store, std::uint32_t count) noexcept {
-  first_ = static_cast<std::uint8_t>(first_ + count);
-  size_ -= count;
-  if (size_ == 0) {
-    close_last_chunk(store);
-  } else if (first_ == chunk::capacity) {
-    first_ = 0;
-    chunk& c = chunks_.front();
-    chunks_.pop_front();
-    store.release(c);
+// An erase has left few entries in the chunk of `p`.
+bucket* bucket::close_gaps(bucket_store& store, entry_place p) noexcept {
+  chunk& sparse = store.chunk_of(p);
+  if (store.count(p) == 0) {
+    take_out(store, sparse);
+    return this;
   }
+  const auto place = chunk_list::s_iterator_to(sparse);
+  if (place != chunks_.begin() && merge(store, *std::prev(place), sparse)) {
+    return nullptr;
+  }
+  if (const auto next = std::next(place); next != chunks_.end()) {
+    merge(store, sparse, *next);
+  }
+  return nullptr;
+}
+
+// Makes one of two neighbours, if one has room for the entries of both. Nothing moves into the last one, whose places
+// are given away in order.
+bool bucket::merge(bucket_store& store, chunk& c, chunk& next) noexcept {
+  const std::uint32_t first = store.count(c.base);
+  const std::uint32_t second = store.count(next.base);
+  if (first + second > chunk::capacity) {
+    return false;
+  }
+  const bool into_next = !next.is_small() && &next != &chunks_.back() && (first < second || c.is_small());
+  if (!into_next && c.is_small()) {
+    return false;
+  }
+  chunk& kept = into_next ? next : c;
+  chunk& gone = into_next ? c : next;
+  fill_gaps(store, kept, gone);
+  take_out(store, gone);
+  return true;
 }
 
 bool bucket::splice_front_chunk(bucket_store& store, bucket& from) noexcept {
-  if (!empty() && (end_ != chunk::capacity || from.first_ != 0)) {
+  chunk& c = from.chunks_.front();
+  if (!empty() && store.count(chunks_.back().base) + store.count(c.base) <= chunk::capacity) {
     return false;
   }
-  chunk& c = from.chunks_.front();
-  const std::uint32_t count = std::min(from.size_, chunk::capacity - from.first_);
-  first_ = empty() ? from.first_ : first_;
-  end_ = static_cast<std::uint8_t>(from.first_ + count);
-  base_ = c.base;
-  size_ += count;
-  from.first_ = 0;
-  from.size_ -= count;
-  if (from.empty()) {
-    from.base_ = 0;
-    from.end_ = chunk::capacity;
+  next_ = nullptr;
+  if (&c == &from.chunks_.back()) {
+    next_ = std::exchange(from.next_, nullptr);
+    next_place_ = from.next_place_;
   }
   from.chunks_.pop_front();
   chunks_.push_back(c);
@@ -74,24 +145,34 @@ bool bucket::splice_front_chunk(bucket_store& store, bucket& from) noexcept {
 }
 
 bool bucket::invariants_hold(const bucket_store& store) const noexcept {
-  if (size_ == 0) {
-    return chunks_.empty() && first_ == 0 && end_ == chunk::capacity;  // (4)
-  }
-  std::uint32_t room = 0;
+  std::uint32_t before = chunk::capacity;
   for (const chunk& c : chunks_) {
-    if (store.owner(c.base) != this || &store.at(c.base) != c.entries.data()) {  // (2)
+    if (store.owner(c.base) != this || &store.chunk_of(c.base) != &c) {  // 2
       return false;
     }
-    room += chunk::capacity;
-  }
-  const std::uint32_t unused = chunk::capacity - end_;
-  if (first_ >= chunk::capacity || unused >= chunk::capacity || room != first_ + size_ + unused ||
-      base_ != chunks_.back().base) {  // (1)
-    return false;
+    const std::uint64_t mask = store.live(c.base);
+    const auto count = static_cast<std::uint32_t>(std::popcount(mask));
+    if (count == 0 || count != store.count(c.base) || (mask & ~c.places()) != 0) {  // 2
+      return false;
+    }
+    const bool is_last = &c == &chunks_.back();
+    if (is_last && has_room()) {
+      const std::size_t end = next_place_ - c.base;
+      if (end >= chunk::capacity || next_ != &c.at(end) || (mask >> end) != 0) {  // 1
+        return false;
+      }
+    }
+    const bool is_first = &c == &chunks_.front();
+    if (!is_first && !is_last && !c.is_small() && before + count < fewest_of_two) {  // 3
+      return false;
+    }
+    before = is_first || c.is_small() ? std::uint32_t{chunk::capacity} : count;
   }
   bool known = true;
-  for_each([&](const entry& e) { known = known && store.linked(e.which) && &store.at(store.place(e.which)) == &e; });
-  return known;  // (3)
+  for_each(store, [&](const entry& e) {
+    known = known && store.linked(e.which) && &store.at(store.place(e.which)) == &e;  // 1
+  });
+  return known;
 }
 
 }  // namespace timing_wheel::detail

@@ -3,12 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "timing_wheel/detail/bucket.hpp"
 #include "timing_wheel/engine/engine.hpp"
 
 /// \file
@@ -27,11 +26,14 @@ inline void check_wheel_size(std::uint32_t size) {
   }
 }
 
-/// The sizes level by level, at least one. \throws std::invalid_argument as `check_wheel_size`.
-inline std::vector<std::uint32_t> checked_sizes(const engine_options& options) {
-  std::vector<std::uint32_t> sizes = options.wheel_sizes;
-  if (sizes.empty()) {
-    sizes.push_back(options.wheel_size);
+/// The sizes level by level, at least one; `standard` if the options say nothing.
+/// \throws std::invalid_argument as `check_wheel_size`.
+inline std::vector<std::uint32_t> checked_sizes(const engine_options& options, std::vector<std::uint32_t> standard) {
+  std::vector<std::uint32_t> sizes = std::move(standard);
+  if (!options.wheel_sizes.empty()) {
+    sizes = options.wheel_sizes;
+  } else if (options.wheel_size) {
+    sizes = {*options.wheel_size};
   }
   for (const std::uint32_t size : sizes) {
     check_wheel_size(size);
@@ -46,29 +48,6 @@ inline tick checked_start(const engine_options& options) {
                                 std::to_string(never - 1) + "]");
   }
   return options.start;
-}
-
-/// Calls `visit(entry)` for each entry of `run`, which lies at the front of `b`. Those that were visited leave the
-/// bucket and count against the budget, also when `visit` throws for the next. Inlined, because what it does for an
-/// entry is little.
-template <class Visitor>
-[[gnu::always_inline]] inline void flush_front(bucket_store& store, bucket& b, std::span<const entry> run,
-                                               std::size_t& budget, Visitor&& visit) {
-  std::uint32_t done = 0;
-  const auto settle = [&](std::uint32_t count) {
-    b.drop_front(store, count);
-    budget -= count;
-  };
-  try {
-    for (const entry e : run) {
-      visit(e);
-      ++done;
-    }
-  } catch (...) {
-    settle(done);
-    throw;
-  }
-  settle(done);
 }
 
 /// Calls `work`. What it has put into `due` is not kept back: when it finds no memory, that ends it as a budget would,

@@ -15,8 +15,9 @@ constexpr bool needs_upper_half(tick deadline, tick visit) noexcept { return dea
 }  // namespace
 
 hashed_wheel::hashed_wheel(const engine_options& options)
-    : mask_(std::bit_ceil(detail::checked_sizes(options).front()) - 1),
+    : mask_(std::bit_ceil(detail::checked_sizes(options, {512}).front()) - 1),
       shift_(static_cast<unsigned>(std::bit_width(mask_))),
+      store_(options.huge_pages),
       wheel_(std::make_unique<bucket_pair[]>(slots())),
       marks_(slots()),
       clock_(detail::checked_start(options)),
@@ -103,12 +104,10 @@ bool hashed_wheel::erase(timer_number n) noexcept {
   if (!store_.linked(n)) {
     return false;
   }
-  bucket& b = *store_.owner(store_.place(n));
-  b.erase(store_, n);
   forget_far(n);
-  if (b.empty()) {
-    visiting_ = visiting_ == &b ? nullptr : visiting_;
-    unmark_if_empty(b.number());
+  if (const bucket* const sparse = bucket::erase(store_, n); sparse != nullptr && sparse->empty()) {
+    visiting_ = visiting_ == sparse ? nullptr : visiting_;
+    unmark_if_empty(sparse->number());
   }
   if (--size_ == 0) {
     rest_at(clock_);
@@ -172,42 +171,41 @@ auto hashed_wheel::next_to_visit() noexcept -> bucket* {
 }
 
 void hashed_wheel::visit(bucket& b, std::size_t& budget) {
-  count_visit(b);
+  if (visiting_ != &b) {
+    visiting_ = &b;
+    visited_ = 0;
+    ++visits_;
+  }
   const tick next_round = visit_after_clock(b.expiration());
   bucket& next = bucket_for(next_round);
   if (next.empty()) {
     next.set_expiration(next_round);
   }
+  const std::size_t before = budget;
   while (budget > 0 && !b.empty()) {
     look_at_front(b, next, budget);
   }
+  visited_ += before - budget;
+  largest_visit_ = std::max(largest_visit_, visited_);
   if (b.empty()) {
     visiting_ = nullptr;
     unmark_if_empty(b.number());
   }
 }
 
-void hashed_wheel::count_visit(const bucket& b) noexcept {
-  if (visiting_ != &b) {
-    visiting_ = &b;
-    ++visits_;
-    largest_visit_ = std::max<std::uint64_t>(largest_visit_, b.size());
-  }
-}
-
 // Where nothing is due, the whole chunk stays for another round, if the layout of the next bucket allows.
 void hashed_wheel::look_at_front(bucket& b, bucket& next, std::size_t& budget) {
-  const std::span<const entry> run = b.front_run();
-  if (run.size() <= budget && nothing_due_in(b, run) && next.splice_front_chunk(store_, b)) {
-    looks_ += run.size();
-    budget -= run.size();
+  const std::uint32_t count = b.front_count(store_);
+  if (count <= budget && nothing_due_in(b, b.front_run(store_)) && next.splice_front_chunk(store_, b)) {
+    looks_ += count;
+    budget -= count;
   } else {
-    detail::flush_front(store_, b, run.first(std::min(budget, run.size())), budget,
-                        [&](entry e) { look_at(b, next, e); });
+    b.flush_front(store_, budget, [&](entry e) { look_at(b, next, e); });
   }
 }
 
-// False also if that cannot be told from the lower halves: after several rounds at once, or for a deadline far away.
+// False also if that cannot be told from the lower halves: after several rounds at once, for a deadline far away, or
+// for one that was erased.
 bool hashed_wheel::nothing_due_in(const bucket& b, std::span<const entry> run) const noexcept {
   const auto now_low = static_cast<std::uint32_t>(b.expiration());
   return clock_ - b.expiration() <= mask_ &&
@@ -263,8 +261,8 @@ void hashed_wheel::read(engine_stats& counted) const {
   counted.levels.clear();
   counted.levels.push_back(wheel);
   counted.looks = looks_;
-  counted.bytes = slots() * sizeof(bucket_pair) + marks_.bytes() + store_.bytes() + far_deadlines_.bytes() +
-                  due_.capacity() * sizeof(timer_number);
+  counted.bytes =
+      slots() * sizeof(bucket_pair) + marks_.bytes() + store_.bytes() + due_.capacity() * sizeof(timer_number);
 }
 
 bool hashed_wheel::visit_in_range(tick visit) const noexcept {
@@ -276,7 +274,7 @@ bool hashed_wheel::bucket_holds(const bucket& b, std::uint32_t index, std::size_
     return false;
   }
   bool held = b.empty() || (visit_in_range(b.expiration()) && (b.expiration() & mask_) == index);  // 2, 1
-  b.for_each([&](const entry& e) {
+  b.for_each(store_, [&](const entry& e) {
     const tick deadline = deadline_of(b, e);
     held = held && deadline >= b.expiration() && ((deadline - b.expiration()) & mask_) == 0;  // 1
     far += far_deadlines_.has(e.which) ? 1U : 0U;
@@ -297,7 +295,7 @@ bool hashed_wheel::invariants_hold() const {
     if ((both && first.expiration() == second.expiration()) || marks_.has(i) == none) {  // 2, 4
       return false;
     }
-    timers += first.size() + second.size();
+    timers += first.size(store_) + second.size(store_);
   }
   const bool visits_ordered = under_way() ? last_visit_ <= clock_ : next_visit_ == clock_ + 1;  // 3
   return visits_ordered && timers == size_ && far == far_timers_;                               // 5

@@ -6,7 +6,7 @@ namespace timing_wheel {
 
 // It has no wheels; but options that another engine refuses are a mistake here too.
 heap_queue::heap_queue(const engine_options& options) : clock_(detail::checked_start(options)) {
-  static_cast<void>(detail::checked_sizes(options));
+  static_cast<void>(detail::checked_sizes(options, {512}));
 }
 
 bool heap_queue::insert(timer_number n, tick deadline) {

@@ -32,6 +32,7 @@ struct hierarchical_wheel::level {
         shift(static_cast<unsigned>(std::countr_zero(length))),
         divides(!std::has_single_bit(length)),
         far(length > (tick{1} << 32U)),
+        plain(!divides && !far),
         first_word(word),
         buckets(std::make_unique<bucket[]>(ring_mask + 1)),
         occupied(ring_mask + 1) {
@@ -58,6 +59,7 @@ struct hierarchical_wheel::level {
   unsigned shift;
   bool divides;
   bool far;                  // a deadline needs more than the lower half that its entry has
+  bool plain;                // neither
   std::uint32_t first_word;  // of its words of marks, as members of the queue
   std::unique_ptr<bucket[]> buckets;
   detail::bucket_marks occupied;
@@ -68,7 +70,9 @@ struct hierarchical_wheel::level {
 };
 
 hierarchical_wheel::hierarchical_wheel(const engine_options& options)
-    : sizes_(detail::checked_sizes(options)), clock_(detail::checked_start(options)) {
+    : sizes_(detail::checked_sizes(options, {1024, 2048})),
+      store_(options.huge_pages),
+      clock_(detail::checked_start(options)) {
   add_level();
 }
 
@@ -88,10 +92,31 @@ void hierarchical_wheel::add_level() {
   lowest_mask_ = levels_.front().ring_mask;
 }
 
+// Nearly always there is room behind another entry. The rest is kept apart, so that this saves no register.
 bool hierarchical_wheel::insert(timer_number n, tick deadline) {
   if (deadline <= clock_) {
     return false;
   }
+  if (store_.covers(n)) {
+    const tick distance = deadline - clock_;
+    for (level& wheel : levels_) {
+      if (distance >= wheel.interval) {
+        continue;
+      }
+      if (distance <= wheel.surely_held && wheel.plain) {
+        if (bucket& b = wheel.at(deadline >> wheel.shift); b.has_room()) {
+          b.push_behind(store_, {static_cast<std::uint32_t>(deadline), n});
+          ++size_;
+          return true;
+        }
+      }
+      break;
+    }
+  }
+  return insert_anew(n, deadline);
+}
+
+bool hierarchical_wheel::insert_anew(timer_number n, tick deadline) {
   store_.cover(n);
   link(level_for(deadline), deadline, {static_cast<std::uint32_t>(deadline), n});
   ++size_;
@@ -149,8 +174,13 @@ inline void hierarchical_wheel::link(level& wheel, tick deadline, entry e) {
   }
   const tick id = wheel.virtual_id(deadline);
   bucket& b = wheel.at(id);
+  if (b.has_room()) {
+    b.push_behind(store_, e);
+    return;
+  }
+  const bool first = b.empty();
   b.push_back(store_, e);
-  if (b.size() == 1) {
+  if (first) {
     b.set_expiration(id * wheel.tick_length);
     enqueue(wheel, b);
   }
@@ -160,11 +190,9 @@ bool hierarchical_wheel::erase(timer_number n) noexcept {
   if (!store_.linked(n)) {
     return false;
   }
-  bucket& b = *store_.owner(store_.place(n));
-  b.erase(store_, n);
   --size_;
-  if (b.empty()) {
-    drop(b);
+  if (const bucket* const sparse = bucket::erase(store_, n); sparse != nullptr && sparse->empty()) {
+    drop(*sparse);
   }
   return true;
 }
@@ -235,14 +263,17 @@ advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) 
 inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budget) {
   if (flushing_ != &b) {
     flushing_ = &b;
+    flushed_ = 0;
     ++wheel.flushes;
-    wheel.largest_flush = std::max<std::uint64_t>(wheel.largest_flush, b.size());
   }
+  const std::size_t before = budget;
   if (wheel.tick_length == 1) {
     expire(b, budget);
   } else {
     cascade(wheel, b, budget);
   }
+  flushed_ += before - budget;
+  wheel.largest_flush = std::max(wheel.largest_flush, flushed_);
   if (b.empty()) {
     dequeue(wheel, b);
   }
@@ -251,18 +282,11 @@ inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budg
 // A bucket of the lowest wheel is one tick: all of it is due.
 inline void hierarchical_wheel::expire(bucket& b, std::size_t& budget) {
   do {
-    std::span<const entry> run = b.front_run();
-    run = run.first(std::min(budget, run.size()));
-    if (due_.capacity() - due_.size() < run.size()) {
-      due_.reserve(std::max(2 * due_.capacity(), due_.size() + run.size()));
-    }
-    for (const entry e : run) {
+    b.flush_front(store_, budget, [&](entry e) {
       due_.push_back(e.which);
       store_.unlink(e.which);
-    }
-    size_ -= run.size();
-    budget -= run.size();
-    b.drop_front(store_, static_cast<std::uint32_t>(run.size()));
+      --size_;
+    });
   } while (budget > 0 && !b.empty());
 }
 
@@ -281,10 +305,8 @@ inline void hierarchical_wheel::add_or_run(level& origin, const bucket& b, entry
 
 void hierarchical_wheel::cascade(level& origin, bucket& b, std::size_t& budget) {
   do {
-    std::span<const entry> run = b.front_run();
-    run = run.first(std::min(budget, run.size()));
     b.prefetch_second_chunk();
-    detail::flush_front(store_, b, run, budget, [&](entry e) { add_or_run(origin, b, e); });
+    b.flush_front(store_, budget, [&](entry e) { add_or_run(origin, b, e); });
   } while (budget > 0 && !b.empty());
 }
 
@@ -295,7 +317,7 @@ inline tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b,
 void hierarchical_wheel::read(engine_stats& counted) const {
   counted.levels.clear();
   counted.heap_operations = queue_.operations();
-  counted.bytes = store_.bytes() + far_deadlines_.bytes() + queue_.bytes() + due_.capacity() * sizeof(timer_number);
+  counted.bytes = store_.bytes() + queue_.bytes() + due_.capacity() * sizeof(timer_number);
   for (const level& wheel : levels_) {
     level_stats& one = counted.levels.emplace_back();
     one.tick_length = wheel.tick_length;
@@ -319,7 +341,7 @@ bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, st
     if (b.empty()) {
       continue;
     }
-    timers += b.size();
+    timers += b.size(store_);
     const tick id = wheel.virtual_id(b.expiration());
     if (id * wheel.tick_length != b.expiration() || (id & wheel.ring_mask) != i) {  // 2
       return false;
@@ -329,7 +351,7 @@ bool hierarchical_wheel::level_holds(const level& wheel, std::size_t& timers, st
       return false;
     }
     bool within = true;
-    b.for_each([&](const entry& e) { within = within && wheel.virtual_id(deadline_of(wheel, b, e)) == id; });
+    b.for_each(store_, [&](const entry& e) { within = within && wheel.virtual_id(deadline_of(wheel, b, e)) == id; });
     if (!within) {  // 2
       return false;
     }

@@ -53,8 +53,11 @@ shards::shards(const timer_options& options, const std::shared_ptr<service_conte
   all_.reserve(count);
   try {
     for (std::uint32_t i = 0; i < count; ++i) {
-      all_.emplace_back(
-          make({.wheel_size = options.wheel_size, .wheel_sizes = options.wheel_sizes, .start = 0}, i, context));
+      all_.emplace_back(make({.wheel_size = options.wheel_size,
+                              .wheel_sizes = options.wheel_sizes,
+                              .huge_pages = options.huge_pages,
+                              .start = 0},
+                             i, context));
     }
   } catch (const std::invalid_argument& e) {
     throw timer_error(timer_errc::invalid_option, e.what());

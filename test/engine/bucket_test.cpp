@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <random>
 #include <set>
@@ -48,32 +49,55 @@ class Bucket : public ::testing::Test {
   /// Takes out up to `count` from the front, as a flush does.
   slots poll(std::uint32_t count) {
     slots polled;
-    while (count > 0 && !bucket_.empty()) {
-      const auto run = bucket_.front_run();
-      const auto taken = run.first(std::min<std::size_t>(count, run.size()));
-      for (const entry& e : taken) {
+    std::size_t left = count;
+    while (left > 0 && !bucket_.empty()) {
+      bucket_.flush_front(store_, left, [&](const entry& e) {
         EXPECT_EQ(e.deadline_low, 1'000 + e.which);
         polled.push_back(e.which);
         store_.unlink(e.which);
-      }
-      bucket_.drop_front(store_, static_cast<std::uint32_t>(taken.size()));
-      count -= static_cast<std::uint32_t>(taken.size());
+      });
     }
     return polled;
   }
   slots clear() { return poll(UINT32_MAX); }
+  void erase(timer_number s) { bucket::erase(store_, s); }
+  void erase_range(timer_number from, timer_number to) {
+    for (timer_number s = from; s < to; ++s) {
+      erase(s);
+    }
+  }
 
   slots content() const {
     slots all;
-    bucket_.for_each([&](const entry& e) { all.push_back(e.which); });
+    bucket_.for_each(store_, [&](const entry& e) { all.push_back(e.which); });
     return all;
   }
   void expect_content(const slots& expected) const {
-    EXPECT_EQ(bucket_.size(), expected.size());
+    EXPECT_EQ(bucket_.size(store_), expected.size());
     EXPECT_EQ(bucket_.empty(), expected.empty());
     EXPECT_THAT(content(), UnorderedElementsAreArray(expected));
     EXPECT_TRUE(bucket_.invariants_hold(store_));
   }
+
+  /// How many chunks the bucket has.
+  std::size_t chunks() const {
+    std::set<const void*> found;
+    bucket_.for_each(store_, [&](const entry& e) { found.insert(&store_.chunk_of(store_.place(e.which))); });
+    return found.size();
+  }
+  /// The size of the one chunk that the bucket has.
+  std::size_t bytes_per_chunk() const {
+    EXPECT_EQ(chunks(), 1U);
+    std::size_t bytes = 0;
+    bucket_.for_each(store_, [&](const entry& e) {
+      bytes = store_.chunk_of(store_.place(e.which)).is_small() ? sizeof(detail::chunk_of_room<chunk::small_capacity>)
+                                                                : sizeof(detail::chunk_of_room<chunk::capacity>);
+    });
+    return bytes;
+  }
+
+  static constexpr timer_number small = chunk::small_capacity;
+  static constexpr timer_number full = chunk::capacity;
 
   bucket_store store_;
   bucket bucket_;
@@ -95,7 +119,7 @@ TEST_F(Bucket, PollsInTheOrderInWhichTheyWereAdded) {
 
 TEST_F(Bucket, ErasesTheOnlyElement) {
   add(8);
-  bucket_.erase(store_, 8);
+  erase(8);
   expect_content({});
   EXPECT_FALSE(store_.linked(8));
   add(8);
@@ -106,7 +130,7 @@ TEST_F(Bucket, ErasesHeadMiddleAndTail) {
   for (const timer_number victim : {0U, 2U, 4U}) {
     clear();
     add_first(5);
-    bucket_.erase(store_, victim);
+    erase(victim);
     slots rest = first_slots(5);
     std::erase(rest, victim);
     expect_content(rest);
@@ -114,19 +138,101 @@ TEST_F(Bucket, ErasesHeadMiddleAndTail) {
   }
 }
 
-TEST_F(Bucket, ErasedTimerIsReplacedByTheLastOne) {
-  for (const timer_number s : {7U, 8U, 9U}) {
-    add(s);
+TEST_F(Bucket, KeepsTheOrderOfWhatAnEraseLeaves) {
+  add_first(130);
+  erase_range(20, 25);
+  erase_range(70, 75);
+  slots rest = first_slots(130);
+  std::erase_if(rest, [](timer_number s) { return (s >= 20 && s < 25) || (s >= 70 && s < 75); });
+  EXPECT_EQ(clear(), rest);
+}
+
+TEST_F(Bucket, EraseTellsWhenTheBucketHasFallenEmpty) {
+  add_first(2);
+  EXPECT_EQ(bucket::erase(store_, 0), nullptr);
+  EXPECT_EQ(bucket::erase(store_, 1), &bucket_);
+  EXPECT_TRUE(bucket_.empty());
+}
+
+TEST_F(Bucket, TwoSparseNeighboursBecomeOne) {
+  add_first(small + 2 * full);
+  poll(small);
+  EXPECT_EQ(chunks(), 2U);
+  erase_range(small, small + 31);
+  erase_range(small + full, small + full + 32);
+  EXPECT_EQ(chunks(), 2U) << "33 and 32 do not fit into one";
+  erase(small + 31);
+  EXPECT_EQ(chunks(), 1U);
+  EXPECT_TRUE(bucket_.invariants_hold(store_));
+  EXPECT_EQ(bucket_.size(store_), full);
+}
+
+TEST_F(Bucket, ASparseChunkAndTheSmallOneBeforeItBecomeOne) {
+  add_first(small + 2 * full);
+  erase_range(small, small + 16);
+  EXPECT_EQ(chunks(), 2U) << "48 and 12 fit";
+  EXPECT_TRUE(bucket_.invariants_hold(store_));
+}
+
+TEST_F(Bucket, TheLastChunkIsFilledOnWhereAHalfOfItIsDead) {
+  add_first(small + full - 1);
+  erase_range(small, small + 32);
+  const std::size_t before = chunks();
+  add(small + full - 1);
+  add(small + full);
+  EXPECT_EQ(chunks(), before);
+  EXPECT_TRUE(bucket_.invariants_hold(store_));
+}
+
+TEST_F(Bucket, GoesBackToASmallChunkWhereFewAreLeft) {
+  add_first(small + full);
+  erase_range(0, small + full - 5);
+  ASSERT_EQ(bytes_per_chunk(), sizeof(detail::chunk_of_room<chunk::capacity>));
+  add(500);
+  EXPECT_EQ(bytes_per_chunk(), sizeof(detail::chunk_of_room<chunk::small_capacity>));
+  expect_content({small + full - 5, small + full - 4, small + full - 3, small + full - 2, small + full - 1, 500});
+}
+
+// Whatever survives of what comes and goes: every chunk but the ends and its neighbour hold fifty.
+TEST_F(Bucket, ChunksStayFullWhicheverEntriesSurvive) {
+  for (const timer_number every : {2U, 3U, 7U, 16U, 17U, 63U, 64U, 65U}) {
+    constexpr timer_number count = 6'000;
+    slots kept;
+    for (timer_number s = 0; s < count; ++s) {
+      add(s);
+      if (s % every == 0) {
+        kept.push_back(s);
+      } else {
+        erase(s);
+      }
+    }
+    EXPECT_TRUE(bucket_.invariants_hold(store_)) << every;
+    EXPECT_LE(chunks(), kept.size() / 25 + 3) << every;
+    EXPECT_THAT(clear(), UnorderedElementsAreArray(kept));
   }
-  bucket_.erase(store_, 7);
-  EXPECT_THAT(clear(), ElementsAre(9, 8));
+}
+
+TEST_F(Bucket, ChunksStayFullInWhicheverOrderEntriesAreErased) {
+  for (const timer_number every : {2U, 3U, 7U, 16U, 17U, 63U, 64U, 65U}) {
+    constexpr timer_number count = 6'000;
+    add_first(count);
+    std::size_t left = count;
+    for (timer_number first = 0; first + 1 < every; ++first) {
+      for (timer_number s = first; s < count; s += every, --left) {
+        erase(s);
+      }
+      ASSERT_TRUE(bucket_.invariants_hold(store_)) << every;
+      ASSERT_LE(chunks(), left / 25 + 3) << every;
+    }
+    EXPECT_EQ(clear().size(), left);
+  }
 }
 
 TEST_F(Bucket, ErasesAnyElementAcrossChunkBorders) {
   for (const timer_number count : {1U, 2U, 63U, 64U, 65U, 127U, 128U, 129U}) {
     for (timer_number victim = 0; victim < count; ++victim) {
       add_first(count);
-      bucket_.erase(store_, victim);
+      erase(victim);
       slots rest = first_slots(count);
       std::erase(rest, victim);
       expect_content(rest);
@@ -141,8 +247,8 @@ TEST_F(Bucket, ErasesEverythingFromEitherEnd) {
     for (const bool from_front : {true, false}) {
       add_first(count);
       for (timer_number i = 0; i < count; ++i) {
-        bucket_.erase(store_, from_front ? i : count - 1 - i);
-        ASSERT_EQ(bucket_.size(), count - 1 - i);
+        erase(from_front ? i : count - 1 - i);
+        ASSERT_EQ(bucket_.size(store_), count - 1 - i);
         ASSERT_TRUE(bucket_.invariants_hold(store_)) << i << " of " << count;
       }
       expect_content({});
@@ -155,7 +261,7 @@ TEST_F(Bucket, ClearGivesOnlyLiveOnes) {
   slots live;
   for (timer_number s = 0; s < 300; ++s) {
     if (s % 3 == 0) {
-      bucket_.erase(store_, s);
+      erase(s);
     } else {
       live.push_back(s);
     }
@@ -166,15 +272,42 @@ TEST_F(Bucket, ClearGivesOnlyLiveOnes) {
 }
 
 TEST_F(Bucket, FrontRunEndsAtTheChunkBorder) {
-  for (const timer_number count : {1U, 63U, 64U, 65U, 128U, 130U}) {
+  for (const timer_number count : {1U, small - 1, small, small + 1, small + full}) {
     add_first(count);
-    EXPECT_EQ(bucket_.front_run().size(), std::min(count, chunk::capacity));
-    poll(10);
-    if (count > 10) {
-      EXPECT_EQ(bucket_.front_run().size(), std::min(count, chunk::capacity) - 10);
+    EXPECT_EQ(bucket_.front_run(store_).size(), std::min(count, small));
+    EXPECT_EQ(bucket_.front_count(store_), std::min(count, small));
+    poll(5);
+    if (count > 5) {
+      EXPECT_EQ(bucket_.front_run(store_).size(), std::min(count, small) - 5);
     }
     clear();
   }
+}
+
+TEST_F(Bucket, FrontRunHasTheGapsBetweenLiveEntries) {
+  add_first(6);
+  for (const timer_number s : {0U, 2U, 5U}) {
+    erase(s);
+  }
+  EXPECT_EQ(bucket_.front_count(store_), 3U);
+  const auto run = bucket_.front_run(store_);
+  ASSERT_EQ(run.size(), 4U);
+  EXPECT_EQ(run.front().which, 1U);
+  EXPECT_EQ(run.back().which, 4U);
+}
+
+TEST_F(Bucket, WhatWasVisitedHasLeftWhenAVisitThrows) {
+  add_first(5);
+  std::size_t budget = 4;
+  const auto visit = [&](const entry& e) {
+    if (e.which == 2) {
+      throw std::bad_alloc();
+    }
+    store_.unlink(e.which);
+  };
+  EXPECT_THROW(bucket_.flush_front(store_, budget, visit), std::bad_alloc);
+  EXPECT_EQ(budget, 2U);
+  expect_content({2, 3, 4});
 }
 
 TEST_F(Bucket, PollsAllInOrderWhateverTheStep) {
@@ -198,7 +331,7 @@ TEST_F(Bucket, ErasesAnyElementAfterAPartialDrain) {
       for (timer_number victim = drained; victim < count; ++victim) {
         add_first(count);
         poll(drained);
-        bucket_.erase(store_, victim);
+        erase(victim);
         slots rest = first_slots(count);
         rest.erase(rest.begin(), rest.begin() + drained);
         std::erase(rest, victim);
@@ -240,10 +373,10 @@ TEST_F(Bucket, RandomAddsErasesAndPollsAgreeWithASet) {
     } else if (expected.insert(s).second) {
       add(s);
     } else if (random() % 4 == 0) {
-      bucket_.erase(store_, s);
+      erase(s);
       expected.erase(s);
     }
-    ASSERT_EQ(bucket_.size(), expected.size());
+    ASSERT_EQ(bucket_.size(store_), expected.size());
     ASSERT_TRUE(bucket_.invariants_hold(store_));
   }
   expect_content(slots(expected.begin(), expected.end()));
@@ -255,11 +388,11 @@ TEST_F(Bucket, TwoBucketsOfOneStoreDoNotMix) {
     add_to(s % 2 == 0 ? bucket_ : other, s);
   }
   for (timer_number s = 0; s < 200; s += 4) {
-    bucket_.erase(store_, s);
+    erase(s);
     EXPECT_EQ(store_.owner(store_.place(s + 1)), &other);
   }
-  EXPECT_EQ(bucket_.size(), 50U);
-  EXPECT_EQ(other.size(), 100U);
+  EXPECT_EQ(bucket_.size(store_), 50U);
+  EXPECT_EQ(other.size(store_), 100U);
   EXPECT_TRUE(bucket_.invariants_hold(store_));
   EXPECT_TRUE(other.invariants_hold(store_));
 }
@@ -287,43 +420,44 @@ TEST_F(Bucket, InvariantsDoNotHoldWhileTheStoreHasLostAnEntry) {
 
 TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
   bucket other;
-  add_first(150);
-  for (const timer_number left : {86U, 22U, 0U}) {
+  add_first(small + 2 * full + 10);
+  poll(small);
+  for (const timer_number left : {full + 10, 10U, 0U}) {
     ASSERT_TRUE(other.splice_front_chunk(store_, bucket_));
-    EXPECT_EQ(bucket_.size(), left);
+    EXPECT_EQ(bucket_.size(store_), left);
     EXPECT_TRUE(bucket_.invariants_hold(store_));
     EXPECT_TRUE(other.invariants_hold(store_));
   }
   slots moved;
-  other.for_each([&](const entry& e) { moved.push_back(e.which); });
-  EXPECT_EQ(moved, first_slots(150));
+  other.for_each(store_, [&](const entry& e) { moved.push_back(e.which); });
+  slots expected = first_slots(small + 2 * full + 10);
+  expected.erase(expected.begin(), expected.begin() + small);
+  EXPECT_EQ(moved, expected);
 }
 
-TEST_F(Bucket, TakesNoChunkWhereThatWouldLeaveAGap) {
+TEST_F(Bucket, TakesNoChunkWhoseEntriesFitBehindItsOwn) {
   bucket other;
   add_to(other, 1'000);
-  add_first(100);
-  EXPECT_FALSE(other.splice_front_chunk(store_, bucket_)) << "behind a chunk that is not full";
-  for (timer_number s = 1'001; s < 1'064; ++s) {
-    add_to(other, s);
-  }
-  poll(1);
-  EXPECT_FALSE(other.splice_front_chunk(store_, bucket_)) << "a chunk that is partly emptied";
-  EXPECT_EQ(bucket_.size(), 99U);
-  EXPECT_EQ(other.size(), 64U);
+  add_first(small + full);
+  EXPECT_FALSE(other.splice_front_chunk(store_, bucket_)) << "1 and 12";
+  EXPECT_EQ(bucket_.size(store_), small + full);
+  EXPECT_EQ(other.size(store_), 1U);
 }
 
-TEST_F(Bucket, TakesAChunkThatIsPartlyEmptiedIntoAnEmptyOne) {
+TEST_F(Bucket, TakesAChunkWithGapsAndFillsItOn) {
   bucket other;
-  add_first(70);
+  add_first(small);
   poll(3);
+  erase(5);
   ASSERT_TRUE(other.splice_front_chunk(store_, bucket_));
-  EXPECT_EQ(other.size(), 61U);
-  EXPECT_EQ(other.front_run().front().which, 3U);
-  other.erase(store_, 40);
-  add_to(other, 40);
+  EXPECT_EQ(other.size(store_), small - 4);
+  EXPECT_EQ(other.front_run(store_).front().which, 3U);
+  erase(7);
+  add_to(other, 7);
   EXPECT_TRUE(other.invariants_hold(store_));
   EXPECT_TRUE(bucket_.invariants_hold(store_));
+  add(500);
+  expect_content({500});
 }
 
 TEST_F(Bucket, DeadlineIsRestoredFromItsLowerHalf) {
@@ -347,7 +481,7 @@ TEST_F(Bucket, KeepsItsExpirationAndNumber) {
 }
 
 TEST_F(Bucket, PushThatFindsNoMemoryChangesNothing) {
-  timer_number pending = 64 * 64;  // takes all chunks of a page
+  timer_number pending = small + 64 * full;  // takes all chunks of a page
   add_first(pending);
   bool succeeded = false;
   for (std::uint64_t left = 0; !succeeded; ++left) {
@@ -361,7 +495,7 @@ TEST_F(Bucket, PushThatFindsNoMemoryChangesNothing) {
 }
 
 TEST_F(Bucket, PushRepeatedAfterAFailureHoardsNoMemory) {
-  const timer_number pending = 5 * 64 * 64;  // takes all chunks of five pages
+  const timer_number pending = small + 5 * 64 * full;  // takes all large chunks of five pages
   add_first(pending);
   store_.cover(pending);
   const std::size_t bytes = store_.bytes();
@@ -371,6 +505,13 @@ TEST_F(Bucket, PushRepeatedAfterAFailureHoardsNoMemory) {
   }
   EXPECT_TRUE(succeeded);
   EXPECT_LE(store_.bytes(), bytes + bytes / 4);
+}
+
+TEST_F(Bucket, ASpareChunkOfEitherKindTakesNoMemory) {
+  for (int i = 0; i < 1'000; ++i) {
+    store_.keep_spare();
+    ASSERT_EQ(count_allocations([&] { static_cast<void>(store_.acquire(i % 3 == 0)); }), 0U) << i;
+  }
 }
 
 TEST_F(Bucket, CoverThatFindsNoMemoryChangesNothing) {
@@ -389,26 +530,33 @@ TEST_F(Bucket, ChunksAreUsedAgain) {
   for (int round = 0; round < 10; ++round) {
     EXPECT_EQ(count_allocations([&] { add_first(10'000); }), 0U);
     for (timer_number s = 0; s < 10'000; ++s) {
-      bucket_.erase(store_, s);
+      erase(s);
     }
   }
   EXPECT_EQ(store_.bytes(), bytes);
 }
 
 TEST_F(Bucket, ChunkThatFallsEmptyGoesBackAtOnce) {
-  add_first(64 * 64);  // a page of chunks
-  for (timer_number s = 0; s < 64; ++s) {
-    bucket_.erase(store_, s);
-  }
-  bucket other;
-  EXPECT_EQ(count_allocations([&] { add_to(other, 0); }), 0U);
+  add_first(small + 64 * full);  // a page of chunks
+  poll(small);
+  erase_range(small, small + full);
+  EXPECT_EQ(count_allocations([&] {
+              for (timer_number s = small; s < small + full; ++s) {
+                add(s);
+              }
+            }),
+            0U);
 }
 
 TEST_F(Bucket, PolledChunkGoesBackAtOnce) {
-  add_first(64 * 64);
-  poll(64);
-  bucket other;
-  EXPECT_EQ(count_allocations([&] { add_to(other, 0); }), 0U);
+  add_first(small + 64 * full);
+  poll(small + full);
+  EXPECT_EQ(count_allocations([&] {
+              for (timer_number s = 0; s < full; ++s) {
+                add(s);
+              }
+            }),
+            0U);
 }
 
 }  // namespace

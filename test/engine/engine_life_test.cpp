@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 template <timer_engine Engine>
 class busy_engine {
  public:
-  explicit busy_engine(const engine_options& options) : engine_(options), random_(options.wheel_size) {}
+  explicit busy_engine(const engine_options& options) : engine_(options), random_(options.wheel_size.value_or(0)) {}
 
   void arm(timer_number s, tick deadline) {
     ASSERT_TRUE(engine_.insert(s, deadline));

@@ -64,7 +64,7 @@ TYPED_TEST(EngineMemory, ErasedTimersLeaveRoomForOthers) {
 
 TYPED_TEST(EngineMemory, BytesAreWhatWasAllocated) {
   const std::size_t before = allocations.live_bytes;
-  TypeParam engine(engine_options{.wheel_size = 512});
+  TypeParam engine(engine_options{.wheel_size = 512, .huge_pages = false});
   for (timer_number s = 0; s < 200'000; ++s) {
     engine.insert(s, 1 + tick{s} * 7'919 % 1'800'000);
   }

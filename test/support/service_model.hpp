@@ -715,7 +715,7 @@ class service_model {
   [[nodiscard]] nanoseconds level_tick(std::uint64_t level) const {
     nanoseconds length = scenario_.options.tick;
     for (std::uint64_t i = 0; i < level; ++i) {
-      length *= scenario_.options.wheel_size;
+      length *= scenario_.options.wheel_size.value();
     }
     return length;
   }

@@ -51,6 +51,9 @@ class bucket_marks {
 /// comes.
 class far_deadlines {
  public:
+  /// Its memory comes from `source`, which outlives it.
+  explicit far_deadlines(page_source& source) noexcept : upper_(source) {}
+
   /// Makes room for that of `n`. On `std::bad_alloc` none has changed.
   void cover(timer_number n) { upper_.cover(n); }
   /// \pre `n` is covered.
@@ -61,9 +64,6 @@ class far_deadlines {
   void forget(timer_number n) noexcept { upper_[n] = 0; }
   /// \pre one is kept for the timer of `e`.
   [[nodiscard]] tick deadline_of(entry e) const noexcept { return tick{upper_[e.which]} << 32U | e.deadline_low; }
-
-  /// Memory held.
-  [[nodiscard]] std::size_t bytes() const noexcept { return upper_.bytes(); }
 
  private:
   paged_array<std::uint32_t, 4096> upper_;

@@ -17,11 +17,15 @@ namespace timing_wheel {
 
 /// How an engine is made. One tick of an engine is 1; how long that lasts is the business of whoever drives it.
 struct engine_options {
-  /// Slots of each wheel, at least 2 and at most 2^24. What an engine makes of it, its `stats()` tell.
-  std::uint32_t wheel_size = 512;
+  /// Slots of each wheel, at least 2 and at most 2^24. None: 1024 of the lowest wheel and 2048 of each above, or 512 of
+  /// a hashed one. What an engine makes of it, its `stats()` tell.
+  std::optional<std::uint32_t> wheel_size = {};
   /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size`
   /// for all.
   std::vector<std::uint32_t> wheel_sizes = {};
+  /// Where there is enough of it, memory is mapped, and asked for in huge pages of 2 MiB: less of them are touched when
+  /// timers are far apart. False, and on systems without: all of it is of `operator new`.
+  bool huge_pages = true;
   /// What the clock shows at first.
   tick start = 0;
 };

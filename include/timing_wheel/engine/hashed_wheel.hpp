@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/bucket.hpp"
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/detail/wheel_parts.hpp"
 #include "timing_wheel/engine/engine.hpp"
@@ -36,13 +37,13 @@ namespace timing_wheel {
 /// `size()` / slots timers, due or not; while anything is pending there is a wake-up on each tick. `advance` over any
 /// distance is O(slots / 64 + timers looked at), because a slot passed several times is visited once, for all those
 /// rounds together. `looks` counts each of them, modulo 2^64; `handled`, `flushes` and the budget count such a visit as
-/// one. Memory: 13 bytes per timer with full chunks; a chunk (544 bytes) per non-empty bucket at least; 80 bytes per
-/// slot. Timers 2^32 ticks or more away when they come: 4 bytes per timer number of their pages of 4096. After warm-up
-/// nothing is allocated.
+/// one. Memory: 13 bytes per timer with full chunks, up to 27 where many were erased; 120 bytes per non-empty bucket at
+/// least; 80 bytes per slot; and what grows ahead, as of a `hierarchical_wheel`. Timers 2^32 ticks or more away when
+/// they come: 4 bytes per timer number of their pages of 4096. After warm-up nothing is allocated.
 ///
-/// Order: of one deadline, timers come in the order they came, unless an erase has filled a hole, or they came while
-/// visits were under way. Jumps of up to a revolution give them by deadline, longer ones slot by slot. Thread safety:
-/// none of its own. A const member may run beside another const member.
+/// Order: of one deadline, timers come in the order they came, unless one has filled the gap of another, or they came
+/// while visits were under way. Jumps of up to a revolution give them by deadline, longer ones slot by slot. Thread
+/// safety: none of its own. A const member may run beside another const member.
 ///
 /// `advance` moves the clock to `now` at once; the visits may be behind it. Each slot therefore has two buckets: what a
 /// visit has looked at, and what comes meanwhile, waits in the other one for the next visit. So a visit can stop
@@ -60,29 +61,29 @@ class hashed_wheel {
  public:
   /// An empty wheel whose clock shows `options.start`.
   /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
-  explicit hashed_wheel(const engine_options& options = {});
+  TIMING_WHEEL_EXPORT explicit hashed_wheel(const engine_options& options = {});
   hashed_wheel(const hashed_wheel&) = delete;
   hashed_wheel& operator=(const hashed_wheel&) = delete;
 
   /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
-  bool insert(timer_number n, tick deadline);
+  TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
   /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but
   /// erasures come between. \throws std::bad_alloc; then no timer has changed.
-  void reserve(timer_number n, tick deadline);
+  TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
   /// Unlinks `n`. \returns false if it was not linked.
-  bool erase(timer_number n) noexcept;
+  TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
   /// Moves the clock of an empty wheel to `now`; with anything pending it does nothing, because the next tick has to be
   /// visited.
-  void catch_up(tick now) noexcept;
+  TIMING_WHEEL_EXPORT void catch_up(tick now) noexcept;
 
   /// Moves the clock to `now` and visits the slots up to there, looking at no more than `budget` timers. See
   /// `timer_engine`. If it finds no memory, it ends as if the budget had; with nothing due to show, it throws
   /// std::bad_alloc. Nothing is lost, and the call can be repeated.
-  advance_result advance(tick now, std::size_t budget = no_limit);
+  TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
@@ -99,7 +100,7 @@ class hashed_wheel {
 
   /// What has happened since it was made: one level, the wheel. Its `flushes` are the visits that found a timer; it
   /// never moves any. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
-  void read(engine_stats& counted) const;
+  TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
     engine_stats counted;
@@ -108,7 +109,7 @@ class hashed_wheel {
   }
 
   /// \returns whether the numbered invariants hold. Complexity: O(size() + slots).
-  [[nodiscard]] bool invariants_hold() const;
+  [[nodiscard]] TIMING_WHEEL_EXPORT bool invariants_hold() const;
 
  private:
   using bucket = detail::bucket;
@@ -131,7 +132,6 @@ class hashed_wheel {
   [[nodiscard]] bucket* next_to_visit() noexcept;
   void make_visits(std::size_t& budget);
   void visit(bucket& b, std::size_t& budget);
-  void count_visit(const bucket& b) noexcept;
   void look_at_front(bucket& b, bucket& next, std::size_t& budget);
   [[nodiscard]] bool nothing_due_in(const bucket& b, std::span<const entry> run) const noexcept;
   void look_at(const bucket& b, bucket& next, entry e);
@@ -149,14 +149,15 @@ class hashed_wheel {
   unsigned shift_;  // of a tick to its revolution
   bucket_store store_;
   std::unique_ptr<bucket_pair[]> wheel_;
-  detail::bucket_marks marks_;           // of a slot: one of its buckets is not empty
-  detail::far_deadlines far_deadlines_;  // those that were 2^32 ticks or more after their first visit
-  std::size_t far_timers_ = 0;           // for how many one is kept
+  detail::bucket_marks marks_;                            // of a slot: one of its buckets is not empty
+  detail::far_deadlines far_deadlines_{store_.memory()};  // those that were 2^32 ticks or more after their first visit
+  std::size_t far_timers_ = 0;                            // for how many one is kept
   tick clock_;
   tick next_visit_;
   tick last_visit_;
   std::size_t size_ = 0;
   const bucket* visiting_ = nullptr;  // begun, and not yet empty
+  std::uint64_t visited_ = 0;         // of its timers
   std::uint64_t looks_ = 0;
   std::uint64_t visits_ = 0;
   std::uint64_t largest_visit_ = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
@@ -38,19 +39,19 @@ class heap_queue {
  public:
   /// The wheel sizes change nothing, but are checked as those of the other engines are.
   /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
-  explicit heap_queue(const engine_options& options = {});
+  TIMING_WHEEL_EXPORT explicit heap_queue(const engine_options& options = {});
   heap_queue(const heap_queue&) = delete;
   heap_queue& operator=(const heap_queue&) = delete;
 
   /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
-  bool insert(timer_number n, tick deadline);
+  TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
   /// Makes room for timer `n`, so that inserting it does not throw. \throws std::bad_alloc; then no timer has changed.
-  void reserve(timer_number n, tick deadline);
+  TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
   /// Unlinks `n`. \returns false if it was not linked.
-  bool erase(timer_number n) noexcept;
+  TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
   /// Moves the clock to `now`, or to just before the first deadline if that comes first. Complexity: O(1).
   void catch_up(tick now) noexcept {
@@ -61,7 +62,7 @@ class heap_queue {
   /// Moves the clock to `now`; unlinks at most `budget` timers, in the order of their deadlines. See `timer_engine`. If
   /// it finds no memory for the list of those that are due, it ends as if the budget had; with nothing due to show, it
   /// throws std::bad_alloc. Nothing is lost, and the call can be repeated.
-  advance_result advance(tick now, std::size_t budget = no_limit);
+  TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return n < queue_.members() && queue_.contains(n); }
@@ -78,7 +79,7 @@ class heap_queue {
 
   /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at
   /// most.
-  void read(engine_stats& counted) const;
+  TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
     engine_stats counted;
@@ -87,7 +88,7 @@ class heap_queue {
   }
 
   /// \returns whether the numbered invariants hold. Complexity: O(timer numbers).
-  [[nodiscard]] bool invariants_hold() const;
+  [[nodiscard]] TIMING_WHEEL_EXPORT bool invariants_hold() const;
 
  private:
   using delay_queue = detail::delay_queue;

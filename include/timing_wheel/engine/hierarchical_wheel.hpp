@@ -10,6 +10,7 @@
 
 #include "timing_wheel/detail/bucket.hpp"
 #include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/detail/wheel_parts.hpp"
 #include "timing_wheel/engine/engine.hpp"
@@ -31,12 +32,13 @@ namespace timing_wheel {
 ///
 /// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance`
 /// O(timers handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of
-/// its deadline, below the top one, in base `size`. Memory: 13 bytes per timer with full chunks; a chunk (544 bytes)
-/// per non-empty bucket at least; 40 bytes per bucket. After warm-up nothing is allocated. With so many slots that no
-/// timer needs a second level this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and nearly each
-/// of a million timers at random a chunk of its own.
+/// its deadline, below the top one, in base `size`. Memory: 13 bytes per timer with full chunks, up to
+/// 27 where many were erased; 120 bytes per non-empty bucket at least; 40 bytes per bucket; and what grows ahead of
+/// need, an eighth of 4.5 bytes per timer. After warm-up nothing is allocated. With so many
+/// slots that no timer needs a second level this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and
+/// nearly each of a million timers at random a small chunk of its own.
 ///
-/// Order: within one tick, timers come in the order they entered its bucket, unless an erase has filled a hole.
+/// Order: within one tick, timers come in the order they entered its bucket, unless one has filled the gap of another.
 /// Thread safety: none of its own. A const member may run beside another const member.
 ///
 /// Invariants, checked by `invariants_hold()`:
@@ -50,21 +52,21 @@ class hierarchical_wheel {
  public:
   /// An empty wheel whose clock shows `options.start`.
   /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
-  explicit hierarchical_wheel(const engine_options& options = {});
-  ~hierarchical_wheel();
+  TIMING_WHEEL_EXPORT explicit hierarchical_wheel(const engine_options& options = {});
+  TIMING_WHEEL_EXPORT ~hierarchical_wheel();
   hierarchical_wheel(const hierarchical_wheel&) = delete;
   hierarchical_wheel& operator=(const hierarchical_wheel&) = delete;
 
   /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
-  bool insert(timer_number n, tick deadline);
+  TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
   /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but
   /// erasures come between. \throws std::bad_alloc; then no timer has changed.
-  void reserve(timer_number n, tick deadline);
+  TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
   /// Unlinks `n`. \returns false if it was not linked.
-  bool erase(timer_number n) noexcept;
+  TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
   /// Moves the clock to `now`, or to just before the first expiration if that comes first. Complexity: O(1).
   void catch_up(tick now) noexcept { clock_ = std::max(clock_, std::min(now, queue_.front().expiration - 1)); }
@@ -104,7 +106,7 @@ class hierarchical_wheel {
 
   /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at
   /// most.
-  void read(engine_stats& counted) const;
+  TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
     engine_stats counted;
@@ -113,7 +115,7 @@ class hierarchical_wheel {
   }
 
   /// \returns whether the numbered invariants hold. Complexity: O(size() + buckets).
-  [[nodiscard]] bool invariants_hold() const;
+  [[nodiscard]] TIMING_WHEEL_EXPORT bool invariants_hold() const;
 
  private:
   using bucket = detail::bucket;
@@ -124,6 +126,7 @@ class hierarchical_wheel {
 
   [[nodiscard]] std::uint32_t size_of_level(std::size_t index) const noexcept;
   void add_level();
+  [[gnu::noinline]] bool insert_anew(timer_number n, tick deadline);
   [[nodiscard]] inline level& level_for(tick deadline);
   [[nodiscard]] inline level& level_below(level& origin, tick deadline) noexcept;
   [[gnu::noinline]] level& new_level_for(tick deadline);
@@ -135,8 +138,8 @@ class hierarchical_wheel {
   [[gnu::noinline]] void drop(const bucket& b) noexcept;
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
   [[nodiscard]] inline level& level_of(delay_queue::member m) noexcept;
-  advance_result flush_until(tick target, std::size_t budget);
-  // The lowest wheel's timers a few ticks ahead; their places are about to be read and written.
+  TIMING_WHEEL_EXPORT advance_result flush_until(tick target, std::size_t budget);
+  // The lowest wheel's timers a few ticks ahead; their places are about to be read and written. Some may be erased.
   static constexpr tick ticks_ahead = 8;
   [[nodiscard]] std::span<const entry> look_ahead() const noexcept {
     constexpr std::size_t most = 16;
@@ -144,7 +147,7 @@ class hierarchical_wheel {
     if (b.empty()) {
       return {};
     }
-    const std::span<const entry> run = b.front_run();
+    const std::span<const entry> run = b.written_at_front();
     const std::span<const entry> some = run.first(std::min(run.size(), most));
     for (const entry e : some) {
       store_.prefetch(e.which);
@@ -164,10 +167,11 @@ class hierarchical_wheel {
   tick lowest_mask_ = 0;
   bucket_store store_;
   delay_queue queue_;
-  detail::far_deadlines far_deadlines_;  // those in levels whose tick exceeds 2^32
+  detail::far_deadlines far_deadlines_{store_.memory()};  // those in levels whose tick exceeds 2^32
   tick clock_;
   std::size_t size_ = 0;
   const bucket* flushing_ = nullptr;  // begun, and not yet empty
+  std::uint64_t flushed_ = 0;         // of its timers
   std::vector<timer_number> due_;
 };
 

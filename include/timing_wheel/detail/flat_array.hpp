@@ -1,0 +1,83 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <cstddef>
+#include <type_traits>
+
+#include "timing_wheel/detail/export.hpp"
+
+namespace timing_wheel::detail {
+
+/// Zeroed memory in one piece that grows. Beyond 64 KiB it is mapped, advised for huge pages, and grows by moving its
+/// pages to other addresses, not their content. Where the system has no such call, it is of `operator new`, and copied.
+///
+/// Thread safety: none of its own.
+class growing_memory {
+ public:
+  /// None. Without `huge_pages` all of it is of `operator new`.
+  explicit growing_memory(bool huge_pages) noexcept : huge_pages_(huge_pages) {}
+  growing_memory(const growing_memory&) = delete;
+  growing_memory& operator=(const growing_memory&) = delete;
+  TIMING_WHEEL_EXPORT ~growing_memory();
+
+  /// Where it is; another place after each `grow`. Aligned as by `operator new`, at least.
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  /// How much there is, in bytes.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// Makes it `bytes` large at least, and larger by an eighth than it was, or by a half if that takes a copy. What is
+  /// new is zero. Strong guarantee on `std::bad_alloc`. Complexity: amortised O(bytes); of what is mapped the page
+  /// tables.
+  void grow(std::size_t bytes);
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+  bool mapped_ = false;
+  bool huge_pages_;
+};
+
+/// An array in one piece that grows: a load less per access than one of pages, and dense in the caches of the
+/// processor and of its page tables. Elements are zero at first, and move when it grows.
+///
+/// Not thread-safe.
+template <class T>
+class flat_array {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+
+ public:
+  /// An empty one.
+  explicit flat_array(bool huge_pages) noexcept : memory_(huge_pages) {}
+
+  /// How many elements there are.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// \pre `i < size()`.
+  [[nodiscard]] T& operator[](std::size_t i) noexcept { return data_[i]; }
+  /// The same, to read.
+  [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+  /// Makes room for element `i`. Strong guarantee on `std::bad_alloc`. Complexity: amortised O(1).
+  void cover(std::size_t i) {
+    if (i >= size_) {
+      grow(i);
+    }
+  }
+
+  /// Memory held.
+  [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size(); }
+
+ private:
+  [[gnu::noinline]] void grow(std::size_t i) {
+    memory_.grow((i + 1) * sizeof(T));
+    data_ = static_cast<T*>(memory_.data());
+    size_ = memory_.size() / sizeof(T);
+  }
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+  growing_memory memory_;
+};
+
+}  // namespace timing_wheel::detail

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "timing_wheel/detail/flat_array.hpp"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TIMING_WHEEL_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TIMING_WHEEL_SANITIZED
+#endif
+#endif
+
+namespace timing_wheel::detail {
+
+namespace {
+
+constexpr std::size_t smallest = 1024;
+constexpr std::size_t page = 4096;
+constexpr std::size_t largest_unmapped = std::size_t{64} << 10U;
+constexpr std::size_t mapped_growth = 8;  // an eighth, since that costs no copy
+
+constexpr std::size_t rounded_up(std::size_t bytes, std::size_t to) noexcept { return (bytes + to - 1) / to * to; }
+
+#ifdef __linux__
+
+void* map(std::size_t size) noexcept {
+  void* const made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return made == MAP_FAILED ? nullptr : made;
+}
+
+void* remap(void* old, std::size_t old_size, std::size_t size) noexcept {
+#ifdef TIMING_WHEEL_SANITIZED
+  // What the sanitizers know of memory does not move with it.
+  void* const made = map(size);
+  if (made != nullptr) {
+    std::memcpy(made, old, old_size);
+    munmap(old, old_size);
+  }
+  return made;
+#else
+  void* const made = mremap(old, old_size, size, MREMAP_MAYMOVE);
+  return made == MAP_FAILED ? nullptr : made;
+#endif
+}
+
+void unmap(void* begin, std::size_t size) noexcept { munmap(begin, size); }
+void ask_for_huge_pages(void* begin, std::size_t size) noexcept { madvise(begin, size, MADV_HUGEPAGE); }
+
+#else
+
+void* map(std::size_t /*size*/) noexcept { return nullptr; }
+void* remap(void* /*old*/, std::size_t /*old_size*/, std::size_t /*size*/) noexcept { return nullptr; }
+void unmap(void* /*begin*/, std::size_t /*size*/) noexcept {}
+void ask_for_huge_pages(void* /*begin*/, std::size_t /*size*/) noexcept {}
+
+#endif
+
+}  // namespace
+
+growing_memory::~growing_memory() {
+  if (mapped_) {
+    unmap(data_, size_);
+  } else {
+    ::operator delete(data_);
+  }
+}
+
+void growing_memory::grow(std::size_t bytes) {
+  void* made = nullptr;
+  std::size_t size = 0;
+  if (huge_pages_ && bytes > largest_unmapped) {
+    size = rounded_up(std::max(bytes, size_ + size_ / mapped_growth), page);
+    made = mapped_ ? remap(data_, size_, size) : map(size);
+  }
+  const bool mapped = made != nullptr;
+  if (!mapped) {
+    size = rounded_up(std::max({bytes, size_ + size_ / 2, smallest}), smallest);
+    made = ::operator new(size);
+    std::memset(static_cast<char*>(made) + size_, 0, size - size_);
+  }
+  if (!mapped || !mapped_) {  // else its content has moved with it
+    if (size_ != 0) {
+      std::memcpy(made, data_, size_);
+    }
+    if (mapped_) {
+      unmap(data_, size_);
+    } else {
+      ::operator delete(data_);
+    }
+  }
+  data_ = made;
+  size_ = size;
+  mapped_ = mapped;
+  if (mapped) {
+    ask_for_huge_pages(data_, size_);
+  }
+}
+
+}  // namespace timing_wheel::detail

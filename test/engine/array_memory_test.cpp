@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <set>
+#include <vector>
+
+#include "support/allocation.hpp"
+#include "timing_wheel/detail/flat_array.hpp"
+#include "timing_wheel/detail/page_source.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using detail::flat_array;
+using detail::growing_memory;
+using detail::page_source;
+
+#ifdef __linux__
+constexpr bool can_map = true;
+#else
+constexpr bool can_map = false;
+#endif
+
+TEST(GrowingMemory, KeepsItsContentAndIsZeroBehindIt) {
+  for (const bool huge_pages : {true, false}) {
+    flat_array<std::uint32_t> numbers(huge_pages);
+    std::size_t filled = 0;
+    for (const std::size_t last : {std::size_t{0}, std::size_t{300}, std::size_t{16'000}, std::size_t{17'000},
+                                   std::size_t{600'000}, std::size_t{2'000'000}}) {
+      numbers.cover(last);
+      ASSERT_GT(numbers.size(), last);
+      for (std::size_t i = 0; i < filled; ++i) {
+        ASSERT_EQ(numbers[i], i + 1) << "with room for " << last;
+      }
+      for (std::size_t i = filled; i < numbers.size(); ++i) {
+        ASSERT_EQ(numbers[i], 0U) << "with room for " << last;
+        numbers[i] = static_cast<std::uint32_t>(i + 1);
+      }
+      filled = numbers.size();
+    }
+  }
+}
+
+TEST(GrowingMemory, TakesAnEighthMoreThanIsAskedForAtMostWhereItIsMapped) {
+  flat_array<std::uint32_t> numbers(true);
+  for (std::size_t i = 0; i < 1'000'000; ++i) {
+    numbers.cover(i);
+  }
+  EXPECT_LE(numbers.bytes(), can_map ? 4'000'000U + 500'000U + 4'096U : 6'000'000U);
+}
+
+TEST(GrowingMemory, IsOfOperatorNewAloneWithoutHugePages) {
+  const std::size_t before = allocations.live_bytes;
+  growing_memory memory(false);
+  memory.grow(5'000'000);
+  EXPECT_NEAR(static_cast<double>(allocations.live_bytes - before), static_cast<double>(memory.size()), 5'000);
+}
+
+TEST(GrowingMemory, ThatFindsNoneKeepsWhatItHas) {
+  growing_memory memory(false);
+  memory.grow(1'000);
+  std::memset(memory.data(), 7, memory.size());
+  const std::size_t size = memory.size();
+  ASSERT_FALSE(succeeds_with(0, [&] { memory.grow(10'000); }));
+  EXPECT_EQ(memory.size(), size);
+  EXPECT_EQ(static_cast<const char*>(memory.data())[size - 1], 7);
+}
+
+/// Fills what it is given, and says whether all of it has kept what was written.
+class filler {
+ public:
+  void fill(void* begin, std::size_t bytes) {
+    std::memset(begin, static_cast<int>(given_.size() % 251), bytes);
+    given_.push_back({static_cast<const unsigned char*>(begin), bytes});
+  }
+  [[nodiscard]] bool all_kept() const {
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      for (std::size_t b = 0; b < given_[i].bytes; ++b) {
+        if (given_[i].begin[b] != i % 251) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct piece {
+    const unsigned char* begin;
+    std::size_t bytes;
+  };
+  std::vector<piece> given_;
+};
+
+TEST(PageSource, GivesEachPieceOnceAndAligned) {
+  for (const bool huge_pages : {true, false}) {
+    page_source source(huge_pages);
+    filler pieces;
+    std::size_t given = 0;
+    for (std::size_t i = 0; given < 3 * page_source::ordinary; ++i) {
+      const std::size_t bytes = i % 3 == 0 ? 65'536 : i % 3 == 1 ? 33'001 : 24;
+      void* const piece = source.allocate(bytes);
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(piece) % page_source::alignment, 0U);
+      pieces.fill(piece, bytes);
+      given += bytes;
+    }
+    EXPECT_TRUE(pieces.all_kept());
+    EXPECT_GE(source.bytes(), given);
+    EXPECT_LE(source.bytes(), given + given / 6);
+  }
+}
+
+TEST(PageSource, TakesNoMoreThanIsAskedForAtFirst) {
+  page_source source;
+  for (std::size_t given = 65'536; given <= page_source::ordinary; given += 65'536) {
+    static_cast<void>(source.allocate(65'536));
+    ASSERT_EQ(source.bytes(), given);
+  }
+}
+
+TEST(PageSource, MapsRegionsAfterThat) {
+  if (!can_map) {
+    GTEST_SKIP() << "this system has no such mapping";
+  }
+  page_source source;
+  for (std::size_t given = 0; given < page_source::ordinary; given += 65'536) {
+    static_cast<void>(source.allocate(65'536));
+  }
+  std::set<std::uintptr_t> regions;
+  for (int i = 0; i < 64; ++i) {
+    regions.insert(reinterpret_cast<std::uintptr_t>(source.allocate(65'536)) / page_source::region_size);
+  }
+  EXPECT_EQ(regions.size(), 2U) << "each at a multiple of its size";
+  EXPECT_EQ(source.bytes(), page_source::ordinary + 2 * page_source::region_size);
+}
+
+TEST(PageSource, IsOfOperatorNewAloneWithoutHugePages) {
+  page_source source(false);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_GE(count_allocations([&] { static_cast<void>(source.allocate(65'536)); }), 1U);
+  }
+  EXPECT_EQ(source.bytes(), 100U * 65'536);
+}
+
+TEST(PageSource, ThatFindsNoneCanBeAskedAgain) {
+  page_source source(false);
+  bool succeeded = false;
+  for (std::uint64_t left = 0; !succeeded; ++left) {
+    succeeded = succeeds_with(left, [&] { static_cast<void>(source.allocate(1'000)); });
+    EXPECT_TRUE(left > 0 || !succeeded);
+  }
+  EXPECT_EQ(source.bytes(), 1'024U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
