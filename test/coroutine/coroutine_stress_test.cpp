@@ -1,0 +1,262 @@
+/// \file
+/// Threads race for a coroutine that sleeps, with each way to run callbacks, thousands of times. Best under the thread
+/// sanitizer: a coroutine's frame is plain memory, and goes at its end. The environment variable TIMING_WHEEL_STRESS
+/// multiplies the rounds.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "coroutine/coroutine_types.hpp"
+#include "coroutines/task.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_drivers.hpp"
+#include "support/service_scale.hpp"
+#include "support/service_stress.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/asio.hpp"
+#include "timing_wheel/coroutine.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Sleeps once, and writes down that it went on. What it writes in between is in its frame, in plain memory.
+detached sleep_once(timer& by, std::chrono::nanoseconds delay, sleep_options options, outcomes& ends,
+                    std::uint64_t round, std::atomic<std::uint64_t>& ended) {
+  std::uint64_t mine = round;
+  std::error_code error;
+  const sleep_result result = co_await by.sleep_for(delay, options, error);
+  EXPECT_EQ(result == sleep_result::failed, static_cast<bool>(error));
+  mine += static_cast<std::uint64_t>(result);
+  ends.add(mine - static_cast<std::uint64_t>(result));
+  ended.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// A service, and one coroutine a round that sleeps until `soon`.
+template <class Driver>
+class SleepRace : public testing::Test {
+ protected:
+  using service_type = typename Driver::service_type;
+
+  SleepRace() { service_.emplace(options()); }
+  ~SleepRace() override {
+    service_.reset();
+    pool_.join();
+  }
+
+  timer_options options() {
+    timer_options chosen{.tick = Driver::tick, .wheel_size = 4, .shards = 2};
+    if (Driver::pooled) {
+      chosen.executor = asio_executor(pool_);
+    }
+    return chosen;
+  }
+  static std::uint64_t rounds() { return stress_rounds(Driver::rounds); }
+  service_type& service() { return *service_; }
+  std::stop_source& stop() { return stop_; }
+  executor_ref pool() { return on_pool_; }
+
+  void renew_stop() { stop_ = std::stop_source(); }
+  void fire() { Driver::fire(*service_); }
+  void begin(std::uint64_t round, std::chrono::nanoseconds delay, executor_ref on = {}) {
+    sleep_once(*service_, delay, {.stop = stop_.get_token(), .on = on}, ends_, round, ended_);
+  }
+
+  void expect_one_end_each(std::uint64_t coroutines) {
+    EXPECT_TRUE(eventually([&] {
+      if constexpr (std::same_as<service_type, manual_timer>) {
+        service_->advance_by(1h);
+      }
+      return ended_.load(std::memory_order_relaxed) == coroutines;
+    }));
+    EXPECT_EQ(ends_.wrong(coroutines), 0U);
+    EXPECT_TRUE(eventually([&] { return service_->stats().running == 0; }));
+    EXPECT_TRUE(conserved(*service_));
+  }
+
+  void restart() { service_.emplace(options()); }
+
+ private:
+  boost::asio::thread_pool pool_{pool_threads};
+  executor on_pool_ = asio_executor(pool_);
+  outcomes ends_{rounds()};
+  std::atomic<std::uint64_t> ended_{0};
+  std::stop_source stop_;
+  std::optional<service_type> service_;
+};
+TYPED_TEST_SUITE(SleepRace, drivers);
+
+TYPED_TEST(SleepRace, ExpiryAgainstAStopRequest) {
+  race(
+      this->rounds(),
+      [&](std::uint64_t round) noexcept {
+        this->renew_stop();
+        this->begin(round, TypeParam::soon);
+      },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
+  this->expect_one_end_each(this->rounds());
+}
+
+TYPED_TEST(SleepRace, ExpiryAgainstAStopRequestOnAnExecutor) {
+  race(
+      this->rounds(),
+      [&](std::uint64_t round) noexcept {
+        this->renew_stop();
+        this->begin(round, TypeParam::soon, this->pool());
+      },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
+  this->expect_one_end_each(this->rounds());
+}
+
+TYPED_TEST(SleepRace, TheBeginningAgainstExpiryAgainstAStopRequest) {
+  race(
+      this->rounds(), [&](std::uint64_t) noexcept { this->renew_stop(); },
+      [&](std::uint64_t round) { this->begin(round, 0ns, round % 2 == 0 ? executor_ref() : this->pool()); },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
+  this->expect_one_end_each(this->rounds());
+}
+
+TYPED_TEST(SleepRace, ExpiryAgainstAStopRequestAgainstTheEndOfTheService) {
+  const std::uint64_t rounds = stress_rounds(300);
+  race(
+      rounds,
+      [&](std::uint64_t round) noexcept {
+        this->restart();
+        this->renew_stop();
+        this->begin(round, TypeParam::soon, round % 2 == 0 ? executor_ref() : this->pool());
+      },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); },
+      [&](std::uint64_t) { this->service().stop(); });
+  this->restart();
+  this->expect_one_end_each(rounds);
+}
+
+TYPED_TEST(SleepRace, TheBeginningAgainstTheEndOfTheService) {
+  const std::uint64_t rounds = stress_rounds(300);
+  race(
+      rounds,
+      [&](std::uint64_t) noexcept {
+        this->restart();
+        this->renew_stop();
+      },
+      [&](std::uint64_t round) { this->begin(round, 1h); }, [&](std::uint64_t) { this->service().stop(); });
+  this->restart();
+  this->expect_one_end_each(rounds);
+}
+
+started sleep_for_ever(timer& by, std::stop_token stop, std::atomic<int>& went_on) {
+  static_cast<void>(co_await by.sleep_for(24h, {.stop = stop}));
+  ++went_on;
+}
+
+TYPED_TEST(SleepRace, DestructionOfTheCoroutineAgainstStopWhichReturnsItsCallable) {
+  std::atomic<int> went_on{0};
+  started one;
+  std::vector<pending_task> left;
+  race(
+      stress_rounds(300),
+      [&](std::uint64_t) noexcept {
+        left.clear();
+        this->restart();
+        one = sleep_for_ever(this->service(), {}, went_on);
+      },
+      [&](std::uint64_t) { one.destroy(); }, [&](std::uint64_t) { left = this->service().stop(); });
+  left.clear();
+  EXPECT_EQ(went_on, 0);
+}
+
+/// The service, and what destroys coroutines in its callbacks: one thread after the other, so that is allowed.
+using serial_drivers = testing::Types<by_hand, on_its_thread>;
+template <class Driver>
+class SerialSleepRace : public SleepRace<Driver> {};
+TYPED_TEST_SUITE(SerialSleepRace, serial_drivers);
+
+TYPED_TEST(SerialSleepRace, DestructionInACallbackAgainstAStopRequest) {
+  std::atomic<int> went_on{0};
+  std::vector<started> sleeping(this->rounds());
+  std::atomic<std::uint64_t> destroyed{0};
+  race(
+      this->rounds(),
+      [&](std::uint64_t round) noexcept {
+        this->renew_stop();
+        sleeping[round] = sleep_for_ever(this->service(), this->stop().get_token(), went_on);
+        this->service().schedule_after(TypeParam::soon, [&, round] {
+          sleeping[round].destroy();
+          ++destroyed;
+        });
+      },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
+  EXPECT_TRUE(eventually([&] {
+    if constexpr (std::same_as<typename TypeParam::service_type, manual_timer>) {
+      this->service().advance_by(1h);
+    }
+    return destroyed == this->rounds();
+  }));
+  EXPECT_EQ(this->service().stop().size(), 0U);
+  EXPECT_TRUE(conserved(this->service()));
+}
+
+example::task<int> nap(timer& by, std::chrono::nanoseconds delay, std::stop_token stop) {
+  std::error_code error;
+  co_return co_await by.sleep_for(delay, {.stop = stop}, error) == sleep_result::elapsed ? 1 : 0;
+}
+
+detached limit_once(timer& by, std::chrono::nanoseconds time, std::stop_token stop, outcomes& ends, std::uint64_t round,
+                    std::atomic<std::uint64_t>& ended) {
+  std::error_code error;
+  const auto make = [&](std::stop_token mine) { return nap(by, time, std::move(mine)); };
+  const std::optional<int> answer = co_await with_timeout(by, time, make, {.stop = stop}, error);
+  EXPECT_TRUE(!error || !answer);
+  ends.add(round);
+  ended.fetch_add(1, std::memory_order_relaxed);
+}
+
+TYPED_TEST(SleepRace, TheEndOfWhatIsAwaitedAgainstItsLimitAgainstAStopRequest) {
+  outcomes ends(this->rounds());
+  std::atomic<std::uint64_t> ended{0};
+  race(
+      this->rounds(),
+      [&](std::uint64_t round) noexcept {
+        this->renew_stop();
+        limit_once(this->service(), TypeParam::soon, this->stop().get_token(), ends, round, ended);
+      },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
+  EXPECT_TRUE(eventually([&] {
+    if constexpr (std::same_as<typename TypeParam::service_type, manual_timer>) {
+      this->service().advance_by(1h);
+    }
+    return ended == this->rounds();
+  }));
+  EXPECT_EQ(ends.wrong(this->rounds()), 0U);
+}
+
+TYPED_TEST(SleepRace, TheEndOfWhatIsAwaitedAgainstItsLimitAgainstTheEndOfTheService) {
+  const std::uint64_t rounds = stress_rounds(300);
+  outcomes ends(rounds);
+  std::atomic<std::uint64_t> ended{0};
+  race(
+      rounds,
+      [&](std::uint64_t round) noexcept {
+        this->restart();
+        limit_once(this->service(), TypeParam::soon, {}, ends, round, ended);
+      },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->service().stop(); });
+  EXPECT_TRUE(eventually([&] { return ended == rounds; }));
+  EXPECT_EQ(ends.wrong(rounds), 0U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test

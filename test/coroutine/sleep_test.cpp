@@ -1,0 +1,692 @@
+/// \file
+/// Coroutines that sleep, in virtual time.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "coroutine/coroutine_types.hpp"
+#include "coroutines/task.hpp"
+#include "support/allocation.hpp"
+#include "support/in_child.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/coroutine.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+// GCC 12 under the address sanitizer takes the constructor of std::stop_source for a use of what is not initialised.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How a sleep ended, and where and when.
+struct waking {
+  int times = 0;
+  sleep_result result = sleep_result::failed;
+  std::error_code error;
+  time_point when;
+  std::thread::id where;
+};
+
+started sleep_for(timer& by, std::chrono::nanoseconds delay, sleep_options options, waking& end) {
+  end.result = co_await by.sleep_for(delay, options, end.error);
+  end.when = by.now();
+  end.where = std::this_thread::get_id();
+  ++end.times;
+}
+
+started sleep_or_throw(timer& by, std::chrono::nanoseconds delay, sleep_options options, waking& end) {
+  try {
+    end.result = co_await by.sleep_for(delay, options);
+  } catch (const std::system_error& failure) {
+    end.error = failure.code();
+  }
+  ++end.times;
+}
+
+// ---- Time ----
+
+TEST(Sleep, EndsWhenTheTimeIsOverAndNotBefore) {
+  manual_timer timer;
+  waking end;
+  const started one = sleep_for(timer, 30min, {}, end);
+  timer.advance_by(30min - 1ns);
+  EXPECT_EQ(end.times, 0);
+  timer.advance_by(1ns);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+  EXPECT_EQ(end.when, at(30min));
+  EXPECT_TRUE(one.done());
+}
+
+started await(timer& by, sleep_operation nap, waking& end) {
+  end.result = co_await nap;
+  end.when = by.now();
+  ++end.times;
+}
+
+TEST(Sleep, EndsAtADeadlineOfTheMonotonicClock) {
+  manual_timer timer;
+  waking end;
+  const started one = await(timer, timer.sleep_until(at(5s)), end);
+  timer.advance_by(1h);
+  EXPECT_EQ(end.when, at(5s));
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+}
+
+TEST(Sleep, EndsAtADeadlineOfTheWallClock) {
+  manual_timer timer;
+  waking end;
+  const started one = await(timer, timer.sleep_until(std::chrono::system_clock::time_point(1h)), end);
+  timer.advance_by(50min);
+  EXPECT_EQ(end.times, 0);
+  timer.advance_by(11min);
+  EXPECT_EQ(end.times, 1);
+}
+
+TEST(Sleep, OfNoTimeEndsAsSoonAsTheServiceRuns) {
+  manual_timer timer;
+  waking none;
+  waking negative;
+  const started one = sleep_for(timer, 0s, {}, none);
+  const started other = sleep_for(timer, -1h, {}, negative);
+  EXPECT_EQ(none.times + negative.times, 0);
+  timer.advance_by(0s);
+  EXPECT_EQ(none.times + negative.times, 2);
+}
+
+started sleep_in_turn(timer& by, std::vector<std::chrono::nanoseconds>& log) {
+  const sleep_operation nap = by.sleep_for(10s);
+  co_await nap;
+  log.push_back(by.now() - time_point());
+  co_await nap;
+  log.push_back(by.now() - time_point());
+  co_await by.sleep_until(by.now() + 1s);
+  log.push_back(by.now() - time_point());
+}
+
+TEST(Sleep, MayBeAwaitedAgainAndBeginsEachTimeAnew) {
+  manual_timer timer;
+  std::vector<std::chrono::nanoseconds> log;
+  const started one = sleep_in_turn(timer, log);
+  timer.advance_by(1min);
+  EXPECT_EQ(log, (std::vector<std::chrono::nanoseconds>{10s, 20s, 21s}));
+  EXPECT_EQ(timer.stats().fired, 3U);
+}
+
+example::task<int> sleep_and_return(timer& by, std::chrono::nanoseconds delay, int value) {
+  co_await by.sleep_for(delay);
+  co_return value;
+}
+example::task<int> sleep_and_add(timer& by) {
+  const int first = co_await sleep_and_return(by, 1s, 1);
+  co_return first + co_await sleep_and_return(by, 2s, 2);
+}
+
+TEST(Sleep, WorksInATaskThatIsAwaitedByATask) {
+  manual_timer timer;
+  example::task<int> sum = sleep_and_add(timer);
+  sum.start();
+  timer.advance_by(3s - 1ns);
+  EXPECT_FALSE(sum.done());
+  timer.advance_by(1ns);
+  ASSERT_TRUE(sum.done());
+  EXPECT_EQ(sum.result(), 3);
+}
+
+TEST(Sleep, IsATimerWithATag) {
+  manual_timer timer;
+  waking end;
+  const started one = sleep_for(timer, 1h, {.tag = 42}, end);
+  std::vector<std::uint64_t> tags;
+  timer.for_each_pending([&](const pending_timer& each) { tags.push_back(each.tag); });
+  EXPECT_EQ(tags, std::vector<std::uint64_t>{42});
+}
+
+TEST(SleepResult, PrintsItsName) {
+  std::ostringstream out;
+  out << sleep_result::elapsed << ' ' << sleep_result::stopped << ' ' << sleep_result::failed;
+  EXPECT_EQ(out.str(), "elapsed stopped failed");
+}
+
+// ---- Memory ----
+
+started sleep_again_and_again(timer& by, std::stop_token stop, executor_ref on, int& turns) {
+  for (;;) {
+    static_cast<void>(co_await by.sleep_for(1s, {.stop = stop, .on = on}));
+    ++turns;
+  }
+}
+
+TEST(Sleep, AllocatesNothingBesideTheFrame) {
+  manual_timer timer({.wheel_size = 4});
+  std::stop_source stop;
+  auto at_once = [](task&& work) { work(); };
+  int turns = 0;
+  const started one = sleep_again_and_again(timer, stop.get_token(), at_once, turns);
+  timer.advance_by(100s);
+  EXPECT_EQ(count_allocations([&] { timer.advance_by(1000s); }), 0U);
+  EXPECT_EQ(turns, 1100);
+  const auto begin = [&] { const started another = sleep_again_and_again(timer, stop.get_token(), {}, turns); };
+  begin();
+  EXPECT_EQ(count_allocations(begin), 1U) << "the frame";
+}
+
+// ---- Stop tokens ----
+
+TEST(Sleep, EndsAtTheNextTurnOfTheServiceWhenAStopIsRequested) {
+  manual_timer timer;
+  std::stop_source stop;
+  waking end;
+  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  timer.advance_by(1min);
+  stop.request_stop();
+  EXPECT_EQ(end.times, 0) << "not inside request_stop";
+  EXPECT_EQ(timer.next_event(), at(1min));
+  timer.advance_by(0s);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::stopped);
+  EXPECT_FALSE(end.error);
+  EXPECT_EQ(end.when, at(1min));
+}
+
+TEST(Sleep, DoesNotBeginIfAStopWasRequested) {
+  manual_timer timer;
+  std::stop_source stop;
+  stop.request_stop();
+  waking end;
+  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::stopped);
+  EXPECT_EQ(timer.stats().scheduled, 0U);
+}
+
+TEST(Sleep, IsNotDisturbedByAStopAfterItsEnd) {
+  manual_timer timer;
+  std::stop_source stop;
+  waking end;
+  const started one = sleep_for(timer, 1s, {.stop = stop.get_token()}, end);
+  timer.advance_by(1s);
+  stop.request_stop();
+  timer.advance_by(1h);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+}
+
+TEST(Sleep, OnAnExecutorOfTheServiceIsStoppedWhileItsTaskWaits) {
+  kept_tasks kept;
+  manual_timer timer({.executor = kept.taking()});
+  std::stop_source stop;
+  waking end;
+  const started one = sleep_for(timer, 1s, {.stop = stop.get_token()}, end);
+  timer.advance_by(1s);
+  stop.request_stop();
+  timer.advance_by(1s);
+  kept.run();
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::stopped);
+  kept.run();
+  EXPECT_EQ(end.times, 1);
+}
+
+// ---- Refusals ----
+
+TEST(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
+  manual_timer timer;
+  timer.stop();
+  waking told;
+  waking thrown;
+  const started one = sleep_for(timer, 1s, {}, told);
+  const started other = sleep_or_throw(timer, 1s, {}, thrown);
+  EXPECT_EQ(told.times, 1);
+  EXPECT_EQ(told.result, sleep_result::failed);
+  EXPECT_EQ(told.error, timer_errc::stopped);
+  EXPECT_EQ(thrown.times, 1);
+  EXPECT_EQ(thrown.error, timer_errc::stopped);
+}
+
+started sleep_and_keep_the_words(timer& by, std::string& words) {
+  try {
+    static_cast<void>(co_await by.sleep_for(1s));
+  } catch (const timer_error& refusal) {
+    words = refusal.what();
+  }
+}
+
+TEST(Sleep, SaysHowManyArePendingWhenThereIsNoPlace) {
+  manual_timer timer({.max_pending = 1});
+  timer.schedule_after(1h, nothing);
+  std::string words;
+  const started one = sleep_and_keep_the_words(timer, words);
+  EXPECT_EQ(words, "1 pending, max_pending 1: too many timers are pending");
+}
+
+TEST(Sleep, ThatIsRefusedCanBeStopped) {
+  manual_timer timer({.max_pending = 0});
+  std::stop_source stop;
+  waking told;
+  waking thrown;
+  const started one = sleep_for(timer, 1s, {.stop = stop.get_token()}, told);
+  const started other = sleep_or_throw(timer, 1s, {.stop = stop.get_token()}, thrown);
+  stop.request_stop();
+  EXPECT_EQ(told.error, timer_errc::too_many_pending);
+  EXPECT_EQ(thrown.error, timer_errc::too_many_pending);
+}
+
+TEST(Sleep, InAChildOfForkIsRefused) {
+  timer service;
+  EXPECT_EQ(in_child([&] {
+              waking end;
+              const started one = sleep_for(service, 1s, {}, end);
+              return end.times == 1 && end.error == timer_errc::forked ? 7 : 1;
+            }),
+            (child_end{true, 7}));
+}
+
+TEST(Sleep, ThatBeganBeforeAForkCanBeDestroyedInTheChild) {
+  timer service;
+  waking end;
+  started one = sleep_for(service, 1h, {}, end);
+  EXPECT_EQ(in_child([&] {
+              one.destroy();
+              return end.times == 0 ? 7 : 1;
+            }),
+            (child_end{true, 7}));
+}
+
+TEST(Sleep, WithoutMemoryIsRefused) {
+  int refused = 0;
+  waking end;
+  do {
+    manual_timer timer;
+    started one;
+    end = {};
+    {
+      const scarce_memory limit(static_cast<std::uint64_t>(refused) + 1);  // the first is for the frame
+      one = sleep_for(timer, 1h, {}, end);
+    }
+    if (end.times != 0) {
+      EXPECT_EQ(end.error, std::errc::not_enough_memory);
+      ++refused;
+    }
+  } while (end.times != 0 && !HasFailure());
+  EXPECT_GT(refused, 0);
+}
+
+TEST(Sleep, ClearsTheErrorWhenItSucceeds) {
+  manual_timer timer;
+  waking end;
+  end.error = timer_errc::forked;
+  const started one = sleep_for(timer, 1s, {}, end);
+  timer.advance_by(1s);
+  EXPECT_FALSE(end.error);
+}
+
+// ---- The end of the service ----
+
+TEST(Sleep, WhoseTimerIsDroppedByStopGoesOnWithAnError) {
+  manual_timer timer;
+  waking told;
+  waking thrown;
+  const started one = sleep_for(timer, 1h, {}, told);
+  const started other = sleep_or_throw(timer, 1h, {}, thrown);
+  {
+    const std::vector<pending_task> left = timer.stop();
+    EXPECT_EQ(left.size(), 2U);
+    EXPECT_EQ(told.times + thrown.times, 0) << "they are held";
+  }
+  EXPECT_EQ(told.times, 1);
+  EXPECT_EQ(told.result, sleep_result::failed);
+  EXPECT_EQ(told.error, timer_errc::stopped);
+  EXPECT_EQ(thrown.times, 1);
+  EXPECT_EQ(thrown.error, timer_errc::stopped);
+}
+
+TEST(Sleep, GoesOnWhenTheCallableThatStopReturnedIsCalled) {
+  manual_timer timer;
+  waking end;
+  const started one = sleep_for(timer, 1h, {}, end);
+  std::vector<pending_task> left = timer.stop();
+  ASSERT_EQ(left.size(), 1U);
+  task saved = std::move(left.front().callback);
+  left.clear();
+  EXPECT_EQ(end.times, 0);
+  saved();
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+  saved();
+  saved.reset();
+  EXPECT_EQ(end.times, 1) << "never twice";
+}
+
+TEST(Sleep, IsEndedByStopThatRunsAll) {
+  manual_timer timer;
+  waking end;
+  const started one = sleep_for(timer, 1h, {}, end);
+  EXPECT_EQ(timer.stop(run_now), 1U);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+}
+
+TEST(Sleep, IsWaitedForByStopThatDrains) {
+  manual_timer timer;
+  waking end;
+  const started one = sleep_for(timer, 1h, {}, end);
+  EXPECT_TRUE(timer.stop(drain, timer.now() + 2h).empty());
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+}
+
+TEST(Sleep, GoesOnWithAnErrorWhenTheServiceIsDestroyed) {
+  waking end;
+  started one;
+  {
+    std::optional<manual_timer> timer(std::in_place);
+    one = [](class timer& by, waking& told) -> started {
+      told.result = co_await by.sleep_for(1h, told.error);
+      ++told.times;
+    }(*timer, end);
+    timer.reset();
+  }
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.error, timer_errc::stopped);
+}
+
+TEST(Sleep, WhoseTimerSomebodyCancelsGoesOnWithAnError) {
+  manual_timer timer;
+  waking end;
+  const started one = sleep_for(timer, 1h, {}, end);
+  timer.for_each_pending([](const pending_timer& each) { each.handle.cancel(); });
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.error, timer_errc::stopped);
+}
+
+TEST(Sleep, ThatWasStoppedAndDroppedSaysThatItWasStopped) {
+  manual_timer timer;
+  std::stop_source stop;
+  waking end;
+  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  stop.request_stop();
+  timer.stop();
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::stopped);
+}
+
+TEST(Sleep, IsNotStoppedByATokenWhileSomebodyHoldsItsCallable) {
+  manual_timer timer;
+  std::stop_source stop;
+  waking end;
+  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  std::vector<pending_task> left = timer.stop();
+  stop.request_stop();
+  EXPECT_EQ(end.times, 0);
+  left.clear();
+  EXPECT_EQ(end.result, sleep_result::stopped);
+}
+
+// ---- Executors ----
+
+TEST(Sleep, GoesOnOnTheExecutorThatIsAskedFor) {
+  manual_timer timer;
+  kept_tasks kept;
+  auto on = kept.taking();
+  waking end;
+  const started one = sleep_for(timer, 1s, {.on = on}, end);
+  timer.advance_by(1s);
+  EXPECT_EQ(end.times, 0);
+  EXPECT_EQ(kept.size(), 1U);
+  kept.run();
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+}
+
+TEST(Sleep, GoesOnOnItsExecutorAlsoWhenItIsStoppedOrDropped) {
+  manual_timer timer;
+  kept_tasks kept;
+  auto on = kept.taking();
+  std::stop_source stop;
+  waking stopped;
+  waking dropped;
+  const started one = sleep_for(timer, 1h, {.stop = stop.get_token(), .on = on}, stopped);
+  const started other = sleep_for(timer, 1h, {.on = on}, dropped);
+  stop.request_stop();
+  timer.advance_by(0s);
+  timer.stop();
+  EXPECT_EQ(stopped.times + dropped.times, 0);
+  EXPECT_EQ(kept.run(), 2U);
+  EXPECT_EQ(stopped.result, sleep_result::stopped);
+  EXPECT_EQ(dropped.error, timer_errc::stopped);
+}
+
+TEST(Sleep, WhoseExecutorThrowsGoesOnWithAnError) {
+  manual_timer timer;
+  auto full = [](task&& work) {
+    const task mine = std::move(work);
+    throw std::runtime_error("full");
+  };
+  waking told;
+  waking thrown;
+  const started one = sleep_for(timer, 1s, {.on = full}, told);
+  const started other = sleep_or_throw(timer, 1s, {.on = full}, thrown);
+  timer.advance_by(1s);
+  EXPECT_EQ(told.times, 1);
+  EXPECT_EQ(told.result, sleep_result::failed);
+  EXPECT_EQ(told.error, std::errc::resource_unavailable_try_again);
+  EXPECT_EQ(thrown.times, 1);
+  EXPECT_EQ(thrown.error, std::errc::resource_unavailable_try_again);
+}
+
+TEST(Sleep, WhoseExecutorDropsItsTaskGoesOnWithAnError) {
+  manual_timer timer;
+  kept_tasks kept;
+  auto on = kept.taking();
+  waking end;
+  const started one = sleep_for(timer, 1s, {.on = on}, end);
+  timer.advance_by(1s);
+  kept.drop();
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.error, std::errc::resource_unavailable_try_again);
+}
+
+TEST(Sleep, IsNotToldOfAnExecutorThatThrowsAfterItHasRunTheTask) {
+  manual_timer timer;
+  auto runs_and_throws = [](task&& work) {
+    work();
+    throw std::runtime_error("too late");
+  };
+  waking end;
+  const started one = sleep_for(timer, 1s, {.on = runs_and_throws}, end);
+  timer.advance_by(1s);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+}
+
+struct with_execute {
+  int given = 0;
+  void execute(task&& work) {
+    ++given;
+    work();
+  }
+};
+
+TEST(ExecutorRef, RefersToWhateverTakesATask) {
+  manual_timer timer;
+  with_execute by_member;
+  const executor ours([](task&& work) { work(); });
+  const std::function<void(task &&)> function(ours);
+  waking ends[3];
+  const started first = sleep_for(timer, 1s, {.on = by_member}, ends[0]);
+  const started second = sleep_for(timer, 1s, {.on = ours}, ends[1]);
+  const started third = sleep_for(timer, 1s, {.on = function}, ends[2]);
+  timer.advance_by(1s);
+  EXPECT_EQ(by_member.given, 1);
+  EXPECT_EQ(ends[0].times + ends[1].times + ends[2].times, 3);
+}
+
+TEST(ExecutorRef, OfAnEmptyExecutorRefersToNothing) {
+  const executor none;
+  const std::function<void(task &&)> no_function;
+  EXPECT_FALSE(executor_ref());
+  EXPECT_FALSE(executor_ref(none));
+  EXPECT_FALSE(executor_ref(no_function));
+  const executor some([](task&& /*work*/) {});
+  EXPECT_TRUE(executor_ref(some));
+}
+
+TEST(Sleep, GoesOnOnTheExecutorOfTheService) {
+  kept_tasks kept;
+  manual_timer timer({.executor = kept.taking()});
+  waking end;
+  const started one = sleep_for(timer, 1s, {}, end);
+  timer.advance_by(1s);
+  EXPECT_EQ(end.times, 0);
+  kept.run();
+  EXPECT_EQ(end.times, 1);
+}
+
+// ---- Destroying a coroutine that sleeps ----
+
+TEST(Sleep, WhoseCoroutineIsDestroyedCancelsItsTimer) {
+  manual_timer timer;
+  std::stop_source stop;
+  waking end;
+  started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  one.destroy();
+  EXPECT_EQ(timer.stats().cancelled, 1U);
+  stop.request_stop();
+  timer.advance_by(2h);
+  EXPECT_EQ(end.times, 0);
+}
+
+TEST(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheCallableThatStopReturned) {
+  for (const bool call : {false, true}) {
+    manual_timer timer;
+    waking end;
+    started one = sleep_for(timer, 1h, {}, end);
+    std::vector<pending_task> left = timer.stop();
+    ASSERT_EQ(left.size(), 1U);
+    const std::vector<pending_task> moved = std::move(left);
+    task saved = std::move(const_cast<pending_task&>(moved.front()).callback);
+    one.destroy();
+    if (call) {
+      saved();
+    }
+    saved.reset();
+    EXPECT_EQ(end.times, 0);
+  }
+}
+
+TEST(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheTaskOfItsExecutor) {
+  for (const bool call : {false, true}) {
+    manual_timer timer;
+    kept_tasks kept;
+    auto on = kept.taking();
+    waking end;
+    started one = sleep_for(timer, 1s, {.on = on}, end);
+    timer.advance_by(1s);
+    one.destroy();
+    if (call) {
+      kept.run();
+    }
+    kept.drop();
+    EXPECT_EQ(end.times, 0);
+  }
+}
+
+TEST(Sleep, WhoseCoroutineIsDestroyedInACallbackWhenDueDoesNotGoOn) {
+  manual_timer timer;
+  waking end;
+  started one;
+  timer.schedule_after(1s, [&] { one.destroy(); });
+  one = sleep_for(timer, 1s, {}, end);
+  timer.advance_by(1s);
+  EXPECT_EQ(end.times, 0);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(Sleep, WhoseCoroutineIsDestroyedByItsExecutorDoesNotGoOn) {
+  manual_timer timer;
+  waking end;
+  started one;
+  auto destroys = [&](task&& work) {
+    one.destroy();
+    work();
+  };
+  one = sleep_for(timer, 1s, {.on = destroys}, end);
+  timer.advance_by(1s);
+  EXPECT_EQ(end.times, 0);
+}
+
+// ---- What the coroutine does ----
+
+started sleep_and_throw(timer& by) {
+  co_await by.sleep_for(1s);
+  throw std::runtime_error("no route");
+}
+
+TEST(Sleep, LetsWhatTheCoroutineThrowsOutToOnError) {
+  int failures = 0;
+  manual_timer timer({.on_error = [&](const std::exception_ptr& /*failure*/, std::uint64_t /*tag*/) { ++failures; }});
+  const started one = sleep_and_throw(timer);
+  timer.advance_by(1s);
+  EXPECT_EQ(failures, 1);
+}
+
+detached sleep_and_stop(timer& by, waking& end) {
+  end.result = co_await by.sleep_for(1s);
+  by.stop();
+  end.result = co_await by.sleep_for(1s, end.error);
+  ++end.times;
+}
+
+TEST(Sleep, MayEndInACoroutineThatStopsTheService) {
+  manual_timer timer;
+  waking end;
+  sleep_and_stop(timer, end);
+  timer.advance_by(1h);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.error, timer_errc::stopped);
+}
+
+// ---- It ends while it begins ----
+
+TEST(Sleep, MayEndWithinTheCallThatSchedulesIt) {
+  std::optional<loop_timer> timer;
+  timer.emplace(timer_options{}, [&] { timer->stop(run_now); });
+  EXPECT_FALSE(timer->next_event());
+  waking end;
+  const started one = sleep_for(*timer, 1h, {}, end);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::elapsed);
+}
+
+TEST(Sleep, MayEndOnItsExecutorWithinTheCallThatSchedulesIt) {
+  kept_tasks kept;
+  auto on = kept.taking();
+  std::optional<loop_timer> timer;
+  timer.emplace(timer_options{}, [&] { timer->stop(); });
+  EXPECT_FALSE(timer->next_event());
+  waking end;
+  const started one = sleep_for(*timer, 1h, {.on = on}, end);
+  EXPECT_EQ(end.times, 0);
+  EXPECT_EQ(kept.run(), 1U);
+  EXPECT_EQ(end.error, timer_errc::stopped);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
