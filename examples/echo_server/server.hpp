@@ -85,7 +85,7 @@ class session : public std::enable_shared_from_this<session<Timer>> {
 
   void end() {
     error_code ignored;
-    socket_.close(ignored);
+    socket_.close(ignored);  // NOLINT(bugprone-unused-return-value): it is closed, whatever it answers
     idle_.cancel();
   }
 

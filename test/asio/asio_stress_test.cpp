@@ -120,6 +120,34 @@ TYPED_TEST(AsioRaces, ThreadsWithTimersOfTheirOwn) {
   EXPECT_EQ(static_cast<std::size_t>(aborted), cancelled);
 }
 
+TYPED_TEST(AsioRaces, LaterExpiriesAgainstExpiry) {
+  std::atomic<int> ends = 0;
+  std::atomic<int> aborted = 0;
+  std::atomic<int> early = 0;
+  int waits = 0;
+  int cancelled = 0;
+  this->against([&] {
+    typename TestFixture::timer_type timer(this->context_);
+    std::minstd_rand random(7);
+    const auto pause = [&] { std::this_thread::sleep_for(std::chrono::microseconds(random() % 400)); };
+    for (; waits < 1500; ++waits) {
+      cancelled += static_cast<int>(timer.expires_after(std::chrono::microseconds(200 + random() % 800)));
+      if (random() % 4 == 0) {
+        pause();  // nobody waits
+      }
+      timer.async_wait([&, expiry = timer.expiry()](const error_code& error) {
+        ++(error ? aborted : ends);
+        early += !error && clock::now() < expiry ? 1 : 0;
+      });
+      pause();
+    }
+    cancelled += static_cast<int>(timer.cancel());
+  });
+  EXPECT_EQ(aborted, cancelled);
+  EXPECT_EQ(ends + aborted, waits);
+  EXPECT_EQ(early, 0);
+}
+
 template <class World>
 class WheelTimerRaces : public testing::Test {};
 TYPED_TEST_SUITE(WheelTimerRaces, wheel_worlds);
@@ -147,6 +175,64 @@ TYPED_TEST(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
     }
     context.reset();
     ASSERT_EQ(alive.use_count(), 1);
+  }
+}
+
+TYPED_TEST(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
+  net::io_context context;
+  TypeParam world(context);
+  timing_wheel::timer& wheel = net::use_service<timing_wheel::asio::wheel_service>(context).wheel();
+  auto work = net::make_work_guard(context);
+  std::thread first([&] { context.run(); });
+  std::thread second([&] { context.run(); });
+  std::atomic<int> ends = 0;
+  constexpr int rounds = 3000;
+  {
+    std::minstd_rand random(8);
+    std::vector<timing_wheel::asio::wheel_timer> timers;
+    for (int i = 0; i < 4; ++i) {
+      timers.emplace_back(context);
+    }
+    for (int round = 0; round < rounds; ++round) {
+      auto& timer = timers[random() % timers.size()];
+      timer.expires_after(std::chrono::microseconds(random() % 3000));
+      timer.async_wait([&](const error_code&) { ++ends; });
+      if (random() % 4 == 0) {
+        timer.expires_after(1h);
+      }
+    }
+    for (auto& timer : timers) {
+      timer.expires_after(1h);
+    }
+    ASSERT_TRUE(eventually([&] { return ends == rounds && wheel.pending() == 0; }));
+  }
+  work.reset();
+  first.join();
+  second.join();
+}
+
+TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
+  for (int round = 0; round < 60; ++round) {
+    timing_wheel::timer wheel({.tick = 100us});
+    net::io_context context;
+    timing_wheel::asio::use_timer(context, wheel);
+    std::vector<timing_wheel::asio::wheel_timer> timers;
+    outcome ends;
+    for (int i = 0; i < 50; ++i) {
+      timers.emplace_back(context, 500us);
+      timers.back().async_wait(ends.note());
+    }
+    std::thread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
+      wheel.stop();
+    });
+    for (auto& timer : timers) {
+      timer.expires_after(1ms);
+      timer.async_wait(ends.note());
+    }
+    context.run();
+    stopper.join();
+    ASSERT_EQ(ends.all(), 100);
   }
 }
 

@@ -80,6 +80,23 @@ TYPED_TEST(AsioTimer, AWaitEndsNotBeforeTheExpiry) {
   }
 }
 
+TYPED_TEST(AsioTimer, AWaitThatWasMovedEndsNotBeforeTheNewExpiry) {
+  for (const auto delay : {1us, 900us, 3000us, 7500us}) {
+    typename TestFixture::timer_type timer(this->context_, 2ms);
+    outcome ends;
+    timer.async_wait(ends.note());
+    const auto moved = static_cast<int>(timer.expires_after(delay));  // 0 on a busy machine, if it has expired
+    timer.async_wait([&](const error_code& error) {
+      EXPECT_GE(clock::now(), timer.expiry());
+      ends.add(error);
+    });
+    this->context_.restart();
+    this->context_.run();
+    EXPECT_EQ(ends.fired, 2 - moved);
+    EXPECT_EQ(ends.aborted, moved);
+  }
+}
+
 TYPED_TEST(AsioTimer, TimersEndInTheOrderOfTheirExpiries) {
   using timer = typename TestFixture::timer_type;
   std::vector<int> ended;

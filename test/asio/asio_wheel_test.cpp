@@ -95,6 +95,28 @@ TYPED_TEST(WheelTimer, IsUsedByThreadsOfItsContext) {
   EXPECT_EQ(ended, 500);
 }
 
+TYPED_TEST(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
+  wheel_timer timer(this->context_, 1h);
+  outcome ends;
+  timer.async_wait(ends.note());
+  timer.expires_after(1h);
+  this->context_.run();  // not for an hour
+  EXPECT_EQ(ends.aborted, 1);
+  EXPECT_EQ(this->wheel().pending(), 0U);
+}
+
+TYPED_TEST(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
+  wheel_timer timer(this->context_, 1h);
+  outcome ends;
+  timer.async_wait(ends.note());
+  timer.expires_after(2h);
+  timer.async_wait(ends.note());
+  net::post(this->context_, [&] { timer.cancel(); });
+  this->context_.run();
+  EXPECT_EQ(ends.aborted, 2);
+  EXPECT_EQ(this->wheel().pending(), 0U);
+}
+
 // Here the context goes within the test.
 template <class World>
 class WheelTimerContext : public testing::Test {
@@ -129,6 +151,17 @@ TYPED_TEST(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
   this->context_->restart();
   this->context_->run();
   EXPECT_EQ(ends.fired, 2);
+}
+
+TYPED_TEST(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
+  wheel_timer timer(*this->context_, 1h);
+  auto alive = std::make_shared<int>(0);
+  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.expires_after(2h);
+  timer.async_wait([alive](const error_code&) { ++*alive; });
+  this->context_.reset();
+  EXPECT_EQ(alive.use_count(), 1);
+  EXPECT_EQ(*alive, 0);
 }
 
 TYPED_TEST(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {

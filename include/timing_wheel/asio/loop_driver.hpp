@@ -14,7 +14,7 @@
 
 #include "timing_wheel/asio/wheel_service.hpp"
 #include "timing_wheel/detail/asio_flavour.hpp"
-#include "timing_wheel/detail/asio_waits.hpp"
+#include "timing_wheel/detail/asio_states.hpp"
 #include "timing_wheel/loop_timer.hpp"
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_options.hpp"

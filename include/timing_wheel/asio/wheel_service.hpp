@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "timing_wheel/detail/asio_flavour.hpp"
-#include "timing_wheel/detail/asio_waits.hpp"
+#include "timing_wheel/detail/asio_states.hpp"
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/timer.hpp"
@@ -30,7 +31,7 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 class wheel_service : public detail::net::execution_context::service {
  public:
   /// What Asio finds it by.
-  inline static detail::net::execution_context::id id;
+  TIMING_WHEEL_EXPORT inline static detail::net::execution_context::id id;
 
   /// For Asio: use `use_service<wheel_service>(context)`.
   explicit wheel_service(detail::net::execution_context& context) : service(context) {}
@@ -40,7 +41,7 @@ class wheel_service : public detail::net::execution_context::service {
 
   /// The timer of this context; for its `stats()`, say. Makes it, if there is none yet.
   /// \throws as the constructor of `timing_wheel::timer`.
-  [[nodiscard]] timing_wheel::timer& wheel() { return timers()->wheel(); }
+  [[nodiscard]] timing_wheel::timer& wheel() { return timers().wheel(); }
 
   /// \cond
   // From now on, waits are on `wheel`. Fails if there is one.
@@ -55,7 +56,7 @@ class wheel_service : public detail::net::execution_context::service {
         driver = one.driver;
       }
     }
-    timers_ = std::make_shared<detail::registry>(wheel, std::move(driver));
+    timers_ = detail::registry::make(wheel, std::move(driver));
   }
 
   // Keeps a driver until the context goes: it has to let go of what is the context's before that.
@@ -64,13 +65,13 @@ class wheel_service : public detail::net::execution_context::service {
     drivers_.push_back({&wheel, std::move(driver)});
   }
 
-  [[nodiscard]] const std::shared_ptr<detail::registry>& timers() {
+  [[nodiscard]] detail::registry& timers() {
     const std::lock_guard lock(mutex_);
     if (timers_ == nullptr) {
       own_.emplace();
-      timers_ = std::make_shared<detail::registry>(*own_, nullptr);
+      timers_ = detail::registry::make(*own_, nullptr);
     }
-    return timers_;
+    return *timers_;
   }
   /// \endcond
 
@@ -81,10 +82,10 @@ class wheel_service : public detail::net::execution_context::service {
   };
 
   void shutdown() noexcept override {
-    std::shared_ptr<detail::registry> timers;
+    detail::registry* timers = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      timers = timers_;
+      timers = timers_.get();
     }
     if (timers != nullptr) {
       timers->close();
@@ -106,7 +107,7 @@ class wheel_service : public detail::net::execution_context::service {
   std::mutex mutex_;  // guards what follows, until `shutdown`; held while `own_` is made, which has locks of its own
   std::vector<driven> drivers_;
   std::optional<timing_wheel::timer> own_;
-  std::shared_ptr<detail::registry> timers_;  // never changed again
+  detail::registry::owner timers_;  // never changed again
 };
 
 /// Lets the wheel timers of `context` wait on `wheel`: one of yours with other options, which several contexts may

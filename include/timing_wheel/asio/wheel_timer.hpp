@@ -6,13 +6,13 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "timing_wheel/asio/wheel_service.hpp"
 #include "timing_wheel/detail/asio_flavour.hpp"
+#include "timing_wheel/detail/asio_states.hpp"
 #include "timing_wheel/detail/asio_waits.hpp"
 #include "timing_wheel/time.hpp"
 
@@ -115,7 +115,7 @@ class basic_wheel_timer {
 
   /// Cancels its waits.
   ~basic_wheel_timer() {
-    if (state_ != nullptr) {
+    if (state_) {
       state_->leave();
     }
   }
@@ -126,9 +126,10 @@ class basic_wheel_timer {
   /// When it expires; the past for a new one.
   [[nodiscard]] time_point expiry() const noexcept { return expiry_; }
 
-  /// Expires at `expiry`, which may be in the past. Cancels the waits. \returns how many.
+  /// Expires at `expiry`, which may be in the past. Cancels the waits, and keeps the timer of the wheel for a next one,
+  /// see "When a wait is moved" in docs/asio.md. \returns how many.
   std::size_t expires_at(const time_point& expiry) {
-    const std::size_t count = cancel();
+    const std::size_t count = state_ ? state_->let_go() : 0;
     expiry_ = expiry;
     return count;
   }
@@ -148,7 +149,7 @@ class basic_wheel_timer {
   }
 
   /// Ends the waits with `operation_aborted`. \returns how many. Complexity: O(that), and O(1) for the wheel.
-  std::size_t cancel() { return state_ == nullptr ? 0 : state_->cancel(); }
+  std::size_t cancel() { return state_ ? state_->cancel() : 0; }
   /// The same.
   std::size_t cancel(detail::error_code& error) {
     error = {};
@@ -156,7 +157,7 @@ class basic_wheel_timer {
   }
 
   /// Ends the oldest wait with `operation_aborted`. \returns 1, or 0 if there is none.
-  std::size_t cancel_one() { return state_ == nullptr ? 0 : state_->cancel_one(); }
+  std::size_t cancel_one() { return state_ ? state_->cancel_one() : 0; }
   /// The same.
   std::size_t cancel_one(detail::error_code& error) {
     error = {};
@@ -211,29 +212,26 @@ class basic_wheel_timer {
 
   template <class Handler>
   void start(Handler handler) {
-    if (state_ == nullptr) {
-      state_ =
-          detail::timer_state::make(detail::net::use_service<wheel_service>(detail::context_of(executor_)).timers());
+    if (!state_) {
+      state_ = detail::net::use_service<wheel_service>(detail::context_of(executor_)).timers().make_state();
     }
-    // The handler may run, and destroy this timer, before `add` returns.
-    const std::shared_ptr<detail::timer_state> state = state_;
-    const time_point expiry = expiry_;
-    const std::uint64_t number = state->new_number();
+    std::uint64_t number = 0;
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
     const auto slot = detail::net::get_associated_cancellation_slot(handler);
 #endif
-    auto wait = detail::make_wait(std::move(handler), executor_);
+    detail::wait_owner wait = detail::make_wait(std::move(handler), executor_);
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
     if (slot.is_connected()) {
-      detail::connect(slot, state, number);
+      number = state_->new_number();
+      detail::connect(slot, *state_.get(), number);
     }
 #endif
-    state->add(*wait.release(), number, expiry);
+    state_->add(*wait.release(), number, expiry_);
   }
 
   executor_type executor_;
   time_point expiry_{};
-  std::shared_ptr<detail::timer_state> state_;  // made by the first wait
+  detail::state_reference state_;  // made by the first wait
 };
 
 /// What replaces `steady_timer`.

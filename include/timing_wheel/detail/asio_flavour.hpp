@@ -14,6 +14,7 @@
 #include <asio/execution.hpp>
 #include <asio/execution_context.hpp>
 #include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/query.hpp>
 #include <asio/steady_timer.hpp>
@@ -30,6 +31,7 @@
 #include <boost/asio/execution.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -55,6 +57,7 @@
 #include <system_error>
 #include <utility>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/error.hpp"
 
 /// \cond
@@ -86,21 +89,13 @@ class boost_timer_category final : public ::boost::system::error_category {
 #endif
 #endif
 
-[[nodiscard]] inline error_code error_of(timer_errc why) noexcept {
+[[nodiscard]] TIMING_WHEEL_EXPORT inline error_code error_of(timer_errc why) noexcept {
 #ifdef TIMING_WHEEL_STANDALONE_ASIO
   return timing_wheel::make_error_code(why);
 #else
   static const boost_timer_category category;
   return {static_cast<int>(why), category};
 #endif
-}
-
-// What the wheel refuses with: a `timer_errc`, or a lack of memory.
-[[nodiscard]] inline error_code error_of(const std::error_code& why) noexcept {
-  if (why.category() == timer_category()) {
-    return error_of(static_cast<timer_errc>(why.value()));
-  }
-  return net::error::no_memory;
 }
 
 // The context of an executor, of either of Asio's kinds.

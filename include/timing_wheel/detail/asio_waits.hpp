@@ -2,26 +2,46 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
-#include <atomic>
 #include <boost/core/no_exceptions_support.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <system_error>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "timing_wheel/detail/asio_flavour.hpp"
 #include "timing_wheel/error.hpp"
-#include "timing_wheel/task.hpp"
-#include "timing_wheel/time.hpp"
-#include "timing_wheel/timer.hpp"
-#include "timing_wheel/timer_handle.hpp"
 
 /// \cond
 namespace timing_wheel::asio {
 inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 namespace detail {
+
+class timer_state;
+
+// How a wait ends. Other values are those of `timer_errc`: why the wheel has refused it.
+enum class ending : std::int32_t { no_memory = -2, aborted = -1, expired = 0 };
+
+[[nodiscard]] inline ending ending_of(timer_errc why) noexcept { return static_cast<ending>(why); }
+
+// What the wheel refuses with: a `timer_errc`, or a lack of memory.
+[[nodiscard]] inline ending ending_of(const std::error_code& why) noexcept {
+  return why.category() == timer_category() ? ending_of(static_cast<timer_errc>(why.value())) : ending::no_memory;
+}
+
+[[nodiscard]] inline error_code error_of(ending how) noexcept {
+  switch (how) {
+    case ending::expired:
+      return {};
+    case ending::aborted:
+      return net::error::operation_aborted;
+    case ending::no_memory:
+      return net::error::no_memory;
+  }
+  return error_of(static_cast<timer_errc>(how));
+}
 
 // One wait of a timer: a handler, and the work that keeps its contexts running. Ends by exactly one of the two calls,
 // which free it.
@@ -30,58 +50,52 @@ class wait {
   wait(const wait&) = delete;
   wait& operator=(const wait&) = delete;
 
-  // Posts the handler to its executor, to be called with `error`. Throws what that throws; then the handler is gone.
-  void complete(const error_code& error) {
-    error_ = error;
-    do_(*this, act::post);
+  // Posts the handler to its executor, to be called with `how`. Throws what that throws; then the handler is gone.
+  // `settled`, if there is one, is a reference to its timer: that settles when the handler was called, or is gone.
+  void complete(ending how, timer_state* settled = nullptr) {
+    settled_ = settled;
+    how_ = how;
+    end_(*this, act::post);
   }
   // Destroys the handler without calling it.
-  void destroy() noexcept { do_(*this, act::destroy); }
+  void destroy() noexcept {
+    settled_ = nullptr;
+    end_(*this, act::destroy);
+  }
 
  protected:
-  enum class act { post, call, destroy };
+  enum class act { post, destroy };
   using way = void (*)(wait&, act);
 
-  explicit wait(way how) noexcept : do_(how) {}
+  // NOLINTNEXTLINE(*-member-init): of a union, one member
+  explicit wait(way end) noexcept : end_(end), next_(nullptr), number_(0) {}
   ~wait() = default;
 
-  // What is posted, and lies in memory of Asio's. The wait stays where it is until this runs: only there is the handler
-  // moved, and its allocator used. So neither sees the thread of a wheel.
-  class turn {
-   public:
-    explicit turn(wait& of) noexcept : wait_(&of) {}
-    turn(turn&& other) noexcept : wait_(std::exchange(other.wait_, nullptr)) {}
-    turn& operator=(turn&&) = delete;
-    ~turn() {
-      if (wait_ != nullptr) {
-        wait_->destroy();
-      }
-    }
-    void operator()() {
-      wait& called = *std::exchange(wait_, nullptr);
-      called.do_(called, act::call);
-    }
-
-   private:
-    wait* wait_;
-  };
-
-  [[nodiscard]] const error_code& error() const noexcept { return error_; }
+  // Of a wait that has ended.
+  [[nodiscard]] ending how() const noexcept { return how_; }
+  [[nodiscard]] timer_state* settled() const noexcept { return settled_; }
 
  private:
   friend class wait_list;
 
-  way do_;
-  wait* next_ = nullptr;
-  std::uint64_t number_ = 0;
-  error_code error_;
+  way end_;
+  // NOLINTBEGIN(readability-identifier-naming): private, though clang-tidy does not see it in a union
+  union {
+    wait* next_;            // in a list
+    timer_state* settled_;  // from its end on
+  };
+  union {
+    std::uint64_t number_;  // in a list
+    ending how_;            // from its end on
+  };
+  // NOLINTEND(readability-identifier-naming)
 };
 
 // Waits, oldest first. Destroys what is left in it.
 class wait_list {
  public:
   wait_list() noexcept = default;
-  wait_list(wait_list&& other) noexcept { append(std::move(other)); }
+  wait_list(wait_list&& other) noexcept : last_(std::exchange(other.last_, nullptr)) {}
   wait_list& operator=(wait_list&&) = delete;
   ~wait_list() {
     while (wait* const one = pop()) {
@@ -89,79 +103,284 @@ class wait_list {
     }
   }
 
-  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return last_ == nullptr; }
 
   void push(wait& added, std::uint64_t number = 0) noexcept {
     added.number_ = number;
-    added.next_ = nullptr;
-    *last_ = &added;
-    last_ = &added.next_;
-    ++size_;
+    if (last_ == nullptr) {
+      added.next_ = &added;
+    } else {
+      added.next_ = std::exchange(last_->next_, &added);
+    }
+    last_ = &added;
   }
 
-  wait* pop() noexcept { return empty() ? nullptr : unlink(&first_); }
+  wait* pop() noexcept { return empty() ? nullptr : take_after(*last_); }
 
   // The one with that number, or none. O(size).
   wait* take(std::uint64_t number) noexcept {
-    for (wait** place = &first_; *place != nullptr; place = &(*place)->next_) {
-      if ((*place)->number_ == number) {
-        return unlink(place);
-      }
+    if (empty()) {
+      return nullptr;
     }
+    wait* before = last_;
+    do {
+      if (before->next_->number_ == number) {
+        return take_after(*before);
+      }
+      before = before->next_;
+    } while (before != last_);
     return nullptr;
   }
 
   void append(wait_list&& other) noexcept {
+    if (!empty() && !other.empty()) {
+      std::swap(last_->next_, other.last_->next_);
+    }
     if (!other.empty()) {
-      *last_ = std::exchange(other.first_, nullptr);
-      last_ = std::exchange(other.last_, &other.first_);
-      size_ += std::exchange(other.size_, 0);
+      last_ = std::exchange(other.last_, nullptr);
     }
   }
 
  private:
-  wait* unlink(wait** place) noexcept {
-    wait* const taken = *place;
-    *place = taken->next_;
-    if (last_ == &taken->next_) {
-      last_ = place;
+  wait* take_after(wait& before) noexcept {
+    wait* const taken = before.next_;
+    before.next_ = taken->next_;
+    if (last_ == taken) {
+      last_ = &before == taken ? nullptr : &before;
     }
-    --size_;
     return taken;
   }
 
-  wait* first_ = nullptr;
-  wait** last_ = &first_;
-  std::size_t size_ = 0;
+  wait* last_ = nullptr;  // and its next one is the first
 };
 
-// Completes all of them, also if one throws.
-inline void complete_all(wait_list& waits, const error_code& error) {
+// Completes all of them, also if one throws. `settled`, if there is one, goes with the last of them, and there is one.
+// Returns how many.
+inline std::size_t complete_all(wait_list& waits, ending how, timer_state* settled = nullptr) {
+  std::size_t count = 0;
   while (wait* const one = waits.pop()) {
-    BOOST_TRY { one->complete(error); }
+    ++count;
+    BOOST_TRY { one->complete(how, waits.empty() ? settled : nullptr); }
     BOOST_CATCH(...) {
-      complete_all(waits, error);
+      complete_all(waits, how, settled);
       BOOST_RETHROW
     }
     BOOST_CATCH_END
   }
+  return count;
 }
 
+// For a reference to a timer, or null: it settles, and is let go, when this goes.
+class settling {
+ public:
+  explicit settling(timer_state* of) noexcept : of_(of) {}
+  settling(const settling&) = delete;
+  settling& operator=(const settling&) = delete;
+  inline ~settling();
+
+ private:
+  timer_state* of_;
+};
+
+// The executors of an `io_context`, without and with work: what most handlers run on. It is given a turn without an
+// allocation, for what it makes of that lies in the wait.
+using context_executor = net::io_context::executor_type;
+using context_work = std::decay_t<decltype(net::require(std::declval<const context_executor&>(),
+                                                        net::execution::outstanding_work.tracked))>;
+
+// Room for a turn in the queue of an `io_context`: its links, the turn, and an allocator.
+struct room {
+  static constexpr std::size_t size = 5 * sizeof(void*);
+  alignas(void*) std::byte bytes[size];  // NOLINT(*-avoid-c-arrays)
+};
+
+// Gives that room, once. What does not fit, in another version of Asio, is allocated.
+template <class T>
+class room_allocator {
+ public:
+  using value_type = T;
+
+  explicit room_allocator(room& place) noexcept : room_(&place) {}
+  template <class Other>
+  room_allocator(const room_allocator<Other>& other) noexcept : room_(other.room_) {}  // NOLINT(*-explicit-*)
+
+  [[nodiscard]] T* allocate(std::size_t count) {
+    if constexpr (fits()) {
+      return reinterpret_cast<T*>(room_->bytes);  // NOLINT(*-reinterpret-cast): an object is made there
+    } else {
+      return std::allocator<T>().allocate(count);
+    }
+  }
+  void deallocate(T* place, std::size_t count) noexcept {
+    if constexpr (!fits()) {
+      std::allocator<T>().deallocate(place, count);
+    }
+  }
+  [[maybe_unused]] friend bool operator==(const room_allocator&, const room_allocator&) noexcept = default;
+
+ private:
+  template <class>
+  friend class room_allocator;
+
+  static constexpr bool fits() noexcept { return sizeof(T) <= room::size && alignof(T) <= alignof(room); }
+
+  room* room_;
+};
+
+// What is posted. The wait stays where it is until this runs: only there is the handler moved, and its allocator used.
+// So neither sees the thread of a wheel.
+template <class Wait>
+class turn {
+ public:
+  explicit turn(Wait& of) noexcept : wait_(&of) {}
+  turn(turn&& other) noexcept : wait_(std::exchange(other.wait_, nullptr)) {}
+  turn& operator=(turn&&) = delete;
+  ~turn() {
+    if (wait_ != nullptr) {
+      wait_->drop();
+    }
+  }
+  void operator()() { std::exchange(wait_, nullptr)->call(); }
+
+ protected:
+  [[nodiscard]] Wait& of() const noexcept { return *wait_; }
+
+ private:
+  Wait* wait_;
+};
+
+// The same, for an `io_context`, whose queue has it in the room of the wait.
+template <class Wait>
+class turn_in_room : public turn<Wait> {
+ public:
+  using allocator_type = room_allocator<void>;
+
+  explicit turn_in_room(turn<Wait>&& posted) noexcept : turn<Wait>(std::move(posted)) {}
+  [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(this->of().place()); }
+};
+
+// Whether executors of that type may be those of an `io_context`; and which one this is, or null.
+template <class Executor>
+inline constexpr bool may_be_of_context = std::is_same_v<Executor, context_executor>;
+#if defined(__cpp_rtti) && !defined(BOOST_ASIO_NO_TYPEID) && !defined(ASIO_NO_TYPEID)
+template <>
+inline constexpr bool may_be_of_context<net::any_io_executor> = true;
+[[nodiscard]] inline const context_executor* context_executor_in(const net::any_io_executor& executor) noexcept {
+  return executor.target_type() == typeid(context_executor) ? executor.target<context_executor>() : nullptr;
+}
+#endif
+[[nodiscard]] inline const context_executor* context_executor_in(const context_executor& executor) noexcept {
+  return &executor;
+}
+
+// Whether a handler says where it is to run. An executor that nobody else knows of is only what it falls back to.
+struct unknown_executor {
+  template <class Work>
+  void execute(Work&& work) const;
+  [[maybe_unused]] friend bool operator==(const unknown_executor&, const unknown_executor&) noexcept = default;
+};
+template <class Handler>
+inline constexpr bool has_own_executor =
+    !std::is_same_v<net::associated_executor_t<Handler, unknown_executor>, unknown_executor>;
+
+// The work of a wait whose handler runs on an `io_context`. Being posted is work too.
+class context_works {
+ public:
+  template <class Handler>
+  // NOLINTNEXTLINE(*-member-init): of a union, one member
+  context_works(const Handler& /*called*/, const context_executor& executor) noexcept
+      : work_(net::require(executor, net::execution::outstanding_work.tracked)) {}
+  context_works(const context_works&) = delete;
+  context_works& operator=(const context_works&) = delete;
+  ~context_works() {}  // NOLINT(modernize-use-equals-default): the work has gone before
+
+  // Of a wait that is not posted.
+  void release() noexcept { work_.~context_work(); }
+
+  template <class Wait>
+  void post(turn<Wait> posted) {
+    const context_work ended(std::move(work_));
+    work_.~context_work();
+    ::new (&room_) room;
+    net::post(net::query(ended, net::execution::context).get_executor(), turn_in_room<Wait>(std::move(posted)));
+  }
+  [[nodiscard]] room& place() noexcept { return room_; }
+
+  // What has to last until the handler was called.
+  struct rest {
+    explicit rest(context_works&& /*of*/) noexcept {}  // NOLINT(*-param-not-moved)
+  };
+
+ private:
+  // NOLINTBEGIN(readability-identifier-naming): private, though clang-tidy does not see it in a union
+  union {
+    context_work work_;  // until it is posted
+    room room_;          // from then on
+  };
+  // NOLINTEND(readability-identifier-naming)
+};
+
+// And of one with any executors: that of the timer, and that of the handler, if it has one of its own.
+template <class Executor, class HandlerExecutor, bool own>
+class works {
+ public:
+  template <class Handler>
+  works(const Handler& called, const Executor& executor)
+      : io_work_(executor), work_(net::get_associated_executor(called, executor)) {}
+
+  void release() noexcept {}
+
+  // Another thread may have freed this before `post` returns. The context of the timer need not wait for that.
+  template <class Wait>
+  void post(turn<Wait> posted) {
+    const HandlerExecutor executor = work_.get_executor();
+    [[maybe_unused]] const io_work ended(std::move(io_work_));
+    if constexpr (may_be_of_context<HandlerExecutor>) {
+      if (const context_executor* const plain = context_executor_in(executor); plain != nullptr) {
+        net::post(*plain, turn_in_room<Wait>(std::move(posted)));
+        return;
+      }
+    }
+    net::post(executor, std::move(posted));
+  }
+  [[nodiscard]] room& place() noexcept { return room_; }
+
+  struct rest {
+    explicit rest(works&& of) noexcept : work(std::move(of.work_)) {}
+    net::executor_work_guard<HandlerExecutor> work;
+  };
+
+ private:
+  struct nothing {
+    explicit nothing(const Executor& /*executor*/) noexcept {}
+  };
+  struct no_room {};
+  using io_work = std::conditional_t<own, net::executor_work_guard<Executor>, nothing>;
+
+  [[no_unique_address]] io_work io_work_;           // for the context of the timer
+  net::executor_work_guard<HandlerExecutor> work_;  // and for that of the handler
+  [[no_unique_address]] std::conditional_t<may_be_of_context<HandlerExecutor>, room, no_room> room_;
+};
+
+struct wait_destroyer {
+  void operator()(wait* unwanted) const noexcept { unwanted->destroy(); }
+};
+using wait_owner = std::unique_ptr<wait, wait_destroyer>;
+
 // A wait for a handler. Lies in memory of the handler's allocator, which has it back before the handler is called.
-template <class Handler, class Executor>
+template <class Handler, class Works>
 class wait_of final : public wait {
  public:
-  static wait_of* make(Handler&& handler, const Executor& executor) {
+  template <class Executor>
+  static wait_owner make(Handler&& handler, const Executor& executor) {
     allocator memory(net::get_associated_allocator(handler));
     storage room{memory, traits::allocate(memory, 1)};
     auto* const made = ::new (static_cast<void*>(std::to_address(room.place))) wait_of(std::move(handler), executor);
     room.place = nullptr;
-    return made;
+    return wait_owner(made);
   }
 
  private:
-  using handler_executor = net::associated_executor_t<Handler, Executor>;
   using allocator =
       typename std::allocator_traits<net::associated_allocator_t<Handler>>::template rebind_alloc<wait_of>;
   using traits = std::allocator_traits<allocator>;
@@ -182,31 +401,39 @@ class wait_of final : public wait {
 
   // What leaves the memory before that is freed.
   struct content {
-    content(Handler&& called, const Executor& executor)
-        : io_work(executor), work(net::get_associated_executor(called, executor)), handler(std::move(called)) {}
-
-    net::executor_work_guard<Executor> io_work;       // for the context of the timer
-    net::executor_work_guard<handler_executor> work;  // and for that of the handler
-    Handler handler;                                  // goes first: it may own what the others refer to
+    typename Works::rest work;
+    Handler handler;  // goes first: it may own what the other refers to
   };
 
-  wait_of(Handler&& handler, const Executor& executor) : wait(&perform), content_(std::move(handler), executor) {}
+  template <class Executor>
+  wait_of(Handler&& handler, const Executor& executor)
+      : wait(&end), handler_(std::move(handler)), works_(handler_, executor) {}
   ~wait_of() = default;
 
-  static void perform(wait& waiting, act what) {
+  static void end(wait& waiting, act what) {
     auto& self = static_cast<wait_of&>(waiting);
     if (what == act::post) {
-      // Another thread may have freed this before `post` returns. The context of the timer need not wait for that.
-      const handler_executor executor = self.content_.work.get_executor();
-      const net::executor_work_guard<Executor> ended(std::move(self.content_.io_work));
-      net::post(executor, turn(self));
-      return;
+      self.works_.post(turn<wait_of>(self));
+    } else {
+      self.works_.release();
+      self.drop();
     }
-    const error_code error = self.error();
-    content left = leave(self);
-    if (what == act::call) {
-      std::move(left.handler)(error);
-    }
+  }
+
+  friend class turn<wait_of>;
+  friend class turn_in_room<wait_of>;
+
+  [[nodiscard]] room& place() noexcept { return works_.place(); }
+
+  void call() {
+    const error_code error = error_of(how());
+    const settling afterwards(settled());
+    content left = leave(*this);
+    std::move(left.handler)(error);
+  }
+  void drop() noexcept {
+    const settling afterwards(settled());
+    static_cast<void>(leave(*this));
   }
 
   // Moves the content out, and frees the rest.
@@ -215,330 +442,27 @@ class wait_of final : public wait {
       ~remains() { self.~wait_of(); }
       wait_of& self;
     };
-    const storage room{allocator(net::get_associated_allocator(self.content_.handler)),
+    const storage room{allocator(net::get_associated_allocator(self.handler_)),
                        std::pointer_traits<typename traits::pointer>::pointer_to(self)};
     const remains destroyed{self};
-    return std::move(self.content_);
+    return {typename Works::rest(std::move(self.works_)), std::move(self.handler_)};
   }
 
-  content content_;
-};
-
-struct wait_destroyer {
-  void operator()(wait* unwanted) const noexcept { unwanted->destroy(); }
+  Handler handler_;
+  Works works_;
 };
 
 template <class Handler, class Executor>
-std::unique_ptr<wait, wait_destroyer> make_wait(Handler handler, const Executor& executor) {
-  return std::unique_ptr<wait, wait_destroyer>(wait_of<Handler, Executor>::make(std::move(handler), executor));
+wait_owner make_wait(Handler handler, const Executor& executor) {
+  if constexpr (!has_own_executor<Handler> && may_be_of_context<Executor>) {
+    if (const context_executor* const plain = context_executor_in(executor); plain != nullptr) {
+      return wait_of<Handler, context_works>::make(std::move(handler), *plain);
+    }
+  }
+  using handler_executor = net::associated_executor_t<Handler, Executor>;
+  return wait_of<Handler, works<Executor, handler_executor, has_own_executor<Handler>>>::make(std::move(handler),
+                                                                                              executor);
 }
-
-class registry;
-
-// What a timer shares with the callbacks of the wheel: the waits, and the timer of the wheel that they wait for.
-//
-// 1. There is a timer of the wheel, or one is being made or refused, if and only if somebody waits.
-// 2. A wait leaves the list once, under the lock; who takes it out ends it.
-// 3. Handlers are moved, posted and destroyed under no lock.
-class timer_state : public std::enable_shared_from_this<timer_state> {
- public:
-  explicit timer_state(std::shared_ptr<registry> of) noexcept : registry_(std::move(of)) {}
-  static std::shared_ptr<timer_state> make(const std::shared_ptr<registry>& of);
-  timer_state(const timer_state&) = delete;
-  timer_state& operator=(const timer_state&) = delete;
-  ~timer_state() = default;
-
-  // A number for a wait that is to be cancelled alone.
-  [[nodiscard]] std::uint64_t new_number() noexcept { return last_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
-
-  // Takes `added` over. Completes it at `deadline`, and not before this returns or another thread runs.
-  void add(wait& added, std::uint64_t number, time_point deadline);
-
-  // End waits with `operation_aborted`, and tell how many.
-  std::size_t cancel() {
-    return abort([](wait_list& from, wait_list& to) { to.append(std::move(from)); });
-  }
-  std::size_t cancel_one() {
-    return abort([](wait_list& from, wait_list& to) { move_one(from.pop(), to); });
-  }
-  std::size_t cancel_number(std::uint64_t number) {
-    return abort([number](wait_list& from, wait_list& to) { move_one(from.take(number), to); });
-  }
-
-  // The end of its timer.
-  void leave() noexcept;
-
-  // Takes everything out; a callback of the wheel that comes later does nothing.
-  void close(wait_list& left) noexcept;
-
- private:
-  friend class registry;
-
-  // The callback of the wheel: in 24 bytes, which need no allocation. If it is destroyed without having been called,
-  // because the wheel was stopped or destroyed, the waits end all the same.
-  class expiry {
-   public:
-    expiry(std::shared_ptr<timer_state> of, std::uint64_t generation) noexcept
-        : state_(std::move(of)), generation_(generation) {}
-    expiry(expiry&&) noexcept = default;
-    expiry& operator=(expiry&&) = delete;
-    ~expiry() {
-      if (state_ != nullptr) {
-        state_->abandon(generation_);
-      }
-    }
-    void operator()() { std::exchange(state_, nullptr)->finish(generation_, {}); }
-
-   private:
-    std::shared_ptr<timer_state> state_;
-    std::uint64_t generation_;
-  };
-  static_assert(sizeof(expiry) <= task::inline_size);
-
-  static void move_one(wait* taken, wait_list& to) noexcept {
-    if (taken != nullptr) {
-      to.push(*taken);
-    }
-  }
-
-  template <class Take>
-  std::size_t abort(Take take);
-  void finish(std::uint64_t generation, const error_code& error);
-  void abandon(std::uint64_t generation) noexcept;
-
-  const std::shared_ptr<registry> registry_;
-  std::atomic<std::uint64_t> last_number_ = 0;  // relaxed: only that no two are the same matters
-
-  std::mutex mutex_;  // guards what follows; nothing else is locked, and nobody else's code runs, while it is held
-  wait_list waiting_;
-  timer_handle timer_;
-  std::uint64_t generation_ = 0;  // how often the waits have ended; a callback of an earlier generation does nothing
-
-  // Guarded by the registry's lock.
-  timer_state* earlier_ = nullptr;
-  timer_state* later_ = nullptr;
-};
-
-// Who runs a wheel on an io_context wants to know when nobody waits any more.
-class wheel_driver {
- public:
-  wheel_driver(const wheel_driver&) = delete;
-  wheel_driver& operator=(const wheel_driver&) = delete;
-
-  // A wait was cancelled.
-  virtual void cancelled() noexcept = 0;
-  // The context goes.
-  virtual void close() noexcept = 0;
-
- protected:
-  wheel_driver() noexcept = default;
-  ~wheel_driver() = default;
-};
-
-// The timers of a context, and their wheel. It outlives the context, as long as a timer does.
-class registry {
- public:
-  registry(timing_wheel::timer& wheel, std::shared_ptr<wheel_driver> driver) noexcept
-      : wheel_(wheel), driver_(std::move(driver)) {}
-  registry(const registry&) = delete;
-  registry& operator=(const registry&) = delete;
-  ~registry() = default;
-
-  [[nodiscard]] timing_wheel::timer& wheel() const noexcept { return wheel_; }
-
-  void enter(timer_state& added) noexcept {
-    const std::lock_guard lock(mutex_);
-    added.later_ = std::exchange(first_, &added);
-    if (added.later_ != nullptr) {
-      added.later_->earlier_ = &added;
-    }
-  }
-
-  // May be called again, and of a state that was never there.
-  void leave(timer_state& gone) noexcept {
-    const std::lock_guard lock(mutex_);
-    unlink(gone);
-  }
-
-  void cancelled() noexcept {
-    if (driver_ != nullptr) {
-      driver_->cancelled();
-    }
-  }
-
-  // While such an object lives, waits are given to executors. It is made under the lock of a state.
-  class delivery {
-   public:
-    explicit delivery(registry& of) noexcept : of_(of) { of_.delivering_.fetch_add(1, std::memory_order_relaxed); }
-    delivery(const delivery&) = delete;
-    delivery& operator=(const delivery&) = delete;
-    ~delivery() {
-      if (of_.delivering_.fetch_sub(1, std::memory_order_release) == 1) {
-        of_.delivering_.notify_all();
-      }
-    }
-
-   private:
-    registry& of_;
-  };
-
-  // Destroys all waits, and waits for those that are being delivered: the context goes.
-  void close() noexcept {
-    wait_list left;
-    while (const std::shared_ptr<timer_state> one = take_first()) {
-      one->close(left);
-    }
-    // Whose delivery was not counted when `close` had the lock of its state finds nothing to deliver.
-    for (std::size_t some = delivering_.load(std::memory_order_acquire); some != 0;
-         some = delivering_.load(std::memory_order_acquire)) {
-      delivering_.wait(some, std::memory_order_acquire);
-    }
-  }
-
- private:
-  std::shared_ptr<timer_state> take_first() noexcept {
-    const std::lock_guard lock(mutex_);
-    if (first_ == nullptr) {
-      return nullptr;
-    }
-    // Who is in the list has an owner: that takes it out before it lets go.
-    std::shared_ptr<timer_state> taken = first_->shared_from_this();
-    unlink(*taken);
-    return taken;
-  }
-
-  void unlink(timer_state& gone) noexcept {
-    if (gone.earlier_ != nullptr) {
-      gone.earlier_->later_ = gone.later_;
-    } else if (first_ == &gone) {
-      first_ = gone.later_;
-    }
-    if (gone.later_ != nullptr) {
-      gone.later_->earlier_ = gone.earlier_;
-    }
-    gone.earlier_ = nullptr;
-    gone.later_ = nullptr;
-  }
-
-  timing_wheel::timer& wheel_;
-  const std::shared_ptr<wheel_driver> driver_;  // or none
-
-  std::atomic<std::size_t> delivering_ = 0;  // release, and acquire by who waits: what was delivered is seen
-
-  std::mutex mutex_;  // guards the list; taken alone
-  timer_state* first_ = nullptr;
-};
-
-inline std::shared_ptr<timer_state> timer_state::make(const std::shared_ptr<registry>& of) {
-  auto made = std::make_shared<timer_state>(of);
-  of->enter(*made);
-  return made;
-}
-
-inline void timer_state::add(wait& added, std::uint64_t number, time_point deadline) {
-  std::uint64_t mine = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const bool first = waiting_.empty();
-    waiting_.push(added, number);
-    if (!first) {
-      return;
-    }
-    mine = generation_;
-  }
-  std::error_code refused;
-  expiry callback(shared_from_this(), mine);
-  timer_handle made = registry_->wheel().schedule_at(deadline, std::move(callback), refused);
-  if (refused) {
-    finish(mine, error_of(refused));
-    return;
-  }
-  bool ended = false;
-  {
-    const std::lock_guard lock(mutex_);
-    ended = generation_ != mine;
-    if (!ended) {
-      std::swap(timer_, made);
-    }
-  }
-  if (ended) {
-    made.cancel();  // for a wait that was cancelled meanwhile; one that has fired is finished anyway
-  }
-}
-
-template <class Take>
-std::size_t timer_state::abort(Take take) {
-  wait_list taken;
-  timer_handle unused;
-  {
-    const std::lock_guard lock(mutex_);
-    take(waiting_, taken);
-    if (taken.empty()) {
-      return 0;
-    }
-    if (waiting_.empty()) {
-      ++generation_;
-      std::swap(unused, timer_);
-    }
-  }
-  if (unused) {
-    unused.cancel();
-    registry_->cancelled();
-  }
-  const std::size_t count = taken.size();
-  complete_all(taken, net::error::operation_aborted);
-  return count;
-}
-
-inline void timer_state::finish(std::uint64_t generation, const error_code& error) {
-  std::unique_lock lock(mutex_);
-  if (generation_ != generation) {
-    return;
-  }
-  ++generation_;
-  const registry::delivery counted(*registry_);
-  wait_list due(std::move(waiting_));
-  lock.unlock();
-  complete_all(due, error);
-}
-
-inline void timer_state::abandon(std::uint64_t generation) noexcept {
-  BOOST_TRY { finish(generation, error_of(timer_errc::stopped)); }
-  BOOST_CATCH(...) {}  // there is nobody to tell
-  BOOST_CATCH_END
-}
-
-inline void timer_state::leave() noexcept {
-  BOOST_TRY { cancel(); }
-  BOOST_CATCH(...) {}  // as above
-  BOOST_CATCH_END
-  registry_->leave(*this);
-}
-
-inline void timer_state::close(wait_list& left) noexcept {
-  timer_handle unused;
-  {
-    const std::lock_guard lock(mutex_);
-    ++generation_;
-    left.append(std::move(waiting_));
-    std::swap(unused, timer_);
-  }
-  unused.cancel();
-}
-
-#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
-// A signal of `slot` ends that wait. One that comes after its end finds nothing.
-template <class Slot>
-void connect(Slot slot, const std::shared_ptr<timer_state>& state, std::uint64_t number) {
-  slot.assign([state, number](net::cancellation_type_t asked) {
-    constexpr auto any =
-        net::cancellation_type::terminal | net::cancellation_type::partial | net::cancellation_type::total;
-    if ((asked & any) != net::cancellation_type::none) {
-      state->cancel_number(number);
-    }
-  });
-}
-#endif
 
 }  // namespace detail
 }  // namespace TIMING_WHEEL_ASIO_FLAVOUR
