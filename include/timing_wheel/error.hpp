@@ -5,6 +5,8 @@
 #include <string>
 #include <system_error>
 
+#include "timing_wheel/detail/export.hpp"
+
 namespace timing_wheel {
 
 /// Why the service refused. docs/errors.md has, call by call, who refuses and what is left then.
@@ -19,13 +21,13 @@ enum class timer_errc {
 };
 
 /// The category of `timer_errc`, by the name "timing_wheel".
-[[nodiscard]] const std::error_category& timer_category() noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT const std::error_category& timer_category() noexcept;
 
 /// So that a `timer_errc` can be compared with a `std::error_code`, and turned into one.
-[[nodiscard]] std::error_code make_error_code(timer_errc code) noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT std::error_code make_error_code(timer_errc code) noexcept;
 
 /// What the library throws. `code()` tells the reason; `what()` gives the numbers.
-class timer_error : public std::system_error {
+class TIMING_WHEEL_EXPORT timer_error : public std::system_error {
  public:
   /// `details` come first in `what()`, before the sentence of the code: a value and its range, for instance.
   timer_error(timer_errc code, const std::string& details) : std::system_error(make_error_code(code), details) {}

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 
 namespace timing_wheel {
@@ -35,7 +36,7 @@ class histogram {
   }
 
   /// Adds the counts of `other`, as if all its durations had been recorded here. Complexity: O(classes), no allocation.
-  void merge(const histogram& other) noexcept;
+  TIMING_WHEEL_EXPORT void merge(const histogram& other) noexcept;
 
   /// How many durations were recorded.
   [[nodiscard]] std::uint64_t count() const noexcept { return total_; }
@@ -46,15 +47,15 @@ class histogram {
 
   /// All of them added up, each taken for the middle of its class: within 1/32 of the exact sum. Nothing is added up in
   /// `record`. Complexity: O(classes).
-  [[nodiscard]] std::chrono::duration<double> sum() const noexcept;
+  [[nodiscard]] TIMING_WHEEL_EXPORT std::chrono::duration<double> sum() const noexcept;
 
   /// How many lie in classes that end at `most` or before: each was at most `most`, and one that is missing was more
   /// than 15/16 of it. Complexity: O(classes).
-  [[nodiscard]] std::uint64_t count_up_to(std::chrono::nanoseconds most) const noexcept;
+  [[nodiscard]] TIMING_WHEEL_EXPORT std::uint64_t count_up_to(std::chrono::nanoseconds most) const noexcept;
 
   /// The upper end of the class that the `share` smallest values end in, and never more than `max()`; zero if empty.
   /// `share` is clamped to [0, 1]: 0.5 is the median, 0.99 the 99th percentile.
-  [[nodiscard]] std::chrono::nanoseconds quantile(double share) const noexcept;
+  [[nodiscard]] TIMING_WHEEL_EXPORT std::chrono::nanoseconds quantile(double share) const noexcept;
 
  private:
   static constexpr unsigned fine_bits = 4;

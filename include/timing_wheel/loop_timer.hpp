@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/timer.hpp"
 
 namespace timing_wheel {
@@ -31,7 +32,7 @@ namespace timing_wheel {
 /// vain once.
 ///
 /// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
-class loop_timer : public timer {
+class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
   /// `on_earlier` may be empty. It must not destroy the service. What it throws is reported as what an executor throws
   /// is.

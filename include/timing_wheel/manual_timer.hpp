@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/timer.hpp"
 
 namespace timing_wheel {
@@ -25,7 +26,7 @@ namespace timing_wheel {
 /// In a process made by `fork` it goes on like any object, if no other thread was using it at the fork.
 ///
 /// Thread safety: as `timer`; `advance_to` and `advance_by` by one thread at a time.
-class manual_timer : public timer {
+class TIMING_WHEEL_EXPORT manual_timer : public timer {
  public:
   /// \throws as `timer`, but needs no thread. `start` is what the clock shows at first.
   explicit manual_timer(const timer_options& options = {}, time_point start = time_point());

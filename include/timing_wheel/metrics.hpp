@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/timer_stats.hpp"
 
@@ -33,8 +34,9 @@ struct labelled_stats {
 /// not used.
 /// \throws timer_error (`invalid_option`) naming a label that is not as above, and then writes nothing; std::bad_alloc;
 /// what `out` throws.
-void write_prometheus(std::ostream& out, const timer_stats& figures, const metric_labels& labels = {});
+TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const timer_stats& figures,
+                                          const metric_labels& labels = {});
 /// Of several services on one page: the format wants all samples of a name together.
-void write_prometheus(std::ostream& out, std::span<const labelled_stats> services);
+TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled_stats> services);
 
 }  // namespace timing_wheel

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/error.hpp"
@@ -28,6 +29,9 @@ namespace timing_wheel {
 namespace detail {
 class service;
 }  // namespace detail
+
+class sleep_operation;
+struct sleep_options;
 
 /// For `stop`: run what is pending now, whatever its deadline.
 struct run_now_t {};
@@ -77,7 +81,7 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// works.
 ///
 /// Thread safety: every member may be called from any thread.
-class timer {
+class TIMING_WHEEL_EXPORT timer {
  public:
   /// Starts the poller thread.
   /// \throws timer_error (`invalid_option`) naming the value and the range. \throws std::system_error if no thread can
@@ -204,6 +208,36 @@ class timer {
   timer_handle schedule_with(Next&& next, F&& callback, std::error_code& error) {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), {}, &error);
   }
+
+  /// In a coroutine, `co_await timer.sleep_for(30min)` goes on after 30 minutes. Include `timing_wheel/coroutine.hpp`,
+  /// which has the rest of what can be said of a `sleep_operation`.
+  template <class Rep, class Period>
+  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay);
+  /// The same, with options.
+  template <class Rep, class Period>
+  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_options& options);
+  /// The same, and awaiting it throws nothing.
+  template <class Rep, class Period>
+  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, std::error_code& error);
+  /// The same, and awaiting it throws nothing.
+  template <class Rep, class Period>
+  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_options& options,
+                            std::error_code& error);
+
+  /// In a coroutine, `co_await timer.sleep_until(deadline)` goes on at `deadline`, of the same clocks as `schedule_at`.
+  /// Else as `sleep_for`.
+  template <detail::deadline_clock Clock, class Duration>
+  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline);
+  /// The same, with options.
+  template <detail::deadline_clock Clock, class Duration>
+  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options);
+  /// The same, and awaiting it throws nothing.
+  template <detail::deadline_clock Clock, class Duration>
+  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, std::error_code& error);
+  /// The same, and awaiting it throws nothing.
+  template <detail::deadline_clock Clock, class Duration>
+  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options,
+                              std::error_code& error);
 
   /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another
   /// service: `finished`. Complexity: O(1), one lock of a shard.

@@ -16,6 +16,7 @@
 #include <format>
 #endif
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/time.hpp"
 
 namespace timing_wheel {
@@ -62,13 +63,13 @@ enum class timer_status {
 };
 
 /// Its name, as it is written here.
-[[nodiscard]] const char* to_string(cancel_result result) noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT const char* to_string(cancel_result result) noexcept;
 /// Its name, as it is written here.
-[[nodiscard]] const char* to_string(timer_status status) noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT const char* to_string(timer_status status) noexcept;
 /// Writes its name.
-std::ostream& operator<<(std::ostream& out, cancel_result result);
+TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, cancel_result result);
 /// Writes its name.
-std::ostream& operator<<(std::ostream& out, timer_status status);
+TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, timer_status status);
 
 /// Refers to one scheduled timer, and never to another: not when its memory is used again, not after the service has
 /// died. That of a periodic timer stays the same over all its runs.
@@ -79,7 +80,7 @@ std::ostream& operator<<(std::ostream& out, timer_status status);
 ///
 /// Thread safety: the timer that it refers to may be used from any thread through any handle; one handle object as an
 /// `int`. Every operation is linearizable and O(1) under one lock of the timer's shard.
-class timer_handle {
+class TIMING_WHEEL_EXPORT timer_handle {
  public:
   /// Refers to no timer.
   timer_handle() noexcept = default;
@@ -176,7 +177,7 @@ class timer_handle {
 
   /// For instance "timer 0/17#2: pending, 1500 ms left": the shard, the place in it, and the how-manieth use of that
   /// place. No two timers of a service print the same before the colon.
-  friend std::ostream& operator<<(std::ostream& out, const timer_handle& handle);
+  friend TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, const timer_handle& handle);
 
   /// For the service. The handle takes over one reference to `owner`.
   timer_handle(detail::timer_owner* owner, detail::timer_id id) noexcept : owner_(owner), id_(id) {}
@@ -200,7 +201,7 @@ class timer_handle {
 static_assert(sizeof(timer_handle) <= 16);
 
 /// What `operator<<` prints. Complexity: one lock of the timer's shard.
-[[nodiscard]] std::string to_string(const timer_handle& handle);
+[[nodiscard]] TIMING_WHEEL_EXPORT std::string to_string(const timer_handle& handle);
 
 /// Owns a timer: when it goes, the timer is cancelled, and its callback does not run any more.
 ///

@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/stats.hpp"
 #include "timing_wheel/histogram.hpp"
@@ -36,7 +37,7 @@ struct timer_counts {
   std::uint64_t largest_hold = 0;  ///< Most timers handled under one hold of a lock; at most `max_timers_per_lock`.
 
   /// Adds those of another part of the service.
-  timer_counts& operator+=(const timer_counts& other) noexcept;
+  TIMING_WHEEL_EXPORT timer_counts& operator+=(const timer_counts& other) noexcept;
 };
 
 /// What a service has done since it was made.
@@ -62,6 +63,6 @@ using stats = timer_stats;
 
 /// A screen for people: what became of the timers, what is wrong, lateness, wake-ups, memory, and a line for each
 /// wheel. The text may change from version to version; programs use `write_prometheus`.
-std::ostream& operator<<(std::ostream& out, const timer_stats& of);
+TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, const timer_stats& of);
 
 }  // namespace timing_wheel

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_handle.hpp"
 
@@ -93,7 +94,7 @@ void free_box(void* box) noexcept {
   }
 }
 
-[[noreturn]] void throw_bad_alloc();
+[[noreturn]] TIMING_WHEEL_EXPORT void throw_bad_alloc();
 
 /// Cancels a timer when a stop is requested.
 struct cancel_on_stop {

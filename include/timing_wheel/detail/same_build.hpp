@@ -1,5 +1,7 @@
 #pragma once
 
+#include "timing_wheel/detail/export.hpp"
+
 // -D_GLIBCXX_DEBUG gives the standard containers another layout. Where only the library or only its user has it, the
 // linker finds no symbol of this name, which is defined in src/system/same_build.cpp. Every public header with such a
 // container includes this one.
@@ -19,7 +21,7 @@
 
 namespace timing_wheel::detail {
 
-extern const char TIMING_WHEEL_SAME_BUILD;
+extern TIMING_WHEEL_EXPORT const char TIMING_WHEEL_SAME_BUILD;
 
 // One pointer in each executable and shared library, which nothing reads.
 namespace needs {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <system_error>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {
@@ -24,9 +25,9 @@ enum class errc : std::uint8_t {
 };
 
 /// The category of `errc`, by the name "timing_wheel.durable".
-[[nodiscard]] const std::error_category& durable_category() noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT const std::error_category& durable_category() noexcept;
 /// So that an `errc` can be compared with a `std::error_code`, and turned into one.
-[[nodiscard]] std::error_code make_error_code(errc code) noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT std::error_code make_error_code(errc code) noexcept;
 
 }  // namespace timing_wheel::durable
 

@@ -63,7 +63,7 @@ class outcome {
   };
 
   /// Over.
-  constexpr outcome() noexcept = default;
+  outcome() noexcept = default;
   /// \cond
   outcome(verdict what, std::chrono::microseconds delay, std::string reason)
       : verdict_(what), delay_(delay), reason_(std::move(reason)) {}

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/store.hpp"
 #include "timing_wheel/timer.hpp"
@@ -26,7 +27,7 @@ namespace timing_wheel::durable {
 ///
 /// Several schedulers may share it, as nodes share a database. A transactional handler has no connection here; what it
 /// schedules and cancels through its `transaction` is undone with it.
-class memory_store final : public store {
+class TIMING_WHEEL_EXPORT memory_store final : public store {
  public:
   /// Its clock is that of `clock`, which must outlive it; the zero of a `manual_timer` is 1970.
   explicit memory_store(const timer& clock, const request_limits& limits = {});
@@ -47,7 +48,7 @@ class memory_store final : public store {
   [[nodiscard]] std::size_t size() const;
 
  private:
-  class implementation;
+  class TIMING_WHEEL_LOCAL implementation;
   std::unique_ptr<implementation> implementation_;
 };
 

@@ -5,6 +5,7 @@
 #include <iosfwd>
 #include <span>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/metrics.hpp"
@@ -21,8 +22,9 @@ struct labelled_stats {
 /// `timing_wheel_durable_`. What a scheduler counts by kind has the label `kind`, and is there from `start` on.
 /// \throws timer_error (`invalid_option`) naming a label that is not as `metric_labels` says, and then writes nothing;
 /// std::bad_alloc; what `out` throws.
-void write_prometheus(std::ostream& out, const scheduler_stats& figures, const metric_labels& labels = {});
+TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const scheduler_stats& figures,
+                                          const metric_labels& labels = {});
 /// Of several schedulers on one page.
-void write_prometheus(std::ostream& out, std::span<const labelled_stats> schedulers);
+TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled_stats> schedulers);
 
 }  // namespace timing_wheel::durable

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/store.hpp"
 
@@ -24,7 +25,7 @@ namespace timing_wheel::durable {
 
 /// The category of PostgreSQL's error codes (SQLSTATE), by the name "postgres": the five characters as a number in base
 /// 36. `message` gives the characters back.
-[[nodiscard]] const std::error_category& postgres_category() noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT const std::error_category& postgres_category() noexcept;
 
 /// How a database is used.
 struct postgres_options {
@@ -50,7 +51,7 @@ struct postgres_options {
 /// The connection string is libpq's: several hosts, TLS and a service file are as there. A connection that breaks is
 /// replaced; the call that met it fails, unless nothing had been sent. Every decision is made by the clock of the
 /// server. A role that may use the tables is enough, see docs/postgres.md; only `migrate` has to own the schema.
-class postgres_store final : public store {
+class TIMING_WHEEL_EXPORT postgres_store final : public store {
  public:
   /// Connects once, to see that it can.
   /// \throws timer_error with the SQLSTATE and the server's words; without the password. `invalid_option`.
@@ -73,7 +74,7 @@ class postgres_store final : public store {
   [[nodiscard]] store_counts counts() const noexcept override;
 
  private:
-  class implementation;
+  class TIMING_WHEEL_LOCAL implementation;
   std::unique_ptr<implementation> implementation_;
 };
 
@@ -88,13 +89,13 @@ struct postgres_target {
 /// has its statement planned anew; a `postgres_session` keeps it.
 /// \throws timer_error as `scheduler::schedule`; after an error of the server the transaction is to be rolled back.
 /// Thread safety: as the connection.
-scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
+TIMING_WHEEL_EXPORT scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
 /// Cancels in the transaction that is open on `connection`.
-cancel_result cancel(pg_conn* connection, std::string_view kind, std::string_view key,
-                     const postgres_target& target = {});
+TIMING_WHEEL_EXPORT cancel_result cancel(pg_conn* connection, std::string_view kind, std::string_view key,
+                                         const postgres_target& target = {});
 /// Moves in the transaction that is open on `connection`.
-reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key, due_time due,
-                             const postgres_target& target = {});
+TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key,
+                                                 due_time due, const postgres_target& target = {});
 
 /// The same calls, with their statements prepared once and kept: for a connection that makes many of them. A `schedule`
 /// takes the server half the time, since it plans nothing.
@@ -112,7 +113,7 @@ reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::st
 /// `PQreset` has made anew is noticed.
 ///
 /// Destroy it before the connection is closed. Thread safety: as the connection.
-class postgres_session {
+class TIMING_WHEEL_EXPORT postgres_session {
  public:
   /// Prepares nothing yet. `connection` must outlive it.
   /// \throws timer_error if there is none.
@@ -133,11 +134,11 @@ class postgres_session {
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  private:
-  class implementation;
+  class TIMING_WHEEL_LOCAL implementation;
   std::unique_ptr<implementation> implementation_;
 };
 
 /// The connection of a transactional handler's transaction. Null if the store is none of PostgreSQL.
-[[nodiscard]] pg_conn* postgres_connection(transaction& open) noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT pg_conn* postgres_connection(transaction& open) noexcept;
 
 }  // namespace timing_wheel::durable

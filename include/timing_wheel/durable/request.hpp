@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_handle.hpp"
 
@@ -83,7 +84,7 @@ struct request_limits {
 };
 
 /// \throws timer_error (`invalid_request`, `payload_too_long`, `key_too_long`, `kind_too_long`) with the numbers.
-void validate(const request& asked, const request_limits& limits);
+TIMING_WHEEL_EXPORT void validate(const request& asked, const request_limits& limits);
 
 /// What became of a request.
 struct scheduled {
@@ -100,9 +101,9 @@ enum class reschedule_result : std::uint8_t {
 };
 
 /// Its name, as it is written here.
-[[nodiscard]] const char* to_string(reschedule_result result) noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT const char* to_string(reschedule_result result) noexcept;
 /// Writes its name.
-std::ostream& operator<<(std::ostream& out, reschedule_result result);
+TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, reschedule_result result);
 
 /// A check as the store has it.
 struct stored_check {

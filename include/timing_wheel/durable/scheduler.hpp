@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/callable.hpp"
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/job.hpp"
 #include "timing_wheel/durable/request.hpp"
@@ -134,7 +135,7 @@ struct scheduler_stats {
 /// A scheduler that was not started schedules and cancels only.
 ///
 /// Thread safety: every member may be called from any thread, but for `on` and `start`: those by one, first.
-class scheduler {
+class TIMING_WHEEL_EXPORT scheduler {
  public:
   /// What an asynchronous call ends with: the error, or none and what became of the request.
   using completion = std::function<void(std::error_code, scheduled)>;
@@ -210,7 +211,7 @@ class scheduler {
   [[nodiscard]] scheduler_stats stats() const;
 
  private:
-  class implementation;
+  class TIMING_WHEEL_LOCAL implementation;
 
   void add(std::string kind, leased_handler handler, const handler_options& options);
   void add(std::string kind, transactional_handler handler, const handler_options& options);

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/store.hpp"
 
@@ -19,7 +20,7 @@ struct sqlite3;
 namespace timing_wheel::durable {
 
 /// The category of SQLite's extended result codes, by the name "sqlite". Their texts are SQLite's.
-[[nodiscard]] const std::error_category& sqlite_category() noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT const std::error_category& sqlite_category() noexcept;
 
 /// How a file is opened.
 struct sqlite_options {
@@ -41,7 +42,7 @@ struct sqlite_options {
 /// the wall clock then, and the time since the start of the machine from there on. So neither a process with another
 /// wall clock nor a step of the wall clock makes a check early. `clock_difference` shows how far the wall clock is from
 /// it; `adopt_wall_clock` sets it anew.
-class sqlite_store final : public store {
+class TIMING_WHEEL_EXPORT sqlite_store final : public store {
  public:
   /// Opens the file, and makes it if there is none. Makes no table: see `migrate`.
   /// \throws timer_error with SQLite's code: no such folder, no permission, read-only, not a database; `store_damaged`.
@@ -65,7 +66,7 @@ class sqlite_store final : public store {
   void adopt_wall_clock();
 
  private:
-  class implementation;
+  class TIMING_WHEEL_LOCAL implementation;
   std::unique_ptr<implementation> implementation_;
 };
 
@@ -74,11 +75,12 @@ class sqlite_store final : public store {
 /// by one `scheduler_options::poll` at most. The connection needs a busy timeout of its own. Each call prepares its
 /// statements anew; a `sqlite_session` keeps them.
 /// \throws timer_error as `scheduler::schedule`. Thread safety: as the connection.
-scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
+TIMING_WHEEL_EXPORT scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
 /// Cancels in the transaction that is open on `connection`.
-cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_view key);
+TIMING_WHEEL_EXPORT cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_view key);
 /// Moves in the transaction that is open on `connection`.
-reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key, due_time due);
+TIMING_WHEEL_EXPORT reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key,
+                                                 due_time due);
 
 /// The same calls, with their statements prepared once and kept: for a connection that makes many of them, a fifth of
 /// the time.
@@ -91,7 +93,7 @@ reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::st
 ///
 /// Destroy it before the connection is closed: `sqlite3_close` refuses (`SQLITE_BUSY`) while there are statements.
 /// Thread safety: as the connection.
-class sqlite_session {
+class TIMING_WHEEL_EXPORT sqlite_session {
  public:
   /// Prepares nothing yet. `connection` must outlive it.
   explicit sqlite_session(sqlite3* connection, const request_limits& limits = {});
@@ -110,11 +112,11 @@ class sqlite_session {
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  private:
-  class implementation;
+  class TIMING_WHEEL_LOCAL implementation;
   std::unique_ptr<implementation> implementation_;
 };
 
 /// The connection of a transactional handler's transaction. Null if the store is none of SQLite.
-[[nodiscard]] sqlite3* sqlite_connection(transaction& open) noexcept;
+[[nodiscard]] TIMING_WHEEL_EXPORT sqlite3* sqlite_connection(transaction& open) noexcept;
 
 }  // namespace timing_wheel::durable

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/request.hpp"
 
@@ -98,7 +99,7 @@ struct bury_op {
 ///
 /// The handler's own statements go through the connection (`sqlite_connection(transaction&)`). It must neither commit
 /// nor roll back. Thread safety: for the thread that was given it, until the handler returns.
-class transaction {
+class TIMING_WHEEL_EXPORT transaction {
  public:
   virtual ~transaction() = default;
 
@@ -134,7 +135,7 @@ class transaction {
 /// **Orphaned** is a row that was claimed when its lease had ended. Who had it may be stopped just before its handler,
 /// and go on at any time. So it must never be pending again: given up, it keeps a lease, which has ended. By that the
 /// next claim finds it orphaned, too.
-class store_transaction : public transaction {
+class TIMING_WHEEL_EXPORT store_transaction : public transaction {
  public:
   using transaction::cancel;
   /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and
@@ -187,7 +188,7 @@ struct store_counts {
 /// Thread safety: every member may be called from any thread. A read may run beside a transaction. Errors: every member
 /// throws timer_error with the code and the words of the database; then nothing was changed, unless it was the answer
 /// to a commit that was lost: then it may have happened.
-class store {
+class TIMING_WHEEL_EXPORT store {
  public:
   store() = default;
   store(const store&) = delete;
