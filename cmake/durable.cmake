@@ -1,5 +1,5 @@
 # Not part of the core: checks that survive the process.
-add_library(timing_wheel_durable STATIC
+add_library(timing_wheel_durable
   src/durable/scheduler.cpp
   src/durable/group_commit.cpp
   src/durable/node.cpp
@@ -68,4 +68,10 @@ if(TIMING_WHEEL_POSTGRES)
       src/durable/postgres/values.cpp
     PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/postgres_store.hpp)
   target_link_libraries(timing_wheel_durable PRIVATE PostgreSQL::PostgreSQL)
+endif()
+
+if(BUILD_SHARED_LIBS)
+  # The core's library hides its own.
+  target_sources(timing_wheel_durable PRIVATE src/service/exposition.cpp src/system/fork_watch.cpp)
+  timing_wheel_is_shared(timing_wheel_durable)
 endif()

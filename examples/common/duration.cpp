@@ -20,10 +20,10 @@ struct unit {
 constexpr std::array<unit, 8> units{
     {{"d", 24h}, {"h", 1h}, {"min", 1min}, {"m", 1min}, {"s", 1s}, {"ms", 1ms}, {"us", 1us}, {"ns", 1ns}}};
 
-constexpr std::string_view digits = "0123456789";
+constexpr std::string_view decimal_digits = "0123456789";
 constexpr std::string_view digits_and_point = "0123456789.";
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 class duration_reader {
  public:
@@ -64,18 +64,18 @@ class duration_reader {
   }
 
   static nanoseconds length_of(std::string_view name, std::string_view number) {
-    if (number.find_first_of(digits) == std::string_view::npos) {
+    if (number.find_first_of(decimal_digits) == std::string_view::npos) {
       throw duration_error("the number is missing");
     }
     if (number.find('.') != number.rfind('.')) {
-      throw duration_error(quoted(number) + " is no number");
+      throw duration_error(in_quotes(number) + " is no number");
     }
     if (name.empty()) {
       throw duration_error("the unit is missing");
     }
     const auto* const found = std::find_if(units.begin(), units.end(), [&](const unit& u) { return u.name == name; });
     if (found == units.end()) {
-      throw duration_error(quoted(name) + " is no unit");
+      throw duration_error(in_quotes(name) + " is no unit");
     }
     return found->length;
   }

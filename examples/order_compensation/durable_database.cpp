@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// For how long a database may be away.
-constexpr auto patience = 60s;
+constexpr auto patience_with_database = 60s;
 constexpr auto pause = 20ms;
 
 constexpr std::int64_t delivered_of_each = 1'000'000'000;
@@ -20,7 +20,7 @@ constexpr std::int64_t delivered_of_each = 1'000'000'000;
 }  // namespace
 
 void patient_connection::use(const std::function<void(database&)>& work) {
-  for (const auto end = std::chrono::steady_clock::now() + patience;;) {
+  for (const auto end = std::chrono::steady_clock::now() + patience_with_database;;) {
     try {
       if (!open_) {
         open_ = place_.connect();

@@ -10,7 +10,6 @@ namespace order_compensation {
 namespace {
 
 namespace durable = timing_wheel::durable;
-using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
 /// Orders, and approvals, of one transaction at most: the worker waits meanwhile.
@@ -99,11 +98,11 @@ void shop::write(database& in, const batch& what) {
 
 void shop::place(database& in, const placement& one, std::int64_t clock) {
   const goods& what = one.what.what;
-  const std::int64_t due = clock + std::chrono::ceil<microseconds>(delay_).count();
+  const std::int64_t due = clock + std::chrono::ceil<std::chrono::microseconds>(delay_).count();
   in.run("INSERT INTO orders(id,run,product,units,due) VALUES($1,$2,$3,$4,$5)", one.id, run_, what.product, what.units,
          due);
   changes_[what.product].reserved += what.units;
-  const durable::instant at{microseconds(due)};
+  const durable::instant at{std::chrono::microseconds(due)};
   const durable::scheduled done =
       in.schedule({.kind = check_kind, .key = key_of_order(one.id), .payload = payload_of(what), .due = at});
   if (!done.inserted || done.due != at) {

@@ -20,7 +20,7 @@
 namespace order_compensation {
 namespace {
 
-using clock = std::chrono::steady_clock;
+using steady = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 /// Orders are created in batches: the clock is read, the approver told, and the progress shown once for each.
@@ -121,7 +121,7 @@ class live_job {
  private:
   /// The next approval of one batch.
   struct cursor {
-    clock::time_point at;
+    steady::time_point at;
     std::size_t batch = 0;
     std::size_t position = 0;
 
@@ -135,11 +135,11 @@ class live_job {
 
   void create_orders() {
     const auto resident_before = resident_bytes();
-    const auto begin = clock::now();
+    const auto begin = steady::now();
     for (std::size_t batch = 0; batch < plan_.batches() && !stopping(); ++batch) {
       create_batch(batch);
     }
-    run_.creating = clock::now() - begin;
+    run_.creating = steady::now() - begin;
     run_.peak_bytes = timer_.stats().bytes;
     if (const auto resident = resident_bytes(); resident && resident_before) {
       run_.resident_growth = std::max(*resident, *resident_before) - *resident_before;
@@ -148,7 +148,7 @@ class live_job {
   }
 
   void create_batch(std::size_t batch) {
-    created_at_[batch] = clock::now();
+    created_at_[batch] = steady::now();
     const std::uint64_t end = std::min((batch + 1) * batch_size, options_.checks);
     for (std::uint64_t i = batch * batch_size; i < end; ++i) {
       const auto order = static_cast<order_index>(i);
@@ -201,7 +201,7 @@ class live_job {
     if (next.empty()) {
       news_.wait(lock, stop, news);
     } else {
-      news_.wait_until(lock, stop, std::max(next.top().at, clock::now() + approver_pause), news);
+      news_.wait_until(lock, stop, std::max(next.top().at, steady::now() + approver_pause), news);
     }
     for (; batches_taken_ != batches_created_; ++batches_taken_) {
       push(next, batches_taken_, 0);
@@ -222,7 +222,7 @@ class live_job {
   }
 
   void approve_what_is_due(cursors& next) {
-    const auto now = clock::now();
+    const auto now = steady::now();
     while (!next.empty() && next.top().at <= now) {
       const cursor due = next.top();
       next.pop();
@@ -244,7 +244,7 @@ class live_job {
 
   void check(order_index i) {
     // The batch was begun before the check was scheduled, so this is a bound that does not rely on the service.
-    early_ += clock::now() < created_at_[i / batch_size] + options_.delay ? 1U : 0U;
+    early_ += steady::now() < created_at_[i / batch_size] + options_.delay ? 1U : 0U;
     ++fired_;
     ledger_.give_back(i, goods_of_order(i));
   }
@@ -256,7 +256,7 @@ class live_job {
   ledger ledger_;
 
   // Creating thread only, until the batch is published.
-  std::vector<clock::time_point> created_at_;
+  std::vector<steady::time_point> created_at_;
   std::vector<timing_wheel::timer_handle> checks_;
   figures run_;
 

@@ -109,7 +109,8 @@ void add_options(CLI::App& app, raw_options& raw) {
                      ->excludes(orders);
   app.add_option("--seed", parsed.seed, "Which orders are approved, and when")->capture_default_str()->excludes(orders);
   auto* tick = add_duration(app, "--tick", raw.tick, "The grain of time of the wheel [1ms]");
-  auto* wheel = app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel")->capture_default_str();
+  auto* wheel =
+      app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]");
   auto* durable = add_durable_options(app, parsed.durable, orders);
   for (CLI::Option* other : {live, checks, tick, wheel}) {
     durable->excludes(other);

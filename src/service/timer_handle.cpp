@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "service/timer_owner.hpp"
+#include "timing_wheel/detail/callable.hpp"
 
 namespace timing_wheel {
 

@@ -102,7 +102,7 @@ class world {
       one->seen.loses_answer = false;
       one->frozen = 0;
     }
-    for (int i = 0; i < 4000 && !(i % 50 == 0 && over()); ++i) {
+    for (int i = 0; i < 4000 && (i % 50 != 0 || !over()); ++i) {
       timer_.advance_by(50ms);
       for (auto& one : places_) {
         move(*one);

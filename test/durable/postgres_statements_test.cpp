@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "durable/postgres/sql.hpp"
@@ -45,20 +47,55 @@ class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifi
     put(store, all);
   }
 
-  // What the transaction has read of the checks so far: rows by a scan of all, and by an index.
+  // So that plans and counters are those of one session.
+  [[nodiscard]] static postgres_options with_one_connection(postgres_options some) {
+    some.connections = 1;
+    return some;
+  }
+
+  // The numbers in the first row of an answer.
+  [[nodiscard]] static std::vector<long long> numbers_of(transaction& open, const std::string& sql) {
+    std::vector<long long> numbers;
+    PGresult* answer = PQexec(postgres_connection(open), sql.c_str());
+    EXPECT_EQ(PQntuples(answer), 1) << PQerrorMessage(postgres_connection(open));
+    for (int column = 0; PQntuples(answer) == 1 && column < PQnfields(answer); ++column) {
+      numbers.push_back(std::atoll(PQgetvalue(answer, 0, column)));
+    }
+    PQclear(answer);
+    return numbers;
+  }
+
+  // Rows of the checks: by a scan of all, and by an index.
   struct reads {
     long long by_scan;
     long long by_index;
   };
-  [[nodiscard]] reads reads_of(transaction& open) const {
-    PGresult* answer = PQexec(postgres_connection(open),
-                              ("SELECT seq_tup_read,idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname='" +
-                               schema + "' AND relname='check'")
-                                  .c_str());
-    EXPECT_EQ(PQntuples(answer), 1) << PQerrorMessage(postgres_connection(open));
-    const reads found{std::stoll(PQgetvalue(answer, 0, 0)), std::stoll(PQgetvalue(answer, 0, 1))};
-    PQclear(answer);
-    return found;
+
+  // What a transaction reads on the only connection of a store. Who looks gets the user's planner, so the look comes
+  // after the work. The transaction before tells the server what it has not been told yet, so the counters begin at 0.
+  template <class Work>
+  [[nodiscard]] reads reads_of(postgres_store& alone, const Work& work) const {
+    const std::string counted = "SELECT seq_tup_read,idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname='" +
+                                schema + "' AND relname='check'";
+    alone.transact(
+        [](transaction& open) { EXPECT_EQ(numbers_of(open, "SELECT pg_stat_force_next_flush()").size(), 1U); });
+    alone.transact([&](transaction& open) { EXPECT_THAT(numbers_of(open, counted), testing::Each(0)); });
+    std::vector<long long> found;
+    alone.transact([&](store_transaction& open) {
+      work(open);
+      found = numbers_of(open, counted);
+    });
+    return {found.at(0), found.at(1)};
+  }
+
+  // How many plans a store with one connection has made of a statement: for all parameters, and for those of a call.
+  [[nodiscard]] static std::pair<long long, long long> plans_of(postgres_store& alone, const std::string& name) {
+    std::vector<long long> found;
+    alone.transact([&](transaction& open) {
+      found = numbers_of(
+          open, "SELECT generic_plans,custom_plans FROM pg_prepared_statements WHERE name LIKE '" + name + "\\_%'");
+    });
+    return {found.at(0), found.at(1)};
   }
 };
 
@@ -170,51 +207,48 @@ TEST_F(PostgresStatements, TheUsersPlansAreGoodWithoutOurSettings) {
 
 // A plan that was made while there were no rows must not be kept for the day on which there are.
 TEST_F(PostgresStatements, AClaimReadsWhatItClaimsAlsoIfItsPlanIsFromAnEmptyTable) {
+  postgres_store alone(server().conninfo(), with_one_connection(options));
   user.execute("VACUUM ANALYZE " + table("check"));
   std::vector<claimed> got;
   const upcoming none{.id = 1 << 30, .due = instant()};
   for (int turn = 0; turn < 20; ++turn) {
-    store.transact([&](store_transaction& open) {
+    alone.transact([&](store_transaction& open) {
       open.claim({&none, 1}, open.now() + 1h, got);
       ticket of{none.id, 0};
       open.complete({&of, 1});
     });
   }
   fill(20000, instant(1us));
-  const auto rows = all_rows(store, 500);
-  store.transact([&](store_transaction& open) {
-    const reads before = reads_of(open);  // of what this connection did and has not told yet
-    open.claim(rows, open.now() + 1h, got);
-    EXPECT_EQ(reads_of(open).by_scan - before.by_scan, 0);
-    EXPECT_LE(reads_of(open).by_index - before.by_index, 2 * 500);
-  });
+  const auto rows = all_rows(alone, 500);
+  const auto claim = reads_of(alone, [&](store_transaction& open) { open.claim(rows, open.now() + 1h, got); });
+  EXPECT_EQ(claim.by_scan, 0);
+  EXPECT_LE(claim.by_index, 2 * 500);
   ASSERT_EQ(got.size(), 500U);
   std::vector<ticket> done;
   std::transform(got.begin(), got.end(), std::back_inserter(done), [](const claimed& one) {
     return ticket{one.id, one.fence};
   });
-  store.transact([&](store_transaction& open) {
-    const reads before = reads_of(open);
-    open.complete(done);
-    EXPECT_EQ(reads_of(open).by_scan - before.by_scan, 0);
-    EXPECT_LE(reads_of(open).by_index - before.by_index, 500);
-  });
+  const auto completion = reads_of(alone, [&](store_transaction& open) { open.complete(done); });
+  EXPECT_EQ(completion.by_scan, 0);
+  EXPECT_LE(completion.by_index, 500);
+  EXPECT_TRUE(std::all_of(done.begin(), done.end(), [](const ticket& of) { return of.held; }));
+  EXPECT_EQ(plans_of(alone, "timing_wheel_claim"), std::pair(21LL, 0LL));
+  EXPECT_EQ(plans_of(alone, "timing_wheel_complete"), std::pair(21LL, 0LL));
 }
 
 TEST_F(PostgresStatements, TheSameWithoutPreparedStatements) {
-  postgres_options some = options;
+  postgres_options some = with_one_connection(options);
   some.prepare = false;
   postgres_store unprepared(server().conninfo(), some);
   fill(5000, instant(1us));
   const auto rows = all_rows(unprepared, 500);
   std::vector<claimed> got;
-  unprepared.transact([&](store_transaction& open) {
-    const reads before = reads_of(open);  // of what this connection did and has not told yet
+  const auto both = reads_of(unprepared, [&](store_transaction& open) {
     open.claim(rows, open.now() + 1h, got);
     open.take(rows, got);
-    EXPECT_EQ(reads_of(open).by_scan - before.by_scan, 0);
-    EXPECT_LE(reads_of(open).by_index - before.by_index, 3 * 500);
   });
+  EXPECT_EQ(both.by_scan, 0);
+  EXPECT_LE(both.by_index, 3 * 500);
   EXPECT_EQ(got.size(), 500U);
 }
 

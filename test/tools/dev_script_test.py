@@ -19,7 +19,8 @@ SHELL_TOOLS = ("awk", "bash", "cat", "dirname", "env", "fold", "grep", "head", "
 STAND_INS = ("apt-get", "dpkg-query", "c++", "cmake", "ctest", "ninja", "setarch", "sleep", "find", "xargs")
 COMMANDS = (
     "test", "sanitize", "stress", "fuzz", "mutants", "coverage", "bench", "bench-pictures", "instructions",
-    "compare-table", "browser", "docs", "durable-torture", "durable-costs", "lint", "format", "format-check", "consumer", "setup",
+    "compare-table", "browser", "docs", "durable-torture", "durable-costs", "lint", "format", "format-check", "consumer",
+    "packages", "setup",
 )
 LOCKED = "E: Could not get lock /var/lib/{}. It is held by process 4711 (unattended-upgr)"
 LOG_OF_TESTS = """1/4 Testing: report
@@ -139,8 +140,24 @@ class Lists(DevTest):
         for command in (("test",), ("sanitize", "asan"), ("coverage",), ("browser",)):
             self.assertIn("nothing is built", self.dev(*command, "-N", status=1).stderr)
             self.assertEqual(self.calls, [])
-        self.file("build/dev/CTestTestfile.cmake")
-        self.assertIn("nothing is built in build/dev yet", self.dev("test", "-N", status=1).stderr)
+        self.file("build/check/CTestTestfile.cmake")
+        self.assertIn("nothing is built in build/check yet", self.dev("test", "-N", status=1).stderr)
+
+
+class Preset(DevTest):
+    def used(self, *arguments):
+        self.dev(*arguments)
+        return [call for call in self.calls if call.startswith("ctest")]
+
+    def test_of_tests_is_that_of_larger_sources(self):
+        self.assertEqual(self.used("test", "-R", "Tick"), ["ctest --preset check -R Tick"])
+        self.assertEqual(self.used("browser"), ["ctest --preset check -L browser --verbose"])
+
+    def test_of_tests_is_that_of_an_editor_where_one_has_configured_it(self):
+        self.built("check")
+        self.built("dev")
+        self.assertEqual(self.used("test", "-R", "Tick"), ["ctest --preset dev -R Tick"])
+        self.assertEqual(self.used("browser"), ["ctest --preset dev -L browser --verbose"])
 
 
 class Skips(DevTest):

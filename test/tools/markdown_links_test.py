@@ -2,7 +2,7 @@
 """Follows the links between the pages as a code host does: markdown_links_test.py SOURCE_DIRECTORY.
 
 A link must name a file or a folder of the project, and its anchor a heading of that page. Links to elsewhere are not
-followed.
+followed. A link stands on one line: docs/site/page_filter.py reads line by line.
 """
 
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 # pylint: disable-next=wrong-import-position,import-error
-from page_filter import HEADING, lines_of, links_of, pages, pictures_of, slug
+from page_filter import HEADING, MARKDOWN_PICTURE, TOKEN, lines_of, links_of, pages, pictures_of, slug
 
 
 def anchors_of(text):
@@ -31,6 +31,8 @@ def faults_of(path, text):
     for line, prose in lines_of(text):
         if not prose:
             continue
+        if re.match(r"[^\[]*\]\(", MARKDOWN_PICTURE.sub("", TOKEN.sub("", line))):
+            yield f"{path.relative_to(ROOT)}: {line}: the link does not stand on one line"
         for link in links_of(line) + pictures_of(line):
             name, _, anchor = link.partition("#")
             target = path.parent / name if name else path
@@ -50,7 +52,7 @@ class MarkdownLinksTest(unittest.TestCase):
 
     def test_a_broken_link_would_be_seen(self):
         for broken in ("[x](none.md)", "[x](design.md#none)", "[`x`](../src/none.hpp)", '<img src="pictures/none.svg">',
-                       "![x](pictures/none.svg)", "[x](../../none)"):
+                       "![x](pictures/none.svg)", "[x](../../none)", "[two\nlines](design.md)"):
             self.assertEqual(len(list(faults_of(ROOT / "docs" / "page.md", broken))), 1, broken)
         self.assertEqual(len(list(faults_of(ROOT / "README.md", "[x](#none)"))), 1)
 

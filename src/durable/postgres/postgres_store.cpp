@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "durable/instant.hpp"
 #include "durable/postgres/clock.hpp"
 #include "durable/postgres/pool.hpp"
 #include "durable/postgres/schema.hpp"
@@ -21,8 +22,6 @@ using namespace postgres;  // NOLINT(google-build-using-namespace): the parts of
 namespace {
 
 using std::chrono::milliseconds;
-
-instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
 
 std::int64_t count_of(std::size_t limit) {
   constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "durable/fail_point.hpp"
+#include "durable/instant.hpp"
 #include "durable/postgres/schema.hpp"
 
 namespace timing_wheel::durable::postgres {
@@ -12,8 +13,6 @@ namespace timing_wheel::durable::postgres {
 namespace {
 
 std::int64_t microseconds_of(instant when) { return when.time_since_epoch().count(); }
-
-instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
 
 // The column counts claims from 0; see sql.hpp. No row has -1.
 std::int64_t column_of(const ticket& of) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "durable/fail_point.hpp"
+#include "durable/instant.hpp"
 #include "durable/sqlite/fair_lock.hpp"
 #include "durable/sqlite/opening.hpp"
 #include "durable/sqlite/schema.hpp"
@@ -20,8 +21,6 @@ namespace timing_wheel::durable {
 using namespace sqlite;  // NOLINT(google-build-using-namespace): the parts of this class
 
 namespace {
-
-instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
 
 // Reads the row of the clock, and checks the version beside it. Nothing if the clock was never set.
 std::optional<clock_row> read_row(statement& read, sqlite3* connection) {

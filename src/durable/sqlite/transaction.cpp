@@ -1,14 +1,13 @@
 #include "durable/sqlite/transaction.hpp"
 
 #include "durable/fail_point.hpp"
+#include "durable/instant.hpp"
 
 namespace timing_wheel::durable::sqlite {
 
 namespace {
 
 std::int64_t microseconds_of(instant when) { return when.time_since_epoch().count(); }
-
-instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
 
 // The column counts claims from 0; see sql.hpp.
 std::int64_t column_of(const ticket& of) { return of.fence - (of.id * fences_per_id); }

@@ -5,11 +5,11 @@
 #include <tuple>
 #include <utility>
 
+#include "durable/instant.hpp"
+
 namespace timing_wheel::durable::sqlite {
 
 namespace {
-
-instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
 
 constexpr std::size_t kinds_at_once = 32;  // SQLite allows 500 in one statement, and merges them two by two
 
