@@ -164,6 +164,7 @@ postgres_store& filled(std::int64_t rows) {
 template <class Call>
 void on_threads(std::int64_t count, const Call& call) {
   std::vector<std::thread> all;
+  all.reserve(static_cast<std::size_t>(count));
   for (std::int64_t number = 0; number < count; ++number) {
     all.emplace_back([&call, number] { call(number); });
   }

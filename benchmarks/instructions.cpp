@@ -155,7 +155,7 @@ class wheel_work {
 
 /// The service, driven by hand or with its clock and its thread. The latter's poller sleeps all the while, since a
 /// timer is pending that comes before those counted, and the thread that calls is the only one counted.
-template <class Service>
+template <class Service, unsigned shards>
 class service_work {
  public:
   static void schedule() {
@@ -221,7 +221,7 @@ class service_work {
   std::vector<timer_number> order_ = in_random_order();
   std::uint64_t fired_ = 0;
   std::vector<timer_handle> handles_ = std::vector<timer_handle>(timers);
-  Service service_{{.shards = 1}};
+  Service service_{{.shards = shards}};
   // With the real clock, an hour away, so that nothing fires and nothing is near enough to wake the poller.
   milliseconds offset_{std::same_as<Service, timer> ? std::chrono::hours(1) : std::chrono::hours(0)};
   timer_handle first_ = service_.schedule_after(milliseconds(half_hour), [] {});
@@ -232,8 +232,9 @@ struct operation {
   void (*run)();
 };
 
-using by_hand = service_work<manual_timer>;
-using on_the_clock = service_work<timer>;
+using by_hand = service_work<manual_timer, 1>;
+using on_the_clock = service_work<timer, 1>;
+using on_two_shards = service_work<timer, 2>;
 
 constexpr operation operations[] = {
     {"hierarchical_wheel.insert", wheel_work::insert},
@@ -249,6 +250,7 @@ constexpr operation operations[] = {
     {"timer.schedule", on_the_clock::schedule},
     {"timer.cancel", on_the_clock::cancel},
     {"timer.reschedule", on_the_clock::reschedule},
+    {"timer.schedule_with_two_shards", on_two_shards::schedule},
 };
 
 #if defined(__clang__)

@@ -91,8 +91,8 @@ bool wait_for_end_of_input(int timeout_ms) {
 void tell(const durable::failure& what) {
   try {
     std::rethrow_exception(what.error);
-  } catch (const try_again&) {
-  } catch (const timing_wheel::timer_error&) {
+  } catch (const try_again&) {                  // NOLINT(bugprone-empty-catch): see above
+  } catch (const timing_wheel::timer_error&) {  // NOLINT(bugprone-empty-catch): see above
   } catch (const std::exception& error) {
     std::cerr << "worker: " << what.what << ": " << error.what() << '\n';
   }

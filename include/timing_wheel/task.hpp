@@ -19,8 +19,7 @@
 namespace timing_wheel {
 
 namespace detail {
-template <class Callable, class Make>
-class source_of;
+class task_source;
 }
 
 /// What can be scheduled: anything that can be moved, and called without arguments or with the handle of its timer
@@ -40,7 +39,7 @@ concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::cal
 class task {
  public:
   /// Bytes of captures that need no allocation.
-  static constexpr std::size_t inline_size = 24;
+  static constexpr std::size_t inline_size = detail::inline_size;
 
   /// An empty task.
   task() noexcept = default;
@@ -55,22 +54,21 @@ class task {
     if (detail::is_null<std::remove_cvref_t<F>>(callable)) {
       return;
     }
-    const auto make = [&callable](void* place) { ::new (place) callable_type(std::forward<F>(callable)); };
-    if constexpr (fits<callable_type>) {
-      void* none = nullptr;
-      construct<callable_type>(make, none);
-    } else {
+    constexpr const detail::callable_kind& kind = detail::callable_kind_of<callable_type>;
+    if constexpr (kind.boxed) {
       struct free {
-        void operator()(void* unused) const noexcept { detail::free_box<callable_type>(unused); }
+        void operator()(void* unused) const noexcept { detail::free_box(unused, alignof(callable_type)); }
       };
-      std::unique_ptr<void, free> box(detail::allocate_box<callable_type>());
+      std::unique_ptr<void, free> box(detail::allocate_box(sizeof(callable_type), alignof(callable_type)));
       if (box == nullptr) {
         detail::throw_bad_alloc();
       }
-      void* place = box.get();
-      construct<callable_type>(make, place);
-      static_cast<void>(box.release());
+      ::new (box.get()) callable_type(std::forward<F>(callable));
+      keep(box.release());
+    } else {
+      ::new (static_cast<void*>(storage_.data())) callable_type(std::forward<F>(callable));
     }
+    kind_ = &kind;
   }
 
   /// Takes the callable over; `other` is empty then. Moves the callable if it lies inside, else only its box. Never
@@ -87,114 +85,40 @@ class task {
   ~task() { reset(); }
 
   /// Whether there is a callable.
-  [[nodiscard]] explicit operator bool() const noexcept { return operations_ != nullptr; }
+  [[nodiscard]] explicit operator bool() const noexcept { return kind_ != nullptr; }
 
   /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
-  void operator()(const timer_handle& self = {}) { operations_->call(storage_.data(), self); }
+  void operator()(const timer_handle& self = {}) { kind_->call(storage_.data(), self); }
 
   /// When it is to be called again, if `previous` was its last deadline; none if no more. Throws what the user's rule
   /// throws.
   /// \pre it recurs.
   std::optional<time_point> next(time_point previous, time_point now) {
-    return operations_->next(storage_.data(), previous, now);
+    return kind_->next(storage_.data(), previous, now);
   }
 
   /// Destroys the callable and what it captured.
   void reset() noexcept {
-    if (const operations* old = std::exchange(operations_, nullptr); old != nullptr && old->destroy != nullptr) {
+    if (const detail::callable_kind* old = std::exchange(kind_, nullptr); old != nullptr && old->destroy != nullptr) {
       old->destroy(storage_.data());
     }
   }
 
  private:
-  struct operations {
-    void (*call)(std::byte* self, const timer_handle& timer);
-    std::optional<time_point> (*next)(std::byte* self, time_point previous, time_point now);  // null: it does not recur
-    void (*relocate)(std::byte* from, std::byte* to) noexcept;                                // null: copy the bytes
-    void (*destroy)(std::byte* self) noexcept;                                                // null: nothing to do
-  };
+  friend class detail::task_source;
 
-  template <class Callable, class Make>
-  friend class detail::source_of;
-
-  template <class F>
-  static constexpr bool fits = sizeof(F) <= inline_size &&
-                               alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
-
-  template <class T>
-  static T& as(std::byte* self) noexcept {
-    return *std::launder(reinterpret_cast<T*>(self));
-  }
-
-  // Where the callable lies: here, or in its box.
-  template <class F>
-  struct inside {
-    static F& get(std::byte* self) noexcept { return as<F>(self); }
-    static void relocate(std::byte* from, std::byte* to) noexcept {
-      ::new (static_cast<void*>(to)) F(std::move(get(from)));
-      get(from).~F();
-    }
-    static void destroy(std::byte* self) noexcept { get(self).~F(); }
-
-    static constexpr auto relocation = std::is_trivially_copyable_v<F> ? nullptr : &relocate;
-    static constexpr auto destruction = std::is_trivially_destructible_v<F> ? nullptr : &destroy;
-  };
-  template <class F>
-  struct boxed {
-    static F& get(std::byte* self) noexcept { return *as<F*>(self); }
-    static void destroy(std::byte* self) noexcept {
-      F* const callable = as<F*>(self);
-      callable->~F();
-      detail::free_box<F>(callable);
-    }
-
-    static constexpr std::nullptr_t relocation = nullptr;
-    static constexpr auto destruction = &destroy;
-  };
-
-  template <class Place>
-  static void call(std::byte* self, const timer_handle& timer) {
-    detail::call(Place::get(self), timer);
-  }
-  template <class Place>
-  static std::optional<time_point> next_of(std::byte* self, time_point previous, time_point now) {
-    return Place::get(self).next(previous, now);
-  }
-  template <class F, class Place>
-  static constexpr auto recurrence() noexcept {
-    if constexpr (detail::is_recurring<F>) {
-      return &next_of<Place>;
-    } else {
-      return nullptr;
-    }
-  }
-
-  template <class F, class Place = std::conditional_t<fits<F>, inside<F>, boxed<F>>>
-  static constexpr operations operations_of{&call<Place>, recurrence<F, Place>(), Place::relocation,
-                                            Place::destruction};
-
-  // Makes it hold the `Callable` that `make` constructs: here, or in `box`, which it then owns. \pre empty.
-  template <class Callable, class Make>
-  void construct(Make& make, void*& box) {
-    if constexpr (fits<Callable>) {
-      make(static_cast<void*>(storage_.data()));
-    } else {
-      make(box);
-      ::new (static_cast<void*>(storage_.data())) Callable*(static_cast<Callable*>(std::exchange(box, nullptr)));
-    }
-    operations_ = &operations_of<Callable>;
-  }
+  void keep(void* box) noexcept { ::new (static_cast<void*>(storage_.data())) void*(box); }
 
   void take(task& other) noexcept {
-    operations_ = std::exchange(other.operations_, nullptr);
-    if (operations_ != nullptr && operations_->relocate != nullptr) {
-      operations_->relocate(other.storage_.data(), storage_.data());
+    kind_ = std::exchange(other.kind_, nullptr);
+    if (kind_ != nullptr && kind_->relocate != nullptr) {
+      kind_->relocate(other.storage_.data(), storage_.data());
     } else {
       storage_ = other.storage_;
     }
   }
 
-  const operations* operations_ = nullptr;
+  const detail::callable_kind* kind_ = nullptr;
   alignas(void*) std::array<std::byte, inline_size> storage_{};
 };
 

@@ -101,18 +101,21 @@ class TIMING_WHEEL_EXPORT timer {
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback,
                               const schedule_options& options = {}) {
-    return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), options, nullptr);
+    detail::given source(std::forward<F>(callback));
+    return start_after(saturating_nanoseconds(delay), source, options, nullptr);
   }
   /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, const schedule_options& options,
                               std::error_code& error) {
-    return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), options, &error);
+    detail::given source(std::forward<F>(callback));
+    return start_after(saturating_nanoseconds(delay), source, options, &error);
   }
   /// The same, without a `timer_error`: see above.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_after(std::chrono::duration<Rep, Period> delay, F&& callback, std::error_code& error) {
-    return once_after(saturating_nanoseconds(delay), std::forward<F>(callback), {}, &error);
+    detail::given source(std::forward<F>(callback));
+    return start_after(saturating_nanoseconds(delay), source, {}, &error);
   }
 
   /// Runs `callback` once, at `deadline`, or as soon as possible after it.
@@ -126,18 +129,21 @@ class TIMING_WHEEL_EXPORT timer {
   template <detail::deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
                            const schedule_options& options = {}) {
-    return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), options, nullptr);
+    detail::given source(std::forward<F>(callback));
+    return start_at(detail::nanoseconds_of(deadline), source, options, nullptr);
   }
   /// The same, without a `timer_error`: see above.
   template <detail::deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
                            const schedule_options& options, std::error_code& error) {
-    return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), options, &error);
+    detail::given source(std::forward<F>(callback));
+    return start_at(detail::nanoseconds_of(deadline), source, options, &error);
   }
   /// The same, without a `timer_error`: see above.
   template <detail::deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback, std::error_code& error) {
-    return once_at(detail::nanoseconds_of(deadline), std::forward<F>(callback), {}, &error);
+    detail::given source(std::forward<F>(callback));
+    return start_at(detail::nanoseconds_of(deadline), source, {}, &error);
   }
   /// Another clock: convert its time points with `std::chrono::clock_cast`, or schedule after a delay.
   template <class Clock, class Duration, class... Rest>
@@ -309,85 +315,48 @@ class TIMING_WHEEL_EXPORT timer {
     std::uint32_t place = 0;
   };
 
-  detail::started start_after(std::chrono::nanoseconds delay, detail::task_source& callback, std::uint64_t tag);
-  detail::started start_at(time_point deadline, detail::task_source& callback, std::uint64_t tag);
-  detail::started start_at(detail::wall_time deadline, detail::task_source& callback, std::uint64_t tag);
-  detail::started start_recurring(time_point now, time_point first, detail::task_source& callback, std::uint64_t tag);
-  [[noreturn]] void refuse(detail::refusal why, std::chrono::nanoseconds period) const;
-  static std::error_code code_of(detail::refusal why) noexcept;
+  // They throw only without an `error`: `timer_error`, `std::bad_alloc`, and in any case what the move of the callable
+  // throws.
+  timer_handle start_after(std::chrono::nanoseconds delay, detail::task_source& callback,
+                           const schedule_options& options, std::error_code* error);
+  timer_handle start_at(time_point deadline, detail::task_source& callback, const schedule_options& options,
+                        std::error_code* error);
+  timer_handle start_at(detail::wall_time deadline, detail::task_source& callback, const schedule_options& options,
+                        std::error_code* error);
+  timer_handle start_every(const detail::periodic_rule& rule, detail::task_source& callback,
+                           const schedule_options& options, std::error_code* error);
+  // Without a `first` deadline, nothing is scheduled.
+  timer_handle start_with(time_point now, std::optional<time_point> first, detail::task_source& callback,
+                          const schedule_options& options, std::error_code* error);
+  timer_handle start(const detail::request& wanted, detail::task_source& callback, const schedule_options& options,
+                     std::error_code* error);
+  timer_handle start_prepared(const detail::request& wanted, detail::task_source& callback,
+                              const schedule_options& options, std::error_code* error);
+  timer_handle start_stoppable(const detail::request& wanted, detail::task_source& callback,
+                               const schedule_options& options, std::error_code* error);
+  timer_handle ask(const detail::request& wanted, detail::task_source& callback, std::uint64_t tag,
+                   std::error_code* error);
+  timer_handle refused(detail::refusal why, std::error_code* error, std::chrono::nanoseconds period = {}) const;
   bool list_pending(position& from, std::vector<pending_timer>& found) const;
 
-  timer_handle answer(detail::started&& result, std::error_code* error, std::chrono::nanoseconds period = {}) const {
-    if (error != nullptr) {
-      *error = result.why == detail::refusal::none ? std::error_code() : code_of(result.why);
-    } else if (result.why != detail::refusal::none) {
-      refuse(result.why, period);
-    }
-    return std::move(result.handle);
-  }
-
-  // `start(source)` schedules the callable.
-  template <class F, class Start>
-  timer_handle once(F&& callback, const schedule_options& options, std::error_code* error, Start start) {
-    using callable = std::decay_t<F>;
-    if (detail::is_null<callable>(callback)) {
-      return answer({{}, detail::refusal::empty_callback}, error);
-    }
-    detail::held mine(std::forward<F>(callback));
-    const auto make = [&mine](void* place) { ::new (place) callable(std::move(mine.get())); };
-    return answer(detail::start_made<callable>(options.stop, make, start), error);
-  }
-  template <class F>
-  timer_handle once_after(std::chrono::nanoseconds delay, F&& callback, const schedule_options& options,
-                          std::error_code* error) {
-    return once(std::forward<F>(callback), options, error,
-                [&](detail::task_source& source) { return start_after(delay, source, options.tag); });
-  }
-  template <class Deadline, class F>
-  timer_handle once_at(Deadline deadline, F&& callback, const schedule_options& options, std::error_code* error) {
-    return once(std::forward<F>(callback), options, error,
-                [&](detail::task_source& source) { return start_at(deadline, source, options.tag); });
-  }
-
-  // `take(rule)` gives what the rule is kept as.
-  template <class Kept, class Rule, class F, class Take>
-  timer_handle again(Rule& rule, F&& callback, const schedule_options& options, std::error_code* error, Take take) {
-    using callable = detail::recurring<std::decay_t<F>, Kept>;
-    const time_point present = now();
-    const std::optional<time_point> first = rule(present);
-    if (!first) {
-      return answer({}, error);
-    }
-    detail::held mine(std::forward<F>(callback));
-    const auto make = [&](void* place) { ::new (place) callable{std::move(mine.get()), take(rule)}; };
-    return answer(detail::start_made<callable>(options.stop, make,
-                                               [&](detail::task_source& source) {
-                                                 return start_recurring(present, *first, source, options.tag);
-                                               }),
-                  error);
-  }
   template <class F>
   timer_handle every(detail::periodic_rule rule, F&& callback, const schedule_options& options,
                      std::error_code* error) {
-    if (rule.period <= rule.period.zero()) {
-      return answer({{}, detail::refusal::invalid_period}, error, rule.period);
-    }
-    if (detail::is_null<std::decay_t<F>>(callback)) {
-      return answer({{}, detail::refusal::empty_callback}, error);
-    }
-    const auto first = [&rule](time_point present) { return std::optional(rule(present, present)); };
-    return again<detail::periodic_rule>(first, std::forward<F>(callback), options, error,
-                                        [&rule](const auto& /*first*/) { return rule; });
+    detail::given_with_rule<detail::periodic_rule, detail::periodic_rule, F> source(rule, std::forward<F>(callback));
+    return start_every(rule, source, options, error);
   }
   template <class Next, class F>
   timer_handle by_rule(Next&& next, F&& callback, const schedule_options& options, std::error_code* error) {
-    using kept = detail::next_deadline<std::decay_t<Next>>;
-    if (detail::is_null<std::decay_t<F>>(callback) || detail::is_null<std::decay_t<Next>>(next)) {
-      return answer({{}, detail::refusal::empty_callback}, error);
-    }
+    using rule_type = std::decay_t<Next>;
+    const bool nothing = detail::is_null<rule_type>(next);
     detail::held rule(std::forward<Next>(next));
-    return again<kept>(rule.get(), std::forward<F>(callback), options, error,
-                       [](auto& asked) { return kept{std::move(asked)}; });
+    detail::given_with_rule<detail::next_deadline<rule_type>, rule_type, F> source(rule.get(),
+                                                                                   std::forward<F>(callback));
+    if (nothing || source.where() == detail::task_source::kept::nowhere) {
+      return refused(detail::refusal::empty_callback, error);
+    }
+    const time_point present = now();
+    return start_with(present, rule.get()(present), source, options, error);
   }
 
   std::shared_ptr<detail::service> service_;

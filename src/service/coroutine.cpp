@@ -199,7 +199,7 @@ void sleeping::hand_over() {
   const executor_ref on = what_.on;
   try {
     on(task(alarm(*this)));
-  } catch (...) {
+  } catch (...) {  // NOLINT(bugprone-empty-catch): see above
   }
 }
 

@@ -31,17 +31,24 @@ class service {
   /// Starts the poller thread of `one`, which keeps it alive.
   static void start_poller(const std::shared_ptr<service>& one) { one->thread.start(one); }
 
+  /// What came of a request.
+  struct started {
+    timer_owner* owner = nullptr;
+    timer_id id{};
+    refusal why = refusal::none;
+  };
+
   /// Schedules on the shard of the calling thread.
-  started start(time_point now, time_point deadline, task_source& callback, std::uint64_t tag, bool recurring) {
+  started start(const request& wanted, task_source& callback, std::uint64_t tag) {
     if (context->process.is_child()) [[unlikely]] {
-      return {{}, refusal::forked};
+      return {.why = refusal::forked};
     }
     shard& home = all.home();
-    const admitted result = home.schedule(now, deadline, callback, tag, recurring);
+    const admitted result = home.schedule(wanted.now, wanted.deadline, callback, tag, wanted.recurring);
     if (result.answer != verdict::accepted) [[unlikely]] {
-      return {{}, result.answer == verdict::stopped ? refusal::stopped : refusal::too_many_pending};
+      return {.why = result.answer == verdict::stopped ? refusal::stopped : refusal::too_many_pending};
     }
-    return {timer_handle(&home, result.id)};
+    return {&home, result.id};
   }
 
   // Immutable, or thread-safe by themselves.

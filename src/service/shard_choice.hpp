@@ -18,21 +18,26 @@ namespace timing_wheel::detail {
 class shard_choice {
  public:
   [[nodiscard]] std::size_t index(std::size_t shards) noexcept {
-    struct place {
-      const shard_choice* service = nullptr;
-      std::chrono::steady_clock::time_point born;  // tells it from a service at the same address before
-      std::size_t index = 0;                       // of its shard
-    };
     thread_local std::array<place, 8> places;
     const auto address = reinterpret_cast<std::uintptr_t>(this);
     place& mine = places[(address / 64 ^ address / 4096) % places.size()];
-    if (mine.service != this || mine.born != born_ || mine.index >= shards) {
-      mine = {this, born_, next_.fetch_add(1, std::memory_order_relaxed) % shards};
+    if (mine.service != this || mine.born != born_ || mine.index >= shards) [[unlikely]] {
+      deal(mine, shards);
     }
     return mine.index;
   }
 
  private:
+  struct place {
+    const shard_choice* service = nullptr;
+    std::chrono::steady_clock::time_point born;  // tells it from a service at the same address before
+    std::size_t index = 0;                       // of its shard
+  };
+
+  [[gnu::noinline, gnu::cold]] void deal(place& mine, std::size_t shards) noexcept {
+    mine = {this, born_, next_.fetch_add(1, std::memory_order_relaxed) % shards};
+  }
+
   const std::chrono::steady_clock::time_point born_ = std::chrono::steady_clock::now();
   std::atomic<unsigned> next_{0};  // relaxed: it only hands out numbers
 };

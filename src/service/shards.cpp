@@ -62,6 +62,7 @@ shards::shards(const timer_options& options, const std::shared_ptr<service_conte
   } catch (const std::invalid_argument& e) {
     throw timer_error(timer_errc::invalid_option, e.what());
   }
+  only_ = count == 1 ? all_.front().get() : nullptr;
 }
 
 std::size_t shards::pending() const noexcept {

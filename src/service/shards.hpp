@@ -23,7 +23,7 @@ class shards {
   shards(const timer_options& options, const std::shared_ptr<service_context>& context);
 
   /// That of the calling thread.
-  [[nodiscard]] shard& home() noexcept { return *all_[choice_.index(all_.size())]; }
+  [[nodiscard]] shard& home() noexcept { return only_ != nullptr ? *only_ : *all_[choice_.index(all_.size())]; }
 
   [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }
   [[nodiscard]] shard& operator[](std::size_t index) const noexcept { return *all_[index]; }
@@ -47,6 +47,7 @@ class shards {
   };
 
   std::vector<std::unique_ptr<shard, release>> all_;
+  shard* only_ = nullptr;  // of a service with one
   shard_choice choice_;
 };
 

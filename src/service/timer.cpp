@@ -1,12 +1,15 @@
 #include "timing_wheel/timer.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "service/service.hpp"
+#include "service/stoppable.hpp"
 
 namespace timing_wheel {
 
@@ -18,54 +21,7 @@ std::shared_ptr<detail::service> with_poller(const timer_options& options) {
   return made;
 }
 
-// `start()` schedules. A lack of memory is an answer, for those who cannot have exceptions.
-template <class Start>
-detail::started without_memory_failure(Start start) {
-  try {
-    return start();
-  } catch (const std::bad_alloc&) {
-    return {{}, detail::refusal::no_memory};
-  }
-}
-
-}  // namespace
-
-timer::timer(const timer_options& options) : timer(with_poller(options)) {}
-
-timer::timer(std::shared_ptr<detail::service> driven_otherwise) noexcept : service_(std::move(driven_otherwise)) {}
-
-timer::~timer() {
-  if (service_->context->process.is_child()) {
-    // What other threads were changing at the fork cannot be taken apart here.
-    static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(service_)));
-  } else {
-    service_->end.destroy();
-  }
-}
-
-detail::started timer::start_after(std::chrono::nanoseconds delay, detail::task_source& callback, std::uint64_t tag) {
-  const time_point present = now();
-  return without_memory_failure(
-      [&] { return service_->start(present, saturating_add(present, delay), callback, tag, false); });
-}
-
-detail::started timer::start_at(time_point deadline, detail::task_source& callback, std::uint64_t tag) {
-  const time_point present = now();
-  return without_memory_failure([&] { return service_->start(present, deadline, callback, tag, false); });
-}
-
-detail::started timer::start_at(detail::wall_time deadline, detail::task_source& callback, std::uint64_t tag) {
-  const auto converted = service_->context->from_wall(deadline);
-  return without_memory_failure(
-      [&] { return service_->start(converted.present, converted.deadline, callback, tag, false); });
-}
-
-detail::started timer::start_recurring(time_point now, time_point first, detail::task_source& callback,
-                                       std::uint64_t tag) {
-  return without_memory_failure([&] { return service_->start(now, first, callback, tag, true); });
-}
-
-std::error_code timer::code_of(detail::refusal why) noexcept {
+std::error_code code_of(detail::refusal why) noexcept {
   switch (why) {
     case detail::refusal::none:
       return {};
@@ -85,20 +41,138 @@ std::error_code timer::code_of(detail::refusal why) noexcept {
   return std::make_error_code(std::errc::not_enough_memory);
 }
 
-void timer::refuse(detail::refusal why, std::chrono::nanoseconds period) const {
+// `limit` is `max_pending`.
+[[noreturn]] void refuse(detail::refusal why, std::chrono::nanoseconds period, std::size_t limit) {
   if (why == detail::refusal::no_memory) {
     throw std::bad_alloc();
   }
   const auto code = static_cast<timer_errc>(code_of(why).value());
   if (why == detail::refusal::too_many_pending) {
     // At the moment of the refusal, as many were pending as may be.
-    const std::string limit = std::to_string(service_->context->door.limit());
-    throw timer_error(code, limit + " pending, max_pending " + limit);
+    const std::string all = std::to_string(limit);
+    throw timer_error(code, all + " pending, max_pending " + all);
   }
   if (why == detail::refusal::invalid_period) {
     throw timer_error(code, std::to_string(period.count()) + " ns is not at least 1 ns");
   }
   throw timer_error(code);
+}
+
+}  // namespace
+
+timer::timer(const timer_options& options) : timer(with_poller(options)) {}
+
+timer::timer(std::shared_ptr<detail::service> driven_otherwise) noexcept : service_(std::move(driven_otherwise)) {}
+
+timer::~timer() {
+  if (service_->context->process.is_child()) {
+    // What other threads were changing at the fork cannot be taken apart here.
+    static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(service_)));
+  } else {
+    service_->end.destroy();
+  }
+}
+
+// A lack of memory is an answer, for those who cannot have exceptions.
+[[gnu::always_inline]] inline timer_handle timer::ask(const detail::request& wanted, detail::task_source& callback,
+                                                      std::uint64_t tag, std::error_code* error) {
+  detail::service::started result;
+  try {
+    result = service_->start(wanted, callback, tag);
+  } catch (const std::bad_alloc&) {
+    result.why = detail::refusal::no_memory;
+  }
+  if (result.why != detail::refusal::none) [[unlikely]] {
+    return refused(result.why, error);
+  }
+  if (error != nullptr) {
+    error->clear();
+  }
+  return {result.owner, result.id};
+}
+
+[[gnu::always_inline]] inline timer_handle timer::start(const detail::request& wanted, detail::task_source& callback,
+                                                        const schedule_options& options, std::error_code* error) {
+  if (callback.where() != detail::task_source::kept::inside || options.stop.stop_possible()) [[unlikely]] {
+    return start_prepared(wanted, callback, options, error);
+  }
+  return ask(wanted, callback, options.tag, error);
+}
+
+timer_handle timer::start_after(std::chrono::nanoseconds delay, detail::task_source& callback,
+                                const schedule_options& options, std::error_code* error) {
+  const time_point present = now();
+  return start({present, saturating_add(present, delay)}, callback, options, error);
+}
+
+timer_handle timer::start_at(time_point deadline, detail::task_source& callback, const schedule_options& options,
+                             std::error_code* error) {
+  return start({now(), deadline}, callback, options, error);
+}
+
+timer_handle timer::start_at(detail::wall_time deadline, detail::task_source& callback, const schedule_options& options,
+                             std::error_code* error) {
+  const auto converted = service_->context->from_wall(deadline);
+  return start({converted.present, converted.deadline}, callback, options, error);
+}
+
+timer_handle timer::start_every(const detail::periodic_rule& rule, detail::task_source& callback,
+                                const schedule_options& options, std::error_code* error) {
+  if (rule.period <= rule.period.zero()) {
+    return refused(detail::refusal::invalid_period, error, rule.period);
+  }
+  const time_point present = now();
+  return start({present, rule(present, present), true}, callback, options, error);
+}
+
+timer_handle timer::start_with(time_point now, std::optional<time_point> first, detail::task_source& callback,
+                               const schedule_options& options, std::error_code* error) {
+  if (!first) {
+    if (error != nullptr) {
+      error->clear();
+    }
+    return {};
+  }
+  return start({now, *first, true}, callback, options, error);
+}
+
+timer_handle timer::start_prepared(const detail::request& wanted, detail::task_source& callback,
+                                   const schedule_options& options, std::error_code* error) {
+  using kept = detail::task_source::kept;
+  if (callback.where() == kept::nowhere) {
+    return refused(detail::refusal::empty_callback, error);
+  }
+  if (options.stop.stop_possible()) {
+    return start_stoppable(wanted, callback, options, error);
+  }
+  if (callback.where() != kept::boxed) {
+    return ask(wanted, callback, options.tag, error);
+  }
+  const detail::task_source::box box(callback);
+  return box.is_there() ? ask(wanted, callback, options.tag, error) : refused(detail::refusal::no_memory, error);
+}
+
+timer_handle timer::start_stoppable(const detail::request& wanted, detail::task_source& callback,
+                                    const schedule_options& options, std::error_code* error) {
+  const std::unique_ptr<detail::stop_block, detail::stop_block::leave> block(
+      detail::stop_block::allocate(callback.kind()));
+  if (block == nullptr) {
+    return refused(detail::refusal::no_memory, error);
+  }
+  detail::stoppable_source source(callback, *block);
+  timer_handle made = ask(wanted, source, options.tag, error);
+  if (made) {
+    block->cancel_with(options.stop, made);
+  }
+  return made;
+}
+
+timer_handle timer::refused(detail::refusal why, std::error_code* error, std::chrono::nanoseconds period) const {
+  if (error == nullptr) {
+    refuse(why, period, service_->context->door.limit());
+  }
+  *error = code_of(why);
+  return {};
 }
 
 cancel_result timer::cancel(std::uint64_t key) noexcept {

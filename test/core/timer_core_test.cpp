@@ -55,11 +55,6 @@ class forgetful : public Engine {
   }
 };
 
-class no_work : public detail::task_source {
- public:
-  no_work() : task_source([](task_source& /*self*/, task& place) { place = task([] {}); }) {}
-};
-
 /// A core with one timer, which it has brought into a state.
 template <timer_engine Engine>
 class one_timer {
@@ -87,7 +82,7 @@ class one_timer {
   }
 
   verdict add(tick deadline, bool recurring = false) {
-    no_work source;
+    detail::given source([] {});
     const detail::admitted result = core_.add(moment_of(deadline), source, 7, recurring);
     id_ = result.answer == verdict::accepted ? result.id : id_;
     return result.answer;

@@ -36,7 +36,7 @@ class DurableErrors : public SqliteCase {
 
   /// `action` is refused so, which the page shows.
   template <class Action>
-  void expect(std::error_code code, const std::string& message, Action action) {
+  void expect(std::error_code code, const std::string& message, const Action& action) {
     const caught found = error_of(action);
     EXPECT_EQ(found.code, code);
     // SQLite makes names of files complete.

@@ -35,9 +35,7 @@ class ClockFaults : public testing::Test {
 
   timer_handle schedule_after(std::chrono::nanoseconds delay, std::vector<time_point>& fired) {
     const auto note = [this, &fired] { fired.push_back(furthest_); };
-    using callable = std::remove_const_t<decltype(note)>;
-    const auto make = [&](void* place) { ::new (place) callable(note); };
-    source_of<callable, decltype(make)> source(make);
+    given source(note);
     const admitted result = shard_->schedule(shown_, saturating_add(shown_, delay), source, 0, false);
     EXPECT_EQ(result.answer, verdict::accepted);
     return {shard_.get(), result.id};

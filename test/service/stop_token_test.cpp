@@ -291,6 +291,52 @@ TEST(StopTokenOption, CostsOneAllocation) {
   EXPECT_EQ(allocations_of(timer, {.stop = source.get_token()}), 1U);
 }
 
+// Schedules what `make(captures)` gives with a token, once and periodically; lets it run, and lets the token end it.
+template <class Make>
+void expect_runs_and_ends_by_token(Make make) {
+  live_captures captures;
+  std::stop_source stop;
+  manual_timer timer;
+  std::uint64_t runs = 0;
+  timer.schedule_after(1ms, make(captures, runs), {.stop = stop.get_token()});
+  timer.schedule_after(3ms, make(captures, runs), {.stop = stop.get_token()});
+  EXPECT_EQ(captures.alive(), 2);
+  timer.advance_by(1ms);
+  EXPECT_EQ(runs, 1U);
+  EXPECT_EQ(captures.alive(), 1);
+  timer.schedule_every(1ms, make(captures, runs), {.stop = stop.get_token()});
+  timer.advance_by(1ms);
+  EXPECT_EQ(runs, 2U);
+  EXPECT_EQ(captures.alive(), 2);
+  stop.request_stop();
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+  EXPECT_EQ(runs, 2U);
+  EXPECT_TRUE(conserved(timer));
+}
+
+TEST(StopTokenOption, EndsALargeCallable) {
+  expect_runs_and_ends_by_token([](live_captures& captures, std::uint64_t& runs) {
+    return [&runs, token = captures.make(), filler = std::array<std::byte, 200>{}] { ++runs; };
+  });
+}
+
+TEST(StopTokenOption, EndsAnOverAlignedCallableAtItsAlignment) {
+  struct alignas(128) aligned {
+    std::byte first{};
+  };
+  expect_runs_and_ends_by_token([](live_captures& captures, std::uint64_t& runs) {
+    return [&runs, token = captures.make(), last = aligned()] {
+      runs += reinterpret_cast<std::uintptr_t>(&last.first) % alignof(aligned) == 0 ? 1U : 1000U;
+    };
+  });
+}
+
+TEST(StopTokenOption, EndsATaskThatWasMadeBefore) {
+  expect_runs_and_ends_by_token(
+      [](live_captures& captures, std::uint64_t& runs) { return task([&runs, token = captures.make()] { ++runs; }); });
+}
+
 TEST(StopTokenOption, LeavesNothingBehindWhateverEndsTheTimer) {
   live_captures captures;
   const std::stop_source source;

@@ -76,33 +76,86 @@ struct next_deadline {
   std::optional<time_point> operator()(time_point previous, time_point /*now*/) { return next(previous); }
 };
 
-/// Memory for one `F`, not constructed; null if there is none.
-template <class F>
-[[nodiscard]] void* allocate_box() noexcept {
-  if constexpr (alignof(F) > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
-    return ::operator new(sizeof(F), std::align_val_t(alignof(F)), std::nothrow);
-  } else {
-    return ::operator new(sizeof(F), std::nothrow);
-  }
+/// Memory for a callable, not constructed; null if there is none.
+[[nodiscard]] inline void* allocate_box(std::size_t size, std::size_t alignment) noexcept {
+  return alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? ::operator new(size, std::align_val_t(alignment), std::nothrow)
+                                                      : ::operator new(size, std::nothrow);
 }
-template <class F>
-void free_box(void* box) noexcept {
-  if constexpr (alignof(F) > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
-    ::operator delete(box, std::align_val_t(alignof(F)));
+inline void free_box(void* box, std::size_t alignment) noexcept {
+  if (alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
+    ::operator delete(box, std::align_val_t(alignment));
   } else {
     ::operator delete(box);
   }
 }
 
-[[noreturn]] TIMING_WHEEL_EXPORT void throw_bad_alloc();
+/// Bytes of captures that lie in a task.
+inline constexpr std::size_t inline_size = 24;
 
-/// Cancels a timer when a stop is requested.
-struct cancel_on_stop {
-  timer_handle timer;
-  void operator()() const noexcept {
-    const timer_handle mine = timer;  // cancelling destroys the callable, and with it this object
-    mine.cancel();
+/// What is known of a callable whose type is not. `self` is where it is kept: its own place, or if it is boxed a pointer
+/// to its box.
+struct callable_kind {
+  void (*call)(std::byte* self, const timer_handle& timer);
+  std::optional<time_point> (*next)(std::byte* self, time_point previous, time_point now);  // null: it does not recur
+  void (*relocate)(std::byte* from, std::byte* to) noexcept;                                // null: copy the bytes
+  void (*destroy)(std::byte* self) noexcept;           // null: nothing to do. It, and its box
+  void (*destroy_in_place)(std::byte* self) noexcept;  // null: nothing to do. It alone
+  std::size_t size;
+  std::size_t alignment;
+  bool boxed;
+};
+
+/// The functions of `callable_kind_of`.
+template <class F>
+struct functions_of {
+  static constexpr bool boxed = sizeof(F) > inline_size || alignof(F) > alignof(void*) ||
+                                !std::is_nothrow_move_constructible_v<F>;
+
+  static F& get(std::byte* self) noexcept {
+    if constexpr (boxed) {
+      return *static_cast<F*>(*std::launder(reinterpret_cast<void**>(self)));
+    } else {
+      return *std::launder(reinterpret_cast<F*>(self));
+    }
+  }
+  static void call_it(std::byte* self, const timer_handle& timer) { call(get(self), timer); }
+  static std::optional<time_point> next(std::byte* self, time_point previous, time_point now) {
+    return get(self).next(previous, now);
+  }
+  static void relocate(std::byte* from, std::byte* to) noexcept {
+    ::new (static_cast<void*>(to)) F(std::move(get(from)));
+    get(from).~F();
+  }
+  static void destroy_in_place(std::byte* self) noexcept { get(self).~F(); }
+  static void destroy_with_box(std::byte* self) noexcept {
+    F* const callable = &get(self);
+    callable->~F();
+    free_box(callable, alignof(F));
+  }
+
+  static constexpr callable_kind kind() noexcept {
+    callable_kind made{&call_it, nullptr, nullptr, nullptr, nullptr, sizeof(F), alignof(F), boxed};
+    if constexpr (is_recurring<F>) {
+      made.next = &next;
+    }
+    if constexpr (!boxed && !std::is_trivially_copyable_v<F>) {
+      made.relocate = &relocate;
+    }
+    if constexpr (!std::is_trivially_destructible_v<F>) {
+      made.destroy_in_place = &destroy_in_place;
+    }
+    if constexpr (boxed) {
+      made.destroy = &destroy_with_box;
+    } else {
+      made.destroy = made.destroy_in_place;
+    }
+    return made;
   }
 };
+
+template <class F>
+inline constexpr callable_kind callable_kind_of = functions_of<F>::kind();
+
+[[noreturn]] TIMING_WHEEL_EXPORT void throw_bad_alloc();
 
 }  // namespace timing_wheel::detail

@@ -34,10 +34,11 @@ enum class refusal : std::uint8_t {
   no_memory
 };
 
-/// What came of a `schedule` call.
-struct started {
-  timer_handle handle;
-  refusal why = refusal::none;
+/// When a timer is to run, as the service is asked for it.
+struct request {
+  time_point now;
+  time_point deadline;
+  bool recurring = false;
 };
 
 /// A callable that waits for the service to accept it.
@@ -46,16 +47,67 @@ class task_source {
   task_source(const task_source&) = delete;
   task_source& operator=(const task_source&) = delete;
 
-  /// Makes the task in `place`, which is empty. Throws what the move of the callable throws; then nothing has happened.
-  void move_into(task& place) { move_(*this, place); }
+  /// Where the callable goes, in a task. `itself`: it is a task.
+  enum class kept : std::uint8_t { inside, boxed, itself, nowhere };
+  /// `nowhere`: there is nothing to call.
+  [[nodiscard]] kept where() const noexcept { return kept_; }
+  [[nodiscard]] const callable_kind& kind() const noexcept { return *kind_; }
+
+  /// The memory of one that goes into a box; allocated here, and not under a lock.
+  class box {
+   public:
+    explicit box(task_source& source) noexcept
+        : source_(source), memory_(allocate_box(source.kind().size, source.kind().alignment)) {
+      source.box_ = memory_;
+    }
+    box(const box&) = delete;
+    box& operator=(const box&) = delete;
+    ~box() {
+      if (source_.box_ != nullptr) {
+        free_box(source_.box_, source_.kind().alignment);
+      }
+    }
+    [[nodiscard]] bool is_there() const noexcept { return memory_ != nullptr; }
+
+   private:
+    task_source& source_;
+    void* memory_;
+  };
+
+  /// Constructs the callable at `place`. Throws what its move throws; then nothing has happened.
+  void make_at(void* place) { make_(*this, place); }
+
+  /// Makes the task `made`, which is empty before. Throws as `make_at`. \pre there is a `box`, if it needs one.
+  void move_into(task& made) {
+    if (kept_ == kept::inside) [[likely]] {
+      make_at(made.storage_.data());
+    } else if (kept_ == kept::boxed) {
+      make_at(box_);
+      made.keep(std::exchange(box_, nullptr));
+    } else {
+      make_at(&made);
+      return;
+    }
+    made.kind_ = kind_;
+  }
 
  protected:
-  using mover = void (*)(task_source& self, task& place);
-  explicit task_source(mover move) noexcept : move_(move) {}
+  using maker = void (*)(task_source& self, void* place);
+  task_source(const callable_kind& kind, kept where, maker make) noexcept
+      : kind_(&kind), make_(make), box_(nullptr), kept_(where) {}
   ~task_source() = default;
 
+  /// Where one of a type goes.
+  template <class Callable>
+  static constexpr kept kept_of = is_task<Callable>                  ? kept::itself
+                                  : callable_kind_of<Callable>.boxed ? kept::boxed
+                                                                     : kept::inside;
+
  private:
-  mover move_;
+  const callable_kind* kind_;
+  maker make_;
+  void* box_;
+  kept kept_;
 };
 
 /// What the caller has given: itself, if it may be moved from, else a copy.
@@ -84,130 +136,45 @@ class held<T> {
 template <class T>
 held(T&&) -> held<T>;
 
-/// Makes a task of a `Callable`, which `make(place)` constructs. A large one lies in a box, which is allocated here,
-/// and not under a lock.
-template <class Callable, class Make>
-class source_of final : public task_source {
+/// A callable as the caller has given it.
+template <class F>
+class given final : public task_source {
  public:
-  explicit source_of(Make make) noexcept : task_source(&move), make_(make), box_(allocate()) {}
-  source_of(const source_of&) = delete;
-  source_of& operator=(const source_of&) = delete;
-  ~source_of() {
-    if constexpr (boxed<Callable>) {
-      free_box<Callable>(box_);
-    }
-  }
+  using callable = std::decay_t<F>;
 
-  /// Whether it has all the memory that it needs.
-  [[nodiscard]] bool is_ready() const noexcept { return !boxed<Callable> || box_ != nullptr; }
+  explicit given(F&& callback)
+      : task_source(callable_kind_of<callable>, is_null(callback) ? kept::nowhere : kept_of<callable>, &make),
+        held_(std::forward<F>(callback)) {}
 
  private:
-  template <class T>
-  static constexpr bool boxed = !std::same_as<T, task> && !task::fits<T>;
-
-  static void* allocate() noexcept {
-    if constexpr (boxed<Callable>) {
-      return allocate_box<Callable>();
-    } else {
-      return nullptr;
-    }
-  }
-  static void move(task_source& self, task& place) {
-    auto& me = static_cast<source_of&>(self);
-    if constexpr (std::same_as<Callable, task>) {
-      me.make_(&place);
-    } else {
-      place.construct<Callable>(me.make_, me.box_);
-    }
+  static void make(task_source& self, void* place) {
+    ::new (place) callable(std::move(static_cast<given&>(self).held_.get()));
   }
 
-  Make make_;
-  void* box_;
+  held<F> held_;
 };
-
-/// A callable whose timer a `std::stop_token` cancels, in one allocation together with what cancels it.
-///
-/// The timer owns it, and so does who schedules it until the handle is known, since the timer may have ended before.
-/// The callable goes when the timer ends.
 template <class F>
-class stoppable {
+given(F&&) -> given<F>;
+
+/// A callable that recurs, as the caller has given it. A `Kept` is made of the rule.
+template <class Kept, class Rule, class F>
+class given_with_rule final : public task_source {
  public:
-  struct block {
-    std::atomic<int> owners{1};  // who schedules; and the timer, once it has the callable
-    union {
-      F callable;  // there while the timer is
-    };
-    std::optional<std::stop_callback<cancel_on_stop>> on_stop;
+  using callable = recurring<std::decay_t<F>, Kept>;
 
-    block() noexcept {}  // NOLINT(modernize-use-equals-default): the callable comes later
-    ~block() {}          // NOLINT(modernize-use-equals-default): the callable has gone before
-    block(const block&) = delete;
-    block& operator=(const block&) = delete;
-
-    // Memory order: the timer becomes an owner while who schedules is one, so that orders nothing. Each that leaves
-    // releases what it did, and the last one acquires it.
-    void join() noexcept { owners.fetch_add(1, std::memory_order_relaxed); }
-    void leave() noexcept {
-      if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        delete this;
-      }
-    }
-  };
-
-  explicit stoppable(block* owned) noexcept : block_(owned) {}
-  stoppable(stoppable&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  stoppable& operator=(stoppable&&) = delete;
-  ~stoppable() {
-    if (block_ != nullptr) {
-      block_->callable.~F();
-      block_->leave();
-    }
-  }
-
-  void operator()(const timer_handle& self) { call(block_->callable, self); }
-  [[nodiscard]] std::optional<time_point> next(time_point previous, time_point now) requires is_recurring<F> {
-    return block_->callable.next(previous, now);
-  }
+  given_with_rule(Rule& rule, F&& callback)
+      : task_source(callable_kind_of<callable>, is_null(callback) ? kept::nowhere : kept_of<callable>, &make),
+        rule_(rule),
+        held_(std::forward<F>(callback)) {}
 
  private:
-  block* block_;
+  static void make(task_source& self, void* place) {
+    auto& me = static_cast<given_with_rule&>(self);
+    ::new (place) callable{std::move(me.held_.get()), Kept{std::move(me.rule_)}};
+  }
+
+  Rule& rule_;
+  held<F> held_;
 };
-
-template <class F>
-inline constexpr bool is_recurring<stoppable<F>> = is_recurring<F>;
-
-/// `start(source)` schedules; from then on `token` cancels the timer.
-template <class Callable, class Make, class Start>
-started start_stoppable(const std::stop_token& token, Make make, Start start) {
-  using block = typename stoppable<Callable>::block;
-  struct leave {
-    void operator()(block* mine) const noexcept { mine->leave(); }
-  };
-  const std::unique_ptr<block, leave> mine(new (std::nothrow) block);
-  if (mine == nullptr) {
-    return {{}, refusal::no_memory};
-  }
-  const auto make_owner = [&make, &mine](void* place) {
-    make(static_cast<void*>(&mine->callable));
-    mine->join();
-    ::new (place) stoppable<Callable>(mine.get());
-  };
-  source_of<stoppable<Callable>, decltype(make_owner)> source(make_owner);
-  started result = start(source);
-  if (result.handle) {
-    mine->on_stop.emplace(token, cancel_on_stop{result.handle});
-  }
-  return result;
-}
-
-/// `start(source)` schedules what `make(place)` constructs, a `Callable`.
-template <class Callable, class Make, class Start>
-started start_made(const std::stop_token& token, Make make, Start start) {
-  if (token.stop_possible()) {
-    return start_stoppable<Callable>(token, make, start);
-  }
-  source_of<Callable, Make> source(make);
-  return source.is_ready() ? start(source) : started{{}, refusal::no_memory};
-}
 
 }  // namespace timing_wheel::detail

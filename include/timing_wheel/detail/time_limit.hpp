@@ -131,8 +131,8 @@ struct awaited {
   using result = decltype(std::declval<awaiter_type&>().await_resume());
 
   template <class Make>
-  awaited(Make& make, std::stop_token stop)
-      : made(std::invoke(make, std::move(stop))), one(awaiter_of(static_cast<Made&&>(made))) {}
+  awaited(Make& make, const std::stop_token& stop)
+      : made(std::invoke(make, std::stop_token(stop))), one(awaiter_of(static_cast<Made&&>(made))) {}
 
   Made made;
   awaiter_type one;
@@ -228,7 +228,7 @@ class limited {
 #ifdef __cpp_exceptions
     try {
       static_cast<void>(awaited_->one.await_resume());
-    } catch (...) {
+    } catch (...) {  // NOLINT(bugprone-empty-catch): whoever waited was told of the end of the time
     }
 #else
     static_cast<void>(awaited_->one.await_resume());

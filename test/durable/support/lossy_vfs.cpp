@@ -215,8 +215,11 @@ int lossy_vfs::calls() {
 
 bool lossy_vfs::count_call() {
   ++calls_;
-  if (calls_left_ >= 0 && calls_left_-- == 0) {
+  if (calls_left_ == 0) {
     drop_all();
+  }
+  if (calls_left_ >= 0) {
+    --calls_left_;
   }
   return power_;
 }

@@ -114,7 +114,7 @@ struct caught {
 };
 
 template <class Work>
-caught error_of(Work work) {
+caught error_of(const Work& work) {
   try {
     work();
   } catch (const timer_error& error) {
