@@ -317,7 +317,7 @@ void expect_runs_and_ends_by_token(Make make) {
 
 TEST(StopTokenOption, EndsALargeCallable) {
   expect_runs_and_ends_by_token([](live_captures& captures, std::uint64_t& runs) {
-    return [&runs, token = captures.make(), filler = std::array<std::byte, 200>{}] { ++runs; };
+    return [&runs, token = captures.make(), filler = std::array<std::uint64_t, 25>{1}] { runs += filler[0]; };
   });
 }
 
