@@ -93,8 +93,7 @@ class task_source {
 
  protected:
   using maker = void (*)(task_source& self, void* place);
-  task_source(const callable_kind& kind, kept where, maker make) noexcept
-      : kind_(&kind), make_(make), box_(nullptr), kept_(where) {}
+  task_source(const callable_kind& kind, kept where, maker make) noexcept : kind_(&kind), make_(make), kept_(where) {}
   ~task_source() = default;
 
   /// Where one of a type goes.
@@ -106,7 +105,7 @@ class task_source {
  private:
   const callable_kind* kind_;
   maker make_;
-  void* box_;
+  void* box_ = nullptr;
   kept kept_;
 };
 
