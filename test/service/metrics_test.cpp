@@ -44,7 +44,7 @@ timer_stats some_figures() {
   return timer.stats();
 }
 
-std::string refusal_of(const metric_labels& labels) {
+std::string words_of_refusal(const metric_labels& labels) {
   try {
     page_of({}, labels);
   } catch (const timer_error& error) {
@@ -149,10 +149,10 @@ TEST(Metrics, EscapeTheValuesOfLabels) {
 
 TEST(Metrics, RefuseLabelsThatCannotBe) {
   for (const char* name : {"", "1a", "a-b", "__a", "ä", "le", "level", "kind"}) {
-    EXPECT_THAT(refusal_of({{name, "x"}}), HasSubstr("label \"" + std::string(name) + "\"")) << name;
+    EXPECT_THAT(words_of_refusal({{name, "x"}}), HasSubstr("label \"" + std::string(name) + "\"")) << name;
   }
-  EXPECT_THAT(refusal_of({{"a", "x"}, {"b", "y"}, {"a", "z"}}), HasSubstr("twice"));
-  EXPECT_THAT(refusal_of({{"_a1", "x"}, {"B", ""}}), IsEmpty());
+  EXPECT_THAT(words_of_refusal({{"a", "x"}, {"b", "y"}, {"a", "z"}}), HasSubstr("twice"));
+  EXPECT_THAT(words_of_refusal({{"_a1", "x"}, {"B", ""}}), IsEmpty());
 }
 
 TEST(Metrics, RefusedWriteNothing) {
