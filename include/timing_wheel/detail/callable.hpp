@@ -92,8 +92,8 @@ inline void free_box(void* box, std::size_t alignment) noexcept {
 /// Bytes of captures that lie in a task.
 inline constexpr std::size_t inline_size = 24;
 
-/// What is known of a callable whose type is not. `self` is where it is kept: its own place, or if it is boxed a pointer
-/// to its box.
+/// What is known of a callable whose type is not. `self` is where it is kept: its own place, or if it is boxed, that of
+/// the pointer to its box, a `void*`.
 struct callable_kind {
   void (*call)(std::byte* self, const timer_handle& timer);
   std::optional<time_point> (*next)(std::byte* self, time_point previous, time_point now);  // null: it does not recur

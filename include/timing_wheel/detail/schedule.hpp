@@ -53,12 +53,11 @@ class task_source {
   [[nodiscard]] kept where() const noexcept { return kept_; }
   [[nodiscard]] const callable_kind& kind() const noexcept { return *kind_; }
 
-  /// The memory of one that goes into a box; allocated here, and not under a lock.
+  /// The memory of one that goes into a box; allocated here, and not under a lock. `move_into` takes it.
   class box {
    public:
-    explicit box(task_source& source) noexcept
-        : source_(source), memory_(allocate_box(source.kind().size, source.kind().alignment)) {
-      source.box_ = memory_;
+    explicit box(task_source& source) noexcept : source_(source) {
+      source.box_ = allocate_box(source.kind().size, source.kind().alignment);
     }
     box(const box&) = delete;
     box& operator=(const box&) = delete;
@@ -67,11 +66,10 @@ class task_source {
         free_box(source_.box_, source_.kind().alignment);
       }
     }
-    [[nodiscard]] bool is_there() const noexcept { return memory_ != nullptr; }
+    [[nodiscard]] bool is_there() const noexcept { return source_.box_ != nullptr; }
 
    private:
     task_source& source_;
-    void* memory_;
   };
 
   /// Constructs the callable at `place`. Throws what its move throws; then nothing has happened.
