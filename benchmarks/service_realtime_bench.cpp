@@ -184,6 +184,61 @@ void idle(benchmark::State& state) {
   }
 }
 
+/// Timers of one moment: when the first of them began, and how many have.
+struct volley {
+  std::atomic<std::size_t> fired{0};
+  steady_clock::time_point first;
+  steady_clock::time_point last;
+
+  // On the poller only.
+  void fire(std::size_t all) {
+    const std::size_t before = fired.load(std::memory_order_relaxed);
+    if (before == 0) {
+      first = steady_clock::now();
+    }
+    if (before + 1 == all) {
+      last = steady_clock::now();
+    }
+    fired.store(before + 1, std::memory_order_release);
+  }
+};
+
+// Timers of one moment in one shard; with `busy`, another thread schedules and cancels there meanwhile, as fast as it
+// can. What the poller needs for each of them, from the first callback to the last.
+void volleys(benchmark::State& state) {
+  const auto timers = static_cast<std::size_t>(state.range(0));
+  const bool busy = state.range(1) != 0;
+  timer service({.shards = 1});
+  volley shot;
+  std::atomic<bool> stop_it = false;
+  std::thread neighbour([&] {
+    while (busy && !stop_it.load(std::memory_order_relaxed)) {
+      service.schedule_after(1h, [] {}).cancel();
+    }
+  });
+  nanoseconds took{};
+  for ([[maybe_unused]] auto round : state) {
+    shot.fired = 0;
+    const time_point moment = steady_clock::now() + 1s;
+    for (std::size_t i = 0; i < timers; ++i) {
+      service.schedule_at(moment, [&shot, timers] { shot.fire(timers); });
+    }
+    while (shot.fired.load(std::memory_order_acquire) < timers) {
+      std::this_thread::sleep_for(1ms);
+    }
+    took += shot.last - shot.first;
+    state.SetIterationTime(seconds_of(shot.last - shot.first));
+  }
+  stop_it = true;
+  neighbour.join();
+  const auto all = static_cast<double>(timers) * static_cast<double>(state.iterations());
+  state.counters["fire_ns"] = seconds_of(took) * 1e9 / all;
+  const timer_stats counts = service.stats();
+  if (counts.fired != timers * static_cast<std::size_t>(state.iterations()) || counts.early != 0) {
+    state.SkipWithError("a timer was early or lost, or fired twice");
+  }
+}
+
 /// Nine of ten arrivals are requests with a timeout, nearly all of which are answered in time, the tenth is a check of
 /// half an hour. Heartbeats go on meanwhile. One thread makes all of that.
 template <benched_service Service>
@@ -325,10 +380,20 @@ void watched(benchmark::internal::Benchmark* b) {
   b->ArgName("ms")->Arg(largest_size() <= 10'000 ? 200 : 10'000)->Apply(once);
 }
 
+void alone_and_busy(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"timers", "busy"})
+      ->ArgsProduct({{sizes_to_run({10'000, 200'000}).back()}, {0, 1}})
+      ->Iterations(largest_size() <= 10'000 ? 1 : 5)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
 BENCHMARK_TEMPLATE(lateness, hierarchical)->Apply(small_and_large);
 BENCHMARK_TEMPLATE(lateness, boost_asio)->Apply(small_and_large);
 
 BENCHMARK(lateness_by_tick)->Apply(ticks);
+
+BENCHMARK(volleys)->Apply(alone_and_busy);
 
 BENCHMARK_TEMPLATE(mixed, hierarchical)->Apply(small_and_large);
 BENCHMARK_TEMPLATE(mixed, boost_asio)->Apply(small_and_large);

@@ -21,6 +21,8 @@ enum class node_state : std::uint8_t {
   armed,    // linked in the engine
   waiting,  // not in the engine: was due when it came, or the engine had no memory for it
   due,      // in the driver's batch, or with the executor; its callback has not begun
+  // From here on the claim window may know better:
+  offered,  // in a place of the claim window, `next`: the driver may begin its callback without the lock
   running,  // its callback has begun; only the thread that runs it touches the callable
 };
 
@@ -30,7 +32,7 @@ struct alignas(64) timer_node {
   time_point deadline;
   std::uint64_t tag = 0;
   std::uint32_t generation = 1;
-  timer_number next = 0;      // in the free list, or in the list of waiting timers
+  timer_number next = 0;      // in the free list, or in the list of waiting timers; or a place in the claim window
   timer_number previous = 0;  // in the list of waiting timers
   node_state state = node_state::free;
   bool recurring = false;  // it is periodic, and keeps its place among the pending while it runs

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/admission.hpp"
+#include "core/claim_window.hpp"
 #include "core/slab.hpp"
 #include "core/timer_view.hpp"
 #include "timing_wheel/detail/schedule.hpp"
@@ -55,12 +56,17 @@ enum class phase : std::uint8_t {
 /// The rules of the service for one shard: which timer is in which state, and what changes it. It is told the time,
 /// always; it neither reads a clock, nor sleeps, nor locks, nor runs anything.
 ///
-/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → running →
-/// free, or armed again if it is periodic; from due back to armed if the executor refused it, or to waiting if there is
-/// no memory for that; and from each state before running back to free by `cancel` and `take`. A batch holds ids, which
-/// fit nothing any more once the timer was cancelled.
+/// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → offered
+/// (in the claim window, without an executor) → running → free, or armed again if it is periodic; from due back to
+/// armed if the executor refused it, or to waiting if there is no memory for that; from offered to waiting when it is
+/// withdrawn; and from each state before running back to free by `cancel` and `take`. A batch holds ids, which fit
+/// nothing any more once the timer was cancelled.
 ///
-/// Thread safety: none of its own; the mutex of the shard guards all of it. Invariant: scheduled = fired + cancelled +
+/// What the driver does in the claim window is counted by `settle`. Each member that such a run may concern, and each
+/// that reads the counts, settles first; so nobody sees the difference.
+///
+/// Thread safety: none of its own; the mutex of the shard guards all of it, but for the driver's part of the claim
+/// window, and `leave_by_itself`. Invariant: scheduled = fired + cancelled +
 /// returned + pending, where the pending ones are those armed, waiting or due.
 template <timer_engine Engine>
 class timer_core {
@@ -92,7 +98,7 @@ class timer_core {
 
   /// The callable goes to `doomed`, for the caller to destroy outside the lock. \pre `doomed` is empty.
   cancel_result cancel(timer_id id, task& doomed) noexcept {
-    timer_node* node = nodes_.find(id);
+    timer_node* node = find(id);
     if (node == nullptr) {
       return cancel_result::finished;
     }
@@ -107,7 +113,7 @@ class timer_core {
 
   /// \returns whether it was pending. Strong guarantee on `std::bad_alloc`.
   bool reschedule(timer_id id, const moment& when) {
-    timer_node* node = nodes_.find(id);
+    timer_node* node = find(id);
     if (node == nullptr || node->state == node_state::running) {
       return false;
     }
@@ -121,6 +127,10 @@ class timer_core {
 
   [[nodiscard]] timer_view look(timer_id id) noexcept {
     const timer_node* node = nodes_.find(id);
+    if (node != nullptr && node->state >= node_state::offered) {
+      settle();
+      node = nodes_.find(id);
+    }
     if (node == nullptr) {
       return {};
     }
@@ -140,9 +150,6 @@ class timer_core {
     // Whoever waits gets half of each batch, so that a service that cannot keep up starves nobody.
     const std::size_t budget = waiting_.empty() ? max_timers_per_lock : max_timers_per_lock / 2;
     const advance_result result = engine_.advance(now, budget);
-    for (const timer_number n : result.due) {
-      nodes_.prefetch(n);
-    }
     for (const entry e : result.soon) {
       nodes_.prefetch(e.which);
     }
@@ -189,16 +196,54 @@ class timer_core {
     if (node == nullptr) {
       return nullptr;
     }
-    if (now < node->deadline) {
-      ++counts_.early;
-    }
     begin_due(*node, now);
     return node;
   }
 
+  /// Offers the first timers of a batch to the driver, in the claim window, but for those that are not due any more.
+  /// What is due here has a deadline that a reading of the clock from before has shown to have come. \pre each place of
+  /// the window is begun or withdrawn; `count` is not 0.
+  /// \returns how many it has looked at; each has a place.
+  unsigned offer(const timer_id* batch, std::size_t count) noexcept {
+    settle();
+    const auto places = static_cast<unsigned>(std::min<std::size_t>(count, claim_window::size));
+    window_.clear(places);
+    const bool open = phase_ != phase::closed;
+    for (unsigned place = 0; place < places; ++place) {
+      timer_node& node = nodes_[batch[place].number];
+      if (!open || !is_due(node, batch[place])) {
+        window_.put_none(place);
+        continue;
+      }
+      node.state = node_state::offered;
+      node.next = place;
+      window_.put(place, batch[place], node);
+    }
+    return places;
+  }
+
+  /// Counts what the driver has done in the claim window since the last call, and frees the timers whose runs are over.
+  /// Complexity: O(1) if it has done nothing.
+  void settle() noexcept {
+    const claim_window::steps news = window_.news();
+    if ((news.begun | news.ended) != 0) {
+      count(news);
+    }
+  }
+
+  [[nodiscard]] claim_window& window() noexcept { return window_; }
+
+  /// What a run that begins in the claim window does at once, without the lock: a timer that is not periodic counts
+  /// against the limit no more.
+  void leave_by_itself(const timer_node& node) noexcept {
+    if (!node.recurring) {
+      door_.leave();
+    }
+  }
+
   /// Begins the run of a timer that is pending, whatever its deadline. \returns null if it is not pending, or closed.
   timer_node* claim_now(timer_id id, time_point now) noexcept {
-    timer_node* node = nodes_.find(id);
+    timer_node* node = find(id);
     if (phase_ == phase::closed || node == nullptr || node->state == node_state::running) {
       return nullptr;
     }
@@ -210,6 +255,7 @@ class timer_core {
   /// Arms a timer for its next run. \returns false, and changes nothing, if it is not to be: cancelled meanwhile, or
   /// draining.
   bool rearm(timer_number n, const moment& when) noexcept {
+    settle();
     timer_node& node = nodes_[n];
     if (phase_ != phase::open || node.cancelled) {
       return false;
@@ -225,10 +271,7 @@ class timer_core {
 
   /// Ends the run that a claim began, and the timer. \pre the callable is destroyed, and `node` is that of `n`.
   void finish(timer_number n, timer_node& node) noexcept {
-    if (node.recurring) {
-      door_.leave();
-    }
-    nodes_.release(n, node);
+    free(n, node);
     --counts_.running;
   }
 
@@ -245,17 +288,24 @@ class timer_core {
     link_or_wait(id.number, *node, {node->deadline, retry, now});
   }
 
-  void enter(phase next) noexcept { phase_ = std::max(phase_, next); }
+  /// Closed, it also withdraws what is offered.
+  void enter(phase next) noexcept {
+    phase_ = std::max(phase_, next);
+    if (phase_ == phase::closed) {
+      window_.withdraw_all([this](timer_id id, timer_node& node) { wait_instead(id.number, node); });
+    }
+  }
 
   /// Whether it has come to its end: nothing is pending, or will run.
-  [[nodiscard]] bool is_drained() const noexcept {
-    return phase_ != phase::open && (phase_ == phase::closed || counts_.pending == 0);
+  [[nodiscard]] bool is_drained() noexcept {
+    return phase_ != phase::open && (phase_ == phase::closed || pending() == 0);
   }
 
   /// Lists pending timers, looking at `max_timers_per_lock` places from `cursor` on. \pre `visit` allocates nothing.
   /// \returns whether there are places left.
   template <class Visit>
   bool list(timer_number& cursor, Visit visit) noexcept {
+    settle();
     std::uint64_t found = 0;
     const timer_number stop =
         static_cast<timer_number>(std::min<std::size_t>(cursor + max_timers_per_lock, nodes_.extent()));
@@ -283,12 +333,19 @@ class timer_core {
     return waiting_.empty() ? engine_.next_expiration().value_or(never) : 0;
   }
 
-  [[nodiscard]] std::size_t pending() const noexcept { return counts_.pending; }
-  [[nodiscard]] std::size_t running() const noexcept { return counts_.running; }
+  [[nodiscard]] std::size_t pending() noexcept {
+    settle();
+    return counts_.pending;
+  }
+  [[nodiscard]] std::size_t running() noexcept {
+    settle();
+    return counts_.running;
+  }
 
   /// Copies all counts, and allocates nothing if there is room for the levels. The wheels are brought up to date
   /// before, so that their clocks show `now`.
   void read(core_stats& into, tick now) {
+    settle();
     engine_.catch_up(now);
     into.counts = counts_;
     into.lateness = lateness_;
@@ -299,6 +356,27 @@ class timer_core {
  private:
   static bool is_pending(const timer_node& node) noexcept {
     return node.state != node_state::free && node.state != node_state::running;
+  }
+
+  // As the slab finds it; withdrawn, and waiting, if it was offered and its run has not begun.
+  [[nodiscard]] timer_node* find(timer_id id) noexcept {
+    timer_node* const node = nodes_.find(id);
+    return node == nullptr || node->state < node_state::offered ? node : withdraw(id, *node);
+  }
+  [[gnu::noinline]] timer_node* withdraw(timer_id id, timer_node& node) noexcept {
+    if (node.state == node_state::offered && window_.withdraw(node.next)) {
+      wait_instead(id.number, node);
+      return &node;
+    }
+    settle();
+    return nodes_.find(id);
+  }
+
+  // For one that was offered.
+  void wait_instead(timer_number n, timer_node& node) noexcept {
+    --counts_.due;
+    node.state = node_state::waiting;
+    waiting_.push_back(n);
   }
 
   // A place for a timer that the door has let in.
@@ -391,10 +469,14 @@ class timer_core {
     leave_due_or_waiting(n, node);
   }
 
+  // Whether the timer of `id` is due. \pre `node` is that of its place.
+  static bool is_due(const timer_node& node, timer_id id) noexcept {
+    return node.generation == id.generation && node.state == node_state::due;
+  }
   // Null if it is not due, or closed.
   [[nodiscard]] timer_node* find_due(timer_id id) noexcept {
-    timer_node* const node = nodes_.find(id);
-    return phase_ != phase::closed && node != nullptr && node->state == node_state::due ? node : nullptr;
+    timer_node& node = nodes_[id.number];
+    return phase_ != phase::closed && is_due(node, id) ? &node : nullptr;
   }
 
   void begin_due(timer_node& node, time_point now) noexcept {
@@ -404,13 +486,53 @@ class timer_core {
 
   void begin(timer_node& node, time_point now) noexcept {
     node.state = node_state::running;
-    ++counts_.running;
-    ++counts_.fired;
-    --counts_.pending;
-    if (!node.recurring) {
+    count_begun(1);
+    leave_by_itself(node);
+    record(node, now);
+  }
+
+  void count(claim_window::steps news) noexcept {
+    std::size_t begun = 0;
+    std::size_t ended = 0;
+    claim_window::for_each(news.begun, [&](unsigned place) {
+      const claim_window::run one = window_.at(place);
+      ++begun;
+      record(one.node, one.begun_at);
+      if (claim_window::has(news.ended, place)) {
+        ++ended;
+        free(one.id.number, one.node);
+      } else {
+        one.node.state = node_state::running;
+      }
+    });
+    claim_window::for_each(news.ended & ~news.begun, [&](unsigned place) {
+      const claim_window::run one = window_.at(place);
+      ++ended;
+      free(one.id.number, one.node);
+    });
+    counts_.due -= begun;
+    count_begun(begun);
+    counts_.running -= ended;
+  }
+
+  void count_begun(std::size_t runs) noexcept {
+    counts_.running += runs;
+    counts_.fired += runs;
+    counts_.pending -= runs;
+  }
+
+  void record(const timer_node& node, time_point begun_at) noexcept {
+    if (begun_at < node.deadline) {
+      ++counts_.early;
+    }
+    lateness_.record(saturating_difference(begun_at, node.deadline));
+  }
+
+  void free(timer_number n, timer_node& node) noexcept {
+    if (node.recurring) {
       door_.leave();
     }
-    lateness_.record(saturating_difference(now, node.deadline));
+    nodes_.release(n, node);
   }
 
   // The callable goes to `place`, an empty task: constructed there anew, because an assignment would look what it had.
@@ -427,6 +549,7 @@ class timer_core {
   admission& door_;
   slab nodes_;
   waiting_list waiting_{nodes_};
+  claim_window window_;
   phase phase_ = phase::open;
 
   timer_counts counts_;

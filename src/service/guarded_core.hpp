@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -39,10 +40,13 @@ class guarded_core {
 
   /// Under the lock. Whoever may have ended what is waited for calls one of these.
   void notify() noexcept {
-    if (waiting_ != 0) {
+    if (has_waiting()) {
       changed_.notify_all();
     }
   }
+  /// Whether a thread waits for the end of something. Without the lock too: the driver asks after it has ended a run in
+  /// the claim window. Who waits says so first, and then looks at the window; so one of the two sees the other.
+  [[nodiscard]] bool has_waiting() const noexcept { return waiting_.load(std::memory_order_seq_cst) != 0; }
   void notify_if_drained() noexcept {
     if (core->is_drained()) {
       notify_drained();
@@ -80,7 +84,7 @@ class guarded_core {
     context->sleeper.wake();
   }
 
-  std::size_t waiting_ = 0;  // threads that wait for `changed_`
+  std::atomic<std::size_t> waiting_{0};  // threads that wait for `changed_`
   std::condition_variable_any changed_;
 };
 

@@ -39,6 +39,9 @@ class runner {
       batch_.clear();
       const typename core_type::collected found = timers_.core->collect(now, batch_);
       left_.store(batch_.size(), std::memory_order_relaxed);
+      if (!context_.run_on && !batch_.empty()) {
+        offer_locked();
+      }
       sum.handled += found.handled;
       sum.more = sum.more || found.more;
     } else {
@@ -104,49 +107,89 @@ class runner {
     return *(batch_.end() - static_cast<std::ptrdiff_t>(left));
   }
 
-  // One lock per callback: it ends the run before and begins the next, so that a timer can be cancelled until its own
-  // begins. What is left of the batch is in the members, so that a callback may drive the service on.
+  // One lock for as many callbacks as the claim window holds; a timer can be cancelled until its own begins. What is
+  // left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until, std::size_t budget) noexcept {
     const time_point last = last_before(until);
     core_type& core = *timers_.core;  // it stays while somebody drives
+    claim_window& window = core.window();
     run_frame frame(&context_, &owner_);
     std::size_t ran = 0;
-    timer_node* running = nullptr;
-    timer_id running_id;
-    while (const std::size_t left = left_.load(std::memory_order_relaxed)) {
+    unsigned ended = claim_window::nowhere;  // the place of a run that is over, and has not been said to be
+    for (;;) {
+      if (next_place_ == places_) {
+        if (!has_batch()) {
+          break;
+        }
+        offer(std::exchange(ended, claim_window::nowhere));
+      }
       const time_point now = context_.clock.now();
       if (ran == budget || now > last) {
         break;
       }
-      const timer_id id = next_in_batch(left);
-      timer_node* next = nullptr;
-      {
-        const std::lock_guard lock(timers_.mutex);
-        if (running != nullptr) {
-          timers_.finish(running_id, *running);
-        }
-        next = core.claim(id, now);
-        timers_.notify_if_drained();
-      }
-      running = next != nullptr ? next : claim_again(id);
-      if (running == nullptr) {
+      const unsigned place = next_place_;
+      next_place_ = place + 1;
+      left_.store(left_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+      if (!window.begin(place, now, ended)) {
         continue;
       }
-      running_id = id;
-      ++ran;
-      frame.next(id);
-      if (run(*running, id)) {
-        running = nullptr;
+      if (ended != claim_window::nowhere) {
+        ended = claim_window::nowhere;
+        if (timers_.has_waiting()) {
+          settle();
+        }
       }
+      timer_node& node = window.node_of(place);
+      core.leave_by_itself(node);
+      ++ran;
+      const timer_id id = window.id_of(place);
+      frame.next(id);
+      const std::uint64_t offers = offers_;
+      const bool armed_again = run(node, id);
       if (context_.process.is_child()) {
         return ran;
       }
+      if (armed_again) {
+        continue;
+      }
+      if (offers == offers_) {
+        ended = place;
+      } else {
+        // The callback has driven the service on, and its place in the window has become another one's.
+        const std::lock_guard lock(timers_.mutex);
+        timers_.finish(id, node);
+      }
     }
-    if (running != nullptr) {
+    if (ended != claim_window::nowhere) {
       const std::lock_guard lock(timers_.mutex);
-      timers_.finish(running_id, *running);
+      window.end(ended);
+      core.settle();
+      timers_.notify();
     }
     return ran;
+  }
+
+  // The next of the batch, when all in the window are begun or withdrawn.
+  [[gnu::noinline]] void offer(unsigned ended) noexcept {
+    const std::lock_guard lock(timers_.mutex);
+    if (ended != claim_window::nowhere) {
+      timers_.core->window().end(ended);
+    }
+    offer_locked();
+    timers_.notify();
+  }
+  void offer_locked() noexcept {
+    const std::size_t left = left_.load(std::memory_order_relaxed);
+    places_ = timers_.core->offer(batch_.data() + (batch_.size() - left), left);
+    next_place_ = 0;
+    ++offers_;
+  }
+
+  // For who waits for the end of a run.
+  [[gnu::noinline]] void settle() noexcept {
+    const std::lock_guard lock(timers_.mutex);
+    timers_.core->settle();
+    timers_.notify();
   }
 
   // The last time at which something may begin; the end of time never comes.
@@ -295,6 +338,9 @@ class runner {
   // Driver only.
   std::vector<timer_id> batch_;
   std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: it publishes nothing
+  unsigned places_ = 0;               // how many of the batch have a place in the claim window
+  unsigned next_place_ = 0;           // the first that is neither begun nor found withdrawn
+  std::uint64_t offers_ = 0;          // how often the window was filled
 };
 
 }  // namespace timing_wheel::detail

@@ -65,13 +65,16 @@ class one_timer {
     if (wanted != "free") {
       add(wanted == "waiting" ? passed : ahead, recurring);
     }
-    if (wanted == "due" || wanted == "running") {
+    if (wanted == "due" || wanted == "running" || wanted == "offered") {
       collect(ahead);
+    }
+    if (wanted == "offered") {
+      offer();
     }
     if (wanted == "running") {
       core_.claim(id_, at(ahead));
     }
-    EXPECT_EQ(state(), wanted);
+    EXPECT_EQ(state(), wanted == "offered" ? "due" : wanted);
   }
   one_timer(const one_timer&) = delete;
   one_timer& operator=(const one_timer&) = delete;
@@ -91,6 +94,8 @@ class one_timer {
     batch_.clear();
     return core_.collect(now, batch_).more;
   }
+  unsigned offer() { return core_.offer(batch_.data(), batch_.size()); }
+  bool begin(tick now = ahead) { return core_.window().begin(0, at(now), detail::claim_window::nowhere); }
   cancel_result cancel() {
     task doomed;
     return core_.cancel(id_, doomed);
@@ -137,7 +142,7 @@ class one_timer {
   std::vector<detail::timer_id> batch_;
 };
 
-constexpr std::string_view pending_states[] = {"armed", "waiting", "due"};
+constexpr std::string_view pending_states[] = {"armed", "waiting", "due", "offered"};
 
 template <class Engine>
 class TimerCore : public testing::Test {};
@@ -256,6 +261,114 @@ TYPED_TEST(TimerCore, AFinishFreesARunningTimer) {
   EXPECT_EQ(it.counts().running, 0U);
 }
 
+// ---- It is offered, and runs without the lock ----
+
+TYPED_TEST(TimerCore, AnOfferedTimerIsDueUntilTheDriverBeginsIt) {
+  one_timer<TypeParam> it("offered");
+  EXPECT_EQ(it.counts().fired, 0U);
+  EXPECT_TRUE(it.begin());
+  EXPECT_EQ(it.state(), "running");
+  EXPECT_EQ(it.counts().fired, 1U);
+  EXPECT_EQ(it.counts().due, 0U);
+  EXPECT_EQ(it.core().pending(), 0U);
+  EXPECT_EQ(it.core().running(), 1U);
+}
+
+TYPED_TEST(TimerCore, ARunThatHasEndedInTheWindowIsOverForWhoeverLooks) {
+  for (const std::string_view look : {"look", "cancel", "reschedule", "claim_now", "running", "settle"}) {
+    one_timer<TypeParam> it("offered");
+    ASSERT_TRUE(it.begin());
+    it.core().window().end(0);
+    if (look == "look") {
+      EXPECT_EQ(it.core().look(it.id()).status, timer_status::finished);
+    } else if (look == "cancel") {
+      EXPECT_EQ(it.cancel(), cancel_result::finished);
+    } else if (look == "reschedule") {
+      EXPECT_FALSE(it.core().reschedule(it.id(), moment_of(200, ahead)));
+    } else if (look == "claim_now") {
+      EXPECT_EQ(it.core().claim_now(it.id(), at(ahead)), nullptr);
+    } else if (look == "settle") {
+      it.core().settle();
+    }
+    EXPECT_EQ(it.core().running(), 0U) << look;
+    EXPECT_EQ(it.state(), "free") << look;
+  }
+}
+
+TYPED_TEST(TimerCore, ACancelOfARunInTheWindowSaysRunningAndARearmIsRefused) {
+  one_timer<TypeParam> it("offered", true);
+  ASSERT_TRUE(it.begin());
+  EXPECT_EQ(it.cancel(), cancel_result::running);
+  EXPECT_FALSE(it.core().rearm(it.id().number, moment_of(200, ahead)));
+  it.core().window().end(0);
+  EXPECT_EQ(it.state(), "free");
+}
+
+TYPED_TEST(TimerCore, ARearmAfterARunInTheWindowArmsTheSameTimer) {
+  one_timer<TypeParam> it("offered", true);
+  ASSERT_TRUE(it.begin());
+  EXPECT_TRUE(it.core().rearm(it.id().number, moment_of(120, ahead)));
+  EXPECT_EQ(it.state(), "armed");
+  EXPECT_EQ(it.counts().fired, 1U);
+  it.collect(120);
+  EXPECT_EQ(it.offer(), 1U);
+  EXPECT_TRUE(it.begin(120));
+  EXPECT_EQ(it.counts().fired, 2U);
+}
+
+TYPED_TEST(TimerCore, AnOfferedTimerThatIsMovedToWhatHasPassedWaits) {
+  one_timer<TypeParam> it("offered");
+  EXPECT_TRUE(it.core().reschedule(it.id(), moment_of(passed, ahead)));
+  EXPECT_EQ(it.state(), "waiting");
+  EXPECT_FALSE(it.begin()) << "its place is withdrawn";
+  it.collect(ahead);
+  EXPECT_EQ(it.state(), "due");
+}
+
+TYPED_TEST(TimerCore, AnOfferHasNoPlaceForWhatIsNotDueAnyMore) {
+  one_timer<TypeParam> it("due");
+  EXPECT_EQ(it.cancel(), cancel_result::cancelled);
+  EXPECT_EQ(it.offer(), 1U);
+  EXPECT_FALSE(it.begin());
+}
+
+TYPED_TEST(TimerCore, ABeginBeforeTheDeadlineCountsAsEarly) {
+  one_timer<TypeParam> it("offered");
+  EXPECT_TRUE(it.begin(ahead - 1)) << "the clock has stepped back";
+  EXPECT_EQ(it.counts().early, 1U);
+}
+
+TYPED_TEST(TimerCore, AClosedServiceWithdrawsWhatItHasOffered) {
+  one_timer<TypeParam> it("offered");
+  it.core().enter(phase::closed);
+  EXPECT_FALSE(it.begin());
+  EXPECT_EQ(it.take().size(), 1U);
+}
+
+TYPED_TEST(TimerCore, AClosedServiceOffersNothing) {
+  one_timer<TypeParam> it("due");
+  it.core().enter(phase::closed);
+  EXPECT_EQ(it.offer(), 1U);
+  EXPECT_FALSE(it.begin());
+}
+
+TYPED_TEST(TimerCore, ADrainingServiceIsDrainedWhenTheLastHasBegunInTheWindow) {
+  one_timer<TypeParam> it("offered");
+  it.core().enter(phase::draining);
+  EXPECT_FALSE(it.core().is_drained());
+  EXPECT_TRUE(it.begin());
+  EXPECT_TRUE(it.core().is_drained());
+}
+
+TYPED_TEST(TimerCore, ARunInTheWindowLeavesTheLimitAsItBeginsUnlessItIsPeriodic) {
+  for (const bool periodic : {false, true}) {
+    one_timer<TypeParam> it("offered", periodic, 1);
+    ASSERT_TRUE(it.begin());
+    it.core().leave_by_itself(it.core().window().node_of(0));
+    EXPECT_EQ(it.add(200), periodic ? verdict::too_many : verdict::accepted) << periodic;
+  }
+}
+
 // ---- The executor refuses it ----
 
 TYPED_TEST(TimerCore, AGiveBackArmsADueTimerForLater) {
@@ -364,7 +477,7 @@ TYPED_TEST(TimerCore, ARescheduleWithoutMemoryChangesNothing) {
     const time_point before = it.core().look(it.id()).deadline;
     forgetful<TypeParam>::has_memory = false;
     EXPECT_THROW(it.core().reschedule(it.id(), moment_of(200, ahead)), std::bad_alloc) << from;
-    EXPECT_EQ(it.state(), from);
+    EXPECT_EQ(it.state(), from == "offered" ? "waiting" : from) << "what is withdrawn waits";
     EXPECT_EQ(it.core().look(it.id()).deadline, before) << from;
   }
 }

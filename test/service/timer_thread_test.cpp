@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -105,6 +106,137 @@ TEST(Timer, ADueTimerBehindABlockedCallbackCanStillBeCancelled) {
   service.schedule_after(1ms, last.callback());
   EXPECT_TRUE(eventually([&] { return last.ran(); }));
   EXPECT_FALSE(behind.ran());
+}
+
+// ---- In the middle of a batch, whose next callback blocks ----
+
+/// Timers of one moment: some that run to their end, one that blocks, and some behind it.
+class BlockedBatch : public testing::Test {
+ protected:
+  BlockedBatch() {
+    const time_point deadline = steady_clock::now() + 50ms;
+    for (auto& handle : before_) {
+      handle = service_.schedule_at(deadline, [] {});
+    }
+    service_.schedule_at(deadline, [this] {
+      begun_.count_down();
+      go_on_.wait();
+    });
+    for (auto& handle : behind_) {
+      handle = service_.schedule_at(deadline, [this] { ++ran_behind_; });
+    }
+    begun_.wait();
+  }
+  ~BlockedBatch() override {
+    if (!go_on_.try_wait()) {
+      go_on_.count_down();
+    }
+  }
+
+  timer& service() { return service_; }
+  const timer_handle& before(std::size_t i) const { return before_.at(i); }
+  const timer_handle& behind(std::size_t i) const { return behind_.at(i); }
+  static constexpr std::size_t each = 3;
+  int ran_behind() const { return ran_behind_; }
+  void go_on() { go_on_.count_down(); }
+
+ private:
+  std::latch begun_{1};
+  std::latch go_on_{1};
+  std::atomic<int> ran_behind_{0};
+  std::array<timer_handle, each> before_;
+  std::array<timer_handle, each> behind_;
+  timer service_{{.shards = 1}};
+};
+
+TEST_F(BlockedBatch, ThoseBeforeAreFinished) {
+  EXPECT_EQ(before(0).status(), timer_status::finished);
+  EXPECT_EQ(before(1).cancel(), cancel_result::finished);
+  EXPECT_FALSE(before(2).reschedule_after(1h));
+}
+
+TEST_F(BlockedBatch, ThoseBeforeAreCountedAndTheirLatenessToo) {
+  const timer_stats seen = service().stats();
+  EXPECT_EQ(seen.fired, each + 1);
+  EXPECT_EQ(seen.running, 1U);
+  EXPECT_EQ(seen.pending, each);
+  EXPECT_EQ(seen.due, each);
+  EXPECT_EQ(seen.lateness.count(), each + 1);
+  EXPECT_EQ(service().pending(), each);
+}
+
+TEST_F(BlockedBatch, AWaitForOneBeforeEndsAtOnce) {
+  EXPECT_EQ(before(0).cancel_and_wait(), cancel_result::finished);
+}
+
+TEST_F(BlockedBatch, ThoseBehindAreCancelledMovedAndListed) {
+  EXPECT_EQ(behind(0).cancel(), cancel_result::cancelled);
+  EXPECT_TRUE(behind(1).reschedule_after(1h));
+  std::size_t listed = 0;
+  service().for_each_pending([&](const pending_timer& /*one*/) { ++listed; });
+  EXPECT_EQ(listed, 2U);
+  go_on();
+  EXPECT_TRUE(eventually([&] { return ran_behind() == 1; }));
+  EXPECT_EQ(behind(1).status(), timer_status::pending);
+}
+
+TEST_F(BlockedBatch, ThoseBehindAreReturnedByStopAndDoNotRun) {
+  std::thread stopping([&] { EXPECT_EQ(service().stop().size(), each); });
+  EXPECT_TRUE(eventually([&] { return service().pending() == 0; }));
+  go_on();
+  stopping.join();
+  EXPECT_EQ(ran_behind(), 0);
+}
+
+TEST_F(BlockedBatch, ThoseBehindAreRunByAnotherThreadThatStopsWithRunNow) {
+  std::thread stopping([&] { EXPECT_EQ(service().stop(run_now), each); });
+  EXPECT_TRUE(eventually([&] { return ran_behind() == static_cast<int>(each); }));
+  go_on();
+  stopping.join();
+}
+
+TEST(Timer, AWaitForARunEndsWithItAlthoughTheNextOneBlocks) {
+  std::latch begun(1);
+  std::latch end(1);
+  std::latch next_begun(1);
+  std::latch next_end(1);
+  timer service({.shards = 1});
+  const time_point deadline = steady_clock::now() + 50ms;
+  const timer_handle first = service.schedule_at(deadline, [&] {
+    begun.count_down();
+    end.wait();
+  });
+  service.schedule_at(deadline, [&] {
+    next_begun.count_down();
+    next_end.wait();
+  });
+  begun.wait();
+  std::latch waits(1);
+  std::thread waiting([&] {
+    waits.count_down();
+    EXPECT_EQ(first.cancel_and_wait(), cancel_result::running);
+  });
+  waits.wait();
+  std::this_thread::sleep_for(10ms);  // more likely than not it sleeps by now
+  end.count_down();
+  next_begun.wait();
+  waiting.join();  // while the next one blocks
+  next_end.count_down();
+}
+
+TEST(Timer, ACallbackOfABatchFindsTheRoomThatItsOwnRunHasLeft) {
+  std::atomic<int> scheduled{0};
+  timer service({.shards = 1, .max_pending = 40});
+  const time_point deadline = steady_clock::now() + 50ms;
+  for (int i = 0; i < 40; ++i) {
+    service.schedule_at(deadline, [&] {
+      service.schedule_after(1h, [] {});
+      ++scheduled;
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return scheduled == 40; }));
+  EXPECT_EQ(service.stats().failed, 0U);
+  EXPECT_EQ(service.pending(), 40U);
 }
 
 TEST(Timer, ACallbackThatThrowsDoesNotEndTheThread) {
