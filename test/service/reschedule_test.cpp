@@ -103,6 +103,22 @@ TEST(Reschedule, ASiblingMovesADueTimerToLater) {
   EXPECT_EQ(timer.advance_by(1ms), 1U);
 }
 
+// The driver takes due timers in lots of 32.
+TEST(Reschedule, TheFirstOfManyDueTimersMovesTheLastToLater) {
+  manual_timer timer;
+  recorder record(timer);
+  timer_handle last;
+  bool moved = false;
+  timer.schedule_after(1ms, [&] { moved = last.reschedule_after(1h); });
+  for (int i = 0; i < 99; ++i) {
+    last = record.after(1ms, static_cast<std::uint64_t>(i));
+  }
+  EXPECT_EQ(timer.advance_by(1h), 99U);
+  EXPECT_TRUE(moved);
+  EXPECT_EQ(last.status(), timer_status::pending);
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+}
+
 TEST(Reschedule, ASiblingThatMovesADueTimerToThePastRunsItOnce) {
   manual_timer timer;
   recorder record(timer);
