@@ -25,10 +25,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-struct report {
+struct told_error {
   std::string what;
   std::uint64_t tag;
-  friend bool operator==(const report&, const report&) = default;
+  friend bool operator==(const told_error&, const told_error&) = default;
 };
 
 std::string what_of(const std::exception_ptr& failure) {
@@ -42,7 +42,7 @@ std::string what_of(const std::exception_ptr& failure) {
 }
 
 /// Options whose `on_error` writes into `reports`.
-timer_options reporting_to(std::vector<report>& reports) {
+timer_options reporting_to(std::vector<told_error>& reports) {
   return {.on_error = [&reports](const std::exception_ptr& failure, std::uint64_t tag) {
     reports.push_back({what_of(failure), tag});
   }};
@@ -50,30 +50,31 @@ timer_options reporting_to(std::vector<report>& reports) {
 
 TEST(OnError, GetsWhatACallbackThrewWithItsTag) {
   captured_stderr output;
-  std::vector<report> reports;
+  std::vector<told_error> reports;
   manual_timer timer(reporting_to(reports));
   timer.schedule_after(1ms, [] { throw std::runtime_error("first"); }, {.tag = 1});
   timer.schedule_after(1ms, nothing, {.tag = 2});
   timer.schedule_every(2ms, [] { throw 42; }, fixed_delay, {.tag = 3});
   EXPECT_EQ(timer.advance_by(4ms), 4U);
-  EXPECT_THAT(reports, ElementsAre(report{"first", 1}, report{"not an exception", 3}, report{"not an exception", 3}));
+  EXPECT_THAT(reports, ElementsAre(told_error{"first", 1}, told_error{"not an exception", 3},
+                                   told_error{"not an exception", 3}));
   EXPECT_EQ(timer.stats().failed, 3U);
   EXPECT_THAT(output.text(), IsEmpty());
 }
 
 TEST(OnError, GetsWhatARuleThrew) {
-  std::vector<report> reports;
+  std::vector<told_error> reports;
   manual_timer timer(reporting_to(reports));
   int asked = 0;
   timer.schedule_with(
       [&](time_point previous) { return ++asked == 1 ? previous + 1ms : throw std::runtime_error("rule"); }, nothing,
       {.tag = 9});
   timer.advance_by(1h);
-  EXPECT_THAT(reports, ElementsAre(report{"rule", 9}));
+  EXPECT_THAT(reports, ElementsAre(told_error{"rule", 9}));
 }
 
 TEST(OnError, GetsWhatTheExecutorThrew) {
-  std::vector<report> reports;
+  std::vector<told_error> reports;
   timer_options options = reporting_to(reports);
   int refusals = 1;
   options.executor = [&](task&& work) {
@@ -85,7 +86,7 @@ TEST(OnError, GetsWhatTheExecutorThrew) {
   manual_timer timer(options);
   timer.schedule_after(1ms, nothing, {.tag = 11});
   timer.advance_by(10ms);
-  EXPECT_THAT(reports, ElementsAre(report{"executor", 11}));
+  EXPECT_THAT(reports, ElementsAre(told_error{"executor", 11}));
   EXPECT_EQ(timer.stats().fired, 1U);
 }
 

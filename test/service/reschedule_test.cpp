@@ -111,7 +111,7 @@ TEST(Reschedule, TheFirstOfManyDueTimersMovesTheLastToLater) {
   bool moved = false;
   timer.schedule_after(1ms, [&] { moved = last.reschedule_after(1h); });
   for (int i = 0; i < 99; ++i) {
-    last = record.after(1ms, static_cast<std::uint64_t>(i));
+    last = record.after(1ms, i);
   }
   EXPECT_EQ(timer.advance_by(1h), 99U);
   EXPECT_TRUE(moved);

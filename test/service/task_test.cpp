@@ -242,9 +242,9 @@ TEST(Task, LetsAnExceptionOfTheCallableThrough) {
 }
 
 /// Throws when it is moved for the `countdown`-th time.
-struct throws_when_moved {
-  throws_when_moved(int& c, std::shared_ptr<int> s) : countdown(c), shared(std::move(s)) {}
-  throws_when_moved(throws_when_moved&& other) : countdown(other.countdown), shared(other.shared) {
+struct move_throws {
+  move_throws(int& c, std::shared_ptr<int> s) : countdown(c), shared(std::move(s)) {}
+  move_throws(move_throws&& other) : countdown(other.countdown), shared(other.shared) {
     if (--countdown == 0) {
       throw std::runtime_error("from the move");
     }
@@ -260,7 +260,7 @@ TEST(Task, MoveThatThrowsLeaksNothing) {
   const std::size_t before = allocations.live_bytes;
   bool thrown = false;
   try {
-    const task t{throws_when_moved(countdown, shared)};
+    const task t{move_throws(countdown, shared)};
   } catch (const std::runtime_error&) {
     thrown = true;
   }
