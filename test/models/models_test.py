@@ -20,7 +20,7 @@ from pathlib import Path
 
 SKIP = 77
 WAY = re.compile(r"^ \* (right|wrong):(?: ([A-Z0-9_= ]+?))?(?:: (.+))?$", re.MULTILINE)
-DEPTH = 2_000_000
+DEPTH = 100_000
 MEGABYTES = 1500
 SECONDS = 120
 
@@ -36,7 +36,7 @@ class Search:
             left.unlink()
         macros = [f"-D{macro}" for macro in macros]
         self.call(folder, ["spin", f"-P{COMPILER} -E -x c", *macros, "-a", str(model)])
-        flags = ["-O2" if optimized else "-O0", "-w", "-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={MEGABYTES}"]
+        flags = ["-O1" if optimized else "-O0", "-w", "-DSAFETY", f"-DMEMLIM={MEGABYTES}"]
         self.call(folder, [COMPILER, *flags, "-o", "pan", "pan.c"])
         begin = time.monotonic()
         self.said = self.call(folder, ["./pan", f"-m{DEPTH}"])
