@@ -1,11 +1,15 @@
 #pragma once
 
-#if defined(__linux__)
+#if defined(__linux__) && __has_include(<linux/membarrier.h>)
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#if defined(SYS_membarrier)
+#define TIMING_WHEEL_PROCESS_BARRIER
+#endif
 #endif
 
 /// \file
@@ -14,7 +18,7 @@
 
 namespace timing_wheel::detail {
 
-#if defined(__linux__) && defined(SYS_membarrier)
+#if defined(TIMING_WHEEL_PROCESS_BARRIER)
 
 /// Says that this process is going to use `pass_process_barrier`. The first time, and only if there are other threads,
 /// this takes the kernel some 10 ms; after that less than a microsecond.

@@ -125,7 +125,7 @@ TEST(ShortLock, SleepersAreWokenThoughOthersComeBeforeThem) {
   EXPECT_GE(count, 150);
 }
 
-#if defined(__linux__) && defined(SYS_membarrier)
+#if defined(TIMING_WHEEL_PROCESS_BARRIER)
 
 // From now on the system refuses the barrier to the calling thread, as a container may. \returns whether it does.
 bool refuse_the_barrier() {
