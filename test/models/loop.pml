@@ -1,6 +1,7 @@
-/* A loop of the user's that drives a service, and how it is told of an earlier timer: loop_timer.cpp, `wake_driver` and
- * `wait_for_tellers` in context.hpp, `answer_for` and `nudge` in sleeper.hpp. The loop's own way to sleep is an eventfd.
- * At any time it stops the service, drains it in the sleeper, and destroys it, while handles still move their timers.
+/* A loop of the user's that drives a service, and how it is told of an earlier timer: loop_timer.cpp, `wake_driver`
+ * and `wait_for_tellers` in context.hpp, `answer_for` and `nudge` in sleeper.hpp. The loop's own way to sleep is an
+ * eventfd. At any time it stops the service, drains it in the sleeper, and destroys it, while handles still move
+ * their timers.
  *
  * When all callers are through, neither loop nor drain sleeps past a timer; nobody calls `on_earlier` when it is gone;
  * and at the end of each history the service is gone.

@@ -1,6 +1,7 @@
 /* The end of a service: stopping.cpp, driver.hpp, `waiting_` and `changed_` in guarded_core.hpp. Two threads stop it,
  * one of them perhaps after a drain; another one cancels; a callback may stop it, too. Its timers are due from the
- * beginning. They run on the driver, or on a thread of a pool. The driver is the poller, or a thread that takes the seat.
+ * beginning. They run on the driver, or on a thread of a pool. The driver is the poller, or a thread that takes the
+ * seat.
  *
  * When a `stop` returns that was not called by a callback, nothing runs, the poller has ended, and nobody is left in
  * the seat who took it before. At the end of each history all threads are through, but for that of the pool, which
