@@ -1,22 +1,38 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 
+#include "system/process_barrier.hpp"
 #include "system/sanitizers.hpp"
 
 namespace timing_wheel::detail {
 
 /// A mutex for critical sections that are shorter than a system call: who finds it taken tries again for a while before
-/// it sleeps. One atomic operation to lock it and one to unlock it, both inline. After Drepper, "Futexes Are Tricky",
-/// 2011, third version.
+/// it sleeps. One atomic read-modify-write to lock it, a store and a load to unlock it, both inline.
 ///
-/// Meets the requirements of a Lockable. Memory order: who locks acquires what the one that unlocked has released. No
-/// wake-up is lost: a sleeper has marked the lock as contended, and sleeps only while that mark stands; whoever takes
-/// the mark away by unlocking wakes one sleeper, which marks it again, for it does not know of others.
+/// Meets the requirements of a Lockable. Memory order: who locks acquires what the one that unlocked has released.
+///
+/// No wake-up is lost. A sleeper sets `asleep_`, and then makes every thread pass a barrier. A thread that was then
+/// before the load of its `unlock` finds the mark. One that was behind it has opened the lock for all to see, and the
+/// sleeper, which tries once more, finds it open. Whoever takes the mark away begins a new turn, and wakes one sleeper,
+/// which marks the lock again, for it does not know of others. A sleeper has read the turn before its mark, and sleeps
+/// only while that lasts. docs/concurrency.md has the whole argument, and test/models/short_lock.pml a model of it.
+///
+/// Where the system refuses that barrier nobody relies on being woken: who has to sleep does so in short steps.
+///
+/// Unlike with a `std::mutex`, `unlock` reads the lock after it has opened it. So who locks after that may not destroy
+/// the lock: it has to stay until every `unlock` has returned.
 class short_lock {
  public:
+  /// The first one of a process that has several threads takes some 10 ms; any other less than a microsecond.
+  short_lock() noexcept { prepare_process_barrier(); }
+  short_lock(const short_lock&) = delete;
+  short_lock& operator=(const short_lock&) = delete;
+
   void lock() noexcept {
     const seen_as_mutex::locking told(this);
     if (!try_acquire()) {
@@ -29,7 +45,9 @@ class short_lock {
   }
   void unlock() noexcept {
     const seen_as_mutex::unlocking told(this);
-    if (state_.exchange(open, std::memory_order_release) == contended) {
+    state_.store(open, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the barrier does the rest
+    if (asleep_.load(std::memory_order_relaxed)) [[unlikely]] {
       wake_one();
     }
   }
@@ -48,11 +66,28 @@ class short_lock {
         return;
       }
     }
-    while (state_.exchange(contended, std::memory_order_acquire) != open) {
-      state_.wait(contended, std::memory_order_relaxed);
+    auto step = shortest_step;
+    for (;;) {
+      const std::uint32_t turn = turn_.load(std::memory_order_acquire);
+      asleep_.exchange(true, std::memory_order_release);
+      const bool will_be_woken = pass_process_barrier();
+      if (try_acquire()) {
+        return;  // and the mark stays, for others may be asleep
+      }
+      if (will_be_woken) {
+        turn_.wait(turn, std::memory_order_relaxed);
+      } else {
+        std::this_thread::sleep_for(step);
+        step = std::min(2 * step, longest_step);
+      }
     }
   }
-  [[gnu::noinline]] void wake_one() noexcept { state_.notify_one(); }
+  [[gnu::noinline]] void wake_one() noexcept {
+    if (asleep_.exchange(false, std::memory_order_acquire)) {
+      turn_.fetch_add(1, std::memory_order_seq_cst);
+      turn_.notify_one();
+    }
+  }
 
   static constexpr int rounds = 24;
   static constexpr int longest_pause = 5;  // as a power of two of pauses
@@ -65,11 +100,16 @@ class short_lock {
 #endif
   }
 
+  // How long who is not woken sleeps before it tries again.
+  static constexpr std::chrono::microseconds shortest_step{50};
+  static constexpr std::chrono::microseconds longest_step{1000};
+
   static constexpr std::uint32_t open = 0;
   static constexpr std::uint32_t taken = 1;
-  static constexpr std::uint32_t contended = 2;  // and somebody may be asleep
 
   std::atomic<std::uint32_t> state_{open};
+  std::atomic<bool> asleep_{false};     // somebody may be; changed by read-modify-write only
+  std::atomic<std::uint32_t> turn_{0};  // counts up with each mark that is taken away
 };
 
 }  // namespace timing_wheel::detail

@@ -2,7 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__linux__)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#endif
+
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -20,6 +29,23 @@ void on_threads(int count, Work work) {
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([work, i] { work(i); });
   }
+}
+
+// Each of the threads takes the lock so many times, and keeps it for longer than another one tries before it sleeps.
+template <class Prepare>
+void hand_on(int threads, int rounds, Prepare prepare) {
+  short_lock lock;
+  int count = 0;
+  on_threads(threads, [&](int thread) {
+    prepare(thread);
+    for (int i = 0; i < rounds; ++i) {
+      const std::lock_guard guard(lock);
+      const int before = count;
+      std::this_thread::sleep_for(100us);
+      count = before + 1;
+    }
+  });
+  EXPECT_EQ(count, threads * rounds);
 }
 
 TEST(ShortLock, TryLockTakesItOnce) {
@@ -69,6 +95,126 @@ TEST(ShortLock, EverySleeperIsWoken) {
     EXPECT_EQ(through, threads);
   }
 }
+
+TEST(ShortLock, SleepersHandItOn) {
+  hand_on(4, 100, [](int /*thread*/) {});
+}
+
+// One that never sleeps takes the lock from under those that were woken for it.
+TEST(ShortLock, SleepersAreWokenThoughOthersComeBeforeThem) {
+  short_lock lock;
+  std::atomic<bool> over{false};
+  int count = 0;
+  std::jthread impatient([&] {
+    while (!over.load()) {
+      if (lock.try_lock()) {
+        ++count;
+        lock.unlock();
+      }
+    }
+  });
+  on_threads(3, [&](int /*thread*/) {
+    for (int i = 0; i < 50; ++i) {
+      const std::lock_guard guard(lock);
+      ++count;
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  over = true;
+  impatient.join();
+  EXPECT_GE(count, 150);
+}
+
+#if defined(TIMING_WHEEL_PROCESS_BARRIER)
+
+// From now on the system refuses the barrier to the calling thread, as a container may. \returns whether it does.
+bool refuse_the_barrier() {
+  std::array<sock_filter, 4> filter{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),  // the number of the call
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{filter.size(), filter.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+bool can_refuse_the_barrier() {
+  bool can = false;
+  on_threads(1, [&](int /*thread*/) { can = refuse_the_barrier(); });
+  return can;
+}
+
+TEST(ProcessBarrier, IsPassedWhetherItIsPreparedOrNot) {
+  const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  if (offered < 0 || (offered & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) {
+    GTEST_SKIP() << "this system does not offer it";
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    errno = 0;
+    bool passed = pass_process_barrier();
+    prepare_process_barrier();
+    passed = passed && pass_process_barrier();
+    _exit(passed && errno == 0 ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ProcessBarrier, SaysThatItIsRefused) {
+  if (!can_refuse_the_barrier()) {
+    GTEST_SKIP() << "this system has no filter of calls";
+  }
+  on_threads(1, [](int /*thread*/) {
+    refuse_the_barrier();
+    errno = 0;
+    EXPECT_FALSE(pass_process_barrier());
+    EXPECT_EQ(errno, 0);
+  });
+}
+
+TEST(ShortLock, SleepersThatAreRefusedTheBarrierHandItOn) {
+  if (!can_refuse_the_barrier()) {
+    GTEST_SKIP() << "this system has no filter of calls";
+  }
+  hand_on(4, 50, [](int /*thread*/) { refuse_the_barrier(); });
+}
+
+TEST(ShortLock, SleepersOfBothKindsHandItOn) {
+  if (!can_refuse_the_barrier()) {
+    GTEST_SKIP() << "this system has no filter of calls";
+  }
+  hand_on(4, 50, [](int thread) {
+    if (thread % 2 == 0) {
+      refuse_the_barrier();
+    }
+  });
+}
+
+TEST(ShortLock, ASleeperThatIsRefusedTheBarrierFindsItOpenByItself) {
+  if (!can_refuse_the_barrier()) {
+    GTEST_SKIP() << "this system has no filter of calls";
+  }
+  for (int round = 0; round < 20; ++round) {
+    short_lock lock;
+    std::atomic<bool> through{false};
+    lock.lock();
+    std::jthread other([&] {
+      refuse_the_barrier();
+      const std::lock_guard guard(lock);
+      through = true;
+    });
+    std::this_thread::sleep_for(2ms);
+    EXPECT_FALSE(through.load());
+    lock.unlock();
+    other.join();
+    EXPECT_TRUE(through.load());
+  }
+}
+
+#endif
 
 TEST(ShortLock, AConditionVariableCanWaitWithIt) {
   constexpr int turns = 2'000;
