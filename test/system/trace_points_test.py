@@ -25,7 +25,7 @@ EXAMPLE = SOURCE / "examples" / "tracing" / "timers.bt"
 
 def run(*command, **options):
     return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          stdin=subprocess.DEVNULL, timeout=280, check=False, **options)
+                          stdin=subprocess.DEVNULL, timeout=1000, check=False, **options)
 
 
 def done(*command, **options):
