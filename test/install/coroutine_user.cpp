@@ -71,7 +71,7 @@ bool is_told_that_the_service_ends() {
 coroutine work_an_hour_at_most(timing_wheel::timer& timer, std::chrono::nanoseconds work,
                                std::optional<bool>& in_time) {
   const auto ended = co_await with_timeout(
-      timer, 1h, [&timer, work](std::stop_token stop) { return timer.sleep_for(work, {.stop = std::move(stop)}); });
+      timer, 1h, [&timer, work](const std::stop_token& stop) { return timer.sleep_for(work, {.stop = stop}); });
   in_time = ended.has_value();
 }
 
