@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine/engine_parts.hpp"
+#include "system/trace_point.hpp"
 
 namespace timing_wheel {
 
@@ -271,6 +272,7 @@ inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budg
     expire(b, budget);
   } else {
     cascade(wheel, b, budget);
+    TIMING_WHEEL_TRACE_CASCADE(this, b.number() >> index_bits, clock_, before - budget);
   }
   flushed_ += before - budget;
   wheel.largest_flush = std::max(wheel.largest_flush, flushed_);

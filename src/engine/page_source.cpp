@@ -30,12 +30,12 @@ void* map_aligned(std::size_t size) noexcept {
   return begin + before;
 }
 
-void unmap(void* begin, std::size_t size) noexcept { munmap(begin, size); }
+void unmap_region(void* begin, std::size_t size) noexcept { munmap(begin, size); }
 
 #else
 
 void* map_aligned(std::size_t /*size*/) noexcept { return nullptr; }
-void unmap(void* /*begin*/, std::size_t /*size*/) noexcept {}
+void unmap_region(void* /*begin*/, std::size_t /*size*/) noexcept {}
 
 #endif
 
@@ -44,7 +44,7 @@ void unmap(void* /*begin*/, std::size_t /*size*/) noexcept {}
 page_source::~page_source() {
   for (const block& one : blocks_) {
     if (one.mapped) {
-      unmap(one.begin, region_size);
+      unmap_region(one.begin, region_size);
     } else {
       ::operator delete (one.begin, std::align_val_t{alignment});
     }

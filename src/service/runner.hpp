@@ -14,6 +14,7 @@
 #include "service/guarded_core.hpp"
 #include "service/run_frame.hpp"
 #include "service/shard.hpp"
+#include "system/trace_point.hpp"
 
 namespace timing_wheel::detail {
 
@@ -285,7 +286,9 @@ class runner {
   // The node is ours while it is running: its callable is called, and destroyed, where it lies.
   // \returns whether the timer is armed again; if not, `finish` must follow. \pre the frame of this run is there.
   [[gnu::always_inline]] bool run(timer_node& node, timer_id id) noexcept {
+    TIMING_WHEEL_TRACE_FIRE_BEGIN(&owner_, id, node.tag, node.deadline);
     attempt("a callback", node, [&] { node.callback(borrowed_handle(&owner_, id).get()); });
+    TIMING_WHEEL_TRACE_FIRE_END(&owner_, id, node.tag);
     if (node.recurring && !context_.process.is_child() && rearm(node, id)) {
       return true;
     }

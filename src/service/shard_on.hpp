@@ -13,6 +13,7 @@
 #include "service/guarded_core.hpp"
 #include "service/runner.hpp"
 #include "service/shard.hpp"
+#include "system/trace_point.hpp"
 
 namespace timing_wheel::detail {
 
@@ -33,6 +34,7 @@ class shard_on final : public shard {
     const admitted result = timers_.core->add(when, callback, tag, recurring);
     if (result.answer == verdict::accepted) {
       take_reference();
+      TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, tag, deadline);
     }
     timers_.wake_for_next(lock);
     return result;
@@ -191,6 +193,7 @@ class shard_on final : public shard {
       return cancel_result::finished;
     }
     const cancel_result result = timers_.core->cancel(id, doomed);
+    TIMING_WHEEL_TRACE_CANCEL(this, id, result);
     timers_.notify_if_drained();
     return result;
   }

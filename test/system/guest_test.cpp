@@ -144,6 +144,9 @@ TEST(ExitDeathTest, OnAThreadOfAnExecutorEndsTheProgramWithItsCode) {
 }
 
 TEST(ExitDeathTest, OfTheThreadInACallbackSaysSoAndAborts) {
+#if defined(_LIBCPP_VERSION) && defined(__linux__)
+  GTEST_SKIP() << "glibc unwinds by libgcc, and libc++ may by another library: then each program crashes here";
+#endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto run = [] {
     timer service;

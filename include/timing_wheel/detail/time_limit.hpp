@@ -189,7 +189,7 @@ class limited {
   struct pass_on {
     std::stop_source to;
     void operator()() const noexcept {
-      const std::stop_source keep = to;  // what it asks to stop may destroy this object
+      std::stop_source keep = to;  // what it asks to stop may destroy this object
       keep.request_stop();
     }
   };
