@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
+#include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -401,6 +404,44 @@ TEST_F(PostgresUsersTransaction, ThatKeepsARowForTooLongIsToldInTheEnd) {
   store.transact_briefly(50ms, look);
   store.transact(look);
   EXPECT_THAT(limits, ElementsAre("50ms", "0"));
+}
+
+// No sweep comes: so each look reads again what lies a look-ahead back.
+TEST_F(PostgresUsersTransaction, ThatIsLateWithALowIdIsFoundByTheNextLook) {
+  std::mutex mutex;
+  std::set<std::string> ran;
+  scheduler checks(store, {.look_ahead = 1h, .poll = 10ms, .sweep = 24h});
+  checks.on("close", [&](const job& what) {
+    const std::scoped_lock lock(mutex);
+    ran.insert(what.key());
+  });
+  checks.start();
+  const auto wait_for_run = [&](const std::string& key) {
+    for (const auto until = std::chrono::steady_clock::now() + 60s; std::chrono::steady_clock::now() < until;) {
+      {
+        const std::scoped_lock lock(mutex);
+        if (ran.contains(key)) {
+          return true;
+        }
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    return false;
+  };
+  const std::string id = user.ask("SELECT nextval('" + table("check_id_seq") + "')");
+  const instant due = store.now();
+  user.execute("BEGIN; INSERT INTO " + table("check") + "(id,due,kind,key,payload) VALUES(" + id + "," +
+               std::to_string(due.time_since_epoch().count()) + ",'close','late','')");
+  for (const char* key : {"a", "b", "c"}) {  // with higher ids and later deadlines, and looks between them
+    checks.schedule(asked(key));
+    EXPECT_TRUE(wait_for_run(key));
+    const auto looks = store.counts().statements;
+    while (store.counts().statements < looks + 5) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+  user.execute("COMMIT");
+  EXPECT_TRUE(wait_for_run("late"));
 }
 
 }  // namespace
