@@ -19,8 +19,8 @@
 
 namespace order_compensation {
 
-/// Writes down that workers begin, and that they and servers are killed. Each of these says the same again if the answer
-/// to its commit was lost: nothing is there twice.
+/// Writes down that workers begin, and that they and servers are killed. Each of these says the same again if the
+/// answer to its commit was lost: nothing is there twice.
 ///
 /// Thread safety: as a plain object.
 class keeper_notes {

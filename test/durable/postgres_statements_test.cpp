@@ -66,8 +66,8 @@ class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifi
     return numbers;
   }
 
-  // A session tells the server what it has counted. Before PostgreSQL 15 nobody can ask for it: it does so at the end of
-  // a transaction, twice a second at most.
+  // A session tells the server what it has counted. Before PostgreSQL 15 nobody can ask for it: it does so at the end
+  // of a transaction, twice a second at most.
   static void tell_counters(postgres_store& alone) {
     const bool may_ask = server_version() >= 150000;
     if (!may_ask) {
