@@ -166,6 +166,7 @@ class durable_run {
       figures_.late = lateness(in, run_, false);
       figures_.late_undisturbed = lateness(in, run_, true);
       figures_.nodes = nodes(in, run_);
+      figures_.takeovers = takeovers(in, run_);
     });
     if (keeper_.crashes() != 0) {
       figures_.problems.push_back("workers that ended although nobody killed them: " + grouped(keeper_.crashes()));

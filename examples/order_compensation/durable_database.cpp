@@ -50,7 +50,13 @@ std::int64_t patient_connection::ask(const char* sql) {
 /// `orders` says what was sold, `firing` what the checks did: each run of a check adds a row, so that one too many is
 /// seen. `stock` is counted up and down beside them, and at the end the two must agree. `worker` has a row for each
 /// process, `probe` one for each run of a check that was due when a worker was killed. Times are microseconds of the
-/// clock of the checks. `shop_run` counts its transactions: so a commit whose answer was lost is not done again.
+/// clock of the checks.
+///
+/// A commit whose answer was lost is not done again: `shop_run` counts its transactions, and the rows of workers and of
+/// kills have numbers that the keeper gives, `birth` and `number`.
+///
+/// `lost_share` has the shares of the table that a worker had when it was killed. The epoch of a share rises when it is
+/// given to another node.
 void make_tables(database& in, const shop_tables& words) {
   const std::string numbered = words.numbered;
   const std::string key = words.key;
@@ -58,8 +64,12 @@ void make_tables(database& in, const shop_tables& words) {
              ", begun BIGINT NOT NULL, transactions BIGINT NOT NULL DEFAULT 0);"
              "CREATE TABLE worker(number " +
              numbered +
-             ", run BIGINT NOT NULL, node BIGINT NOT NULL, begun BIGINT NOT NULL, killed BIGINT);"
-             "CREATE TABLE server_kill(run BIGINT NOT NULL, killed BIGINT NOT NULL);"
+             ", run BIGINT NOT NULL, birth BIGINT NOT NULL, node BIGINT NOT NULL, begun BIGINT NOT NULL,"
+             " killed BIGINT, UNIQUE(run,birth));"
+             "CREATE TABLE server_kill(run BIGINT NOT NULL, number BIGINT NOT NULL, killed BIGINT NOT NULL,"
+             " UNIQUE(run,number));"
+             "CREATE TABLE lost_share(worker BIGINT NOT NULL, kinds TEXT NOT NULL, share BIGINT NOT NULL,"
+             " epoch BIGINT NOT NULL);"
              "CREATE TABLE stock(product " +
              key +
              ", delivered BIGINT NOT NULL, on_hand BIGINT NOT NULL,"

@@ -16,6 +16,9 @@ namespace order_compensation {
 
 class shop_place;
 
+/// The name of the node of a worker.
+[[nodiscard]] inline std::string node_of_worker(std::int64_t number) { return "worker-" + std::to_string(number); }
+
 /// What was begun went with the connection, or the database undid it for the sake of others: it can be done again, on a
 /// new connection. If it was a commit, it may have been done all the same.
 class try_again : public common::failure {
@@ -62,6 +65,8 @@ class database {
   [[nodiscard]] virtual std::int64_t now() = 0;
   /// The table of the checks, as its documentation describes it.
   [[nodiscard]] virtual const char* check_table() const noexcept = 0;
+  /// The table of the shares that nodes divide among themselves; null if they do not.
+  [[nodiscard]] virtual const char* share_table() const noexcept { return nullptr; }
   /// An expression: the bytes of a text.
   [[nodiscard]] virtual std::string bytes_of(const std::string& text) const = 0;
 
@@ -118,7 +123,7 @@ struct shop_tables {
   const char* mark = "";                         ///< Statements that say whose tables they are, and of which version.
 };
 
-inline constexpr std::int64_t shop_version = 2;
+inline constexpr std::int64_t shop_version = 3;
 
 /// Makes the tables of a shop beside those of the checks, and fills its stock. In the transaction that is open.
 void make_tables(database& in, const shop_tables& words);

@@ -23,11 +23,53 @@ constexpr double kills_to_one = 5;
 
 }  // namespace
 
+std::int64_t keeper_notes::now() {
+  return database_.get([](database& in) { return in.now(); });
+}
+
+std::int64_t keeper_notes::birth(std::uint64_t node) {
+  ++births_;
+  return database_.get([&](database& in) {
+    in.run("INSERT INTO worker(run,birth,node,begun) VALUES($1,$2,$3,$4) ON CONFLICT(run,birth) DO NOTHING", run_,
+           births_, node, in.now());
+    return in.ask("SELECT number FROM worker WHERE run=$1 AND birth=$2", run_, births_);
+  });
+}
+
+// The dead one renews no share, so until another takes it the epoch stays.
+void keeper_notes::death(std::int64_t worker, std::int64_t killed, int probes) {
+  database_.use([&](database& in) {
+    write_transaction open(in);
+    if (in.run("UPDATE worker SET killed=$1 WHERE number=$2 AND killed IS NULL RETURNING number", killed, worker)
+            .empty()) {
+      return;  // it was committed, and the answer was lost
+    }
+    if (in.share_table() != nullptr) {
+      const std::string keep = std::string("INSERT INTO lost_share SELECT $1::bigint,kinds,share,epoch FROM ") +
+                               in.share_table() + " WHERE owner='worker-'||$1::bigint";
+      in.run(keep.c_str(), worker);
+    }
+    for (int probe = 0; probe < probes; ++probe) {
+      const std::string key = node_of_worker(worker) + "-" + std::to_string(probe);
+      in.schedule({.kind = probe_kind, .key = key, .payload = {}, .due = {}});
+    }
+    open.commit();
+  });
+}
+
+void keeper_notes::server_kill(std::int64_t killed) {
+  ++server_kills_;
+  database_.use([&](database& in) {
+    in.run("INSERT INTO server_kill(run,number,killed) VALUES($1,$2,$3) ON CONFLICT(run,number) DO NOTHING", run_,
+           server_kills_, killed);
+  });
+}
+
 keeper::keeper(const options& chosen, shop_place& place)
     : options_(chosen),
       place_(place),
       killing_(options_.between_kills.has_value()),
-      database_(place),
+      notes_(place, options_.run),
       random_(options_.seed),
       next_kill_(random_moment(1)),
       next_server_kill_(options_.kill_server ? random_moment(kills_to_one) : steady::time_point::max()),
@@ -82,7 +124,7 @@ void keeper::look_at_all() {
 
 void keeper::kill_one() {
   const std::size_t node = random_() % nodes_.size();
-  const std::int64_t killed = now();
+  const std::int64_t killed = notes_.now();
   if (killing_ && nodes_[node].process->kill()) {
     note_death(nodes_[node].number, killed);
     nodes_[node] = start(node);
@@ -93,11 +135,10 @@ void keeper::kill_server() {
   if (!killing_) {
     return;
   }
-  const std::int64_t killed = now();
+  const std::int64_t killed = notes_.now();
   place_.kill_server();
   ++server_kills_;
-  database_.use(
-      [&](database& in) { in.run("INSERT INTO server_kill(run,killed) VALUES($1,$2)", options_.run, killed); });
+  notes_.server_kill(killed);
 }
 
 /// \returns false if there is a stop.
@@ -110,15 +151,7 @@ bool keeper::wait(const std::stop_token& stop, steady::time_point until) {
 void keeper::note_death(std::int64_t number, std::int64_t killed) {
   ++kills_;
   short_lives_ = 0;
-  database_.use([&](database& in) {
-    write_transaction open(in);
-    in.run("UPDATE worker SET killed=$1 WHERE number=$2", killed, number);
-    for (int probe = 0; probe < (nodes_.size() == 1 ? 1 : probes_of_many); ++probe) {
-      const std::string key = "worker-" + std::to_string(number) + "-" + std::to_string(probe);
-      in.schedule({.kind = probe_kind, .key = key, .payload = {}, .due = {}});
-    }
-    open.commit();
-  });
+  notes_.death(number, killed, nodes_.size() == 1 ? 1 : probes_of_many);
 }
 
 void keeper::note_crash(steady::time_point born) {
@@ -130,19 +163,10 @@ void keeper::note_crash(steady::time_point born) {
 }
 
 keeper::worker keeper::start(std::size_t node) {
-  const std::int64_t number = database_.get([&](database& in) {
-    return in.ask("INSERT INTO worker(run,node,begun) VALUES($1,$2,$3) RETURNING number", options_.run, node + 1,
-                  in.now());
-  });
-  std::vector<std::string> words{"/proc/self/exe", "--durable",
-                                 "--store",        place_.argument(),
-                                 "--worker",       std::to_string(number),
-                                 "--delay",        std::to_string(options_.delay.count()) + "ns"};
-  return {number, steady::now(), std::make_unique<child_process>(std::move(words))};
-}
-
-std::int64_t keeper::now() {
-  return database_.get([](database& in) { return in.now(); });
+  const std::int64_t number = notes_.birth(node + 1);
+  std::vector<std::string> words{"/proc/self/exe",       "--durable", "--worker",
+                                 std::to_string(number), "--delay",   std::to_string(options_.delay.count()) + "ns"};
+  return {number, steady::now(), std::make_unique<child_process>(std::move(words), place_.argument() + '\0')};
 }
 
 keeper::steady::time_point keeper::random_moment(double times) {

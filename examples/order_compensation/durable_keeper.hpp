@@ -19,6 +19,29 @@
 
 namespace order_compensation {
 
+/// Writes down that workers begin, and that they and servers are killed. Each of these says the same again if the
+/// answer to its commit was lost: nothing is there twice.
+///
+/// Thread safety: as a plain object.
+class keeper_notes {
+ public:
+  /// \param place must outlive this. \param run the row of this run.
+  keeper_notes(const shop_place& place, std::int64_t run) : database_(place), run_(run) {}
+
+  [[nodiscard]] std::int64_t now();
+  /// \returns the number of a new worker.
+  [[nodiscard]] std::int64_t birth(std::uint64_t node);
+  /// Writes that many probes, too.
+  void death(std::int64_t worker, std::int64_t killed, int probes);
+  void server_kill(std::int64_t killed);
+
+ private:
+  patient_connection database_;
+  const std::int64_t run_;
+  std::int64_t births_ = 0;
+  std::int64_t server_kills_ = 0;
+};
+
 /// Keeps nodes at work, each a process that runs checks, and kills them at random moments, if asked to; and the server.
 ///
 /// At each kill, the row of the worker is marked with the time, and probes are written: checks that are due at once. So
@@ -69,7 +92,6 @@ class keeper {
   [[nodiscard]] bool wait(const std::stop_token& stop, steady::time_point until);
   void note_death(std::int64_t number, std::int64_t killed);
   void note_crash(steady::time_point born);
-  [[nodiscard]] std::int64_t now();
   [[nodiscard]] steady::time_point random_moment(double times);
 
   const options options_;
@@ -81,7 +103,7 @@ class keeper {
   std::atomic<std::uint64_t> crashes_{0};
 
   // The keeper's thread only.
-  patient_connection database_;
+  keeper_notes notes_;
   std::vector<worker> nodes_;
   std::mt19937_64 random_;
   steady::time_point next_kill_;

@@ -112,4 +112,14 @@ std::vector<node_figures> nodes(database& in, std::int64_t run) {
   return all;
 }
 
+std::uint64_t takeovers(database& in, std::int64_t run) {
+  if (in.share_table() == nullptr) {
+    return 0;
+  }
+  const std::string sql = std::string("SELECT count(*) FROM lost_share l JOIN worker w ON w.number=l.worker JOIN ") +
+                          in.share_table() +
+                          " s ON s.kinds=l.kinds AND s.share=l.share WHERE w.run=$1 AND s.epoch>l.epoch";
+  return static_cast<std::uint64_t>(in.ask(sql.c_str(), run));
+}
+
 }  // namespace order_compensation

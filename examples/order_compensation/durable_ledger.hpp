@@ -56,4 +56,7 @@ struct node_figures {
 /// In their order.
 [[nodiscard]] std::vector<node_figures> nodes(database& in, std::int64_t run);
 
+/// Of a run: how many shares of the table others have taken over from workers that were killed. 0 if it is not divided.
+[[nodiscard]] std::uint64_t takeovers(database& in, std::int64_t run);
+
 }  // namespace order_compensation

@@ -23,14 +23,14 @@ namespace durable = timing_wheel::durable;
 /// "order_compensation" tells our tables from others. One shop in a schema: that which the connection finds first.
 constexpr shop_tables tables{
     .numbered = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    .mark = "CREATE TABLE order_compensation(version BIGINT NOT NULL); INSERT INTO order_compensation VALUES(2);"};
-static_assert(shop_version == 2, "the statements spell it out");
+    .mark = "CREATE TABLE order_compensation(version BIGINT NOT NULL); INSERT INTO order_compensation VALUES(3);"};
+static_assert(shop_version == 3, "the statements spell it out");
 
 constexpr const char* our_tables =
     "SELECT count(*) FROM pg_tables WHERE schemaname=current_schema() AND tablename='order_compensation'";
 constexpr const char* tables_of_our_names =
     "SELECT count(*) FROM pg_tables WHERE schemaname=current_schema() "
-    "AND tablename IN ('shop_run','worker','server_kill','stock','orders','firing','probe')";
+    "AND tablename IN ('shop_run','worker','server_kill','lost_share','stock','orders','firing','probe')";
 
 /// Whether it is worth while to try again: the connection or the server went away, or others were in the way.
 bool passes(std::string_view state) {
@@ -65,6 +65,7 @@ class postgres_database : public database {
   }
   std::int64_t now() override { return ask("SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint"); }
   [[nodiscard]] const char* check_table() const noexcept override { return "timing_wheel.\"check\""; }
+  [[nodiscard]] const char* share_table() const noexcept override { return "timing_wheel.share"; }
   [[nodiscard]] std::string bytes_of(const std::string& text) const override {
     return "convert_to(" + text + ",'UTF8')";
   }

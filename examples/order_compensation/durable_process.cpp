@@ -50,7 +50,8 @@ class spawn_settings {
 
 }  // namespace
 
-child_process::child_process(std::vector<std::string> words) {
+child_process::child_process(std::vector<std::string> words, const std::string& told) {
+  constexpr std::size_t most_told = 4096;  // which an empty pipe always takes at once
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) {
     fail(errno, "making a pipe for another process");
@@ -63,6 +64,10 @@ child_process::child_process(std::vector<std::string> words) {
   }
   arguments.push_back(nullptr);
   try {
+    if (told.size() > most_told ||
+        (!told.empty() && ::write(pipe[1], told.data(), told.size()) != static_cast<ssize_t>(told.size()))) {
+      fail(told.size() > most_told ? EMSGSIZE : errno, "telling another process where it has to work");
+    }
     pid_ = spawn_settings(pipe[0]).spawn(arguments.data());
   } catch (...) {
     ::close(pipe[0]);

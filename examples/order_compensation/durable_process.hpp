@@ -14,8 +14,10 @@ namespace order_compensation {
 /// Thread safety: as a plain object.
 class child_process {
  public:
-  /// \param words the path of the program, and its arguments. \throws std::system_error if it cannot be started.
-  explicit child_process(std::vector<std::string> words);
+  /// \param words the path of the program, and its arguments: everybody on the machine can read them.
+  /// \param told what it reads first: nobody else can. At most 4 096 bytes. \throws std::system_error if it cannot be
+  /// started.
+  explicit child_process(std::vector<std::string> words, const std::string& told = {});
   child_process(const child_process&) = delete;
   child_process& operator=(const child_process&) = delete;
   /// Kills it, if it has not ended.

@@ -62,7 +62,10 @@ void print_recovery(table& rows, const std::string& label, const durations& reco
 
 void print_times(table& rows, const durable_figures& run) {
   rows.line("kills", run.kills);
-  rows.line("taken over", run.takeovers());
+  rows.line("recovered", run.recovery.size());
+  if (run.takeovers != 0) {
+    rows.line("shares taken over", run.takeovers);
+  }
   print_recovery(rows, "recovery", run.recovery);
   if (run.with_server) {
     rows.line("kills of the server", run.server_kills);
@@ -143,7 +146,8 @@ void add_outcome(json_object& json, const verdict& all) {
 void add_times(json_object& json, const durable_figures& run) {
   json["kills"] = run.kills;
   json["server_kills"] = run.server_kills;
-  json["takeovers"] = run.takeovers();
+  json["recovered"] = run.recovery.size();
+  json["takeovers"] = run.takeovers;
   json["server_recovery_s"] = quantiles_of(run.server_recovery, 1e6, false);
   json["recovery_s"] = quantiles_of(run.recovery, 1e6, false);
   json["lateness_us"] = quantiles_of(run.late, 1, true);

@@ -29,8 +29,9 @@ struct durable_figures {
   std::uint64_t transactions = 0;  ///< Of the shop.
   std::uint64_t kills = 0;         ///< Of nodes.
   std::uint64_t server_kills = 0;
-  bool with_server = false;  ///< The server was to be killed, too.
-  durations recovery;
+  bool with_server = false;     ///< The server was to be killed, too.
+  std::uint64_t takeovers = 0;  ///< Shares of the table that others took over from killed nodes; 0 if there are none.
+  durations recovery;           ///< Of the kills after which others have run all that was due then.
   durations server_recovery;
   std::vector<node_figures> nodes;
   durations late;
@@ -45,8 +46,6 @@ struct durable_figures {
 
   /// A place of its own is kept to be looked at, if something is wrong with it.
   [[nodiscard]] bool removed() const { return own && problems.empty(); }
-  /// Kills after which others have run all that was due then.
-  [[nodiscard]] std::uint64_t takeovers() const { return recovery.size(); }
 };
 
 /// Notes as problems what the ledger shows.

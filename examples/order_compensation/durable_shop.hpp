@@ -76,7 +76,8 @@ class shop {
   };
 
   [[nodiscard]] batch pick(std::chrono::nanoseconds now);
-  void write(database& in, const batch& what);
+  // \returns whether it did; else it was committed before, and the answer was lost.
+  [[nodiscard]] bool write(database& in, const batch& what);
   void place(database& in, const placement& one, std::int64_t clock);
   void approve(database& in, const approval& one, std::int64_t clock);
   void change_stock(database& in);

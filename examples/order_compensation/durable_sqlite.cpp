@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::int64_t shop_id = 0x73686f70;
 
 constexpr shop_tables tables{.key = "INTEGER PRIMARY KEY",
-                             .mark = "PRAGMA application_id=1936224112; PRAGMA user_version=2"};
-static_assert(shop_id == 1936224112 && shop_version == 2, "the statements spell it out");
+                             .mark = "PRAGMA application_id=1936224112; PRAGMA user_version=3"};
+static_assert(shop_id == 1936224112 && shop_version == 3, "the statements spell it out");
 
 [[noreturn]] void fail(sqlite3* on) {
   const char* const file = sqlite3_db_filename(on, "main");

@@ -127,7 +127,8 @@ void run_worker(const shop_place& place, std::int64_t number, std::chrono::nanos
   const bool started = persistently([&] {
     checks.reset();
     store = place.open_store();
-    checks.emplace(*store, durable::scheduler_options{.poll = poll_for(delay), .on_failure = tell});
+    checks.emplace(*store, durable::scheduler_options{
+                               .poll = poll_for(delay), .node = node_of_worker(number), .on_failure = tell});
     checks->on(check_kind,
                [&](durable::transaction& open, std::span<const durable::job> all) { what.verify(open, all); });
     checks->on(probe_kind,

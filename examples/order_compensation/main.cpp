@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -146,8 +148,18 @@ durable_figures run_durable_job(const options& chosen, std::istream& orders) {
   return run;
 }
 
+/// Where it works is told to a worker by its input, up to a zero byte: there may be a password in it, and everybody can
+/// read arguments.
+std::string told_store() {
+  std::string store;
+  for (char each = 0; ::read(STDIN_FILENO, &each, 1) == 1 && each != '\0';) {
+    store.push_back(each);  // no more than that: the end of the input is waited for elsewhere
+  }
+  return store;
+}
+
 void run_as_worker(const options& chosen) {
-  run_worker(*make_place(chosen_store(chosen)), *chosen.durable.worker, chosen.delay);
+  run_worker(*make_place(read_store(told_store())), *chosen.durable.worker, chosen.delay);
 }
 
 #else

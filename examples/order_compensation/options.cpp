@@ -24,6 +24,7 @@ std::string footer() {
          "and the cancel of the check, and the end of a check and what it gives back. At the end the orders must\n"
          "account for every unit of the stock, of earlier runs too: nothing lost, nothing twice, nothing early.\n"
          "Recovery is the time from a kill until others have run the checks that are due at it; some are.\n"
+         "On a server, nodes divide the table in 64 shares; those of a killed one are taken over by others.\n"
          "'Undisturbed' is the lateness without what was due, or ran, during a recovery. The orders of a file are\n"
          "spread over --seconds, each copy 1 s of the file after the one before; 30 min in the life of an order "
          "become\n"

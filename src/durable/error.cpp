@@ -32,6 +32,8 @@ class category final : public std::error_category {
         return "the scheduler was started already";
       case errc::store_damaged:
         return "the store is damaged";
+      case errc::row_locked:
+        return "another transaction keeps the row; call again";
     }
     return "unknown error " + std::to_string(code);
   }

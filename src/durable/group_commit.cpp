@@ -1,6 +1,10 @@
 #include "durable/group_commit.hpp"
 
 #include <algorithm>
+#include <array>
+#include <thread>
+
+#include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable {
 
@@ -8,6 +12,22 @@ namespace {
 
 // Writes in a transaction, at most: others want the lock too.
 constexpr std::size_t largest = 5000;
+
+// For a row that another transaction keeps: longer than most transactions last, and short enough for those who wait
+// for the one that waits for it.
+constexpr std::chrono::milliseconds lock_wait(200);
+// In all, as long as a statement of a PostgreSQL store may take if it is not set.
+constexpr std::chrono::seconds patience(10);
+
+bool is_locked_out(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const timer_error& error) {
+    return error.code() == errc::row_locked;
+  } catch (...) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -33,9 +53,7 @@ void group_commit::submit(write& mine) {
     lock.lock();
     if (!mine.leads) {
       lock.unlock();
-      if (mine.failure) {
-        std::rethrow_exception(mine.failure);
-      }
+      finish(mine);
       return;
     }
   }
@@ -44,8 +62,28 @@ void group_commit::submit(write& mine) {
   linger(lock);
   lead(lock);
   lock.unlock();
+  finish(mine);
+}
+
+void group_commit::finish(write& mine) {
+  if (mine.locked_out) {
+    try_again(mine);
+  }
   if (mine.failure) {
     std::rethrow_exception(mine.failure);
+  }
+}
+
+// After a pause, in which others of the same fate have their turn.
+void group_commit::try_again(write& mine) {
+  constexpr std::chrono::milliseconds pause(5);
+  const auto until = std::chrono::steady_clock::now() + patience;
+  const std::array<write*, 1> alone{&mine};
+  while (mine.locked_out && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(pause);
+    if (const std::unique_lock turn(trying_again_, until); turn.owns_lock()) {
+      commit_together(alone);
+    }
   }
 }
 
@@ -134,6 +172,7 @@ void group_commit::commit(std::span<write* const> some) {
     if (commit_together(some.subspan(i, 1)) == ended::not_begun) {
       for (write* one : some.subspan(i + 1)) {
         one->failure = some[i]->failure;
+        one->locked_out = false;
       }
       return;
     }
@@ -144,7 +183,7 @@ group_commit::ended group_commit::commit_together(std::span<write* const> some) 
   ended how = ended::not_begun;
   std::exception_ptr failure;
   try {
-    store_.transact([&](store_transaction& open) {
+    store_.transact_briefly(lock_wait, [&](store_transaction& open) {
       how = ended::write_failed;
       perform(some, open);
       how = ended::commit_failed;
@@ -152,8 +191,10 @@ group_commit::ended group_commit::commit_together(std::span<write* const> some) 
   } catch (...) {
     failure = std::current_exception();
   }
+  const bool locked_out = failure != nullptr && how == ended::write_failed && is_locked_out(failure);
   for (write* one : some) {
     one->failure = failure;
+    one->locked_out = locked_out;
   }
   return failure == nullptr ? ended::committed : how;
 }

@@ -24,6 +24,10 @@ namespace timing_wheel::durable {
 /// one; else the callers would alternate in halves. If a write of a shared transaction fails, each is tried in one of
 /// its own, so that a bad one harms nobody else; if the commit fails, all are told, since it may have happened.
 ///
+/// A write may have to wait for a row that somebody else's transaction keeps. The others do not wait for that with it:
+/// after `lock_wait` it fails, and each is tried by itself. Then its own thread tries it again, beside the groups that
+/// follow, for as long as `patience`. One that was posted has no thread, and is told.
+///
 /// Thread safety: any thread.
 class group_commit {
  public:
@@ -45,12 +49,15 @@ class group_commit {
     const std::function<void(store_transaction&)>* work = nullptr;
     std::function<void(std::exception_ptr)> then;  // of a posted one
     std::exception_ptr failure;
+    bool locked_out = false;  // it failed by a row that another transaction keeps
     // Written under mutex_: by who leads before it commits, or by its forerunner before it is told.
     bool leads = false;
     std::binary_semaphore told{0};  // released once: finished, or leads
   };
 
   void submit(write& mine);
+  void finish(write& mine);
+  void try_again(write& mine);
   void lead(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] bool hand_lead_on();
   static void tell(std::vector<write*>& some);
@@ -63,7 +70,8 @@ class group_commit {
 
   store& store_;
   const std::function<void()> wake_;
-  std::mutex mutex_;  // guards what follows
+  std::timed_mutex trying_again_;  // one at a time: others want connections, too
+  std::mutex mutex_;               // guards what follows
   std::condition_variable more_;
   std::vector<write*> waiting_;
   bool led_ = false;

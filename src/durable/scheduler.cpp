@@ -18,16 +18,17 @@ using std::chrono::microseconds;
 
 namespace {
 
-// The scheduler whose handler this thread is in, and whether that is in a transaction.
+// The scheduler whose handler this thread is in, and the store whose transaction it is given, if it is.
 struct inside {
   const void* scheduler = nullptr;
-  bool transaction = false;
+  const store* transaction_of = nullptr;
 };
 thread_local inside here;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 class enter {
  public:
-  enter(const void* scheduler, bool transaction) : before_(std::exchange(here, {scheduler, transaction})) {}
+  explicit enter(const void* scheduler, const store* transaction_of = nullptr)
+      : before_(std::exchange(here, {scheduler, transaction_of})) {}
   enter(const enter&) = delete;
   enter& operator=(const enter&) = delete;
   ~enter() { here = before_; }
@@ -256,7 +257,7 @@ class scheduler::implementation {
       }
     }
     void operator()() {
-      const enter inside(owner_, false);
+      const enter inside(owner_);
       const std::unique_ptr<node::leased_run> mine = std::move(run_);
       owner_->node_->run(*mine);
     }
@@ -273,10 +274,13 @@ class scheduler::implementation {
     changed_.notify_all();
   }
 
+  // Of another scheduler, too: what it wrote would not be undone with the handler's transaction, and might wait for it.
   void refuse_inside_transaction() const {
-    if (here.scheduler == this && here.transaction) {
+    if (here.transaction_of == &store_) {
       throw timer_error(std::make_error_code(std::errc::resource_deadlock_would_occur),
-                        "a transactional handler called its scheduler; use its transaction");
+                        here.scheduler == this
+                            ? "a transactional handler called its scheduler; use its transaction"
+                            : "a transactional handler called another scheduler of its store; use its transaction");
     }
   }
 
@@ -292,19 +296,19 @@ class scheduler::implementation {
   // The same handler, which knows that it is one of this scheduler.
   leased_handler guarded(leased_handler handler) {
     return [this, handler = std::move(handler)](const job& what) {
-      const enter inside(this, false);
+      const enter inside(this);
       return handler(what);
     };
   }
   transactional_handler guarded(transactional_handler handler) {
     return [this, handler = std::move(handler)](transaction& open, const job& what) {
-      const enter inside(this, true);
+      const enter inside(this, &store_);
       return handler(open, what);
     };
   }
   batch_handler guarded(batch_handler handler) {
     return [this, handler = std::move(handler)](transaction& open, std::span<const job> jobs) {
-      const enter inside(this, true);
+      const enter inside(this, &store_);
       handler(open, jobs);
     };
   }
@@ -364,7 +368,7 @@ class scheduler::implementation {
   // ---- a thread of its own
 
   void loop() {
-    const enter inside(this, false);
+    const enter inside(this);
     std::unique_lock lock(mutex_);
     while (!over_) {
       woken_ = false;
@@ -386,7 +390,7 @@ class scheduler::implementation {
   // ---- or a timer
 
   void drive() {
-    const enter inside(this, false);
+    const enter inside(this);
     const std::unique_lock driving(driving_);
     node* const mine = started();
     microseconds pause{};
@@ -405,7 +409,7 @@ class scheduler::implementation {
   }
 
   bool step_until_idle(node& mine) {
-    const enter inside(this, false);
+    const enter inside(this);
     const std::unique_lock driving(driving_);
     static_cast<void>(work(&mine));
     return mine.idle();

@@ -15,6 +15,11 @@ cancel_result transaction::cancel(std::string_view kind, std::string_view key) {
   return op.result;
 }
 
+void store::transact_briefly(std::chrono::milliseconds /*lock_wait*/,
+                             const std::function<void(store_transaction&)>& work) {
+  transact(work);
+}
+
 std::optional<std::vector<std::int16_t>> store::take_shares(std::string_view /*node*/,
                                                             std::span<const std::string> /*kinds*/,
                                                             std::chrono::milliseconds /*hold*/, bool /*leave*/) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ctime>
+#include <optional>
 
 namespace timing_wheel::durable::postgres {
 namespace {
@@ -51,6 +53,33 @@ TEST(ServerClock, FollowsAServerWhoseClockIsAnother) {
   EXPECT_LT(clock.last_guess(), wall() - 59min);
   clock.saw(wall() + 1h);
   EXPECT_GT(clock.last_guess(), wall() + 59min);
+}
+
+std::chrono::nanoseconds set_clock{};  // what the next shows
+std::chrono::nanoseconds shown_clock() noexcept { return set_clock; }
+
+TEST(ServerClock, HasGoneOnWhileTheMachineWasSuspended) {
+  set_clock = 10min;
+  server_clock clock(shown_clock);
+  const instant shown = wall();
+  clock.saw(shown);
+  set_clock += 50s;
+  EXPECT_EQ(clock.now(), shown + 50s);
+  set_clock += 1h;
+  EXPECT_EQ(clock.now(), std::nullopt);  // the server is asked
+  EXPECT_EQ(clock.last_guess(), shown + 50s + 1h);
+}
+
+TEST(ServerClock, CountsTheTimeSinceTheStartOfTheMachine) {
+  const auto read = [] {
+    std::timespec now{};
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  };
+  const auto before = read();
+  const auto between = time_since_boot();
+  EXPECT_LE(before, between);
+  EXPECT_LE(between, read());
 }
 
 TEST(ServerClock, GoesOnWhileTheServerIsAway) {

@@ -65,7 +65,9 @@ TEST_F(PostgresError, AWrongPasswordIsToldAtOnceAndNotRepeated) {
     before.assign(std::istreambuf_iterator<char>(old), {});
   }
   std::ofstream(rules) << "host all locked 127.0.0.1/32 scram-sha-256\n" << before;
-  user.execute("CREATE ROLE locked LOGIN PASSWORD 'right-one'; SELECT pg_reload_conf()");
+  user.execute(
+      "SET password_encryption='scram-sha-256'; CREATE ROLE locked LOGIN PASSWORD 'right-one'; SELECT "
+      "pg_reload_conf()");
   std::this_thread::sleep_for(200ms);
   const std::string login = server().loopback_conninfo() + " user=locked password=";
   const auto begin = std::chrono::steady_clock::now();

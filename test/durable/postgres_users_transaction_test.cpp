@@ -1,10 +1,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "durable/support/postgres_case.hpp"
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -27,6 +34,11 @@ class PostgresUsersTransaction : public PostgresCase {  // NOLINT(readability-id
       std::this_thread::sleep_for(1ms);
     }
     ADD_FAILURE() << "nobody waits";
+  }
+  // In a transaction that stays open: so whoever wants that key waits for its end.
+  void keep_row(const char* key) {
+    user.execute("BEGIN");
+    schedule(user.get(), asked(key), target);
   }
   [[nodiscard]] std::string insert() const { return "INSERT INTO " + table("orders") + " VALUES(7)"; }
 };
@@ -342,6 +354,94 @@ TEST_F(PostgresSession, SaysWhatIsWrong) {
   EXPECT_EQ(error_of([&] { later.cancel("close", "a"); }).code, errc::newer_schema);
   EXPECT_EQ(error_of([&] { durable::postgres_session(user.get(), {.schema = "none"}).cancel("close", "a"); }).code,
             errc::no_schema);
+}
+
+TEST_F(PostgresUsersTransaction, KeepsNobodyWaitingButWhoWantsItsRow) {
+  scheduler checks(store);
+  put(store, "a", 1h);
+  user.execute("BEGIN");
+  durable::reschedule(user.get(), "close", "a", 2h, target);
+  request again = asked("a", 3h);
+  again.replace = true;
+  std::future<scheduled> replaces = std::async(std::launch::async, [&] { return checks.schedule(again); });
+  wait_for_a_lock();
+  std::future<cancel_result> cancels = std::async(std::launch::async, [&] { return checks.cancel("close", "a"); });
+  for (const char* key : {"b", "c", "d"}) {
+    EXPECT_TRUE(checks.schedule(asked(key)).inserted);
+  }
+  user.execute("COMMIT");
+  const scheduled done = replaces.get();
+  EXPECT_TRUE(done.replaced || done.inserted);
+  EXPECT_EQ(cancels.get(), cancel_result::cancelled);
+}
+
+TEST_F(PostgresUsersTransaction, ThatKeepsARowIsToldToWhoDoesNotWait) {
+  scheduler checks(store);
+  keep_row("a");
+  std::promise<std::error_code> told;
+  std::promise<std::error_code> other;
+  checks.schedule(asked("a"), [&](std::error_code code, scheduled) { told.set_value(code); });
+  checks.schedule(asked("b"), [&](std::error_code code, scheduled) { other.set_value(code); });
+  EXPECT_EQ(told.get_future().get(), errc::row_locked);
+  EXPECT_EQ(other.get_future().get(), std::error_code());
+  user.execute("ROLLBACK");
+  EXPECT_TRUE(checks.schedule(asked("a")).inserted);
+}
+
+TEST_F(PostgresUsersTransaction, ThatKeepsARowForTooLongIsToldInTheEnd) {
+  keep_row("a");
+  const caught said =
+      error_of([&] { store.transact_briefly(50ms, [](store_transaction& open) { open.schedule(asked("a")); }); });
+  EXPECT_EQ(said.code, errc::row_locked);
+  EXPECT_THAT(said.words, testing::HasSubstr("another transaction keeps the row"));
+  EXPECT_EQ(error_of([&] { store.transact_briefly(0ms, [](store_transaction&) {}); }).code, timer_errc::invalid_option);
+  std::vector<std::string> limits;
+  const auto look = [&](store_transaction& open) {
+    PGresult* const shown = PQexec(postgres_connection(open), "SHOW lock_timeout");
+    limits.emplace_back(PQgetvalue(shown, 0, 0));
+    PQclear(shown);
+  };
+  store.transact_briefly(50ms, look);
+  store.transact(look);
+  EXPECT_THAT(limits, ElementsAre("50ms", "0"));
+}
+
+// No sweep comes: so each look reads again what lies a look-ahead back.
+TEST_F(PostgresUsersTransaction, ThatIsLateWithALowIdIsFoundByTheNextLook) {
+  std::mutex mutex;
+  std::set<std::string> ran;
+  scheduler checks(store, {.look_ahead = 1h, .poll = 10ms, .sweep = 24h});
+  checks.on("close", [&](const job& what) {
+    const std::scoped_lock lock(mutex);
+    ran.insert(what.key());
+  });
+  checks.start();
+  const auto wait_for_run = [&](const std::string& key) {
+    for (const auto until = std::chrono::steady_clock::now() + 60s; std::chrono::steady_clock::now() < until;) {
+      {
+        const std::scoped_lock lock(mutex);
+        if (ran.contains(key)) {
+          return true;
+        }
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    return false;
+  };
+  const std::string id = user.ask("SELECT nextval('" + table("check_id_seq") + "')");
+  const instant due = store.now();
+  user.execute("BEGIN; INSERT INTO " + table("check") + "(id,due,kind,key,payload) VALUES(" + id + "," +
+               std::to_string(due.time_since_epoch().count()) + ",'close','late','')");
+  for (const char* key : {"a", "b", "c"}) {  // with higher ids and later deadlines, and looks between them
+    checks.schedule(asked(key));
+    EXPECT_TRUE(wait_for_run(key));
+    const auto looks = store.counts().statements;
+    while (store.counts().statements < looks + 5) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+  user.execute("COMMIT");
+  EXPECT_TRUE(wait_for_run("late"));
 }
 
 }  // namespace

@@ -317,6 +317,29 @@ TEST_F(Scheduler, ATransactionalHandlerMustNotCallItsScheduler) {
   EXPECT_THAT(said, HasSubstr("use its transaction"));
 }
 
+TEST_F(Scheduler, ATransactionalHandlerMustNotCallAnotherSchedulerOfItsStore) {
+  memory_store elsewhere(timer);
+  scheduler other(store, timer);
+  scheduler of_another_store(elsewhere, timer);
+  std::string said;
+  checks.on("parent", [&](transaction& /*open*/, const job& /*what*/) {
+    try {
+      other.schedule(note("b", 1s));
+    } catch (const timer_error& refused) {
+      said = refused.what();
+      EXPECT_EQ(refused.code(), std::errc::resource_deadlock_would_occur);
+    }
+    of_another_store.schedule(note("c", 1s));
+  });
+  checks.start();
+  checks.schedule({.kind = "parent", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(2s);
+  EXPECT_THAT(said, HasSubstr("another scheduler of its store; use its transaction"));
+  EXPECT_FALSE(store.find("note", "b").has_value());
+  EXPECT_TRUE(elsewhere.find("note", "c").has_value());
+  other.schedule(note("b", 1s));  // not in a transaction any more
+}
+
 // A store in memory whose commits fail while a check "poison" is among what was written.
 class poisoned_store final : public test::forwarding_store {
  public:

@@ -22,7 +22,7 @@ ORDERS = HEADER + (
 )
 KEYS = {
     "orders", "kills", "lost", "doubled", "early", "recovery_s", "lateness_us", "stock", "exact", "cancelled", "fired",
-    "pending", "elapsed_s", "placed_per_s", "late_approvals", "earlier", "nodes", "server_kills", "takeovers",
+    "pending", "elapsed_s", "placed_per_s", "late_approvals", "earlier", "nodes", "server_kills", "takeovers", "recovered",
 }
 
 
@@ -89,7 +89,7 @@ class Kills(DurableTest):
         figures, _ = self.figures("--seconds", 2, "--kill", 0.3, "--delay", "500ms", "--nodes", 3)
         self.assert_exact(figures)
         self.assertGreaterEqual(figures["kills"], 2)
-        self.assertEqual(figures["takeovers"], figures["kills"])
+        self.assertEqual((figures["recovered"], figures["takeovers"]), (figures["kills"], 0))  # a file has no shares
         self.assertEqual([node["node"] for node in figures["nodes"]], [1, 2, 3])
         self.assertEqual(sum(node["fired"] for node in figures["nodes"]), figures["fired"])
 
@@ -113,12 +113,23 @@ class Servers(DurableTest):
         self.assert_exact(figures)
         self.assertGreaterEqual(figures["kills"], 3)
         self.assertGreaterEqual(figures["server_kills"], 1)
-        self.assertEqual(figures["takeovers"], figures["kills"])
+        self.assertEqual(figures["recovered"], figures["kills"])
+        self.assertGreater(figures["takeovers"], 0)
         self.assertEqual(figures["pending"], 0)
         self.assertIn("durable, in a server of its own\n", done.stdout)
         self.assertNotIn("✗", done.stdout)
         self.assertEqual(done.stderr, "")
         self.assertEqual(self.leftovers(), [])
+
+    def assert_hidden(self, password, store):
+        """A worker uses the store, but anybody may read its arguments."""
+        def arguments_of_worker():
+            words = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children(parent.pid)]
+            return next((each for each in words if b"--worker" in each), None)
+        with self.running(["--durable", "--store", store, "--quiet", "--seconds", 60], stdout=subprocess.DEVNULL) as parent:
+            self.wait_until(arguments_of_worker)
+            self.assertNotIn(password, arguments_of_worker())
+            self.assertIn(password, Path(f"/proc/{parent.pid}/cmdline").read_bytes())  # it was there to be seen
 
     def test_go_with_a_program_that_is_killed(self):
         with self.running(self.arguments("--seconds", 60), stdout=subprocess.DEVNULL) as parent:
@@ -142,6 +153,7 @@ class Servers(DurableTest):
                 self.assert_exact(figures)
                 self.assertEqual(figures["earlier"]["orders"] > 0, orders > 0)
                 self.assertNotIn("secret", done.stdout + json_file.read_text())
+            self.assert_hidden(b"secret", store)
             told = self.run_program("--durable", "--store", f"postgres:host={folder}/no", "--quiet", status=2).stderr
             self.assertIn("cannot use", told)
 

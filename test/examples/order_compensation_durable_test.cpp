@@ -8,9 +8,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "durable_database.hpp"
+#include "durable_keeper.hpp"
 #include "durable_ledger.hpp"
 #include "durable_options.hpp"
 #include "durable_place.hpp"
@@ -18,6 +20,7 @@
 #include "durable_shop.hpp"
 #include "options.hpp"
 #ifdef ORDER_COMPENSATION_POSTGRES
+#include "durable/support/cutting_proxy.hpp"
 #include "durable/support/private_postgres.hpp"
 #endif
 
@@ -121,7 +124,7 @@ class shop_case : public testing::TestWithParam<const char*> {
     place_ = make();
     place_->prepare();
     database_ = place_->connect();
-    execute("INSERT INTO shop_run(begun) VALUES(0); INSERT INTO worker(run,node,begun) VALUES(1,1,0)");
+    execute("INSERT INTO shop_run(begun) VALUES(0); INSERT INTO worker(run,birth,node,begun) VALUES(1,1,1,0)");
   }
   ~shop_case() override {
     database_.reset();
@@ -267,21 +270,21 @@ INSTANTIATE_TEST_SUITE_P(On, ShopTimes, places, name_of_place);
 
 TEST_P(ShopTimes, CountARecoveryToTheLastProbeOfAKill) {
   execute("UPDATE worker SET killed=1000 WHERE number=1");
-  execute("INSERT INTO worker(run,node,begun,killed) VALUES(1,1,0,1500),(1,2,0,4000),(1,2,0,NULL)");
+  execute("INSERT INTO worker(run,birth,node,begun,killed) VALUES(1,2,1,0,1500),(1,3,2,0,4000),(1,4,2,0,NULL)");
   execute("INSERT INTO firing VALUES(1,1,900); INSERT INTO probe VALUES(1,3,2000),(2,3,2100),(1,3,1999)");
   EXPECT_THAT(recoveries(*database_, 1), ElementsAre(600, 1000));
   EXPECT_THAT(recoveries(*database_, 2), IsEmpty());
 }
 
 TEST_P(ShopTimes, CountARecoveryOfTheServerToTheFirstCheck) {
-  execute("INSERT INTO server_kill VALUES(1,1000),(1,2000),(1,3000)");
+  execute("INSERT INTO server_kill VALUES(1,1,1000),(1,2,2000),(1,3,3000)");
   execute("INSERT INTO firing VALUES(1,1,999),(2,1,1100); INSERT INTO probe VALUES(1,1,2050)");
   EXPECT_THAT(server_recoveries(*database_, 1), ElementsAre(50, 100));
 }
 
 TEST_P(ShopTimes, LeaveOutWhatWasDueDuringARecovery) {
-  execute("UPDATE worker SET killed=1000 WHERE number=1; INSERT INTO worker(run,node,begun) VALUES(1,1,0)");
-  execute("INSERT INTO server_kill VALUES(1,3000)");
+  execute("UPDATE worker SET killed=1000 WHERE number=1; INSERT INTO worker(run,birth,node,begun) VALUES(1,2,1,0)");
+  execute("INSERT INTO server_kill VALUES(1,1,3000)");
   execute(
       "INSERT INTO orders VALUES(1,1,0,3,900,NULL),(2,1,0,3,1100,NULL),(3,1,0,3,2500,NULL),(4,1,0,3,3100,NULL),"
       "(5,1,0,3,3300,NULL)");
@@ -292,7 +295,9 @@ TEST_P(ShopTimes, LeaveOutWhatWasDueDuringARecovery) {
 }
 
 TEST_P(ShopTimes, CountWhatEachNodeDid) {
-  execute("UPDATE worker SET killed=1000 WHERE number=1; INSERT INTO worker(run,node,begun) VALUES(1,1,0),(1,2,0)");
+  execute(
+      "UPDATE worker SET killed=1000 WHERE number=1; INSERT INTO worker(run,birth,node,begun) "
+      "VALUES(1,2,1,0),(1,3,2,0)");
   execute("INSERT INTO firing VALUES(1,1,905),(2,2,2000),(3,3,2501); INSERT INTO probe VALUES(1,3,2000)");
   const auto all = nodes(*database_, 1);
   ASSERT_EQ(all.size(), 2U);
@@ -317,7 +322,7 @@ TEST_P(ShopFile, CanBeUsedAgain) {
 }
 
 TEST_P(ShopFile, OfAnotherVersionIsRefused) {
-  execute(on_server() ? "UPDATE order_compensation SET version=3" : "PRAGMA user_version=3");
+  execute(on_server() ? "UPDATE order_compensation SET version=4" : "PRAGMA user_version=4");
   EXPECT_THROW(make()->prepare(), usage_error);
 }
 
@@ -353,6 +358,94 @@ TEST(ShopOnAServer, TellsNoPassword) {
   EXPECT_EQ(name.find("secret"), std::string::npos) << name;
   EXPECT_NE(name.find("dbname=d"), std::string::npos) << name;
 }
+#endif
+
+using KeeperNotes = shop_case;  // NOLINT(readability-identifier-naming)
+INSTANTIATE_TEST_SUITE_P(On, KeeperNotes, places, name_of_place);
+
+TEST_P(KeeperNotes, AreReadInTheLedger) {
+  keeper_notes notes(*place_, 1);
+  EXPECT_EQ(notes.birth(1), 1);  // the one that is there, as when the answer was lost
+  const std::int64_t worker = notes.birth(1);
+  EXPECT_NE(worker, 1);
+  notes.death(worker, 1000, 3);
+  notes.server_kill(2000);
+  const auto all = nodes(*database_, 1);
+  EXPECT_THAT((std::vector{all.at(0).processes, all.at(0).kills}), ElementsAre(2, 1));
+  EXPECT_EQ(takeovers(*database_, 1), 0U);
+  EXPECT_EQ(database_->ask("SELECT count(*) FROM server_kill"), 1);
+  EXPECT_EQ(database_->ask((std::string("SELECT count(*) FROM ") + database_->check_table()).c_str()), 3);
+}
+
+#ifdef ORDER_COMPENSATION_POSTGRES
+
+TEST(Takeovers, AreSharesOfAKilledNodeThatAnotherHasNow) {
+  const timing_wheel::test::private_postgres server;
+  const std::unique_ptr<shop_place> place = postgres_place(server.conninfo());
+  place->prepare();
+  const auto database = place->connect();
+  database->execute("INSERT INTO shop_run(begun) VALUES(0)");
+  keeper_notes notes(*place, 1);
+  const std::int64_t killed = notes.birth(1);
+  const std::vector<std::string> kinds{check_kind, probe_kind};
+  const auto store = place->open_store();
+  EXPECT_EQ(store->take_shares(node_of_worker(killed), kinds, 1h).value().size(), 64U);
+  notes.death(killed, 1000, 1);
+  EXPECT_EQ(takeovers(*database, 1), 0U);
+  database->execute("UPDATE timing_wheel.node SET until=0");
+  EXPECT_EQ(store->take_shares(node_of_worker(killed + 1), kinds, 1h).value().size(), 64U);
+  EXPECT_EQ(takeovers(*database, 1), 64U);
+  EXPECT_EQ(takeovers(*database, 2), 0U);
+}
+
+/// A shop on the far side of a network that loses answers.
+class LostAnswers : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  LostAnswers() {
+    place_->prepare();
+    database_->execute("INSERT INTO shop_run(begun) VALUES(0)");
+  }
+  void lose(const char* word) {
+    proxy_.plan(timing_wheel::test::cutting_proxy::fault::cut_after, timing_wheel::test::begins_with(word));
+  }
+  [[nodiscard]] std::int64_t count(const std::string& table) {
+    return database_->ask(("SELECT count(*) FROM " + table).c_str());
+  }
+
+  const timing_wheel::test::private_postgres server_;
+  timing_wheel::test::cutting_proxy proxy_{server_.socket()};
+  const std::unique_ptr<shop_place> place_ = postgres_place(proxy_.conninfo() + " user=postgres dbname=postgres");
+  const std::unique_ptr<database> database_ = postgres_place(server_.conninfo())->connect();
+};
+
+TEST_F(LostAnswers, DoubleNoWorkerAndNoKill) {
+  keeper_notes notes(*place_, 1);
+  lose("INSERT INTO worker");
+  const std::int64_t worker = notes.birth(1);
+  lose("COMMIT");
+  notes.death(worker, 1000, 3);
+  lose("INSERT INTO server_kill");
+  notes.server_kill(2000);
+  EXPECT_EQ(proxy_.faults(), 3);
+  EXPECT_EQ(count("worker"), 1);
+  EXPECT_EQ(count("server_kill"), 1);
+  const std::vector<std::string> said = proxy_.statements();
+  EXPECT_EQ(std::count_if(said.begin(), said.end(), timing_wheel::test::has("INSERT INTO \"timing_wheel\".check")), 3);
+}
+
+TEST_F(LostAnswers, DoubleNoOrder) {
+  bool placed = false;
+  shop one(*place_, 1, 1, 1h, [&]() -> std::optional<planned_order> {
+    return std::exchange(placed, true) ? std::nullopt : std::optional(planned_order{0ns, {0, 3}, {}});
+  });
+  lose("COMMIT");
+  one.work(0ns);
+  EXPECT_EQ(proxy_.faults(), 1);
+  EXPECT_EQ(count("orders"), 1);
+  EXPECT_EQ(one.placed(), 1U);
+  EXPECT_TRUE(judge(*database_).exact());
+}
+
 #endif
 
 }  // namespace

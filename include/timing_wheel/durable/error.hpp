@@ -22,6 +22,7 @@ enum class errc : std::uint8_t {
   handler_exists,       ///< There is a handler for that kind already.
   already_started,      ///< Handlers are set before `start`, which is called once.
   store_damaged,        ///< The check of the file's integrity found something.
+  row_locked,           ///< A transaction of somebody else's kept a row for too long. Nothing was written: call again.
 };
 
 /// The category of `errc`, by the name "timing_wheel.durable".

@@ -62,6 +62,8 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] instant now() override;
   [[nodiscard]] const request_limits& limits() const noexcept override;
   void transact(const std::function<void(store_transaction&)>& work) override;
+  void transact_briefly(std::chrono::milliseconds lock_wait,
+                        const std::function<void(store_transaction&)>& work) override;
   void read_ahead(const window& which, std::vector<upcoming>& found) override;
   [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
                                                                      std::span<const std::string> kinds,

@@ -129,7 +129,7 @@ struct scheduler_stats {
 ///
 /// **Handlers** are leased or transactional, by what they take: see `leased_handler`, `transactional_handler` and
 /// `batch_handler`. Leased ones run on the executor, beside each other. Transactional ones run on the scheduler's own
-/// thread, one after the other, and keep the store's write lock meanwhile; they must not call this scheduler
+/// thread, one after the other, and keep the store's write lock meanwhile; they must not call a scheduler of it
 /// (`transaction::schedule` is what they may).
 ///
 /// A scheduler that was not started schedules and cancels only.

@@ -209,6 +209,12 @@ class TIMING_WHEEL_EXPORT store {
   /// throws undoes it. Others may run beside it, or wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
+  /// The same, but a statement that waits for another transaction's row for longer than `lock_wait` fails, with
+  /// `errc::row_locked`. A store whose transactions do not run beside each other has no such waits: here it is
+  /// `transact`.
+  virtual void transact_briefly(std::chrono::milliseconds lock_wait,
+                                const std::function<void(store_transaction&)>& work);
+
   /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows of the window), those of other kinds
   /// included, whatever lies outside of it.
   virtual void read_ahead(const window& which, std::vector<upcoming>& found) = 0;

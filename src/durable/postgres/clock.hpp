@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,14 @@
 #include "timing_wheel/durable/request.hpp"
 
 namespace timing_wheel::durable::postgres {
+
+/// Time since the machine's start, that in which it was suspended included: the server's clock runs on meanwhile. By a
+/// clock that stops, a lease of before would still seem to last when the machine wakes up.
+inline std::chrono::nanoseconds time_since_boot() noexcept {
+  std::timespec read{};
+  clock_gettime(CLOCK_BOOTTIME, &read);
+  return std::chrono::seconds(read.tv_sec) + std::chrono::nanoseconds(read.tv_nsec);
+}
 
 /// What the server's clock shows, without asking it each time: the clock of an answer, and the time since it came. So
 /// it is never ahead of the server's, and behind it by as long as the quickest answer took. Who claims too early is
@@ -23,6 +32,10 @@ namespace timing_wheel::durable::postgres {
 /// Thread safety: any thread.
 class server_clock {
  public:
+  using local_clock = std::chrono::nanoseconds (*)() noexcept;
+  /// \param here what tells how much time has passed: it never goes back.
+  explicit server_clock(local_clock here = time_since_boot) : here_(here) {}
+
   /// Takes the clock of an answer that has just come.
   void saw(instant shown) {
     const std::int64_t here = here_now();
@@ -64,10 +77,9 @@ class server_clock {
   // One in so many: ten times what the clocks of computers do.
   static constexpr std::int64_t drift = 1'000;
 
-  static std::int64_t here_now() {
-    return std::chrono::floor<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
+  [[nodiscard]] std::int64_t here_now() const { return std::chrono::floor<std::chrono::microseconds>(here_()).count(); }
 
+  const local_clock here_;
   std::mutex mutex_;  // for those who change them; who reads needs no more than one of them
   std::atomic<std::int64_t> offset_{0};
   std::atomic<std::int64_t> seen_{never};  // when an answer came, by the clock here

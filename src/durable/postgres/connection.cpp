@@ -81,6 +81,9 @@ void fail(const result& answer, const PGconn* connection, std::string_view doing
   if (sqlstate == "42P01" || sqlstate == "3F000") {
     throw timer_error(make_error_code(errc::no_schema), std::string(doing).append(": ").append(text));
   }
+  if (sqlstate == "55P03") {
+    throw timer_error(make_error_code(errc::row_locked), std::string(doing).append(": ").append(text));
+  }
   if (sqlstate == "26000" || sqlstate == "42P05") {
     text.append("; ").append(behind_a_pooler);
   }

@@ -32,7 +32,7 @@ inline constexpr const char* behind_a_pooler =
     "false, and keep no postgres_session";
 
 /// Throws what the server has said: "scheduling: deadlock detected: SQLSTATE 40P01". Missing tables are
-/// `errc::no_schema`.
+/// `errc::no_schema`, a lock that did not come in time `errc::row_locked`.
 [[noreturn]] void fail(const result& answer, const PGconn* connection, std::string_view doing);
 /// The same, with another SQLSTATE.
 [[noreturn]] void fail(std::string_view doing, std::string_view sqlstate, std::string_view text);

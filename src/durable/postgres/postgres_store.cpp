@@ -23,6 +23,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::int64_t longest_limit = 1'000'000'000;  // ms; PostgreSQL counts them in 32 bits
+
 std::int64_t count_of(std::size_t limit) {
   constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(limit, most));
@@ -60,11 +62,10 @@ std::string name_of_set(std::span<const std::string> kinds) {
 }
 
 postgres_options checked(postgres_options options) {
-  constexpr std::int64_t longest = 1'000'000'000;  // ms; PostgreSQL counts them in 32 bits
   in_range("connections", count_of(options.connections), 64);
-  in_range("connect_timeout", options.connect_timeout.count(), longest);
-  in_range("statement_timeout", options.statement_timeout.count(), longest);
-  in_range("transaction_timeout", options.transaction_timeout.count(), longest);
+  in_range("connect_timeout", options.connect_timeout.count(), longest_limit);
+  in_range("statement_timeout", options.statement_timeout.count(), longest_limit);
+  in_range("transaction_timeout", options.transaction_timeout.count(), longest_limit);
   if (options.schema.empty() || options.schema.size() > 63 || options.schema.find('\0') != std::string::npos) {
     throw timer_error(timer_errc::invalid_option, "schema has " + std::to_string(options.schema.size()) +
                                                       " bytes; it must have 1 to 63, and none of them zero");
@@ -91,7 +92,7 @@ class postgres_store::implementation {
   [[nodiscard]] instant now();
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
-  void transact(const Work& work);
+  void transact(const Work& work, std::optional<milliseconds> lock_wait = std::nullopt);
   void read_ahead(const window& which, std::vector<upcoming>& found);
   [[nodiscard]] std::vector<std::int16_t> take_shares(std::string_view node, std::span<const std::string> kinds,
                                                       milliseconds hold, bool leave);
@@ -168,19 +169,19 @@ void postgres_store::implementation::migrate() {
 }
 
 template <class Work>
-void postgres_store::implementation::transact(const Work& work) {
+void postgres_store::implementation::transact(const Work& work, std::optional<milliseconds> lock_wait) {
   check_process();
   const in_transaction alone(*this);
   pool::turn turn(pool_);
   std::optional<writing_transaction> open;
   try {
-    open.emplace(*turn, transaction_rules_);
+    open.emplace(*turn, transaction_rules_, lock_wait);
   } catch (const timer_error&) {
     if (turn->works() || !turn->used) {
       throw;
     }
     turn.renew();
-    open.emplace(*turn, transaction_rules_);
+    open.emplace(*turn, transaction_rules_, lock_wait);
   }
   clock_.saw(open->now());
   work(*open);
@@ -366,6 +367,11 @@ instant postgres_store::now() { return implementation_->now(); }
 const request_limits& postgres_store::limits() const noexcept { return implementation_->limits(); }
 
 void postgres_store::transact(const std::function<void(store_transaction&)>& work) { implementation_->transact(work); }
+
+void postgres_store::transact_briefly(milliseconds lock_wait, const std::function<void(store_transaction&)>& work) {
+  in_range("lock_wait", lock_wait.count(), longest_limit);
+  implementation_->transact(work, lock_wait);
+}
 
 void postgres_store::read_ahead(const window& which, std::vector<upcoming>& found) {
   implementation_->read_ahead(which, found);

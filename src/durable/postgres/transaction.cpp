@@ -100,6 +100,11 @@ Iterator end_of_part(Iterator first, Iterator last) {
   return first;
 }
 
+// A column of the first statement: sets it for the transaction.
+std::string setting(const char* name, const std::string& value) {
+  return std::string(",set_config('") + name + "','" + value + "',true)";
+}
+
 // Which of the elements a row is for.
 std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
 
@@ -107,9 +112,6 @@ std::size_t place_in(const result& rows, int row) { return static_cast<std::size
 
 transaction_rules rules_for(const postgres_options& options, counters& counts) {
   const std::string prefix = prefix_of(options.schema);
-  const auto setting = [](const char* name, const std::string& value) {
-    return std::string(",set_config('") + name + "','" + value + "',true)";
-  };
   // A claim that is lost in a crash would let two runs have one fence: no commit may be weaker than `on`.
   std::string begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + text_of(sql::look, prefix);
   begin += setting("statement_timeout", std::to_string(options.statement_timeout.count()));
@@ -125,10 +127,13 @@ transaction_rules rules_for(const postgres_options& options, counters& counts) {
   return {begin, options.schema, prefix + "check_id_seq", options.limits, &counts};
 }
 
-writing_transaction::writing_transaction(connection& on, const transaction_rules& rules)
+writing_transaction::writing_transaction(connection& on, const transaction_rules& rules,
+                                         std::optional<std::chrono::milliseconds> lock_wait)
     : connection_(on), rules_(rules) {
   TIMING_WHEEL_FAIL_POINT("postgres.before_begin");
-  const result begun = connection_.run("beginning a transaction", rules_.begin, 2);
+  const std::string limited =
+      lock_wait ? rules_.begin + setting("lock_timeout", std::to_string(lock_wait->count())) : std::string();
+  const result begun = connection_.run("beginning a transaction", lock_wait ? limited : rules_.begin, 2);
   now_ = instant_of(begun.integer(0, 0));
   check_version(begun.integer(0, 1), rules_.schema);
   TIMING_WHEEL_FAIL_POINT("postgres.after_begin");

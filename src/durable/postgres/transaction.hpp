@@ -1,5 +1,8 @@
 #pragma once
 
+#include <chrono>
+#include <optional>
+
 #include "durable/postgres/connection.hpp"
 #include "durable/postgres/sql.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -20,7 +23,9 @@ struct transaction_rules {
 class writing_transaction final : public store_transaction {
  public:
   /// Begins it. \throws timer_error, also for tables that are not there or newer.
-  writing_transaction(connection& on, const transaction_rules& rules);
+  /// \param lock_wait how long a statement waits for another transaction's row; none: as long as it may take.
+  writing_transaction(connection& on, const transaction_rules& rules,
+                      std::optional<std::chrono::milliseconds> lock_wait = std::nullopt);
 
   void commit();
 

@@ -2,7 +2,7 @@
 """Holds what a durable check costs against a table: costs.py PROGRAM TABLE.json [--update]
 
 Fails if a figure has grown by more than 10 %, a number of statements or of commits at all, or if an operation is in one of the two
-only. Steps of the database's machine are compared where its version is the table's. --update writes the table anew, and keeps the
+only. Steps of the database's machine are compared where its version is the table's, and bytes unless its version is older. --update writes the table anew, and keeps the
 stores that were not counted.
 """
 
@@ -21,16 +21,22 @@ def allowed(figure, before):
     return before + 0.0005 if figure in EXACT else before * (1 + TOLERANCE)
 
 
+def major(version):
+    return int(version.split(".")[0])
+
+
 def compare(table, measured):
     """The lines to print, and what is wrong: empty if all is well."""
     lines, faults, renew = [], [], False
     for store, now_of in measured.items():
         before_of = table.get(store, {"version": None, "costs": {}})
         same = before_of["version"] == now_of["version"]
-        figures = [figure for figure in FIGURES if figure != "steps" or same]
+        older = before_of["version"] is not None and major(now_of["version"]) < major(before_of["version"])
+        left_out = (() if same else ("steps",)) + (("bytes_written",) if older else ())
+        figures = [figure for figure in FIGURES if figure not in left_out]
         lines += [f"{store + ' ' + now_of['version']:50}" + "".join(f"{figure:>16}" for figure in FIGURES)]
         if not same:
-            lines += [f"  steps are not compared: the table is of {before_of['version']}"]
+            lines += [f"  {' and '.join(left_out)} are not compared: the table is of {before_of['version']}"]
         befores, nows = before_of["costs"], now_of["costs"]
         for name in list(nows) + [name for name in befores if name not in nows]:
             before, now = befores.get(name), nows.get(name)

@@ -35,6 +35,11 @@ class Compare(unittest.TestCase):
         self.assertEqual(costs.compare(counted(), counted("2", steps=900))[1], [])
         self.assertEqual(len(costs.compare(counted(), counted("2", bytes_written=9000))[1]), 1)
 
+    def test_bytes_of_an_older_version_are_not_compared(self):
+        self.assertEqual(costs.compare(counted("15.2"), counted("13.16", bytes_written=9000))[1], [])
+        self.assertEqual(len(costs.compare(counted("15.2"), counted("15.1", bytes_written=9000))[1]), 1)
+        self.assertEqual(len(costs.compare(counted("15.2"), counted("13.16", commits=2))[1]), 1)
+
     def test_what_is_in_one_of_them_only_is_a_fault(self):
         more = counted()
         more["sqlite"]["costs"]["cancel"] = ROW

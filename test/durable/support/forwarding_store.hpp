@@ -13,7 +13,8 @@
 
 namespace timing_wheel::durable::test {
 
-/// Hands every call on to another store. Tests derive from it to put something in between.
+/// Hands every call on to another store. Tests derive from it to put something in between. What is to be brief goes
+/// through `transact`, too, so that there is one place for that.
 class forwarding_store : public store {
  public:
   explicit forwarding_store(store& real) : real_(real) {}

@@ -42,7 +42,7 @@ class postgres_session {
   PGconn* connection_;
 };
 
-/// How a private server is made.
+/// How a private server is made. TIMING_WHEEL_TEST_POSTGRES may name the folder of another server's programs.
 struct private_postgres_options {
   /// Lines for postgresql.conf: name and value, without quotes.
   std::vector<std::pair<std::string, std::string>> settings = {};
