@@ -337,6 +337,12 @@ def write(source, page, outputs):
         write_if_changed(Path(output), lines)
 
 
+def own_headers(source, program):
+    """The library's headers that a program includes; a build may be without them."""
+    included = [INCLUDE.match(line)[1] for _, line in program.includes()]
+    return [header for header in included if (source / INCLUDES / header).is_file()] or [UMBRELLA]
+
+
 def print_list(source):
     """What is wrong with a page is told when it is built; here it has one source, so that it is."""
     pages = pages_of(source)
@@ -346,7 +352,8 @@ def print_list(source):
         try:
             blocks = blocks_of(source, page)
             fragments = any(one.is_fragment for one in blocks)
-            print("page", page, int(fragments), sum(one.is_program for one in blocks))
+            programs = [one for one in blocks if one.is_program]
+            print("page", page, int(fragments), len(programs), *(",".join(own_headers(source, one)) for one in programs))
         except fault:
             print("page", page, 1, 0)
 

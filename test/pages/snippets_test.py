@@ -160,6 +160,13 @@ class what_is_wrong(pages):
         self.expect(fenced("cpp", 'f();  // prints "1"', "statements"), "only a program can be run")
         self.expect(fenced("text", "1", "printed by the program above"), "there is no program right above")
 
+    def test_the_list_tells_which_headers_of_the_library_each_program_needs(self):
+        self.put("include/timing_wheel/more.hpp", "")
+        self.put("page.md", program("") + fenced("cpp", "#include <vector>\n#include <timing_wheel/more.hpp>\nint main() {}"))
+        with contextlib.redirect_stdout(io.StringIO()) as listed:
+            snippets.print_list(self.source)
+        self.assertIn(f"page page.md 0 2 {snippets.UMBRELLA} timing_wheel/more.hpp\n", listed.getvalue())
+
     def test_code_that_is_not_compiled_is_listed_with_its_reason(self):
         self.expect(fenced("cpp", "what?", "not compiled: it is no C++, in fact"), "")
         self.assertIn("page.md:3: cpp, not compiled, it is no C++, in fact", self.listed.getvalue())
