@@ -150,6 +150,9 @@ class timer_core {
     // Whoever waits gets half of each batch, so that a service that cannot keep up starves nobody.
     const std::size_t budget = waiting_.empty() ? max_timers_per_lock : max_timers_per_lock / 2;
     const advance_result result = engine_.advance(now, budget);
+    for (const timer_number n : result.due) {
+      nodes_.prefetch(n);
+    }
     for (const entry e : result.soon) {
       nodes_.prefetch(e.which);
     }
