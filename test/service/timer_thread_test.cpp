@@ -165,9 +165,7 @@ TEST_F(BlockedBatch, ThoseBeforeAreCountedAndTheirLatenessToo) {
   EXPECT_EQ(service().pending(), each);
 }
 
-TEST_F(BlockedBatch, AWaitForOneBeforeEndsAtOnce) {
-  EXPECT_EQ(before(0).cancel_and_wait(), cancel_result::finished);
-}
+TEST_F(BlockedBatch, AWaitForOneBeforeEndsAtOnce) { EXPECT_EQ(before(0).cancel_and_wait(), cancel_result::finished); }
 
 TEST_F(BlockedBatch, ThoseBehindAreCancelledMovedAndListed) {
   EXPECT_EQ(behind(0).cancel(), cancel_result::cancelled);
