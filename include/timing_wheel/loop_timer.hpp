@@ -25,9 +25,9 @@ namespace timing_wheel {
 /// every lock. It has to make the loop call `next_event` again, and is not called any more until then. So no wake-up is
 /// lost: a timer that comes before `next_event` looks is seen by it, and one that comes after is seen to be earlier
 /// than what it told. Before the first `next_event` nothing has been told, and `on_earlier` is not called: a loop that
-/// may sleep before it has a timer asks once first. A loop whose timers are scheduled on its own thread only needs no `on_earlier`, if it asks
-/// `next_event` each time before it sleeps. The destructor waits for an `on_earlier` that is running, which therefore
-/// must not destroy the service.
+/// may sleep before it has a timer asks once first. A loop whose timers are scheduled on its own thread only needs no
+/// `on_earlier`, if it asks `next_event` each time before it sleeps. The destructor waits for an `on_earlier` that is
+/// running, which therefore must not destroy the service.
 ///
 /// A loop that sleeps to the millisecond should round the time up, as examples/loops/poll.cpp shows; else it asks in
 /// vain once.
