@@ -54,12 +54,14 @@ class steady_orders {
 };
 
 /// The next order of one copy.
-struct cursor {
+struct place_in_file {
   sys_seconds at;
   std::uint64_t copy = 0;
   std::size_t position = 0;
 
-  friend bool operator>(const cursor& a, const cursor& b) { return a.at != b.at ? a.at > b.at : a.copy > b.copy; }
+  friend bool operator>(const place_in_file& a, const place_in_file& b) {
+    return a.at != b.at ? a.at > b.at : a.copy > b.copy;
+  }
 };
 
 class recorded_orders {
@@ -82,7 +84,7 @@ class recorded_orders {
     if (next_.empty()) {
       return std::nullopt;
     }
-    const cursor now = next_.top();
+    const place_in_file now = next_.top();
     next_.pop();
     if (const std::size_t following = now.position + 1; following < orders_.size()) {
       next_.push({orders_[following]->purchased + std::chrono::seconds(now.copy), now.copy, following});
@@ -117,7 +119,7 @@ class recorded_orders {
   std::vector<const order*> orders_;
   double factor_ = 1;
   double life_factor_;
-  std::priority_queue<cursor, std::vector<cursor>, std::greater<>> next_;
+  std::priority_queue<place_in_file, std::vector<place_in_file>, std::greater<>> next_;
 };
 
 }  // namespace

@@ -88,7 +88,7 @@ void print_nodes(table& rows, const durable_figures& run) {
   }
 }
 
-void print_stock(table& rows, const stock_figures& stock) {
+void print_durable_stock(table& rows, const stock_figures& stock) {
   rows.line("stock reserved", stock.reserved, "units");
   rows.line("stock confirmed", stock.confirmed, "units");
   rows.line("stock given back", stock.given_back, "units");
@@ -200,7 +200,7 @@ void print_table(std::ostream& out, const durable_figures& run) {
   print_outcome(rows, run);
   print_times(rows, run);
   print_nodes(rows, run);
-  print_stock(rows, run.outcome.stock);
+  print_durable_stock(rows, run.outcome.stock);
   print_verdicts(rows, run);
 }
 

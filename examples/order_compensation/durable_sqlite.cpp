@@ -32,9 +32,9 @@ static_assert(shop_id == 1936224112 && shop_version == 3, "the statements spell 
 
 /// SQLite's own handler waits longer and longer, up to 100 ms; beside a busy writer the lock is never free then.
 int wait_for_lock(void* /*unused*/, int times) {
-  constexpr std::chrono::milliseconds pause(1);
+  constexpr std::chrono::milliseconds between_tries(1);
   constexpr int most_times = 30'000;
-  std::this_thread::sleep_for(pause);
+  std::this_thread::sleep_for(between_tries);
   return times < most_times ? 1 : 0;
 }
 
