@@ -54,12 +54,12 @@ class steady_orders {
 };
 
 /// The next order of one copy.
-struct place_in_file {
+struct planned_cursor {
   sys_seconds at;
   std::uint64_t copy = 0;
   std::size_t position = 0;
 
-  friend bool operator>(const place_in_file& a, const place_in_file& b) {
+  friend bool operator>(const planned_cursor& a, const planned_cursor& b) {
     return a.at != b.at ? a.at > b.at : a.copy > b.copy;
   }
 };
@@ -84,7 +84,7 @@ class recorded_orders {
     if (next_.empty()) {
       return std::nullopt;
     }
-    const place_in_file now = next_.top();
+    const planned_cursor now = next_.top();
     next_.pop();
     if (const std::size_t following = now.position + 1; following < orders_.size()) {
       next_.push({orders_[following]->purchased + std::chrono::seconds(now.copy), now.copy, following});
@@ -119,7 +119,7 @@ class recorded_orders {
   std::vector<const order*> orders_;
   double factor_ = 1;
   double life_factor_;
-  std::priority_queue<place_in_file, std::vector<place_in_file>, std::greater<>> next_;
+  std::priority_queue<planned_cursor, std::vector<planned_cursor>, std::greater<>> next_;
 };
 
 }  // namespace
