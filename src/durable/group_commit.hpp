@@ -70,8 +70,8 @@ class group_commit {
 
   store& store_;
   const std::function<void()> wake_;
-  std::timed_mutex trying_again_;  // one at a time: others want connections, too
-  std::mutex mutex_;               // guards what follows
+  std::mutex trying_again_;  // one at a time: others want connections, too
+  std::mutex mutex_;         // guards what follows
   std::condition_variable more_;
   std::vector<write*> waiting_;
   bool led_ = false;
