@@ -222,6 +222,47 @@ TEST(Timer, AWaitForARunEndsWithItAlthoughTheNextOneBlocks) {
   next_end.count_down();
 }
 
+/// A callable whose first move waits until something has happened: it is moved into its node under the shard's lock.
+class slow_to_move {
+ public:
+  struct history {
+    std::latch holds_the_lock{1};
+    std::atomic<bool> moved{false};
+    std::atomic<bool> happened{false};
+    bool happened_meanwhile = false;
+  };
+
+  explicit slow_to_move(history& seen) : seen_(&seen) {}
+  slow_to_move(slow_to_move&& other) noexcept : seen_(other.seen_) {
+    if (!seen_->moved.exchange(true)) {
+      seen_->holds_the_lock.count_down();
+      seen_->happened_meanwhile = eventually([this] { return seen_->happened.load(); });
+    }
+  }
+  slow_to_move& operator=(slow_to_move&&) = delete;
+  ~slow_to_move() = default;
+
+  void operator()() const {}
+
+ private:
+  history* seen_;
+};
+
+TEST(Timer, ADueTimerRunsWhileAnotherThreadHoldsTheLockOfItsShard) {
+  std::latch begun(1);
+  slow_to_move::history seen;
+  timer service({.shards = 1});
+  const time_point deadline = steady_clock::now() + 50ms;
+  service.schedule_at(deadline, [&] {
+    begun.count_down();
+    seen.holds_the_lock.wait();
+  });
+  service.schedule_at(deadline, [&] { seen.happened = true; });
+  begun.wait();
+  service.schedule_after(1h, slow_to_move(seen));
+  EXPECT_TRUE(seen.happened_meanwhile) << "the second one has run, with the lock in the hands of this thread";
+}
+
 TEST(Timer, ACallbackOfABatchFindsTheRoomThatItsOwnRunHasLeft) {
   std::atomic<int> scheduled{0};
   timer service({.shards = 1, .max_pending = 40});
