@@ -1,4 +1,4 @@
-# For the preset `tidy`: clang-tidy reads each source by itself, and says what the compiler would warn of, too. So
+# For the preset `tidy`: clang-tidy parses the sources itself, and says what the compiler would warn of, too. So
 # nothing needs to be compiled or linked. What clang-tidy takes for the compilation is a command that does nothing;
 # after it the preprocessor finds out what the source depends on.
 set(arguments "<DEFINES> <INCLUDES> <FLAGS> -o <OBJECT>")

@@ -19,8 +19,8 @@ namespace timing_wheel::detail {
 /// reads them asks for the news first.
 ///
 /// Memory order: who finds a bit set acquires what its setter has released: the driver's use of the node, or the
-/// withdrawal. The driver's steps are sequentially consistent, because it looks for waiting threads after each, and they
-/// look at the word after they have said that they wait.
+/// withdrawal. The driver's steps are sequentially consistent, because it looks for waiting threads after each, and
+/// they look at the word after they have said that they wait. docs/concurrency.md has the whole argument.
 ///
 /// Thread safety: the functions of the first group are for the driver, without the lock; the rest is guarded by it.
 class claim_window {

@@ -13,8 +13,8 @@
 #endif
 
 /// \file
-/// A barrier that one thread makes all threads of the process pass. So a path that is gone often needs no barrier of its
-/// own, where one that is gone seldom needs the two to be ordered: the seldom one pays for both.
+/// A barrier that one thread makes all threads of the process pass. So a path that is gone often needs no barrier of
+/// its own, where one that is gone seldom needs the two to be ordered: the seldom one pays for both.
 
 namespace timing_wheel::detail {
 
