@@ -239,6 +239,76 @@ void volleys(benchmark::State& state) {
   }
 }
 
+/// What a poller has run of a volley that several share; on a line of its own.
+struct alignas(64) part_of_volley {
+  std::atomic<std::size_t> fired{0};
+  steady_clock::time_point last;
+};
+
+// A volley on two shards, half of it on each, with one poller for both or one for each; each callback computes for some
+// nanoseconds. From the moment on, per timer.
+void volleys_on_pollers(benchmark::State& state) {
+  const auto timers = static_cast<std::size_t>(state.range(0)) / 2 * 2;
+  const nanoseconds work = state.range(2) * 1ns;
+  timer service({.shards = 2, .pollers = static_cast<unsigned>(state.range(1))});
+  std::array<part_of_volley, 2> parts;
+  for ([[maybe_unused]] auto round : state) {
+    const time_point moment = steady_clock::now() + 1s;
+    for (part_of_volley& part : parts) {
+      part.fired = 0;
+      // Each thread is dealt to the next shard.
+      std::thread([&service, &part, moment, work, half = timers / 2] {
+        for (std::size_t i = 0; i < half; ++i) {
+          service.schedule_at(moment, [&part, half, work] {
+            const steady_clock::time_point end = work == 0ns ? steady_clock::time_point() : steady_clock::now() + work;
+            while (work != 0ns && steady_clock::now() < end) {
+            }
+            const std::size_t before = part.fired.load(std::memory_order_relaxed);
+            if (before + 1 == half) {
+              part.last = steady_clock::now();
+            }
+            part.fired.store(before + 1, std::memory_order_release);
+          });
+        }
+      }).join();
+    }
+    for (const part_of_volley& part : parts) {
+      while (part.fired.load(std::memory_order_acquire) < timers / 2) {
+        std::this_thread::sleep_for(1ms);
+      }
+    }
+    state.SetIterationTime(seconds_of(std::max(parts[0].last, parts[1].last) - moment));
+  }
+  const auto all = static_cast<double>(timers) * static_cast<double>(state.iterations());
+  state.counters["fires_per_s"] = benchmark::Counter(all, benchmark::Counter::kIsRate);
+  const timer_stats counts = service.stats();
+  if (counts.fired != timers * static_cast<std::size_t>(state.iterations()) || counts.early != 0) {
+    state.SkipWithError("a timer was early or lost, or fired twice");
+  }
+}
+
+// One timer each millisecond: what a wake-up of the poller costs, by the shards that it looks at.
+void wakeups_by_shards(benchmark::State& state) {
+  timer service({.shards = static_cast<unsigned>(state.range(1))});
+  service.schedule_every(1ms, [] {});
+  process_usage used;
+  timer_stats counts;
+  for ([[maybe_unused]] auto round : state) {
+    const process_usage before = usage_now();
+    const std::uint64_t wakeups = service.stats().wakeups;
+    std::this_thread::sleep_for(state.range(0) * 1ms);
+    used = usage_now() - before;
+    counts = service.stats();
+    counts.wakeups -= wakeups;
+  }
+  const auto wakeups = static_cast<double>(std::max<std::uint64_t>(counts.wakeups, 1));
+  state.counters["cpu_us_per_wakeup"] = microseconds_of(used.others_cpu) / wakeups;
+  state.counters["wakeups"] = wakeups;
+  if (counts.early != 0 || counts.fired == 0) {
+    state.SkipWithError("the timer was early, or did not fire");
+  }
+}
+
 /// Nine of ten arrivals are requests with a timeout, nearly all of which are answered in time, the tenth is a check of
 /// half an hour. Heartbeats go on meanwhile. One thread makes all of that.
 template <benched_service Service>
@@ -388,12 +458,26 @@ void alone_and_busy(benchmark::internal::Benchmark* b) {
       ->Unit(benchmark::kMillisecond);
 }
 
+void one_poller_and_two(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"timers", "pollers", "work_ns"})
+      ->ArgsProduct({{sizes_to_run({10'000, 200'000}).back()}, {1, 2}, {0, 500}})
+      ->Iterations(largest_size() <= 10'000 ? 1 : 5)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+void by_shards(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"ms", "shards"})->ArgsProduct({{largest_size() <= 10'000 ? 200 : 5'000}, {1, 2, 8, 64}})->Apply(once);
+}
+
 BENCHMARK_TEMPLATE(lateness, hierarchical)->Apply(small_and_large);
 BENCHMARK_TEMPLATE(lateness, boost_asio)->Apply(small_and_large);
 
 BENCHMARK(lateness_by_tick)->Apply(ticks);
 
 BENCHMARK(volleys)->Apply(alone_and_busy);
+BENCHMARK(volleys_on_pollers)->Apply(one_poller_and_two);
+BENCHMARK(wakeups_by_shards)->Apply(by_shards);
 
 BENCHMARK_TEMPLATE(mixed, hierarchical)->Apply(small_and_large);
 BENCHMARK_TEMPLATE(mixed, boost_asio)->Apply(small_and_large);

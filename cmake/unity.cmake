@@ -22,6 +22,7 @@ set_source_files_properties(
   src/service/loop_timer.cpp
   src/service/timer_handle.cpp
   src/service/coroutine.cpp
+  src/service/service.cpp
   src/service/shards.cpp
   src/service/histogram.cpp
   src/service/timer_stats.cpp

@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "core/admission.hpp"
 #include "service/error_sink.hpp"
@@ -28,12 +30,15 @@ namespace timing_wheel::detail {
 /// Immutable after construction, but for parts that are thread-safe by themselves.
 struct service_context {
   /// `start` null: the monotonic clock. A service by hand lives on in a child of `fork`; another one stays behind.
-  service_context(const timer_options& options, const time_point* start, std::function<void()> call_if_earlier)
+  service_context(const timer_options& options, std::uint32_t lanes, const time_point* start,
+                  std::function<void()> call_if_earlier)
       : clock(start == nullptr ? service_clock() : service_clock(*start)),
         scale(clock.now(), options.tick),
         door(options.max_pending),
+        sleepers(lanes),
         errors(options.on_error),
         run_on(options.executor),
+        on_thread_start(options.on_thread_start),
         on_earlier(std::move(call_if_earlier)),
         process(start == nullptr),
         keys(this, std::chrono::steady_clock::now()) {}
@@ -53,12 +58,15 @@ struct service_context {
     return {present, saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall))};
   }
 
-  /// Wakes who drives, if `event` comes before what it waits for. Costs one load if not.
-  void wake_for(tick event) noexcept {
-    if (sleeper.waits_past(event)) {
-      wake_driver(event);
+  /// Wakes who drives a lane, and sleeps there, if `event` comes before what it waits for. Costs one load if not.
+  void wake_for(tick event, sleeper& driver) noexcept {
+    if (driver.waits_past(event)) {
+      wake_driver(event, driver);
     }
   }
+
+  /// Where the driver of a shard sleeps. The shards are dealt to the lanes in turn.
+  [[nodiscard]] sleeper& sleeper_of(std::uint32_t shard) noexcept { return sleepers[shard % sleepers.size()]; }
 
   /// Lets go of what belongs to the user, who may have put handles or tasks into it. Waits for those who are telling
   /// the loop. \pre nothing runs any more, and nothing will be announced.
@@ -66,28 +74,30 @@ struct service_context {
     wait_for_tellers();
     run_on = {};
     errors.retire();
+    on_thread_start = nullptr;
     on_earlier = nullptr;
   }
 
   service_clock clock;
   const tick_scale scale;
   admission door;
-  detail::sleeper sleeper;
+  std::vector<sleeper> sleepers;  // of the lanes, one each
   error_sink errors;
-  executor run_on;                   // immutable until `retire`
-  std::function<void()> on_earlier;  // immutable until `retire`; empty unless a loop of the user's drives
+  executor run_on;                        // immutable until `retire`
+  std::function<void()> on_thread_start;  // immutable until `retire`
+  std::function<void()> on_earlier;       // immutable until `retire`; empty unless a loop of the user's drives
   const fork_watch process;
   const key_code keys;
 
  private:
-  [[gnu::noinline]] void wake_driver(tick event) noexcept {
+  [[gnu::noinline]] void wake_driver(tick event, sleeper& driver) noexcept {
     if (!tells_) {
-      sleeper.wake();
+      driver.wake();
       return;
     }
     tellers_.fetch_add(1, std::memory_order_acq_rel);
-    if (sleeper.answer_for(event)) {
-      sleeper.nudge();  // in case that the loop's thread is draining
+    if (driver.answer_for(event)) {
+      driver.nudge();  // in case that the loop's thread is draining
       try {
         on_earlier();
       } catch (...) {

@@ -10,7 +10,7 @@ namespace timing_wheel::detail {
 // One share of each shard. \returns whether all had the memory that they needed.
 inline bool driver::run_shares(tick now, time_point until, std::size_t budget, shard::share& sum) {
   bool has_memory = true;
-  for (const auto& s : shards_) {
+  for (shard* const s : shards_) {
     try {
       s->run_due(now, until, budget, sum);
     } catch (const std::bad_alloc&) {
@@ -51,7 +51,7 @@ std::size_t driver::run_until(time_point when) {
 }
 
 bool driver::has_batch() const noexcept {
-  return std::any_of(shards_.begin(), shards_.end(), [](const auto& s) { return s->has_batch(); });
+  return std::any_of(shards_.begin(), shards_.end(), [](const shard* s) { return s->has_batch(); });
 }
 
 driver::seat::seat(driver& d, or_throw /*how*/) : driver_(d) {

@@ -11,13 +11,13 @@
 
 namespace timing_wheel::detail {
 
-/// Runs what is due, share by share over the shards. One thread at a time drives: the poller, or who is in `advance_to`
-/// or in `run_due`, or in a `stop` that drains.
+/// Runs what is due, share by share over the shards of a lane. One thread at a time drives: the poller, or who is in
+/// `advance_to` or in `run_due`, or in a `stop` that drains.
 ///
 /// Thread safety: `run_due` and `run_until` are for the thread that drives; the rest may be called from any.
 class driver {
  public:
-  driver(const shards& all, service_context& context) noexcept : shards_(all), context_(context) {}
+  driver(const shard_group& mine, service_context& context) noexcept : shards_(mine), context_(context) {}
 
   [[nodiscard]] tick current_tick() const noexcept { return context_.scale.floor(context_.clock.now()); }
 
@@ -70,7 +70,7 @@ class driver {
  private:
   bool run_shares(tick now, time_point until, std::size_t budget, shard::share& sum);
 
-  const shards& shards_;
+  const shard_group& shards_;
   service_context& context_;
 
   std::atomic<bool> over_{false};

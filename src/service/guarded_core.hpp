@@ -23,8 +23,11 @@ class guarded_core {
  public:
   using core_type = timer_core<Engine>;
 
-  guarded_core(const engine_options& options, std::shared_ptr<service_context> shared)
-      : context(std::move(shared)), core(std::make_unique<core_type>(options, context->scale, context->door)) {}
+  /// `driver` is where the driver of this shard sleeps; a part of the context.
+  guarded_core(const engine_options& options, std::shared_ptr<service_context> shared, sleeper& driver)
+      : context(std::move(shared)),
+        core(std::make_unique<core_type>(options, context->scale, context->door)),
+        driver_(driver) {}
 
   [[nodiscard]] moment moment_of(time_point now, time_point deadline) const noexcept {
     return {deadline, context->scale.ceil(deadline), context->scale.floor(now)};
@@ -35,7 +38,7 @@ class guarded_core {
   void wake_for_next(std::unique_lock<short_lock>& lock) noexcept {
     const tick next = core->next_event();
     lock.unlock();
-    context->wake_for(next);
+    context->wake_for(next, driver_);
   }
 
   /// Under the lock. Whoever may have ended what is waited for calls one of these.
@@ -44,8 +47,8 @@ class guarded_core {
       changed_.notify_all();
     }
   }
-  /// Whether a thread waits for the end of something. Without the lock too: the driver asks after it has ended a run in
-  /// the claim window. Who waits says so first, and then looks at the window; so one of the two sees the other.
+  /// Whether a thread waits for the end of something. Without the lock too: the driver asks after each step in the claim
+  /// window. Who waits says so first, and then looks at the window; so one of the two sees the other.
   [[nodiscard]] bool has_waiting() const noexcept { return waiting_.load(std::memory_order_seq_cst) != 0; }
   void notify_if_drained() noexcept {
     if (core->is_drained()) {
@@ -81,9 +84,10 @@ class guarded_core {
  private:
   [[gnu::noinline]] void notify_drained() noexcept {
     notify();
-    context->sleeper.wake();
+    driver_.wake();
   }
 
+  sleeper& driver_;
   std::atomic<std::size_t> waiting_{0};  // threads that wait for `changed_`
   std::condition_variable_any changed_;
 };

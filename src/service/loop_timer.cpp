@@ -13,6 +13,7 @@ loop_timer::loop_timer(const timer_options& options, std::function<void()> on_ea
 std::optional<time_point> loop_timer::next_event() noexcept {
   const detail::service& one = *service();
   detail::service_context& context = *one.context;
+  detail::sleeper& sleeper = context.sleepers.front();
   if (context.process.is_child()) {
     return std::nullopt;
   }
@@ -21,7 +22,7 @@ std::optional<time_point> loop_timer::next_event() noexcept {
   }
   tick next = one.all.next_event();
   for (tick seen = never;; next = seen) {
-    context.sleeper.announce(next);
+    sleeper.announce(next);
     seen = one.all.next_event();
     if (seen >= next) {
       break;
@@ -37,9 +38,10 @@ std::size_t loop_timer::run_due(std::size_t budget) {
   }
   const detail::driver::seat mine(inside->drive, detail::driver::seat::or_throw{});
   const detail::shard::share done = inside->drive.run_due(time_point::max(), budget);
-  inside->context->sleeper.count_wakeup();
+  detail::sleeper& sleeper = inside->context->sleepers.front();
+  sleeper.count_wakeup();
   if (done.handled == 0) {
-    inside->context->sleeper.count_empty();
+    sleeper.count_empty();
   }
   return done.ran;
 }

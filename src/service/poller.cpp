@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "system/thread_setup.hpp"
@@ -19,7 +20,6 @@ constexpr std::chrono::milliseconds memory_retry{1};
 
 // Who ends it sets the flag first, and then wakes. The loop sees the flag, or the wake-up.
 void poller::poll(time_point until, const std::function<bool()>& is_over) noexcept {
-  sleeper& sleeper = context_.sleeper;
   bool slept_to_the_end = false;
   while (!is_over()) {
     const std::size_t handled = run_due(until);
@@ -27,7 +27,7 @@ void poller::poll(time_point until, const std::function<bool()>& is_over) noexce
       return;  // a callback has forked, and returned in the child
     }
     if (handled == 0 && slept_to_the_end) {
-      sleeper.count_empty();
+      sleeper_.count_empty();
     }
     if (has_come(until, context_.clock.now())) {
       return;
@@ -37,12 +37,12 @@ void poller::poll(time_point until, const std::function<bool()>& is_over) noexce
     if (next <= driver_.current_tick() || is_over()) {
       continue;
     }
-    sleeper.announce(next);
+    sleeper_.announce(next);
     if (shards_.next_event() < next) {
-      sleeper.retract();
+      sleeper_.retract();
       continue;
     }
-    slept_to_the_end = sleeper.sleep(std::min(context_.scale.begin_of(next), until));
+    slept_to_the_end = sleeper_.sleep(std::min(context_.scale.begin_of(next), until));
   }
 }
 
@@ -55,13 +55,18 @@ std::size_t poller::run_due(time_point until) noexcept {
   }
 }
 
-void poller::start(std::shared_ptr<void> owner) {
+void poller::start(std::shared_ptr<void> owner, std::uint32_t number, std::function<void()> prepare) {
   const signals_blocked while_starting;
+  std::string name = "timing_wheel";
+  if (number != 0) {
+    name += std::to_string(number);
+  }
   has_thread_ = true;
-  thread_ = std::thread([this, kept = std::move(owner)] {
-    name_this_thread("timing_wheel");
+  thread_ = std::thread([this, kept = std::move(owner), name = std::move(name), prepare = std::move(prepare)] {
+    name_this_thread(name.c_str());
     limit_timer_slack(context_.scale.tick_length());
     driver_.set_me();
+    prepare();
     poll(time_point::max(), [this] { return driver_.is_over(); });
     driver_.set_none();  // the system may give this thread's number to another one
     // In a child of `fork` this is the last thread, and with it the child ends.

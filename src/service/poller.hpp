@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,12 +15,13 @@ namespace timing_wheel::detail {
 /// Thread safety: `poll` is for the thread that drives; the rest may be called from any.
 class poller {
  public:
-  poller(driver& d, const shards& all, service_context& context) noexcept
-      : driver_(d), shards_(all), context_(context) {}
+  poller(driver& d, const shard_group& mine, service_context& context, sleeper& sleeps) noexcept
+      : driver_(d), shards_(mine), context_(context), sleeper_(sleeps) {}
 
-  /// Starts the thread, which polls until the driver is over, and keeps `owner` alive until then. It blocks signals and
-  /// bears a name. \throws std::system_error if no thread can be had.
-  void start(std::shared_ptr<void> owner);
+  /// Starts the thread, which polls until the driver is over, and keeps `owner` alive until then. It blocks signals,
+  /// bears a name with `number` (none for 0), and calls `prepare` first. \throws std::system_error if no thread can be
+  /// had; std::bad_alloc.
+  void start(std::shared_ptr<void> owner, std::uint32_t number, std::function<void()> prepare);
 
   /// Runs what is due, and sleeps until there is more, until `is_over()`, or until a time.
   void poll(time_point until, const std::function<bool()>& is_over) noexcept;
@@ -36,8 +38,9 @@ class poller {
   std::size_t run_due(time_point until) noexcept;
 
   driver& driver_;
-  const shards& shards_;
+  const shard_group& shards_;
   service_context& context_;
+  sleeper& sleeper_;
   bool has_thread_ = false;  // immutable after `start`
   std::mutex mutex_;         // guards thread_; held while joining it
   std::thread thread_;

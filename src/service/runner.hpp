@@ -134,11 +134,9 @@ class runner {
       if (!window.begin(place, now, ended)) {
         continue;
       }
-      if (ended != claim_window::nowhere) {
-        ended = claim_window::nowhere;
-        if (timers_.has_waiting()) {
-          settle();
-        }
+      ended = claim_window::nowhere;
+      if (timers_.has_waiting()) {
+        settle();
       }
       timer_node& node = window.node_of(place);
       core.leave_by_itself(node);
@@ -186,7 +184,7 @@ class runner {
     ++offers_;
   }
 
-  // For who waits for the end of a run.
+  // For who waits for the end of a run, or for the last one to begin.
   [[gnu::noinline]] void settle() noexcept {
     const std::lock_guard lock(timers_.mutex);
     timers_.core->settle();

@@ -1,13 +1,13 @@
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <vector>
+#include <utility>
 
 #include "service/context.hpp"
-#include "service/driver.hpp"
-#include "service/poller.hpp"
+#include "service/lane.hpp"
 #include "service/shards.hpp"
 #include "service/stopping.hpp"
 #include "timing_wheel/timer.hpp"
@@ -16,20 +16,23 @@ namespace timing_wheel::detail {
 
 /// What is behind a `timer`, a `manual_timer` and a `loop_timer`.
 ///
-/// A callback may destroy the front. So the front is not the only owner: the poller thread is one, and each call that
+/// A callback may destroy the front. So the front is not the only owner: each poller thread is one, and each call that
 /// runs callbacks. The last of them buries it.
 class service {
  public:
+  /// For who drives it in a way of their own: one lane, however many pollers the options want.
   /// \throws as the constructors of the fronts.
   service(const timer_options& options, const time_point* start, std::function<void()> on_earlier)
-      : context(make_context(options, start, std::move(on_earlier))), all(options, context) {}
+      : service(options, 1, start, std::move(on_earlier)) {}
+  /// For pollers, which are still to be started.
+  explicit service(const timer_options& options) : service(options, options.pollers, nullptr, nullptr) {}
 
   service(const service&) = delete;
   service& operator=(const service&) = delete;
   ~service() { end.bury(); }
 
-  /// Starts the poller thread of `one`, which keeps it alive.
-  static void start_poller(const std::shared_ptr<service>& one) { one->thread.start(one); }
+  /// Starts the poller threads of `one`, which keep it alive. \throws as `poller::start`; then it has ended.
+  static void start_pollers(const std::shared_ptr<service>& one);
 
   /// What came of a request.
   struct started {
@@ -43,7 +46,7 @@ class service {
     if (context->process.is_child()) [[unlikely]] {
       return {.why = refusal::forked};
     }
-    shard& home = all.home();
+    shard& home = parts.home();
     const admitted result = home.schedule(wanted.now, wanted.deadline, callback, tag, wanted.recurring);
     if (result.answer != verdict::accepted) [[unlikely]] {
       return {.why = result.answer == verdict::stopped ? refusal::stopped : refusal::too_many_pending};
@@ -53,16 +56,29 @@ class service {
 
   // Immutable, or thread-safe by themselves.
   const std::shared_ptr<service_context> context;
-  shards all;
-  driver drive{all, *context};
-  poller thread{drive, all, *context};
-  stopping end{drive, thread, all, *context};
+  shards parts;
+  const shard_group& all = parts.all();
+  std::deque<lane> lanes;  // where nothing has to be moved
+  driver& drive;           // of the first lane, which is the only one unless it has pollers
+  stopping end{lanes, all, *context};
 
  private:
-  static std::shared_ptr<service_context> make_context(const timer_options& options, const time_point* start,
-                                                       std::function<void()> on_earlier) {
+  service(const timer_options& options, std::uint32_t lanes, const time_point* start, std::function<void()> on_earlier);
+
+  static std::deque<lane> make_lanes(const shards& parts, service_context& context) {
+    std::deque<lane> made;
+    for (std::uint32_t i = 0; i < context.sleepers.size(); ++i) {
+      made.emplace_back(parts, i, context);
+    }
+    return made;
+  }
+  // On the thread of a poller, before it polls.
+  void begin_poller(std::uint32_t index) noexcept;
+
+  static std::shared_ptr<service_context> make_context(const timer_options& options, std::uint32_t lanes,
+                                                       const time_point* start, std::function<void()> on_earlier) {
     check(options);
-    return std::make_shared<service_context>(options, start, std::move(on_earlier));
+    return std::make_shared<service_context>(options, lanes, start, std::move(on_earlier));
   }
 };
 

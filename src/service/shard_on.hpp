@@ -22,7 +22,10 @@ template <timer_engine Engine>
 class shard_on final : public shard {
  public:
   shard_on(const engine_options& options, std::uint32_t index, std::shared_ptr<service_context> context)
-      : index_(index), context_(*context), timers_(options, std::move(context)), runner_(*this, timers_) {}
+      : index_(index),
+        context_(*context),
+        timers_(options, std::move(context), context_.sleeper_of(index)),
+        runner_(*this, timers_) {}
 
   // The two most frequent calls, `schedule` and `cancel`, are flattened: compilers would find them too large to inline
   // what they do, and calling it takes a third more instructions.
@@ -204,7 +207,7 @@ class shard_on final : public shard {
   }
 
   const std::uint32_t index_;
-  service_context& context_;  // that of timers_
+  service_context& context_;  // that of timers_, which is made after it
   guarded_core<Engine> timers_;
   runner<Engine> runner_;
 };

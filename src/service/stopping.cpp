@@ -1,5 +1,6 @@
 #include "service/stopping.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "service/run_frame.hpp"
@@ -12,10 +13,10 @@ std::vector<pending_task> stopping::take_the_rest() {
   if (context_.process.is_child()) {
     return {};
   }
-  shards_.enter(phase::closed);
+  enter(phase::closed);
   std::vector<pending_task> left;
   left.reserve(shards_.pending());  // none can come any more, so that taking them out allocates nothing
-  for (const auto& s : shards_) {
+  for (shard* const s : shards_) {
     s->take(left);
   }
   end();
@@ -27,16 +28,16 @@ std::size_t stopping::run_the_rest() {
     return 0;
   }
   const run_frame frame(&context_, doing::run_now);
-  shards_.enter(phase::draining);
+  enter(phase::draining);
   std::size_t ran = 0;
-  for (const auto& s : shards_) {
+  for (shard* const s : shards_) {
     ran += s->run_all();
     if (context_.process.is_child()) {
       return ran;
     }
   }
   // Another `stop`, if there is one, takes what could not run any more.
-  shards_.enter(phase::closed);
+  enter(phase::closed);
   end();
   return ran;
 }
@@ -46,7 +47,7 @@ std::vector<pending_task> stopping::drain(time_point until) {
       run_frame::is_in(&context_, doing::run_now)) {
     return {};
   }
-  shards_.enter(phase::draining);
+  enter(phase::draining);
   {
     const run_frame frame(&context_, doing::drain);
     drive_until_idle(until);
@@ -54,37 +55,64 @@ std::vector<pending_task> stopping::drain(time_point until) {
   return take_the_rest();
 }
 
-// Goes on, refusing timers, until nothing is pending, or until a time. \pre draining.
-void stopping::drive_until_idle(time_point until) {
-  const auto poll = [&] { poller_.poll(until, [this] { return driver_.is_over() || shards_.pending() == 0; }); };
-  if (context_.clock.by_hand()) {
-    std::optional<driver::seat> mine;
-    if (!driver_.is_me()) {
-      mine.emplace(driver_, driver::seat::or_wait{});
-    }
-    driver_.run_until(until);
-    if (shards_.pending() != 0) {
-      context_.clock.move_to(until);
-    }
-  } else if (driver_.is_me()) {
-    poll();
-  } else if (poller_.has_thread()) {
-    for (const auto& s : shards_) {
-      s->wait_for_all(until);
-    }
-  } else {
-    const driver::seat mine(driver_, driver::seat::or_wait{});
-    poll();
-    for (const auto& s : shards_) {
-      s->wait_for_all(until);  // what an executor runs
-    }
+void stopping::enter(phase next) noexcept {
+  for (shard* const s : shards_) {
+    s->enter(next);
   }
 }
 
-// Ends the driver. \pre closed.
+lane* stopping::lane_of_this_thread() const noexcept {
+  const auto mine = std::find_if(lanes_.begin(), lanes_.end(), [](const lane& l) { return l.drive.is_me(); });
+  return mine == lanes_.end() ? nullptr : &*mine;
+}
+
+// Goes on, refusing timers, until nothing is pending, or until a time. \pre draining.
+//
+// Who drives a lane goes on with it first, and then waits for the others, whose own drivers go on. None can become
+// pending any more; so a lane that is empty stays so, and two drivers that drain do not wait for each other.
+void stopping::drive_until_idle(time_point until) {
+  const auto poll = [until](lane& one) {
+    one.thread.poll(until, [&one] { return one.drive.is_over() || one.mine.pending() == 0; });
+  };
+  const auto wait_for_all = [&] {
+    for (shard* const s : shards_) {
+      s->wait_for_all(until);
+    }
+  };
+  lane* const mine = lane_of_this_thread();
+  if (context_.clock.by_hand()) {
+    lane& only = lanes_.front();
+    std::optional<driver::seat> taken;
+    if (mine == nullptr) {
+      taken.emplace(only.drive, driver::seat::or_wait{});
+    }
+    only.drive.run_until(until);
+    if (shards_.pending() != 0) {
+      context_.clock.move_to(until);
+    }
+  } else if (mine != nullptr) {
+    poll(*mine);
+    if (!context_.process.is_child()) {
+      wait_for_all();
+    }
+  } else if (lanes_.front().thread.has_thread()) {
+    wait_for_all();
+  } else {
+    lane& only = lanes_.front();
+    const driver::seat taken(only.drive, driver::seat::or_wait{});
+    poll(only);
+    wait_for_all();  // what an executor runs
+  }
+}
+
+// Ends the drivers. \pre closed.
 void stopping::end() noexcept {
-  driver_.end();
-  context_.sleeper.wake();
+  for (lane& one : lanes_) {
+    one.drive.end();
+  }
+  for (sleeper& one : context_.sleepers) {
+    one.wake();
+  }
   if (!is_inside()) {
     wait();
   }
@@ -92,15 +120,17 @@ void stopping::end() noexcept {
 
 // Waits until nobody drives, and no callback runs. \pre closed; not from a callback.
 void stopping::wait() noexcept {
-  driver_.wait_until_free();
-  poller_.join();
-  for (const auto& s : shards_) {
+  for (lane& one : lanes_) {
+    one.drive.wait_until_free();
+    one.thread.join();
+  }
+  for (shard* const s : shards_) {
     s->wait_for_runs();
   }
 }
 
 void stopping::retire() noexcept {
-  for (const auto& s : shards_) {
+  for (shard* const s : shards_) {
     s->retire();
   }
   context_.retire();
@@ -109,13 +139,15 @@ void stopping::retire() noexcept {
 void stopping::destroy() noexcept {
   const bool inside = is_inside();
   orphaned_.store(inside, std::memory_order_relaxed);
-  shards_.enter(phase::closed);
-  for (const auto& s : shards_) {
+  enter(phase::closed);
+  for (shard* const s : shards_) {
     s->discard();
   }
   end();
   if (inside) {
-    poller_.detach();
+    for (lane& one : lanes_) {
+      one.thread.detach();
+    }
   } else {
     retire();
   }
@@ -126,12 +158,12 @@ void stopping::bury() noexcept {
     return;
   }
   if (is_inside()) {
-    for (const auto& s : shards_) {
+    for (shard* const s : shards_) {
       s->retire_later();
     }
     return;
   }
-  for (const auto& s : shards_) {
+  for (shard* const s : shards_) {
     s->wait_for_runs();
   }
   retire();

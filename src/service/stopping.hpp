@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <vector>
 
-#include "service/driver.hpp"
-#include "service/poller.hpp"
+#include "service/lane.hpp"
 
 namespace timing_wheel::detail {
 
@@ -13,14 +13,14 @@ namespace timing_wheel::detail {
 ///
 /// | who ends it | waits for |
 /// |---|---|
-/// | a thread outside the service | the poller, or who drives; then the callbacks that still run |
+/// | a thread outside the service | the pollers, or who drives; then the callbacks that still run |
 /// | a callback of the service, or its executor | nothing |
 ///
 /// Thread safety: any thread.
 class stopping {
  public:
-  stopping(driver& d, poller& p, const shards& all, service_context& context) noexcept
-      : driver_(d), poller_(p), shards_(all), context_(context) {}
+  stopping(std::deque<lane>& lanes, const shard_group& all, service_context& context) noexcept
+      : lanes_(lanes), shards_(all), context_(context) {}
 
   /// `timer::stop`.
   std::vector<pending_task> take_the_rest();
@@ -41,13 +41,14 @@ class stopping {
 
  private:
   void drive_until_idle(time_point until);
+  [[nodiscard]] lane* lane_of_this_thread() const noexcept;
+  void enter(phase next) noexcept;
   void end() noexcept;
   void wait() noexcept;
   void retire() noexcept;
 
-  driver& driver_;
-  poller& poller_;
-  const shards& shards_;
+  std::deque<lane>& lanes_;
+  const shard_group& shards_;
   service_context& context_;
   // Relaxed: whoever destroys the front still owns the service then, and the last owner acquires what the others did.
   std::atomic<bool> orphaned_{false};

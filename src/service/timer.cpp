@@ -16,8 +16,8 @@ namespace timing_wheel {
 namespace {
 
 std::shared_ptr<detail::service> with_poller(const timer_options& options) {
-  auto made = std::make_shared<detail::service>(options, nullptr, nullptr);
-  detail::service::start_poller(made);
+  auto made = std::make_shared<detail::service>(options);
+  detail::service::start_pollers(made);
   return made;
 }
 
@@ -202,7 +202,7 @@ bool timer::list_pending(position& from, std::vector<pending_timer>& found) cons
   if (service_->context->process.is_child()) {
     return false;
   }
-  const detail::shards& all = service_->all;
+  const detail::shard_group& all = service_->all;
   while (found.empty() && from.shard < all.size()) {
     if (!all[from.shard].list(from.place, found)) {
       from = {from.shard + 1, 0};
@@ -265,14 +265,15 @@ timer_stats timer::stats() const {
     return sum;
   }
   detail::core_stats one;
-  for (const auto& s : service_->all) {
+  for (const detail::shard* s : service_->all) {
     s->read(one);
     add(one, sum);
   }
-  const detail::sleeper& sleeper = service_->context->sleeper;
-  sum.wakeups = sleeper.wakeups();
-  sum.empty_wakeups = sleeper.empty_wakeups();
-  sum.earlier_wakeups = sleeper.earlier_wakeups();
+  for (const detail::sleeper& sleeper : service_->context->sleepers) {
+    sum.wakeups += sleeper.wakeups();
+    sum.empty_wakeups += sleeper.empty_wakeups();
+    sum.earlier_wakeups += sleeper.earlier_wakeups();
+  }
   return sum;
 }
 

@@ -60,7 +60,7 @@ class ClockFaults : public testing::Test {
   time_point shown_{1h};
   time_point furthest_{1h};  // that it has shown to the driver: a step back is ignored
   timer_options options_{.tick = 1ms, .wheel_size = 20};
-  std::shared_ptr<service_context> context_ = std::make_shared<service_context>(options_, &shown_, nullptr);
+  std::shared_ptr<service_context> context_ = std::make_shared<service_context>(options_, 1, &shown_, nullptr);
   std::unique_ptr<shard_type, retire> shard_{new shard_type({.wheel_size = 20}, 0, context_)};
 };
 

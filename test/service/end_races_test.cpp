@@ -109,7 +109,7 @@ class EndOfAService : public testing::Test {
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
-    timer_options options{.tick = Driver::tick, .wheel_size = 4, .shards = static_cast<unsigned>(1 + round % 3)};
+    timer_options options = options_of<Driver>(static_cast<unsigned>(1 + round % 3));
     if (Driver::pooled) {
       options.executor = asio_executor(pool_);
     }
@@ -237,7 +237,9 @@ TEST(TimerRaces, CopiesOfAHandleAgainstTheDestructorOfTheService) {
       stress_rounds(1'000),
       [&](std::uint64_t round) noexcept {
         EXPECT_EQ(captures.alive(), 0);
-        service.emplace(timer_options{.shards = 2, .executor = round % 2 == 0 ? executor() : asio_executor(pool)});
+        service.emplace(timer_options{.shards = 2,
+                                      .pollers = static_cast<unsigned>(1 + round % 3 / 2),
+                                      .executor = round % 2 == 0 ? executor() : asio_executor(pool)});
         shared = service->schedule_after(1h, [token = captures.make()] {});
       },
       copy, copy, [&](std::uint64_t) { service.reset(); });

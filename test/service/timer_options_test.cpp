@@ -50,6 +50,23 @@ TEST(TimerOptions, RefusesTooManyShards) {
   EXPECT_THAT(error.message, HasSubstr("1024"));
 }
 
+TEST(TimerOptions, RefusesNoPollerAndMoreThanOneForEachShard) {
+  const refusal none = refusal_of_options({.pollers = 0});
+  EXPECT_EQ(none.code, timer_errc::invalid_option);
+  EXPECT_THAT(none.message, HasSubstr("pollers 0 is not in [1, 1024]"));
+  const refusal many = refusal_of_options({.shards = 3, .pollers = 4});
+  EXPECT_EQ(many.code, timer_errc::invalid_option);
+  EXPECT_THAT(many.message, HasSubstr("pollers 4 is not in [1, 3]"));
+}
+
+TEST(TimerOptions, AManualTimerTakesThoseOfATimerWithPollers) {
+  manual_timer timer({.pollers = 4});
+  int runs = 0;
+  timer.schedule_after(1ms, [&] { ++runs; });
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+  EXPECT_EQ(runs, 1);
+}
+
 TEST(TimerOptions, AcceptsTheLimitsOfTheOptions) {
   EXPECT_NO_THROW(const manual_timer timer({.tick = 1ns, .wheel_size = 2, .shards = 1}));
   EXPECT_NO_THROW(const manual_timer timer({.tick = nanoseconds::max(), .wheel_size = 2}));

@@ -50,7 +50,7 @@ class TimerRace : public testing::Test {
   using service_type = typename Driver::service_type;
 
   TimerRace() {
-    timer_options options{.tick = Driver::tick, .wheel_size = 4, .shards = 2};
+    timer_options options = options_of<Driver>(2);
     if (Driver::pooled) {
       options.executor = asio_executor(pool_);
     }

@@ -107,6 +107,10 @@ TEST(TimerStress, EachTimerHasExactlyOneOutcomeOnManyShards) {
   expect_one_outcome_each({.tick = 1us, .wheel_size = 20, .shards = 16});
 }
 
+TEST(TimerStress, EachTimerHasExactlyOneOutcomeWithSeveralPollers) {
+  expect_one_outcome_each({.tick = 10us, .wheel_size = 8, .shards = 5, .pollers = 3});
+}
+
 TEST(TimerStress, EachTimerHasExactlyOneOutcomeWhenDrivenByHand) {
   manual_timer service({.wheel_size = 8, .shards = 3});
   crowd<manual_timer> all(service, stress_rounds(200'000));

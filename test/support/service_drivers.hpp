@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -22,6 +23,7 @@ inline constexpr std::size_t pool_threads = 3;
 struct by_hand {
   using service_type = manual_timer;
   static constexpr bool pooled = false;
+  static constexpr unsigned pollers = 1;
   static constexpr nanoseconds soon = 1ms;
   static constexpr nanoseconds tick = 1ms;
   static constexpr std::uint64_t rounds = 3'000;
@@ -46,6 +48,7 @@ struct by_hand_on_a_pool : by_hand {
 struct on_its_thread {
   using service_type = timer;
   static constexpr bool pooled = false;
+  static constexpr unsigned pollers = 1;
   static constexpr nanoseconds soon = 10us;
   static constexpr nanoseconds tick = 1us;
   static constexpr std::uint64_t rounds = 3'000;
@@ -63,7 +66,19 @@ struct on_a_pool : on_its_thread {
   static constexpr bool pooled = true;
 };
 
-using drivers = testing::Types<by_hand, by_hand_on_a_pool, on_its_thread, on_a_pool>;
+/// The threads of the service.
+struct on_its_threads : on_its_thread {
+  static constexpr unsigned pollers = 2;
+};
+
+using drivers = testing::Types<by_hand, by_hand_on_a_pool, on_its_thread, on_its_threads, on_a_pool>;
+
+/// Options for a service of a driver, with the shards that its pollers need.
+template <class Driver>
+timer_options options_of(unsigned shards) {
+  return {
+      .tick = Driver::tick, .wheel_size = 4, .shards = std::max(shards, Driver::pollers), .pollers = Driver::pollers};
+}
 
 /// What a callback leaves behind, in plain memory: to read it is a race, unless the reader is ordered behind it.
 struct trace {

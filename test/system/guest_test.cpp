@@ -11,7 +11,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -93,6 +96,27 @@ TEST(Signals, ThePollerBearsANameOfItsOwn) {
   std::array<char, 16> name{};
   on_the_poller(service, [&] { pthread_getname_np(pthread_self(), name.data(), name.size()); });
   EXPECT_STREQ(name.data(), "timing_wheel");
+}
+
+TEST(Signals, EachOfSeveralPollersBlocksThemAndBearsAName) {
+  std::mutex mutex;
+  std::set<std::string> names;
+  int blocked = 0;
+  const timer service({.pollers = 3, .on_thread_start = [&] {
+                         std::array<char, 16> name{};
+                         pthread_getname_np(pthread_self(), name.data(), name.size());
+                         sigset_t mask;
+                         pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+                         const std::lock_guard lock(mutex);
+                         names.insert(name.data());
+                         blocked += sigismember(&mask, SIGTERM);
+                       }});
+  ASSERT_TRUE(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return names.size() == 3;
+  }));
+  EXPECT_EQ(names, (std::set<std::string>{"timing_wheel", "timing_wheel1", "timing_wheel2"}));
+  EXPECT_EQ(blocked, 3);
 }
 
 TEST(SignalsDeathTest, TheHandlerOfAFaultRunsInACallback) {

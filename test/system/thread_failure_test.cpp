@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <system_error>
 
 #include "support/allocation.hpp"
@@ -15,7 +16,8 @@
 
 namespace {
 
-std::atomic<bool> no_threads{false};
+constexpr int any_number = 1 << 30;
+std::atomic<int> threads_left{any_number};
 std::atomic<int> refused{0};
 
 }  // namespace
@@ -23,10 +25,11 @@ std::atomic<int> refused{0};
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the names of the system are reserved
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                               void* argument) noexcept {
-  if (no_threads) {
+  if (threads_left <= 0) {
     ++refused;
     return EAGAIN;
   }
+  --threads_left;
   using create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto next = reinterpret_cast<create>(dlsym(RTLD_NEXT, "pthread_create"));
   return next(thread, attributes, start, argument);
@@ -37,16 +40,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whether a service cannot be made, for want of a thread.
-bool fails_for_want_of_a_thread(const timer_options& options) {
-  no_threads = true;
+/// Whether a service cannot be made, for want of a thread where there are so many.
+bool fails_for_want_of_a_thread(const timer_options& options, int threads = 0) {
+  threads_left = threads;
   bool failed = false;
   try {
     const timer service(options);
   } catch (const std::system_error& e) {
     failed = e.code() == std::errc::resource_unavailable_try_again;
   }
-  no_threads = false;
+  threads_left = any_number;
   return failed;
 }
 
@@ -67,6 +70,17 @@ TEST(Timer, WithoutAThreadNothingLeaks) {
   EXPECT_EQ(allocations.live_bytes, before);
 }
 
+TEST(Timer, WithTooFewThreadsForItsPollersThoseThatRunEnd) {
+  for (const int threads : {1, 2}) {
+    std::atomic<int> begun{0};
+    const auto alive = std::make_shared<int>();  // the count of allocations is that of one thread
+    EXPECT_TRUE(fails_for_want_of_a_thread({.shards = 3, .pollers = 3, .on_thread_start = [&begun, alive] { ++begun; }},
+                                           threads));
+    EXPECT_EQ(begun, threads);
+    EXPECT_EQ(alive.use_count(), 1);
+  }
+}
+
 TEST(Timer, AfterAFailureTheNextServiceRuns) {
   EXPECT_TRUE(fails_for_want_of_a_thread({}));
   std::atomic<bool> ran{false};
@@ -76,12 +90,12 @@ TEST(Timer, AfterAFailureTheNextServiceRuns) {
 }
 
 TEST(ManualTimer, NeedsNoThread) {
-  no_threads = true;
+  threads_left = 0;
   manual_timer service;
   bool ran = false;
   service.schedule_after(1ms, [&] { ran = true; });
   service.advance_by(1ms);
-  no_threads = false;
+  threads_left = any_number;
   EXPECT_TRUE(ran);
 }
 

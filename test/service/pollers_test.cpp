@@ -1,0 +1,368 @@
+/// \file
+/// A service with several pollers, on the real clock: what runs at the same time, who waits for whom, and who is woken.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <latch>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
+#include "support/service_virtual.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+/// Calls `use` on a thread of its own: the threads of a service are dealt to its shards in turn, and so to its pollers.
+template <class Use>
+void on_a_fresh_thread(Use use) {
+  std::thread(use).join();
+}
+
+/// Waits for others, but not for ever. \returns whether they came.
+bool meet(std::latch& others) {
+  others.count_down();
+  return eventually([&] { return others.try_wait(); });
+}
+
+TEST(Pollers, RunCallbacksOfDifferentShardsAtTheSameTime) {
+  for (const unsigned count : {2U, 3U}) {
+    std::latch all(count);
+    std::atomic<unsigned> met{0};
+    timer service({.shards = count, .pollers = count});
+    for (unsigned i = 0; i < count; ++i) {
+      on_a_fresh_thread([&] { service.schedule_after(1ms, [&] { met += meet(all) ? 1 : 0; }); });
+    }
+    EXPECT_TRUE(eventually([&] { return met == count; }));
+  }
+}
+
+TEST(Pollers, AreThreadsThatStayWithTheirShards) {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::set<std::thread::id>> threads_of;
+  std::atomic<int> runs{0};
+  timer service({.shards = 5, .pollers = 2});
+  for (int round = 0; round < 20; ++round) {
+    for (std::uint64_t shard = 0; shard < 5; ++shard) {
+      on_a_fresh_thread([&] {
+        service.schedule_after(1ms, [&, shard] {
+          const std::lock_guard lock(mutex);
+          threads_of[shard].insert(std::this_thread::get_id());
+          ++runs;
+        });
+      });
+    }
+  }
+  ASSERT_TRUE(eventually([&] { return runs == 100; }));
+  std::set<std::thread::id> all;
+  for (const auto& [shard, threads] : threads_of) {
+    EXPECT_EQ(threads.size(), 1U) << "shard " << shard;
+    all.insert(threads.begin(), threads.end());
+  }
+  EXPECT_EQ(all.size(), 2U);
+  EXPECT_FALSE(all.contains(std::this_thread::get_id()));
+}
+
+TEST(Pollers, ACallbackThatBlocksDelaysOnlyItsOwn) {
+  std::latch begun(1);
+  std::latch go_on(1);
+  std::atomic<int> runs{0};
+  timer service({.shards = 2, .pollers = 2});
+  on_a_fresh_thread([&] {
+    service.schedule_after(0ms, [&] {
+      begun.count_down();
+      go_on.wait();
+    });
+  });
+  begun.wait();
+  on_a_fresh_thread([&] {
+    for (int i = 0; i < 100; ++i) {
+      service.schedule_after(i * 100us, [&] { ++runs; });
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return runs == 100; }));
+  go_on.count_down();
+}
+
+TEST(Pollers, WhatACallbackSchedulesRunsOnItsOwnPoller) {
+  std::atomic<int> runs{0};
+  std::atomic<int> elsewhere{0};
+  timer service({.shards = 4, .pollers = 4});
+  for (int i = 0; i < 40; ++i) {
+    on_a_fresh_thread([&] {
+      service.schedule_after(1ms, [&] {
+        service.schedule_after(1ms, [&, first = std::this_thread::get_id()] {
+          elsewhere += std::this_thread::get_id() != first ? 1 : 0;
+          ++runs;
+        });
+      });
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == 40; }));
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(Pollers, RunsOfAPeriodicTimerNeverOverlap) {
+  std::atomic<int> inside{0};
+  std::atomic<int> overlaps{0};
+  std::atomic<int> runs{0};
+  timer service({.tick = 10us, .shards = 2, .pollers = 2});
+  service.schedule_every(20us, [&] {
+    overlaps += ++inside != 1 ? 1 : 0;
+    ++runs;
+    --inside;
+  });
+  ASSERT_TRUE(eventually([&] { return runs > 2'000; }));
+  EXPECT_EQ(overlaps, 0);
+}
+
+// ---- Wake-ups ----
+
+TEST(Pollers, SleepWhileNothingIsDue) {
+  timer service({.shards = 4, .pollers = 4});
+  for (int i = 0; i < 4; ++i) {
+    on_a_fresh_thread([&] { service.schedule_after(24h, nothing); });
+  }
+  settle();
+  const std::uint64_t wakeups = service.stats().wakeups;
+  std::this_thread::sleep_for(1s);
+  EXPECT_EQ(service.stats().wakeups, wakeups);
+}
+
+TEST(Pollers, AnEarlierTimerWakesTheOneOfItsShard) {
+  std::atomic<int> runs{0};
+  timer service({.shards = 4, .pollers = 4});
+  for (int i = 0; i < 4; ++i) {
+    on_a_fresh_thread([&] { service.schedule_after(24h, nothing); });
+  }
+  settle();
+  for (int i = 0; i < 4; ++i) {
+    on_a_fresh_thread([&] { service.schedule_after(1ms, [&] { ++runs; }); });
+    EXPECT_TRUE(eventually([&] { return runs == i + 1; }));
+  }
+  EXPECT_TRUE(conserved(service));
+}
+
+// ---- The beginning of a thread ----
+
+TEST(OnThreadStart, IsCalledOnEachPollerBeforeItsFirstCallback) {
+  thread_local bool prepared = false;
+  std::atomic<int> starts{0};
+  std::atomic<int> runs{0};
+  std::atomic<int> unprepared{0};
+  timer service({.shards = 2, .pollers = 2, .on_thread_start = [&] {
+                   prepared = true;
+                   ++starts;
+                 }});
+  for (int i = 0; i < 10; ++i) {
+    on_a_fresh_thread([&] {
+      service.schedule_after(-1ms, [&] {
+        unprepared += prepared ? 0 : 1;
+        ++runs;
+      });
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return runs == 10; }));
+  EXPECT_EQ(starts, 2);
+  EXPECT_EQ(unprepared, 0);
+}
+
+TEST(OnThreadStart, MayUseTheService) {
+  std::atomic<timer*> made{nullptr};
+  std::atomic<bool> ran{false};
+  timer service({.on_thread_start = [&] {
+    ASSERT_TRUE(eventually([&] { return made != nullptr; }));
+    made.load()->schedule_after(1ms, [&] { ran = true; });
+  }});
+  made = &service;
+  EXPECT_TRUE(eventually([&] { return ran.load(); }));
+}
+
+TEST(OnThreadStart, WhatItThrowsGoesToOnErrorAndTheServiceRuns) {
+  std::atomic<int> told{0};
+  std::atomic<bool> ran{false};
+  timer service({.on_thread_start = [] { throw std::runtime_error("no such core"); },
+                 .on_error =
+                     [&](const std::exception_ptr& failure, std::uint64_t tag) {
+                       EXPECT_EQ(tag, 0U);
+                       EXPECT_THROW(std::rethrow_exception(failure), std::runtime_error);
+                       ++told;
+                     }});
+  service.schedule_after(1ms, [&] { ran = true; });
+  EXPECT_TRUE(eventually([&] { return ran.load(); }));
+  EXPECT_EQ(told, 1);
+}
+
+TEST(OnThreadStart, MayStopTheServiceWhichDoesNotWaitForItThen) {
+  std::latch made(1);
+  timer* one = nullptr;
+  std::atomic<std::size_t> returned{0};
+  {
+    timer service({.on_thread_start = [&] {
+      made.wait();
+      returned = one->stop().size();
+    }});
+    one = &service;
+    service.schedule_after(1h, nothing);
+    made.count_down();
+    EXPECT_TRUE(eventually([&] { return service.stopped(); }));
+  }
+  EXPECT_EQ(returned, 1U);
+}
+
+TEST(OnThreadStart, IsDestroyedWithTheService) {
+  live_captures captures;
+  {
+    const timer service({.on_thread_start = [token = std::make_shared<live_captures::token>(captures.make())] {}});
+  }
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+// ---- The end ----
+
+TEST(Pollers, AStopFromACallbackEndsThemAll) {
+  std::latch stopped(1);
+  std::atomic<int> later{0};
+  timer service({.shards = 3, .pollers = 3});
+  for (int i = 0; i < 3; ++i) {
+    on_a_fresh_thread([&] { service.schedule_after(1h, [&] { ++later; }); });
+  }
+  std::atomic<std::size_t> returned{0};
+  service.schedule_after(1ms, [&] {
+    returned = service.stop().size();
+    stopped.count_down();
+  });
+  stopped.wait();
+  EXPECT_EQ(returned, 3U);
+  EXPECT_TRUE(service.stopped());
+  EXPECT_EQ(later, 0);
+}
+
+TEST(Pollers, AStopFromOutsideWaitsForTheCallbacksOfEach) {
+  std::latch both(2);
+  std::atomic<int> ended{0};
+  timer service({.shards = 2, .pollers = 2});
+  for (int i = 0; i < 2; ++i) {
+    on_a_fresh_thread([&] {
+      service.schedule_after(0ms, [&] {
+        EXPECT_TRUE(meet(both));
+        std::this_thread::sleep_for(20ms);
+        ++ended;
+      });
+    });
+  }
+  both.wait();
+  EXPECT_TRUE(service.stop().empty());
+  EXPECT_EQ(ended, 2);
+}
+
+TEST(Pollers, ACallbackThatDestroysTheServiceDoesNotWaitForTheOthers) {
+  live_captures captures;
+  std::latch both(2);
+  std::latch destroyed(1);
+  std::atomic<bool> other_saw_it{false};
+  auto service = std::make_unique<timer>(timer_options{.shards = 2, .pollers = 2});
+  on_a_fresh_thread([&] {
+    service->schedule_after(0ms, [&, token = captures.make()] {
+      EXPECT_TRUE(meet(both));
+      other_saw_it = eventually([&] { return destroyed.try_wait(); });
+    });
+  });
+  on_a_fresh_thread([&] {
+    service->schedule_after(1h, [token = captures.make()] {});
+    service->schedule_after(0ms, [&, token = captures.make()] {
+      EXPECT_TRUE(meet(both));
+      service.reset();
+      destroyed.count_down();
+    });
+  });
+  EXPECT_TRUE(eventually([&] { return captures.alive() == 0; }));
+  EXPECT_TRUE(other_saw_it);
+}
+
+TEST(Pollers, ADrainRunsWhatIsPendingOnEach) {
+  std::atomic<int> runs{0};
+  timer service({.shards = 3, .pollers = 3});
+  for (int i = 0; i < 3; ++i) {
+    on_a_fresh_thread([&] {
+      for (int k = 0; k < 100; ++k) {
+        service.schedule_after(k * 100us, [&] { ++runs; });
+      }
+    });
+  }
+  EXPECT_TRUE(service.stop(drain, steady_clock::now() + patience).empty());
+  EXPECT_EQ(runs, 300);
+}
+
+// The drain is in a callback. It is over when the last timer has begun, of whatever poller, and waits for no end.
+TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) {
+  std::latch scheduled(1);
+  std::latch drained(1);
+  std::atomic<int> runs{0};
+  std::atomic<bool> ended_meanwhile{false};
+  timer service({.shards = 2, .pollers = 2});
+  on_a_fresh_thread([&] {
+    service.schedule_after(1ms, [&] {
+      scheduled.wait();
+      EXPECT_TRUE(service.stop(drain, steady_clock::now() + patience).empty());
+      drained.count_down();
+    });
+    service.schedule_after(20ms, [&] { ++runs; });
+  });
+  on_a_fresh_thread([&] {
+    service.schedule_after(30ms, [&] { ++runs; });
+    service.schedule_after(60ms, [&] {
+      ++runs;
+      ended_meanwhile = eventually([&] { return drained.try_wait(); }, patience / 2);
+    });
+  });
+  scheduled.count_down();
+  EXPECT_TRUE(eventually([&] { return drained.try_wait(); }));
+  EXPECT_EQ(runs, 3);
+  service.stop();
+  EXPECT_TRUE(ended_meanwhile) << "the drain has waited for the end of a callback on another poller";
+}
+
+TEST(Pollers, DrainsInCallbacksOfEachDoNotWaitForEachOther) {
+  std::latch both(2);
+  std::latch scheduled(1);
+  std::atomic<int> drained{0};
+  std::atomic<int> runs{0};
+  timer service({.shards = 2, .pollers = 2});
+  for (int i = 0; i < 2; ++i) {
+    on_a_fresh_thread([&] {
+      service.schedule_after(0ms, [&] {
+        EXPECT_TRUE(meet(both));
+        scheduled.wait();
+        EXPECT_TRUE(service.stop(drain, steady_clock::now() + patience).empty());
+        ++drained;
+      });
+      for (int k = 1; k <= 50; ++k) {
+        service.schedule_after(k * 1ms, [&] { ++runs; });
+      }
+    });
+  }
+  scheduled.count_down();
+  EXPECT_TRUE(eventually([&] { return drained == 2; }));
+  EXPECT_EQ(runs, 100);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
