@@ -50,6 +50,13 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
   /// calls; std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
   std::size_t run_due(std::size_t budget = no_limit);
+
+  /// In a child of `fork`: goes on here, with all timers and handles as they were at the fork, for instance in a daemon
+  /// whose parent ends. What the parent still does with its own copy is not seen here. It needs no thread of the
+  /// parent's, but a lock that was held at the fork would be held for ever, so: \pre no other thread was in a call of
+  /// this service, or of a handle of it, when the parent forked, and none is now; no callback of it was running. Calls
+  /// of this process before that were refused, and stay so. In any other process it does nothing.
+  void continue_after_fork() noexcept;
 };
 
 }  // namespace timing_wheel

@@ -37,6 +37,10 @@ struct sleep_options;
 struct run_now_t {};
 inline constexpr run_now_t run_now{};  ///< The argument for it.
 
+/// For `stop`: drop what is pending.
+struct discard_t {};
+inline constexpr discard_t discard{};  ///< The argument for it.
+
 /// For `stop`: go on running what becomes due until a time.
 struct drain_t {};
 inline constexpr drain_t drain{};  ///< The argument for it.
@@ -258,6 +262,11 @@ class TIMING_WHEEL_EXPORT timer {
   /// \returns each pending timer once, in no particular order; nothing when called again.
   /// \throws std::bad_alloc; then it has refused new timers and taken none: call it again.
   std::vector<pending_task> stop();
+
+  /// As `stop()`, but destroys the pending callables, on this thread and outside every lock. It takes no memory for
+  /// them all: for at most `max_timers_per_lock` at a time. They count as returned.
+  /// \returns how many. \throws std::bad_alloc; then it can be called again.
+  std::size_t stop(discard_t how);
 
   /// Refuses new timers, runs the callback of every pending one once, on this thread, whatever its deadline, in no
   /// particular order, and stops. Until its callback begins, a timer can be cancelled. From a callback that such a call

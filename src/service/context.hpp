@@ -86,7 +86,7 @@ struct service_context {
   executor run_on;                        // immutable until `retire`
   std::function<void()> on_thread_start;  // immutable until `retire`
   std::function<void()> on_earlier;       // immutable until `retire`; empty unless a loop of the user's drives
-  const fork_watch process;
+  fork_watch process;
   const key_code keys;
 
  private:

@@ -31,6 +31,8 @@ std::optional<time_point> loop_timer::next_event() noexcept {
   return next == never ? std::nullopt : std::optional(context.scale.begin_of(next));
 }
 
+void loop_timer::continue_after_fork() noexcept { service()->context->process.begin_here(); }
+
 std::size_t loop_timer::run_due(std::size_t budget) {
   const std::shared_ptr<detail::service> inside = service();  // a callback may destroy this object
   if (inside->context->process.is_child()) {

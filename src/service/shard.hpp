@@ -62,8 +62,8 @@ class shard : public timer_owner {
   /// Moves every pending timer to the end of `left`. \pre closed, and `left` has room for `pending()` more.
   virtual void take(std::vector<pending_task>& left) noexcept = 0;
 
-  /// Takes every pending timer out and destroys its callable. \pre closed.
-  virtual void discard() noexcept = 0;
+  /// Takes every pending timer out and destroys its callable. \returns how many. \throws std::bad_alloc. \pre closed.
+  virtual std::size_t discard() = 0;
 
   /// Waits until no callback runs. \pre closed; not from a callback.
   virtual void wait_for_runs() noexcept = 0;

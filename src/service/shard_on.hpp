@@ -144,17 +144,17 @@ class shard_on final : public shard {
     }
   }
 
-  void discard() noexcept override {
+  std::size_t discard() override {
     std::vector<pending_task> some;
-    try {
-      some.reserve(max_timers_per_lock);
-    } catch (const std::bad_alloc&) {
-      return;  // they go with the rest in `retire`
-    }
+    some.reserve(max_timers_per_lock);
+    std::size_t dropped = 0;
     timer_number cursor = 0;
-    while (take_some(cursor, some)) {
+    for (bool more = true; more;) {
+      more = take_some(cursor, some);
+      dropped += some.size();
       some.clear();
     }
+    return dropped;
   }
 
   void wait_for_runs() noexcept override {

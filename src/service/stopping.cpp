@@ -1,6 +1,7 @@
 #include "service/stopping.hpp"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "service/run_frame.hpp"
@@ -21,6 +22,19 @@ std::vector<pending_task> stopping::take_the_rest() {
   }
   end();
   return left;
+}
+
+std::size_t stopping::discard_the_rest() {
+  if (context_.process.is_child()) {
+    return 0;
+  }
+  enter(phase::closed);
+  std::size_t dropped = 0;
+  for (shard* const s : shards_) {
+    dropped += s->discard();
+  }
+  end();
+  return dropped;
 }
 
 std::size_t stopping::run_the_rest() {
@@ -141,7 +155,11 @@ void stopping::destroy() noexcept {
   orphaned_.store(inside, std::memory_order_relaxed);
   enter(phase::closed);
   for (shard* const s : shards_) {
-    s->discard();
+    try {
+      s->discard();
+    } catch (const std::bad_alloc&) {
+      continue;  // they go with the rest in `retire`
+    }
   }
   end();
   if (inside) {

@@ -24,6 +24,8 @@ class stopping {
 
   /// `timer::stop`.
   std::vector<pending_task> take_the_rest();
+  /// `timer::stop(discard)`.
+  std::size_t discard_the_rest();
   /// `timer::stop(run_now)`.
   std::size_t run_the_rest();
   /// `timer::stop(drain, until)`.

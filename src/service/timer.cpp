@@ -186,6 +186,11 @@ std::vector<pending_task> timer::stop() {
   return inside->end.take_the_rest();
 }
 
+std::size_t timer::stop(discard_t /*how*/) {
+  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
+  return inside->end.discard_the_rest();
+}
+
 std::size_t timer::stop(run_now_t /*how*/) {
   const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
   return inside->end.run_the_rest();

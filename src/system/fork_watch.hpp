@@ -20,6 +20,9 @@ class fork_watch {
   fork_watch(const fork_watch&) = delete;
   fork_watch& operator=(const fork_watch&) = delete;
 
+  /// Makes this process the one. It is watched as before. \pre no other thread asks.
+  void begin_here() noexcept { here_->store(1, std::memory_order_relaxed); }
+
   [[nodiscard]] bool is_child() const noexcept { return here_->load(std::memory_order_relaxed) == 0; }
 
  private:

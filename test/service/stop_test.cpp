@@ -124,6 +124,51 @@ std::vector<timer_handle> schedule_some(manual_timer& timer) {
           timer.schedule_with(next_10ms, nothing, {.tag = 6})};
 }
 
+// ---- Without what was pending ----
+
+TEST(StopDiscard, DestroysWhatIsPendingAndSaysHowMany) {
+  live_captures captures;
+  int runs = 0;
+  manual_timer timer;
+  const timer_handle far = timer.schedule_after(1h, [&runs, token = captures.make()] { ++runs; });
+  timer.schedule_after(-1ms, [&runs, token = captures.make()] { ++runs; });
+  timer.schedule_every(1ms, [&runs, token = captures.make()] { ++runs; });
+  timer.schedule_after(1ms, [token = captures.make()] {}).cancel();
+  EXPECT_EQ(timer.stop(discard), 3U);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(far.status(), timer_status::finished);
+  EXPECT_EQ(timer.stats().returned, 3U);
+  EXPECT_TRUE(conserved(timer));
+  EXPECT_EQ(timer.stop(discard), 0U);
+}
+
+TEST(StopDiscard, InACallbackLeavesOutTheOneThatRuns) {
+  live_captures captures;
+  manual_timer timer;
+  std::size_t dropped = 0;
+  timer.schedule_after(1ms, [&, token = captures.make()] {
+    dropped = timer.stop(discard);
+    EXPECT_EQ(captures.alive(), 1);
+  });
+  schedule_far(timer, captures, 1'000);
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+  EXPECT_EQ(dropped, 1'000U);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(StopDiscard, TakesMemoryForOneHoldOfTheLockAndWithoutItCanBeCalledAgain) {
+  live_captures captures;
+  manual_timer timer({.shards = 1});
+  schedule_far(timer, captures, 10'000);
+  EXPECT_FALSE(succeeds_with(0, [&] { timer.stop(discard); }));
+  EXPECT_EQ(captures.alive(), 10'000);
+  std::size_t dropped = 0;
+  EXPECT_TRUE(succeeds_with(1, [&] { dropped = timer.stop(discard); }));
+  EXPECT_EQ(dropped, 10'000U);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
 // ---- After every kind of stop ----
 
 TEST(Stop, NothingCanBeScheduledAfterIt) {

@@ -14,15 +14,20 @@ namespace timing_wheel::test {
 
 using namespace std::chrono_literals;
 
-enum class how { take, run, drain_all, drain_nothing };
-inline constexpr std::array every_how{how::take, how::run, how::drain_all, how::drain_nothing};
+enum class how { take, drop, run, drain_all, drain_nothing };
+inline constexpr std::array every_how{how::take, how::drop, how::run, how::drain_all, how::drain_nothing};
 
-/// Stops in one of the ways. \returns the tags of what it returned.
+/// Stops in one of the ways. \returns the tags of what it returned or dropped.
 inline std::vector<std::uint64_t> stop_by(manual_timer& timer, how way) {
+  std::vector<std::uint64_t> tags;
   std::vector<pending_task> left;
   switch (way) {
     case how::take:
       left = timer.stop();
+      break;
+    case how::drop:
+      timer.for_each_pending([&](const pending_timer& one) { tags.push_back(one.tag); });
+      EXPECT_EQ(timer.stop(discard), tags.size());
       break;
     case how::run:
       timer.stop(run_now);
@@ -34,7 +39,6 @@ inline std::vector<std::uint64_t> stop_by(manual_timer& timer, how way) {
       left = timer.stop(drain, timer.now());
       break;
   }
-  std::vector<std::uint64_t> tags;
   for (const pending_task& one : left) {
     tags.push_back(one.tag);
   }

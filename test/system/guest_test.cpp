@@ -21,6 +21,7 @@
 
 #include "support/build.hpp"
 #include "support/in_child.hpp"
+#include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -279,6 +280,40 @@ TEST_F(Fork, LeavesAChildWhoseLoopTimerSaysThatNothingIsToBeDone) {
             }),
             well);
   EXPECT_EQ(service.run_due(), 1U);
+}
+
+TEST_F(Fork, LeavesAChildInWhichALoopTimerThatIsToldGoesOn) {
+  live_captures captures;
+  loop_timer service;
+  int runs = 0;
+  const timer_handle due = service.schedule_after(-1ms, [&runs, token = captures.make()] { ++runs; });
+  const timer_handle far = service.schedule_after(1h, [token = captures.make()] {});
+  EXPECT_EQ(in_child([&] {
+              const bool refused = service.run_due() == 0;
+              service.continue_after_fork();
+              const bool ran = service.run_due() == 1 && runs == 1 && due.status() == timer_status::finished;
+              const bool next = service.next_event().has_value();
+              const bool scheduled = static_cast<bool>(service.schedule_after(-1ms, [&runs] { ++runs; }));
+              const bool ran_again = service.run_due() == 1 && runs == 2;
+              const bool cancelled = far.cancel() == cancel_result::cancelled && captures.alive() == 0;
+              // A child of the child is told as this one was.
+              const child_end grandchild = in_child([&] { return service.stopped() && !service.next_event() ? 0 : 1; });
+              return first_broken({refused, ran, next, scheduled, ran_again, cancelled, grandchild == well,
+                                   !service.stopped(), service.stop().empty()});
+            }),
+            well);
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(service.run_due(), 1U);
+  EXPECT_EQ(far.cancel(), cancel_result::cancelled);
+}
+
+TEST_F(Fork, WithoutOneALoopTimerGoesOnAsItDid) {
+  loop_timer service;
+  int runs = 0;
+  service.schedule_after(-1ms, [&] { ++runs; });
+  service.continue_after_fork();
+  EXPECT_EQ(service.run_due(), 1U);
+  EXPECT_EQ(in_child([&] { return service.stopped() ? 0 : 1; }), well);
 }
 
 TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {
