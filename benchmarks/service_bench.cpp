@@ -147,6 +147,11 @@ void shards(benchmark::State& state) {
   run_rounds<hierarchical, usual_check>(state, timer_options{.shards = static_cast<unsigned>(state.range(2))});
 }
 
+// With a limit that is never reached: all threads count in one place.
+void limited(benchmark::State& state) {
+  run_rounds<hierarchical, usual_check>(state, timer_options{.max_pending = 1'000'000'000});
+}
+
 /// A service with checks that stay pending, and for each thread a timer of its own.
 template <benched_service Service>
 struct crowd {
@@ -263,6 +268,13 @@ void several_shards(benchmark::internal::Benchmark* b) {
       ->Unit(benchmark::kMillisecond);
 }
 
+void limits(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"timers", "producers"})
+      ->ArgsProduct({{sizes_to_run({10'000, 1'000'000}).back()}, {1, 2}})
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
 // Also five times as many as elsewhere, as in the benchmark of Kafka's Go port, whose question this is. The number of
 // pairs is given, because a crowd would be gathered anew for each attempt to find one.
 void crowds(benchmark::internal::Benchmark* b) {
@@ -293,6 +305,8 @@ BENCHMARK_TEMPLATE(captures, boost_asio, 24)->Apply(a_million);
 BENCHMARK_TEMPLATE(captures, boost_asio, 64)->Apply(a_million);
 
 BENCHMARK(shards)->Apply(several_shards);
+
+BENCHMARK(limited)->Apply(limits);
 
 BENCHMARK_TEMPLATE(start_and_stop, hierarchical)
     ->Apply(crowds)
