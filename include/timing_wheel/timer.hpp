@@ -63,15 +63,15 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// **Who drives it.** One poller thread sleeps until the earliest bucket expires and is woken only by an earlier one; a
 /// cancel does not wake it, so that it may wake once for a bucket that has become empty meanwhile. It bears the name
 /// "timing_wheel", and runs none of the program's signal handlers: it blocks all signals but those that a callback's
-/// own fault raises. `timer_options::pollers` asks for several, each with some of the shards. Code that uses timers should take a `timer&`: a test then hands it a `manual_timer`, an event loop
-/// a `loop_timer`.
+/// own fault raises. `timer_options::pollers` asks for several, each with some of the shards. Code that uses timers
+/// should take a `timer&`: a test then hands it a `manual_timer`, an event loop a `loop_timer`.
 ///
 /// **Callbacks** run on the poller, one after the other, so that one that blocks delays the others of that poller; or
-/// are given to
-/// `timer_options::executor`, whose threads are the user's in everything. They run outside every lock. A callback may
-/// schedule, cancel, reschedule, stop the service, drop its handle and throw (see `timer_options::on_error`), call
-/// `std::exit`, and destroy the service. It must not end its thread (`pthread_exit`): that is reported on standard
-/// error, and the program aborted. Threads and processes that it starts on the poller inherit the blocked signals.
+/// are given to `timer_options::executor`, whose threads are the user's in everything. They run outside every lock. A
+/// callback may schedule, cancel, reschedule, stop the service, drop its handle and throw (see
+/// `timer_options::on_error`), call `std::exit`, and destroy the service. It must not end its thread (`pthread_exit`):
+/// that is reported on standard error, and the program aborted. Threads and processes that it starts on the poller
+/// inherit the blocked signals.
 ///
 /// **The four verbs** are `schedule_after`, `schedule_at`, `schedule_every` and `schedule_with`. Each takes
 /// `schedule_options` last, which may be left out. Followed by a `std::error_code&`, nothing is thrown but what copying
@@ -278,8 +278,8 @@ class TIMING_WHEEL_EXPORT timer {
   /// running. Periodic timers are not armed again. Without a poller thread it drives the service itself: a
   /// `manual_timer` advances to `until`, and what an executor has not begun by then is returned; a `loop_timer` sleeps
   /// and runs what is due. From a callback it drives the service itself, and waits for the other pollers if there are
-  /// any; or on an executor it waits for the other threads: the only thread of a pool would wait in vain. From a callback that another `stop` runs on this thread, it leaves
-  /// the rest to that one.
+  /// any; or on an executor it waits for the other threads: the only thread of a pool would wait in vain. From a
+  /// callback that another `stop` runs on this thread, it leaves the rest to that one.
   /// \returns what could not run, as `stop()`. \throws std::bad_alloc, as `stop()`.
   std::vector<pending_task> stop(drain_t how, time_point until);
 

@@ -46,7 +46,7 @@ struct timer_counts {
 /// cancel, the sum is not that of one instant: `pending` may then show more than there ever were at once, also more
 /// than `max_pending`, which itself is exact.
 struct timer_stats : timer_counts {
-  /// Times that the poller thread woke, or that `run_due` of a `loop_timer` was called.
+  /// Times that a poller thread woke, or that `run_due` of a `loop_timer` was called.
   std::uint64_t wakeups = 0;
   std::uint64_t empty_wakeups =
       0;  ///< Among them: at the end of a sleep, or in `run_due`, with nothing to move and nothing to run.
