@@ -47,8 +47,8 @@ class guarded_core {
       changed_.notify_all();
     }
   }
-  /// Whether a thread waits for the end of something. Without the lock too: the driver asks after each step in the claim
-  /// window. Who waits says so first, and then looks at the window; so one of the two sees the other.
+  /// Whether a thread waits for the end of something. Without the lock too: the driver asks after each step in the
+  /// claim window. Who waits says so first, and then looks at the window; so one of the two sees the other.
   [[nodiscard]] bool has_waiting() const noexcept { return waiting_.load(std::memory_order_seq_cst) != 0; }
   void notify_if_drained() noexcept {
     if (core->is_drained()) {
