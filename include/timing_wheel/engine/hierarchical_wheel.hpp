@@ -75,16 +75,18 @@ class hierarchical_wheel {
   /// ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can
   /// be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit) {
-    const tick target = std::max(clock_, std::min(now, never - 1));
     const tick next = queue_.front().expiration;
+    const tick reached = std::max(clock_, now);
+    if (reached < next && next - reached > ticks_ahead) {  // so `now` is not `never`
+      clock_ = reached;
+      return {};
+    }
+    const tick target = std::min(reached, never - 1);
     advance_result result;
     if (next <= target) {
       result = flush_until(target, budget);
     } else {
       clock_ = target;
-      if (next - target > ticks_ahead) {
-        return result;
-      }
     }
     result.soon = look_ahead();
     return result;
