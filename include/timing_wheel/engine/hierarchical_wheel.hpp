@@ -76,12 +76,12 @@ class hierarchical_wheel {
   /// be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit) {
     const tick next = queue_.front().expiration;
-    const tick reached = std::max(clock_, now);
-    if (reached < next && next - reached > ticks_ahead) {  // so `now` is not `never`
-      clock_ = reached;
+    // Branches, so that a tick does not wait for the clock of the tick before.
+    if (now < next && next - now > ticks_ahead && now > clock_) [[likely]] {
+      clock_ = now;  // which is not `never`, for `next` comes after it
       return {};
     }
-    const tick target = std::min(reached, never - 1);
+    const tick target = std::max(clock_, std::min(now, never - 1));
     advance_result result;
     if (next <= target) {
       result = flush_until(target, budget);
