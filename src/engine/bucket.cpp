@@ -115,21 +115,25 @@ bool bucket_store::shrink_some() noexcept {
   if (shrink_pages() || shrink_places() || memory_.discard_some()) {
     return true;
   }
-  looked_at_ = 0;
+  is_shrinking_ = false;
   return false;
 }
 
 bool bucket_store::shrink_pages() noexcept {
-  constexpr std::size_t pages_per_step = 4;
-  const std::size_t stop = std::min(looked_at_ + pages_per_step, pages_.size());
-  while (looked_at_ < stop) {
-    const std::size_t index = looked_at_++;
+  constexpr int pages_per_step = 4;
+  if (!is_shrinking_) {
+    is_shrinking_ = true;
+    pages_left_ = pages_.size();
+  }
+  // From the last one down, so that an allocator which gives the system the end of what it has does so bit by bit.
+  for (int looked_at = 0; looked_at < pages_per_step && pages_left_ != 0; ++looked_at) {
+    const std::size_t index = --pages_left_;
     if (pages_[index].begin != nullptr && is_unused(index)) {
       give_page_back(index);
       return true;
     }
   }
-  if (looked_at_ < pages_.size()) {
+  if (pages_left_ != 0) {
     return true;
   }
   // Numbers at the end that no page has are nobody's.
@@ -139,7 +143,6 @@ bool bucket_store::shrink_pages() noexcept {
       return true;
     }
     pages_.pop_back();
-    looked_at_ = pages_.size();
     --given_back_;
   }
   const std::size_t numbers = pages_.size() * chunks_per_page;

@@ -219,7 +219,8 @@ class bucket_store {
   flat_array<home> homes_;            // the same
   std::vector<page> pages_;           // of each 64 numbers
   std::size_t given_back_ = 0;        // how many of them have no memory
-  std::size_t looked_at_ = 0;         // by `shrink_some`
+  bool is_shrinking_ = false;         // between steps of `shrink_some`
+  std::size_t pages_left_ = 0;        // for it to look at, from the last one down
   pool<chunk::small_capacity> small_;
   pool<chunk::capacity> large_;
 };
