@@ -38,10 +38,10 @@ void refuse_huge_page(void* begin, std::size_t size) noexcept { madvise(begin, s
 void ask_for_huge_page(void* begin, std::size_t size) noexcept { madvise(begin, size, MADV_HUGEPAGE); }
 // Whole pages of the system only. \returns how much that was.
 std::size_t discard(char* begin, std::size_t size) noexcept {
-  constexpr std::uintptr_t page = 4096;
-  const auto from = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
-  const auto to = (reinterpret_cast<std::uintptr_t>(begin) + size) / page * page;
-  return from < to && madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED) == 0 ? to - from : 0;
+  constexpr std::size_t page = 4096;
+  const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) % page;
+  const std::size_t whole = before < size ? (size - before) / page * page : 0;
+  return whole != 0 && madvise(begin + before, whole, MADV_DONTNEED) == 0 ? whole : 0;
 }
 
 #else

@@ -99,6 +99,32 @@ TYPED_TEST(EngineMemory, ShrinksToLittleMoreThanItHadWhenAPeakHasGone) {
   EXPECT_LE(engine.stats().bytes, peak + peak / 50);
 }
 
+TYPED_TEST(EngineMemory, ShrinksAroundTheOneTimerThatIsLeftWhereverItLies) {
+  constexpr timer_number in_a_chunk = 64;
+  constexpr timer_number in_a_small_one = 12;
+  constexpr timer_number timers = in_a_small_one + 66 * in_a_chunk;  // more than a page of chunks
+  for (timer_number first = in_a_small_one; first < timers; first += in_a_chunk) {
+    TypeParam engine(engine_options{.wheel_size = 512});
+    for (timer_number n = 0; n < timers; ++n) {
+      engine.insert(n, 300);
+    }
+    for (timer_number n = 0; n < timers; ++n) {
+      if (n < first || n >= first + in_a_chunk) {
+        engine.erase(n);
+      }
+    }
+    for (timer_number n = first + 1; n < first + in_a_chunk; ++n) {
+      engine.erase(n);
+    }
+    while (engine.shrink_some()) {
+    }
+    ASSERT_TRUE(engine.invariants_hold()) << first;
+    ASSERT_TRUE(engine.contains(first));
+    const advance_result result = engine.advance(300);
+    ASSERT_EQ(std::vector<timer_number>(result.due.begin(), result.due.end()), std::vector<timer_number>{first});
+  }
+}
+
 TYPED_TEST(EngineMemory, ShrinksBetweenTheStepsOfAFlush) {
   TypeParam engine(engine_options{.wheel_size = 64});
   oracle expected;
