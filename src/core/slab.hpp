@@ -61,13 +61,13 @@ inline constinit free_page the_free_page;
 /// an id never fits two timers. Places and generations have 27 bits each, so that both fit into `timer_handle::key()`,
 /// with 10 for the shard: a shard holds 134 million timers at a time, and a place serves as many, one after the other.
 ///
-/// `shrink_some` gives back the memory of pages all of whose places are free, in steps. Of such a page a number is kept,
-/// its *floor*: the largest generation of its places, none of which was given to a timer. Its places go on from there when
-/// the page is made again. Until then the page that all such pages share stands for it, so that an id of old finds a free
-/// place there, as it would in any page. The steps: the free list is put aside; it is dealt to the pages, a place at a
-/// time; then, from the last page on, a page to which all of its places were dealt gives its memory back, and another one
-/// puts its places back before the others in the free list. So low pages are used first, and high ones fall free. Between
-/// two steps `acquire` takes from what was put aside or dealt before it makes anything new.
+/// `shrink_some` gives back the memory of pages all of whose places are free, in steps. Of such a page a number is
+/// kept, its *floor*: the largest generation of its places, none of which was given to a timer. Its places go on from
+/// there when the page is made again. Until then the page that all such pages share stands for it, so that an id of old
+/// finds a free place there, as it would in any page. The steps: the free list is put aside; it is dealt to the pages,
+/// a place at a time; then, from the last page on, a page to which all of its places were dealt gives its memory back,
+/// and another one puts its places back before the others in the free list. So low pages are used first, and high ones
+/// fall free. Between two steps `acquire` takes from what was put aside or dealt before it makes anything new.
 ///
 /// Example: pages 0 and 1 are full of free places, but for place 5, which has a timer. After all steps page 1 has no
 /// memory, and the next `acquire` gives a place of page 0. Had place 2000 been used 7 times, the places of page 1 would
@@ -127,8 +127,9 @@ class slab {
     return memory_.bytes() + dealt_.capacity() * sizeof(dealt) + floors_.capacity() * sizeof(std::uint32_t);
   }
 
-  /// A step of giving back the memory of pages all of whose places are free: it looks at 128 places, or at 256 pages, or
-  /// gives one page back. Places may be acquired and released between two steps. Without memory to begin it does nothing.
+  /// A step of giving back the memory of pages all of whose places are free: it looks at 128 places, or at 256 pages,
+  /// or gives one page back. Places may be acquired and released between two steps. Without memory to begin it does
+  /// nothing.
   /// \returns whether there is more to do. Complexity: O(1); the first and the last step O(pages).
   bool shrink_some() noexcept {
     switch (step_) {

@@ -75,8 +75,8 @@ using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time
 /// Memory: 4 bytes per timer number, and 8.6 bytes per entry in a full chunk. A chunk that falls empty goes back to the
 /// pool at once; the pool keeps what it has until `shrink_some`, so nothing is allocated after warm-up.
 ///
-/// Chunks are made in pages of 64 of one size, whose numbers follow each other. What is alive in a chunk that nobody has
-/// is nothing; so a page whose 64 counts are 0 is in use by nobody. Thread safety: none of its own.
+/// Chunks are made in pages of 64 of one size, whose numbers follow each other. What is alive in a chunk that nobody
+/// has is nothing; so a page whose 64 counts are 0 is in use by nobody. Thread safety: none of its own.
 class bucket_store {
  public:
   /// An empty one. `huge_pages`: see `page_source`.
@@ -148,8 +148,8 @@ class bucket_store {
   /// live entry.
   void release(chunk& c) noexcept { (c.is_small() ? small_.free : large_.free).push_front(c); }
 
-  /// A step of giving back what nobody needs: pages of chunks, and the ends of the arrays. It looks at 256 chunks, or at
-  /// 64 KiB of an array, or gives a page of 64 chunks back. \returns whether there may be more to do.
+  /// A step of giving back what nobody needs: pages of chunks, and the ends of the arrays. It looks at 256 chunks, or
+  /// at 64 KiB of an array, or gives a page of 64 chunks back. \returns whether there may be more to do.
   bool shrink_some() noexcept;
 
   /// Where its memory comes from, and that of other arrays may.

@@ -11,16 +11,17 @@
 
 namespace timing_wheel::detail {
 
-/// Memory for arrays that grow a page at a time. They may give pages back, for others of the same size, or for the system.
+/// Memory for arrays that grow a page at a time. They may give pages back, for others of the same size, or for the
+/// system.
 ///
 /// The first `ordinary` bytes come from `operator new`, a page at a time: so it never has more than an eighth that is
 /// not used. What follows is carved out of regions that are mapped and advised for huge pages, since timers are
 /// cancelled in any order, and each reach into far memory costs a walk through page tables as well. Where the system
 /// has no such mapping, `operator new` goes on.
 ///
-/// Example: of 1000 pages of 64 KiB the first 256 are of `operator new`, and 744 lie in 24 regions. When all but one are
-/// released, 23 regions have gone, and the first 256; `discard_some` then takes the memory of the others out of the last
-/// region, 64 KiB of which stay.
+/// Example: of 1000 pages of 64 KiB the first 256 are of `operator new`, and 744 lie in 24 regions. When all but one
+/// are released, 23 regions have gone, and the first 256; `discard_some` then takes the memory of the others out of the
+/// last region, 64 KiB of which stay.
 ///
 /// Thread safety: none of its own.
 class page_source {
@@ -38,8 +39,8 @@ class page_source {
   TIMING_WHEEL_EXPORT ~page_source();
 
   /// Memory for as long as this lives, or until it is released; its content is anything. Strong guarantee on
-  /// `std::bad_alloc`. Complexity: O(1), and if any was released O(regions); each 2 MiB the system clears a region of that
-  /// size, at the latest when it is used.
+  /// `std::bad_alloc`. Complexity: O(1), and if any was released O(regions); each 2 MiB the system clears a region of
+  /// that size, at the latest when it is used.
   /// \pre `bytes` is at most `region_size`.
   [[nodiscard]] void* allocate(std::size_t bytes);
 
@@ -47,8 +48,8 @@ class page_source {
   /// O(regions).
   void release(void* begin, std::size_t bytes) noexcept;
 
-  /// Gives the system what was released of one more region, which has no huge page from then on until all of it is in use
-  /// again. \returns whether there may be more to do. Complexity: O(regions + pages released).
+  /// Gives the system what was released of one more region, which has no huge page from then on until all of it is in
+  /// use again. \returns whether there may be more to do. Complexity: O(regions + pages released).
   bool discard_some() noexcept;
 
   /// Memory that it has, given away or not, but for what it has discarded.
