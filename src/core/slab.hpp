@@ -1,9 +1,13 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "timing_wheel/detail/paged_array.hpp"
 #include "timing_wheel/engine/tick.hpp"
@@ -31,20 +35,44 @@ struct alignas(64) timer_node {
   task callback;
   time_point deadline;
   std::uint64_t tag = 0;
-  std::uint32_t generation = 1;
-  timer_number next = 0;      // in the free list, or in the list of waiting timers; or a place in the claim window
-  timer_number previous = 0;  // in the list of waiting timers
+  std::uint32_t generation = 0;  // of its place: from 1 on, once that is made
+  timer_number next = 0;         // in the free list, or in the list of waiting timers; or a place in the claim window
+  timer_number previous = 0;     // in the list of waiting timers
   node_state state = node_state::free;
   bool recurring = false;  // it is periodic, and keeps its place among the pending while it runs
   bool cancelled = false;  // while it ran: it is not armed again
 };
 static_assert(sizeof(timer_node) == 64);
 
+/// What a page of places looks like whose memory was given back: free places that fit no id. Nobody writes it.
+union free_page {
+  static constexpr std::size_t size = 1024;
+
+  constexpr free_page() noexcept : nodes{} {}
+  ~free_page() {}  // NOLINT(modernize-use-equals-default): the nodes are not ended
+
+  std::array<timer_node, size> nodes;
+};
+inline constinit free_page the_free_page;
+
 /// The timers of one shard, in pages that never move; a place that is given back is the first to be used again.
 ///
 /// Every use of a place has its own generation, from 1 on. A place whose generations are used up is given up, so that
 /// an id never fits two timers. Places and generations have 27 bits each, so that both fit into `timer_handle::key()`,
 /// with 10 for the shard: a shard holds 134 million timers at a time, and a place serves as many, one after the other.
+///
+/// `shrink_some` gives back the memory of pages all of whose places are free, in steps. Of such a page a number is
+/// kept, its *floor*: the largest generation of its places, none of which was given to a timer. Its places go on from
+/// there when the page is made again. Until then the page that all such pages share stands for it, so that an id of old
+/// finds a free place there, as it would in any page. The steps: the free list is put aside; it is dealt to the pages,
+/// a place at a time; then, from the last page on, a page to which all of its places were dealt gives its memory back,
+/// and another one puts its places back before the others in the free list. So low pages are used first, and high ones
+/// fall free. Between two steps `acquire` takes from what was put aside or dealt before it makes anything new.
+///
+/// Example: pages 0 and 1 are full of free places, but for place 5, which has a timer. After all steps page 1 has no
+/// memory, and the next `acquire` gives a place of page 0. Had place 2000 been used 7 times, the places of page 1 would
+/// begin with generation 8.
+///
 /// Thread safety: none of its own.
 class slab {
  public:
@@ -52,15 +80,19 @@ class slab {
   slab(const slab&) = delete;
   slab& operator=(const slab&) = delete;
   ~slab() {
-    for (timer_number n = 0; n < extent_; ++n) {
-      std::destroy_at(&nodes_[n]);
+    for (timer_number begin = 0; begin < extent_; begin += page) {
+      if (!is_given_back(begin / page)) {
+        for (timer_number n = begin; n < std::min(begin + page, extent_); ++n) {
+          std::destroy_at(&nodes_[n]);
+        }
+      }
     }
   }
 
   /// A place that is free. Strong guarantee on `std::bad_alloc`. Complexity: O(1), a page of 64 KiB every 1024 places.
   timer_number acquire() {
     if (first_free_ == none) {
-      return append();
+      return acquire_otherwise();
     }
     const timer_number n = first_free_;
     first_free_ = nodes_[n].next;
@@ -91,10 +123,165 @@ class slab {
 
   /// One past the largest place that was ever used.
   [[nodiscard]] timer_number extent() const noexcept { return extent_; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return memory_.bytes() + dealt_.capacity() * sizeof(dealt) + floors_.capacity() * sizeof(std::uint32_t);
+  }
+
+  /// A step of giving back the memory of pages all of whose places are free: it looks at 128 places, or at 256 pages,
+  /// or gives one page back. Places may be acquired and released between two steps. Without memory to begin it does
+  /// nothing.
+  /// \returns whether there is more to do. Complexity: O(1); the first and the last step O(pages).
+  bool shrink_some() noexcept {
+    switch (step_) {
+      case step::none:
+        return put_aside();
+      case step::deal:
+        deal_some();
+        return true;
+      case step::give_back:
+        give_back_some();
+        return true;
+      case step::discard:
+        if (memory_.discard_some()) {
+          return true;
+        }
+        step_ = step::none;
+        return false;
+    }
+    return false;
+  }
 
  private:
   static constexpr timer_number none = UINT32_MAX;
+
+  // The free places of a page, linked.
+  struct dealt {
+    timer_number first = none;
+    timer_number last = none;
+    std::uint32_t count = 0;
+    std::uint32_t largest_generation = 0;
+  };
+
+  enum class step : std::uint8_t { none, deal, give_back, discard };
+
+  [[gnu::noinline]] timer_number acquire_otherwise() {
+    if (aside_ != none) {
+      return std::exchange(aside_, nodes_[aside_].next);
+    }
+    for (; next_dealt_ < dealt_.size(); ++next_dealt_) {
+      if (put_back(dealt_[next_dealt_])) {
+        return acquire();
+      }
+    }
+    if (given_back_ != 0) {
+      make_again();
+      return acquire();
+    }
+    return append();
+  }
+
+  bool put_aside() noexcept {
+    const std::size_t pages = nodes_.size() / page;
+    try {
+      floors_.resize(pages);
+      dealt_.resize(pages);
+    } catch (const std::bad_alloc&) {
+      dealt_ = std::vector<dealt>();
+      return false;
+    }
+    next_dealt_ = 0;
+    aside_ = std::exchange(first_free_, none);
+    step_ = step::deal;
+    return true;
+  }
+
+  void deal_some() noexcept {
+    constexpr int places_per_step = 128;
+    for (int i = 0; i < places_per_step && aside_ != none; ++i) {
+      const timer_number n = aside_;
+      timer_node& node = nodes_[n];
+      aside_ = node.next;
+      dealt& to = dealt_[n / page];
+      node.next = to.first;
+      to.first = n;
+      to.last = to.count == 0 ? n : to.last;
+      to.largest_generation = std::max(to.largest_generation, node.generation);
+      ++to.count;
+    }
+    if (aside_ == none) {
+      next_dealt_ = 0;
+      pages_left_ = dealt_.size();
+      step_ = step::give_back;
+    }
+  }
+
+  void give_back_some() noexcept {
+    constexpr int pages_per_step = 256;
+    for (int i = 0; i < pages_per_step && pages_left_ != 0; ++i) {
+      const std::size_t index = --pages_left_;
+      if (give_back(index)) {
+        return;
+      }
+      put_back(dealt_[index]);
+    }
+    if (pages_left_ == 0) {
+      dealt_ = std::vector<dealt>();
+      step_ = step::discard;
+    }
+  }
+
+  // Does nothing unless all places of the page are dealt.
+  bool give_back(std::size_t index) noexcept {
+    const auto begin = static_cast<timer_number>(index * page);
+    const timer_number end = std::min<timer_number>(begin + page, extent_);
+    dealt& places = dealt_[index];
+    if (places.count == 0 || places.count != end - begin) {
+      return false;
+    }
+    // Their callables are destroyed already, and there is nothing else in a node to end.
+    memory_.release(nodes_.page(index), nodes_.page_bytes);
+    nodes_.replace_page(index, the_free_page.nodes.data());
+    floors_[index] = places.largest_generation;
+    places = {};
+    extent_ = std::max<timer_number>(extent_, begin + page);  // whole pages are made again
+    first_given_back_ = given_back_ == 0 ? index : std::min(first_given_back_, index);
+    ++given_back_;
+    return true;
+  }
+
+  // Into the free list. \returns whether there was any.
+  bool put_back(dealt& places) noexcept {
+    if (places.count == 0) {
+      return false;
+    }
+    nodes_[places.last].next = first_free_;
+    first_free_ = places.first;
+    places = {};
+    return true;
+  }
+
+  [[nodiscard]] bool is_given_back(std::size_t index) const noexcept {
+    return nodes_.page(index) == the_free_page.nodes.data();
+  }
+
+  // The first page that has no memory gets some. \pre there is one, and no place is free.
+  void make_again() {
+    const std::size_t index = first_given_back_;
+    auto* const made = static_cast<timer_node*>(memory_.allocate(nodes_.page_bytes));
+    const auto begin = static_cast<timer_number>(index * page);
+    for (timer_number i = 0; i < page; ++i) {
+      timer_node& node = *std::construct_at(made + i);
+      node.generation = floors_[index];
+      node.next = i + 1 < page ? begin + i + 1 : none;
+    }
+    nodes_.replace_page(index, made);
+    first_free_ = begin;
+    if (--given_back_ != 0) {
+      while (!is_given_back(first_given_back_)) {
+        ++first_given_back_;
+      }
+    }
+  }
 
   timer_number append() {
     if (extent_ == nodes_.size()) {
@@ -103,17 +290,27 @@ class slab {
       }
       nodes_.add_unmade_page();
     }
-    std::construct_at(&nodes_[extent_]);
+    std::construct_at(&nodes_[extent_])->generation = 1;
     return extent_++;
   }
 
   static constexpr timer_number most_places = 1U << number_bits;
   static constexpr std::uint32_t end_of_generations = 1U << generation_bits;
-  static constexpr std::size_t page = 1024;
+  static constexpr timer_number page = free_page::size;
   page_source memory_;
   paged_array<timer_node, page> nodes_{memory_};
   timer_number extent_ = 0;
   timer_number first_free_ = none;
+
+  std::size_t given_back_ = 0;         // pages without memory
+  std::size_t first_given_back_ = 0;   // of them, if there is one
+  std::vector<std::uint32_t> floors_;  // of pages: with what generation one that was given back begins again
+  // While it shrinks:
+  step step_ = step::none;
+  timer_number aside_ = none;   // free places that are to be dealt
+  std::vector<dealt> dealt_;    // by page
+  std::size_t next_dealt_ = 0;  // the first page that may have places which were dealt, for `acquire`
+  std::size_t pages_left_ = 0;  // to be looked at, from the last one down
 };
 
 /// The timers that are not in the engine and yet pending, first come first, linked through their nodes.

@@ -345,6 +345,17 @@ class timer_core {
     return counts_.running;
   }
 
+  /// A step of giving back memory that no pending timer needs. \returns whether there may be more to do.
+  bool shrink_some() noexcept {
+    settle();
+    if (!nodes_are_shrunk_) {
+      nodes_are_shrunk_ = !nodes_.shrink_some();
+      return true;
+    }
+    nodes_are_shrunk_ = engine_.shrink_some();
+    return nodes_are_shrunk_;
+  }
+
   /// Copies all counts, and allocates nothing if there is room for the levels. The wheels are brought up to date
   /// before, so that their clocks show `now`.
   void read(core_stats& into, tick now) {
@@ -554,6 +565,7 @@ class timer_core {
   waiting_list waiting_{nodes_};
   claim_window window_;
   phase phase_ = phase::open;
+  bool nodes_are_shrunk_ = false;  // so it is the engine's turn
 
   timer_counts counts_;
   histogram lateness_;

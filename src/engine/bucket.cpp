@@ -1,5 +1,6 @@
 #include "timing_wheel/detail/bucket.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
@@ -16,7 +17,7 @@ void move_entry(bucket_store& store, chunk& to, std::size_t place, entry moved) 
   store.set_place(moved.which, to.base + static_cast<entry_place>(place));
 }
 
-/// Moves the live entries of `from` into the gaps of `to`, which has enough of them.
+/// Moves the live entries of `from` into the gaps of `to`, which has enough of them. None are left there.
 void fill_gaps(bucket_store& store, chunk& to, const chunk& from) noexcept {
   std::uint64_t live = store.live(to.base);
   for (std::uint64_t left = store.live(from.base); left != 0; left &= left - 1) {
@@ -25,6 +26,7 @@ void fill_gaps(bucket_store& store, chunk& to, const chunk& from) noexcept {
     move_entry(store, to, gap, from.at(lowest(left)));
   }
   store.set_live(to.base, live, store.count(to.base) + store.count(from.base));
+  store.set_live(from.base, 0, 0);
 }
 
 /// Moves the live entries of a chunk to its beginning.
@@ -40,23 +42,122 @@ void close_up(bucket_store& store, chunk& c) noexcept {
 
 }  // namespace
 
-// Room for the number of one more chunk.
-void bucket_store::keep_numbers() {
+// Memory for 64 chunks, and numbers for them: those of a page that was given back, or new ones.
+std::size_t bucket_store::add_page(std::size_t bytes, std::uint32_t room) {
+  std::size_t index = pages_.size();
+  if (given_back_ != 0) {
+    const auto gap = std::find_if(pages_.begin(), pages_.end(), [](const page& p) { return p.begin == nullptr; });
+    index = static_cast<std::size_t>(gap - pages_.begin());
+  } else if (pages_.size() == pages_.capacity()) {
+    pages_.reserve(2 * pages_.capacity() + 1);
+  }
   // Places are kept plus one, so the last number is not to be had.
-  if (numbers_ >= UINT32_MAX / chunk::capacity - 1) {
+  if (index >= UINT32_MAX / chunk::capacity / chunks_per_page) {
     throw std::bad_alloc();
   }
-  homes_.cover(numbers_ + 63);
-  lives_.cover(numbers_ + 63);
+  homes_.cover((index + 1) * chunks_per_page - 1);
+  lives_.cover((index + 1) * chunks_per_page - 1);
+  const page made{memory_.allocate(bytes), room};
+  if (index == pages_.size()) {
+    pages_.push_back(made);
+  } else {
+    pages_[index] = made;
+    --given_back_;
+  }
+  return index;
 }
 
 template <std::uint32_t Room>
 chunk& bucket_store::pool<Room>::make(bucket_store& store) {
   keep_spare(store);
-  const std::size_t number = store.numbers_++;
-  chunk& c = *std::construct_at(&chunks[made++], static_cast<entry_place>(number * chunk::capacity));
+  auto* const begin = static_cast<chunk_type*>(store.pages_[number / chunks_per_page].begin);
+  chunk& c = *std::construct_at(begin + number % chunks_per_page, static_cast<entry_place>(number * chunk::capacity));
   store.homes_[number].where = &c;
+  ++number;
+  --left;
   return c;
+}
+
+template <std::uint32_t Room>
+void bucket_store::pool<Room>::give_back(bucket_store& store, std::size_t index) noexcept {
+  auto* const begin = static_cast<chunk_type*>(store.pages_[index].begin);
+  const bool is_being_made = left != 0 && number / chunks_per_page == index;
+  const std::size_t made = is_being_made ? chunks_per_page - left : chunks_per_page;
+  for (std::size_t i = 0; i < made; ++i) {
+    free.erase(chunk_list::s_iterator_to(begin[i]));
+  }
+  if (is_being_made) {
+    left = 0;
+  }
+  store.memory_.release(begin, page_bytes);
+}
+
+bool bucket_store::is_unused(std::size_t index) const noexcept {
+  const std::size_t first = index * chunks_per_page;
+  std::uint32_t alive = 0;
+  for (std::size_t i = first; i < first + chunks_per_page; ++i) {
+    alive |= lives_[i].count;
+  }
+  return alive == 0;
+}
+
+void bucket_store::give_page_back(std::size_t index) noexcept {
+  if (pages_[index].room == chunk::small_capacity) {
+    small_.give_back(*this, index);
+  } else {
+    large_.give_back(*this, index);
+  }
+  pages_[index].begin = nullptr;
+  ++given_back_;
+}
+
+bool bucket_store::shrink_some() noexcept {
+  if (shrink_pages() || shrink_places() || memory_.discard_some()) {
+    return true;
+  }
+  is_shrinking_ = false;
+  return false;
+}
+
+bool bucket_store::shrink_pages() noexcept {
+  constexpr int pages_per_step = 4;
+  if (!is_shrinking_) {
+    is_shrinking_ = true;
+    pages_left_ = pages_.size();
+  }
+  // From the last one down, so that an allocator which gives the system the end of what it has does so bit by bit.
+  for (int looked_at = 0; looked_at < pages_per_step && pages_left_ != 0; ++looked_at) {
+    const std::size_t index = --pages_left_;
+    if (pages_[index].begin != nullptr && is_unused(index)) {
+      give_page_back(index);
+      return true;
+    }
+  }
+  if (pages_left_ != 0) {
+    return true;
+  }
+  // Numbers at the end that no page has are nobody's.
+  constexpr std::size_t numbers_per_step = 4096;
+  for (std::size_t step = 0; !pages_.empty() && pages_.back().begin == nullptr; ++step) {
+    if (step == numbers_per_step) {
+      return true;
+    }
+    pages_.pop_back();
+    --given_back_;
+  }
+  const std::size_t numbers = pages_.size() * chunks_per_page;
+  return lives_.shrink_towards(numbers, numbers_per_step) || homes_.shrink_towards(numbers, numbers_per_step);
+}
+
+// What is zero at the end says of each timer that it is not linked, and so does an end that is not there.
+bool bucket_store::shrink_places() noexcept {
+  constexpr std::size_t places_per_step = 16'384;
+  const std::size_t stop = places_.size() - std::min(places_.size(), places_per_step);
+  std::size_t end = places_.size();
+  while (end > stop && places_[end - 1] == 0) {
+    --end;
+  }
+  return places_.shrink_towards(end, places_per_step);
 }
 
 template chunk& bucket_store::pool<chunk::small_capacity>::make(bucket_store& store);

@@ -1,6 +1,9 @@
 #include "timing_wheel/detail/delay_queue.hpp"
 
+#include <cstddef>
+#include <new>
 #include <utility>
+#include <vector>
 
 namespace timing_wheel::detail {
 
@@ -8,6 +11,30 @@ void delay_queue::grow(std::size_t members) {
   if (members > place_.size()) {
     heap_.reserve(members + arity);
     place_.resize(members, absent);
+  }
+}
+
+void delay_queue::shrink() noexcept {
+  constexpr std::size_t few = 256;
+  if (size() > few) {
+    return;
+  }
+  std::size_t members = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    members = std::max(members, std::size_t{heap_[i].which} + 1);
+  }
+  if (members > place_.size() / 2) {
+    return;
+  }
+  try {
+    std::vector<element> heap;
+    heap.reserve(members + arity);
+    heap.assign(heap_.begin(), heap_.end());
+    std::vector<std::uint32_t> place(place_.begin(), place_.begin() + static_cast<std::ptrdiff_t>(members));
+    heap_ = std::move(heap);
+    place_ = std::move(place);
+  } catch (const std::bad_alloc&) {
+    // It stays as large as it is.
   }
 }
 

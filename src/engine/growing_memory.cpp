@@ -102,4 +102,33 @@ void growing_memory::grow(std::size_t bytes) {
   }
 }
 
+void growing_memory::shrink(std::size_t bytes) noexcept {
+  if (mapped_) {
+    const std::size_t kept = rounded_up(bytes, page);
+    if (kept < size_) {
+      unmap(static_cast<char*>(data_) + kept, size_ - kept);
+      size_ = kept;
+      if (kept == 0) {
+        data_ = nullptr;
+        mapped_ = false;
+      }
+    }
+    return;
+  }
+  const std::size_t kept = rounded_up(bytes, smallest);
+  if (kept > largest_unmapped || kept > size_ / 2) {
+    return;
+  }
+  void* const made = kept == 0 ? nullptr : ::operator new(kept, std::nothrow);
+  if (kept != 0 && made == nullptr) {
+    return;
+  }
+  if (kept != 0) {
+    std::memcpy(made, data_, kept);
+  }
+  ::operator delete(data_);
+  data_ = made;
+  size_ = kept;
+}
+
 }  // namespace timing_wheel::detail

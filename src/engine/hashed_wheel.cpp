@@ -249,6 +249,8 @@ tick hashed_wheel::deadline_of(const bucket& b, entry e) const noexcept {
   return is_far(e.which) ? far_deadlines_.deadline_of(e) : b.deadline_of(e);
 }
 
+bool hashed_wheel::shrink_some() noexcept { return store_.shrink_some(); }
+
 void hashed_wheel::read(engine_stats& counted) const {
   level_stats wheel;
   wheel.tick_length = 1;

@@ -52,6 +52,11 @@ void heap_queue::fire_front() {
   clock_ = front.expiration;
 }
 
+bool heap_queue::shrink_some() noexcept {
+  queue_.shrink();
+  return false;
+}
+
 void heap_queue::read(engine_stats& counted) const {
   counted.levels.clear();
   counted.heap_operations = queue_.operations();

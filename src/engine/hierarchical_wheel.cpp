@@ -316,6 +316,8 @@ inline tick hierarchical_wheel::deadline_of(const level& wheel, const bucket& b,
   return wheel.far ? far_deadlines_.deadline_of(e) : b.deadline_of(e);
 }
 
+bool hierarchical_wheel::shrink_some() noexcept { return store_.shrink_some(); }
+
 void hierarchical_wheel::read(engine_stats& counted) const {
   counted.levels.clear();
   counted.heap_operations = queue_.operations();

@@ -57,6 +57,9 @@ class shard : public timer_owner {
   /// Copies its counts under the lock. Allocates nothing there.
   virtual void read(core_stats& into) const = 0;
 
+  /// Gives back memory that no pending timer needs, in many short holds of the lock.
+  virtual void shrink() noexcept = 0;
+
   virtual void enter(phase next) noexcept = 0;
 
   /// Moves every pending timer to the end of `left`. \pre closed, and `left` has room for `pending()` more.

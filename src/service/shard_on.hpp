@@ -132,6 +132,12 @@ class shard_on final : public shard {
     timers_.core->read(into, present);
   }
 
+  void shrink() noexcept override {
+    while (shrink_some()) {
+      short_lock::give_way();
+    }
+  }
+
   void enter(phase next) noexcept override {
     const std::lock_guard lock(timers_.mutex);
     timers_.core->enter(next);
@@ -199,6 +205,11 @@ class shard_on final : public shard {
     TIMING_WHEEL_TRACE_CANCEL(this, id, result);
     timers_.notify_if_drained();
     return result;
+  }
+
+  bool shrink_some() noexcept {
+    const std::lock_guard lock(timers_.mutex);
+    return !is_gone() && timers_.core->shrink_some();
   }
 
   bool take_some(timer_number& cursor, std::vector<pending_task>& left) noexcept {

@@ -201,6 +201,15 @@ std::vector<pending_task> timer::stop(drain_t /*how*/, time_point until) {
   return inside->end.drain(until);
 }
 
+void timer::shrink_to_fit() noexcept {
+  if (service_->context->process.is_child()) {
+    return;
+  }
+  for (const auto& s : service_->all) {
+    s->shrink();
+  }
+}
+
 bool timer::list_pending(position& from, std::vector<pending_timer>& found) const {
   found.clear();
   found.reserve(max_timers_per_lock);

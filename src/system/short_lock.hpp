@@ -43,6 +43,13 @@ class short_lock {
     seen_as_mutex::trying told(this);
     return told.has(try_acquire());
   }
+  /// For who has unlocked it, and will lock it again at once: lets time pass in which others find it open, twice as
+  /// long as who waits for it looks away at most.
+  static void give_way() noexcept {
+    for (int i = 0; i < (2 << longest_pause); ++i) {
+      relax();
+    }
+  }
   void unlock() noexcept {
     const seen_as_mutex::unlocking told(this);
     state_.store(open, std::memory_order_release);

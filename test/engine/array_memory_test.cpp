@@ -94,6 +94,43 @@ class filler {
   std::vector<piece> given_;
 };
 
+TEST(GrowingMemory, ThatShrinksIsZeroBehindItsEndWhenItGrowsAgain) {
+  for (const bool huge_pages : {true, false}) {
+    for (const std::size_t kept : {std::size_t{0}, std::size_t{10}, std::size_t{5'000}, std::size_t{400'000}}) {
+      flat_array<std::uint32_t> numbers(huge_pages);
+      numbers.cover(500'000);
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        numbers[i] = static_cast<std::uint32_t>(i + 1);
+      }
+      for (std::size_t i = kept; i < numbers.size(); ++i) {
+        numbers[i] = 0;
+      }
+      while (numbers.shrink_towards(kept, 20'000)) {
+      }
+      ASSERT_GE(numbers.size(), kept);
+      ASSERT_EQ(numbers.bytes(), numbers.size() * 4);
+      numbers.cover(600'000);
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        ASSERT_EQ(numbers[i], i < kept ? i + 1 : 0U) << kept;
+      }
+    }
+  }
+}
+
+TEST(GrowingMemory, GivesBackWholePagesBehindItsEnd) {
+  if (!can_map) {
+    GTEST_SKIP() << "this system has no such mapping";
+  }
+  flat_array<std::uint32_t> numbers(true);
+  numbers.cover(1'000'000);
+  const std::size_t before = numbers.bytes();
+  ASSERT_TRUE(numbers.shrink_towards(100'000, 16'384));
+  EXPECT_NEAR(static_cast<double>(before - numbers.bytes()), 65'536, 4'096) << "a step at a time";
+  while (numbers.shrink_towards(100'000, 16'384)) {
+  }
+  EXPECT_LT(numbers.bytes(), 400'000U + 4'096U);
+}
+
 TEST(PageSource, GivesEachPieceOnceAndAligned) {
   for (const bool huge_pages : {true, false}) {
     page_source source(huge_pages);
@@ -134,6 +171,57 @@ TEST(PageSource, MapsRegionsAfterThat) {
   }
   EXPECT_EQ(regions.size(), 2U) << "each at a multiple of its size";
   EXPECT_EQ(source.bytes(), page_source::ordinary + 2 * page_source::region_size);
+}
+
+TEST(PageSource, GivesBackWhatIsReleased) {
+  for (const bool huge_pages : {true, false}) {
+    const std::size_t before = allocations.live_bytes;
+    page_source source(huge_pages);
+    std::vector<void*> pieces;
+    for (std::size_t given = 0; given < 2 * page_source::ordinary; given += 65'536) {
+      pieces.push_back(source.allocate(65'536));
+    }
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      source.release(pieces[i * 7 % pieces.size()], 65'536);
+    }
+    EXPECT_EQ(source.bytes(), 0U);
+    EXPECT_FALSE(source.discard_some());
+    EXPECT_LE(allocations.live_bytes, before + 65'536) << "but for what it knows of them";
+  }
+}
+
+TEST(PageSource, DiscardsWhatIsReleasedInARegionThatIsInUse) {
+  if (!can_map) {
+    GTEST_SKIP() << "this system has no such mapping";
+  }
+  page_source source;
+  std::vector<char*> pieces;
+  for (std::size_t given = 0; given < page_source::ordinary + 2 * page_source::region_size; given += 65'536) {
+    pieces.push_back(static_cast<char*>(source.allocate(65'536)));
+    std::memset(pieces.back(), 7, 65'536);
+  }
+  const std::size_t full = source.bytes();
+  for (std::size_t i = pieces.size() - 64; i < pieces.size(); i += 2) {
+    source.release(pieces[i], 65'536);
+  }
+  EXPECT_EQ(source.bytes(), full) << "not yet";
+  EXPECT_TRUE(source.discard_some());
+  EXPECT_TRUE(source.discard_some());
+  EXPECT_FALSE(source.discard_some());
+  EXPECT_EQ(source.bytes(), full - std::size_t{32} * 65'536);
+  for (std::size_t i = pieces.size() - 63; i < pieces.size(); i += 2) {
+    ASSERT_EQ(pieces[i][0], 7);
+    ASSERT_EQ(pieces[i][65'535], 7) << "what is in use is as it was";
+  }
+  std::set<char*> again;
+  for (int i = 0; i < 32; ++i) {
+    again.insert(static_cast<char*>(source.allocate(65'536)));
+  }
+  EXPECT_EQ(again.size(), 32U);
+  for (std::size_t i = pieces.size() - 64; i < pieces.size(); i += 2) {
+    EXPECT_EQ(again.count(pieces[i]), 1U) << "what was released is used again";
+  }
+  EXPECT_EQ(source.bytes(), full);
 }
 
 TEST(PageSource, IsOfOperatorNewAloneWithoutHugePages) {

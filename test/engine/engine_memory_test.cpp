@@ -62,6 +62,95 @@ TYPED_TEST(EngineMemory, ErasedTimersLeaveRoomForOthers) {
   EXPECT_EQ(engine.stats().bytes, bytes);
 }
 
+TYPED_TEST(EngineMemory, ShrinksToLittleMoreThanItHadWhenAPeakHasGone) {
+  constexpr timer_number many = 300'000;
+  TypeParam engine(engine_options{.wheel_size = 512});
+  const auto fill = [&] {
+    for (timer_number n = 0; n < many; ++n) {
+      engine.insert(n, 1 + engine.now() + n * tick{7'919} % 200'000);
+    }
+  };
+  engine.insert(0, 200'000);  // makes what levels there are to be
+  const std::size_t before = engine.stats().bytes;
+  engine.erase(0);
+  fill();
+  const std::size_t peak = engine.stats().bytes;
+  for (timer_number n = 10; n < many; ++n) {
+    engine.erase(n);
+  }
+  while (engine.shrink_some()) {
+  }
+  constexpr std::size_t page_of_chunks = 64 * 544;  // with one timer in it, it stays
+  EXPECT_LT(engine.stats().bytes, before + 10 * page_of_chunks + 16'384);
+  EXPECT_LT(engine.stats().bytes, peak / 8);
+  EXPECT_TRUE(engine.invariants_hold());
+  EXPECT_EQ(engine.size(), 10U);
+  for (timer_number n = 0; n < 10; ++n) {
+    EXPECT_TRUE(engine.contains(n));
+  }
+  EXPECT_FALSE(engine.contains(many - 1));
+  EXPECT_FALSE(engine.erase(many - 1));
+  for (timer_number n = 0; n < 10; ++n) {
+    engine.erase(n);
+  }
+  fill();
+  EXPECT_TRUE(engine.invariants_hold());
+  EXPECT_EQ(engine.size(), many);
+  EXPECT_LE(engine.stats().bytes, peak + peak / 50);
+}
+
+TYPED_TEST(EngineMemory, ShrinksAroundTheOneTimerThatIsLeftWhereverItLies) {
+  constexpr timer_number in_a_chunk = 64;
+  constexpr timer_number in_a_small_one = 12;
+  constexpr timer_number timers = in_a_small_one + 66 * in_a_chunk;  // more than a page of chunks
+  for (timer_number first = in_a_small_one; first < timers; first += in_a_chunk) {
+    TypeParam engine(engine_options{.wheel_size = 512});
+    for (timer_number n = 0; n < timers; ++n) {
+      engine.insert(n, 300);
+    }
+    for (timer_number n = 0; n < timers; ++n) {
+      if (n < first || n >= first + in_a_chunk) {
+        engine.erase(n);
+      }
+    }
+    for (timer_number n = first + 1; n < first + in_a_chunk; ++n) {
+      engine.erase(n);
+    }
+    while (engine.shrink_some()) {
+    }
+    ASSERT_TRUE(engine.invariants_hold()) << first;
+    ASSERT_TRUE(engine.contains(first));
+    const advance_result result = engine.advance(300);
+    ASSERT_EQ(std::vector<timer_number>(result.due.begin(), result.due.end()), std::vector<timer_number>{first});
+  }
+}
+
+TYPED_TEST(EngineMemory, ShrinksBetweenTheStepsOfAFlush) {
+  TypeParam engine(engine_options{.wheel_size = 64});
+  oracle expected;
+  std::mt19937 random(3);
+  for (timer_number n = 0; n < 60'000; ++n) {
+    const tick deadline = 1 + random() % 100'000;
+    engine.insert(n, deadline);
+    expected.insert(n, deadline);
+  }
+  for (tick now = 0; now < 100'000; now += 25'000) {
+    for (bool more = true; more;) {
+      const advance_result result = engine.advance(now, 100);
+      more = result.more;
+      for (const timer_number n : result.due) {
+        const auto deadline = expected.take(n);
+        ASSERT_TRUE(deadline.has_value());
+        ASSERT_LE(*deadline, now);
+      }
+      for (int step = 0; step < 5; ++step) {
+        engine.shrink_some();
+      }
+    }
+    ASSERT_TRUE(engine.invariants_hold());
+  }
+}
+
 TYPED_TEST(EngineMemory, BytesAreWhatWasAllocated) {
   const std::size_t before = allocations.live_bytes;
   TypeParam engine(engine_options{.wheel_size = 512, .huge_pages = false});

@@ -90,6 +90,8 @@ class history {
       reschedule(random_slot(), random_deadline());
     } else if (which < 72) {
       catch_up(random_time());
+    } else if (which < 76) {
+      engine_.shrink_some();
     } else {
       advance(random_time(), random_budget());
     }

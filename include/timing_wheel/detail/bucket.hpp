@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
+#include <vector>
 
 #include "timing_wheel/detail/flat_array.hpp"
-#include "timing_wheel/detail/paged_array.hpp"
+#include "timing_wheel/detail/page_source.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 
@@ -72,7 +73,10 @@ using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time
 /// and touches no entry.
 ///
 /// Memory: 4 bytes per timer number, and 8.6 bytes per entry in a full chunk. A chunk that falls empty goes back to the
-/// pool at once; the pool keeps what it has, so nothing is allocated after warm-up. Thread safety: none of its own.
+/// pool at once; the pool keeps what it has until `shrink_some`, so nothing is allocated after warm-up.
+///
+/// Chunks are made in pages of 64 of one size, whose numbers follow each other. What is alive in a chunk that nobody
+/// has is nothing; so a page whose 64 counts are 0 is in use by nobody. Thread safety: none of its own.
 class bucket_store {
  public:
   /// An empty one. `huge_pages`: see `page_source`.
@@ -140,14 +144,19 @@ class bucket_store {
 
   /// An empty chunk. Strong guarantee on `std::bad_alloc`.
   [[nodiscard]] chunk& acquire(bool small) { return small ? small_.acquire(*this) : large_.acquire(*this); }
-  /// Gives a chunk back to its pool, which keeps it for the next `acquire`. \pre it is in no bucket's list.
+  /// Gives a chunk back to its pool, which keeps it for the next `acquire`. \pre it is in no bucket's list, and has no
+  /// live entry.
   void release(chunk& c) noexcept { (c.is_small() ? small_.free : large_.free).push_front(c); }
+
+  /// A step of giving back what nobody needs: pages of chunks, and the ends of the arrays. It looks at 256 chunks, or
+  /// at 64 KiB of an array, or gives a page of 64 chunks back. \returns whether there may be more to do.
+  bool shrink_some() noexcept;
 
   /// Where its memory comes from, and that of other arrays may.
   [[nodiscard]] page_source& memory() noexcept { return memory_; }
   /// Memory held, in use or kept for reuse.
   [[nodiscard]] std::size_t bytes() const noexcept {
-    return memory_.bytes() + places_.bytes() + lives_.bytes() + homes_.bytes();
+    return memory_.bytes() + places_.bytes() + lives_.bytes() + homes_.bytes() + pages_.capacity() * sizeof(page);
   }
 
  private:
@@ -161,16 +170,24 @@ class bucket_store {
     chunk* where;
   };
 
-  // Chunks of one size: those that nobody has, and memory for more.
+  static constexpr std::size_t chunks_per_page = 64;
+
+  // Memory for chunks of one size; none if it was given back.
+  struct page {
+    void* begin;
+    std::uint32_t room;
+  };
+
+  // Chunks of one size: those that nobody has, and a page that more are made of.
   template <std::uint32_t Room>
   struct pool {
-    explicit pool(page_source& memory) noexcept : chunks(memory) {}
+    using chunk_type = chunk_of_room<Room>;
+    static constexpr std::size_t page_bytes = sizeof(chunk_type) * chunks_per_page;
+
     void keep_spare(bucket_store& store) {
-      if (free.empty()) {
-        store.keep_numbers();
-        if (made == chunks.size()) {
-          chunks.add_unmade_page();
-        }
+      if (free.empty() && left == 0) {
+        number = store.add_page(page_bytes, Room) * chunks_per_page;
+        left = chunks_per_page;
       }
     }
     chunk& acquire(bucket_store& store) {
@@ -182,21 +199,30 @@ class bucket_store {
       return c;
     }
     [[gnu::noinline]] chunk& make(bucket_store& store);
+    // \pre nobody has a chunk of page `index`.
+    void give_back(bucket_store& store, std::size_t index) noexcept;
 
-    paged_array<chunk_of_room<Room>, 64> chunks;
-    std::size_t made = 0;
+    std::size_t number = 0;  // of the next chunk to make
+    std::size_t left = 0;    // how many its page has room for
     chunk_list free;
   };
 
-  void keep_numbers();
+  [[nodiscard]] std::size_t add_page(std::size_t bytes, std::uint32_t room);
+  [[nodiscard]] bool is_unused(std::size_t index) const noexcept;
+  void give_page_back(std::size_t index) noexcept;
+  bool shrink_pages() noexcept;
+  bool shrink_places() noexcept;
 
   page_source memory_;
   flat_array<std::uint32_t> places_;  // place + 1; 0: not linked
   flat_array<life> lives_;            // of each chunk
   flat_array<home> homes_;            // the same
-  std::size_t numbers_ = 0;           // chunks that were made
-  pool<chunk::small_capacity> small_{memory_};
-  pool<chunk::capacity> large_{memory_};
+  std::vector<page> pages_;           // of each 64 numbers
+  std::size_t given_back_ = 0;        // how many of them have no memory
+  bool is_shrinking_ = false;         // between steps of `shrink_some`
+  std::size_t pages_left_ = 0;        // for it to look at, from the last one down
+  pool<chunk::small_capacity> small_;
+  pool<chunk::capacity> large_;
 };
 
 /// The timers that expire in one slot of a wheel: an unrolled doubly-linked list of (deadline, number) pairs.
@@ -372,7 +398,6 @@ class bucket {
   chunk& append(bucket_store& store, bool small) {
     chunk& c = store.acquire(small);
     store.set_owner(c, this);
-    store.set_live(c.base, 0, 0);
     chunks_.push_back(c);
     return c;
   }
@@ -384,10 +409,9 @@ class bucket {
   }
   void keep_of_front(bucket_store& store, std::uint64_t mask, std::uint32_t count) noexcept {
     chunk& front = chunks_.front();
+    store.set_live(front.base, mask, count);
     if (count == 0) {
       take_out(store, front);
-    } else {
-      store.set_live(front.base, mask, count);
     }
   }
   void take_out(bucket_store& store, chunk& c) noexcept {

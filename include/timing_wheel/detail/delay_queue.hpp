@@ -42,6 +42,10 @@ class delay_queue {
   /// Makes room for the members `0 … members − 1`. Strong guarantee on `std::bad_alloc`.
   void grow(std::size_t members);
 
+  /// Takes room away from the members behind the last one that is queued, if 256 at most are, and half of the room is
+  /// theirs. Does nothing if there is no memory for what is left. Complexity: O(members()).
+  void shrink() noexcept;
+
   /// Whether no member is queued. Complexity: O(1).
   [[nodiscard]] bool empty() const noexcept { return heap_.front().which == absent; }
   /// How many members are queued; at most `members()`. Complexity: O(1).

@@ -2,6 +2,7 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
@@ -30,6 +31,10 @@ class growing_memory {
   /// new is zero. Strong guarantee on `std::bad_alloc`. Complexity: amortised O(bytes); of what is mapped the page
   /// tables.
   void grow(std::size_t bytes);
+
+  /// Gives back what lies behind the first `bytes`, where that is cheap: whole pages of what is mapped, or what leaves
+  /// 64 KiB at most to be copied. Complexity: O(bytes given back).
+  void shrink(std::size_t bytes) noexcept;
 
  private:
   void* data_ = nullptr;
@@ -68,9 +73,22 @@ class flat_array {
   /// Memory held.
   [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size(); }
 
+  /// Gives memory behind element `elements - 1` back, for a part of `step` elements at most. \returns whether it has.
+  bool shrink_towards(std::size_t elements, std::size_t step) noexcept {
+    const std::size_t before = size_;
+    if (elements < before) {
+      memory_.shrink(std::max(elements, before - std::min(before, step)) * sizeof(T));
+      settle();
+    }
+    return size_ != before;
+  }
+
  private:
   [[gnu::noinline]] void grow(std::size_t i) {
     memory_.grow((i + 1) * sizeof(T));
+    settle();
+  }
+  void settle() noexcept {
     data_ = static_cast<T*>(memory_.data());
     size_ = memory_.size() / sizeof(T);
   }

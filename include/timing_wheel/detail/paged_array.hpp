@@ -45,6 +45,13 @@ class paged_array {
     pages_.push_back(static_cast<T*>(source_.allocate(sizeof(T) * PageSize)));
   }
 
+  /// How many bytes a page takes.
+  static constexpr std::size_t page_bytes = sizeof(T) * PageSize;
+  /// Where a page is.
+  [[nodiscard]] T* page(std::size_t index) const noexcept { return pages_[index]; }
+  /// Puts another page in its place, of as many elements; what becomes of the old one is the caller's business.
+  void replace_page(std::size_t index, T* with) noexcept { pages_[index] = with; }
+
   /// Whether the page of element `i` is there.
   [[nodiscard]] bool covers(std::size_t i) const noexcept { return i < size() && pages_[i / PageSize] != nullptr; }
 

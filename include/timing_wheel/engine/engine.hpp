@@ -66,6 +66,8 @@ struct advance_result {
 ///   stops and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
 /// - `read(counted)`: puts its counts into `counted`, and allocates nothing if that has room for the levels; `stats()`
 ///   gives a copy.
+/// - `shrink_some()`: a short step of giving back memory that no timer is linked in. \returns whether there may be
+/// more.
 /// - `next_expiration()`: when there is something to do next, never later than the earliest deadline; none if empty.
 // clang-format off
 template <class E>
@@ -76,6 +78,7 @@ concept timer_engine = std::constructible_from<E, const engine_options&> &&
                          { engine.reserve(n, t) };
                          { engine.erase(n) } noexcept -> std::same_as<bool>;
                          { engine.catch_up(t) } noexcept;
+                         { engine.shrink_some() } noexcept -> std::same_as<bool>;
                          { engine.advance(t, budget) } -> std::same_as<advance_result>;
                          { view.contains(n) } noexcept -> std::same_as<bool>;
                          { view.next_expiration() } noexcept -> std::same_as<std::optional<tick>>;

@@ -85,6 +85,12 @@ class hashed_wheel {
   /// std::bad_alloc. Nothing is lost, and the call can be repeated.
   TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
+  /// A step of giving back memory that no linked timer needs: it looks at 256 chunks, or at 64 KiB of an array, or
+  /// gives a page of 64 chunks back. Insertions and the like may come between two steps. What stays: the slots, upper
+  /// halves of deadlines 2^32 ticks or more away, and each page of 64 chunks with a timer. \returns whether there may
+  /// be more.
+  TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
+
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 

@@ -64,6 +64,11 @@ class heap_queue {
   /// throws std::bad_alloc. Nothing is lost, and the call can be repeated.
   TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
+  /// Gives back memory that no linked timer needs, if 256 at most are linked, and none whose number is in the upper
+  /// half of those that there is room for. \returns false: there is never more to do. Complexity: as of the growth
+  /// before.
+  TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
+
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return n < queue_.members() && queue_.contains(n); }
 

@@ -75,20 +75,28 @@ class hierarchical_wheel {
   /// ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can
   /// be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit) {
-    const tick target = std::max(clock_, std::min(now, never - 1));
     const tick next = queue_.front().expiration;
+    // Branches, so that a tick does not wait for the clock of the tick before.
+    if (now < next && next - now > ticks_ahead && now > clock_) [[likely]] {
+      clock_ = now;  // which is not `never`, for `next` comes after it
+      return {};
+    }
+    const tick target = std::max(clock_, std::min(now, never - 1));
     advance_result result;
     if (next <= target) {
       result = flush_until(target, budget);
     } else {
       clock_ = target;
-      if (next - target > ticks_ahead) {
-        return result;
-      }
     }
     result.soon = look_ahead();
     return result;
   }
+
+  /// A step of giving back memory that no linked timer needs: it looks at 256 chunks, or at 64 KiB of an array, or
+  /// gives a page of 64 chunks back. Insertions and the like may come between two steps. What stays: the slots, upper
+  /// halves of deadlines 2^32 ticks or more away, and each page of 64 chunks with a timer. \returns whether there may
+  /// be more.
+  TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
 
   /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
