@@ -13,6 +13,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "durable/failures.hpp"
 #include "durable/support/cutting_proxy.hpp"
 #include "durable/support/postgres_ledger.hpp"
 #include "durable/support/private_postgres.hpp"
@@ -347,6 +349,35 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   first.go_on();
   std::this_thread::sleep_for(200ms);
   EXPECT_EQ(first.finish().status, 0);
+  judge(server->conninfo(), {"a"});
+}
+
+// The store's own limit is an hour: what ends the transaction is the lease.
+TEST_F(PostgresFaults, AHandlerThatStallsPastTheLeaseIsUndoneAndRunsElsewhere) {
+  postgres_store store(server->conninfo(), {.transaction_timeout = 1h});
+  std::string told;
+  std::promise<void> wrote;
+  std::promise<void> go_on;
+  scheduler first(store, {.poll = 20ms, .lease = 300ms, .on_failure = [&](const failure& what) {
+                            told += text_of(what.error) + "\n";
+                          }});
+  first.on("transactional", [&](transaction& open, const job& what) {
+    write_run(postgres_connection(open), what);
+    wrote.set_value();
+    go_on.get_future().wait();
+  });
+  first.start();
+  first.schedule({.kind = "transactional", .key = "a", .due = 0ms});
+  wrote.get_future().wait();
+  EXPECT_EQ(runs_of("a"), "0") << "not committed";
+  node second(server->conninfo());
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  second.checks.stop();
+  go_on.set_value();
+  first.stop();
+  EXPECT_THAT(told, HasSubstr("idle-in-transaction timeout"));
+  EXPECT_EQ(first.stats().done, 0U);
+  EXPECT_EQ(second.checks.stats().done, 1U);
   judge(server->conninfo(), {"a"});
 }
 
