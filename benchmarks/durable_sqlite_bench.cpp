@@ -134,7 +134,12 @@ void schedule(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * batch);
 }
-BENCHMARK(schedule)->ArgNames({"rows", "random"})->ArgsProduct({{0, 100000, 1000000}, {0, 1}})->UseRealTime();
+// So many turns, since what is there is written anew each time that the number of turns is tried.
+BENCHMARK(schedule)
+    ->ArgNames({"rows", "random"})
+    ->ArgsProduct({{0, 100000, 1000000}, {0, 1}})
+    ->Iterations(100)
+    ->UseRealTime();
 
 // One at a time, by so many threads that share commits.
 void schedule_alone(benchmark::State& state) {

@@ -13,6 +13,7 @@ TIMING_WHEEL_BENCH_FOLDER says on which disk. What was measured is kept in FOLDE
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -73,7 +74,7 @@ def late(how, rows, due):
 
 
 def schedule(rows, random):
-    return f"schedule/rows:{rows}/random:{random}/real_time"
+    return f"schedule/rows:{rows}/random:{random}/iterations:100/real_time"
 
 
 def user(whom, orders):
@@ -186,7 +187,7 @@ TABLES = {"sqlite": ROWS, "postgres": POSTGRES_ROWS}
 # What depends on the disk is run slowly, too.
 GOAL_FILTERS = {
     ("sqlite", "fast"): "^(schedule/rows:1|schedule_alone|claim|take_with|empty_poll|start)",
-    ("sqlite", "slow"): "^(schedule/rows:1|schedule_alone|claim_and|take_with)",
+    ("sqlite", "slow"): "^(schedule/rows:100000/|schedule_alone|claim_and|take_with)",
     ("postgres", "fast"): "^(schedule_500|lives|take|cancelled|users|backlog|beside|growth|empty_poll|lateness/.*rows:10000000)",
     ("postgres", "slow"): "^(schedule_500|lives/all|take|cancelled|users|lateness/.*rows:10000000/due_per_s:6000)",
 }
@@ -324,6 +325,41 @@ def read(build, kept):
     return {entry["name"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))["benchmarks"]}
 
 
+class Asked(dict):
+    """Remembers which benchmarks a row asks for."""
+
+    def __contains__(self, name):
+        self[name] = None
+        return False
+
+
+def names_that_are_wrong(build):
+    """Those that a table asks for, and the programs do not have."""
+    wrong = []
+    for store, rows in TABLES.items():
+        asked = Asked()
+        for *_, shown in rows:
+            shown(asked)
+        for goal in (goal for goal in GOALS if goal.store == store):
+            goal.figures(asked)
+        listed = subprocess.run([str(build / f"durable_{store}_bench"), "--benchmark_list_tests"], stdout=subprocess.PIPE, text=True, check=True,
+                                env=os.environ | {"TIMING_WHEEL_BENCH_LARGEST": "1e7"}).stdout.splitlines()
+        wrong += [f"durable_{store}_bench has no {name}" for name in sorted(set(asked) - set(listed))]
+        wrong += [f"{chosen} finds nothing in durable_{store}_bench" for (of, _), chosen in GOAL_FILTERS.items()
+                  if of == store and not any(re.search(chosen, name) for name in listed)]
+        wrong += [f"{name} is not measured for its goal" for name in sorted({name for goal in GOALS if goal.store == store for name in names_of(goal)})
+                  if not re.search(GOAL_FILTERS[store, "fast"], name)]
+        wrong += [f"{name} is not measured slowly for its goal" for goal in GOALS if goal.store == store and goal.bounds for name in names_of(goal)
+                  if not re.search(GOAL_FILTERS[store, "slow"], name)]
+    return wrong
+
+
+def names_of(goal):
+    asked = Asked()
+    goal.figures(asked)
+    return list(asked)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=sorted(TABLES), default="sqlite")
@@ -331,8 +367,11 @@ def main():
     parser.add_argument("--rows", default="1e7")
     parser.add_argument("--goals", action="store_true")
     parser.add_argument("--print", action="store_true")
+    parser.add_argument("--check", action="store_true", help="only see that each benchmark that a table asks for is there")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
+    if arguments.check:
+        sys.exit("\n".join(names_that_are_wrong(build)) or 0)
     if arguments.goals:
         begin = time.monotonic()
         for (store, name), chosen in ({} if arguments.print else GOAL_FILTERS).items():
