@@ -548,7 +548,7 @@ void beside_the_dead(benchmark::State& state) {
     const user_session holding(server().conninfo());
     holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
     static_cast<void>(holding.ask("SELECT count(*) FROM timing_wheel.check"));
-    fill(*all, 0, is_small() ? batch : state.range(0), -1h);
+    fill(*all, 0, is_small() ? batch : state.range(0), all->now() - 1h);
     admin().execute("DELETE FROM timing_wheel.check");
     const double beside = look_us(*all, low_water());
     const double from_the_start = look_us(*all, instant());

@@ -109,6 +109,13 @@ class node_process {
     close(out_);
   }
 
+  /// Until it dies. \returns its signal, or 0.
+  int wait_for_death() {
+    int status = 0;
+    waitpid(std::exchange(process_, -1), &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  }
+
   void stop() const { ::kill(process_, SIGSTOP); }
   void go_on() const { ::kill(process_, SIGCONT); }
 
@@ -379,6 +386,26 @@ TEST_F(PostgresFaults, AHandlerThatStallsPastTheLeaseIsUndoneAndRunsElsewhere) {
   EXPECT_EQ(first.stats().done, 0U);
   EXPECT_EQ(second.checks.stats().done, 1U);
   judge(server->conninfo(), {"a"});
+}
+
+TEST_F(PostgresFaults, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
+  postgres_store store(server->conninfo());
+  scheduler own(store);
+  own.schedule({.kind = "poison", .key = "p", .due = 0ms});
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    own.schedule({.kind = "transactional", .key = "good" + std::to_string(attempt), .due = 0ms});
+    node_process killed(server->conninfo(), 300ms);
+    EXPECT_EQ(killed.wait_for_death(), SIGKILL);
+  }
+  node_process last(server->conninfo(), 300ms);
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  EXPECT_EQ(last.finish().status, 0);
+  const std::vector<dead_check> dead = store.list_dead(10);
+  ASSERT_THAT(dead, testing::SizeIs(1));
+  EXPECT_EQ(dead[0].key, "p");
+  EXPECT_THAT(dead[0].error, HasSubstr("each of 3 runs ended without a word"));
+  server->execute("DELETE FROM timing_wheel.dead");
+  judge(server->conninfo(), {"good1", "good2", "good3"});
 }
 
 class PostgresClock : public PostgresFaults, public testing::WithParamInterface<const char*> {};

@@ -130,6 +130,30 @@ TEST_F(PostgresUsersTransaction, ACancelWaitsForAClaimThatIsOpen) {
   EXPECT_EQ(answer, cancel_result::running);
 }
 
+TEST_F(PostgresUsersTransaction, AMoveWaitsForAClaimThatIsOpen) {
+  put(store, "a");
+  const auto wanted = all_rows(store);
+  std::vector<claimed> got;
+  reschedule_result answer{};
+  std::thread moving;
+  store.transact([&](store_transaction& open) {
+    open.claim(wanted, open.now() + 1h, got);
+    moving = std::thread([&] { answer = durable::reschedule(user.get(), "close", "a", 1h, target); });
+    std::this_thread::sleep_for(30ms);
+  });
+  moving.join();
+  EXPECT_EQ(answer, reschedule_result::running);
+}
+
+TEST_F(PostgresUsersTransaction, AClaimLeavesOutWhatAnOpenTransactionMoves) {
+  put(store, "a");
+  user.execute("BEGIN");
+  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h, target), reschedule_result::moved);
+  EXPECT_THAT(claim(store), IsEmpty());
+  user.execute("COMMIT");
+  EXPECT_THAT(claim(store), IsEmpty()) << "it is not due any more";
+}
+
 TEST_F(PostgresUsersTransaction, ACancelThatWaitedForTheEndSaysSo) {
   put(store, "a");
   const auto wanted = all_rows(store);
