@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures durable checks, and prints the tables of docs/benchmarks.md:
 
-    durable_table.py --goals                              every figure that has a goal, on both stores, and whether it is met; ten minutes
+    durable_table.py --goals                              every figure that has a goal, on both stores, and whether it is met; ten minutes alone on two cores
     durable_table.py [--store postgres] [--rows N]        all figures of a store
 
 Everything runs twice: on the disk as it is, and on one whose every sync takes 3.3 ms longer, which stands for a disk that waits
@@ -237,7 +237,7 @@ def clients(counter):
 
 
 def unit(text, digits=1):
-    return lambda value: f"{value:.{digits}f} {text}"
+    return lambda value: f"{value:.{digits}f} {text}".rstrip()
 
 
 def percent(value):
