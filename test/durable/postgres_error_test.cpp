@@ -86,7 +86,7 @@ TEST_F(PostgresError, AWrongPasswordIsToldAtOnceAndNotRepeated) {
 
 /// A certificate for a server on this machine, and its key, which is the server's own file.
 std::string made_certificate(const std::string& name) {
-  const std::string folder = server().folder().string() + "/" + name;
+  std::string folder = server().folder().string() + "/" + name;
   const std::string make =
       "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
       "subjectAltName=IP:127.0.0.1 -keyout " +
