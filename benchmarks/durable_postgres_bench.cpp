@@ -468,46 +468,128 @@ void empty_poll(benchmark::State& state) {
 
 enum class handled : std::uint8_t { leased, transactional };
 
-// `per_second` checks are due each second, beside so many of a far future. They were scheduled before.
-void lateness(benchmark::State& state, handled how) {
-  postgres_store& store = filled(state.range(0));
-  const std::int64_t per_second = state.range(1);
+/// What a scheduler did with checks that were due one after another.
+struct run_of_due {
+  scheduler_stats all;
+  double cpu_us = 0;      // of the server, for a check
+  double statements = 0;  // for a check
+};
+
+// `per_second` checks are due each second, for five seconds. They were scheduled before.
+run_of_due run_due(postgres_store& store, handled how, std::int64_t per_second) {
   const std::int64_t count = is_small() ? std::max<std::int64_t>(1, per_second / 20) : per_second * 5;
   static std::int64_t round = 0;
+  const std::string kind = "due" + std::to_string(++round);
+  scheduler checks(store, {.tick = 1ms});
+  if (how == handled::leased) {
+    checks.on(kind, [](const job& /*what*/) {});
+  } else {
+    checks.on(kind, [](transaction& /*open*/, std::span<const job> /*some*/) {});
+  }
+  checks.start();
+  const instant first = store.now() + (is_small() ? 50ms : 3s);
+  for (std::int64_t from = 0; from < count; from += batch) {
+    std::vector<request> asked;
+    for (std::int64_t number = from; number < std::min<std::int64_t>(count, from + batch); ++number) {
+      const instant due = first + std::chrono::microseconds(number * 1'000'000 / per_second);
+      asked.push_back({.kind = kind, .key = key_of(number), .payload = payload(), .due = due});
+    }
+    checks.schedule(asked);
+  }
+  const store_counts before = store.counts();
+  const double cpu_before = server_cpu();
+  while (checks.stats().done < static_cast<std::uint64_t>(count)) {
+    std::this_thread::sleep_for(10ms);
+  }
+  const auto checks_done = static_cast<double>(count);
+  return {checks.stats(), (server_cpu() - cpu_before) * 1e6 / checks_done,
+          static_cast<double>(store.counts().statements - before.statements) / checks_done};
+}
+
+double milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
+
+// Beside so many of a far future.
+void lateness(benchmark::State& state, handled how) {
+  postgres_store& store = filled(state.range(0));
   for (auto _ : state) {
-    const std::string kind = "due" + std::to_string(++round);
-    scheduler checks(store, {.tick = 1ms});
-    if (how == handled::leased) {
-      checks.on(kind, [](const job& /*what*/) {});
-    } else {
-      checks.on(kind, [](transaction& /*open*/, std::span<const job> /*some*/) {});
-    }
-    checks.start();
-    const instant first = store.now() + (is_small() ? 50ms : 3s);
-    for (std::int64_t from = 0; from < count; from += batch) {
-      std::vector<request> asked;
-      for (std::int64_t number = from; number < std::min<std::int64_t>(count, from + batch); ++number) {
-        const instant due = first + std::chrono::microseconds(number * 1'000'000 / per_second);
-        asked.push_back({.kind = kind, .key = key_of(number), .payload = payload(), .due = due});
-      }
-      checks.schedule(asked);
-    }
-    const store_counts before = store.counts();
-    const double cpu_before = server_cpu();
-    while (checks.stats().done < static_cast<std::uint64_t>(count)) {
-      std::this_thread::sleep_for(10ms);
-    }
-    const scheduler_stats all = checks.stats();
-    const auto milliseconds = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
-    state.counters["p50_ms"] = milliseconds(all.lateness.quantile(0.5));
-    state.counters["p99_ms"] = milliseconds(all.lateness.quantile(0.99));
-    state.counters["max_ms"] = milliseconds(all.lateness.max());
-    state.counters["early"] = static_cast<double>(all.early);
-    state.counters["cpu_us"] = (server_cpu() - cpu_before) * 1e6 / static_cast<double>(count);
-    state.counters["statements"] =
-        static_cast<double>(store.counts().statements - before.statements) / static_cast<double>(count);
+    const run_of_due run = run_due(store, how, state.range(1));
+    state.counters["p50_ms"] = milliseconds(run.all.lateness.quantile(0.5));
+    state.counters["p99_ms"] = milliseconds(run.all.lateness.quantile(0.99));
+    state.counters["max_ms"] = milliseconds(run.all.lateness.max());
+    state.counters["early"] = static_cast<double>(run.all.early);
+    state.counters["cpu_us"] = run.cpu_us;
+    state.counters["statements"] = run.statements;
   }
 }
+
+// ---- beside rows that are dead, and stay
+
+/// How long a look that finds nothing takes, from a time on.
+double look_us(postgres_store& store, instant from) {
+  const int looks = is_small() ? 1 : 100;
+  std::vector<upcoming> found;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int count = 0; count < looks; ++count) {
+    store.read_ahead({.from = from, .until = store.now(), .limit = 1000, .kinds = kinds}, found);
+  }
+  return milliseconds(std::chrono::steady_clock::now() - begin) * 1000 / looks;
+}
+
+// So many rows have died since a snapshot was taken that is still held. Looks from the low-water mark, as a node's are,
+// and from the beginning; and what the server needs for a check, with 1 000 due per second.
+void beside_the_dead(benchmark::State& state) {
+  tables all;
+  const std::int64_t per_second = 1000;
+  const auto low_water = [&] { return all->now() - 1s; };
+  for (auto _ : state) {
+    look_us(*all, low_water());
+    const double clean = look_us(*all, low_water());
+    const double cpu_clean = run_due(*all, handled::leased, per_second).cpu_us;
+    const user_session holding(server().conninfo());
+    holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    static_cast<void>(holding.ask("SELECT count(*) FROM timing_wheel.check"));
+    fill(*all, 0, is_small() ? batch : state.range(0), all->now() - 1h);
+    admin().execute("DELETE FROM timing_wheel.check");
+    const double beside = look_us(*all, low_water());
+    const double from_the_start = look_us(*all, instant());
+    const double cpu_beside = run_due(*all, handled::leased, per_second).cpu_us;
+    holding.execute("COMMIT");
+    state.counters["look_clean_us"] = clean;
+    state.counters["look_us"] = beside;
+    state.counters["look_from_the_start_us"] = from_the_start;
+    state.counters["cpu_clean_us"] = cpu_clean;
+    state.counters["cpu_us"] = cpu_beside;
+  }
+}
+BENCHMARK(beside_the_dead)->ArgName("rows")->Arg(250'000)->Iterations(1)->UseRealTime();
+
+// ---- the size of the table
+
+double megabytes() { return std::stod(admin().ask("SELECT pg_total_relation_size('timing_wheel.check')")) / 1e6; }
+
+// So many checks come and go beside 100 000 that are pending, with the server's autovacuum.
+void growth(benchmark::State& state) {
+  tables all;
+  const std::int64_t lives = std::min(state.range(0), 2 * timing_wheel::bench::largest_size());
+  std::int64_t next = is_small() ? batch : 100'000;
+  fill(*all, 0, next, 24h);
+  state.counters["MB_before"] = megabytes();
+  const auto live = [&](std::int64_t count) {
+    for (const std::int64_t end = next + count; next < end; next += batch) {
+      fill(*all, next, batch, -1s);
+      const auto wanted = due_rows(*all);
+      std::vector<claimed> got;
+      all->transact([&](store_transaction& open) { open.take(wanted, got); });
+    }
+  };
+  for (auto _ : state) {
+    live(lives / 2);
+    state.counters["MB_after_half"] = megabytes();
+    live(lives - (lives / 2));
+    state.counters["MB_after_all"] = megabytes();
+  }
+}
+BENCHMARK(growth)->ArgName("lives")->Arg(2'000'000)->Iterations(1)->UseRealTime();
 
 // Trivial handlers, and a backlog from the first moment on: what a node works off in a second.
 void backlog(benchmark::State& state, handled how) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -108,7 +109,29 @@ void fill(sqlite_store& store, std::int64_t first, std::int64_t count, due_time 
 
 std::int64_t sized(std::int64_t wanted) { return std::min(wanted, timing_wheel::bench::largest_size()); }
 
-/// A file with so many checks of a far future. It takes minutes to fill one with ten million, so neighbours share it.
+/// The same as `fill` for a day from now with keys in order, in a third of the time.
+void fill_by_sql(store_file& file, std::int64_t rows) {
+  constexpr std::int64_t part = 500'000;
+  const std::int64_t due = (file->now() + 24h).time_since_epoch().count();
+  sqlite3* user = nullptr;
+  sqlite3_open(file.name().c_str(), &user);
+  const auto run = [&](const std::string& sql) {
+    char* words = nullptr;
+    if (sqlite3_exec(user, sql.c_str(), nullptr, nullptr, &words) != SQLITE_OK) {
+      throw std::runtime_error(words);
+    }
+  };
+  run("PRAGMA synchronous=OFF; PRAGMA wal_autocheckpoint=16000; PRAGMA cache_size=-64000");
+  for (std::int64_t from = 0; from < rows; from += part) {
+    run("INSERT INTO timing_wheel_check(due,kind,key,payload) WITH RECURSIVE g(n) AS (SELECT " + std::to_string(from) +
+        " UNION ALL SELECT n+1 FROM g WHERE n<" + std::to_string(std::min(rows, from + part) - 1) + ") SELECT " +
+        std::to_string(due) + ",'" + kinds[0] + "',CAST(printf('%018x',n) AS BLOB),CAST('" + payload() +
+        "' AS BLOB) FROM g");
+  }
+  sqlite3_close(user);
+}
+
+/// A file with so many checks of a far future. It takes a minute to fill one with ten million, so neighbours share it.
 store_file& filled(std::int64_t rows) {
   static std::optional<store_file> file;
   static std::int64_t has = -1;
@@ -116,7 +139,7 @@ store_file& filled(std::int64_t rows) {
   if (has != rows) {
     file.reset();
     file.emplace();
-    fill(**file, 0, rows, 24h, false, 5000);
+    fill_by_sql(*file, rows);
     has = rows;
   }
   return *file;
@@ -134,7 +157,12 @@ void schedule(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * batch);
 }
-BENCHMARK(schedule)->ArgNames({"rows", "random"})->ArgsProduct({{0, 100000, 1000000}, {0, 1}})->UseRealTime();
+// So many turns, since what is there is written anew each time that the number of turns is tried.
+BENCHMARK(schedule)
+    ->ArgNames({"rows", "random"})
+    ->ArgsProduct({{0, 100000, 1000000}, {0, 1}})
+    ->Iterations(sized(100'000) < 100'000 ? 1 : 100)
+    ->UseRealTime();
 
 // One at a time, by so many threads that share commits.
 void schedule_alone(benchmark::State& state) {

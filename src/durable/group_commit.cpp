@@ -183,7 +183,7 @@ group_commit::ended group_commit::commit_together(std::span<write* const> some) 
   ended how = ended::not_begun;
   std::exception_ptr failure;
   try {
-    store_.transact_briefly(lock_wait, [&](store_transaction& open) {
+    store_.transact_within({.lock_wait = lock_wait}, [&](store_transaction& open) {
       how = ended::write_failed;
       perform(some, open);
       how = ended::commit_failed;

@@ -290,7 +290,7 @@ bool node::write_leased() {
   const instant valid =
       saturating_add(store_.now(), options_.lease);  // no later than the lease, whatever the clock here shows
   const bool worked = tried(true, [&] {
-    store_.transact([&](store_transaction& open) {
+    store_.transact_within({.idle = options_.lease}, [&](store_transaction& open) {
       lease = saturating_add(open.now(), options_.lease);
       got.clear();
       open.complete(ends.complete);
@@ -463,7 +463,7 @@ bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector
   entered_ = false;
   const std::string why = why_;
   const bool worked = tried(true, [&] {
-    store_.transact([&](store_transaction& open) {
+    store_.transact_within({.idle = options_.lease}, [&](store_transaction& open) {
       got.clear();
       put_back_.clear();
       died_.clear();

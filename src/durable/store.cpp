@@ -15,8 +15,7 @@ cancel_result transaction::cancel(std::string_view kind, std::string_view key) {
   return op.result;
 }
 
-void store::transact_briefly(std::chrono::milliseconds /*lock_wait*/,
-                             const std::function<void(store_transaction&)>& work) {
+void store::transact_within(const transaction_limits& /*limits*/, const std::function<void(store_transaction&)>& work) {
   transact(work);
 }
 

@@ -27,7 +27,7 @@ endfunction()
 
 foreach(name IN ITEMS
     store postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
-    postgres_statements postgres_pooler)
+    postgres_statements postgres_pooler postgres_scheduler)
   timing_wheel_postgres_test(${name} unit)
 endforeach()
 target_compile_definitions(postgres_page_test PRIVATE

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -81,6 +82,45 @@ TEST_F(PostgresError, AWrongPasswordIsToldAtOnceAndNotRepeated) {
   EXPECT_EQ(opening(login + "right-one").words, "");
   std::ofstream(rules) << before;
   user.execute("SELECT pg_reload_conf()");
+}
+
+/// A certificate for a server on this machine, and its key, which is the server's own file.
+std::string made_certificate(const std::string& name) {
+  std::string folder = server().folder().string() + "/" + name;
+  const std::string make =
+      "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
+      "subjectAltName=IP:127.0.0.1 -keyout " +
+      folder + ".key -out " + folder + ".crt 2>/dev/null";
+  EXPECT_EQ(std::system(make.c_str()), 0);  // NOLINT(concurrency-mt-unsafe,cert-env33-c): one thread
+  struct stat owner {};
+  EXPECT_EQ(stat(server().data().c_str(), &owner), 0);
+  EXPECT_EQ(chown((folder + ".key").c_str(), owner.st_uid, owner.st_gid), 0);
+  EXPECT_EQ(chmod((folder + ".key").c_str(), 0600), 0);
+  return folder;
+}
+
+TEST_F(PostgresError, AConnectionIsEncryptedAndTheServerKnownIfTheStringAsksForIt) {
+  if (std::system("openssl version >/dev/null 2>&1") != 0) {  // NOLINT(concurrency-mt-unsafe,cert-env33-c): one thread
+    GTEST_SKIP() << "no openssl to make a certificate with";
+  }
+  const std::string ours = made_certificate("ours");
+  const std::string other = made_certificate("other");
+  server().set("ssl_cert_file", ours + ".crt");
+  server().set("ssl_key_file", ours + ".key");
+  server().set("ssl", "on");
+  const std::string login = server().loopback_conninfo() + " sslmode=verify-full sslrootcert=";
+  const caught stranger = opening(login + other + ".crt", 2s);
+  EXPECT_THAT(stranger.words, HasSubstr("certificate verify failed"));
+  postgres_store safe(login + ours + ".crt", options);
+  std::string shown;
+  safe.transact([&](store_transaction& open) {
+    PGresult* const answer =
+        PQexec(postgres_connection(open), "SELECT ssl FROM pg_stat_ssl WHERE pid=pg_backend_pid()");
+    shown = PQgetvalue(answer, 0, 0);
+    PQclear(answer);
+  });
+  EXPECT_EQ(shown, "t");
+  server().set("ssl", "off");
 }
 
 TEST_F(PostgresError, AStringThatCannotBeReadIsNotRepeated) {

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "durable/failures.hpp"
 #include "durable/support/cutting_proxy.hpp"
 #include "durable/support/postgres_ledger.hpp"
 #include "durable/support/private_postgres.hpp"
@@ -105,6 +107,13 @@ class node_process {
     }
     close(in_);
     close(out_);
+  }
+
+  /// Until it dies. \returns its signal, or 0.
+  int wait_for_death() {
+    int status = 0;
+    waitpid(std::exchange(process_, -1), &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
 
   void stop() const { ::kill(process_, SIGSTOP); }
@@ -348,6 +357,55 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   std::this_thread::sleep_for(200ms);
   EXPECT_EQ(first.finish().status, 0);
   judge(server->conninfo(), {"a"});
+}
+
+// The store's own limit is an hour: what ends the transaction is the lease.
+TEST_F(PostgresFaults, AHandlerThatStallsPastTheLeaseIsUndoneAndRunsElsewhere) {
+  postgres_store store(server->conninfo(), {.transaction_timeout = 1h});
+  std::string told;
+  std::promise<void> wrote;
+  std::promise<void> go_on;
+  scheduler first(store, {.poll = 20ms, .lease = 300ms, .on_failure = [&](const failure& what) {
+                            told += text_of(what.error) + "\n";
+                          }});
+  first.on("transactional", [&](transaction& open, const job& what) {
+    write_run(postgres_connection(open), what);
+    wrote.set_value();
+    go_on.get_future().wait();
+  });
+  first.start();
+  first.schedule({.kind = "transactional", .key = "a", .due = 0ms});
+  wrote.get_future().wait();
+  EXPECT_EQ(runs_of("a"), "0") << "not committed";
+  node second(server->conninfo());
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  second.checks.stop();
+  go_on.set_value();
+  first.stop();
+  EXPECT_THAT(told, HasSubstr("idle-in-transaction timeout"));
+  EXPECT_EQ(first.stats().done, 0U);
+  EXPECT_EQ(second.checks.stats().done, 1U);
+  judge(server->conninfo(), {"a"});
+}
+
+TEST_F(PostgresFaults, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
+  postgres_store store(server->conninfo());
+  scheduler own(store);
+  own.schedule({.kind = "poison", .key = "p", .due = 0ms});
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    own.schedule({.kind = "transactional", .key = "good" + std::to_string(attempt), .due = 0ms});
+    node_process killed(server->conninfo(), 300ms);
+    EXPECT_EQ(killed.wait_for_death(), SIGKILL);
+  }
+  node_process last(server->conninfo(), 300ms);
+  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  EXPECT_EQ(last.finish().status, 0);
+  const std::vector<dead_check> dead = store.list_dead(10);
+  ASSERT_THAT(dead, testing::SizeIs(1));
+  EXPECT_EQ(dead[0].key, "p");
+  EXPECT_THAT(dead[0].error, HasSubstr("each of 3 runs ended without a word"));
+  server->execute("DELETE FROM timing_wheel.dead");
+  judge(server->conninfo(), {"good1", "good2", "good3"});
 }
 
 class PostgresClock : public PostgresFaults, public testing::WithParamInterface<const char*> {};

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "durable/support/postgres_case.hpp"
 #include "durable/support/scratch_folder.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -117,6 +119,29 @@ TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
   EXPECT_THAT(all_rows(pooled), IsEmpty());
   EXPECT_EQ(busy.ask("SHOW enable_seqscan") + busy.ask("SHOW statement_timeout"), "on0") << "nothing stays behind";
   EXPECT_EQ(busy.ask("SELECT count(*) FROM pg_prepared_statements"), "0");
+}
+
+TEST_F(PostgresPooler, ATransactionalHandlerHasTheLeaseAsItsLimitAndNobodyElse) {
+  postgres_options some = options;
+  some.prepare = false;
+  postgres_store pooled(between->conninfo(), some);
+  scheduler checks(pooled, {.lease = 4s});
+  std::promise<std::string> limit;
+  checks.on("close", [&](transaction& open, const job& /*what*/) {
+    PGresult* const shown = PQexec(postgres_connection(open), "SHOW idle_in_transaction_session_timeout");
+    limit.set_value(PQgetvalue(shown, 0, 0));
+    PQclear(shown);
+  });
+  checks.start();
+  checks.schedule(asked("a", 0ms));
+  EXPECT_EQ(limit.get_future().get(), "4s");
+  checks.stop();
+  const postgres_session first(between->conninfo());
+  const postgres_session second(between->conninfo());
+  for (const postgres_session* each : {&first, &second}) {
+    each->execute("BEGIN");
+    EXPECT_EQ(each->ask("SHOW idle_in_transaction_session_timeout"), "0");
+  }
 }
 
 // What is set in a session would be there for all whose turn comes after.

@@ -247,6 +247,20 @@ TEST_F(PostgresStore, ItsTransactionsCommitDurablyAndEndInTime) {
   user.execute("ALTER DATABASE postgres RESET synchronous_commit");
 }
 
+TEST_F(PostgresStore, ATransactionMayBringLimitsOfItsOwn) {
+  std::vector<std::string> shown;
+  const auto look = [&](store_transaction& open) {
+    shown.push_back(ask(open, "SHOW idle_in_transaction_session_timeout") + " " + ask(open, "SHOW lock_timeout"));
+  };
+  store.transact_within({.idle = 7s}, look);
+  store.transact_within({.lock_wait = 50ms, .idle = std::chrono::milliseconds::max()}, look);
+  store.transact_within({}, look);
+  EXPECT_THAT(shown, ElementsAre("7s 0", "1000000s 50ms", "30s 0"));
+  for (const transaction_limits& none : {transaction_limits{.lock_wait = 0ms}, transaction_limits{.idle = 0ms}}) {
+    EXPECT_EQ(error_of([&] { store.transact_within(none, look); }).code, timer_errc::invalid_option);
+  }
+}
+
 TEST_F(PostgresStore, TheClockIsTheServersAndNeverAheadOfIt) {
   for (int turn = 0; turn < 100; ++turn) {
     const instant shown = store.now();

@@ -130,6 +130,30 @@ TEST_F(PostgresUsersTransaction, ACancelWaitsForAClaimThatIsOpen) {
   EXPECT_EQ(answer, cancel_result::running);
 }
 
+TEST_F(PostgresUsersTransaction, AMoveWaitsForAClaimThatIsOpen) {
+  put(store, "a");
+  const auto wanted = all_rows(store);
+  std::vector<claimed> got;
+  reschedule_result answer{};
+  std::thread moving;
+  store.transact([&](store_transaction& open) {
+    open.claim(wanted, open.now() + 1h, got);
+    moving = std::thread([&] { answer = durable::reschedule(user.get(), "close", "a", 1h, target); });
+    std::this_thread::sleep_for(30ms);
+  });
+  moving.join();
+  EXPECT_EQ(answer, reschedule_result::running);
+}
+
+TEST_F(PostgresUsersTransaction, AClaimLeavesOutWhatAnOpenTransactionMoves) {
+  put(store, "a");
+  user.execute("BEGIN");
+  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h, target), reschedule_result::moved);
+  EXPECT_THAT(claim(store), IsEmpty());
+  user.execute("COMMIT");
+  EXPECT_THAT(claim(store), IsEmpty()) << "it is not due any more";
+}
+
 TEST_F(PostgresUsersTransaction, ACancelThatWaitedForTheEndSaysSo) {
   put(store, "a");
   const auto wanted = all_rows(store);
@@ -390,18 +414,17 @@ TEST_F(PostgresUsersTransaction, ThatKeepsARowIsToldToWhoDoesNotWait) {
 
 TEST_F(PostgresUsersTransaction, ThatKeepsARowForTooLongIsToldInTheEnd) {
   keep_row("a");
-  const caught said =
-      error_of([&] { store.transact_briefly(50ms, [](store_transaction& open) { open.schedule(asked("a")); }); });
+  const caught said = error_of(
+      [&] { store.transact_within({.lock_wait = 50ms}, [](store_transaction& open) { open.schedule(asked("a")); }); });
   EXPECT_EQ(said.code, errc::row_locked);
   EXPECT_THAT(said.words, testing::HasSubstr("another transaction keeps the row"));
-  EXPECT_EQ(error_of([&] { store.transact_briefly(0ms, [](store_transaction&) {}); }).code, timer_errc::invalid_option);
   std::vector<std::string> limits;
   const auto look = [&](store_transaction& open) {
     PGresult* const shown = PQexec(postgres_connection(open), "SHOW lock_timeout");
     limits.emplace_back(PQgetvalue(shown, 0, 0));
     PQclear(shown);
   };
-  store.transact_briefly(50ms, look);
+  store.transact_within({.lock_wait = 50ms}, look);
   store.transact(look);
   EXPECT_THAT(limits, ElementsAre("50ms", "0"));
 }

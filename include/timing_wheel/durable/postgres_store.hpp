@@ -37,8 +37,8 @@ struct postgres_options {
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
   /// How long one statement may take, waiting for locks included. It also ends the wait for a server that is silent.
   std::chrono::milliseconds statement_timeout = std::chrono::seconds(10);
-  /// How long a transaction may do nothing, for a transactional handler that hangs or a node that is frozen: afterwards
-  /// the server ends it. The lease of the scheduler is a good choice.
+  /// How long a transaction may do nothing, for a process that is frozen: afterwards the server ends it, and the
+  /// connection. In the transactions of a scheduler's jobs its lease takes this place.
   std::chrono::milliseconds transaction_timeout = std::chrono::seconds(30);
   /// Prepare the statements. Behind PgBouncer it must be false.
   bool prepare = true;
@@ -62,8 +62,7 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] instant now() override;
   [[nodiscard]] const request_limits& limits() const noexcept override;
   void transact(const std::function<void(store_transaction&)>& work) override;
-  void transact_briefly(std::chrono::milliseconds lock_wait,
-                        const std::function<void(store_transaction&)>& work) override;
+  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
   void read_ahead(const window& which, std::vector<upcoming>& found) override;
   [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
                                                                      std::span<const std::string> kinds,

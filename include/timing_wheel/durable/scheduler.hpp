@@ -48,7 +48,8 @@ struct scheduler_options {
   /// How often it is looked at from the beginning, for rows that were committed late.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
   /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it.
-  /// At least 10 ms.
+  /// A store on a server ends a transaction of this node in which nothing happens for so long: a transactional handler
+  /// that stalls is undone, and runs again. At least 10 ms.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// Deadlines are rounded up to it. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);

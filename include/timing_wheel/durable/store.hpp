@@ -95,6 +95,16 @@ struct bury_op {
   std::string error;  ///< What went wrong.
 };
 
+/// How long a transaction may hold others up, beyond what the store's options say.
+struct transaction_limits {
+  /// A statement that waits for another transaction's row for longer fails, with `errc::row_locked`. None: it waits as
+  /// long as a statement may take. At least 1 ms.
+  std::optional<std::chrono::milliseconds> lock_wait = {};
+  /// A transaction that does nothing for longer between two statements is undone, since its process may be frozen, and
+  /// whatever comes after in it fails. None: what the store's options say. At least 1 ms.
+  std::optional<std::chrono::milliseconds> idle = {};
+};
+
 /// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
 ///
 /// The handler's own statements go through the connection (`sqlite_connection(transaction&)`). It must neither commit
@@ -209,11 +219,9 @@ class TIMING_WHEEL_EXPORT store {
   /// throws undoes it. Others may run beside it, or wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
-  /// The same, but a statement that waits for another transaction's row for longer than `lock_wait` fails, with
-  /// `errc::row_locked`. A store whose transactions do not run beside each other has no such waits: here it is
+  /// The same, within `limits`. A store whose transactions do not run beside each other has none: here it is
   /// `transact`.
-  virtual void transact_briefly(std::chrono::milliseconds lock_wait,
-                                const std::function<void(store_transaction&)>& work);
+  virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
   /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows of the window), those of other kinds
   /// included, whatever lies outside of it.

@@ -73,6 +73,17 @@ postgres_options checked(postgres_options options) {
   return options;
 }
 
+transaction_limits checked(transaction_limits limits) {
+  for (auto& [name, limit] : {std::pair<const char*, std::optional<milliseconds>&>("lock_wait", limits.lock_wait),
+                              std::pair<const char*, std::optional<milliseconds>&>("idle", limits.idle)}) {
+    if (limit) {
+      limit = std::min(*limit, milliseconds(longest_limit));  // a lease may be longer than the server can count
+      in_range(name, limit->count(), longest_limit);
+    }
+  }
+  return limits;
+}
+
 }  // namespace
 
 class postgres_store::implementation {
@@ -92,7 +103,7 @@ class postgres_store::implementation {
   [[nodiscard]] instant now();
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
-  void transact(const Work& work, std::optional<milliseconds> lock_wait = std::nullopt);
+  void transact(const Work& work, const transaction_limits& limits = {});
   void read_ahead(const window& which, std::vector<upcoming>& found);
   [[nodiscard]] std::vector<std::int16_t> take_shares(std::string_view node, std::span<const std::string> kinds,
                                                       milliseconds hold, bool leave);
@@ -169,19 +180,19 @@ void postgres_store::implementation::migrate() {
 }
 
 template <class Work>
-void postgres_store::implementation::transact(const Work& work, std::optional<milliseconds> lock_wait) {
+void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits) {
   check_process();
   const in_transaction alone(*this);
   pool::turn turn(pool_);
   std::optional<writing_transaction> open;
   try {
-    open.emplace(*turn, transaction_rules_, lock_wait);
+    open.emplace(*turn, transaction_rules_, limits);
   } catch (const timer_error&) {
     if (turn->works() || !turn->used) {
       throw;
     }
     turn.renew();
-    open.emplace(*turn, transaction_rules_, lock_wait);
+    open.emplace(*turn, transaction_rules_, limits);
   }
   clock_.saw(open->now());
   work(*open);
@@ -368,9 +379,9 @@ const request_limits& postgres_store::limits() const noexcept { return implement
 
 void postgres_store::transact(const std::function<void(store_transaction&)>& work) { implementation_->transact(work); }
 
-void postgres_store::transact_briefly(milliseconds lock_wait, const std::function<void(store_transaction&)>& work) {
-  in_range("lock_wait", lock_wait.count(), longest_limit);
-  implementation_->transact(work, lock_wait);
+void postgres_store::transact_within(const transaction_limits& limits,
+                                     const std::function<void(store_transaction&)>& work) {
+  implementation_->transact(work, checked(limits));
 }
 
 void postgres_store::read_ahead(const window& which, std::vector<upcoming>& found) {

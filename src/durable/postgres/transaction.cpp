@@ -104,6 +104,9 @@ Iterator end_of_part(Iterator first, Iterator last) {
 std::string setting(const char* name, const std::string& value) {
   return std::string(",set_config('") + name + "','" + value + "',true)";
 }
+std::string setting(const char* name, std::chrono::milliseconds value) {
+  return setting(name, std::to_string(value.count()));
+}
 
 // Which of the elements a row is for.
 std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
@@ -114,8 +117,7 @@ transaction_rules rules_for(const postgres_options& options, counters& counts) {
   const std::string prefix = prefix_of(options.schema);
   // A claim that is lost in a crash would let two runs have one fence: no commit may be weaker than `on`.
   std::string begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + text_of(sql::look, prefix);
-  begin += setting("statement_timeout", std::to_string(options.statement_timeout.count()));
-  begin += setting("idle_in_transaction_session_timeout", std::to_string(options.transaction_timeout.count()));
+  begin += setting("statement_timeout", options.statement_timeout);
   begin +=
       ",set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN "
       "'remote_apply' ELSE 'on' END,true)";
@@ -124,16 +126,18 @@ transaction_rules rules_for(const postgres_options& options, counters& counts) {
       begin += setting(each, "off");
     }
   }
-  return {begin, options.schema, prefix + "check_id_seq", options.limits, &counts};
+  return {begin, options.transaction_timeout, options.schema, prefix + "check_id_seq", options.limits, &counts};
 }
 
 writing_transaction::writing_transaction(connection& on, const transaction_rules& rules,
-                                         std::optional<std::chrono::milliseconds> lock_wait)
+                                         const transaction_limits& limits)
     : connection_(on), rules_(rules) {
   TIMING_WHEEL_FAIL_POINT("postgres.before_begin");
-  const std::string limited =
-      lock_wait ? rules_.begin + setting("lock_timeout", std::to_string(lock_wait->count())) : std::string();
-  const result begun = connection_.run("beginning a transaction", lock_wait ? limited : rules_.begin, 2);
+  std::string begin = rules_.begin + setting("idle_in_transaction_session_timeout", limits.idle.value_or(rules_.idle));
+  if (limits.lock_wait) {
+    begin += setting("lock_timeout", *limits.lock_wait);
+  }
+  const result begun = connection_.run("beginning a transaction", begin, 2);
   now_ = instant_of(begun.integer(0, 0));
   check_version(begun.integer(0, 1), rules_.schema);
   TIMING_WHEEL_FAIL_POINT("postgres.after_begin");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 
 #include "durable/postgres/connection.hpp"
 #include "durable/postgres/sql.hpp"
@@ -11,11 +10,12 @@ namespace timing_wheel::durable::postgres {
 
 /// What transactions of a store have in common.
 struct transaction_rules {
-  std::string begin;      ///< Begins one, sets its limits, and reads the clock and the version.
-  std::string schema;     ///< Its name.
-  std::string sequence;   ///< That of the ids, quoted.
-  request_limits limits;  ///< What may be written.
-  counters* counts;       ///< Of the store.
+  std::string begin;               ///< Begins one, reads the clock and the version, and sets most of its limits.
+  std::chrono::milliseconds idle;  ///< The limit that it lacks, where the transaction brings none of its own.
+  std::string schema;              ///< Its name.
+  std::string sequence;            ///< That of the ids, quoted.
+  request_limits limits;           ///< What may be written.
+  counters* counts;                ///< Of the store.
 };
 [[nodiscard]] transaction_rules rules_for(const postgres_options& options, counters& counts);
 
@@ -23,9 +23,7 @@ struct transaction_rules {
 class writing_transaction final : public store_transaction {
  public:
   /// Begins it. \throws timer_error, also for tables that are not there or newer.
-  /// \param lock_wait how long a statement waits for another transaction's row; none: as long as it may take.
-  writing_transaction(connection& on, const transaction_rules& rules,
-                      std::optional<std::chrono::milliseconds> lock_wait = std::nullopt);
+  writing_transaction(connection& on, const transaction_rules& rules, const transaction_limits& limits = {});
 
   void commit();
 

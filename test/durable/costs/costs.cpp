@@ -3,6 +3,7 @@
 //
 //     durable_costs          writes what it has counted, as JSON
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -48,27 +49,45 @@ std::vector<request> checks(const std::string& kind, std::int64_t first, std::in
 }
 
 constexpr std::int64_t batch = 500;
+constexpr std::size_t one_list = batch;
 constexpr std::int64_t present = 4000;  // checks that are there before, due in a day
 
-/// A scheduler in virtual time on the store.
+/// Schedulers in virtual time on the store.
 class driven {
  public:
-  explicit driven(counted_store& on) : on_(on) {}
+  explicit driven(counted_store& on, int count = 1) : on_(on) {
+    for (int number = 0; number < count; ++number) {
+      nodes_.push_back(std::make_unique<node>(on, "node " + std::to_string(number)));
+    }
+  }
 
-  scheduler& operator*() { return checks_; }
-  scheduler* operator->() { return &checks_; }
+  scheduler& operator*() { return nodes_.front()->checks; }
+  scheduler* operator->() { return &nodes_.front()->checks; }
+  void each(const std::function<void(scheduler&)>& work) {
+    for (const auto& one : nodes_) {
+      work(one->checks);
+    }
+  }
   void pass(std::chrono::milliseconds time) {
     for (auto passed = 0ms; passed < time; passed += 1ms) {
       on_.pass(1ms);
-      timer_.advance_by(1ms);
+      for (const auto& one : nodes_) {
+        one->timer.advance_by(1ms);
+      }
     }
   }
 
  private:
+  struct node {
+    node(counted_store& on, const std::string& name)
+        // A transaction takes as many jobs as it may, however slow the machine is.
+        : checks(on.where(), timer, {.transaction_time = 1h, .node = name}) {}
+    timing_wheel::manual_timer timer;
+    scheduler checks;
+  };
+
   counted_store& on_;
-  timing_wheel::manual_timer timer_;
-  // A transaction takes as many jobs as it may, however slow the machine is.
-  scheduler checks_{on_.where(), timer_, {.transaction_time = 1h, .node = "one"}};
+  std::vector<std::unique_ptr<node>> nodes_;
 };
 
 cost schedule_alone(counted_store& on) {
@@ -158,6 +177,60 @@ cost idle_second(counted_store& on) {
   return on.so_far() - before;
 }
 
+// Nodes that have their parts of the shares.
+void begin(driven& nodes, const std::function<void(scheduler&)>& add_handler) {
+  nodes.each([&](scheduler& node) {
+    add_handler(node);
+    node.start();
+  });
+  nodes.pass(10s);
+}
+
+void add_leased(scheduler& node) {
+  node.on("close", [](const job& /*what*/) {});
+}
+
+void add_transactional(scheduler& node) {
+  node.on("close", [](transaction& /*open*/, const job& /*what*/) {});
+}
+
+cost idle_second_of(counted_store& on, int count) {
+  driven nodes(on, count);
+  begin(nodes, add_leased);
+  const cost before = on.so_far();
+  nodes.pass(10s);
+  return (on.so_far() - before) / (10 * count);
+}
+
+// Without what they do when idle. All are due between 6 and 15 seconds from now.
+cost fired_by(counted_store& on, int count, const std::vector<request>& all, void (*add_handler)(scheduler&)) {
+  driven nodes(on, count);
+  begin(nodes, add_handler);
+  const cost started = on.so_far();
+  nodes.pass(10s);
+  const cost idle = on.so_far() - started;
+  for (std::span<const request> left = all; !left.empty(); left = left.subspan(std::min(left.size(), one_list))) {
+    nodes->schedule(left.first(std::min(left.size(), one_list)));
+  }
+  nodes.pass(5s);
+  const cost before = on.so_far();
+  nodes.pass(10s);
+  std::uint64_t done = 0;
+  nodes.each([&](scheduler& node) { done += node.stats().done; });
+  if (done != all.size()) {
+    throw std::runtime_error("not all were done");
+  }
+  return (on.so_far() - before - idle) / static_cast<double>(all.size());
+}
+
+std::vector<request> one_at_a_time() {
+  std::vector<request> all;
+  for (std::int64_t number = 0; number < 200; ++number) {
+    all.push_back(check("close", number, 6s + number * 40ms));
+  }
+  return all;
+}
+
 cost look(counted_store& on) {
   const std::vector<std::string> kinds = {"close", "other"};
   std::vector<upcoming> found;
@@ -188,7 +261,7 @@ cost beside_others(counted_store& on, cost (*operation)(counted_store&)) {
 }
 
 struct operation {
-  const char* name;
+  std::string name;
   std::function<cost(counted_store&)> counted;
 };
 
@@ -215,6 +288,25 @@ const std::vector<operation> operations = {
      }},
 };
 
+/// Of a store that nodes divide: what they do for a check, and for none, must not grow with their number, which costs.py
+/// sees to. So many are due at once that each node has whole batches: 125 checks in each of the 64 shares.
+std::vector<operation> of_nodes() {
+  std::vector<operation> some;
+  for (const int count : {1, 2, 4}) {
+    const auto add = [&](const char* name, const std::function<cost(counted_store&)>& counted) {
+      some.push_back({name + (", " + std::to_string(count)) + (count == 1 ? " node" : " nodes"), counted});
+    };
+    add("a node's idle second", [=](counted_store& on) { return idle_second_of(on, count); });
+    add("claim, run and complete, one at a time",
+        [=](counted_store& on) { return fired_by(on, count, one_at_a_time(), add_leased); });
+    add("claim, run and complete, 8 000 at once",
+        [=](counted_store& on) { return fired_by(on, count, checks("close", 0, 16 * batch, 8s), add_leased); });
+    add("transactional, one at a time",
+        [=](counted_store& on) { return fired_by(on, count, one_at_a_time(), add_transactional); });
+  }
+  return some;
+}
+
 /// Three digits after the point: an exact fraction of 200 or 2 000.
 std::string shown(double value) {
   char text[32];
@@ -233,7 +325,12 @@ void count_all(const counted_kind& which, std::ostream& out) {
   out << "  " << quoted(which.name) << ": {\n    " << quoted("version") << ": " << quoted(which.version()) << ",\n    "
       << quoted("costs") << ": {";
   const char* before = "\n";
-  for (const operation& each : operations) {
+  std::vector<operation> all = operations;
+  if (which.divided) {
+    const std::vector<operation> more = of_nodes();
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  for (const operation& each : all) {
     const std::unique_ptr<counted_store> on = which.make();
     const cost of = each.counted(*on);
     out << before << "      " << quoted(each.name) << ": {";

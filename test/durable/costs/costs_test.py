@@ -49,6 +49,23 @@ class Compare(unittest.TestCase):
     def test_a_store_that_was_not_counted_is_left_alone(self):
         self.assertEqual(costs.compare(counted() | {"other": {}}, counted())[1], [])
 
+    def with_nodes(self, **changes):
+        nodes = {"sqlite": {"version": "1", "costs": {"idle, 1 node": ROW, "idle, 3 nodes": ROW | changes}}}
+        return costs.compare(nodes, nodes)[1]
+
+    def test_several_nodes_need_no_more_than_one_does(self):
+        self.assertEqual(self.with_nodes(steps=900, bytes_written=1100, statements=3.002, commits=1.002), [])
+        self.assertEqual(self.with_nodes(statements=3.01), ["sqlite: idle, 3 nodes: statements 3.01 instead of 3 with 1 node"])
+        self.assertEqual(len(self.with_nodes(commits=2, rows_read=5.6, bytes_written=1101)), 3)
+
+    def test_bytes_of_several_nodes_are_not_compared_on_an_older_version(self):
+        nodes = {"sqlite": {"version": "13.16", "costs": {"idle, 1 node": ROW, "idle, 3 nodes": ROW | {"bytes_written": 9000}}}}
+        self.assertEqual(costs.compare({"sqlite": {"version": "15.2", "costs": nodes["sqlite"]["costs"]}}, nodes)[1], [])
+
+    def test_several_nodes_are_held_against_one(self):
+        alone = {"sqlite": {"version": "1", "costs": {"idle, 3 nodes": ROW}}}
+        self.assertEqual(costs.compare(alone, alone)[1], ['sqlite: "idle, 3 nodes" has no figure for 1 node'])
+
     def test_fewer_are_told(self):
         lines, faults = costs.compare(counted(), counted(bytes_written=500))
         self.assertEqual(faults, [])

@@ -170,6 +170,6 @@ const counted_kind counted_in_postgres = {
       const std::string words = still().session.ask("SHOW server_version");
       return words.substr(0, words.find(' '));
     },
-    []() -> std::unique_ptr<counted_store> { return std::make_unique<counted_postgres>(); }};
+    []() -> std::unique_ptr<counted_store> { return std::make_unique<counted_postgres>(); }, true};
 
 }  // namespace timing_wheel::durable::test

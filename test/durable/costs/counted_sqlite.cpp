@@ -110,6 +110,6 @@ class counted_sqlite final : public counted_store {
 
 const counted_kind counted_in_sqlite = {
     "sqlite", [] { return std::string(sqlite3_libversion()); },
-    []() -> std::unique_ptr<counted_store> { return std::make_unique<counted_sqlite>(); }};
+    []() -> std::unique_ptr<counted_store> { return std::make_unique<counted_sqlite>(); }, false};
 
 }  // namespace timing_wheel::durable::test

@@ -49,6 +49,7 @@ struct counted_kind {
   const char* name;
   std::string (*version)();
   std::unique_ptr<counted_store> (*make)();
+  bool divided;  // nodes divide its table among themselves
 };
 extern const counted_kind counted_in_sqlite;
 extern const counted_kind counted_in_postgres;

@@ -18,7 +18,8 @@ int main(int count, char** arguments) {
   try {
     const std::chrono::milliseconds lease(std::stoi(arguments[2]));
     timing_wheel::durable::test::node here(
-        arguments[1], lease, {}, {.statement_timeout = std::chrono::seconds(2), .transaction_timeout = lease});
+        arguments[1], lease, {},
+        {.statement_timeout = std::chrono::seconds(2), .transaction_timeout = std::chrono::hours(1)}, true);
     char ignored = 0;
     while (read(STDIN_FILENO, &ignored, 1) > 0) {
     }
