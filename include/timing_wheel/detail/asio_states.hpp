@@ -96,7 +96,7 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
 
   // Takes `added` over. Completes it at `expiry`, and not before this returns or another thread runs. \pre that is the
   // expiry of the others in the list.
-  void add(wait& added, std::uint64_t number, time_point expiry);
+  void add(wait& added, time_point expiry);
 
   // End waits with `operation_aborted`, and tell how many.
   std::size_t cancel() {
@@ -105,9 +105,11 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   std::size_t cancel_one() {
     return abort([](wait_list& from, wait_list& to) { move_one(from.pop(), to); });
   }
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
   std::size_t cancel_number(std::uint64_t number) {
     return abort([number](wait_list& from, wait_list& to) { move_one(from.take(number), to); });
   }
+#endif
 
   // Ends all waits too, and keeps the timer of the wheel, for a new wait is likely to follow.
   std::size_t let_go();
@@ -390,14 +392,14 @@ inline settling::~settling() {
 
 inline std::uint64_t timer_state::new_number() noexcept { return registry_->new_number(); }
 
-inline void timer_state::add(wait& added, std::uint64_t number, time_point expiry) {
+inline void timer_state::add(wait& added, time_point expiry) {
   timer_handle too_late;
   std::uint32_t mine = 0;
   state_reference self;
   {
     const std::lock_guard lock(mutex_);
     const bool first = waiting_.empty();
-    waiting_.push(added, number);
+    waiting_.push(added);
     if (!first) {
       return;
     }
