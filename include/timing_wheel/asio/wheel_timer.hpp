@@ -41,8 +41,8 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// The forms with an `error_code` clear it. A wheel for each context is made by `wheel_service`; `use_timer` gives it
 /// another one.
 ///
-/// **Its size** is three words, if `Executor` is `any_io_executor` and the executor is that of an `io_context`. Any other
-/// one, such as a strand, lies in a block of its own, so that the constructors allocate for it and may throw
+/// **Its size** is three words, if `Executor` is `any_io_executor` and the executor is that of an `io_context`. Any
+/// other one, such as a strand, lies in a block of its own, so that the constructors allocate for it and may throw
 /// std::bad_alloc; moving does not. Without RTTI, or with another `Executor`, the executor lies in the timer.
 ///
 /// Thread safety: distinct timers, any thread; one timer as an `int`, so that handlers which share it belong into a
