@@ -459,6 +459,34 @@ TYPED_TEST(AsioTimer, OfAStrandRunsItsHandlersThere) {
   EXPECT_TRUE(inside);
 }
 
+TYPED_TEST(AsioTimer, GivesBackTheExecutorThatItWasMadeFor) {
+  const net::any_io_executor plain = this->context_.get_executor();
+  const net::any_io_executor special(net::require(this->context_.get_executor(), net::execution::blocking.never));
+  const net::any_io_executor strand = net::make_strand(this->context_);
+  ASSERT_NE(plain, special);
+  for (const net::any_io_executor& executor : {plain, special, strand}) {
+    EXPECT_EQ(typename TestFixture::timer_type(executor).get_executor(), executor);
+  }
+}
+
+TYPED_TEST(AsioTimer, TakesAnotherExecutorByAnAssignment) {
+  const net::strand<net::io_context::executor_type> strand(this->context_.get_executor());
+  typename TestFixture::timer_type target(this->context_);
+  int inside = 0;
+  {
+    typename TestFixture::timer_type first(strand, 1ms);
+    typename TestFixture::timer_type source(std::move(first));
+    source.async_wait([&](const error_code&) { inside += strand.running_in_this_thread() ? 1 : 0; });
+    target = std::move(source);
+  }
+  target.async_wait([&](const error_code&) { inside += strand.running_in_this_thread() ? 1 : 0; });
+  this->context_.run();
+  EXPECT_EQ(inside, 2);
+  EXPECT_EQ(target.get_executor(), strand);
+  target = typename TestFixture::timer_type(this->context_);
+  EXPECT_EQ(target.get_executor(), this->context_.get_executor());
+}
+
 TYPED_TEST(AsioTimer, ThousandsOfThemEndEachOnce) {
   std::vector<typename TestFixture::timer_type> timers;
   outcome ends;

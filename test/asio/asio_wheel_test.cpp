@@ -47,6 +47,25 @@ TYPED_TEST(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
   EXPECT_EQ(ends.aborted, 2);
 }
 
+TYPED_TEST(WheelTimer, TakesThreeWordsBesideWhatItSharesWithTheWheel) {
+  EXPECT_EQ(sizeof(wheel_timer), 3 * sizeof(void*));
+  EXPECT_LE(sizeof(timing_wheel::asio::detail::timer_state), 7 * sizeof(void*));
+}
+
+TYPED_TEST(WheelTimer, MovedFromKeepsItsExecutor) {
+  for (const net::any_io_executor& executor :
+       {net::any_io_executor(this->context_.get_executor()), net::any_io_executor(net::make_strand(this->context_))}) {
+    wheel_timer from(executor, 1h);
+    const wheel_timer to(std::move(from));
+    outcome ends;
+    from.async_wait(ends.note());  // NOLINT(bugprone-use-after-move): it is as a new one
+    this->context_.run();
+    this->context_.restart();
+    EXPECT_EQ(ends.fired, 1);
+    EXPECT_EQ(from.get_executor(), executor);
+  }
+}
+
 TYPED_TEST(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
   wheel_timer timer(this->context_, 1h);
   std::vector<error_code> ends;

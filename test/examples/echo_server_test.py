@@ -24,6 +24,8 @@ class EchoServer(unittest.TestCase):
                 self.assertEqual(seen["timed_out"], 300)
                 self.assertEqual(seen["early"], 0)
                 self.assertGreater(seen["messages"], 300)
+                self.assertGreater(seen["memory_mib"], seen["memory_own_mib"])
+                self.assertGreater(seen["memory_own_mib"], 0)
                 self.assertGreaterEqual(seen["lateness_ms"]["max"], seen["lateness_ms"]["p50"])
 
     def test_prints_for_people(self):

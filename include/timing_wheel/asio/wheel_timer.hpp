@@ -41,6 +41,10 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// The forms with an `error_code` clear it. A wheel for each context is made by `wheel_service`; `use_timer` gives it
 /// another one.
 ///
+/// **Its size** is three words, if `Executor` is `any_io_executor` and the executor is that of an `io_context`. Any
+/// other one, such as a strand, lies in a block of its own, so that the constructors allocate for it and may throw
+/// std::bad_alloc; moving does not. Without RTTI, or with another `Executor`, the executor lies in the timer.
+///
 /// Thread safety: distinct timers, any thread; one timer as an `int`, so that handlers which share it belong into a
 /// strand. A timer may be destroyed after its context.
 template <class Executor = detail::net::any_io_executor>
@@ -87,7 +91,7 @@ class basic_wheel_timer {
   // clang-format on
 
   /// Takes over the expiry and the waits, which go on. `other` is as a new one on its executor.
-  basic_wheel_timer(basic_wheel_timer&& other) noexcept(std::is_nothrow_copy_constructible_v<Executor>)
+  basic_wheel_timer(basic_wheel_timer&& other) noexcept(std::is_nothrow_copy_constructible_v<kept>)
       : executor_(other.executor_), expiry_(std::exchange(other.expiry_, {})), state_(std::move(other.state_)) {}
 
   /// Takes them over from a timer with another executor.
@@ -95,12 +99,12 @@ class basic_wheel_timer {
   template <class Other>
     requires(!std::same_as<Other, Executor>) && std::convertible_to<Other, Executor>
   basic_wheel_timer(basic_wheel_timer<Other>&& other)  // NOLINT(google-explicit-constructor,*-param-not-moved)
-      : executor_(other.executor_), expiry_(std::exchange(other.expiry_, {})), state_(std::move(other.state_)) {}
+      : executor_(other.get_executor()), expiry_(std::exchange(other.expiry_, {})), state_(std::move(other.state_)) {}
   // clang-format on
 
   /// Cancels its own waits, and takes over those of `other`, which is as a new one on its executor.
   basic_wheel_timer& operator=(basic_wheel_timer&& other) noexcept(
-      std::conjunction_v<std::is_nothrow_copy_constructible<Executor>, std::is_nothrow_copy_assignable<Executor>>) {
+      std::conjunction_v<std::is_nothrow_copy_constructible<kept>, std::is_nothrow_copy_assignable<kept>>) {
     if (this != &other) {
       const basic_wheel_timer old(std::move(*this));
       executor_ = other.executor_;
@@ -121,7 +125,7 @@ class basic_wheel_timer {
   }
 
   /// What its handlers run on if they say nothing else.
-  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+  [[nodiscard]] executor_type get_executor() const noexcept { return executor_.get(); }
 
   /// When it expires; the past for a new one.
   [[nodiscard]] time_point expiry() const noexcept { return expiry_; }
@@ -187,6 +191,7 @@ class basic_wheel_timer {
  private:
   template <class>
   friend class basic_wheel_timer;
+  using kept = detail::kept_executor<Executor>;
 
   // What Asio calls, at once or when a coroutine waits.
   class initiation {
@@ -213,23 +218,23 @@ class basic_wheel_timer {
   template <class Handler>
   void start(Handler handler) {
     if (!state_) {
-      state_ = detail::net::use_service<wheel_service>(detail::context_of(executor_)).timers().make_state();
+      state_ = detail::net::use_service<wheel_service>(executor_.context()).timers().make_state();
     }
-    std::uint64_t number = 0;
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
     const auto slot = detail::net::get_associated_cancellation_slot(handler);
 #endif
     detail::wait_owner wait = detail::make_wait(std::move(handler), executor_);
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
     if (slot.is_connected()) {
-      number = state_->new_number();
+      const std::uint64_t number = state_->new_number();
+      wait->set_number(number);
       detail::connect(slot, *state_.get(), number);
     }
 #endif
-    state_->add(*wait.release(), number, expiry_);
+    state_->add(*wait.release(), expiry_);
   }
 
-  executor_type executor_;
+  kept executor_;
   time_point expiry_{};
   detail::state_reference state_;  // made by the first wait
 };

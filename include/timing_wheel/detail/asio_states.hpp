@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -96,7 +97,7 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
 
   // Takes `added` over. Completes it at `expiry`, and not before this returns or another thread runs. \pre that is the
   // expiry of the others in the list.
-  void add(wait& added, std::uint64_t number, time_point expiry);
+  void add(wait& added, time_point expiry);
 
   // End waits with `operation_aborted`, and tell how many.
   std::size_t cancel() {
@@ -105,9 +106,11 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   std::size_t cancel_one() {
     return abort([](wait_list& from, wait_list& to) { move_one(from.pop(), to); });
   }
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
   std::size_t cancel_number(std::uint64_t number) {
     return abort([number](wait_list& from, wait_list& to) { move_one(from.take(number), to); });
   }
+#endif
 
   // Ends all waits too, and keeps the timer of the wheel, for a new wait is likely to follow.
   std::size_t let_go();
@@ -153,26 +156,47 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   void finish(std::uint32_t generation, ending how);
   void finish(std::unique_lock<state_mutex>& lock, ending how);
 
-  // Immutable while the state is in use.
-  // NOLINTBEGIN(readability-identifier-naming): private, though clang-tidy does not see it in a union
-  union {
-    registry* registry_ = nullptr;
-    timer_state* next_free_;
-  };
-  // NOLINTEND(readability-identifier-naming)
+  // Those that lie beside each other in memory, and whose they are.
+  struct page;
+  [[nodiscard]] inline registry& home() noexcept;
 
   // relaxed to add, by who has one; the last one acquires what the others have released
   std::atomic<std::uint32_t> references_ = 0;
 
   state_mutex mutex_;  // guards what follows; nothing else is locked, and nobody else's code runs, while it is held
   wait_list waiting_;
-  timer_handle handle_;             // of the timer of the wheel; empty while that is being armed
-  time_point expiry_;               // of those in the list
+  timer_handle handle_;  // of the timer of the wheel; empty while that is being armed
+  // NOLINTBEGIN(readability-identifier-naming): private, though clang-tidy does not see it in a union
+  union {
+    time_point expiry_{};     // of those in the list
+    timer_state* next_free_;  // while the state is not in use; guarded by the registry's mutex
+  };
+  // NOLINTEND(readability-identifier-naming)
   time_point armed_for_;            // what the timer of the wheel is armed for, if it is
   std::uint32_t generation_ = 0;    // how often there was a new timer of the wheel, or an end of it; others do nothing
   bool armed_ = false;              // there is a timer of the wheel, or one is being armed
   std::atomic<bool> kept_ = false;  // it is kept for nobody; relaxed: a first look, before the lock
+  std::uint8_t place_ = 0;          // in its page; never changed again
 };
+
+// One pointer for all of them, where each would have its own.
+struct timer_state::page {
+  static constexpr std::size_t size = 72;  // about 4 KiB
+
+  explicit page(registry& of) noexcept : home(&of) {
+    for (std::size_t i = 0; i < size; ++i) {
+      states[i].place_ = static_cast<std::uint8_t>(i);
+    }
+  }
+
+  std::array<timer_state, size> states;  // the first member, so that its address is that of the page
+  registry* home;
+};
+
+inline registry& timer_state::home() noexcept {
+  static_assert(std::is_standard_layout_v<page>);
+  return *reinterpret_cast<page*>(this - place_)->home;  // NOLINT(*-pointer-arithmetic,*-reinterpret-cast)
+}
 
 // Owns a reference to a state, or none.
 class state_reference {
@@ -269,7 +293,7 @@ class registry {
     }
     timer_state& made = *free_;
     free_ = made.next_free_;
-    made.registry_ = this;
+    std::construct_at(&made.expiry_);
     made.references_.store(1, std::memory_order_relaxed);
     owners_.fetch_add(1, std::memory_order_relaxed);
     return state_reference(&made);
@@ -315,17 +339,16 @@ class registry {
  private:
   friend class state_reference;
 
-  static constexpr std::size_t page_size = 64;
-  using page = std::array<timer_state, page_size>;
+  using page = timer_state::page;
 
   registry(timing_wheel::timer& wheel, std::shared_ptr<wheel_driver> driver) noexcept
       : wheel_(wheel), driver_(std::move(driver)) {}
   ~registry() = default;
 
   void add_page() {
-    pages_.push_back(std::make_unique<page>());
-    for (std::size_t i = page_size; i-- > 0;) {
-      recycle((*pages_.back())[i]);
+    pages_.push_back(std::make_unique<page>(*this));
+    for (std::size_t i = page::size; i-- > 0;) {
+      recycle(pages_.back()->states[i]);
     }
   }
 
@@ -349,10 +372,10 @@ class registry {
   // A reference to the state at that place, or an empty one if it is not in use; nothing if there is no such place.
   std::optional<state_reference> look_at(std::size_t place) noexcept {
     const std::lock_guard lock(mutex_);
-    if (place / page_size >= pages_.size()) {
+    if (place / page::size >= pages_.size()) {
       return std::nullopt;
     }
-    timer_state& found = (*pages_[place / page_size])[place % page_size];
+    timer_state& found = pages_[place / page::size]->states[place % page::size];
     // One whose last reference has just gone is not to be found again: its place may be free.
     std::uint32_t references = found.references_.load(std::memory_order_relaxed);
     while (references != 0) {
@@ -377,7 +400,7 @@ class registry {
 
 inline state_reference::~state_reference() {
   if (state_ != nullptr && state_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    state_->registry_->end(*state_);
+    state_->home().end(*state_);
   }
 }
 
@@ -388,16 +411,16 @@ inline settling::~settling() {
   }
 }
 
-inline std::uint64_t timer_state::new_number() noexcept { return registry_->new_number(); }
+inline std::uint64_t timer_state::new_number() noexcept { return home().new_number(); }
 
-inline void timer_state::add(wait& added, std::uint64_t number, time_point expiry) {
+inline void timer_state::add(wait& added, time_point expiry) {
   timer_handle too_late;
   std::uint32_t mine = 0;
   state_reference self;
   {
     const std::lock_guard lock(mutex_);
     const bool first = waiting_.empty();
-    waiting_.push(added, number);
+    waiting_.push(added);
     if (!first) {
       return;
     }
@@ -419,10 +442,10 @@ inline void timer_state::add(wait& added, std::uint64_t number, time_point expir
 inline void timer_state::arm(std::uint32_t generation) {
   std::error_code refused;
   expiry_rule rule(state_reference::to(*this), generation);
-  timer_handle made = registry_->wheel().schedule_with(std::move(rule), nothing(), refused);
+  timer_handle made = home().wheel().schedule_with(std::move(rule), nothing(), refused);
   if (refused) {
     finish(generation, ending_of(refused));
-    registry_->cancelled();  // another one may have been, before this
+    home().cancelled();  // another one may have been, before this
     return;
   }
   {
@@ -481,7 +504,7 @@ inline void timer_state::settle() noexcept {
 inline void timer_state::give_up(const timer_handle& unused) noexcept {
   if (unused) {
     unused.cancel();
-    registry_->cancelled();
+    home().cancelled();
   }
 }
 
@@ -514,7 +537,7 @@ inline void timer_state::finish(std::uint32_t generation, ending how) {
 
 inline void timer_state::finish(std::unique_lock<state_mutex>& lock, ending how) {
   const timer_handle over = disarm();
-  const registry::delivery counted(*registry_);
+  const registry::delivery counted(home());
   wait_list due(std::move(waiting_));
   lock.unlock();
   complete_all(due, how);

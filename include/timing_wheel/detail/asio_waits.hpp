@@ -2,10 +2,12 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <atomic>
 #include <boost/core/no_exceptions_support.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <type_traits>
 #include <typeinfo>
@@ -53,22 +55,27 @@ class wait {
   // Posts the handler to its executor, to be called with `how`. Throws what that throws; then the handler is gone.
   // `settled`, if there is one, is a reference to its timer: that settles when the handler was called, or is gone.
   void complete(ending how, timer_state* settled = nullptr) {
+    const way end = end_;
     settled_ = settled;
     how_ = how;
-    end_(*this, act::post);
+    end(*this, act::post);
   }
   // Destroys the handler without calling it.
   void destroy() noexcept {
     settled_ = nullptr;
     end_(*this, act::destroy);
   }
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
+  // For `take`. Before it is in a list.
+  void set_number(std::uint64_t number) noexcept { number_ = number; }
+#endif
 
  protected:
   enum class act { post, destroy };
   using way = void (*)(wait&, act);
 
   // NOLINTNEXTLINE(*-member-init): of a union, one member
-  explicit wait(way end) noexcept : end_(end), next_(nullptr), number_(0) {}
+  explicit wait(way end) noexcept : end_(end), next_(nullptr) {}
   ~wait() = default;
 
   // Of a wait that has ended.
@@ -78,17 +85,19 @@ class wait {
  private:
   friend class wait_list;
 
-  way end_;
   // NOLINTBEGIN(readability-identifier-naming): private, though clang-tidy does not see it in a union
+  union {
+    way end_;
+    ending how_;  // once it is completed
+  };
   union {
     wait* next_;            // in a list
     timer_state* settled_;  // from its end on
   };
-  union {
-    std::uint64_t number_;  // in a list
-    ending how_;            // from its end on
-  };
   // NOLINTEND(readability-identifier-naming)
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
+  std::uint64_t number_ = 0;
+#endif
 };
 
 // Waits, oldest first. Destroys what is left in it.
@@ -105,8 +114,7 @@ class wait_list {
 
   [[nodiscard]] bool empty() const noexcept { return last_ == nullptr; }
 
-  void push(wait& added, std::uint64_t number = 0) noexcept {
-    added.number_ = number;
+  void push(wait& added) noexcept {
     if (last_ == nullptr) {
       added.next_ = &added;
     } else {
@@ -117,6 +125,7 @@ class wait_list {
 
   wait* pop() noexcept { return empty() ? nullptr : take_after(*last_); }
 
+#ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
   // The one with that number, or none. O(size).
   wait* take(std::uint64_t number) noexcept {
     if (empty()) {
@@ -131,6 +140,7 @@ class wait_list {
     } while (before != last_);
     return nullptr;
   }
+#endif
 
   void append(wait_list&& other) noexcept {
     if (!empty() && !other.empty()) {
@@ -263,6 +273,7 @@ class turn_in_room : public turn<Wait> {
 template <class Executor>
 inline constexpr bool may_be_of_context = std::is_same_v<Executor, context_executor>;
 #if defined(__cpp_rtti) && !defined(BOOST_ASIO_NO_TYPEID) && !defined(ASIO_NO_TYPEID)
+#define TIMING_WHEEL_ASIO_KNOWS_TYPES 1
 template <>
 inline constexpr bool may_be_of_context<net::any_io_executor> = true;
 [[nodiscard]] inline const context_executor* context_executor_in(const net::any_io_executor& executor) noexcept {
@@ -272,6 +283,86 @@ inline constexpr bool may_be_of_context<net::any_io_executor> = true;
 [[nodiscard]] inline const context_executor* context_executor_in(const context_executor& executor) noexcept {
   return &executor;
 }
+
+// The executor that a timer keeps. An `any_io_executor` takes 48 bytes or more, and nearly all of them are those of an
+// `io_context`: then a pointer to that is kept. Another one lies in a box, which timers share that were moved from each
+// other. Copying throws only what copying the executor does, which for an `any_io_executor` is nothing.
+template <class Executor>
+class kept_executor {
+ public:
+  explicit kept_executor(Executor executor) noexcept(std::is_nothrow_move_constructible_v<Executor>)
+      : executor_(std::move(executor)) {}
+
+  [[nodiscard]] const Executor& get() const noexcept { return executor_; }
+  // That of an `io_context`, if it is one.
+  [[nodiscard]] std::optional<context_executor> of_context() const noexcept {
+    if constexpr (may_be_of_context<Executor>) {
+      return executor_;
+    } else {
+      return std::nullopt;
+    }
+  }
+  [[nodiscard]] net::execution_context& context() const { return context_of(executor_); }
+
+ private:
+  Executor executor_;
+};
+
+// NOLINTBEGIN(*-owning-memory,*-pointer-arithmetic,*-reinterpret-cast): one word for two kinds of pointers
+#ifdef TIMING_WHEEL_ASIO_KNOWS_TYPES
+template <>
+class kept_executor<net::any_io_executor> {
+ public:
+  explicit kept_executor(net::any_io_executor executor) {
+    const context_executor* const plain = context_executor_in(executor);
+    // One of other properties, such as `blocking.never`, is of the same type.
+    if (plain != nullptr && *plain == net::query(*plain, net::execution::context).get_executor()) {
+      target_ = reinterpret_cast<std::byte*>(&net::query(*plain, net::execution::context));
+    } else {
+      target_ = reinterpret_cast<std::byte*>(new box{std::move(executor)}) + 1;
+    }
+  }
+  kept_executor(const kept_executor& other) noexcept : target_(other.target_) {
+    if (boxed()) {
+      in_box().owners.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  kept_executor& operator=(const kept_executor& other) noexcept {
+    kept_executor copy(other);
+    std::swap(target_, copy.target_);
+    return *this;
+  }
+  ~kept_executor() {
+    if (boxed() && in_box().owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      delete &in_box();
+    }
+  }
+
+  [[nodiscard]] net::any_io_executor get() const noexcept {
+    return boxed() ? in_box().executor : net::any_io_executor(in_context().get_executor());
+  }
+  [[nodiscard]] std::optional<context_executor> of_context() const noexcept {
+    return boxed() ? std::nullopt : std::optional(in_context().get_executor());
+  }
+  [[nodiscard]] net::execution_context& context() const {
+    return boxed() ? context_of(in_box().executor) : in_context();
+  }
+
+ private:
+  struct box {
+    net::any_io_executor executor;
+    std::atomic<std::size_t> owners = 1;  // relaxed to add, by who is one; the last one acquires
+  };
+  static_assert(alignof(net::io_context) > 1 && alignof(box) > 1);
+
+  [[nodiscard]] bool boxed() const noexcept { return reinterpret_cast<std::uintptr_t>(target_) % 2 != 0; }
+  [[nodiscard]] box& in_box() const noexcept { return *reinterpret_cast<box*>(target_ - 1); }
+  [[nodiscard]] net::io_context& in_context() const noexcept { return *reinterpret_cast<net::io_context*>(target_); }
+
+  std::byte* target_;  // an `io_context`, or the second byte of a box
+};
+#endif
+// NOLINTEND(*-owning-memory,*-pointer-arithmetic,*-reinterpret-cast)
 
 // Whether a handler says where it is to run. An executor that nobody else knows of is only what it falls back to.
 struct unknown_executor {
@@ -453,15 +544,15 @@ class wait_of final : public wait {
 };
 
 template <class Handler, class Executor>
-wait_owner make_wait(Handler handler, const Executor& executor) {
+wait_owner make_wait(Handler handler, const kept_executor<Executor>& executor) {
   if constexpr (!has_own_executor<Handler> && may_be_of_context<Executor>) {
-    if (const context_executor* const plain = context_executor_in(executor); plain != nullptr) {
+    if (const std::optional<context_executor> plain = executor.of_context()) {
       return wait_of<Handler, context_works>::make(std::move(handler), *plain);
     }
   }
   using handler_executor = net::associated_executor_t<Handler, Executor>;
   return wait_of<Handler, works<Executor, handler_executor, has_own_executor<Handler>>>::make(std::move(handler),
-                                                                                              executor);
+                                                                                              executor.get());
 }
 
 }  // namespace detail
