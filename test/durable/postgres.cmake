@@ -8,32 +8,50 @@ set_target_properties(timing_wheel_rig PROPERTIES CXX_EXTENSIONS OFF UNITY_BUILD
 target_compile_definitions(timing_wheel_rig PRIVATE
   TIMING_WHEEL_PRIVATE_POSTGRES_FOLDER="${PROJECT_BINARY_DIR}/postgres")
 
-foreach(name IN ITEMS private_postgres cutting_proxy)
-  timing_wheel_durable_test(${name} stress)
-  target_link_libraries(${name}_test PRIVATE timing_wheel_rig)
+timing_wheel_durable_tests(stress private_postgres cutting_proxy)
+foreach(executable IN LISTS executables)
+  target_link_libraries(${executable} PRIVATE timing_wheel_rig)
 endforeach()
 
-# One program, one server, one of ctest's tests: a server for each case would take longer than they do.
+# One program, one server, one of ctest's tests: a server for each case would take longer than they do. Where tests are
+# compiled together, all are in `durable_postgres_test`, and each of ctest's tests runs those of its source.
 function(timing_wheel_postgres_test name label)
-  add_executable(${name}_test ${name}_test.cpp)
-  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
-  target_link_libraries(${name}_test PRIVATE
-    timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gmock_main GTest::gtest_main)
-  set_target_properties(${name}_test PROPERTIES
-    CXX_EXTENSIONS OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
-  add_test(NAME ${name} COMMAND ${name}_test)
+  set(executable ${name}_test)
+  set(command ${executable})
+  if(TIMING_WHEEL_UNITY_TESTS)
+    set(executable durable_postgres_test)
+    timing_wheel_filter_of(filter ${name}_test.cpp)
+    set(command ${executable} --gtest_filter=${filter})
+  endif()
+  if(TARGET ${executable})
+    target_sources(${executable} PRIVATE ${name}_test.cpp)
+  else()
+    add_executable(${executable} ${name}_test.cpp)
+    target_include_directories(${executable} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
+    target_link_libraries(${executable} PRIVATE
+      timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gmock_main GTest::gtest_main)
+    if(TIMING_WHEEL_UNITY_TESTS)
+      target_link_libraries(${executable} PRIVATE timing_wheel_unity_warnings)
+    endif()
+    set_target_properties(${executable} PROPERTIES
+      CXX_EXTENSIONS OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
+  endif()
+  add_test(NAME ${name} COMMAND ${command})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+  set(executable ${executable} PARENT_SCOPE)
 endfunction()
 
 foreach(name IN ITEMS
     store postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
     postgres_statements postgres_pooler postgres_scheduler)
   timing_wheel_postgres_test(${name} unit)
+  if(name STREQUAL "postgres_page")
+    target_compile_definitions(${executable} PRIVATE
+      TIMING_WHEEL_POSTGRES_PAGE="${PROJECT_SOURCE_DIR}/docs/postgres.md")
+  endif()
 endforeach()
-target_compile_definitions(postgres_page_test PRIVATE
-  TIMING_WHEEL_POSTGRES_PAGE="${PROJECT_SOURCE_DIR}/docs/postgres.md")
 
-timing_wheel_durable_test(postgres_clock unit)
+timing_wheel_durable_tests(unit postgres_clock)
 
 # What nodes, servers and networks do.
 add_executable(durable_postgres_node support/postgres_node.cpp)
@@ -42,7 +60,7 @@ target_link_libraries(durable_postgres_node PRIVATE
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_postgres_test(postgres_faults stress)
 set_tests_properties(postgres_faults PROPERTIES COST 100)
-target_compile_definitions(postgres_faults_test PRIVATE
+target_compile_definitions(${executable} PRIVATE
   TIMING_WHEEL_POSTGRES_NODE="$<TARGET_FILE:durable_postgres_node>"
   TIMING_WHEEL_SANITIZER="$<BOOL:${under_sanitizer}>")
-add_dependencies(postgres_faults_test durable_postgres_node)
+add_dependencies(${executable} durable_postgres_node)

@@ -59,7 +59,7 @@ class Store : public testing::Test {  // NOLINT(readability-identifier-naming): 
   Where where_;
 };
 
-struct names {
+struct store_names {
   template <class Where>
   static std::string GetName(int /*number*/) {  // NOLINT(readability-identifier-naming): GoogleTest asks for it
     return std::is_same_v<Where, in_memory>     ? "Memory"
@@ -70,7 +70,7 @@ struct names {
 };
 
 using all_stores = testing::Types<in_memory, in_a_file, on_a_server, unprepared>;
-TYPED_TEST_SUITE(Store, all_stores, names);
+TYPED_TEST_SUITE(Store, all_stores, store_names);
 
 TYPED_TEST(Store, FindsWhatWasScheduled) {
   durable::store& store = this->store();
