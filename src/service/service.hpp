@@ -63,7 +63,8 @@ class service {
   stopping end{lanes, all, *context};
 
  private:
-  service(const timer_options& options, std::uint32_t lanes, const time_point* start, std::function<void()> on_earlier);
+  service(const timer_options& options, std::uint32_t lane_count, const time_point* start,
+          std::function<void()> on_earlier);
 
   static std::deque<lane> make_lanes(const shards& parts, service_context& context) {
     std::deque<lane> made;
