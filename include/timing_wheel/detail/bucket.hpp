@@ -13,6 +13,7 @@
 
 #include "timing_wheel/detail/flat_array.hpp"
 #include "timing_wheel/detail/page_source.hpp"
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 
