@@ -53,6 +53,9 @@ class silent_port {
 
   [[nodiscard]] std::string port() const { return std::to_string(port_); }
 
+  /// Waits for a connection, and ends it.
+  void end_one() const { close(accept(socket_, nullptr, nullptr)); }
+
  private:
   int socket_;
   int port_ = 0;
@@ -153,6 +156,14 @@ TEST_F(PostgresError, ASilentServerEndsInAnErrorToo) {
   EXPECT_EQ(sqlstate(found), "08001");
   EXPECT_THAT(found.words, HasSubstr("no answer in time"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+}
+
+TEST_F(PostgresError, WhatIsKnownOfAServerIsToldThoughTheLastTryHadNoTime) {
+  const silent_port silent;
+  std::thread first([&] { silent.end_one(); });
+  const caught found = opening("host=127.0.0.1 sslmode=disable port=" + silent.port());
+  first.join();
+  EXPECT_THAT(found.words, HasSubstr("closed the connection"));
 }
 
 TEST_F(PostgresError, OfSeveralHostsTheOneThatAnswersIsUsed) {

@@ -64,6 +64,9 @@ class session {
     if (which == 6) {
       return catch_up(read_time());
     }
+    if (which == 11) {
+      return shrink(bytes_.below(32));
+    }
     if (which >= 8) {
       const tick now = read_time();
       const std::size_t budget = read_budget();
@@ -82,6 +85,12 @@ class session {
         return insert_with_little_memory(s, read_time());
       default:
         return erase(s);
+    }
+  }
+
+  // Some steps; the rest may come later, with other operations between.
+  void shrink(std::size_t steps) {
+    while (steps-- != 0 && engine_.shrink_some()) {
     }
   }
 

@@ -85,6 +85,7 @@ struct address::attempt {
   handle open;           // or none
   std::string sqlstate;  // why there is none
   std::string text;
+  bool silent = false;  // nobody said why
 };
 
 address::address(const std::string& conninfo, const connection_rules& rules) {
@@ -137,12 +138,17 @@ std::string address::options_of_user() const {
 
 std::unique_ptr<connection> address::connect(milliseconds timeout, const connection_rules& rules) const {
   const auto until = steady_clock::now() + timeout;
+  attempt before;
   for (int tries = 0;; ++tries) {
     // Of several hosts one may be silent, and libpq does not go on by itself: each turn begins with another.
     const auto turn = hosts_ == 1 ? timeout : std::max<milliseconds>(timeout / (hosts_ + 1), milliseconds(100));
     attempt made = try_once(std::min(until, steady_clock::now() + turn), static_cast<std::size_t>(tries) % hosts_);
     if (made.open) {
       return std::make_unique<connection>(made.open.release(), rules);
+    }
+    // The last try may have had no time for an answer: then the one before knows better why there is none.
+    if (made.silent && tries != 0 && steady_clock::now() >= until) {
+      fail("connecting", before.sqlstate, before.text);
     }
     const auto pause = pause_after(tries);
     if (made.text.find("unsupported startup parameter") != std::string::npos) {
@@ -151,6 +157,7 @@ std::unique_ptr<connection> address::connect(milliseconds timeout, const connect
     if (!may_pass(made.sqlstate) || steady_clock::now() + pause >= until) {
       fail("connecting", made.sqlstate, made.text);
     }
+    before = std::move(made);
     std::this_thread::sleep_for(pause);
   }
 }
@@ -187,19 +194,20 @@ address::attempt address::try_once(steady_clock::time_point until, std::size_t f
     pollfd waiting{PQsocket(trying.get()), static_cast<short>(wanted == PGRES_POLLING_READING ? POLLIN : POLLOUT), 0};
     if (left.count() <= 0 || poll(&waiting, 1, static_cast<int>(left.count())) == 0) {
       const char* host = PQhost(trying.get());
-      return {nullptr, "08001", std::string("no answer in time from \"").append(host == nullptr ? "" : host) + "\""};
+      return {nullptr, "08001", std::string("no answer in time from \"").append(host == nullptr ? "" : host) + "\"",
+              true};
     }
     wanted = PQconnectPoll(trying.get());
     if (wanted == PGRES_POLLING_OK) {
       PQsetErrorVerbosity(trying.get(), PQERRORS_DEFAULT);
-      return {std::move(trying), {}, {}};
+      return {std::move(trying), {}, {}, false};
     }
     if (wanted == PGRES_POLLING_FAILED) {
       break;
     }
   }
   const std::string text = PQerrorMessage(trying.get());
-  return {nullptr, sqlstate_in(text), scrubbed(in_one_line(text), trying.get())};
+  return {nullptr, sqlstate_in(text), scrubbed(in_one_line(text), trying.get()), false};
 }
 
 // libpq and the server do not repeat a password. It is not left to them.

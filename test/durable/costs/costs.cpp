@@ -288,8 +288,8 @@ const std::vector<operation> operations = {
      }},
 };
 
-/// Of a store that nodes divide: what they do for a check, and for none, must not grow with their number, which costs.py
-/// sees to. So many are due at once that each node has whole batches: 125 checks in each of the 64 shares.
+/// Of a store that nodes divide: what they do for a check, and for none, must not grow with their number, which
+/// costs.py sees to. So many are due at once that each node has whole batches: 125 checks in each of the 64 shares.
 std::vector<operation> of_nodes() {
   std::vector<operation> some;
   for (const int count : {1, 2, 4}) {
