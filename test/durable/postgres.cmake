@@ -8,7 +8,7 @@ set_target_properties(timing_wheel_rig PROPERTIES CXX_EXTENSIONS OFF UNITY_BUILD
 target_compile_definitions(timing_wheel_rig PRIVATE
   TIMING_WHEEL_PRIVATE_POSTGRES_FOLDER="${PROJECT_BINARY_DIR}/postgres")
 
-timing_wheel_durable_tests(stress private_postgres cutting_proxy)
+timing_wheel_durable_tests(stress private_postgres)
 foreach(executable IN LISTS executables)
   target_link_libraries(${executable} PRIVATE timing_wheel_rig)
 endforeach()
@@ -52,6 +52,7 @@ foreach(name IN ITEMS
 endforeach()
 
 timing_wheel_durable_tests(unit postgres_clock)
+timing_wheel_postgres_test(cutting_proxy stress)
 
 # What nodes, servers and networks do.
 add_executable(durable_postgres_node support/postgres_node.cpp)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "durable/support/postgres_case.hpp"
+#include "durable/support/slow_handlers.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
@@ -95,35 +96,7 @@ TEST_F(PostgresScheduler, ACommitFarBehindTheScanIsSeenByTheSweepAndNoLookBefore
 }
 
 TEST_F(PostgresScheduler, HandlersThatAreSlowerThanArrivalsLoseNoLeaseInTheQueue) {
-  constexpr int count = 150;
-  std::mutex mutex;
-  std::map<std::string, int> ran;
-  scheduler checks(store, {.poll = 20ms, .lease = 1s, .max_claimed = 100, .threads = 1});
-  checks.on("close", [&](const job& what) {
-    std::this_thread::sleep_for(15ms);
-    const std::scoped_lock lock(mutex);
-    ++ran[what.key()];
-  });
-  checks.start();
-  std::vector<request> all;
-  for (int number = 0; number < count; ++number) {
-    all.push_back(asked(std::to_string(number)));
-  }
-  checks.schedule(all);
-  std::size_t running = 0;
-  std::chrono::microseconds lag{};
-  wait_for([&] {
-    const scheduler_stats now = checks.stats();
-    running = std::max(running, now.running);
-    lag = std::max(lag, now.lag);
-    return is_empty();
-  });
-  checks.stop();
-  EXPECT_LE(running, 100U);
-  EXPECT_GT(lag, 20ms);
-  EXPECT_EQ(checks.stats().lost_leases, 0U);
-  EXPECT_THAT(ran, SizeIs(count));
-  EXPECT_EQ(checks.stats().fired, static_cast<std::uint64_t>(count));
+  expect_no_lease_lost_in_the_queue(store, 15ms, 1s, [&] { return is_empty(); });
 }
 
 TEST_F(PostgresScheduler, ABacklogAfterAnOutageIsWorkedOffOldestFirstInFlatMemoryAndWhatIsNewDoesNotWait) {

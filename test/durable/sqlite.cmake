@@ -1,10 +1,11 @@
 # On files of SQLite.
-timing_wheel_durable_tests(unit
+timing_wheel_one_thread_tests(timing_wheel_durable_tests unit
   sqlite_clock
   sqlite_error
   sqlite_scheduler
+  sqlite_statements)
+timing_wheel_durable_tests(unit
   sqlite_schema
-  sqlite_statements
   sqlite_store
   sqlite_users_transaction)
 
@@ -14,7 +15,7 @@ function(timing_wheel_durable_page_test name definition page)
 endfunction()
 timing_wheel_durable_page_test(sqlite_page TIMING_WHEEL_DURABLE_PAGE durable.md)
 timing_wheel_durable_page_test(sqlite_errors_page TIMING_WHEEL_ERRORS_PAGE errors.md)
-timing_wheel_durable_tests(stress sqlite_power_loss)
+timing_wheel_durable_tests(stress sqlite_power_loss sqlite_scheduler_threads)
 target_sources(${executables} PRIVATE support/lossy_vfs.cpp)
 
 # A process of its own on a file, to be killed.

@@ -1,4 +1,4 @@
-// The scheduler on a file.
+// The scheduler on a file, in virtual time.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,8 +23,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-// ---- in virtual time
 
 class SqliteScheduler : public testing::Test {
  public:
@@ -183,68 +181,6 @@ TEST_F(SqliteScheduler, ABacklogOfAKindWithoutAHandlerCostsNoRow) {
   pass(1min, 10ms);  // two sweeps
   EXPECT_THAT(ran, ElementsAre("a"));
   EXPECT_LE(checks.stats().store.rows_read, 10U);
-}
-
-// ---- on the real clock
-
-class SqliteSchedulerThreads : public SqliteCase {
- public:
-  void wait_until_empty() {
-    while (!keys_in(store).empty()) {
-      std::this_thread::sleep_for(2ms);
-    }
-  }
-};
-
-TEST_F(SqliteSchedulerThreads, ALongJobKeepsItsLease) {
-  sqlite_store elsewhere(folder.file());
-  std::atomic<int> runs = 0;
-  const auto handler = [&](const job& /*what*/) {
-    ++runs;
-    std::this_thread::sleep_for(900ms);
-  };
-  const scheduler_options options{.poll = 20ms, .lease = 300ms};
-  scheduler one(store, options);
-  scheduler other(elsewhere, options);
-  one.on("close", handler);
-  other.on("close", handler);
-  one.start();
-  other.start();
-  one.schedule(asked("a"));
-  wait_until_empty();
-  EXPECT_EQ(runs, 1);
-}
-
-TEST_F(SqliteSchedulerThreads, HandlersThatAreSlowerThanArrivalsLoseNoLeaseInTheQueue) {
-  constexpr int count = 150;
-  std::mutex mutex;
-  std::map<std::string, int> ran;
-  scheduler checks(store, {.poll = 20ms, .lease = 400ms, .max_claimed = 100, .threads = 1});
-  checks.on("close", [&](const job& what) {
-    std::this_thread::sleep_for(5ms);
-    const std::scoped_lock lock(mutex);
-    ++ran[what.key()];
-  });
-  checks.start();
-  std::vector<request> all;
-  for (int number = 0; number < count; ++number) {
-    all.push_back(asked(std::to_string(number)));
-  }
-  checks.schedule(all);
-  std::size_t running = 0;
-  std::chrono::microseconds lag{};
-  while (!keys_in(store).empty()) {
-    const scheduler_stats now = checks.stats();
-    running = std::max(running, now.running);
-    lag = std::max(lag, now.lag);
-    std::this_thread::sleep_for(2ms);
-  }
-  checks.stop();
-  EXPECT_LE(running, 100U);
-  EXPECT_GT(lag, 20ms);
-  EXPECT_EQ(checks.stats().lost_leases, 0U);
-  EXPECT_THAT(ran, SizeIs(count));
-  EXPECT_EQ(checks.stats().fired, static_cast<std::uint64_t>(count));
 }
 
 }  // namespace

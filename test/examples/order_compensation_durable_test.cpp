@@ -111,13 +111,37 @@ TEST(StoreOption, NamesAFileOrAServer) {
   }
 }
 
+#ifdef ORDER_COMPENSATION_POSTGRES
+/// One for all tests of this program.
+const timing_wheel::test::private_postgres& server() {
+  static const timing_wheel::test::private_postgres one;
+  return one;
+}
+
+/// A database of its own, there.
+class scratch_database {
+ public:
+  scratch_database() : name_("scratch_" + std::to_string(++number)) { server().execute("CREATE DATABASE " + name_); }
+  scratch_database(const scratch_database&) = delete;
+  scratch_database& operator=(const scratch_database&) = delete;
+  ~scratch_database() { server().execute("DROP DATABASE " + name_ + " WITH (FORCE)"); }
+
+  [[nodiscard]] std::string conninfo() const { return server().conninfo() + parameter(); }
+  [[nodiscard]] std::string parameter() const { return " dbname=" + name_; }
+
+ private:
+  static inline int number = 0;
+  std::string name_;
+};
+#endif
+
 /// A shop in a new place, with a worker number 1 and the run 1, and with three orders of the first two products.
 class shop_case : public testing::TestWithParam<const char*> {
  protected:
   shop_case() {
 #ifdef ORDER_COMPENSATION_POSTGRES
     if (on_server()) {
-      server_.emplace();
+      on_server_.emplace();
     }
 #endif
     std::filesystem::remove(file_);
@@ -136,7 +160,7 @@ class shop_case : public testing::TestWithParam<const char*> {
   [[nodiscard]] std::unique_ptr<shop_place> make() const {
 #ifdef ORDER_COMPENSATION_POSTGRES
     if (on_server()) {
-      return postgres_place(server_->conninfo());
+      return postgres_place(on_server_->conninfo());
     }
 #endif
     return sqlite_place(file_);
@@ -170,7 +194,7 @@ class shop_case : public testing::TestWithParam<const char*> {
   }
 
 #ifdef ORDER_COMPENSATION_POSTGRES
-  std::optional<timing_wheel::test::private_postgres> server_;
+  std::optional<scratch_database> on_server_;
 #endif
   const std::string file_ = testing::TempDir() + std::to_string(::getpid()) + ".shop.db";
   std::unique_ptr<shop_place> place_;
@@ -380,8 +404,8 @@ TEST_P(KeeperNotes, AreReadInTheLedger) {
 #ifdef ORDER_COMPENSATION_POSTGRES
 
 TEST(Takeovers, AreSharesOfAKilledNodeThatAnotherHasNow) {
-  const timing_wheel::test::private_postgres server;
-  const std::unique_ptr<shop_place> place = postgres_place(server.conninfo());
+  const scratch_database there;
+  const std::unique_ptr<shop_place> place = postgres_place(there.conninfo());
   place->prepare();
   const auto database = place->connect();
   database->execute("INSERT INTO shop_run(begun) VALUES(0)");
@@ -412,10 +436,10 @@ class LostAnswers : public testing::Test {  // NOLINT(readability-identifier-nam
     return database_->ask(("SELECT count(*) FROM " + table).c_str());
   }
 
-  const timing_wheel::test::private_postgres server_;
-  timing_wheel::test::cutting_proxy proxy_{server_.socket()};
-  const std::unique_ptr<shop_place> place_ = postgres_place(proxy_.conninfo() + " user=postgres dbname=postgres");
-  const std::unique_ptr<database> database_ = postgres_place(server_.conninfo())->connect();
+  const scratch_database there_;
+  timing_wheel::test::cutting_proxy proxy_{server().socket()};
+  const std::unique_ptr<shop_place> place_ = postgres_place(proxy_.conninfo() + there_.parameter() + " user=postgres");
+  const std::unique_ptr<database> database_ = postgres_place(there_.conninfo())->connect();
 };
 
 TEST_F(LostAnswers, DoubleNoWorkerAndNoKill) {
