@@ -49,7 +49,7 @@ union free_page {
   static constexpr std::size_t size = 1024;
 
   constexpr free_page() noexcept : nodes{} {}
-  constexpr ~free_page() {}  // NOLINT(modernize-use-equals-default): the nodes are not ended, not even at exit
+  ~free_page() {}  // NOLINT(modernize-use-equals-default): the nodes are not ended
 
   std::array<timer_node, size> nodes;
 };
