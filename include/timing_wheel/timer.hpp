@@ -155,6 +155,12 @@ class TIMING_WHEEL_EXPORT timer {
   requires(!detail::deadline_clock<Clock>) timer_handle
       schedule_at(std::chrono::time_point<Clock, Duration> another_clock, Rest&&... rest)
   = delete;
+  /// The same, with options in braces.
+  template <class Clock, class Duration, class F, class... Error>
+  requires(!detail::deadline_clock<Clock>) timer_handle
+      schedule_at(std::chrono::time_point<Clock, Duration> another_clock, F&& callback, const schedule_options& options,
+                  Error&&... error)
+  = delete;
 
   /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it, from the
   /// callback too. Without a policy, one `period` lies between the end of a run and the next.
