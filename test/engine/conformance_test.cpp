@@ -201,8 +201,9 @@ TYPED_TEST(Conformance, JumpMakesEverythingDueComeOutOnce) {
       TypeParam engine(engine_options{.wheel_size = n});
       const schedule all = insert_all(engine, random_deadlines(2'000, 1, 2 * jump, jump));
       oracle expected;
-      for (const auto& [deadline, slots] : all) {
-        std::for_each(slots.begin(), slots.end(), [&, when = deadline](timer_number s) { expected.insert(s, when); });
+      for (const auto& [deadline, numbers] : all) {
+        std::for_each(numbers.begin(), numbers.end(),
+                      [&, when = deadline](timer_number one) { expected.insert(one, when); });
       }
       for (const timer_number s : drain(engine, jump)) {
         EXPECT_LE(expected.take(s).value_or(never), jump);
