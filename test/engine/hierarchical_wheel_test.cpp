@@ -348,7 +348,7 @@ TEST(HierarchicalWheel, SleepsThroughEmptiedBuckets) {
   EXPECT_EQ(wakeups(wheel), (ticks{4, 120, 130}));
 }
 
-TEST(HierarchicalWheel, BucketEntersTheQueueOncePerTurnAndLeavesItWhenEmptied) {
+TEST(HierarchicalWheel, BucketEntersTheQueueOncePerRevolutionAndLeavesItWhenEmptied) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   insert_all(wheel, {5, 5, 5, 45, 47, 59});
   EXPECT_EQ(of_each_level(wheel, &level_stats::buckets_queued), (std::vector<std::uint64_t>{1, 1}));
