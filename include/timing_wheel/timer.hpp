@@ -255,6 +255,17 @@ class TIMING_WHEEL_EXPORT timer {
   template <detail::deadline_clock Clock, class Duration>
   sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options,
                               std::error_code& error);
+  /// Another clock, as with `schedule_at`.
+  template <class Clock, class Duration, class... Error>
+  requires(!detail::deadline_clock<Clock>) sleep_operation
+      sleep_until(std::chrono::time_point<Clock, Duration> another_clock, Error&&... error)
+  = delete;
+  /// The same, with options.
+  template <class Clock, class Duration, class... Error>
+  requires(!detail::deadline_clock<Clock>) sleep_operation
+      sleep_until(std::chrono::time_point<Clock, Duration> another_clock, const sleep_options& options,
+                  Error&&... error)
+  = delete;
 
   /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another
   /// service: `finished`. Complexity: O(1), one lock of a shard.

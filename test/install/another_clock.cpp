@@ -2,6 +2,7 @@
 // of these, with options and without.
 #include <chrono>
 #include <system_error>
+#include <timing_wheel/coroutine.hpp>
 #include <timing_wheel/timer.hpp>
 
 int main() {
@@ -9,8 +10,12 @@ int main() {
   const auto deadline = std::chrono::file_clock::now() + std::chrono::hours(1);
   const auto f = [] {};
   std::error_code error;
-  timer.schedule_at(deadline, f);                     // one line
-  timer.schedule_at(deadline, f, error);              // one line
-  timer.schedule_at(deadline, f, {.tag = 7});         // one line
-  timer.schedule_at(deadline, f, {.tag = 7}, error);  // one line
+  timer.schedule_at(deadline, f);                                        // one line
+  timer.schedule_at(deadline, f, error);                                 // one line
+  timer.schedule_at(deadline, f, {.tag = 7});                            // one line
+  timer.schedule_at(deadline, f, {.tag = 7}, error);                     // one line
+  static_cast<void>(timer.sleep_until(deadline));                        // one line
+  static_cast<void>(timer.sleep_until(deadline, {.tag = 7}));            // one line
+  static_cast<void>(timer.sleep_until(deadline, {.tag = 7}, error));     // one line
+  static_cast<void>(timing_wheel::timer_handle().reschedule(deadline));  // one line
 }
