@@ -2,11 +2,7 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
-
-#include "timing_wheel/time.hpp"
 
 namespace timing_wheel {
 
@@ -27,29 +23,5 @@ enum class period_policy : std::uint8_t {
   fixed_rate_skip,      ///< At the first multiple of the period after the deadline before that is later than now.
 };
 using enum period_policy;
-
-namespace detail {
-
-/// The deadline after `previous`, under a policy. \pre the period is positive.
-struct periodic_rule {
-  std::chrono::nanoseconds period;
-  period_policy policy;
-
-  time_point operator()(time_point previous, time_point now) const noexcept {
-    switch (policy) {
-      case fixed_delay:
-        return saturating_add(now, period);
-      case fixed_rate_catch_up:
-        return saturating_add(previous, period);
-      case fixed_rate_skip:
-        break;
-    }
-    const time_point from = std::max(previous, now);
-    const std::uint64_t past = distance(previous, from) % static_cast<std::uint64_t>(period.count());
-    return saturating_add(from - std::chrono::nanoseconds(past), period);
-  }
-};
-
-}  // namespace detail
 
 }  // namespace timing_wheel

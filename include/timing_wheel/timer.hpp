@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/export.hpp"
+#include "timing_wheel/detail/periodic_rule.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/error.hpp"
