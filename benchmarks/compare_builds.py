@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks of two builds in turn: compare_builds.py [OPTION...] DIRECTORY_A DIRECTORY_B [BENCHMARK_ARGUMENT...]
+"""Runs the benchmarks of two builds in turn.
 
-Takes every *_bench that both directories have, and each benchmark that both know, by itself: A B, B A, and so on, so that what
-the machine does besides falls upon both. Prints the median of each, and B's time divided by A's, round by round. A benchmark
-with a counter "per_timer" or "per_access", which are seconds, is compared by that, the others by their real time; with
+compare_builds.py [OPTION...] DIRECTORY_A DIRECTORY_B [BENCHMARK_ARGUMENT...]
+
+Takes every *_bench that both directories have, and each benchmark that both know, by itself: A B, B A, and so on, so
+that what the machine does besides falls upon both. Prints the median of each, and B's time divided by A's, round by
+round. A benchmark with a counter "per_timer" or "per_access", which are seconds, is compared by that, the others by
+their real time; with
 --counter, those that have it by that one, whatever it means.
 """
 
@@ -20,7 +23,8 @@ COUNTERS = ("per_timer", "per_access")  # in seconds
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 LIMIT = 3600  # seconds for one benchmark once
 ENOUGH_ROUNDS, ENOUGH_CHANGE = 5, 0.02
-LEGEND = (f"faster, slower, less, more: in each of at least {ENOUGH_ROUNDS} rounds, and by {ENOUGH_CHANGE:.0%} or more; builds that are equal\n"
+LEGEND = (f"faster, slower, less, more: in each of at least {ENOUGH_ROUNDS} rounds, and by {ENOUGH_CHANGE:.0%} or "
+          "more; builds that are equal\n"
           "look so by chance for 1 benchmark in 16 with 5 rounds, and 1 in 512 with 10.")
 
 
@@ -60,7 +64,7 @@ def nanoseconds(one):
 
 
 def value_of(result, counter=None):
-    """Of what Google Benchmark wrote about one benchmark: the median of its repetitions. None if it has no such counter."""
+    """The median of a benchmark's repetitions, of what Google Benchmark wrote. None if it has no such counter."""
     runs = [each for each in result["benchmarks"] if each.get("run_type", "iteration") == "iteration"]
     if not runs:
         raise Failure("no result")
@@ -104,10 +108,12 @@ class Comparison:
         agree = max(self.ratios) < 1 or min(self.ratios) > 1
         if not agree or len(self.ratios) < ENOUGH_ROUNDS or abs(self.ratio - 1) < ENOUGH_CHANGE:
             return ""
-        return ("faster" if self.ratio < 1 else "slower") if self.short is short else ("less" if self.ratio < 1 else "more")
+        less, more = ("faster", "slower") if self.short is short else ("less", "more")
+        return less if self.ratio < 1 else more
 
     def cells(self):
-        times = (f"{self.short(median)} ({self.short(min(each))}–{self.short(max(each))})" for median, each in zip(self.medians, self.times))
+        times = (f"{self.short(median)} ({self.short(min(each))}–{self.short(max(each))})"
+                 for median, each in zip(self.medians, self.times))
         return [self.name, *times, f"{self.ratio:.3f}", f"{min(self.ratios):.3f}–{max(self.ratios):.3f}", self.verdict]
 
 
@@ -130,7 +136,9 @@ def table(comparisons, names):
     head = ["median (min–max)", *names, f"{names[1]} / {names[0]}", "in each round", ""]
     rows = [head] + [each.cells() for each in comparisons]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    return [f"{row[0]:{widths[0]}}  {'  '.join(f'{cell:>{width}}' for cell, width in zip(row[1:], widths[1:]))}".rstrip() for row in rows]
+    return [
+        f"{row[0]:{widths[0]}}  {'  '.join(f'{cell:>{width}}' for cell, width in zip(row[1:], widths[1:]))}".rstrip()
+        for row in rows]
 
 
 def common(folders, names, arguments):
@@ -181,7 +189,8 @@ def positive(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     allow_abbrev=False)
     parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("--names", nargs=2, default=["A", "B"], metavar=("A", "B"))
     parser.add_argument("--counter", metavar="NAME")

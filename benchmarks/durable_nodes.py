@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the table of nodes in docs/scale.md: durable_nodes.py [PROGRAM], by default what ./dev bench builds. It takes four minutes.
+"""Prints the table of nodes in docs/scale.md: durable_nodes.py [PROGRAM], by default what ./dev bench builds.
+
+It takes four minutes.
 
 A run of nodes on one server, and on two with half of the checks each; one line for each, leased / transactional.
 """
@@ -10,7 +12,8 @@ import sys
 from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/bench/benchmarks/durable_nodes_bench"
-HEAD = """| nodes | servers | checks per second | late p50 | p99 | server's processor time | statements | rows read | WAL |
+HEAD = """| nodes | servers | checks per second | late p50 | p99 | server's processor time | \
+statements | rows read | WAL |
 |---|---|---|---|---|---|---|---|---|"""
 
 
@@ -22,8 +25,9 @@ def spelled(runs):
         return " / ".join(f"{each[figure]:,.{digits}f}".replace(",", " ") for each in both) + unit
 
     rate = " / ".join(f"{round(each['per_s'], -2):,.0f}".replace(",", " ") for each in both)
-    return (f"| {nodes} | {servers} | {rate} | {pair('p50_ms', ' ms', 1)} | {pair('p99_ms', ' ms', 1)} | {pair('cpu_us', ' µs', 1)} | "
-            f"{pair('statements', '', 3)} | {pair('rows_read', '', 1)} | {pair('wal', ' B')} |")
+    return (f"| {nodes} | {servers} | {rate} | {pair('p50_ms', ' ms', 1)} | {pair('p99_ms', ' ms', 1)} | "
+            f"{pair('cpu_us', ' µs', 1)} | {pair('statements', '', 3)} | {pair('rows_read', '', 1)} | "
+            f"{pair('wal', ' B')} |")
 
 
 def table(measured):

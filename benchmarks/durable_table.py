@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures durable checks, and prints the tables of docs/benchmarks.md:
 
-    durable_table.py --goals                              every figure that has a goal, on both stores, and whether it is met; ten minutes alone on two cores
-    durable_table.py [--store postgres] [--rows N]        all figures of a store
+    durable_table.py --goals                         every figure that has a goal, on both stores, and whether it is met;
+                                                     ten minutes alone on two cores
+    durable_table.py [--store postgres] [--rows N]   all figures of a store
 
-Everything runs twice: on the disk as it is, and on one whose every sync takes 3.3 ms longer, which stands for a disk that waits
-until the bytes are really there. With ten million rows (--rows 1e7, the default) all figures take about 20 minutes and 3 GB.
-TIMING_WHEEL_BENCH_FOLDER says on which disk. What was measured is kept in FOLDER, which --build says, in durable_STORE_fast.json and
-…_slow.json, or goals_STORE_…; --print only prints these.
+Everything runs twice: on the disk as it is, and on one whose every sync takes 3.3 ms longer, which stands for a disk
+that waits until the bytes are really there. With ten million rows (--rows 1e7, the default) all figures take about 20
+minutes and 3 GB. TIMING_WHEEL_BENCH_FOLDER says on which disk. What was measured is kept in FOLDER, which --build says,
+in durable_STORE_fast.json and …_slow.json, or goals_STORE_…; --print only prints these.
 """
 
 import argparse
@@ -194,7 +195,10 @@ GOAL_FILTERS = {
 
 
 class Goal:
-    """A row: what was measured, and its bounds. `bounds` are for the slow disk; `fast` are for the other one, where it has its own."""
+    """A row: what was measured, and its bounds.
+
+    `bounds` are for the slow disk; `fast` are for the other one, where it has its own.
+    """
 
     def __init__(self, store, what, goal, values, shown, bounds=(), fast=(), least=False):
         self.store, self.what, self.goal, self.values, self.shown = store, what, goal, values, shown

@@ -16,8 +16,8 @@
 ///
 /// A contender is a class of timers in virtual time, made by a function of N and driven through these members:
 ///
-/// - `arm(slot, delay)`: the timer fires `delay` milliseconds from now. It is not pending; `delay` is at least 1.
-/// - `cancel(slot)`: it does not fire. It is pending.
+/// - `arm(number, delay)`: the timer fires `delay` milliseconds from now. It is not pending; `delay` is at least 1.
+/// - `cancel(number)`: it does not fire. It is pending.
 /// - `advance(by, again)`: lets `by` milliseconds pass, and fires what is due: each touches its `payload` and, unless
 ///   `again` is null, is armed again with a delay from there. Returns how many fired.
 /// - `more()`, if it works within a budget: whether the last `advance` left something to do, for `advance(0, again)`.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts the instructions of each operation under Valgrind: instructions.py PROGRAM TABLE.json [--update]
 
-Compares them with the table: fails if one has grown by more than 10 %, or is in one of the two only. With another compiler or
-processor than the table's nothing is compared. --update writes the table anew.
+Compares them with the table: fails if one has grown by more than 10 %, or is in one of the two only. With another
+compiler or processor than the table's nothing is compared. --update writes the table anew.
 """
 
 import json
@@ -53,7 +53,8 @@ def compare(table, measured):
     if any(table[key] != measured[key] for key in CONDITIONS):
         lines = [f"{name:42}{now:>10,.1f}" for name, now in measured["instructions"].items()]
         built, wanted = (", ".join(each[key] for key in CONDITIONS) for each in (measured, table))
-        return [f"{'instructions':42}{'now':>10}"] + lines + ["", f"NOTHING WAS COMPARED: this is {built}; the table is of {wanted}."], []
+        return [f"{'instructions':42}{'now':>10}"] + lines + [
+            "", f"NOTHING WAS COMPARED: this is {built}; the table is of {wanted}."], []
 
     lines, faults, renew = [f"{'instructions':42}{'table':>10}{'now':>10}{'change':>10}"], [], False
     before_all, now_all = table["instructions"], measured["instructions"]

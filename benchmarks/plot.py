@@ -3,9 +3,9 @@
 
   plot.py --check      is the plotting tool there?
 
-Each FILE was written by engine_bench or service_bench with --benchmark_out=FILE. What several files or repetitions say of one
-benchmark is drawn as its median. A picture for which there is nothing is left out, and an older one of it stays. Drawn by
-Matplotlib, with the look of compare/report.py.
+Each FILE was written by engine_bench or service_bench with --benchmark_out=FILE. What several files or repetitions say
+of one benchmark is drawn as its median. A picture for which there is nothing is left out, and an older one of it stays.
+Drawn by Matplotlib, with the look of compare/report.py.
 """
 
 import json
@@ -18,10 +18,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent / "compare"))
 
 import report  # noqa: E402
-from report import COLOUR, INK, MUTED, FixedLocator, FuncFormatter, NullLocator, Picture, count_axis, number, plt  # noqa: E402
+from report import COLOUR, INK, MUTED, FixedLocator, FuncFormatter, NullLocator  # noqa: E402
+from report import Picture, count_axis, number, plt  # noqa: E402
 
 # What the benchmarks are called, as WORKLOAD/CONTENDER/N or WORKLOAD<CONTENDER>/N, and in the pictures.
-WORKLOADS = {"arm": "A  arm", "churn": "B  churn", "fire": "C  fire", "hold": "D  hold", "compensation": "E  compensation"}
+WORKLOADS = {
+    "arm": "A  arm", "churn": "B  churn", "fire": "C  fire", "hold": "D  hold", "compensation": "E  compensation"}
 CONTENDERS = {  # name, colour, marker, dashes; those of the service without _wheel and _queue
     "hierarchical_wheel": ("hierarchical_wheel", "c0", "o", "-"),
     "hierarchical_wheel_in_steps": ("hierarchical_wheel, 256 a step", "c0", "o", (0, (1, 1.5))),
@@ -35,7 +37,8 @@ CONTENDERS = {  # name, colour, marker, dashes; those of the service without _wh
     "libevent": ("libevent", "c6", ">", (0, (4, 2))),
 }
 ALIASES = {"hierarchical": "hierarchical_wheel", "hashed": "hashed_wheel", "heap": "heap_queue", "boost_asio": "asio"}
-SPARE = [("c7", "*", (0, (1, 1.5))), ("h4", "h", (0, (1, 1.5))), ("c5", "p", (0, (1, 1.5)))]  # for contenders not named above
+# For contenders not named above.
+SPARE = [("c7", "*", (0, (1, 1.5))), ("h4", "h", (0, (1, 1.5))), ("c5", "p", (0, (1, 1.5)))]
 PER_TIMER, STEP_MAX = ("per_timer",), ("step_max_us", "step_max")  # seconds, microseconds
 SCHEDULES, CANCELS = ("schedules_per_s",), ("cancels_per_s",)
 
@@ -52,7 +55,8 @@ class Result:
         if match is None:
             raise ValueError(f"what kind of name is {name}?")
         self.workload, contender, rest = match[1], match[2], match[3].split("/")[1:]
-        if contender is None and rest and not re.match(r"\d+$|\w+:\d", rest[0]) or self.workload.endswith("_by_wheel_size"):
+        is_named = contender is None and rest and not re.match(r"\d+$|\w+:\d", rest[0])
+        if is_named or self.workload.endswith("_by_wheel_size"):
             contender = rest.pop(0)
         self.contender = ALIASES.get(contender or "", contender or "")
         named = dict(part.split(":", 1) for part in rest if ":" in part)
@@ -99,7 +103,8 @@ def contenders_of(results):
 
 def points(results, workload, contender, names, scale=1):
     """(N, value), by N."""
-    found = ((result.timers, result.value(names)) for result in results if (result.workload, result.contender) == (workload, contender))
+    found = ((result.timers, result.value(names)) for result in results
+             if (result.workload, result.contender) == (workload, contender))
     return sorted((n, value * scale) for n, value in found if n is not None and value)
 
 
@@ -112,19 +117,24 @@ def size_axis(axis, sizes):
 def log_axis(axis, low, high):
     """1, 10, 100, ..., or with 2 and 5 between if that is all that fits."""
     steps = (1,) if high / low > 200 else (1, 2, 5)
-    axis.set_major_locator(FixedLocator([step * 10.0**k for k in range(-4, 12) for step in steps if low <= step * 10.0**k <= high]))
+    axis.set_major_locator(
+        FixedLocator([step * 10.0**k for k in range(-4, 12) for step in steps if low <= step * 10.0**k <= high]))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
 
 
 def by_workload(results):
     """A column for each workload, and a bar for each contender."""
-    columns = [name for name in WORKLOADS if any(result.workload == name and result.timers == MILLION for result in results)]
-    chosen = [result for result in results if result.workload in columns and result.timers == MILLION and result.value(PER_TIMER)]
+    columns = [
+        name for name in WORKLOADS if any(result.workload == name and result.timers == MILLION for result in results)]
+    chosen = [
+        result for result in results
+        if result.workload in columns and result.timers == MILLION and result.value(PER_TIMER)]
     if not chosen:
         return None
     contenders = contenders_of(chosen)
-    figure, axes = plt.subplots(1, len(columns), figsize=(WIDTH, 0.27 * len(contenders) + 0.9), sharey=True, sharex=True, squeeze=False)
+    figure, axes = plt.subplots(1, len(columns), figsize=(WIDTH, 0.27 * len(contenders) + 0.9), sharey=True,
+                                sharex=True, squeeze=False)
     values = {(result.workload, result.contender): result.value(PER_TIMER) * 1e9 for result in chosen}
     low, high = min(values.values()), max(values.values())
     left = 10 ** math.floor(math.log10(low * 0.8))
@@ -134,8 +144,8 @@ def by_workload(results):
             value = values.get((workload, name))
             if value is not None:
                 ax.barh(row, value - left, left=left, height=0.72, color=contender.colour)
-            ax.annotate("–" if value is None else number(value, 2), (value or left, row), xytext=(3, 0), textcoords="offset points",
-                        va="center", fontsize=8.5)
+            ax.annotate("–" if value is None else number(value, 2), (value or left, row), xytext=(3, 0),
+                        textcoords="offset points", va="center", fontsize=8.5)
         ax.set_title(WORKLOADS[workload], loc="left", color=INK, fontsize=9)
         ax.set_xlim(left, high * 6)
         ax.grid(axis="y", visible=False)
@@ -145,8 +155,10 @@ def by_workload(results):
     axes[0][0].set_yticks(range(len(contenders)), [contender.name for contender in contenders.values()])
     axes[0][0].invert_yaxis()
     figure.supxlabel("ns per timer, logarithmic", fontsize=9.5)
-    rows = [["contender", *columns]] + [[name, *(values.get((workload, name)) for workload in columns)] for name in contenders]
-    return Picture("engines_by_workload", "A million timers: ns per timer in each workload", "Shorter is better.", figure, rows)
+    rows = [["contender", *columns]] + [[name, *(values.get((workload, name)) for workload in columns)]
+                                        for name in contenders]
+    return Picture("engines_by_workload", "A million timers: ns per timer in each workload", "Shorter is better.",
+                   figure, rows)
 
 
 def by_size(results):
@@ -204,8 +216,8 @@ def longest_step(results):
     ax.set_xlabel("timers pending at first")
     ax.set_ylabel("longest advance by 1 ms, µs")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
-    return Picture("longest_step", "The longest single step against the number of timers", "What others have to wait for a flush.",
-                   figure, rows)
+    return Picture("longest_step", "The longest single step against the number of timers",
+                   "What others have to wait for a flush.", figure, rows)
 
 
 def levels_for(slots):
@@ -218,7 +230,9 @@ def levels_for(slots):
 
 def by_wheel_size(results):
     kinds = {"churn_by_wheel_size": ("churn", "c0"), "fire_by_wheel_size": ("fire, cascades included", "c1")}
-    chosen = [result for result in results if result.workload in kinds and result.contender.isdecimal() and result.value(PER_TIMER)]
+    chosen = [
+        result for result in results
+        if result.workload in kinds and result.contender.isdecimal() and result.value(PER_TIMER)]
     if not chosen:
         return None
     sizes = sorted({result.timers for result in chosen})
@@ -227,9 +241,11 @@ def by_wheel_size(results):
     rows = [["workload", "timers", "wheel_size", "ns_per_timer"]]
     for workload, (label, colour) in kinds.items():
         for index, size in enumerate(sizes):
-            line = sorted((int(r.contender), r.value(PER_TIMER) * 1e9) for r in chosen if (r.workload, r.timers) == (workload, size))
+            line = sorted((int(r.contender), r.value(PER_TIMER) * 1e9) for r in chosen
+                          if (r.workload, r.timers) == (workload, size))
             if line:
-                ax.plot(*zip(*line), color=COLOUR[colour], linestyle=("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))[index % 4],
+                ax.plot(*zip(*line), color=COLOUR[colour],
+                        linestyle=("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))[index % 4],
                         marker="os^D"[index % 4], label=f"{label}, {report.count_label(size)} timers")
                 rows += [[workload, size, *point] for point in line]
     ax.set_xscale("log", base=2)
@@ -248,14 +264,17 @@ def by_wheel_size(results):
 
 def by_share(results):
     """A line for each contender against the share cancelled."""
-    chosen = [r for r in results if r.workload == "compensation_by_share" and "cancelled" in r.parameters and r.value(PER_TIMER)]
+    chosen = [
+        r for r in results
+        if r.workload == "compensation_by_share" and "cancelled" in r.parameters and r.value(PER_TIMER)]
     if not chosen:
         return None
     timers = MILLION if any(r.timers == MILLION for r in chosen) else max(r.timers for r in chosen)
     figure, ax = plt.subplots(figsize=(WIDTH, 3.9))
     rows = [["contender", "timers", "cancelled_percent", "ns_per_timer"]]
     for name, contender in contenders_of(chosen).items():
-        line = sorted((r.parameters["cancelled"], r.value(PER_TIMER) * 1e9) for r in chosen if (r.contender, r.timers) == (name, timers))
+        line = sorted((r.parameters["cancelled"], r.value(PER_TIMER) * 1e9) for r in chosen
+                      if (r.contender, r.timers) == (name, timers))
         if line:
             ax.plot(*zip(*line), **contender.style)
             rows += [[name, timers, *point] for point in line]
@@ -269,7 +288,8 @@ def by_share(results):
     ax.set_xlabel("checks cancelled within ten minutes; the rest fire after thirty")
     ax.set_ylabel("ns per timer")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
-    return Picture("cost_by_share", f"Cost against the share cancelled, {report.count_label(timers)} checks", "Lower is better.", figure, rows)
+    return Picture("cost_by_share", f"Cost against the share cancelled, {report.count_label(timers)} checks",
+                   "Lower is better.", figure, rows)
 
 
 def million_axis(ax, top):
@@ -279,9 +299,12 @@ def million_axis(ax, top):
 
 def service_throughput(results):
     """On the left each service with one producer and more, on the right ours against the number of shards."""
-    most = {workload: max((r.timers for r in results if r.workload == workload and r.timers and r.timers <= MILLION), default=0)
+    most = {workload: max((r.timers for r in results if r.workload == workload and r.timers and r.timers <= MILLION),
+                          default=0)
             for workload in ("schedule_then_cancel", "shards")}
-    services = [r for r in results if r.workload == "schedule_then_cancel" and r.timers == most[r.workload] and r.value(SCHEDULES)]
+    services = [
+        r for r in results
+        if r.workload == "schedule_then_cancel" and r.timers == most[r.workload] and r.value(SCHEDULES)]
     shards = [r for r in results if r.workload == "shards" and r.timers == most[r.workload] and r.value(SCHEDULES)]
     if not services or not shards:
         return None
@@ -295,12 +318,13 @@ def service_throughput(results):
             for place, count in enumerate(producers):
                 for result in services:
                     if (result.contender, result.parameters.get("producers", 1)) == (name, count):
-                        axes[row][0].bar(place - 0.4 + (index + 0.5) * width, result.value(names), width * 0.92, color=contender.colour,
-                                         label=contender.name if place == 0 else None)
+                        axes[row][0].bar(place - 0.4 + (index + 0.5) * width, result.value(names), width * 0.92,
+                                         color=contender.colour, label=contender.name if place == 0 else None)
                         rows.append([label, name, count, None, result.value(names)])
         axes[row][0].grid(axis="x", visible=False)
         for index, count in enumerate(sorted({r.parameters.get("producers", 1) for r in shards})):
-            line = sorted((r.parameters["shards"], r.value(names)) for r in shards if r.parameters.get("producers", 1) == count)
+            line = sorted(
+                (r.parameters["shards"], r.value(names)) for r in shards if r.parameters.get("producers", 1) == count)
             axes[row][1].plot(*zip(*line), color=COLOUR["c0"], linestyle=("-", (0, (4, 2)), (0, (1, 1.5)))[index % 3],
                               marker="os^"[index % 3], label=f"{count} producer{'s' if count > 1 else ''}")
             rows += [[label, "hierarchical_wheel", count, *point] for point in line]
@@ -313,21 +337,25 @@ def service_throughput(results):
     axes[1][1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes[1][1].set_xlabel("shards, on the hierarchical wheel")
     for ax in axes[0]:
-        ax.legend(loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncol=2, frameon=False, columnspacing=1.2, handlelength=2.2)
+        ax.legend(loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncol=2, frameon=False, columnspacing=1.2,
+                  handlelength=2.2)
     timers = report.count_label(most["schedule_then_cancel"])
-    return Picture("service_throughput", f"The service: {timers} checks scheduled, then cancelled", "Higher is better.", figure, rows)
+    return Picture("service_throughput", f"The service: {timers} checks scheduled, then cancelled", "Higher is better.",
+                   figure, rows)
 
 
 def service_by_tick(results):
-    chosen = sorted((r for r in results if r.workload == "lateness_by_tick" and "tick_us" in r.parameters and r.value(("p99_us",))),
-                    key=lambda r: r.parameters["tick_us"])
+    chosen = [r for r in results
+              if r.workload == "lateness_by_tick" and "tick_us" in r.parameters and r.value(("p99_us",))]
+    chosen.sort(key=lambda r: r.parameters["tick_us"])
     if len(chosen) < 2:
         return None
     ticks = [r.parameters["tick_us"] / 1e3 for r in chosen]
     figure, (late, cpu) = plt.subplots(1, 2, figsize=(WIDTH, 3.4))
     rows = [["tick_ms", "p50_ms", "p99_ms", "max_ms", "cpu_s_per_million"]]
     columns = []
-    for name, label, colour, marker in (("p50_us", "p50", "c0", "o"), ("p99_us", "p99", "c1", "s"), ("max_us", "max", "c3", "^")):
+    for name, label, colour, marker in (("p50_us", "p50", "c0", "o"), ("p99_us", "p99", "c1", "s"),
+                                        ("max_us", "max", "c3", "^")):
         columns.append([r.value((name,)) / 1e3 for r in chosen])
         late.plot(ticks, columns[-1], color=COLOUR[colour], marker=marker, label=label)
     late.plot(ticks, ticks, color=MUTED, linestyle=(0, (1, 1.5)), label="one tick")

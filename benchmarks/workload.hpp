@@ -47,7 +47,7 @@ class delays {
   std::uint64_t state_;
 };
 
-/// The slots [0, `count`) in random order.
+/// The numbers [0, `count`) in random order.
 [[nodiscard]] std::vector<timer_number> random_order(timer_number count, delays& random);
 
 /// What a timer costs its owner: 64 bytes, of which its firing reads and writes one word, and so one cache line.
@@ -56,7 +56,7 @@ struct payload {
   std::array<std::uint64_t, 7> rest = {};
 };
 
-/// The timers that an engine's slots stand for; firing one touches its line, as a callback would.
+/// The timers that an engine's numbers stand for; firing one touches its line, as a callback would.
 class payloads {
  public:
   explicit payloads(std::size_t count) : lines_(count) {}

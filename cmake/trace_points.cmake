@@ -1,5 +1,5 @@
-# Off unless they are asked for: a trace point is a `nop`, but its arguments must be somewhere when it is passed, and the
-# table of instructions is exact.
+# Off unless they are asked for: a trace point is a `nop`, but its arguments must be somewhere when it is passed, and
+# the table of instructions is exact.
 include(CheckIncludeFileCXX)
 check_include_file_cxx(sys/sdt.h TIMING_WHEEL_HAS_SDT)
 if(NOT TIMING_WHEEL_HAS_SDT)

@@ -25,7 +25,8 @@ try:
 except ImportError as error:
     sys.exit(f"report.py: {error}; install Matplotlib: apt-get install python3-matplotlib")
 
-# Matplotlib draws in the colours on the left, which stand for nothing else; the page gives each its colour in either theme.
+# Matplotlib draws in the colours on the left, which stand for nothing else; the page gives each its colour in either
+# theme.
 THEME = {
     "#010203": ("ink", "#1b1f24", "#e6e6e3"),
     "#010204": ("muted", "#59606a", "#a5abb3"),

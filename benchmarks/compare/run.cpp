@@ -59,11 +59,11 @@ decltype(auto) with_engine(const engine_spec& spec, Work&& work) {
   return work.template operator()<hierarchical_wheel>();
 }
 
-/// Slots for timers. One that has gone leaves its slot to the next that comes, as in the service, so that an engine's
-/// memory is for those that are pending.
-class slot_pool {
+/// Numbers for timers. One that has gone leaves its number to the next that comes, as in the service, so that an
+/// engine's memory is for those that are pending.
+class number_pool {
  public:
-  explicit slot_pool(std::size_t timers) : slot_of_(timers) {}
+  explicit number_pool(std::size_t timers) : number_of_(timers) {}
 
   timer_number take(std::uint32_t timer) {
     if (free_.empty()) {
@@ -73,25 +73,25 @@ class slot_pool {
     const timer_number taken = free_.back();
     free_.pop_back();
     timer_of_[taken] = timer;
-    slot_of_[timer] = taken;
+    number_of_[timer] = taken;
     return taken;
   }
 
-  [[nodiscard]] timer_number slot_of(std::uint32_t timer) const { return slot_of_[timer]; }
+  [[nodiscard]] timer_number number_of(std::uint32_t timer) const { return number_of_[timer]; }
 
   /// \returns the timer that had it.
-  std::uint32_t give_back(timer_number s) {
-    free_.push_back(s);
-    return timer_of_.at(s);
+  std::uint32_t give_back(timer_number n) {
+    free_.push_back(n);
+    return timer_of_.at(n);
   }
 
  private:
-  std::vector<timer_number> slot_of_;
+  std::vector<timer_number> number_of_;
   std::vector<std::uint32_t> timer_of_;
   std::vector<timer_number> free_;
 };
 
-/// What an advance did, with timers in place of slots.
+/// What an advance did, with timers in place of their numbers.
 struct progress_made {
   std::size_t handled = 0;
   std::span<const std::uint32_t> due;
@@ -107,7 +107,7 @@ class driver {
         scale_(time_point(), tick_length),
         engine_(engine),
         observer_(observer),
-        slots_(plan.timers.size()) {}
+        numbers_(plan.timers.size()) {}
 
   void run() {
     auto cancellation = plan_.cancellations.begin();
@@ -131,20 +131,20 @@ class driver {
     const tick now = scale_.floor(time_point(planned.arrival));
     wake_until(now);
     engine_.catch_up(now);
-    const timer_number taken = slots_.take(timer);
+    const timer_number taken = numbers_.take(timer);
     const bool linked = engine_.insert(taken, scale_.ceil(time_point(planned.due)));
     if (!linked) {
-      slots_.give_back(taken);
+      numbers_.give_back(taken);
     }
     observer_.added(timer, linked);
   }
 
   void cancel(std::uint32_t timer) {
     wake_until(scale_.floor(time_point(plan_.timers[timer].cancelled)));
-    const timer_number taken = slots_.slot_of(timer);
+    const timer_number taken = numbers_.number_of(timer);
     const bool was_linked = engine_.erase(taken);
     if (was_linked) {
-      slots_.give_back(taken);
+      numbers_.give_back(taken);
     }
     observer_.cancelled(timer, was_linked);
   }
@@ -153,8 +153,8 @@ class driver {
     for (auto next = engine_.next_expiration(); next && *next <= now; next = engine_.next_expiration()) {
       const advance_result did = engine_.advance(*next);
       due_.clear();
-      for (const timer_number s : did.due) {
-        due_.push_back(slots_.give_back(s));
+      for (const timer_number n : did.due) {
+        due_.push_back(numbers_.give_back(n));
       }
       observer_.woken(*next, progress_made{did.handled, due_});
     }
@@ -164,7 +164,7 @@ class driver {
   tick_scale scale_;
   Engine& engine_;
   Observer& observer_;
-  slot_pool slots_;
+  number_pool numbers_;
   std::vector<std::uint32_t> due_;
 };
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts the cells of the table "a million timers of half an hour": table.py TIMING_WHEEL_COMPARE
 
-Prints each beside the figure that was computed for it beforehand, and fails if one is off by more than 3 %, which is what
-arrivals at random can do to a maximum.
+Prints each beside the figure that was computed for it beforehand, and fails if one is off by more than 3 %, which is
+what arrivals at random can do to a maximum.
 """
 
 import json
@@ -69,7 +69,8 @@ BURST = (
 def counted(tool, arrivals, engines):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts.json"
-        command = [tool, "--timers", "1000000", "--delays", "constant:30min", "--arrivals", arrivals, "--json", str(path)]
+        command = [tool, "--timers", "1000000", "--delays", "constant:30min", "--arrivals", arrivals,
+                   "--json", str(path)]
         for engine in engines:
             command += ["--engine", engine]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -83,7 +84,8 @@ def show(title, cells, engines):
         value = count(engines[engine])
         off = value / expected - 1 if expected else value
         wrong += abs(off) > TOLERANCE
-        print(f"{engine:32}{what:28}{expected:>10,}{value:>13,.2f}{off:>8.1%}{'  WRONG' if abs(off) > TOLERANCE else ''}")
+        print(
+            f"{engine:32}{what:28}{expected:>10,}{value:>13,.2f}{off:>8.1%}{'  WRONG' if abs(off) > TOLERANCE else ''}")
     return wrong
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Draws a trace of a wheel as a picture that moves: draw.py TRACE PICTURE. With --check before PICTURE, it fails if that
-is another picture, and draws none.
+"""Draws a trace of a wheel as a picture that moves: draw.py TRACE PICTURE.
+
+With --check before PICTURE, it fails if that is another picture, and draws none.
 
 The picture is still until somebody points at it or presses on it, and shows the first tick. It does not move for
 readers who want less motion, nor on a page that embeds it as an image.
@@ -87,8 +88,10 @@ def caption(ticks, now):
     said = []
     for verb, which in (("come", new), ("cascade to the first wheel", moved), ("are due", due)):
         if which:
-            verb = verb.replace("come", "comes").replace("cascade ", "cascades ").replace("are", "is") if len(which) == 1 else verb
-            said.append(f"{' and '.join([', '.join(map(str, which[:-1]))] * (len(which) > 1) + [str(which[-1])])} {verb}")
+            if len(which) == 1:
+                verb = verb.replace("come", "comes").replace("cascade ", "cascades ").replace("are", "is")
+            said.append(
+                f"{' and '.join([', '.join(map(str, which[:-1]))] * (len(which) > 1) + [str(which[-1])])} {verb}")
     said[:1] = [f"{each}, to be due at these ticks" for each in said[:1] if now == 0] or said[:1]
     return f"tick {now}" + (": " + "; ".join(said) if said else "")
 
@@ -101,9 +104,11 @@ def first_cascade(ticks):
             if where is not None and before is not None and where[0] < before[0]:
                 (x1, y1), (x2, y2) = place(ticks, now - 1, deadline), place(ticks, now, deadline)
                 middle = (x1 + x2) / 2, max(y1, y2) + 190
-                yield f'<path class="cascade" d="M{x1:.1f} {y1 + 12:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {x2 + 10:.1f} {y2 + 14:.1f}"/>'
+                yield (f'<path class="cascade" d="M{x1:.1f} {y1 + 12:.1f}Q{middle[0]:.1f} {middle[1]:.1f} '
+                       f'{x2 + 10:.1f} {y2 + 14:.1f}"/>')
                 yield f'<path class="tip" d="M{x2 + 10:.1f} {y2 + 14:.1f}l3 11l7 -7z"/>'
-                yield f'<text class="slot" x="{middle[0]:.1f}" y="{middle[1] - 65:.1f}">{deadline} comes down at tick {now}</text>'
+                yield (f'<text class="slot" x="{middle[0]:.1f}" y="{middle[1] - 65:.1f}">'
+                       f'{deadline} comes down at tick {now}</text>')
                 return
 
 
@@ -128,7 +133,8 @@ def draw(ticks):
         body += wheel(centre, title)
         turn = [f"transform:rotate({(now // SLOTS**number + 0.5) * 360 / SLOTS:.1f}deg)" for now in range(count)]
         css.append(keyframes(f"hand{number}", turn, count))
-        css.append(f".hand{number}{{{turn[0]};transform-origin:{centre[0]}px {centre[1]}px;animation-name:hand{number}}}")
+        css.append(
+            f".hand{number}{{{turn[0]};transform-origin:{centre[0]}px {centre[1]}px;animation-name:hand{number}}}")
         body.append(f'<path class="hand moves hand{number}" d="M{centre[0]} {centre[1]}V{centre[1] - INNER + 4}"/>')
     states = [f"opacity:{1 if now == 0 else 0}" for now in range(count)]
     css.append(keyframes("arrow", states, count))
@@ -138,7 +144,8 @@ def draw(ticks):
         states = timer_states(ticks, deadline)
         css.append(keyframes(f"t{deadline}", states, count))
         css.append(f".t{deadline}{{{states[0]};animation-name:t{deadline}}}")
-        body.append(f'<g class="moves t{deadline}"><circle class="timer" r="12"/><text class="number" y="4.5">{deadline}</text></g>')
+        body.append(f'<g class="moves t{deadline}"><circle class="timer" r="12"/>'
+                    f'<text class="number" y="4.5">{deadline}</text></g>')
     body.append(f'<circle class="due" cx="{DUE[0]}" cy="{DUE[1]}" r="19"/>')
     body.append(f'<text class="slot" x="{DUE[0] + 58}" y="{DUE[1] + 4}">due</text>')
     for now in range(count):

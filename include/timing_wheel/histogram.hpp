@@ -16,6 +16,10 @@ namespace timing_wheel {
 /// Counts durations in classes that are at most 1/16 of their value wide, from 1 ns to 292 years, in 8 KiB.
 ///
 /// It is the log-linear scheme of HdrHistogram: the position of the highest bit, and the four bits below it.
+///
+/// Example: 1 µs lies in the class from 992 to 1023 ns. After a thousand durations of 1 µs and one of 1 ms,
+/// `quantile(0.5)` is 1023 ns, the end of that class, and `quantile(1)` is 1 ms, since none was longer.
+///
 /// Thread safety: as a plain object.
 class histogram {
  public:

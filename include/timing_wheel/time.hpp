@@ -11,6 +11,12 @@
 #include <ratio>
 #include <type_traits>
 
+/// \file
+/// The time points of a service, and arithmetic on them that never overflows. What is too far lies at an end of time,
+/// `time_point::max()` or `min()`. A timer that is due at `max()` never fires; it can be cancelled.
+///
+/// All of it is `constexpr`, throws nothing and is O(1).
+
 namespace timing_wheel {
 
 /// A point of time of a service. Every service uses the time points of the monotonic clock, a `manual_timer` too, so
@@ -18,6 +24,8 @@ namespace timing_wheel {
 using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 
 /// `when + delay`, stopping at the ends of time instead of overflowing.
+///
+/// Example: an hour after `time_point::max() - 1ns` is `time_point::max()`.
 [[nodiscard]] constexpr time_point saturating_add(time_point when, std::chrono::nanoseconds delay) noexcept {
   std::int64_t count = 0;
   if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
@@ -26,7 +34,9 @@ using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chron
   return time_point(std::chrono::nanoseconds(count));
 }
 
-/// `to - from`, stopping at the ends of the range instead of overflowing.
+/// `to - from`, stopping at the ends of the range instead of overflowing. Negative if `to` is the earlier one.
+///
+/// Example: from `time_point::min()` to `max()` it is `std::chrono::nanoseconds::max()`, some 292 years.
 [[nodiscard]] constexpr std::chrono::nanoseconds saturating_difference(time_point to, time_point from) noexcept {
   std::int64_t count = 0;
   if (__builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &count)) {
@@ -72,7 +82,11 @@ struct nanoseconds_in {
 
 }  // namespace detail
 
-/// Any duration as nanoseconds: rounded up, and stopping at the ends of the range instead of overflowing.
+/// Any duration as nanoseconds: rounded up, and stopping at the ends of the range instead of overflowing. Every delay
+/// and every period goes through it.
+///
+/// Example: 0.1 s in a `double` is 100 ms; 1 ps is 1 ns; 1.5 ns is 2 ns, and -1.5 ns is -1 ns; `std::chrono::hours` at
+/// their maximum are `nanoseconds::max()`.
 ///
 /// A floating-point NaN is no duration; it becomes the largest one, so that it never fires early.
 template <class Rep, class Period>

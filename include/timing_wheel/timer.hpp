@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/export.hpp"
+#include "timing_wheel/detail/periodic_rule.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/error.hpp"
@@ -155,6 +156,12 @@ class TIMING_WHEEL_EXPORT timer {
   requires(!detail::deadline_clock<Clock>) timer_handle
       schedule_at(std::chrono::time_point<Clock, Duration> another_clock, Rest&&... rest)
   = delete;
+  /// The same, with options in braces.
+  template <class Clock, class Duration, class F, class... Error>
+  requires(!detail::deadline_clock<Clock>) timer_handle
+      schedule_at(std::chrono::time_point<Clock, Duration> another_clock, F&& callback, const schedule_options& options,
+                  Error&&... error)
+  = delete;
 
   /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it, from the
   /// callback too. Without a policy, one `period` lies between the end of a run and the next.
@@ -249,6 +256,17 @@ class TIMING_WHEEL_EXPORT timer {
   template <detail::deadline_clock Clock, class Duration>
   sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options,
                               std::error_code& error);
+  /// Another clock, as with `schedule_at`.
+  template <class Clock, class Duration, class... Error>
+  requires(!detail::deadline_clock<Clock>) sleep_operation
+      sleep_until(std::chrono::time_point<Clock, Duration> another_clock, Error&&... error)
+  = delete;
+  /// The same, with options.
+  template <class Clock, class Duration, class... Error>
+  requires(!detail::deadline_clock<Clock>) sleep_operation
+      sleep_until(std::chrono::time_point<Clock, Duration> another_clock, const sleep_options& options,
+                  Error&&... error)
+  = delete;
 
   /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another
   /// service: `finished`. Complexity: O(1), one lock of a shard.

@@ -20,6 +20,9 @@ inline constexpr std::size_t max_timers_per_lock = 256;
 
 /// What has happened to the timers of a service since it was made. At every instant of each shard,
 /// `scheduled == fired + cancelled + returned + pending`.
+///
+/// Example: a periodic timer that has run twice and waits for its third run is 3 scheduled, of which 2 rearmed, 2 fired
+/// and 1 pending.
 struct timer_counts {
   std::uint64_t scheduled = 0;  ///< Accepted by a `schedule` call, and armed again by a period.
   std::uint64_t fired = 0;      ///< Callbacks begun.

@@ -35,7 +35,8 @@ class TimingWheel(ConanFile):
         self.version = re.search(r"VERSION (\d+\.\d+\.\d+)", text).group(1)
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "CHANGELOG.md", "LICENSE", "cmake/*", "include/*", "src/*", "packaging/deb/*"):
+        for pattern in ("CMakeLists.txt", "CHANGELOG.md", "LICENSE", "cmake/*", "include/*", "src/*",
+                        "packaging/deb/*"):
             copy(self, pattern, ROOT, self.export_sources_folder)
 
     def config_options(self):

@@ -24,10 +24,10 @@ using detail::entry_place;
 
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAreArray;
-using slots = std::vector<timer_number>;
+using timer_numbers = std::vector<timer_number>;
 
-slots first_slots(timer_number count) {
-  slots all(count);
+timer_numbers first_numbers(timer_number count) {
+  timer_numbers all(count);
   std::iota(all.begin(), all.end(), 0U);
   return all;
 }
@@ -47,8 +47,8 @@ class Bucket : public ::testing::Test {
   }
 
   /// Takes out up to `count` from the front, as a flush does.
-  slots poll(std::uint32_t count) {
-    slots polled;
+  timer_numbers poll(std::uint32_t count) {
+    timer_numbers polled;
     std::size_t left = count;
     while (left > 0 && !bucket_.empty()) {
       bucket_.flush_front(store_, left, [&](const entry& e) {
@@ -59,7 +59,7 @@ class Bucket : public ::testing::Test {
     }
     return polled;
   }
-  slots clear() { return poll(UINT32_MAX); }
+  timer_numbers clear() { return poll(UINT32_MAX); }
   void erase(timer_number s) { bucket::erase(store_, s); }
   void erase_range(timer_number from, timer_number to) {
     for (timer_number s = from; s < to; ++s) {
@@ -67,12 +67,12 @@ class Bucket : public ::testing::Test {
     }
   }
 
-  slots content() const {
-    slots all;
+  timer_numbers content() const {
+    timer_numbers all;
     bucket_.for_each(store_, [&](const entry& e) { all.push_back(e.which); });
     return all;
   }
-  void expect_content(const slots& expected) const {
+  void expect_content(const timer_numbers& expected) const {
     EXPECT_EQ(bucket_.size(store_), expected.size());
     EXPECT_EQ(bucket_.empty(), expected.empty());
     EXPECT_THAT(content(), UnorderedElementsAreArray(expected));
@@ -131,7 +131,7 @@ TEST_F(Bucket, ErasesHeadMiddleAndTail) {
     clear();
     add_first(5);
     erase(victim);
-    slots rest = first_slots(5);
+    timer_numbers rest = first_numbers(5);
     std::erase(rest, victim);
     expect_content(rest);
     EXPECT_FALSE(store_.linked(victim));
@@ -142,7 +142,7 @@ TEST_F(Bucket, KeepsTheOrderOfWhatAnEraseLeaves) {
   add_first(130);
   erase_range(20, 25);
   erase_range(70, 75);
-  slots rest = first_slots(130);
+  timer_numbers rest = first_numbers(130);
   std::erase_if(rest, [](timer_number s) { return (s >= 20 && s < 25) || (s >= 70 && s < 75); });
   EXPECT_EQ(clear(), rest);
 }
@@ -197,7 +197,7 @@ TEST_F(Bucket, GoesBackToASmallChunkWhereFewAreLeft) {
 TEST_F(Bucket, ChunksStayFullWhicheverEntriesSurvive) {
   for (const timer_number every : {2U, 3U, 7U, 16U, 17U, 63U, 64U, 65U}) {
     constexpr timer_number count = 6'000;
-    slots kept;
+    timer_numbers kept;
     for (timer_number s = 0; s < count; ++s) {
       add(s);
       if (s % every == 0) {
@@ -233,7 +233,7 @@ TEST_F(Bucket, ErasesAnyElementAcrossChunkBorders) {
     for (timer_number victim = 0; victim < count; ++victim) {
       add_first(count);
       erase(victim);
-      slots rest = first_slots(count);
+      timer_numbers rest = first_numbers(count);
       std::erase(rest, victim);
       expect_content(rest);
       EXPECT_THAT(clear(), UnorderedElementsAreArray(rest));
@@ -258,7 +258,7 @@ TEST_F(Bucket, ErasesEverythingFromEitherEnd) {
 
 TEST_F(Bucket, ClearGivesOnlyLiveOnes) {
   add_first(300);
-  slots live;
+  timer_numbers live;
   for (timer_number s = 0; s < 300; ++s) {
     if (s % 3 == 0) {
       erase(s);
@@ -314,13 +314,13 @@ TEST_F(Bucket, PollsAllInOrderWhateverTheStep) {
   for (const timer_number count : {63U, 64U, 65U, 128U, 200U}) {
     for (std::uint32_t step = 1; step <= 130; ++step) {
       add_first(count);
-      slots polled;
+      timer_numbers polled;
       while (!bucket_.empty()) {
-        const slots some = poll(step);
+        const timer_numbers some = poll(step);
         polled.insert(polled.end(), some.begin(), some.end());
         ASSERT_TRUE(bucket_.invariants_hold(store_)) << "steps of " << step << " of " << count;
       }
-      ASSERT_EQ(polled, first_slots(count));
+      ASSERT_EQ(polled, first_numbers(count));
     }
   }
 }
@@ -332,7 +332,7 @@ TEST_F(Bucket, ErasesAnyElementAfterAPartialDrain) {
         add_first(count);
         poll(drained);
         erase(victim);
-        slots rest = first_slots(count);
+        timer_numbers rest = first_numbers(count);
         rest.erase(rest.begin(), rest.begin() + drained);
         std::erase(rest, victim);
         expect_content(rest);
@@ -350,7 +350,7 @@ TEST_F(Bucket, TakesNewOnesAfterAPartialDrain) {
     for (timer_number s = 500; s < 600; ++s) {
       add(s);
     }
-    slots expected = first_slots(100);
+    timer_numbers expected = first_numbers(100);
     expected.erase(expected.begin(), expected.begin() + drained);
     for (timer_number s = 500; s < 600; ++s) {
       expected.push_back(s);
@@ -379,7 +379,7 @@ TEST_F(Bucket, RandomAddsErasesAndPollsAgreeWithASet) {
     ASSERT_EQ(bucket_.size(store_), expected.size());
     ASSERT_TRUE(bucket_.invariants_hold(store_));
   }
-  expect_content(slots(expected.begin(), expected.end()));
+  expect_content(timer_numbers(expected.begin(), expected.end()));
 }
 
 TEST_F(Bucket, TwoBucketsOfOneStoreDoNotMix) {
@@ -428,9 +428,9 @@ TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
     EXPECT_TRUE(bucket_.invariants_hold(store_));
     EXPECT_TRUE(other.invariants_hold(store_));
   }
-  slots moved;
+  timer_numbers moved;
   other.for_each(store_, [&](const entry& e) { moved.push_back(e.which); });
-  slots expected = first_slots(small + 2 * full + 10);
+  timer_numbers expected = first_numbers(small + 2 * full + 10);
   expected.erase(expected.begin(), expected.begin() + small);
   EXPECT_EQ(moved, expected);
 }
@@ -488,10 +488,10 @@ TEST_F(Bucket, PushThatFindsNoMemoryChangesNothing) {
     store_.cover(pending);
     succeeded = succeeds_with(left, [&] { bucket_.push_back(store_, {1'000 + pending, pending}); });
     EXPECT_EQ(store_.linked(pending), succeeded);
-    expect_content(first_slots(pending + (succeeded ? 1 : 0)));
+    expect_content(first_numbers(pending + (succeeded ? 1 : 0)));
     EXPECT_TRUE(left > 0 || !succeeded);
   }
-  EXPECT_EQ(clear(), first_slots(pending + 1));
+  EXPECT_EQ(clear(), first_numbers(pending + 1));
 }
 
 TEST_F(Bucket, PushRepeatedAfterAFailureHoardsNoMemory) {

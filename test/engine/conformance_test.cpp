@@ -36,7 +36,7 @@ std::vector<tick> around_powers(tick n, tick now) {
   return deadlines;
 }
 
-/// Clocks on, before and after the beginning of a turn of the first wheels.
+/// Clocks on, before and after the beginning of a revolution of the first wheels.
 std::vector<tick> clocks_around_turns(tick n) {
   return {0, 1, n - 1, n, n + 1, n * n - 1, n * n + n + 1, n * n * n - 1, 12'345};
 }
@@ -201,8 +201,9 @@ TYPED_TEST(Conformance, JumpMakesEverythingDueComeOutOnce) {
       TypeParam engine(engine_options{.wheel_size = n});
       const schedule all = insert_all(engine, random_deadlines(2'000, 1, 2 * jump, jump));
       oracle expected;
-      for (const auto& [deadline, slots] : all) {
-        std::for_each(slots.begin(), slots.end(), [&, when = deadline](timer_number s) { expected.insert(s, when); });
+      for (const auto& [deadline, numbers] : all) {
+        std::for_each(numbers.begin(), numbers.end(),
+                      [&, when = deadline](timer_number one) { expected.insert(one, when); });
       }
       for (const timer_number s : drain(engine, jump)) {
         EXPECT_LE(expected.take(s).value_or(never), jump);
@@ -320,13 +321,13 @@ TYPED_TEST(Conformance, ReusedSlotFollowsItsNewDeadlineOnly) {
   }
 }
 
-TYPED_TEST(Conformance, TimerOfMoreThanTwoTurnsFiresAtItsTick) {
+TYPED_TEST(Conformance, TimerOfMoreThanTwoRevolutionsFiresAtItsTick) {
   TypeParam engine(engine_options{.wheel_size = 60});
   insert_all(engine, {130});
   EXPECT_EQ(firings(engine, 200, no_limit), (std::set<std::pair<tick, timer_number>>{{130, 0}}));
 }
 
-TYPED_TEST(Conformance, TimerOfOneTurnAndATickDoesNotFireInTheFirstTurn) {
+TYPED_TEST(Conformance, TimerOfOneRevolutionAndATickDoesNotFireInTheFirst) {
   TypeParam engine(engine_options{.wheel_size = 12});
   insert_all(engine, {13});
   EXPECT_EQ(firings(engine, 40, no_limit), (std::set<std::pair<tick, timer_number>>{{13, 0}}));

@@ -162,7 +162,7 @@ TYPED_TEST(EngineMemory, BytesAreWhatWasAllocated) {
   EXPECT_NEAR(static_cast<double>(engine.stats().bytes), allocated, 0.02 * allocated);
 }
 
-/// Timers that need a far page of slots, several levels and a chunk each.
+/// Timers that need a far page of numbers, several levels and a chunk each.
 const std::vector<std::pair<timer_number, tick>> demanding = {
     {20'000, 7}, {3, tick{1} << 40U}, {30'000, never}, {4, 65'000}};
 

@@ -75,19 +75,19 @@ class history {
       : random_(seed),
         options_(random_options(random_)),
         longest_bits_(random_longest_delay(random_, options_)),
-        slots_(1 + random_.below(400)),
+        numbers_(1 + random_.below(400)),
         engine_(options_) {}
 
   void step() {
     const std::uint64_t which = random_.below(100);
     if (which < 40) {
-      insert(random_slot(), random_deadline());
+      insert(random_number(), random_deadline());
     } else if (which < 42) {
       insert_burst();
     } else if (which < 55) {
-      erase(random_slot());
+      erase(random_number());
     } else if (which < 65) {
-      reschedule(random_slot(), random_deadline());
+      reschedule(random_number(), random_deadline());
     } else if (which < 72) {
       catch_up(random_time());
     } else if (which < 76) {
@@ -106,7 +106,7 @@ class history {
   }
 
  private:
-  timer_number random_slot() { return static_cast<timer_number>(random_.below(slots_)); }
+  timer_number random_number() { return static_cast<timer_number>(random_.below(numbers_)); }
 
   tick random_deadline() {
     if (random_.one_in(3)) {
@@ -150,7 +150,7 @@ class history {
   void insert_burst() {
     const tick deadline = random_deadline();
     const std::uint64_t spread = 1 + random_.of_magnitude(8);
-    for (timer_number s = 0; s < slots_; ++s) {
+    for (timer_number s = 0; s < numbers_; ++s) {
       insert(s, after(deadline, random_.below(spread)));
     }
   }
@@ -183,8 +183,8 @@ class history {
     ASSERT_LE(result.due.size(), result.handled);
     for (const timer_number s : result.due) {
       const auto deadline = expected_.take(s);
-      ASSERT_TRUE(deadline.has_value()) << "slot " << s << " came out and was not pending";
-      ASSERT_LE(*deadline, target) << "slot " << s << " is early";
+      ASSERT_TRUE(deadline.has_value()) << "timer " << s << " came out and was not pending";
+      ASSERT_LE(*deadline, target) << "timer " << s << " is early";
       ASSERT_FALSE(engine_.contains(s));
     }
     ASSERT_EQ(result.more, engine_.next_expiration().value_or(never) <= target);
@@ -195,7 +195,7 @@ class history {
   dice random_;
   engine_options options_;
   unsigned longest_bits_;
-  std::uint64_t slots_;
+  std::uint64_t numbers_;
   tick recent_ = 0;
   Engine engine_;
   oracle expected_;

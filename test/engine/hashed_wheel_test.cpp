@@ -283,9 +283,9 @@ TEST(HashedWheel, TimersFarAwayAreNotMistakenForNearOnesOfTheSameLowerHalf) {
   }
   schedule expected = insert_all(wheel, deadlines);
   expected.erase(never);
-  for (const auto& [deadline, slots] : expected) {
+  for (const auto& [deadline, numbers] : expected) {
     ASSERT_THAT(drain(wheel, deadline - 1), IsEmpty());
-    ASSERT_EQ(drain(wheel, deadline), slots);
+    ASSERT_EQ(drain(wheel, deadline), numbers);
   }
   EXPECT_TRUE(wheel.erase(1));
   EXPECT_TRUE(wheel.invariants_hold());

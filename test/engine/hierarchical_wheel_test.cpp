@@ -218,10 +218,10 @@ TEST(HierarchicalWheel, MovesOfTheWorkedTrace) {
   EXPECT_EQ(moves, (ticks{0, 0, 0, 1, 1}));
 }
 
-std::vector<timer_number> slots_of(std::span<const entry> entries) {
-  std::vector<timer_number> slots(entries.size());
-  std::transform(entries.begin(), entries.end(), slots.begin(), [](const entry& e) { return e.which; });
-  return slots;
+std::vector<timer_number> numbers_of(std::span<const entry> entries) {
+  std::vector<timer_number> numbers(entries.size());
+  std::transform(entries.begin(), entries.end(), numbers.begin(), [](const entry& e) { return e.which; });
+  return numbers;
 }
 
 TEST(HierarchicalWheel, AdvanceShowsWhatIsDueEightTicksOn) {
@@ -230,7 +230,7 @@ TEST(HierarchicalWheel, AdvanceShowsWhatIsDueEightTicksOn) {
     wheel.insert(s, 20);
   }
   EXPECT_THAT(wheel.advance(11).soon, IsEmpty());
-  EXPECT_THAT(slots_of(wheel.advance(12).soon), ElementsAre(3, 1, 4));
+  EXPECT_THAT(numbers_of(wheel.advance(12).soon), ElementsAre(3, 1, 4));
   EXPECT_THAT(wheel.advance(13).soon, IsEmpty());
 }
 
@@ -240,7 +240,7 @@ TEST(HierarchicalWheel, AdvanceShowsWhatIsSoonBesideWhatIsDue) {
   wheel.insert(1, 13);
   const advance_result result = wheel.advance(5);
   EXPECT_THAT(result.due, ElementsAre(0));
-  EXPECT_THAT(slots_of(result.soon), ElementsAre(1));
+  EXPECT_THAT(numbers_of(result.soon), ElementsAre(1));
 }
 
 TEST(HierarchicalWheel, MovesOncePerNonZeroDigitBelowTheTopOne) {
@@ -276,9 +276,9 @@ TEST(HierarchicalWheel, FlatWheelWhereNothingOverflowsNeverMovesATimer) {
   ticks deadlines(1'000);
   std::generate(deadlines.begin(), deadlines.end(), [&] { return 1 + random() % (half_hour_in_ms - 1); });
   const schedule expected = insert_all(wheel, deadlines);
-  for (const auto& [deadline, slots] : expected) {
+  for (const auto& [deadline, numbers] : expected) {
     ASSERT_EQ(wheel.next_expiration(), deadline);
-    ASSERT_EQ(drain(wheel, deadline), slots);
+    ASSERT_EQ(drain(wheel, deadline), numbers);
   }
   EXPECT_EQ(wheel.stats().levels.size(), 1U);
   EXPECT_EQ(wheel.stats().moves(), 0U);
@@ -348,7 +348,7 @@ TEST(HierarchicalWheel, SleepsThroughEmptiedBuckets) {
   EXPECT_EQ(wakeups(wheel), (ticks{4, 120, 130}));
 }
 
-TEST(HierarchicalWheel, BucketEntersTheQueueOncePerTurnAndLeavesItWhenEmptied) {
+TEST(HierarchicalWheel, BucketEntersTheQueueOncePerRevolutionAndLeavesItWhenEmptied) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 20});
   insert_all(wheel, {5, 5, 5, 45, 47, 59});
   EXPECT_EQ(of_each_level(wheel, &level_stats::buckets_queued), (std::vector<std::uint64_t>{1, 1}));

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Opens a report of the comparison in headless Chromium: browser_test.py TIMING_WHEEL_COMPARE DIRECTORY.
 
-Pictures of the page, light, dark and as wide as a phone, stay in DIRECTORY. Exits with 77, which skips the test, if Chromium or
-Matplotlib is missing.
+Pictures of the page, light, dark and as wide as a phone, stay in DIRECTORY. Exits with 77, which skips the test, if
+Chromium or Matplotlib is missing.
 """
 
 import base64
@@ -22,8 +22,8 @@ TOOL, FOLDER = "", Path()
 SKIP = 77
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
-    "--timers", "5000", "--delays", "uniform:1ms,30min", "--arrivals", "poisson:20", "--cancel", "0.3,uniform:0s,1min", "--timed",
-    "--engine", "hierarchical:tick=1ms,size=20", "--engine", "hierarchical:tick=10ms,size=64",
+    "--timers", "5000", "--delays", "uniform:1ms,30min", "--arrivals", "poisson:20", "--cancel", "0.3,uniform:0s,1min",
+    "--timed", "--engine", "hierarchical:tick=1ms,size=20", "--engine", "hierarchical:tick=10ms,size=64",
     "--engine", "hashed:tick=10ms,slots=512", "--engine", "hashed:tick=100ms,slots=512", "--engine", "heap",
     "--engine", "flat:tick=10ms", "--quiet",
 ]
@@ -142,7 +142,8 @@ class Figures(HTMLParser):
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         if tag == "figure":
-            self.current = self.found.setdefault(attributes["id"], {"path": 0, "use": 0, "text": 0, "data": 0, "words": ""})
+            nothing = {"path": 0, "use": 0, "text": 0, "data": 0, "words": ""}
+            self.current = self.found.setdefault(attributes["id"], nothing)
         elif self.current is not None:
             if tag in ("path", "use", "text"):
                 self.current[tag] += 1
@@ -196,7 +197,8 @@ class ReportTest(unittest.TestCase):
 
     def test_errors_and_requests_would_be_seen(self):
         spoiled = FOLDER / "spoiled.html"
-        spoiled.write_text("<script>console.error('canary')</script><img src='http://canary.invalid/x.png'>", encoding="utf-8")
+        spoiled.write_text("<script>console.error('canary')</script><img src='http://canary.invalid/x.png'>",
+                           encoding="utf-8")
         seen = Visit(spoiled, "--dump-dom")
         self.assertTrue(any("canary" in line for line in seen.console), seen.console)
         self.assertTrue(any("canary.invalid" in url for url in seen.requests), seen.requests)
@@ -215,7 +217,8 @@ class ReportTest(unittest.TestCase):
 
     def test_it_tells_the_workload_the_engines_and_the_machine(self):
         text = self.visit.dom
-        for word in ("uniform:1ms,30min", "poisson:20", "hashed:tick=100ms,slots=512", self.data["machine"]["compiler"]):
+        compiler = self.data["machine"]["compiler"]
+        for word in ("uniform:1ms,30min", "poisson:20", "hashed:tick=100ms,slots=512", compiler):
             self.assertIn(word, text)
 
     def test_no_placeholder_of_a_colour_is_left(self):
@@ -290,8 +293,8 @@ class ReportTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             tool = Path(shutil.copy(TOOL, folder))
             Path(folder, "report.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
-            done = subprocess.run([tool, *ARGUMENTS, "--report", str(Path(folder, "x.html"))], capture_output=True, text=True, timeout=60,
-                                  check=False)
+            done = subprocess.run([tool, *ARGUMENTS, "--report", str(Path(folder, "x.html"))],
+                                  capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("apt-get install python3-matplotlib", done.stderr)
 

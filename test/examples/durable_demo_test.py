@@ -22,7 +22,8 @@ ORDERS = HEADER + (
 )
 KEYS = {
     "orders", "kills", "lost", "doubled", "early", "recovery_s", "lateness_us", "stock", "exact", "cancelled", "fired",
-    "pending", "elapsed_s", "placed_per_s", "late_approvals", "earlier", "nodes", "server_kills", "takeovers", "recovered",
+    "pending", "elapsed_s", "placed_per_s", "late_approvals", "earlier", "nodes", "server_kills", "takeovers",
+    "recovered",
 }
 
 
@@ -126,7 +127,8 @@ class Servers(DurableTest):
         def arguments_of_worker():
             words = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children(parent.pid)]
             return next((each for each in words if b"--worker" in each), None)
-        with self.running(["--durable", "--store", store, "--quiet", "--seconds", 60], stdout=subprocess.DEVNULL) as parent:
+        arguments = ["--durable", "--store", store, "--quiet", "--seconds", 60]
+        with self.running(arguments, stdout=subprocess.DEVNULL) as parent:
             self.wait_until(arguments_of_worker)
             self.assertNotIn(password, arguments_of_worker())
             self.assertIn(password, Path(f"/proc/{parent.pid}/cmdline").read_bytes())  # it was there to be seen
@@ -165,7 +167,8 @@ class Servers(DurableTest):
             self.assertIn("cannot use", told)
 
     def test_are_killed_only_if_they_are_our_own(self):
-        told = self.run_program("--durable", "--store", "postgres:host=x", "--kill", 1, "--kill-server", status=2).stderr
+        told = self.run_program("--durable", "--store", "postgres:host=x", "--kill", 1, "--kill-server",
+                                status=2).stderr
         self.assertIn("--kill-server", told)
 
 
@@ -231,7 +234,8 @@ class Refusals(DurableTest):
     def test_of_options(self):
         for arguments in (("--kill", "1"), ("--store", "sqlite:x"), ("--seconds", "1"), ("--orders-per-second", "1"),
                           ("--durable", "--nodes", "0"),
-                          ("--durable", "--kill-server", "--kill", "1"), ("--durable", "--kill", "0"), ("--durable", "--kill", "often"),
+                          ("--durable", "--kill-server", "--kill", "1"), ("--durable", "--kill", "0"),
+                          ("--durable", "--kill", "often"),
                           ("--durable", "--checks", "1"),
                           ("--durable", "--live"), ("--durable", "--tick", "1ms"),
                           ("--durable", "--seconds", "-1"), ("--durable", "--orders-per-second", "0")):

@@ -12,7 +12,7 @@
  * right: TIMERS=1 LAST_WAITS
  * right: TIMERS=2 LAST_WAITS
  * right: TIMERS=3 LAST_WAITS
- * wrong: TIMERS=1 LAST_WAITS ASKS_WHEN_SOMETHING_ENDED: who begins a timer asks for waiting threads only if another has ended
+ * wrong: TIMERS=1 LAST_WAITS ASKS_WHEN_SOMETHING_ENDED: who begins a timer asks who waits only if one has ended
  * wrong: TIMERS=2 LAST_WAITS ASKS_BEFORE_IT_BEGINS: it asks, and then begins
  * wrong: TIMERS=1 LAST_WAITS ADDS_ITSELF_LATE: who waits is counted after it has looked, without the lock
  * wrong: TIMERS=2 LAST_WAITS TELLS_NOBODY: the driver finds a waiting thread, and only counts what it has begun

@@ -353,7 +353,8 @@ def print_list(source):
             blocks = blocks_of(source, page)
             fragments = any(one.is_fragment for one in blocks)
             programs = [one for one in blocks if one.is_program]
-            print("page", page, int(fragments), len(programs), *(",".join(own_headers(source, one)) for one in programs))
+            print("page", page, int(fragments), len(programs),
+                  *(",".join(own_headers(source, one)) for one in programs))
         except fault:
             print("page", page, 1, 0)
 

@@ -151,7 +151,8 @@ class what_is_wrong(pages):
     def test_an_example_of_a_header_that_is_marked_otherwise(self):
         for mark in (r"\code", "@code", FENCE):
             self.put("include/timing_wheel/one.hpp", f"/// Text.\n/// {mark}\n/// f();\n")
-            self.expect(fenced("sh", "true"), "include/timing_wheel/one.hpp:2: an example in a comment is marked by four")
+            self.expect(fenced("sh", "true"),
+                        "include/timing_wheel/one.hpp:2: an example in a comment is marked by four")
 
     def test_a_comment_after_an_output_that_says_no_more(self):
         self.expect(program("std::cout << 1;  // one"), "page.md:3: a comment after an output says what is printed")
@@ -162,7 +163,8 @@ class what_is_wrong(pages):
 
     def test_the_list_tells_which_headers_of_the_library_each_program_needs(self):
         self.put("include/timing_wheel/more.hpp", "")
-        self.put("page.md", program("") + fenced("cpp", "#include <vector>\n#include <timing_wheel/more.hpp>\nint main() {}"))
+        self.put("page.md",
+                 program("") + fenced("cpp", "#include <vector>\n#include <timing_wheel/more.hpp>\nint main() {}"))
         with contextlib.redirect_stdout(io.StringIO()) as listed:
             snippets.print_list(self.source)
         self.assertIn(f"page page.md 0 2 {snippets.UMBRELLA} timing_wheel/more.hpp\n", listed.getvalue())

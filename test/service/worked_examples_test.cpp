@@ -45,11 +45,11 @@ class notebook {
   manual_timer timer_;
 };
 
-class TurnsOfAWheel : public on_every_engine {};
+class RevolutionsOfAWheel : public on_every_engine {};
 
-INSTANTIATE_TEST_SUITE_P(Engines, TurnsOfAWheel, every_engine, engine_name);
+INSTANTIATE_TEST_SUITE_P(Engines, RevolutionsOfAWheel, every_engine, engine_name);
 
-TEST_P(TurnsOfAWheel, OneHundredAndThirtySecondsOnSixtySlotsRunAt130AndNotAt70) {
+TEST_P(RevolutionsOfAWheel, OneHundredAndThirtySecondsOnSixtySlotsRunAt130AndNotAt70) {
   by_hand timer({.tick = 1s, .wheel_size = 60});
   std::vector<time_point> ran;
   timer.schedule_after(130s, [&] { ran.push_back(timer.now()); });
@@ -61,7 +61,7 @@ TEST_P(TurnsOfAWheel, OneHundredAndThirtySecondsOnSixtySlotsRunAt130AndNotAt70) 
   EXPECT_THAT(ran, ElementsAre(time_point(130s)));
 }
 
-TEST_P(TurnsOfAWheel, ThirteenSecondsOnTwelveSlotsDoNotRunAtOne) {
+TEST_P(RevolutionsOfAWheel, ThirteenSecondsOnTwelveSlotsDoNotRunAtOne) {
   by_hand timer({.tick = 1s, .wheel_size = 12});
   std::vector<time_point> ran;
   timer.schedule_after(13s, [&] { ran.push_back(timer.now()); });

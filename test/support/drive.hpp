@@ -31,7 +31,7 @@ std::vector<timer_number> drain(Engine& engine, tick now, std::size_t budget = n
   return due;
 }
 
-/// Inserts a timer for each deadline, the slots counting from 0. \returns what must come out when.
+/// Inserts a timer for each deadline, the numbers counting from 0. \returns what must come out when.
 template <timer_engine Engine>
 schedule insert_all(Engine& engine, const std::vector<tick>& deadlines) {
   schedule expected;
@@ -46,9 +46,9 @@ schedule insert_all(Engine& engine, const std::vector<tick>& deadlines) {
 /// Goes to each deadline and to the tick before it: each timer must come out in its own tick, once, and nothing else.
 template <timer_engine Engine>
 void expect_each_at_its_tick(Engine& engine, const schedule& expected, std::size_t budget = no_limit) {
-  for (const auto& [deadline, slots] : expected) {
+  for (const auto& [deadline, numbers] : expected) {
     ASSERT_EQ(drain(engine, deadline - 1, budget), std::vector<timer_number>()) << "early, before " << deadline;
-    ASSERT_EQ(drain(engine, deadline, budget), slots) << "due at " << deadline;
+    ASSERT_EQ(drain(engine, deadline, budget), numbers) << "due at " << deadline;
   }
   ASSERT_EQ(engine.size(), 0U);
   ASSERT_TRUE(engine.invariants_hold());

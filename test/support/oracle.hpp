@@ -10,30 +10,30 @@
 
 namespace timing_wheel::test {
 
-/// The slots that are due at each tick, sorted.
+/// The numbers that are due at each tick, sorted.
 using schedule = std::map<tick, std::vector<timer_number>>;
 
 /// What is pending, in the plainest way: an ordered set of (deadline, number).
 class oracle {
  public:
-  void insert(timer_number s, tick deadline) {
-    deadlines_.emplace(s, deadline);
-    order_.emplace(deadline, s);
+  void insert(timer_number n, tick deadline) {
+    deadlines_.emplace(n, deadline);
+    order_.emplace(deadline, n);
   }
 
   /// \returns the deadline of `n`, which is forgotten; none if it was not pending.
-  std::optional<tick> take(timer_number s) {
-    const auto found = deadlines_.find(s);
+  std::optional<tick> take(timer_number n) {
+    const auto found = deadlines_.find(n);
     if (found == deadlines_.end()) {
       return std::nullopt;
     }
     const tick deadline = found->second;
-    order_.erase({deadline, s});
+    order_.erase({deadline, n});
     deadlines_.erase(found);
     return deadline;
   }
 
-  [[nodiscard]] bool contains(timer_number s) const { return deadlines_.count(s) != 0; }
+  [[nodiscard]] bool contains(timer_number n) const { return deadlines_.count(n) != 0; }
   [[nodiscard]] std::size_t size() const { return order_.size(); }
   [[nodiscard]] std::optional<tick> earliest() const {
     return order_.empty() ? std::nullopt : std::optional(order_.begin()->first);
@@ -41,8 +41,8 @@ class oracle {
 
   [[nodiscard]] schedule pending() const {
     schedule all;
-    for (const auto& [deadline, s] : order_) {
-      all[deadline].push_back(s);
+    for (const auto& [deadline, n] : order_) {
+      all[deadline].push_back(n);
     }
     return all;
   }

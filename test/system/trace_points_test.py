@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The trace points of a library that has them: trace_points_test.py SOURCE_DIRECTORY COMPILER LIBRARY.
 
-The library is built once more, with TIMING_WHEEL_TRACE_POINTS. The notes in it are compared with those that docs/tracing.md
-lists; gdb stops at each point of a small program, traced.cpp, and must have seen what that has done; and bpftrace attaches the
-example. LIBRARY is one without trace points.
+The library is built once more, with TIMING_WHEEL_TRACE_POINTS. The notes in it are compared with those that
+docs/tracing.md lists; gdb stops at each point of a small program, traced.cpp, and must have seen what that has done;
+and bpftrace attaches the example. LIBRARY is one without trace points.
 """
 
 import re
@@ -42,8 +42,9 @@ def notes_in(file):
 def configured(build, flags=""):
     return run("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={COMPILER}",
                f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
-               "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", "-DTIMING_WHEEL_TRACE_POINTS=ON", "-DTIMING_WHEEL_BUILD_TESTS=OFF",
-               "-DTIMING_WHEEL_BUILD_BENCHMARKS=OFF", "-DTIMING_WHEEL_BUILD_EXAMPLES=OFF")
+               "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", "-DTIMING_WHEEL_TRACE_POINTS=ON",
+               "-DTIMING_WHEEL_BUILD_TESTS=OFF", "-DTIMING_WHEEL_BUILD_BENCHMARKS=OFF",
+               "-DTIMING_WHEEL_BUILD_EXAMPLES=OFF")
 
 
 class WithoutTheHeader(unittest.TestCase):
@@ -55,7 +56,8 @@ class WithoutTheHeader(unittest.TestCase):
             refused = configured(Path(folder, "build"), f"-isystem {folder}")
         self.assertNotEqual(refused.returncode, 0)
         said = " ".join(refused.stdout.split())
-        self.assertIn("TIMING_WHEEL_TRACE_POINTS needs <sys/sdt.h>, which Debian and Ubuntu have in systemtap-sdt-dev.", said)
+        self.assertIn("TIMING_WHEEL_TRACE_POINTS needs <sys/sdt.h>, which Debian and Ubuntu have in systemtap-sdt-dev.",
+                      said)
 
 
 class WithoutTheOption(unittest.TestCase):
@@ -100,7 +102,9 @@ class TracePoints(unittest.TestCase):
                 wheel, level, now, timers = values
                 self.assertIn(level, (1, 2))
                 self.assertGreaterEqual(now, moved.get("now", 0))
-                moved = {"now": now, "timers": moved.get("timers", 0) + timers, "wheels": moved.get("wheels", set()) | {wheel}}
+                moved = {
+                    "now": now, "timers": moved.get("timers", 0) + timers,
+                    "wheels": moved.get("wheels", set()) | {wheel}}
                 continue
             what, tag, more = next(told)
             while what == "moved":  # of one service; the next begins

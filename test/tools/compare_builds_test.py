@@ -51,8 +51,9 @@ class Arithmetic(unittest.TestCase):
 
     def test_a_row_has_medians_extremes_and_ratios(self):
         row = script.table([script.Comparison("churn<wheel>/10000", self.PAIRS)], ["main", "here"])[1]
-        self.assertEqual(re.split("  +", row), ["churn<wheel>/10000", "100 ns (80.0 ns–200 ns)", "90.9 ns (60.0 ns–190 ns)", "0.909",
-                                                "0.500–1.125"])
+        self.assertEqual(
+            re.split("  +", row),
+            ["churn<wheel>/10000", "100 ns (80.0 ns–200 ns)", "90.9 ns (60.0 ns–190 ns)", "0.909", "0.500–1.125"])
 
     def test_only_rounds_that_agree_have_a_verdict(self):
         self.assertEqual(script.Comparison("x", self.PAIRS).verdict, "")
@@ -82,7 +83,8 @@ class Results(unittest.TestCase):
     def test_another_counter_is_taken_as_it_is(self):
         self.assertEqual(script.value_of(result({"real_time": 2.5, "per_timer": 3e-8, "wakes": 7}), "wakes"), 7)
         self.assertIsNone(script.value_of(result({"real_time": 2.5}), "wakes"))
-        self.assertEqual(script.Comparison("x", [(200, 100)] * 5, "wakes").cells()[1:3], ["200 (200–200)", "100 (100–100)"])
+        self.assertEqual(
+            script.Comparison("x", [(200, 100)] * 5, "wakes").cells()[1:3], ["200 (200–200)", "100 (100–100)"])
         self.assertEqual(script.Comparison("x", [(200, 100)] * 5, "wakes").verdict, "less")
 
     def test_a_counter_may_be_0(self):
@@ -110,12 +112,14 @@ class Programs(unittest.TestCase):
         folder.mkdir()
         for program, names in programs.items():
             path = folder / program
-            path.write_text(PROGRAM.format(python=sys.executable, names=names, time=time, log=str(self.log)), encoding="utf-8")
+            path.write_text(PROGRAM.format(python=sys.executable, names=names, time=time, log=str(self.log)),
+                            encoding="utf-8")
             path.chmod(0o755)
         return str(folder)
 
     def compared(self, *arguments):
-        return subprocess.run([sys.executable, script.__file__, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run([sys.executable, script.__file__, *arguments], capture_output=True, text=True, timeout=60,
+                              check=False)
 
     def test_builds_run_in_turn_each_benchmark_by_itself(self):
         a, b = self.build("a", 200, x_bench=["one", "two"]), self.build("b", 100, x_bench=["one", "two"])
@@ -124,14 +128,16 @@ class Programs(unittest.TestCase):
                                                              "100 one", "200 one", "100 two", "200 two",
                                                              "200 one", "100 one", "200 two", "100 two"])
         rows = [line.split() for line in done.stdout.splitlines()]
-        self.assertEqual([(row[0], row[-2:]) for row in rows[1:3]], [(name, ["0.500", "0.500–0.500"]) for name in ("one", "two")])
+        self.assertEqual([(row[0], row[-2:]) for row in rows[1:3]],
+                         [(name, ["0.500", "0.500–0.500"]) for name in ("one", "two")])
 
     def test_what_only_one_has_is_said_and_left_out(self):
         a = self.build("a", 200, x_bench=["one", "old"], y_bench=["three"])
         b = self.build("b", 100, x_bench=["one", "new"], z_bench=["four"])
         done = self.compared("--rounds", "1", "--names", "main", "here", a, b)
         self.assertEqual([line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]], ["one"])
-        for sentence in ("only main has y_bench", "only here has z_bench", "only main has, in x_bench: old", "only here has, in x_bench: new"):
+        for sentence in ("only main has y_bench", "only here has z_bench", "only main has, in x_bench: old",
+                         "only here has, in x_bench: new"):
             self.assertIn(sentence, done.stderr)
 
     def test_a_filter_is_passed_on(self):
@@ -140,7 +146,8 @@ class Programs(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]], ["two"])
 
     def test_a_counter_that_no_benchmark_has_is_an_error(self):
-        done = self.compared("--counter", "wakes", self.build("a", 1, x_bench=["one"]), self.build("b", 1, x_bench=["one"]))
+        done = self.compared("--counter", "wakes", self.build("a", 1, x_bench=["one"]),
+                             self.build("b", 1, x_bench=["one"]))
         self.assertEqual(done.returncode, 1)
         self.assertIn("no benchmark has the counter wakes", done.stderr)
 

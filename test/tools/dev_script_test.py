@@ -19,8 +19,8 @@ SHELL_TOOLS = ("awk", "bash", "cat", "dirname", "env", "fold", "grep", "head", "
 STAND_INS = ("apt-get", "dpkg-query", "c++", "cmake", "ctest", "ninja", "setarch", "sleep", "find", "xargs")
 COMMANDS = (
     "test", "sanitize", "stress", "fuzz", "mutants", "coverage", "bench", "bench-pictures", "instructions",
-    "compare-table", "browser", "docs", "durable-torture", "durable-costs", "lint", "format", "format-check", "consumer",
-    "packages", "setup",
+    "compare-table", "browser", "docs", "durable-torture", "durable-costs", "lint", "format", "format-check",
+    "consumer", "packages", "setup",
 )
 LOCKED = "E: Could not get lock /var/lib/{}. It is held by process 4711 (unattended-upgr)"
 LOG_OF_TESTS = """1/4 Testing: report

@@ -45,9 +45,11 @@ class Check(unittest.TestCase):
         self.expect(ALL_IDS, "no row has the test Other.IsFull", "no row has the test Queue.IsEmpty")
 
     def test_finds_a_test_of_ctest_that_no_row_has(self):
-        self.put("test/tools/CMakeLists.txt", "add_test(NAME links COMMAND x)\ntiming_wheel_script_test(site docs site.py)\n")
+        self.put("test/tools/CMakeLists.txt",
+                 "add_test(NAME links COMMAND x)\ntiming_wheel_script_test(site docs site.py)\n")
         self.put("examples/CMakeLists.txt", "timing_wheel_recipe(retry)\n")
-        self.expect(ALL_IDS, "no row has the test links", "no row has the test recipe_retry", "no row has the test site")
+        self.expect(ALL_IDS, "no row has the test links", "no row has the test recipe_retry",
+                    "no row has the test site")
 
     def test_leaves_out_what_is_commented_out(self):
         self.put("test/engine/heap_test.cpp", "// TEST(Heap, Grows) {\n")
@@ -57,7 +59,8 @@ class Check(unittest.TestCase):
         self.expect(ALL_IDS + "| | lost | |\n", "docs/guarantees.md:4 (lost): names no test")
 
     def test_finds_the_name_of_a_test_that_is_gone(self):
-        self.expect(ALL_IDS + "| X1 | gone | `Wheel.Flies` |\n", "docs/guarantees.md:4 (X1): there is no test Wheel.Flies")
+        self.expect(ALL_IDS + "| X1 | gone | `Wheel.Flies` |\n",
+                    "docs/guarantees.md:4 (X1): there is no test Wheel.Flies")
 
     def test_finds_an_id_without_a_row(self):
         self.expect(ALL_IDS.replace("scenario 7, ", ""), "no row for scenario 7")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds docs/guarantees.md against the tests: guarantees_test.py SOURCE_DIRECTORY.
 
-Every test that it names must exist, every test must belong to a row, every id must have a row, and no row may be without a test.
-`Suite.Prefix*` names all tests that begin so. What is still TODO comes last.
+Every test that it names must exist, every test must belong to a row, every id must have a row, and no row may be
+without a test. `Suite.Prefix*` names all tests that begin so. What is still TODO comes last.
 """
 
 import fnmatch

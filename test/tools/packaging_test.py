@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds the recipes in packaging/ against the project of CMake: packaging_test.py SOURCE_DIRECTORY.
 
-They repeat what CMakeLists.txt and cmake/ say (versions, sources, options, what is needed), and nobody builds all of them.
+They repeat what CMakeLists.txt and cmake/ say (versions, sources, options, what is needed), and nobody builds all of
+them.
 """
 
 import json
@@ -106,7 +107,7 @@ class Options(unittest.TestCase):
         self.assertEqual(set(mapped), set(VCPKG["features"]))
 
     def test_what_conan_exports_is_there(self):
-        for pattern in re.findall(r'"([\w./]+?)(?:/\*)?"', least(r"for pattern in \((.*)\):", CONAN)):
+        for pattern in re.findall(r'"([\w./]+?)(?:/\*)?"', least(r"for pattern in \(([^)]*)\):", CONAN)):
             self.assertTrue((SOURCE / pattern).exists(), pattern)
 
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""What benchmarks/plot.py reads and draws: plot_test.py SOURCE_DIRECTORY. Exits with 77, which skips the test, without Matplotlib."""
+"""What benchmarks/plot.py reads and draws: plot_test.py SOURCE_DIRECTORY.
+
+Exits with 77, which skips the test, without Matplotlib.
+"""
 
 import json
 import os
@@ -18,7 +21,8 @@ sys.dont_write_bytecode = True
 
 def use_a_python_with_matplotlib():
     for python in (sys.executable, shutil.which("python3"), "/usr/bin/python3"):
-        if python and subprocess.run([python, "-B", SCRIPT, "--check"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        if python and subprocess.run([python, "-B", SCRIPT, "--check"], stderr=subprocess.DEVNULL,
+                                     check=False).returncode == 0:
             if python != sys.executable:
                 os.execv(python, [python, *sys.argv])
             return
@@ -37,15 +41,18 @@ def taken_apart(name):
 
 class Names(unittest.TestCase):
     def test_workload_contender_and_number(self):
-        self.assertEqual(taken_apart("churn/hierarchical_wheel/1000000"), ("churn", "hierarchical_wheel", 1_000_000, {}))
-        self.assertEqual(taken_apart("churn<hierarchical_wheel>/1000000"), ("churn", "hierarchical_wheel", 1_000_000, {}))
+        self.assertEqual(taken_apart("churn/hierarchical_wheel/1000000"),
+                         ("churn", "hierarchical_wheel", 1_000_000, {}))
+        self.assertEqual(taken_apart("churn<hierarchical_wheel>/1000000"),
+                         ("churn", "hierarchical_wheel", 1_000_000, {}))
 
     def test_a_wheel_size_is_no_number_of_timers(self):
         self.assertEqual(taken_apart("fire_by_wheel_size/512/10000"), ("fire_by_wheel_size", "512", 10_000, {}))
 
     def test_named_parameters(self):
         name = "schedule_then_cancel<boost_asio>/timers:1000000/producers:2/manual_time"
-        self.assertEqual(taken_apart(name), ("schedule_then_cancel", "asio", 1_000_000, {"timers": 1_000_000, "producers": 2}))
+        self.assertEqual(taken_apart(name),
+                         ("schedule_then_cancel", "asio", 1_000_000, {"timers": 1_000_000, "producers": 2}))
         self.assertEqual(taken_apart("shards/timers:10000/shards:4")[1:], ("", 10_000, {"timers": 10_000, "shards": 4}))
 
     def test_a_bare_one(self):
@@ -76,7 +83,8 @@ class Pictures(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "result.json")
             file.write_text(written(*runs), encoding="utf-8")
-            done = subprocess.run([sys.executable, "-B", SCRIPT, folder, file], capture_output=True, text=True, timeout=120, check=False)
+            done = subprocess.run([sys.executable, "-B", SCRIPT, folder, file], capture_output=True, text=True,
+                                  timeout=120, check=False)
             return done, {path.stem: path.read_text(encoding="utf-8") for path in Path(folder).glob("*.svg")}
 
     def test_each_is_drawn_with_what_there_is(self):
@@ -84,16 +92,18 @@ class Pictures(unittest.TestCase):
                    for workload in ("arm", "churn", "step") for name in ("hierarchical_wheel", "asio", "unheard_of")
                    for n in (10_000, 1_000_000)]
         sizes = [{"name": f"churn_by_wheel_size/{size}/10000", "per_timer": 3e-8} for size in (16, 64)]
-        service = [{"name": f"{workload}:1000000/producers:{count}/shards:{count}", "schedules_per_s": 2e7, "cancels_per_s": 5e7}
+        rates = {"schedules_per_s": 2e7, "cancels_per_s": 5e7}
+        service = [{"name": f"{workload}:1000000/producers:{count}/shards:{count}"} | rates
                    for workload in ("shards/timers", "schedule_then_cancel<hierarchical>/timers") for count in (1, 2)]
-        ticks = [{"name": f"lateness_by_tick/timers:1000/tick_us:{tick}", "p50_us": 9, "p99_us": 99.0, "max_us": 999.0, "cpu_s": 1.0}
-                 for tick in (100, 1000)]
+        late = {"p50_us": 9, "p99_us": 99.0, "max_us": 999.0, "cpu_s": 1.0}
+        ticks = [{"name": f"lateness_by_tick/timers:1000/tick_us:{tick}"} | late for tick in (100, 1000)]
         shares = [{"name": f"compensation_by_share/{name}/timers:1000000/cancelled:{share}", "per_timer": 3e-8}
                   for name in ("hierarchical_wheel", "libuv") for share in (0, 90)]
         done, pictures = self.drawn(*engines, *sizes, *shares, *service, *ticks)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(pictures), ["cost_by_share", "cost_by_wheel_size", "engines_by_size", "engines_by_workload",
-                                            "longest_step", "service_by_tick", "service_throughput"])
+        self.assertEqual(sorted(pictures), [
+            "cost_by_share", "cost_by_wheel_size", "engines_by_size", "engines_by_workload", "longest_step",
+            "service_by_tick", "service_throughput"])
         self.assertIn("libuv", pictures["cost_by_share"])
         self.assertIn("unheard_of", pictures["engines_by_workload"])
         self.assertIn("prefers-color-scheme:dark", pictures["engines_by_workload"])

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Compiles sources by themselves that CI otherwise compiles together with others: stand_alone.py SOURCE BUILD BASE SECONDS.
+"""Compiles sources by themselves that CI otherwise compiles together with others.
 
-BUILD is configured with an object for each source. First come the sources that differ from the commit BASE, all of them.
-Then come those that include a header that differs, as many as SECONDS are enough for; it says how many were left out.
+stand_alone.py SOURCE BUILD BASE SECONDS
+
+BUILD is configured with an object for each source. First come the sources that differ from the commit BASE, all of
+them. Then come those that include a header that differs, as many as SECONDS are enough for; it says how many were left
+out.
 """
 
 import functools
@@ -89,7 +92,8 @@ def compile_all(build, objects, seconds=None):
 
 
 def main():
-    source, build, base, seconds = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), sys.argv[3], float(sys.argv[4])
+    source, build = (Path(argument).resolve() for argument in sys.argv[1:3])
+    base, seconds = sys.argv[3], float(sys.argv[4])
     begin = time.monotonic()
     changed = {source / name for name in git(source, "diff", "--name-only", "--no-renames", base, "--").splitlines()}
     known = objects_of(source, build)

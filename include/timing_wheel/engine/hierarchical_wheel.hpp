@@ -32,11 +32,11 @@ namespace timing_wheel {
 ///
 /// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance`
 /// O(timers handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of
-/// its deadline, below the top one, in base `size`. Memory: 13 bytes per timer with full chunks, up to
-/// 27 where many were erased; 120 bytes per non-empty bucket at least; 40 bytes per bucket; and what grows ahead of
-/// need, an eighth of 4.5 bytes per timer. After warm-up nothing is allocated. With so many
-/// slots that no timer needs a second level this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and
-/// nearly each of a million timers at random a small chunk of its own.
+/// its deadline, below the top one, in base `size`. Memory: 13 bytes per timer with full chunks, up to 27 where many
+/// were erased; 120 bytes per non-empty bucket at least; 40 bytes per bucket; and what grows ahead of need, an eighth
+/// of 4.5 bytes per timer. After warm-up nothing is allocated. With so many slots that no timer needs a second level
+/// this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and nearly each of a million timers at
+/// random a small chunk of its own.
 ///
 /// Order: within one tick, timers come in the order they entered its bucket, unless one has filled the gap of another.
 /// Thread safety: none of its own. A const member may run beside another const member.

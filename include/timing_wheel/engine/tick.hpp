@@ -25,7 +25,8 @@ inline constexpr tick never = std::numeric_limits<tick>::max();
 /// Larger than any number of timers: the budget that does all that is due, and no limit of pending timers.
 inline constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-/// `a * b`, or `never` when the product does not fit.
+/// `a * b`, or `never` when the product does not fit, such as the interval of a wheel that reaches past the end of
+/// time.
 [[nodiscard]] constexpr tick saturating_multiply(tick a, tick b) noexcept {
   return b != 0 && a > never / b ? never : a * b;
 }
@@ -34,6 +35,9 @@ inline constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 ///
 /// Example: origin 0, tick 10 ms. A deadline of 28 ms is tick 3; at 29.9 ms the clock shows tick 2, at 30 ms tick 3.
 /// Everything saturates: what lies before the origin is tick 0, and the end of time is `never`.
+///
+/// Every member is O(1), and a constant expression; it multiplies, and divides only when it is made. Thread safety: as
+/// a plain object; it never changes.
 class tick_scale {
  public:
   /// Tick 0 begins at `origin`. \pre `tick_length` is positive.
@@ -45,7 +49,7 @@ class tick_scale {
     return std::min(divide(since_origin(now)).quotient, never - 1);
   }
 
-  /// The first tick that begins at `deadline` or later.
+  /// The first tick that begins at `deadline` or later; `never` for the end of time.
   [[nodiscard]] constexpr tick ceil(time_point deadline) const noexcept {
     if (deadline == time_point::max()) {
       return never;
@@ -54,7 +58,7 @@ class tick_scale {
     return quotient + (remainder != 0 ? 1 : 0);
   }
 
-  /// The time at which `t` begins.
+  /// The time at which `t` begins; the end of time if it would lie past that.
   [[nodiscard]] constexpr time_point begin_of(tick t) const noexcept {
     const std::uint64_t room = detail::distance(origin_, time_point::max());
     std::uint64_t since = 0;

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Holds what a durable check costs against a table: costs.py PROGRAM TABLE.json [--update]
 
-Fails if a figure has grown by more than 10 %, a number of statements or of commits at all, or if an operation is in one of the two
-only; and if what several nodes do for a check, or for none, is more than what one does, whatever the table says. Steps of the database's machine are compared where its version is the table's, and bytes unless its version is older. --update writes the table anew, and keeps the
-stores that were not counted.
+Fails if a figure has grown by more than 10 %, a number of statements or of commits at all, or if an operation is in one
+of the two only; and if what several nodes do for a check, or for none, is more than what one does, whatever the table
+says. Steps of the database's machine are compared where its version is the table's, and bytes unless its version is
+older. --update writes the table anew, and keeps the stores that were not counted.
 """
 
 import json
@@ -14,7 +15,8 @@ from pathlib import Path
 
 TOLERANCE = 0.10
 EXACT = ("statements", "commits")
-# Statements or commits, for a check, with each node more: in a burst of 8 000 each node has a last transaction, of up to 8 statements.
+# Statements or commits, for a check, with each node more: in a burst of 8 000 each node has a last transaction, of up
+# to 8 statements.
 NODE_MORE = 0.001
 FIGURES = ("statements", "rows_read", "commits", "bytes_written", "steps")
 RENEW = "to renew the table: ./dev durable-costs --update"
@@ -29,8 +31,10 @@ def major(version):
 
 
 def growth(costs, left_out):
-    """What "…, N nodes" costs more than "…, 1 node" does. Rows that a scan steps over are more, since each node steps over those of all;
-    the table has how many."""
+    """What "…, N nodes" costs more than "…, 1 node" does.
+
+    Rows that a scan steps over are more, since each node steps over those of all; the table has how many.
+    """
     faults = []
     for name, of_nodes in costs.items():
         found = re.fullmatch(r"(.*), (\d+) nodes", name)
@@ -43,7 +47,8 @@ def growth(costs, left_out):
         for figure in (figure for figure in FIGURES if figure not in ("steps", *left_out)):
             more = NODE_MORE * (int(found[2]) - 1) if figure in EXACT else 0
             if of_nodes[figure] > allowed(figure, of_one[figure]) + more:
-                faults.append(f"{name}: {figure} {of_nodes[figure]:,.10g} instead of {of_one[figure]:,.10g} with 1 node")
+                faults.append(
+                    f"{name}: {figure} {of_nodes[figure]:,.10g} instead of {of_one[figure]:,.10g} with 1 node")
     return faults
 
 
@@ -83,7 +88,8 @@ def main():
         sys.exit(__doc__)
     path = Path(arguments[1])
     try:
-        written = subprocess.run([str(Path(arguments[0]).resolve())], stdout=subprocess.PIPE, text=True, check=True).stdout
+        written = subprocess.run([str(Path(arguments[0]).resolve())], stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout
         measured = json.loads(written)
         if "--update" in sys.argv:
             kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -105,7 +111,8 @@ def one_line_each(text):
     for line in text.splitlines():
         deep = len(line) - len(line.lstrip())
         if deep > 6 or (deep == 6 and line.strip() in ("}", "},")):
-            lines[-1] += line.strip() if line.strip() in ("}", "},") else (" " if lines[-1].endswith(",") else "") + line.strip()
+            ends = line.strip() in ("}", "},")
+            lines[-1] += (" " if not ends and lines[-1].endswith(",") else "") + line.strip()
         else:
             lines.append(line)
     return "\n".join(lines)

@@ -55,12 +55,15 @@ class Compare(unittest.TestCase):
 
     def test_several_nodes_need_no_more_than_one_does(self):
         self.assertEqual(self.with_nodes(steps=900, bytes_written=1100, statements=3.002, commits=1.002), [])
-        self.assertEqual(self.with_nodes(statements=3.01), ["sqlite: idle, 3 nodes: statements 3.01 instead of 3 with 1 node"])
+        self.assertEqual(self.with_nodes(statements=3.01),
+                         ["sqlite: idle, 3 nodes: statements 3.01 instead of 3 with 1 node"])
         self.assertEqual(len(self.with_nodes(commits=2, rows_read=5.6, bytes_written=1101)), 3)
 
     def test_bytes_of_several_nodes_are_not_compared_on_an_older_version(self):
-        nodes = {"sqlite": {"version": "13.16", "costs": {"idle, 1 node": ROW, "idle, 3 nodes": ROW | {"bytes_written": 9000}}}}
-        self.assertEqual(costs.compare({"sqlite": {"version": "15.2", "costs": nodes["sqlite"]["costs"]}}, nodes)[1], [])
+        rows = {"idle, 1 node": ROW, "idle, 3 nodes": ROW | {"bytes_written": 9000}}
+        nodes = {"sqlite": {"version": "13.16", "costs": rows}}
+        self.assertEqual(
+            costs.compare({"sqlite": {"version": "15.2", "costs": nodes["sqlite"]["costs"]}}, nodes)[1], [])
 
     def test_several_nodes_are_held_against_one(self):
         alone = {"sqlite": {"version": "1", "costs": {"idle, 3 nodes": ROW}}}

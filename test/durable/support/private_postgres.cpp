@@ -481,7 +481,17 @@ void private_postgres::promote() {
 void private_postgres::set(const std::string& name, const std::string& value) {
   const postgres_session own(conninfo());
   own.execute("ALTER SYSTEM SET " + name + "=" + in_quotes(value));
+  reload();
+}
+
+// The server reads its files, and then tells its processes to. It takes no connection between.
+void private_postgres::reload() {
+  const postgres_session own(conninfo());
+  const std::string before = own.ask("SELECT pg_conf_load_time()");
   own.execute("SELECT pg_reload_conf()");
+  if (!wait_until([&] { return own.ask("SELECT pg_conf_load_time()") != before; })) {
+    throw std::runtime_error("the server does not read its files again: " + log());
+  }
 }
 
 std::string private_postgres::conninfo() const {

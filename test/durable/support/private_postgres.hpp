@@ -86,8 +86,10 @@ class private_postgres {
   /// Of its first process; 0 if there is none.
   [[nodiscard]] pid_t process() const { return process_; }
 
-  /// Changes a setting that needs no restart.
+  /// Changes a setting that needs no restart. What connects after that finds it changed.
   void set(const std::string& name, const std::string& value);
+  /// Reads its files again: settings, and who may connect. What connects after that finds them read.
+  void reload();
 
   /// By its socket.
   [[nodiscard]] std::string conninfo() const;

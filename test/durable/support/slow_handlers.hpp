@@ -15,8 +15,8 @@
 
 namespace timing_wheel::durable::test {
 
-/// 150 checks are due at once, and one thread has to run them, each for `time`: what is claimed is bounded, and no lease
-/// ends in the queue. `is_empty` says that no check is left.
+/// 150 checks are due at once, and one thread has to run them, each for `time`: what is claimed is bounded, and no
+/// lease ends in the queue. `is_empty` says that no check is left.
 template <class Condition>
 void expect_no_lease_lost_in_the_queue(store& where, std::chrono::milliseconds time, std::chrono::milliseconds lease,
                                        const Condition& is_empty) {
