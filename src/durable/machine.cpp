@@ -21,6 +21,9 @@ constexpr std::chrono::seconds hold{3};
 constexpr std::chrono::seconds renewal{1};
 constexpr std::chrono::seconds grace{1};
 
+// So many runs that ended without a word may be chance, or a neighbour's fault.
+constexpr int innocent_ends = 2;
+
 std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
   return std::max<std::size_t>(1, options.max_known / (2 * std::max<std::size_t>(1, kinds)));
 }
@@ -66,6 +69,7 @@ timer_number machine::add(const upcoming& what) {
   by_id_.emplace(what.id, number);
   free_.pop_back();
   rows_[number].what = what;
+  rows_[number].suspect = suspicious(what);
   ++states_[what.kind].known;
   return number;
 }
@@ -75,6 +79,11 @@ void machine::forget(timer_number number) {
   --states_[rows_[number].what.kind].known;
   rows_[number] = row{};
   free_.push_back(number);
+}
+
+// It has a lease, which has ended when it is asked for.
+bool machine::suspicious(const upcoming& what) const {
+  return !kinds_[what.kind].transactional && what.lease != instant{} && what.attempt >= innocent_ends;
 }
 
 // A row of another node is met again when its lease has ended.
@@ -94,7 +103,7 @@ void machine::make_ready(timer_number number) {
   kind_state& kind = states_[which.what.kind];
   const instant clock = begin_of(wheel_->now());
   const bool late = which.what.due < clock - options_.poll;
-  (late ? kind.backlog : kind.in_time).push_back(number);
+  (which.suspect ? kind.suspects : late ? kind.backlog : kind.in_time).push_back(number);
   ++ready_count_;
 }
 
@@ -114,6 +123,7 @@ void machine::restart(instant now) {
   for (kind_state& kind : states_) {
     kind.in_time.clear();
     kind.backlog.clear();
+    kind.suspects.clear();
   }
   next_hold_ = next_poll_ = next_sweep_ = rest_until_ = now;
   passing_ = false;
@@ -292,6 +302,7 @@ void machine::has_read(const window& read, std::span<const upcoming> found, inst
       wait(add(one), wake_of(one), now);
     } else if (known->where == place::waiting && (known->what.due != one.due || known->what.lease != one.lease)) {
       known->what = one;
+      known->suspect = suspicious(one);
       const timer_number number = number_of(one.id);
       wheel_->erase(number);
       wait(number, wake_of(one), now);
@@ -316,15 +327,29 @@ std::size_t machine::room_of(std::uint32_t kind) const {
   return limit - std::min(limit, states_[kind].running);
 }
 
+std::deque<timer_number>* machine::next_queue(kind_state& kind) const {
+  if (!suspect_runs_ && !kind.suspects.empty()) {
+    return &kind.suspects;
+  }
+  if (kind.in_time.empty() && kind.backlog.empty()) {
+    return nullptr;
+  }
+  const bool from_backlog = kind.in_time.empty() || (!kind.backlog.empty() && kind.backlog_next);
+  kind.backlog_next = !from_backlog;
+  return from_backlog ? &kind.backlog : &kind.in_time;
+}
+
 void machine::pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked) {
   kind_state& state = states_[kind];
   const std::size_t most = std::min(limit, room_of(kind));
-  for (std::size_t n = 0; n < most && !(state.in_time.empty() && state.backlog.empty()); ++n) {
-    const bool from_backlog = state.in_time.empty() || (!state.backlog.empty() && state.backlog_next);
-    state.backlog_next = !from_backlog;
-    std::deque<timer_number>& queue = from_backlog ? state.backlog : state.in_time;
-    row& which = rows_[queue.front()];
-    queue.pop_front();
+  for (std::size_t n = 0; n < most; ++n) {
+    std::deque<timer_number>* const queue = next_queue(state);
+    if (queue == nullptr) {
+      return;
+    }
+    row& which = rows_[queue->front()];
+    queue->pop_front();
+    suspect_runs_ = suspect_runs_ || which.suspect;
     which.where = place::asked;
     ++state.running;
     --ready_count_;
@@ -367,6 +392,7 @@ void machine::release(row& which) {
   if (!kinds_[which.what.kind].transactional) {
     --held_count_;
   }
+  suspect_runs_ = suspect_runs_ && !which.suspect;
 }
 
 void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant lease, instant now) {
@@ -406,16 +432,20 @@ void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed
 void machine::has_not_asked(std::span<const upcoming> asked) {
   for (std::size_t i = asked.size(); i-- > 0;) {
     const timer_number number = number_of(asked[i].id);
-    release(rows_[number]);
-    rows_[number].where = place::ready;
-    states_[asked[i].kind].backlog.push_front(number);
+    row& which = rows_[number];
+    release(which);
+    which.where = place::ready;
+    kind_state& kind = states_[which.what.kind];
+    (which.suspect ? kind.suspects : kind.backlog).push_front(number);
     ++ready_count_;
   }
 }
 
 // ---- ends
 
-bool machine::exhausted(std::uint32_t kind, int attempt) const { return attempt > kinds_[kind].options.max_attempts; }
+bool machine::exhausted(std::uint32_t kind, int attempt) const {
+  return attempt > std::max(kinds_[kind].options.max_attempts, innocent_ends + 1);
+}
 
 instant machine::retry_at(const backoff& rule, int attempt, instant now) {
   const double most = static_cast<double>(duration_cast<microseconds>(rule.most).count());
@@ -488,7 +518,7 @@ void machine::has_ended(const ends& written, instant now) {
     row& which = rows_[number];
     if (which.how.what == outcome::verdict::retry) {
       const instant lease = which.how.began ? instant{} : which.what.lease;  // given back: that says for how long
-      again.push_back({which.what.id, which.how.due, lease, which.what.kind});
+      again.push_back({which.what.id, which.how.due, lease, which.what.kind, which.orphaned ? which.attempt : 0});
     }
     release(which);
     forget(number);
@@ -542,7 +572,7 @@ bool machine::can_ask() const {
   }
   for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
     const kind_state& state = states_[kind];
-    const bool any = !state.in_time.empty() || !state.backlog.empty();
+    const bool any = !state.in_time.empty() || !state.backlog.empty() || (!state.suspects.empty() && !suspect_runs_);
     if (any && room_of(kind) != 0 && (kinds_[kind].transactional || held_count_ < options_.max_claimed)) {
       return true;
     }
@@ -570,7 +600,7 @@ instant machine::next_event(instant now) const {
 
 std::optional<instant> machine::oldest_ready(std::uint32_t kind) const {
   std::optional<instant> oldest;
-  for (const auto* queue : {&states_[kind].in_time, &states_[kind].backlog}) {
+  for (const auto* queue : {&states_[kind].in_time, &states_[kind].backlog, &states_[kind].suspects}) {
     if (!queue->empty()) {
       const instant due = rows_[queue->front()].what.due;
       oldest = oldest ? std::min(*oldest, due) : due;
@@ -583,12 +613,14 @@ bool machine::invariants_hold() const {
   std::size_t ready = 0;
   std::size_t held = 0;
   std::size_t ending = 0;
+  std::size_t suspects = 0;  // that are busy
   std::vector<std::size_t> running(kinds_.size());
   for (timer_number number = 0; number < rows_.size(); ++number) {
     const row& which = rows_[number];
     const bool busy = which.where == place::asked || which.where == place::held || which.where == place::ending;
     ready += which.where == place::ready ? 1U : 0U;
     ending += which.where == place::ending ? 1U : 0U;
+    suspects += busy && which.suspect ? 1U : 0U;
     running[which.what.kind] += busy ? 1U : 0U;
     held += busy && !kinds_[which.what.kind].transactional ? 1U : 0U;
     if (which.where == place::waiting && !wheel_->contains(number)) {
@@ -600,8 +632,8 @@ bool machine::invariants_hold() const {
       return false;
     }
   }
-  return ready == ready_count_ && held == held_count_ && ending == ending_.size() &&
-         by_id_.size() + free_.size() == rows_.size() && wheel_->invariants_hold();
+  return suspects == (suspect_runs_ ? 1U : 0U) && ready == ready_count_ && held == held_count_ &&
+         ending == ending_.size() && by_id_.size() + free_.size() == rows_.size() && wheel_->invariants_hold();
 }
 
 }  // namespace timing_wheel::durable

@@ -33,8 +33,8 @@ struct kind_rules {
 ///
 /// A row that it knows is
 /// - waiting, in a hierarchical wheel, for its deadline or for the end of another node's lease;
-/// - ready: due, in one of two queues of its kind, for what came in time and for a backlog; they take turns, so neither
-///   starves;
+/// - ready: due, in one of the queues of its kind: for what came in time and for a backlog, which take turns, so neither
+///   starves, and for suspects;
 /// - asked: somebody is claiming it;
 /// - held: claimed, in the wheel for the next extension;
 /// - ending: its end is to be written.
@@ -45,6 +45,10 @@ struct kind_rules {
 /// beginning of the table. Each kind has a quota of rows that may be known. A pass leaves out the kinds that have
 /// reached it; for these a poll reads the look-ahead alone, so that what is new is not behind a backlog. When half of
 /// such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing is kept.
+///
+/// **Suspects.** A process that dies ends all runs that it has claimed, and nobody knows which of them it died of. So a
+/// row of which two runs ended without a word is a suspect: no two suspects are claimed at a time. So what kills its
+/// process dies after its attempts, and what was beside it has a run without it.
 ///
 /// **Shares.** A store may divide its table among nodes (`store::take_shares`), so that they do not read the same rows.
 /// A node renews its hold each second. It also reads what is overdue by a second, whosever it is; if it has enough to
@@ -102,7 +106,7 @@ class machine {
     bool began = true;  ///< False: the claim is given back.
   };
   [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
-  /// Whether a claim is one too many: other runs ended with their processes.
+  /// Whether a claim is one too many: other runs ended with their processes, one of them as a suspect.
   [[nodiscard]] bool exhausted(std::uint32_t kind, int attempt) const;
 
   /// A held row has ended so.
@@ -151,7 +155,7 @@ class machine {
   [[nodiscard]] std::size_t known() const noexcept { return by_id_.size(); }
   [[nodiscard]] std::size_t ready() const noexcept { return ready_count_; }
   [[nodiscard]] std::size_t ready(std::uint32_t kind) const noexcept {
-    return states_[kind].in_time.size() + states_[kind].backlog.size();
+    return states_[kind].in_time.size() + states_[kind].backlog.size() + states_[kind].suspects.size();
   }
   [[nodiscard]] std::size_t held() const noexcept { return held_count_; }
   [[nodiscard]] std::size_t running(std::uint32_t kind) const noexcept { return states_[kind].running; }
@@ -171,11 +175,13 @@ class machine {
     std::int64_t fence = 0;
     int attempt = 0;
     bool orphaned = false;
+    bool suspect = false;
     end how;  // of an ending one
   };
   struct kind_state {
     std::deque<timer_number> in_time;
     std::deque<timer_number> backlog;
+    std::deque<timer_number> suspects;
     std::size_t known = 0;
     std::size_t running = 0;  // asked, held or ending
     bool left_out = false;    // of the last pass, for its quota
@@ -192,6 +198,7 @@ class machine {
   void wait(timer_number number, instant until, instant now);
   void make_ready(timer_number number);
   void release(row& which);
+  [[nodiscard]] bool suspicious(const upcoming& what) const;
   void restart(instant now);
   [[nodiscard]] timer_number number_of(std::int64_t id) const { return by_id_.at(id); }
   [[nodiscard]] static instant wake_of(const upcoming& what);
@@ -204,6 +211,7 @@ class machine {
   [[nodiscard]] std::optional<window> next_page(instant now);
   void begin_pass(instant now);
   std::vector<upcoming> pick(bool transactional, std::size_t limit);
+  [[nodiscard]] std::deque<timer_number>* next_queue(kind_state& kind) const;
   void pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked);
   [[nodiscard]] bool can_ask() const;
   [[nodiscard]] std::size_t room_of(std::uint32_t kind) const;
@@ -223,6 +231,7 @@ class machine {
   std::vector<timer_number> ending_;
   std::size_t ready_count_ = 0;
   std::size_t held_count_ = 0;                 // asked of leased kinds, held and ending
+  bool suspect_runs_ = false;                  // one of these is a suspect
   std::array<std::uint32_t, 2> first_kind_{};  // whose turn it is, of leased and of transactional kinds
   instant clock_;
 

@@ -349,7 +349,8 @@ void memory_store::read_ahead(const window& which, std::vector<upcoming>& found)
     const stored& row = all.checks.at(at->second);
     const auto kind = std::find(which.kinds.begin(), which.kinds.end(), row.kind);
     if (kind != which.kinds.end() && is_of(which, at->second, row.due)) {
-      found.push_back({at->second, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin())});
+      found.push_back(
+          {at->second, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()), row.attempt});
       ++count;
     }
   }

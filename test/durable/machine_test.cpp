@@ -336,6 +336,43 @@ TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
   EXPECT_THAT(machine_.next_read(zero + 250ms)->kinds, ElementsAre("transactional"));
 }
 
+TEST_F(Machine, OfSuspectsOneIsClaimedAtATime) {
+  const auto ended_twice = [](std::int64_t id) { return upcoming{id, zero - 1s, zero - 10ms, 0, 2}; };
+  read(0s, {ended_twice(1), ended_twice(2), ended_twice(3), row(4, 0s), row(5, 0s, zero - 10ms)});
+  EXPECT_EQ(machine_.ready(0), 5U);
+  EXPECT_EQ(machine_.oldest_ready(0), zero - 1s);
+  EXPECT_THAT(claim(0s), ElementsAre(1, 4, 5));
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_THAT(claim(0s), IsEmpty());
+  EXPECT_GT(machine_.next_event(zero), zero);
+  machine_.ended(1, {});
+  EXPECT_THAT(claim(0s), IsEmpty());
+  machine_.has_ended(machine_.to_end(10), zero);
+  EXPECT_EQ(machine_.next_event(zero), zero);
+  EXPECT_THAT(ask(), ElementsAre(2));
+  machine_.has_not_asked(asked_);
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_THAT(ask(), ElementsAre(2));
+  machine_.has_claimed(asked_, {}, zero, zero);  // another node has it
+  EXPECT_THAT(claim(0s), ElementsAre(3));
+  EXPECT_TRUE(machine_.invariants_hold());
+}
+
+TEST_F(Machine, AClockThatIsSetBackKeepsSuspectsApart) {
+  read(0s, {{1, zero - 1s, zero - 10ms, 0, 2}, {2, zero - 1s, zero - 10ms, 0, 2}});
+  EXPECT_THAT(claim(0s), ElementsAre(1));
+  machine_.advance(zero - 1h);
+  machine_.advance(zero);
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_THAT(claim(0s), IsEmpty());
+}
+
+TEST_F(Machine, ARunIsNotExhaustedBeforeItWasASuspect) {
+  const machine some(options_, kinds({.max_attempts = 1}), zero, 1);
+  EXPECT_FALSE(some.exhausted(0, 3));
+  EXPECT_TRUE(some.exhausted(0, 4));
+}
+
 TEST_F(Machine, RetriesComeBackAfterABackOffThatGrows) {
   const handler_options options{.max_attempts = 4, .backoff = {.first = 1s, .factor = 3, .most = 5s, .jitter = 0}};
   machine some(options_, kinds(options), zero, 1);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 namespace timing_wheel::durable::test {
 namespace {
 
+using testing::ContainerEq;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -39,8 +41,8 @@ class SqliteNodes : public testing::Test {
     }
     return *store_;
   }
-  void schedule(const std::string& kind, const std::string& key, due_time due = {}) {
-    put(store(), request{.kind = kind, .key = key, .due = due});
+  void schedule(const std::string& kind, const std::string& key, due_time due = {}, const std::string& payload = {}) {
+    put(store(), request{.kind = kind, .key = key, .payload = payload, .due = due});
   }
   static bool wait_for(const std::function<bool()>& what) {
     for (int turn = 0; turn < 6000; ++turn) {
@@ -169,6 +171,33 @@ TEST_F(SqliteNodes, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
   EXPECT_THAT(keys_in(store()), IsEmpty());
   EXPECT_THAT(good, Contains("g0"));
   EXPECT_GE(good.size(), 4U);  // at least once each
+}
+
+TEST_F(SqliteNodes, WhatIsClaimedBesideAPoisonCheckRuns) {
+  schedule("mixed", "p", 0ms, "poison");
+  std::set<std::string> all;
+  for (int number = 0; number < 20; ++number) {
+    const std::string key = "g" + std::to_string(number);
+    all.insert(key);
+    schedule("mixed", key);
+  }
+  std::multiset<std::string> ran;
+  for (int kills = 0; kills < 3; ++kills) {
+    worker killed = node("killed" + std::to_string(kills));
+    EXPECT_EQ(killed.wait(), -SIGKILL);
+    const auto told = killed.told();
+    ran.insert(told.begin(), told.end());
+  }
+  worker last = node("last");
+  EXPECT_TRUE(wait_until_empty());
+  last.end();
+  const auto told = last.told();
+  ran.insert(told.begin(), told.end());
+  EXPECT_THAT(std::set(ran.begin(), ran.end()), ContainerEq(all));
+  const auto dead = store().list_dead(30);
+  ASSERT_THAT(dead, SizeIs(1));
+  EXPECT_EQ(dead[0].key, "p");
+  EXPECT_THAT(dead[0].error, HasSubstr("each of 3 runs ended without a word"));
 }
 
 // ---- a node that is stopped for longer than its lease

@@ -241,13 +241,15 @@ TYPED_TEST(Store, ReadsOnlyTheKindsAskedFor) {
   EXPECT_EQ(found[1].kind, 1U);
 }
 
-TYPED_TEST(Store, ReadsLeasedRowsWithTheEndOfTheirLease) {
+TYPED_TEST(Store, ReadsLeasedRowsWithTheEndOfTheirLeaseAndTheirAttempt) {
   durable::store& store = this->store();
   put(store, "a");
   EXPECT_EQ(all_rows(store).at(0).lease, instant());
+  EXPECT_EQ(all_rows(store).at(0).attempt, 0);
   const instant now = store.now();
   claim(store, 1h);
   EXPECT_GE(all_rows(store).at(0).lease, now + 1h);
+  EXPECT_EQ(all_rows(store).at(0).attempt, 1);
 }
 
 TYPED_TEST(Store, ClaimRaisesFenceAndAttempt) {

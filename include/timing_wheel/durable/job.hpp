@@ -28,7 +28,7 @@ class job {
     std::string key = {};      ///< As it was scheduled.
     std::string payload = {};  ///< As it was scheduled.
     instant due = {};          ///< Its deadline.
-    int attempt = 1;           ///< 1 for the first run.
+    int attempt = 1;           ///< 1 for the first claim.
     std::int64_t fence = 0;    ///< See `job::fence`.
   };
   /// A run with these parts.
@@ -39,7 +39,7 @@ class job {
   [[nodiscard]] const std::string& payload() const noexcept { return parts_.payload; }  ///< As it was scheduled.
   /// When this run was to begin, by the database's clock.
   [[nodiscard]] instant due() const noexcept { return parts_.due; }
-  [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first run.
+  [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first claim.
   /// Rises with each run of a check, on whatever node, and over all checks that ever have this kind and key. Hand it to
   /// what the handler changes. If that refuses a fence below the highest that it has seen, a run that has lost its
   /// lease does no harm.
@@ -112,8 +112,12 @@ struct backoff {
 struct handler_options {
   /// Runs at a time on this node, at least 1. Of no meaning to a transactional handler, which runs alone.
   std::size_t max_running = std::numeric_limits<std::size_t>::max();
-  /// After so many runs without a `done`, the check is dead. At least 1. A leased run that ended with its process
-  /// counts.
+  /// After so many runs without a `done`, the check is dead. At least 1.
+  ///
+  /// A leased run that ended without a word counts: with its process, or its lease. So does a claim that waited in the
+  /// queue of a process that died, since nobody knows which of its runs had begun. A check with two such ends is
+  /// claimed when no other one like it is, and dies of them only after three: so it has a run beside none that may
+  /// have killed its process.
   int max_attempts = 20;
   /// Between the runs.
   durable::backoff backoff = {};

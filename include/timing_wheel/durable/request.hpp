@@ -112,7 +112,7 @@ struct stored_check {
   std::string payload;     ///< As it was scheduled.
   instant due{};           ///< Its deadline.
   std::int64_t fence = 0;  ///< See `job::fence`.
-  int attempt = 0;         ///< Runs begun.
+  int attempt = 0;         ///< How often it was claimed.
   bool running = false;    ///< A node has claimed it, and its end is not written.
 };
 
@@ -124,7 +124,7 @@ struct dead_check {
   std::string payload;     ///< As it was scheduled.
   instant due{};           ///< Its deadline.
   std::int64_t fence = 0;  ///< See `job::fence`.
-  int attempt = 0;         ///< Runs begun.
+  int attempt = 0;         ///< How often it was claimed.
   std::string error;       ///< What the last run said.
   instant died{};          ///< When it was given up.
 };

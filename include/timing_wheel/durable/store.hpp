@@ -25,6 +25,7 @@ struct upcoming {
   instant due{};           ///< Its deadline.
   instant lease{};         ///< Until when a node holds it; the epoch if none does.
   std::uint32_t kind = 0;  ///< Its place in `window::kinds`.
+  int attempt = 0;         ///< How often it was claimed.
 };
 
 /// Which rows to read: those with (due, id) after (`from`, `after_id`) and due before `until`, of one of the kinds; at

@@ -281,7 +281,7 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
     counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
     if (!rows.is_null(row, 3)) {
       found.push_back({rows.integer(row, 1), due, instant_of(rows.integer(row, 2)),
-                       static_cast<std::uint32_t>(rows.integer(row, 3) - 1)});
+                       static_cast<std::uint32_t>(rows.integer(row, 3) - 1), static_cast<int>(rows.integer(row, 5))});
     }
     if (rows.integer(row, 4) == most_looked_at) {
       next.emplace(due, rows.integer(row, 1));

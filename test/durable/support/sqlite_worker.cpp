@@ -85,6 +85,14 @@ void be_a_node(sqlite_store& store, const std::string& name) {
   });
   checks.on("good", [](const job& what) { tell(what.key()); });
   checks.on("poison", [](const job& /*what*/) { static_cast<void>(std::raise(SIGKILL)); }, {.max_attempts = 3});
+  // Which of them kills their process cannot be seen by their kind.
+  const auto mixed = [](const job& what) {
+    if (what.payload() == "poison") {
+      static_cast<void>(std::raise(SIGKILL));
+    }
+    tell(what.key());
+  };
+  checks.on("mixed", mixed, {.max_attempts = 3});
   // Stops its process, if that is called so.
   checks.on("slow", [&](const job& what) {
     tell("begins " + std::to_string(what.fence()));
