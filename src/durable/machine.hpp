@@ -33,8 +33,8 @@ struct kind_rules {
 ///
 /// A row that it knows is
 /// - waiting, in a hierarchical wheel, for its deadline or for the end of another node's lease;
-/// - ready: due, in one of the queues of its kind: for what came in time and for a backlog, which take turns, so neither
-///   starves, and for suspects;
+/// - ready: due, in one of the queues of its kind: for what came in time and for a backlog, which take turns, so that
+///   neither starves, and for suspects;
 /// - asked: somebody is claiming it;
 /// - held: claimed, in the wheel for the next extension;
 /// - ending: its end is to be written.
