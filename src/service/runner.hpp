@@ -362,11 +362,11 @@ class runner {
   guarded_core<Engine>& timers_;
   service_context& context_;
   // Driver only.
-  timer_batch batch_;
   std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: it publishes nothing
   unsigned places_ = 0;               // how many of the batch have a place in the claim window
   unsigned next_place_ = 0;           // the first that is neither begun nor found withdrawn
   std::uint64_t offers_ = 0;          // how often the window was filled
+  timer_batch batch_;
 };
 
 }  // namespace timing_wheel::detail

@@ -312,7 +312,9 @@ TEST(Pollers, ADrainRunsWhatIsPendingOnEach) {
 }
 
 // The drain is in a callback. It is over when the last timer has begun, of whatever poller, and waits for no end.
-TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) {
+/// A callback of one lane drains. The last `together` timers of the other one are due at once, and the last of them
+/// blocks until the drain is over.
+void drain_until_the_last_has_begun(int together) {
   std::latch scheduled(1);
   std::latch drained(1);
   std::atomic<int> runs{0};
@@ -328,17 +330,26 @@ TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) {
   });
   on_a_fresh_thread([&] {
     service.schedule_after(30ms, [&] { ++runs; });
-    service.schedule_after(60ms, [&] {
+    const time_point last = steady_clock::now() + 60ms;
+    for (int i = 1; i < together; ++i) {
+      service.schedule_at(last, [&] { ++runs; });
+    }
+    service.schedule_at(last, [&] {
       ++runs;
       ended_meanwhile = eventually([&] { return drained.try_wait(); }, patience / 2);
     });
   });
   scheduled.count_down();
   EXPECT_TRUE(eventually([&] { return drained.try_wait(); }));
-  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(runs, 2 + together);
   service.stop();
   EXPECT_TRUE(ended_meanwhile) << "the drain has waited for the end of a callback on another poller";
 }
+
+TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) { drain_until_the_last_has_begun(1); }
+
+// The claim window has 32 places, so the last one begins when nothing has ended since it was offered.
+TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfManyHasBegun) { drain_until_the_last_has_begun(33); }
 
 TEST(Pollers, DrainsInCallbacksOfEachDoNotWaitForEachOther) {
   std::latch both(2);
