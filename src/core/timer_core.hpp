@@ -59,10 +59,10 @@ enum class phase : std::uint8_t {
 /// always; it neither reads a clock, nor sleeps, nor locks, nor runs anything.
 ///
 /// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → offered
-/// (in the claim window, without an executor) → running → free, or armed again if it is periodic; from due back to
-/// armed if the executor refused it, or to waiting if there is no memory for that; from offered to waiting when it is
-/// withdrawn; and from each state before running back to free by `cancel` and `take`. A batch holds ids, which fit
-/// nothing any more once the timer was cancelled.
+/// (in the claim window, without an executor, unless it is alone in its batch) → running → free, or armed again if it
+/// is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for that; from
+/// offered to waiting when it is withdrawn; and from each state before running back to free by `cancel` and `take`. A
+/// batch holds ids, which fit nothing any more once the timer was cancelled.
 ///
 /// What the driver does in the claim window is counted by `settle`. Each member that such a run may concern, and each
 /// that reads the counts, settles first; so nobody sees the difference.
