@@ -45,6 +45,7 @@ class claim_window {
     return true;
   }
 
+  // These two under the lock, too.
   [[nodiscard]] timer_id id_of(unsigned place) const noexcept { return timers_[place].id; }
   [[nodiscard]] timer_node& node_of(unsigned place) const noexcept { return *timers_[place].node; }
 
@@ -94,15 +95,9 @@ class claim_window {
     return {static_cast<std::uint32_t>(fresh), static_cast<std::uint32_t>(fresh >> size)};
   }
 
-  /// A timer in the window, and when its run has begun. \pre `news` has told of its beginning.
-  struct run {
-    timer_id id;
-    timer_node& node;
-    time_point begun_at;
-  };
-  [[nodiscard]] run at(unsigned place) noexcept { return {timers_[place].id, *timers_[place].node, begun_at_[place]}; }
+  /// When the run of the timer at a place has begun. \pre `news` has told of its beginning.
+  [[nodiscard]] time_point begun_at(unsigned place) const noexcept { return begun_at_[place]; }
 
-  static constexpr bool has(std::uint32_t places, unsigned place) noexcept { return ((places >> place) & 1U) != 0; }
   /// Calls `visit(place)` for each bit.
   template <class Visit>
   static void for_each(std::uint32_t places, Visit visit) noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "core/admission.hpp"
 #include "core/claim_window.hpp"
 #include "core/slab.hpp"
+#include "core/timer_batch.hpp"
 #include "core/timer_view.hpp"
 #include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/engine/engine.hpp"
@@ -57,10 +59,10 @@ enum class phase : std::uint8_t {
 /// always; it neither reads a clock, nor sleeps, nor locks, nor runs anything.
 ///
 /// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → offered
-/// (in the claim window, without an executor) → running → free, or armed again if it is periodic; from due back to
-/// armed if the executor refused it, or to waiting if there is no memory for that; from offered to waiting when it is
-/// withdrawn; and from each state before running back to free by `cancel` and `take`. A batch holds ids, which fit
-/// nothing any more once the timer was cancelled.
+/// (in the claim window, without an executor, unless it is alone in its batch) → running → free, or armed again if it
+/// is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for that; from
+/// offered to waiting when it is withdrawn; and from each state before running back to free by `cancel` and `take`. A
+/// batch holds ids, which fit nothing any more once the timer was cancelled.
 ///
 /// What the driver does in the claim window is counted by `settle`. Each member that such a run may concern, and each
 /// that reads the counts, settles first; so nobody sees the difference.
@@ -146,7 +148,7 @@ class timer_core {
     std::size_t handled = 0;
     bool more = false;
   };
-  collected collect(tick now, std::vector<timer_id>& batch) {
+  collected collect(tick now, timer_batch& batch) {
     // Whoever waits gets half of each batch, so that a service that cannot keep up starves nobody.
     const std::size_t budget = waiting_.empty() ? max_timers_per_lock : max_timers_per_lock / 2;
     const advance_result result = engine_.advance(now, budget);
@@ -159,6 +161,7 @@ class timer_core {
     for (const timer_number n : result.due) {
       to_batch(n, batch);
     }
+    counts_.due += result.due.size();
     std::size_t handled = result.handled;
     for (; handled < max_timers_per_lock && !waiting_.empty(); ++handled) {
       try {
@@ -450,7 +453,7 @@ class timer_core {
   }
 
   // For the first that waits. On `std::bad_alloc` it is the last, so that others have their turn.
-  void collect_waiting(timer_number n, tick now, std::vector<timer_id>& batch) {
+  void collect_waiting(timer_number n, tick now, timer_batch& batch) {
     const tick deadline = scale_.ceil(nodes_[n].deadline);
     waiting_.erase(n);
     waiting_.push_back(n);
@@ -460,13 +463,15 @@ class timer_core {
       nodes_[n].state = node_state::armed;
     } else {
       to_batch(n, batch);
+      ++counts_.due;
     }
   }
 
-  void to_batch(timer_number n, std::vector<timer_id>& batch) {
-    nodes_[n].state = node_state::due;
-    ++counts_.due;
-    batch.push_back(nodes_.id_of(n));
+  // Who calls it counts it as due.
+  void to_batch(timer_number n, timer_batch& batch) noexcept {
+    timer_node& node = nodes_[n];
+    node.state = node_state::due;
+    batch.push_back({n, node.generation});
   }
 
   void leave_due_or_waiting(timer_number n, const timer_node& node) noexcept {
@@ -505,28 +510,24 @@ class timer_core {
     record(node, now);
   }
 
+  // Nearly all that has begun has ended too, but for the one that runs.
   void count(claim_window::steps news) noexcept {
-    std::size_t begun = 0;
-    std::size_t ended = 0;
-    claim_window::for_each(news.begun, [&](unsigned place) {
-      const claim_window::run one = window_.at(place);
-      ++begun;
-      record(one.node, one.begun_at);
-      if (claim_window::has(news.ended, place)) {
-        ++ended;
-        free(one.id.number, one.node);
-      } else {
-        one.node.state = node_state::running;
-      }
-    });
-    claim_window::for_each(news.ended & ~news.begun, [&](unsigned place) {
-      const claim_window::run one = window_.at(place);
-      ++ended;
-      free(one.id.number, one.node);
-    });
+    const auto begun = static_cast<std::size_t>(std::popcount(news.begun));
     counts_.due -= begun;
     count_begun(begun);
-    counts_.running -= ended;
+    counts_.running -= static_cast<std::size_t>(std::popcount(news.ended));
+    claim_window::for_each(news.begun & news.ended, [this](unsigned place) {
+      timer_node& node = window_.node_of(place);
+      record(node, window_.begun_at(place));
+      free(window_.id_of(place).number, node);
+    });
+    claim_window::for_each(news.begun & ~news.ended, [this](unsigned place) {
+      timer_node& node = window_.node_of(place);
+      record(node, window_.begun_at(place));
+      node.state = node_state::running;
+    });
+    claim_window::for_each(news.ended & ~news.begun,
+                           [this](unsigned place) { free(window_.id_of(place).number, window_.node_of(place)); });
   }
 
   void count_begun(std::size_t runs) noexcept {

@@ -29,22 +29,15 @@ class runner {
  public:
   using core_type = timer_core<Engine>;
 
-  runner(shard& owner, guarded_core<Engine>& timers) : owner_(owner), timers_(timers), context_(*timers.context) {
-    batch_.reserve(max_timers_per_lock);
-  }
+  runner(shard& owner, guarded_core<Engine>& timers) : owner_(owner), timers_(timers), context_(*timers.context) {}
 
   /// As `shard::run_due`.
   void run_due(tick now, time_point until, std::size_t budget, shard::share& sum) {
     if (!has_batch()) {
-      const std::lock_guard lock(timers_.mutex);
-      batch_.clear();
-      const typename core_type::collected found = timers_.core->collect(now, batch_);
-      left_.store(batch_.size(), std::memory_order_relaxed);
-      if (!context_.run_on && !batch_.empty()) {
-        offer_locked();
+      if (timer_node* const alone = collect(now, until, budget, sum); alone != nullptr) {
+        sum.ran += run_claimed(*batch_.begin(), alone);
+        return;
       }
-      sum.handled += found.handled;
-      sum.more = sum.more || found.more;
     } else {
       ++sum.handled;
       sum.more = true;
@@ -101,6 +94,38 @@ class runner {
     runner* runner_;  // null: it was called, or moved from
     timer_id id_;
   };
+
+  // A new batch, whose first timers are offered. One that is alone is claimed instead, since the lock is held anyway.
+  // \returns that one, or null.
+  timer_node* collect(tick now, time_point until, std::size_t budget, shard::share& sum) {
+    const std::lock_guard lock(timers_.mutex);
+    batch_.clear();
+    const typename core_type::collected found = timers_.core->collect(now, batch_);
+    sum.handled += found.handled;
+    sum.more = sum.more || found.more;
+    left_.store(batch_.size(), std::memory_order_relaxed);
+    if (context_.run_on || batch_.empty()) {
+      return nullptr;
+    }
+    if (batch_.size() == 1 && sum.ran < budget) {
+      const time_point present = context_.clock.now();
+      timer_node* const alone = present <= last_before(until) ? claim_alone(present) : nullptr;
+      if (alone != nullptr) {
+        return alone;
+      }
+    }
+    offer_locked();
+    return nullptr;
+  }
+  // Under the lock.
+  timer_node* claim_alone(time_point now) noexcept {
+    timer_node* const claimed = timers_.core->claim_again(*batch_.begin(), now);
+    if (claimed != nullptr) {
+      left_.store(0, std::memory_order_relaxed);
+      timers_.notify();  // who drains may have waited for the last one to begin
+    }
+    return claimed;
+  }
 
   // \pre `left` is what is left, and not 0.
   timer_id next_in_batch(std::size_t left) noexcept {
@@ -179,7 +204,7 @@ class runner {
   }
   void offer_locked() noexcept {
     const std::size_t left = left_.load(std::memory_order_relaxed);
-    places_ = timers_.core->offer(batch_.data() + (batch_.size() - left), left);
+    places_ = timers_.core->offer(batch_.end() - left, left);
     next_place_ = 0;
     ++offers_;
   }
@@ -337,11 +362,11 @@ class runner {
   guarded_core<Engine>& timers_;
   service_context& context_;
   // Driver only.
-  std::vector<timer_id> batch_;
   std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: it publishes nothing
   unsigned places_ = 0;               // how many of the batch have a place in the claim window
   unsigned next_place_ = 0;           // the first that is neither begun nor found withdrawn
   std::uint64_t offers_ = 0;          // how often the window was filled
+  timer_batch batch_;
 };
 
 }  // namespace timing_wheel::detail

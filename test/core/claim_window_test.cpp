@@ -50,10 +50,9 @@ TEST(ClaimWindow, TellsEachStepOnceInWhateverOrderItIsAsked) {
   EXPECT_EQ(second.ended, 0b10U);
   const claim_window::steps third = it.window.news();
   EXPECT_EQ(third.begun | third.ended, 0U);
-  const claim_window::run one = it.window.at(1);
-  EXPECT_EQ(one.id.number, 1U);
-  EXPECT_EQ(&one.node, &it.nodes[1]);
-  EXPECT_EQ(one.begun_at, moment_of(1));
+  EXPECT_EQ(it.window.id_of(1).number, 1U);
+  EXPECT_EQ(&it.window.node_of(1), &it.nodes[1]);
+  EXPECT_EQ(it.window.begun_at(1), moment_of(1));
 }
 
 TEST(ClaimWindow, WhatIsWithdrawnDoesNotBeginAndIsNoNews) {

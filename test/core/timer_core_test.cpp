@@ -94,7 +94,7 @@ class one_timer {
     batch_.clear();
     return core_.collect(now, batch_).more;
   }
-  unsigned offer() { return core_.offer(batch_.data(), batch_.size()); }
+  unsigned offer() { return core_.offer(batch_.begin(), batch_.size()); }
   bool begin(tick now = ahead) { return core_.window().begin(0, at(now), detail::claim_window::nowhere); }
   cancel_result cancel() {
     task doomed;
@@ -133,13 +133,13 @@ class one_timer {
 
   detail::timer_core<engine>& core() { return core_; }
   detail::timer_id id() const { return id_; }
-  const std::vector<detail::timer_id>& batch() const { return batch_; }
+  const detail::timer_batch& batch() const { return batch_; }
 
  private:
   detail::admission door_;
   detail::timer_core<engine> core_{engine_options{}, tick_scale(time_point(), std::chrono::milliseconds(1)), door_};
   detail::timer_id id_;
-  std::vector<detail::timer_id> batch_;
+  detail::timer_batch batch_;
 };
 
 constexpr std::string_view pending_states[] = {"armed", "waiting", "due", "offered"};

@@ -311,8 +311,9 @@ TEST(Pollers, ADrainRunsWhatIsPendingOnEach) {
   EXPECT_EQ(runs, 300);
 }
 
-// The drain is in a callback. It is over when the last timer has begun, of whatever poller, and waits for no end.
-TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) {
+/// A callback of one lane drains. The last `together` timers of the other one are due at once; each takes a while, in
+/// which who drains looks and waits on, and the last one blocks until the drain is over.
+void drain_until_the_last_has_begun(int together) {
   std::latch scheduled(1);
   std::latch drained(1);
   std::atomic<int> runs{0};
@@ -328,17 +329,29 @@ TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) {
   });
   on_a_fresh_thread([&] {
     service.schedule_after(30ms, [&] { ++runs; });
-    service.schedule_after(60ms, [&] {
+    const time_point last = steady_clock::now() + 60ms;
+    for (int i = 1; i < together; ++i) {
+      service.schedule_at(last, [&] {
+        ++runs;
+        std::this_thread::sleep_for(10ms);
+      });
+    }
+    service.schedule_at(last, [&] {
       ++runs;
       ended_meanwhile = eventually([&] { return drained.try_wait(); }, patience / 2);
     });
   });
   scheduled.count_down();
   EXPECT_TRUE(eventually([&] { return drained.try_wait(); }));
-  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(runs, 2 + together);
   service.stop();
   EXPECT_TRUE(ended_meanwhile) << "the drain has waited for the end of a callback on another poller";
 }
+
+// The drain is in a callback. It is over when the last timer has begun, of whatever poller, and waits for no end.
+TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) { drain_until_the_last_has_begun(1); }
+
+TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfABatchHasBegun) { drain_until_the_last_has_begun(2); }
 
 TEST(Pollers, DrainsInCallbacksOfEachDoNotWaitForEachOther) {
   std::latch both(2);
