@@ -42,12 +42,12 @@ struct timer_options {
   /// Which engine. Every promise holds for each; what they cost differs (see docs/tuning.md).
   engine_kind engine = engine_kind::hierarchical;
   /// Parts with a lock, a wheel and memory of their own; a thread keeps to one as a habit. At most 1024. 0: as many as
-  /// the machine has cores, not fewer than pollers; and one for a `manual_timer`.
+  /// the machine has cores, and for a `timer` not fewer than pollers; one for a `manual_timer`.
   unsigned shards = 0;
   /// Threads of a `timer` that sleep and run what is due, at most one for each shard; the shards are dealt to them in
   /// turn. With more than one, callbacks of different shards run at the same time; a timer never runs beside itself.
   /// More is for programs whose callbacks keep one core busy (see docs/many_cores.md). Others drive a `manual_timer`
-  /// and a `loop_timer`, which ignore it.
+  /// and a `loop_timer`, which ignore it, whatever it is.
   unsigned pollers = 1;
   /// `schedule` refuses when as many timers are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;
