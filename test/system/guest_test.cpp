@@ -9,11 +9,14 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -168,17 +171,63 @@ TEST(ExitDeathTest, OnAThreadOfAnExecutorEndsTheProgramWithItsCode) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
 }
 
-TEST(ExitDeathTest, OfTheThreadInACallbackSaysSoAndAborts) {
 #if defined(_LIBCPP_VERSION) && defined(__linux__)
-  GTEST_SKIP() << "glibc unwinds by libgcc, and libc++ may by another library: then each program crashes here";
+constexpr const char* no_end_of_a_thread =
+    "glibc unwinds by libgcc, and libc++ may by another library: then each program crashes here";
+#else
+constexpr const char* no_end_of_a_thread = nullptr;
 #endif
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+
+void end_the_thread() { pthread_exit(nullptr); }
+
+/// A service with `options`, and a callback that throws.
+void run_one_that_throws(const timer_options& options) {
+  timer service(options);
+  service.schedule_after(1ms, [] { throw std::runtime_error("no route"); });
+  std::this_thread::sleep_for(patience);
+}
+
+class EndOfAThreadDeathTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (no_end_of_a_thread != nullptr) {
+      GTEST_SKIP() << no_end_of_a_thread;
+    }
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+};
+
+TEST_F(EndOfAThreadDeathTest, InACallbackSaysSoAndAborts) {
   const auto run = [] {
     timer service;
-    service.schedule_after(1ms, [] { pthread_exit(nullptr); });
+    service.schedule_after(1ms, end_the_thread);
     std::this_thread::sleep_for(patience);
   };
   EXPECT_EXIT(run(), testing::KilledBySignal(SIGABRT), "a callback ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InOnThreadStartSaysSoAndAborts) {
+  EXPECT_EXIT(run_one_that_throws({.on_thread_start = end_the_thread}), testing::KilledBySignal(SIGABRT),
+              "on_thread_start ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InAnExecutorSaysSoAndAborts) {
+  EXPECT_EXIT(run_one_that_throws({.executor = [](task&&) { end_the_thread(); }}), testing::KilledBySignal(SIGABRT),
+              "the executor ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InOnErrorSaysSoAndAborts) {
+  EXPECT_EXIT(run_one_that_throws({.on_error = [](const std::exception_ptr&, std::uint64_t) { end_the_thread(); }}),
+              testing::KilledBySignal(SIGABRT), "on_error ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InOnEarlierSaysSoAndAborts) {
+  const auto run = [] {
+    loop_timer service({}, end_the_thread);
+    static_cast<void>(service.next_event());
+    std::thread([&] { service.schedule_after(1ms, [] {}); }).join();
+  };
+  EXPECT_EXIT(run(), testing::KilledBySignal(SIGABRT), "on_earlier ended its thread");
 }
 
 // ---- fork ----
