@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -356,6 +357,91 @@ TEST_F(Fork, LeavesAChildInWhichALoopTimerThatIsToldGoesOn) {
   EXPECT_EQ(far.cancel(), cancel_result::cancelled);
 }
 
+/// A loop timer with an executor that has ten tasks.
+struct with_tasks {
+  with_tasks() {
+    for (int i = 0; i < 10; ++i) {
+      handles.push_back(service.schedule_after(-1ms, [this] { ++runs; }));
+    }
+    service.run_due();
+  }
+
+  /// Runs all that is pending. \returns whether each timer has run once, and nothing is left.
+  bool each_runs_once() {
+    const auto patient = service.now() + patience;
+    while (service.pending() != 0 && service.now() < patient) {
+      std::this_thread::sleep_until(std::min(service.next_event().value_or(patient), patient));
+      service.run_due();
+      tasks.run();
+    }
+    return runs == 10 && service.pending() == 0 && service.stats().fired == 10;
+  }
+
+  kept_tasks tasks;
+  loop_timer service{{.executor = tasks.taking()}};
+  std::vector<timer_handle> handles;
+  int runs = 0;
+};
+
+TEST_F(Fork, LosesNoTimerWhoseTaskTheChildHandlesBeforeItGoesOn) {
+  with_tasks one;
+  ASSERT_EQ(one.tasks.size(), 10U);
+  const auto child = [&](auto handle) {
+    return in_child([&] {
+      handle(one.tasks);
+      one.service.continue_after_fork();
+      return one.each_runs_once() ? 0 : 1;
+    });
+  };
+  EXPECT_EQ(child([](kept_tasks& tasks) { tasks.drop(); }), well);
+  EXPECT_EQ(child([](kept_tasks& tasks) { tasks.run(); }), well);
+  EXPECT_EQ(child([](kept_tasks& tasks) {
+              static std::vector<task> on_a_thread_that_is_gone;
+              on_a_thread_that_is_gone = tasks.take();
+            }),
+            well);
+  one.tasks.run();
+  EXPECT_EQ(one.runs, 10);
+}
+
+TEST_F(Fork, LetsTasksFromBeforeNeitherLoseNorDoubleATimer) {
+  with_tasks one;
+  const auto child = [&](auto handle) {
+    return in_child([&] {
+      one.service.continue_after_fork();
+      std::vector<task> before = one.tasks.take();
+      std::this_thread::sleep_until(one.service.next_event().value_or(one.service.now()));
+      one.service.run_due();
+      handle(before, one.tasks);
+      return one.each_runs_once() ? 0 : 1;
+    });
+  };
+  const auto run = [](std::vector<task>& before) {
+    for (task& each : before) {
+      each();
+    }
+  };
+  EXPECT_EQ(child([](auto& before, auto&) { before.clear(); }), well);
+  EXPECT_EQ(child([&](auto& before, auto&) { run(before); }), well);
+  EXPECT_EQ(child([&](auto& before, kept_tasks& anew) {
+              anew.run();
+              run(before);
+            }),
+            well);
+}
+
+TEST_F(Fork, WhatWasHandedOverIsPendingForAChildThatGoesOn) {
+  with_tasks one;
+  EXPECT_EQ(in_child([&] {
+              one.tasks.drop();
+              one.service.continue_after_fork();
+              return first_broken({one.service.pending() == 10, one.service.stats().due == 0,
+                                   one.handles[0].cancel() == cancel_result::cancelled,
+                                   one.handles[1].reschedule_after(1h), one.service.stop().size() == 9});
+            }),
+            well);
+}
+
 TEST_F(Fork, WithoutOneALoopTimerGoesOnAsItDid) {
   loop_timer service;
   int runs = 0;
@@ -363,6 +449,14 @@ TEST_F(Fork, WithoutOneALoopTimerGoesOnAsItDid) {
   service.continue_after_fork();
   EXPECT_EQ(service.run_due(), 1U);
   EXPECT_EQ(in_child([&] { return service.stopped() ? 0 : 1; }), well);
+}
+
+TEST_F(Fork, WithoutOneATaskStaysTheOneOfItsTimer) {
+  with_tasks one;
+  one.service.continue_after_fork();
+  EXPECT_EQ(one.service.stats().due, 10U);
+  one.tasks.run();
+  EXPECT_EQ(one.runs, 10);
 }
 
 TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {
