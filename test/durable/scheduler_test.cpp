@@ -763,5 +763,34 @@ TEST_F(SchedulerDeathTest, AHandlerThatEndsItsThreadSaysSoAndAborts) {
               "ended its thread");
 }
 
+TEST_F(Scheduler, LeavesNothingOnItsTimerWhenItHasStopped) {
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 1h));
+  EXPECT_NE(timer.pending(), 0U);
+  checks.stop();
+  EXPECT_EQ(timer.pending(), 0U);
+}
+
+TEST_F(Scheduler, LeavesNothingOnItsTimerWhenAHandlerHasStoppedIt) {
+  checks.on("stop", [this](const job&) { checks.stop(); });
+  checks.start();
+  checks.schedule({.kind = "stop", .key = "a", .payload = {}, .due = 1s});
+  checks.schedule({.kind = "stop", .key = "b", .payload = {}, .due = 1500ms});
+  timer.advance_by(1s);
+  timer.advance_by(1ms);
+  EXPECT_EQ(timer.pending(), 0U);
+}
+
+TEST_F(Scheduler, WritesWhatWasPostedBeforeItStopped) {
+  int told = 0;
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 1h), [&](const std::error_code& failed, const scheduled&) { told += failed ? 0 : 1; });
+  checks.stop();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(store.size(), 1U);
+}
+
 }  // namespace
 }  // namespace timing_wheel::durable
