@@ -175,8 +175,8 @@ class TIMING_WHEEL_EXPORT scheduler {
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
   /// gives back what has not begun. If the store fails, it stops trying after 5 s: then the leases end by themselves.
-  /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has ended.
-  /// Afterwards `schedule` is refused (`stopped`), and a timer that drives it has none of its timers any more.
+  /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has
+  /// ended. Afterwards `schedule` is refused (`stopped`), and a timer that drives it has none of its timers any more.
   void stop();
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.

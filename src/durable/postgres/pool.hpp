@@ -12,7 +12,8 @@ namespace timing_wheel::durable::postgres {
 /// Connections that are opened when they are needed, and kept. Thread safety: any thread.
 class pool {
  public:
-  /// Holds one of them for as long as it lives. At its end the connection goes back, or away if it does not work any more.
+  /// Holds one of them for as long as it lives. At its end the connection goes back, or away if it does not work any
+  /// more.
   class guard {
    public:
     explicit guard(pool& from) : from_(from), connection_(from.take()) {}
