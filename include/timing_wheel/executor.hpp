@@ -30,9 +30,12 @@ concept task_executor = std::invocable<E&, task&&> || requires(E& e, task&& work
 /// after a millisecond, until it is accepted, cancelled or returned by `stop`. So an executor cannot lose a timer. What
 /// it throws goes to `on_error`.
 ///
-/// It is called by one thread at a time, outside every lock; while it blocks, nothing else is handed over. What it is
-/// made from is shared by the copies; the service lets go of it in its destructor. Tasks may outlive the service; then
-/// they do nothing.
+/// Thread safety: it is called outside every lock, by who drives the service: one thread at a time. With several
+/// `timer_options::pollers` each poller calls it, for the timers of its own shards, and several of them do so at the
+/// same time: a queue that it keeps needs a lock then. While it blocks, that thread hands nothing else over.
+///
+/// What it is made from is shared by the copies; the service lets go of it in its destructor. Tasks may outlive the
+/// service; then they do nothing.
 class executor {
  public:
   /// Empty: callbacks run on the thread that drives the service.
@@ -61,7 +64,7 @@ class executor {
   /// Whether it has something to give tasks to.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(give_); }
 
-  /// Gives it `work`. Throws what it throws. \pre not empty.
+  /// Gives it `work`. Throws what it throws. Thread safety: that of what it was made from. \pre not empty.
   void operator()(task&& work) const { give_(std::move(work)); }
 
  private:

@@ -54,8 +54,15 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   /// In a child of `fork`: goes on here, with all timers and handles as they were at the fork, for instance in a daemon
   /// whose parent ends. What the parent still does with its own copy is not seen here. It needs no thread of the
   /// parent's, but a lock that was held at the fork would be held for ever, so: \pre no other thread was in a call of
-  /// this service, or of a handle of it, when the parent forked, and none is now; no callback of it was running. Calls
-  /// of this process before that were refused, and stay so. In any other process it does nothing.
+  /// this service, or of a handle of it, when the parent forked, and none is now; no callback of it was running. In any
+  /// other process it does nothing. Complexity: O(shards); with an executor, O(timers).
+  ///
+  /// Calls of this process before that were refused, and stay so. So call it first: a `scoped_timer` that was destroyed
+  /// before has cancelled nothing.
+  ///
+  /// What the executor had been given, and had not begun, is handed over anew at the next tick, because its threads are
+  /// not here; it counts as `refused`. A task from before the fork may be kept, called or destroyed here, before or
+  /// after this call, and no timer is lost or runs twice; but until its timer is handed over anew, it does nothing.
   void continue_after_fork() noexcept;
 };
 

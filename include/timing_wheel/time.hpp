@@ -62,6 +62,7 @@ template <class Wide>
 }
 
 __extension__ using wide_integer = __int128;
+__extension__ using wide_unsigned = unsigned __int128;
 
 /// How many nanoseconds a `Period` has, as a fraction. `std::ratio` has no room for those of a `std::tera`.
 template <class Period>
@@ -73,7 +74,7 @@ struct nanoseconds_in {
 
 /// `count * ratio`, or the end of its range if the product does not fit. \pre `ratio` is positive.
 [[nodiscard]] constexpr wide_integer saturating_scale(wide_integer count, wide_integer ratio) noexcept {
-  constexpr wide_integer most = ~(static_cast<wide_integer>(1) << 127U);
+  constexpr auto most = static_cast<wide_integer>(~wide_unsigned{0} >> 1U);
   if (count > most / ratio) {
     return most;
   }

@@ -70,9 +70,9 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// **Callbacks** run on the poller, one after the other, so that one that blocks delays the others of that poller; or
 /// are given to `timer_options::executor`, whose threads are the user's in everything. They run outside every lock. A
 /// callback may schedule, cancel, reschedule, stop the service, drop its handle and throw (see
-/// `timer_options::on_error`), call `std::exit`, and destroy the service. It must not end its thread (`pthread_exit`):
-/// that is reported on standard error, and the program aborted. Threads and processes that it starts on the poller
-/// inherit the blocked signals.
+/// `timer_options::on_error`), call `std::exit`, and destroy the service. It must not end its thread (`pthread_exit`),
+/// nor may an executor or a hook: that is reported on standard error, and the program aborted. Threads and processes
+/// that it starts on the poller inherit the blocked signals.
 ///
 /// **The four verbs** are `schedule_after`, `schedule_at`, `schedule_every` and `schedule_with`. Each takes
 /// `schedule_options` last, which may be left out. Followed by a `std::error_code&`, nothing is thrown but what copying

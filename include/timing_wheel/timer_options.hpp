@@ -42,25 +42,28 @@ struct timer_options {
   /// Which engine. Every promise holds for each; what they cost differs (see docs/tuning.md).
   engine_kind engine = engine_kind::hierarchical;
   /// Parts with a lock, a wheel and memory of their own; a thread keeps to one as a habit. At most 1024. 0: as many as
-  /// the machine has cores, not fewer than pollers; and one for a `manual_timer`.
+  /// the machine has cores, and for a `timer` not fewer than pollers; one for a `manual_timer`.
   unsigned shards = 0;
   /// Threads of a `timer` that sleep and run what is due, at most one for each shard; the shards are dealt to them in
-  /// turn. With more than one, callbacks of different shards run at the same time; a timer never runs beside itself.
-  /// More is for programs whose callbacks keep one core busy (see docs/many_cores.md). Others drive a `manual_timer`
-  /// and a `loop_timer`, which ignore it.
+  /// turn. With more than one, callbacks of different shards run at the same time, and so do rules, the executor,
+  /// `on_thread_start` and `on_error`; a timer never runs beside itself. More is for programs whose callbacks keep one
+  /// core busy (see docs/many_cores.md). Others drive a `manual_timer` and a `loop_timer`, which ignore it, whatever it
+  /// is.
   unsigned pollers = 1;
   /// `schedule` refuses when as many timers are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;
-  /// Where callbacks run. Empty: on the thread that drives the service, or on each poller, one after the other.
+  /// Where callbacks run. Empty: on the thread that drives the service, or on each poller, one after the other. Called
+  /// by one thread at a time, or with several pollers by each of them, several at a time.
   timing_wheel::executor executor = {};
   /// Called on each poller thread before it does anything else: to place it on a core, to give it a name or a priority,
-  /// to prepare what is local to a thread. It may run before the constructor of the service returns. What it throws
-  /// goes to `on_error`, and the thread goes on.
+  /// to prepare what is local to a thread. It may run before the constructor of the service returns, and on several
+  /// pollers at a time. What it throws goes to `on_error`, and the thread goes on.
   std::function<void()> on_thread_start = {};
-  /// Gets every exception of a callback, of a rule for the next deadline, of the executor and of `on_thread_start`,
-  /// with the tag of the timer (else 0); on the thread where it happened, outside every lock. Empty, or if it throws
-  /// itself: each kind (what it says) is written to standard error, at most once a second of the service's clock. Those
-  /// of callbacks and rules are counted, either way.
+  /// Gets every exception of a callback, of a rule for the next deadline, of the executor, of `on_thread_start` and of
+  /// `on_earlier`, with the tag of the timer (else 0); on the thread where it happened, outside every lock. With
+  /// several pollers, or threads of an executor, it is called by several at a time. Empty, or if it throws itself: each
+  /// kind (what it says) is written to standard error, at most once a second of the service's clock. Those of callbacks
+  /// and rules are counted, either way.
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
 };
 

@@ -1,10 +1,26 @@
 #include "durable/failures.hpp"
 
+#include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 namespace timing_wheel::durable {
 
+namespace {
+
+// What was caught was no exception of C++, but the end of the thread.
+[[noreturn]] void report_ended_thread() noexcept {
+  std::fputs("timing_wheel: a durable handler or a hook ended its thread (pthread_exit), which the scheduler needs\n",
+             stderr);
+  std::abort();
+}
+
+}  // namespace
+
 std::string text_of(const std::exception_ptr& error) {
+  if (error == nullptr) {
+    report_ended_thread();
+  }
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& known) {
@@ -15,6 +31,9 @@ std::string text_of(const std::exception_ptr& error) {
 }
 
 void failures::report(const failure& what) noexcept {
+  if (what.error == nullptr) {
+    report_ended_thread();
+  }
   try {
     if (told_) {
       told_(what);

@@ -20,6 +20,7 @@ class failures {
  public:
   explicit failures(std::function<void(const failure&)> told) : told_(std::move(told)) {}
 
+  /// An exception that is none (a thread was ended) is told on standard error, and the program aborted.
   void report(const failure& what) noexcept;
 
  private:
@@ -30,7 +31,7 @@ class failures {
   std::map<std::string, std::chrono::steady_clock::time_point, std::less<>> last_;
 };
 
-/// What an exception says.
+/// What an exception says. As `failures::report` for none.
 [[nodiscard]] std::string text_of(const std::exception_ptr& error);
 
 }  // namespace timing_wheel::durable

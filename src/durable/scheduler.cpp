@@ -397,7 +397,8 @@ class scheduler::implementation {
     while (pause == microseconds::zero()) {
       pause = work(mine);
     }
-    arm(pause, true);
+    const bool ended = mine != nullptr && mine->closing() && mine->idle();
+    arm(ended ? microseconds::max() : pause, true);
   }
 
   void finish_by_hand() {
@@ -406,6 +407,18 @@ class scheduler::implementation {
       std::unique_lock lock(mutex_);  // runs on an executor's threads
       changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
+    leave_nothing_armed(*mine);
+  }
+
+  // What was posted until then is led here; what is posted later arms the timer anew.
+  void leave_nothing_armed(node& mine) {
+    const enter inside(this);
+    const std::unique_lock driving(driving_);
+    {
+      const std::scoped_lock lock(mutex_);
+      armed_.cancel();
+    }
+    static_cast<void>(work(&mine));
   }
 
   bool step_until_idle(node& mine) {

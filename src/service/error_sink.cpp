@@ -40,11 +40,37 @@ void error_sink::print(const std::exception_ptr& failure, const char* who, std::
   }
 }
 
+// The end of its thread could not be caught here: an exception is being handled.
+void error_sink::give(const std::exception_ptr& failure, std::uint64_t tag) const {
+  class must_come_back {
+   public:
+    must_come_back() = default;
+    ~must_come_back() {
+      if (!came_back && std::uncaught_exceptions() == exceptions_) {
+        report_ended_thread("on_error");
+      }
+    }
+    must_come_back(const must_come_back&) = delete;
+    must_come_back& operator=(const must_come_back&) = delete;
+
+    bool came_back = false;
+
+   private:
+    const int exceptions_ = std::uncaught_exceptions();
+  };
+  must_come_back check;
+  on_error_(failure, tag);
+  check.came_back = true;
+}
+
 void error_sink::report(const char* who, std::uint64_t tag, time_point now) noexcept {
   const std::exception_ptr failure = std::current_exception();
+  if (failure == nullptr) {
+    report_ended_thread(who);
+  }
   if (on_error_) {
     try {
-      return on_error_(failure, tag);
+      return give(failure, tag);
     } catch (...) {
       print(std::current_exception(), "on_error", tag, now);
     }
@@ -52,8 +78,8 @@ void error_sink::report(const char* who, std::uint64_t tag, time_point now) noex
   print(failure, who, tag, now);
 }
 
-void report_ended_thread() noexcept {
-  std::fputs("timing_wheel: a callback ended its thread (pthread_exit), which belongs to the service\n", stderr);
+void report_ended_thread(const char* who) noexcept {
+  std::fprintf(stderr, "timing_wheel: %s ended its thread (pthread_exit), which the service still needs\n", who);
   std::abort();
 }
 

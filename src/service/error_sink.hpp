@@ -28,7 +28,8 @@ class error_sink {
   /// Lets go of the user's handler. \pre nobody reports any more.
   void retire() noexcept { on_error_ = nullptr; }
 
-  /// The exception that is being handled, of `who` ("a callback"), for the timer with `tag`. \pre in a catch clause.
+  /// The exception that is being handled, of `who` ("a callback"), for the timer with `tag`. If it is none, `who` has
+  /// ended its thread: see `report_ended_thread`. \pre in a catch clause.
   void report(const char* who, std::uint64_t tag, time_point now) noexcept;
 
  private:
@@ -37,6 +38,7 @@ class error_sink {
     time_point silent_until = time_point::min();
   };
 
+  void give(const std::exception_ptr& failure, std::uint64_t tag) const;
   void print(const std::exception_ptr& failure, const char* who, std::uint64_t tag, time_point now) noexcept;
   [[nodiscard]] bool is_news(const char* who, std::string_view what, time_point now) noexcept;
 
@@ -46,7 +48,8 @@ class error_sink {
   std::array<kind, 16> kinds_;
 };
 
-/// Says so on standard error and aborts: a callback has ended its thread, which belongs to the service.
-[[noreturn]] void report_ended_thread() noexcept;
+/// Says so on standard error and aborts: `who` has ended its thread, which the service still needs. \pre what unwinds
+/// is no exception of C++.
+[[noreturn]] void report_ended_thread(const char* who = "a callback") noexcept;
 
 }  // namespace timing_wheel::detail

@@ -31,7 +31,19 @@ std::optional<time_point> loop_timer::next_event() noexcept {
   return next == never ? std::nullopt : std::optional(context.scale.begin_of(next));
 }
 
-void loop_timer::continue_after_fork() noexcept { service()->context->process.begin_here(); }
+// The threads of an executor are not here, and tasks that were called or destroyed here before have told nobody.
+void loop_timer::continue_after_fork() noexcept {
+  const detail::service& one = *service();
+  if (!one.context->process.is_child()) {
+    return;
+  }
+  one.context->process.begin_here();
+  if (one.context->run_on) {
+    for (detail::shard* const s : one.all) {
+      s->take_back();
+    }
+  }
+}
 
 std::size_t loop_timer::run_due(std::size_t budget) {
   const std::shared_ptr<detail::service> inside = service();  // a callback may destroy this object

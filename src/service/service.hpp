@@ -20,10 +20,10 @@ namespace timing_wheel::detail {
 /// runs callbacks. The last of them buries it.
 class service {
  public:
-  /// For who drives it in a way of their own: one lane, however many pollers the options want.
+  /// For who drives it in a way of their own: one lane, and `pollers` is not read.
   /// \throws as the constructors of the fronts.
-  service(const timer_options& options, const time_point* start, std::function<void()> on_earlier)
-      : service(options, 1, start, std::move(on_earlier)) {}
+  service(timer_options options, const time_point* start, std::function<void()> on_earlier)
+      : service(without_pollers(options), 1, start, std::move(on_earlier)) {}
   /// For pollers, which are still to be started.
   explicit service(const timer_options& options) : service(options, options.pollers, nullptr, nullptr) {}
 
@@ -66,6 +66,10 @@ class service {
   service(const timer_options& options, std::uint32_t lane_count, const time_point* start,
           std::function<void()> on_earlier);
 
+  static const timer_options& without_pollers(timer_options& options) noexcept {
+    options.pollers = 1;
+    return options;
+  }
   static std::deque<lane> make_lanes(const shards& parts, service_context& context) {
     std::deque<lane> made;
     for (std::uint32_t i = 0; i < context.sleepers.size(); ++i) {

@@ -44,6 +44,10 @@ class shard : public timer_owner {
   /// Whether the last `run_due` has left some of its batch.
   [[nodiscard]] virtual bool has_batch() const noexcept = 0;
 
+  /// Takes back what was handed to the executor and has not begun, as if it had refused: all that is due is handed over
+  /// anew at the next tick. A task from before does nothing until then. \pre there is an executor.
+  virtual void take_back() noexcept = 0;
+
   /// Runs the callbacks of all pending timers, on this thread. \pre draining. \returns how many.
   virtual std::size_t run_all() = 0;
 

@@ -108,6 +108,20 @@ class shard_on final : public shard {
   [[nodiscard]] bool has_batch() const noexcept override { return runner_.has_batch(); }
   std::size_t run_all() override { return runner_.run_all(); }
 
+  void take_back() noexcept override {
+    const tick present = context_.scale.floor(context_.clock.now());
+    timer_number cursor = 0;
+    for (bool more = true; more;) {
+      std::unique_lock lock(timers_.mutex);
+      if (is_gone()) {
+        return;
+      }
+      more = timers_.core->list(
+          cursor, [&](timer_id id, const timer_node& /*node*/) { timers_.core->give_back(id, present + 1, present); });
+      timers_.wake_for_next(lock);
+    }
+  }
+
   bool list(timer_number& cursor, std::vector<pending_timer>& found) noexcept override {
     const std::lock_guard lock(timers_.mutex);
     return !is_gone() && timers_.core->list(cursor, [&](timer_id id, const timer_node& node) {

@@ -18,8 +18,8 @@ namespace timing_wheel::detail {
 ///
 /// No wake-up is lost. A sleeper sets `asleep_`, and then makes every thread pass a barrier. A thread that was then
 /// before the load of its `unlock` finds the mark. One that was behind it has opened the lock for all to see, and the
-/// sleeper, which tries once more, finds it open. Whoever takes the mark away begins a new turn, and wakes one sleeper,
-/// which marks the lock again, for it does not know of others. A sleeper has read the turn before its mark, and sleeps
+/// sleeper, which tries once more, finds it open. Whoever takes the mark away begins a new epoch, and wakes a sleeper,
+/// which marks the lock again, for it does not know of others. A sleeper has read the epoch before its mark, and sleeps
 /// only while that lasts. docs/concurrency.md has the whole argument, and test/models/short_lock.pml a model of it.
 ///
 /// Where the system refuses that barrier nobody relies on being woken: who has to sleep does so in short steps.
@@ -75,14 +75,14 @@ class short_lock {
     }
     auto step = shortest_step;
     for (;;) {
-      const std::uint32_t turn = turn_.load(std::memory_order_acquire);
+      const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
       asleep_.exchange(true, std::memory_order_release);
       const bool will_be_woken = pass_process_barrier();
       if (try_acquire()) {
         return;  // and the mark stays, for others may be asleep
       }
       if (will_be_woken) {
-        turn_.wait(turn, std::memory_order_relaxed);
+        epoch_.wait(epoch, std::memory_order_relaxed);
       } else {
         std::this_thread::sleep_for(step);
         step = std::min(2 * step, longest_step);
@@ -91,8 +91,8 @@ class short_lock {
   }
   [[gnu::noinline]] void wake_one() noexcept {
     if (asleep_.exchange(false, std::memory_order_acquire)) {
-      turn_.fetch_add(1, std::memory_order_seq_cst);
-      turn_.notify_one();
+      epoch_.fetch_add(1, std::memory_order_seq_cst);
+      epoch_.notify_one();
     }
   }
 
@@ -115,8 +115,8 @@ class short_lock {
   static constexpr std::uint32_t taken = 1;
 
   std::atomic<std::uint32_t> state_{open};
-  std::atomic<bool> asleep_{false};     // somebody may be; changed by read-modify-write only
-  std::atomic<std::uint32_t> turn_{0};  // counts up with each mark that is taken away
+  std::atomic<bool> asleep_{false};      // somebody may be; changed by read-modify-write only
+  std::atomic<std::uint32_t> epoch_{0};  // counts up with each mark that is taken away
 };
 
 }  // namespace timing_wheel::detail

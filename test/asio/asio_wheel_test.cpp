@@ -317,6 +317,15 @@ TYPED_TEST(LoopDriver, RunsCallbacksOnTheContext) {
   EXPECT_EQ(ran, std::this_thread::get_id());
 }
 
+TYPED_TEST(LoopDriver, IgnoresPollers) {
+  net::io_context context;
+  loop_driver driver(context, {.pollers = 2});
+  int runs = 0;
+  driver.timer().schedule_after(1ms, [&] { ++runs; });
+  context.run();
+  EXPECT_EQ(runs, 1);
+}
+
 TYPED_TEST(LoopDriver, KeepsNoContextRunningWhenNothingIsPending) {
   net::io_context context;
   const loop_driver driver(context);

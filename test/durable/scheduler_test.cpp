@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "durable/support/forwarding_store.hpp"
@@ -740,6 +743,53 @@ TEST_F(Scheduler, WritesItsFiguresForPrometheus) {
     EXPECT_EQ(timing_wheel::test::promtool_says(out.str()), "");
   }
   EXPECT_THROW(write_prometheus(out, checks.stats(), {{"kind", "x"}}), timer_error);
+}
+
+using SchedulerDeathTest = Scheduler;
+
+TEST_F(SchedulerDeathTest, AHandlerThatEndsItsThreadSaysSoAndAborts) {
+#if defined(_LIBCPP_VERSION) && defined(__linux__)
+  GTEST_SKIP() << "glibc unwinds by libgcc, and libc++ may by another library: then each program crashes here";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [this](auto handler) {
+    checks.on("end", std::move(handler));
+    checks.start();
+    checks.schedule({.kind = "end", .key = "a", .payload = {}, .due = 1ms});
+    timer.advance_by(1s);
+  };
+  EXPECT_EXIT(run([](const job&) { pthread_exit(nullptr); }), testing::KilledBySignal(SIGABRT), "ended its thread");
+  EXPECT_EXIT(run([](transaction&, const job&) { pthread_exit(nullptr); }), testing::KilledBySignal(SIGABRT),
+              "ended its thread");
+}
+
+TEST_F(Scheduler, LeavesNothingOnItsTimerWhenItHasStopped) {
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 1h));
+  EXPECT_NE(timer.pending(), 0U);
+  checks.stop();
+  EXPECT_EQ(timer.pending(), 0U);
+}
+
+TEST_F(Scheduler, LeavesNothingOnItsTimerWhenAHandlerHasStoppedIt) {
+  checks.on("stop", [this](const job&) { checks.stop(); });
+  checks.start();
+  checks.schedule({.kind = "stop", .key = "a", .payload = {}, .due = 1s});
+  checks.schedule({.kind = "stop", .key = "b", .payload = {}, .due = 1500ms});
+  timer.advance_by(1s);
+  timer.advance_by(1ms);
+  EXPECT_EQ(timer.pending(), 0U);
+}
+
+TEST_F(Scheduler, WritesWhatWasPostedBeforeItStopped) {
+  int told = 0;
+  on_notes();
+  checks.start();
+  checks.schedule(note("a", 1h), [&](const std::error_code& failed, const scheduled&) { told += failed ? 0 : 1; });
+  checks.stop();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(store.size(), 1U);
 }
 
 }  // namespace

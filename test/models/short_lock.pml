@@ -1,4 +1,4 @@
-/* The lock of a shard: src/system/short_lock.hpp. Threads lock and unlock it; its turns of trying before it sleeps are
+/* The lock of a shard: src/system/short_lock.hpp. Threads lock and unlock it; its rounds of trying before it sleeps are
  * left out, for they only make a sleep rarer.
  *
  * At the end of each history every thread is through, and never were two inside.
@@ -16,8 +16,8 @@
  * wrong: WOKEN_CLEARS: not the unlock takes the mark away, but who has slept, when it is inside
  * wrong: MARKS_ONCE: who was woken does not mark the lock again
  * wrong: NO_LOOK: who goes to sleep does not try once more
- * wrong: LATE_TURN: who goes to sleep reads the turn after its mark
- * wrong: STORES_THE_TURN: the turn is stored, so that notify asks for sleepers before it is in memory
+ * wrong: LATE_EPOCH: who goes to sleep reads the epoch after its mark
+ * wrong: STORES_THE_EPOCH: the epoch is stored, so that notify asks for sleepers before it is in memory
  * wrong: ENTERS_BY_STORE: a lock is taken by a load and a store
  */
 
@@ -34,7 +34,7 @@
 #define WORDS 4
 #define STATE 0
 #define ASLEEP 1
-#define TURNS 2
+#define EPOCH 2
 #define WAITERS 3 /* whom the C++ library knows to wait: its notify asks the system only if there is one */
 
 #define OPEN 0
@@ -127,8 +127,8 @@ inline lock_slowly() {
 #endif
   do
   ::
-#ifndef LATE_TURN
-     turn = seen(TURNS);
+#ifndef LATE_EPOCH
+     epoch = seen(EPOCH);
 #endif
 #ifndef MARKS_ONCE
      store(ASLEEP, 1);
@@ -146,28 +146,28 @@ inline lock_slowly() {
      :: else
      fi;
 #endif
-#ifdef LATE_TURN
-     turn = seen(TURNS);
+#ifdef LATE_EPOCH
+     epoch = seen(EPOCH);
 #endif
 #ifdef SLEEPS_ALL_THE_SAME
-     wait_while(TURNS, turn);
+     wait_while(EPOCH, epoch);
 #else
      if
-     :: me >= REFUSED -> wait_while(TURNS, turn)
+     :: me >= REFUSED -> wait_while(EPOCH, epoch)
      :: else -> seen(STATE) == OPEN /* sleeps for a while, until it finds this */
      fi;
 #endif
-     turn = 0
+     epoch = 0
   od;
 #ifdef WOKEN_CLEARS
   store(ASLEEP, 0);
 #endif
-  turn = 0
+  epoch = 0
 }
 
 inline wake_one() {
 #ifdef NOTIFIES_BEFORE_IT_CLEARS
-  atomic { read_modify_write; word[TURNS]++ }
+  atomic { read_modify_write; word[EPOCH]++ }
   notify_one();
   atomic { read_modify_write; word[ASLEEP] = 0 }
 #else
@@ -178,12 +178,12 @@ inline wake_one() {
 #endif
   if
   :: got ->
-#ifdef STORES_THE_TURN
-     turn = seen(TURNS) + 1;
-     store(TURNS, turn);
-     turn = 0;
+#ifdef STORES_THE_EPOCH
+     epoch = seen(EPOCH) + 1;
+     store(EPOCH, epoch);
+     epoch = 0;
 #else
-     atomic { read_modify_write; word[TURNS]++ }
+     atomic { read_modify_write; word[EPOCH]++ }
 #endif
      notify_one()
   :: else
@@ -212,7 +212,7 @@ inline unlock() {
 
 proctype thread(byte me) {
   byte round = 0;
-  byte turn = 0;
+  byte epoch = 0;
   byte i = 0;
   bool got = false;
   do

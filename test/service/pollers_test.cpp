@@ -54,6 +54,42 @@ TEST(Pollers, RunCallbacksOfDifferentShardsAtTheSameTime) {
   }
 }
 
+/// A timer on each of two pollers.
+template <class Callback>
+void on_each_of_two(timer& service, Callback callback) {
+  for (int i = 0; i < 2; ++i) {
+    on_a_fresh_thread([&] { service.schedule_after(1ms, callback); });
+  }
+}
+
+TEST(Pollers, CallTheExecutorAtTheSameTime) {
+  std::latch both(2);
+  std::atomic<int> met{0};
+  timer service({.shards = 2, .pollers = 2, .executor = [&](task&& work) {
+                   met += meet(both) ? 1 : 0;
+                   work();
+                 }});
+  on_each_of_two(service, [] {});
+  EXPECT_TRUE(eventually([&] { return met == 2; }));
+}
+
+TEST(Pollers, ReportExceptionsAtTheSameTime) {
+  std::latch both(2);
+  std::atomic<int> met{0};
+  timer service({.shards = 2, .pollers = 2, .on_error = [&](const std::exception_ptr&, std::uint64_t) {
+                   met += meet(both) ? 1 : 0;
+                 }});
+  on_each_of_two(service, [] { throw std::runtime_error("no route"); });
+  EXPECT_TRUE(eventually([&] { return met == 2; }));
+}
+
+TEST(Pollers, BeginAtTheSameTime) {
+  std::latch both(2);
+  std::atomic<int> met{0};
+  const timer service({.shards = 2, .pollers = 2, .on_thread_start = [&] { met += meet(both) ? 1 : 0; }});
+  EXPECT_TRUE(eventually([&] { return met == 2; }));
+}
+
 TEST(Pollers, AreThreadsThatStayWithTheirShards) {
   std::mutex mutex;
   std::map<std::uint64_t, std::set<std::thread::id>> threads_of;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -51,20 +52,36 @@ TEST(TimerOptions, RefusesTooManyShards) {
 }
 
 TEST(TimerOptions, RefusesNoPollerAndMoreThanOneForEachShard) {
-  const refusal none = refusal_of_options({.pollers = 0});
+  const refusal none = refusal_of([] { const timer service({.pollers = 0}); });
   EXPECT_EQ(none.code, timer_errc::invalid_option);
   EXPECT_THAT(none.message, HasSubstr("pollers 0 is not in [1, 1024]"));
-  const refusal many = refusal_of_options({.shards = 3, .pollers = 4});
+  const refusal many = refusal_of([] { const timer service({.shards = 3, .pollers = 4}); });
   EXPECT_EQ(many.code, timer_errc::invalid_option);
   EXPECT_THAT(many.message, HasSubstr("pollers 4 is not in [1, 3]"));
 }
 
-TEST(TimerOptions, AManualTimerTakesThoseOfATimerWithPollers) {
-  manual_timer timer({.pollers = 4});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
-  EXPECT_EQ(runs, 1);
+/// Any number of pollers, in options that a `timer` would refuse, too.
+const std::vector<timer_options> with_any_pollers = {
+    {.pollers = 4}, {.pollers = 0}, {.pollers = 4000}, {.shards = 2, .pollers = 5}};
+
+TEST(TimerOptions, AManualTimerIgnoresPollers) {
+  for (const timer_options& options : with_any_pollers) {
+    manual_timer timer(options);
+    int runs = 0;
+    timer.schedule_after(1ms, [&] { ++runs; });
+    EXPECT_EQ(timer.advance_by(1ms), 1U);
+    EXPECT_EQ(runs, 1);
+  }
+}
+
+TEST(TimerOptions, ALoopTimerIgnoresPollers) {
+  for (const timer_options& options : with_any_pollers) {
+    loop_timer timer(options);
+    int runs = 0;
+    timer.schedule_after(-1ms, [&] { ++runs; });
+    EXPECT_EQ(timer.run_due(), 1U);
+    EXPECT_EQ(runs, 1);
+  }
 }
 
 TEST(TimerOptions, AcceptsTheLimitsOfTheOptions) {

@@ -5,15 +5,19 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -168,17 +172,63 @@ TEST(ExitDeathTest, OnAThreadOfAnExecutorEndsTheProgramWithItsCode) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
 }
 
-TEST(ExitDeathTest, OfTheThreadInACallbackSaysSoAndAborts) {
 #if defined(_LIBCPP_VERSION) && defined(__linux__)
-  GTEST_SKIP() << "glibc unwinds by libgcc, and libc++ may by another library: then each program crashes here";
+constexpr const char* no_end_of_a_thread =
+    "glibc unwinds by libgcc, and libc++ may by another library: then each program crashes here";
+#else
+constexpr const char* no_end_of_a_thread = nullptr;
 #endif
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+
+void end_the_thread() { pthread_exit(nullptr); }
+
+/// A service with `options`, and a callback that throws.
+void run_one_that_throws(const timer_options& options) {
+  timer service(options);
+  service.schedule_after(1ms, [] { throw std::runtime_error("no route"); });
+  std::this_thread::sleep_for(patience);
+}
+
+class EndOfAThreadDeathTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (no_end_of_a_thread != nullptr) {
+      GTEST_SKIP() << no_end_of_a_thread;
+    }
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+};
+
+TEST_F(EndOfAThreadDeathTest, InACallbackSaysSoAndAborts) {
   const auto run = [] {
     timer service;
-    service.schedule_after(1ms, [] { pthread_exit(nullptr); });
+    service.schedule_after(1ms, end_the_thread);
     std::this_thread::sleep_for(patience);
   };
   EXPECT_EXIT(run(), testing::KilledBySignal(SIGABRT), "a callback ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InOnThreadStartSaysSoAndAborts) {
+  EXPECT_EXIT(run_one_that_throws({.on_thread_start = end_the_thread}), testing::KilledBySignal(SIGABRT),
+              "on_thread_start ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InAnExecutorSaysSoAndAborts) {
+  EXPECT_EXIT(run_one_that_throws({.executor = [](task&&) { end_the_thread(); }}), testing::KilledBySignal(SIGABRT),
+              "the executor ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InOnErrorSaysSoAndAborts) {
+  EXPECT_EXIT(run_one_that_throws({.on_error = [](const std::exception_ptr&, std::uint64_t) { end_the_thread(); }}),
+              testing::KilledBySignal(SIGABRT), "on_error ended its thread");
+}
+
+TEST_F(EndOfAThreadDeathTest, InOnEarlierSaysSoAndAborts) {
+  const auto run = [] {
+    loop_timer service({}, end_the_thread);
+    static_cast<void>(service.next_event());
+    std::thread([&] { service.schedule_after(1ms, [] {}); }).join();
+  };
+  EXPECT_EXIT(run(), testing::KilledBySignal(SIGABRT), "on_earlier ended its thread");
 }
 
 // ---- fork ----
@@ -307,6 +357,91 @@ TEST_F(Fork, LeavesAChildInWhichALoopTimerThatIsToldGoesOn) {
   EXPECT_EQ(far.cancel(), cancel_result::cancelled);
 }
 
+/// A loop timer with an executor that has ten tasks.
+struct with_tasks {
+  with_tasks() {
+    for (int i = 0; i < 10; ++i) {
+      handles.push_back(service.schedule_after(-1ms, [this] { ++runs; }));
+    }
+    service.run_due();
+  }
+
+  /// Runs all that is pending. \returns whether each timer has run once, and nothing is left.
+  bool each_runs_once() {
+    const auto patient = service.now() + patience;
+    while (service.pending() != 0 && service.now() < patient) {
+      std::this_thread::sleep_until(std::min(service.next_event().value_or(patient), patient));
+      service.run_due();
+      tasks.run();
+    }
+    return runs == 10 && service.pending() == 0 && service.stats().fired == 10;
+  }
+
+  kept_tasks tasks;
+  loop_timer service{{.executor = tasks.taking()}};
+  std::vector<timer_handle> handles;
+  int runs = 0;
+};
+
+TEST_F(Fork, LosesNoTimerWhoseTaskTheChildHandlesBeforeItGoesOn) {
+  with_tasks one;
+  ASSERT_EQ(one.tasks.size(), 10U);
+  const auto child = [&](auto handle) {
+    return in_child([&] {
+      handle(one.tasks);
+      one.service.continue_after_fork();
+      return one.each_runs_once() ? 0 : 1;
+    });
+  };
+  EXPECT_EQ(child([](kept_tasks& tasks) { tasks.drop(); }), well);
+  EXPECT_EQ(child([](kept_tasks& tasks) { tasks.run(); }), well);
+  EXPECT_EQ(child([](kept_tasks& tasks) {
+              static std::vector<task> on_a_thread_that_is_gone;
+              on_a_thread_that_is_gone = tasks.take();
+            }),
+            well);
+  one.tasks.run();
+  EXPECT_EQ(one.runs, 10);
+}
+
+TEST_F(Fork, LetsTasksFromBeforeNeitherLoseNorDoubleATimer) {
+  with_tasks one;
+  const auto child = [&](auto handle) {
+    return in_child([&] {
+      one.service.continue_after_fork();
+      std::vector<task> before = one.tasks.take();
+      std::this_thread::sleep_until(one.service.next_event().value_or(one.service.now()));
+      one.service.run_due();
+      handle(before, one.tasks);
+      return one.each_runs_once() ? 0 : 1;
+    });
+  };
+  const auto run = [](std::vector<task>& before) {
+    for (task& each : before) {
+      each();
+    }
+  };
+  EXPECT_EQ(child([](auto& before, auto&) { before.clear(); }), well);
+  EXPECT_EQ(child([&](auto& before, auto&) { run(before); }), well);
+  EXPECT_EQ(child([&](auto& before, kept_tasks& anew) {
+              anew.run();
+              run(before);
+            }),
+            well);
+}
+
+TEST_F(Fork, WhatWasHandedOverIsPendingForAChildThatGoesOn) {
+  with_tasks one;
+  EXPECT_EQ(in_child([&] {
+              one.tasks.drop();
+              one.service.continue_after_fork();
+              return first_broken({one.service.pending() == 10, one.service.stats().due == 0,
+                                   one.handles[0].cancel() == cancel_result::cancelled,
+                                   one.handles[1].reschedule_after(1h), one.service.stop().size() == 9});
+            }),
+            well);
+}
+
 TEST_F(Fork, WithoutOneALoopTimerGoesOnAsItDid) {
   loop_timer service;
   int runs = 0;
@@ -314,6 +449,14 @@ TEST_F(Fork, WithoutOneALoopTimerGoesOnAsItDid) {
   service.continue_after_fork();
   EXPECT_EQ(service.run_due(), 1U);
   EXPECT_EQ(in_child([&] { return service.stopped() ? 0 : 1; }), well);
+}
+
+TEST_F(Fork, WithoutOneATaskStaysTheOneOfItsTimer) {
+  with_tasks one;
+  one.service.continue_after_fork();
+  EXPECT_EQ(one.service.stats().due, 10U);
+  one.tasks.run();
+  EXPECT_EQ(one.runs, 10);
 }
 
 TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {

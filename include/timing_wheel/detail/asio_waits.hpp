@@ -478,7 +478,7 @@ class wait_of final : public wait {
 
   // Memory for one of these; gives it back.
   struct storage {
-    storage(const allocator& from, typename traits::pointer where) : memory(from), place(where) {}
+    storage(const allocator& from, typename traits::pointer room) : memory(from), place(room) {}
     storage(const storage&) = delete;
     storage& operator=(const storage&) = delete;
     ~storage() {

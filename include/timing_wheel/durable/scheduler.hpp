@@ -66,12 +66,13 @@ struct scheduler_options {
   /// Names this node in a store that divides its table among nodes. Unique there. Empty: a name by chance.
   std::string node = {};
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. It has to call or drop each task that it
-  /// has taken: the destructor waits for that.
+  /// has taken: the destructor waits for that. A scheduler calls it from one thread at a time; one that several
+  /// schedulers share is called by several.
   timing_wheel::executor executor = {};
   /// Threads for leased handlers, if there is no executor. In [1, 1024].
   unsigned threads = 2;
-  /// Is told what goes wrong, on the thread where it does. Empty: it is written to standard error, at most once a
-  /// second of each kind.
+  /// Is told what goes wrong, on the thread where it does; by several threads at a time. Empty: it is written to
+  /// standard error, at most once a second of each kind.
   std::function<void(const failure&)> on_failure = {};
 };
 
@@ -174,8 +175,8 @@ class TIMING_WHEEL_EXPORT scheduler {
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
   /// gives back what has not begun. If the store fails, it stops trying after 5 s: then the leases end by themselves.
-  /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that
-  /// handler has ended. Afterwards `schedule` is refused (`stopped`).
+  /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has
+  /// ended. Afterwards `schedule` is refused (`stopped`), and a timer that drives it has none of its timers any more.
   void stop();
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.

@@ -66,8 +66,7 @@ struct advance_result {
 ///   stops and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
 /// - `read(counted)`: puts its counts into `counted`, and allocates nothing if that has room for the levels; `stats()`
 ///   gives a copy.
-/// - `shrink_some()`: a short step of giving back memory that no timer is linked in. \returns whether there may be
-/// more.
+/// - `shrink_some()`: a short step of giving back memory that no timer is linked in; whether there may be more.
 /// - `next_expiration()`: when there is something to do next, never later than the earliest deadline; none if empty.
 // clang-format off
 template <class E>

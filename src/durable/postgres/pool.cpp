@@ -50,7 +50,7 @@ void pool::give_back(std::unique_ptr<connection> used) noexcept {
 }
 
 // The others are likely to be dead, too: what has ended one was the server's end, most of the time.
-void pool::turn::renew() {
+void pool::guard::renew() {
   std::vector<std::unique_ptr<connection>> dropped;
   {
     const std::scoped_lock lock(from_.mutex_);

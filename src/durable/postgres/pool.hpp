@@ -12,13 +12,14 @@ namespace timing_wheel::durable::postgres {
 /// Connections that are opened when they are needed, and kept. Thread safety: any thread.
 class pool {
  public:
-  /// The right to use one of them. At its end the connection goes back, or away if it does not work any more.
-  class turn {
+  /// Holds one of them for as long as it lives. At its end the connection goes back, or away if it does not work any
+  /// more.
+  class guard {
    public:
-    explicit turn(pool& from) : from_(from), connection_(from.take()) {}
-    turn(const turn&) = delete;
-    turn& operator=(const turn&) = delete;
-    ~turn() { from_.give_back(std::move(connection_)); }
+    explicit guard(pool& from) : from_(from), connection_(from.take()) {}
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+    ~guard() { from_.give_back(std::move(connection_)); }
 
     [[nodiscard]] connection& operator*() const noexcept { return *connection_; }
     [[nodiscard]] connection* operator->() const noexcept { return connection_.get(); }

@@ -93,7 +93,7 @@ class postgres_store::implementation {
         connection_rules_{prefix_of(options_.schema), options_.statement_timeout, options_.prepare, &counts_},
         transaction_rules_(rules_for(options_, counts_)),
         pool_(conninfo, options_, connection_rules_) {
-    const pool::turn first(pool_);
+    const pool::guard first(pool_);
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
@@ -170,11 +170,11 @@ void postgres_store::implementation::check_process() const {
 
 void postgres_store::implementation::migrate() {
   check_process();
-  pool::turn turn(pool_);
-  if (turn->used) {
-    turn.renew();  // what is done in several steps is not begun on a connection that may be dead
+  pool::guard held(pool_);
+  if (held->used) {
+    held.renew();  // what is done in several steps is not begun on a connection that may be dead
   }
-  if (make_tables(*turn, options_.schema)) {
+  if (make_tables(*held, options_.schema)) {
     counts_.commits.fetch_add(1, std::memory_order_relaxed);
   }
 }
@@ -183,16 +183,16 @@ template <class Work>
 void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits) {
   check_process();
   const in_transaction alone(*this);
-  pool::turn turn(pool_);
+  pool::guard held(pool_);
   std::optional<writing_transaction> open;
   try {
-    open.emplace(*turn, transaction_rules_, limits);
+    open.emplace(*held, transaction_rules_, limits);
   } catch (const timer_error&) {
-    if (turn->works() || !turn->used) {
+    if (held->works() || !held->used) {
       throw;
     }
-    turn.renew();
-    open.emplace(*turn, transaction_rules_, limits);
+    held.renew();
+    open.emplace(*held, transaction_rules_, limits);
   }
   clock_.saw(open->now());
   work(*open);
@@ -202,22 +202,22 @@ void postgres_store::implementation::transact(const Work& work, const transactio
 // One statement that only reads, or that may be repeated.
 result postgres_store::implementation::ask(const query& which, const parameters& values) {
   check_process();
-  pool::turn turn(pool_);
+  pool::guard held(pool_);
   const auto look = [&] {
-    if (!turn->checked) {
-      const result shown = turn->run(sql::read_clock);
+    if (!held->checked) {
+      const result shown = held->run(sql::read_clock);
       check_version(shown.integer(0, 1), options_.schema);
-      turn->checked = true;
+      held->checked = true;
     }
-    return turn->run(which, values);
+    return held->run(which, values);
   };
   try {
     return look();
   } catch (const timer_error&) {
-    if (turn->works() || !turn->used) {
+    if (held->works() || !held->used) {
       throw;
     }
-    turn.renew();
+    held.renew();
     return look();
   }
 }
