@@ -229,6 +229,24 @@ class Installing(DevTest):
         self.assertFalse(any(call.startswith("sleep") for call in self.calls))
 
 
+class Refused(DevTest):
+    """Before anything is installed or built."""
+
+    def refused(self, words, *arguments):
+        with self.subTest(arguments=arguments):
+            done = self.dev(*arguments, status=1)
+            self.assertIn(words, done.stderr)
+            self.assertEqual((done.stdout, len(done.stderr.splitlines()), self.calls), ("", 1, []), done.stderr)
+
+    def test_are_parts_of_packages_that_are_not_there(self):
+        (self.tree / "test/packages").mkdir(parents=True)
+        shutil.copy(SOURCE / "test/packages/run", self.tree / "test/packages")
+        for arguments in (("true",), ("nosuch",), ("--quick", "nosuch"), ("texts", "nosuch"), ("--nosuch",), ("",),
+                          ("build deb",)):
+            self.refused("there are texts build", "packages", *arguments)
+        self.assertFalse((self.tree / "build").exists())
+
+
 class Programs(DevTest):
     def test_are_told_their_command_and_take_the_place_of_the_script(self):
         program = f'#!{shutil.which("bash")}\necho "$TIMING_WHEEL_COMMAND|$*|$$"\n'
