@@ -79,9 +79,9 @@ std::unique_ptr<database> open_writer(const std::string& file, const sqlite_opti
   if (sqlite3_threadsafe() == 0) {
     throw timer_error(std::error_code(SQLITE_MISUSE, sqlite_category()), "this SQLite was built for a single thread");
   }
-  if (file.find('\0') != std::string::npos) {
+  if (const std::size_t zero = file.find('\0'); zero != std::string::npos) {
     throw timer_error(std::error_code(SQLITE_CANTOPEN, sqlite_category()),
-                      "opening " + std::string(file.c_str()) + ": the name has a zero byte");
+                      "opening " + file.substr(0, zero) + ": the name has a zero byte");
   }
   auto opened = std::make_unique<database>(file, options.busy_timeout);
   refuse_read_only(*opened);
