@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <new>
-#include <utility>
 
 namespace timing_wheel::durable::test {
 
@@ -132,14 +131,9 @@ void small_vfs::take(std::int64_t bytes) {
   capacity_ -= bytes;
 }
 
-std::int64_t small_vfs::take_all() {
+void small_vfs::take_all() {
   const std::scoped_lock lock(mutex_);
-  return std::exchange(capacity_, used()) - used();
-}
-
-std::int64_t small_vfs::left() {
-  const std::scoped_lock lock(mutex_);
-  return capacity_ - used();
+  capacity_ = used();
 }
 
 bool small_vfs::grow(const std::string& name, std::int64_t size) {

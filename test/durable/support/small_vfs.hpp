@@ -20,11 +20,10 @@ class small_vfs {
   small_vfs& operator=(const small_vfs&) = delete;
   ~small_vfs();
 
-  /// What is left less `bytes` is for the files: as if another program had written them.
+  /// As if another program had written so many bytes to the disk; less than 0: had deleted them.
   void take(std::int64_t bytes);
-  /// Takes all that is left. \returns how much that was.
-  std::int64_t take_all();
-  [[nodiscard]] std::int64_t left();
+  /// The same, with all that is left.
+  void take_all();
 
   /// \cond
   [[nodiscard]] sqlite3_vfs* real() const { return real_; }
