@@ -44,6 +44,7 @@ if(TIMING_WHEEL_SQLITE)
       src/durable/sqlite/clock.cpp
       src/durable/sqlite/database.cpp
       src/durable/sqlite/opening.cpp
+      src/durable/sqlite/room.cpp
       src/durable/sqlite/schema.cpp
       src/durable/sqlite/sqlite_store.cpp
       src/durable/sqlite/transaction.cpp

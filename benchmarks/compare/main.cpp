@@ -11,6 +11,7 @@ namespace timing_wheel::compare {
 namespace {
 
 int run(int argc, char** argv) {
+  common::report_large_files();
   const options chosen = parse_options(argc, argv);
   if (!chosen.help.empty()) {
     std::cout << chosen.help;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/orders_table.hpp"
+#include "common/validators.hpp"
 
 namespace timing_wheel::compare {
 namespace {
@@ -192,6 +193,7 @@ void add_options(CLI::App& app, raw_options& raw) {
   app.add_option("--cancel", raw.cancel, std::string(cancel_forms) + " [0]")->type_name("SHARE[,WHEN]");
   app.add_option("--seed", parsed.workload.seed, "Of the random delays, arrivals and cancellations")
       ->type_name("NUMBER")
+      ->check(common::whole_number())
       ->capture_default_str();
   app.add_option("--engine", raw.engines, std::string(engine_forms) + "; repeatable")
       ->type_name("ENGINE")

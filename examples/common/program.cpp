@@ -1,6 +1,7 @@
 #include "common/program.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -36,6 +37,8 @@ std::string quoted(std::string_view field) {
   }
   return "'" + text + (field.size() > longest ? "…'" : "'");
 }
+
+void report_large_files() noexcept { std::signal(SIGXFSZ, SIG_IGN); }
 
 void check_target(const std::string& option, const std::string& path) {
   std::error_code ignored;

@@ -33,6 +33,9 @@ class failure : public std::runtime_error {
 /// A field as it can be shown in one short line, in quotes.
 [[nodiscard]] std::string quoted(std::string_view field);
 
+/// A write beyond the largest size of a file (`ulimit -f`) fails from now on. Otherwise it ends the program.
+void report_large_files() noexcept;
+
 /// Makes sure that a file can be written, and leaves what is there as it is: a run that fails later destroys no older
 /// result, and leaves no empty file behind.
 /// \throws usage_error with the name of the option.

@@ -183,6 +183,7 @@ int serve(const options& chosen) {
 }
 
 int run(int argc, char** argv) {
+  common::report_large_files();
   options chosen;
   std::string time = "5s";
   std::string idle = "10s";

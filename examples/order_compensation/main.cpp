@@ -176,6 +176,7 @@ void run_as_worker(const options& chosen) {
 #endif
 
 int run(int argc, char** argv) {
+  common::report_large_files();
   const options chosen = parse_options(argc, argv);
   if (!chosen.help.empty()) {
     std::cout << chosen.help;

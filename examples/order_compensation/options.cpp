@@ -5,6 +5,7 @@
 
 #include "common/duration.hpp"
 #include "common/orders_table.hpp"
+#include "common/validators.hpp"
 
 namespace order_compensation {
 namespace {
@@ -29,6 +30,7 @@ std::string footer() {
          "spread over --seconds, each copy 1 s of the file after the one before; 30 min in the life of an order "
          "become\n"
          "the delay.\n"
+         "The new file is durable-PID.db, beside this program. It stays there if this program is killed by SIGKILL.\n"
          "A server of its own does not sync: what it has written survives its kills, though not a loss of power.\n"
          "The first Ctrl-C or SIGTERM ends the run with a report of its part, a second one at once.\n"
          "Exit status: 0; 1 if a row is malformed, there is no order in the file, the outcome is wrong, or it could "
@@ -58,7 +60,7 @@ struct raw_options {
 
 /// \returns the one that the others need.
 CLI::Option* add_durable_options(CLI::App& app, durable_options& parsed, CLI::Option* orders) {
-  const CLI::Range some_seconds(0.01, 1e7);
+  const CLI::Validator some_seconds = common::number_in(0.01, 1e7);
   auto* durable = app.add_flag("--durable", parsed.chosen,
                                "Keep orders, stock and checks in a database, the checks run by another process");
   app.add_option(
@@ -84,7 +86,7 @@ CLI::Option* add_durable_options(CLI::App& app, durable_options& parsed, CLI::Op
       ->capture_default_str()
       ->needs(durable);
   app.add_option("--orders-per-second", parsed.per_second, "How many orders to place")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(common::number_in(0.001, 1e6))
       ->capture_default_str()
       ->needs(durable)
       ->excludes(orders);
@@ -108,16 +110,30 @@ void add_options(CLI::App& app, raw_options& raw) {
                      ->check(CLI::Range(std::uint64_t{0}, max_orders))
                      ->capture_default_str()
                      ->excludes(orders);
-  app.add_option("--seed", parsed.seed, "Which orders are approved, and when")->capture_default_str()->excludes(orders);
+  app.add_option("--seed", parsed.seed, "Which orders are approved, and when")
+      ->check(common::whole_number())
+      ->capture_default_str()
+      ->excludes(orders);
   auto* tick = add_duration(app, "--tick", raw.tick, "The grain of time of the wheel [1ms]");
   auto* wheel =
-      app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]");
+      app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]")
+          ->check(common::whole_number().description(""));
   auto* durable = add_durable_options(app, parsed.durable, orders);
   for (CLI::Option* other : {live, checks, tick, wheel}) {
     durable->excludes(other);
   }
   app.add_option("--json", parsed.json, "Write every figure to this file")->type_name("FILE");
   app.add_flag("--quiet", parsed.quiet, "Do not show the progress");
+}
+
+// CLI11 does not name an option that the help does not show.
+std::string named(std::string words) {
+  constexpr std::string_view value = "Could not convert: ";
+  const std::size_t gap = words.starts_with(value) ? value.size() : 0;
+  if (words.find_first_of(" :", gap) == gap) {
+    words.insert(gap, "--worker");
+  }
+  return words;
 }
 
 }  // namespace
@@ -148,7 +164,7 @@ options parse_options(int argc, const char* const* argv) {
     raw.parsed.help = app.help();
     return raw.parsed;
   } catch (const CLI::ParseError& error) {
-    throw usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
+    throw usage_error(named(error.what()) + "; see " + app.get_name() + " --help");
   }
   const durable_options& durable = raw.parsed.durable;
   if (durable.store && !durable.worker) {

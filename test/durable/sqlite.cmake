@@ -9,6 +9,9 @@ timing_wheel_durable_tests(unit
   sqlite_store
   sqlite_users_transaction)
 
+timing_wheel_durable_tests(unit sqlite_full_disk)
+target_sources(${executables} PRIVATE support/small_vfs.cpp)
+
 function(timing_wheel_durable_page_test name definition page)
   timing_wheel_durable_tests(unit ${name})
   target_compile_definitions(${executables} PRIVATE ${definition}="${PROJECT_SOURCE_DIR}/docs/${page}")

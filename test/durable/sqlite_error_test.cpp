@@ -42,6 +42,13 @@ TEST_F(SqliteError, AFileThatIsNoDatabaseIsRefused) {
   EXPECT_EQ(opening(folder.file("text.db")).code, sqlite_code(SQLITE_NOTADB));
 }
 
+TEST_F(SqliteError, ANameWithAZeroByteIsRefusedAndNoOtherFileIsMade) {
+  const caught found = opening(folder.file("x") + std::string("\0y.db", 5));
+  EXPECT_EQ(found.code, sqlite_code(SQLITE_CANTOPEN));
+  EXPECT_THAT(found.words, HasSubstr("zero byte"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("x")));
+}
+
 TEST_F(SqliteError, AFolderIsRefused) { EXPECT_EQ(opening(folder.path()).code.value() & 0xff, SQLITE_CANTOPEN); }
 
 TEST_F(SqliteError, ADatabaseInMemoryIsRefused) { EXPECT_EQ(opening(":memory:").code, sqlite_code(SQLITE_CANTOPEN)); }

@@ -29,6 +29,11 @@ class Outputs(ProgramTest):
         self.assertIn("cannot write /dev/full: No space left", done.stderr)
         self.assertIn("every count is what the rules say", done.stdout)
 
+    def test_that_are_too_large_are_an_error(self):
+        path = self.folder / "counts.json"
+        done = self.run_program(*SMALL, "--json", path, status=1, largest_file=100)
+        self.assertIn(f"cannot write {path}: File too large", done.stderr)
+
     def test_say_that_nothing_fired(self):
         path = self.folder / "counts.json"
         done = self.run_program(*SMALL, "--cancel", 1, "--json", path, status=0)
@@ -71,6 +76,16 @@ class Options(ProgramTest):
         self.assertTrue(told.startswith("./dev compare: "), told)
         self.assertIn("see ./dev compare --help", told)
         self.assertIn("Usage: timing_wheel_compare [OPTIONS]", self.run_program("--help", status=0).stdout)
+
+
+    def test_that_are_no_numbers_are_refused(self):
+        for seed in ("-1", "nan", "18446744073709551616", "1.5"):
+            told = self.run_program(*SMALL, "--seed", seed, status=2).stderr
+            self.assertIn(f"--seed: Value {seed} is not a whole number in [0 - 18446744073709551615]", told)
+        for option, value in (("--arrivals", "poisson:nan"), ("--cancel", "nan"),
+                              ("--delays", "constant:nan"), ("--delays", "bimodal:1s,2s,nan"), ("--delays", "list:nan"),
+                              ("--engine", "heap:tick=nan")):
+            self.assertIn(option, self.run_program(*SMALL, option, value, status=2).stderr)
 
 
 class Interrupted(ProgramTest):

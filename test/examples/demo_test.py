@@ -176,6 +176,12 @@ class Refusals(DemoTest):
             with self.subTest(arguments=arguments):
                 self.assert_refused("--orders", good, *arguments)
 
+    def test_of_numbers_that_are_none(self):
+        for number in ("-1", "nan", "18446744073709551616", "1.5", "", "one"):
+            for option in ("--seed", "--checks", "--wheel-size"):
+                with self.subTest(option=option, number=number):
+                    self.assertIn(option, self.assert_refused(option, number))
+
     def test_of_a_duration_says_why(self):
         for text, reason in (("5", "the unit is missing"), ("-5s", "it is negative"),
                              ("107000d", "it is longer than 292 years"),
@@ -222,6 +228,12 @@ class Outputs(DemoTest):
         done = self.demo("--orders", self.file(GOOD), "--json", "/dev/full", status=1)
         self.assertIn("✓", done.stdout)
         self.assertIn("order_compensation: cannot write /dev/full: No space left", done.stderr)
+
+    def test_that_are_too_large_are_an_error(self):
+        path = self.folder / "figures.json"
+        done = self.demo("--orders", self.file(GOOD), "--json", path, status=1, largest_file=100)
+        self.assertIn("✓", done.stdout)
+        self.assertIn(f"order_compensation: cannot write {path}: File too large", done.stderr)
 
 
 class Live(DemoTest):

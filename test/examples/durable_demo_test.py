@@ -238,9 +238,17 @@ class Refusals(DurableTest):
                           ("--durable", "--kill", "often"),
                           ("--durable", "--checks", "1"),
                           ("--durable", "--live"), ("--durable", "--tick", "1ms"),
-                          ("--durable", "--seconds", "-1"), ("--durable", "--orders-per-second", "0")):
+                          ("--durable", "--seconds", "-1"), ("--durable", "--orders-per-second", "0"),
+                          ("--durable", "--seconds", "nan"), ("--durable", "--kill", "-NaN"),
+                          ("--durable", "--orders-per-second", "nan(1)"), ("--durable", "--seconds", "inf"),
+                          ("--durable", "--nodes", "nan"), ("--durable", "--worker", "x")):
             with self.subTest(arguments=arguments):
                 self.assertIn(arguments[-2] if len(arguments) > 2 else "--", self.assert_refused(*arguments))
+
+    def test_of_an_option_that_the_help_does_not_show(self):
+        self.assertIn(": --worker: ", self.assert_refused("--durable", "--worker"))
+        self.assertIn(": --worker = x", self.assert_refused("--durable", "--worker", "x"))
+        self.assertIn(": --worker requires", self.assert_refused("--worker", "1"))
 
     def test_of_stores(self):
         for store, reason in (("mysql:x", "is not sqlite:FILE"), ("sqlite:", "is not sqlite:FILE"),

@@ -35,7 +35,8 @@ class EchoServer(unittest.TestCase):
         self.assertIn("timed out:    1, 0 early", ended.stdout)
 
     def test_refuses_what_it_cannot_do(self):
-        for arguments in (["--timer", "cron"], ["--connections", "0"], ["--time", "5"], ["--idle", "soon"], ["more"]):
+        for arguments in (["--timer", "cron"], ["--connections", "0"], ["--time", "5"], ["--idle", "soon"], ["more"],
+                          ["--time", "nans"], ["--idle", "nan"], ["--connections", "nan"], ["--at-once", "-1"]):
             with self.subTest(arguments):
                 ended = run(*arguments)
                 self.assertEqual(ended.returncode, 2, ended.stdout)

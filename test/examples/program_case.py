@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import shlex
 import subprocess
 import tempfile
@@ -57,9 +58,11 @@ class ProgramTest(unittest.TestCase):
         print("$", shlex.join(command), flush=True)
         return command
 
-    def run_program(self, *arguments, status, stdout=subprocess.PIPE, **environment):
+    def run_program(self, *arguments, status, stdout=subprocess.PIPE, largest_file=None, **environment):
+        """No file may become larger than `largest_file`, in bytes."""
+        limit = largest_file and (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file)))
         done = subprocess.run(self.command(*arguments), stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120,
-                              check=False, env=clean_environment(**environment))
+                              check=False, env=clean_environment(**environment), preexec_fn=limit)
         self.assertEqual(done.returncode, status, (done.stdout or "") + done.stderr)
         return done
 

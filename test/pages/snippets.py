@@ -32,6 +32,8 @@ In a program, a comment after an output says what is printed: `// prints "2 pend
 A `text` block below `<!-- text: printed by the program above -->` is all that it prints. `…` stands for anything there,
 and a number before a unit of time may be one percent off.
 
+A command in a `sh` block that goes on in the next line ends with a backslash, which stands nowhere else.
+
 For a header, test/pages/context/headers/HEADER is the context. It begins with the directives of the header's examples,
 in their order: `// cpp: statements; declarations`.
 """
@@ -478,6 +480,17 @@ def command_faults(page, text, commands):
                 yield f"{page}:{number}: there is no ./dev {command}"
 
 
+def shell_faults(one):
+    """What is left of a command whose lines were broken anew."""
+    for number, (line, after) in enumerate(zip(one.code, [*one.code[1:], ""]), one.line):
+        if re.search(r"\s\\\s+\S", line):
+            yield f"{one.page}:{number}: a backslash that continues a line stands in its middle"
+        if re.search(r"\\\s+$", line):
+            yield f"{one.page}:{number}: there is a blank after the backslash that continues the line"
+        if re.search(r"\s--?[a-z][\w-]*$", line) and re.match(r"\s+\S", after):
+            yield f"{one.page}:{number}: the line ends with an option, and no backslash continues it"
+
+
 def commands_of(source):
     ended = subprocess.run([source / "dev", "help"], capture_output=True, text=True, check=True)
     return set(re.findall(r"^  ([a-z][\w-]*)", ended.stdout, re.M))
@@ -521,6 +534,8 @@ def page_faults(source, page, own, commands, targets):
             yield from json_faults(one)
         elif one.language == "cmake":
             yield from cmake_faults(one, own)
+        elif one.language == "sh":
+            yield from shell_faults(one)
     yield from same_as_faults(source, blocks)
     yield from command_faults(page, text, commands)
 

@@ -128,6 +128,12 @@ class what_is_wrong(pages):
         self.expect(fenced("sh", "./dev built"), "page.md:2: there is no ./dev built")
         self.expect("`./dev built` builds\n\n" + fenced("sh", "true"), "page.md:1: there is no ./dev built")
 
+    def test_a_command_whose_lines_were_broken_anew(self):
+        self.expect(fenced("sh", "run --a 1 \\\n  --b 2 --quick\ncd a\\ b"), "")
+        self.expect(fenced("sh", "run --a 1 \\ --b 2"), "page.md:2: a backslash that continues a line stands in its")
+        self.expect(fenced("sh", "run --a 1 \\ \n  --b 2"), "page.md:2: there is a blank after the backslash")
+        self.expect(fenced("sh", "run --a\n  1"), "page.md:2: the line ends with an option, and no backslash")
+
     def test_json_that_is_none(self):
         self.expect(fenced("json", "{"), "page.md:2: Expecting")
 

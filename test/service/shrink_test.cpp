@@ -50,6 +50,16 @@ TEST_P(Shrink, GivesBackWhatAPeakHasTaken) {
   EXPECT_LT(timer.stats().bytes, before + full / 50);
 }
 
+TEST_P(Shrink, GivesBackAllButSixBytesPerTimerWithoutHugePages) {
+  by_hand timer({.huge_pages = false, .shards = 1});
+  const std::size_t before = timer.stats().bytes;
+  for (const timer_handle& handle : schedule_peak(timer)) {
+    handle.cancel();
+  }
+  timer.shrink_to_fit();
+  EXPECT_LT(timer.stats().bytes, before + peak * 63 / 10);
+}
+
 TEST_P(Shrink, TheHandlesAndKeysOfBeforeStandForTimersThatAreFinished) {
   by_hand timer;
   std::vector<timer_handle> handles = schedule_peak(timer);

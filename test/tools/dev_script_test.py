@@ -229,6 +229,60 @@ class Installing(DevTest):
         self.assertFalse(any(call.startswith("sleep") for call in self.calls))
 
 
+class Refused(DevTest):
+    """Before anything is installed or built."""
+
+    def refused(self, words, *arguments):
+        with self.subTest(arguments=arguments):
+            done = self.dev(*arguments, status=1)
+            self.assertIn(words, done.stderr)
+            self.assertEqual((done.stdout, len(done.stderr.splitlines()), self.calls), ("", 1, []), done.stderr)
+
+    def test_are_parts_of_packages_that_are_not_there(self):
+        (self.tree / "test/packages").mkdir(parents=True)
+        shutil.copy(SOURCE / "test/packages/run", self.tree / "test/packages")
+        for arguments in (("true",), ("nosuch",), ("--quick", "nosuch"), ("texts", "nosuch"), ("--nosuch",), ("",),
+                          ("build deb",)):
+            self.refused("there are texts build", "packages", *arguments)
+        self.assertFalse((self.tree / "build").exists())
+
+    def test_are_arguments_of_commands_that_take_none(self):
+        for command in ("lint", "format", "format-check", "consumer", "compare-table", "setup"):
+            self.refused(f"./dev {command} takes no argument", command, "extra")
+
+    def test_are_arguments_that_are_none(self):
+        torture = "./dev durable-torture [--store postgres] [ROUNDS], or ./dev durable-torture --snapshot [SECONDS]"
+        for arguments in (("abc",), ("0",), ("-1",), ("",), ("10", "extra"), ("--bogus",), ("--store",),
+                          ("--store", "mysql"), ("--store", "postgres", "x"), ("--store", "postgres", "10", "extra"),
+                          ("--snapshot", "abc"), ("--snapshot", "10", "extra")):
+            self.refused(torture, "durable-torture", *arguments)
+        for command in ("durable-costs", "instructions"):
+            for arguments in (("--bogus",), ("",), ("--update", "extra")):
+                self.refused(f"./dev {command}, or ./dev {command} --update", command, *arguments)
+        for arguments in (("extra",), ("--check", "extra"), ("",)):
+            self.refused("./dev docs, or ./dev docs --check", "docs", *arguments)
+        for arguments in (("10", "extra"), ("x",), ("0",)):
+            self.refused("./dev stress 10", "stress", *arguments)
+        self.refused("no such fuzz target: nosuch", "fuzz", "60", "nosuch")
+        for rounds in (("--rounds", "x"), ("--rounds=x",), ("--rounds", "0"), ("--rounds",)):
+            self.refused("--rounds 5", "bench", "--compare", "HEAD", *rounds)
+        self.refused("which counter?", "bench", "--compare", "HEAD", "--counter")
+        self.refused("which commit?", "bench", "--compare")
+
+    def test_are_not_those_that_are_known(self):
+        self.built("dev")
+        self.file("build/dev/test/durable/durable_torture", f'#!{shutil.which("bash")}\necho "$*"\n', 0o755)
+        for arguments, called in (((), "build/dev/durable_torture.db 10000"),
+                                  (("20",), "build/dev/durable_torture.db 20"),
+                                  (("--store", "postgres"), "--store postgres 10000"),
+                                  (("--store", "postgres", "20"), "--store postgres 20")):
+            self.assertEqual(self.dev("durable-torture", *arguments).stdout, called + "\n")
+        self.file("build/dev/test/postgres_faults_test",
+                  f'#!{shutil.which("bash")}\necho "$TIMING_WHEEL_SNAPSHOT_SECONDS"\n', 0o755)
+        self.assertEqual(self.dev("durable-torture", "--snapshot").stdout, "600\n")
+        self.assertEqual(self.dev("durable-torture", "--snapshot", "7").stdout, "7\n")
+
+
 class Programs(DevTest):
     def test_are_told_their_command_and_take_the_place_of_the_script(self):
         program = f'#!{shutil.which("bash")}\necho "$TIMING_WHEEL_COMMAND|$*|$$"\n'

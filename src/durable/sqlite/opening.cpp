@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "durable/sqlite/room.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable::sqlite {
@@ -74,20 +75,23 @@ void look_through(database& opened) {
 
 }  // namespace
 
-// A checkpoint at 16 000 pages: with the usual 1 000, keys in random order write each page of the index again and
-// again.
 std::unique_ptr<database> open_writer(const std::string& file, const sqlite_options& options) {
   if (sqlite3_threadsafe() == 0) {
     throw timer_error(std::error_code(SQLITE_MISUSE, sqlite_category()), "this SQLite was built for a single thread");
+  }
+  if (const std::size_t zero = file.find('\0'); zero != std::string::npos) {
+    throw timer_error(std::error_code(SQLITE_CANTOPEN, sqlite_category()),
+                      "opening " + file.substr(0, zero) + ": the name has a zero byte");
   }
   auto opened = std::make_unique<database>(file, options.busy_timeout);
   refuse_read_only(*opened);
   shape_new_file(*opened);
   use_log(*opened, options.busy_timeout);
-  for (const char* pragma : {"PRAGMA synchronous=FULL", "PRAGMA wal_autocheckpoint=16000", "PRAGMA cache_size=-65536",
+  for (const char* pragma : {"PRAGMA synchronous=FULL", "PRAGMA cache_size=-65536",
                              "PRAGMA journal_size_limit=67108864", "PRAGMA secure_delete=FAST"}) {
     opened->ask({"opening", pragma});
   }
+  sqlite3_wal_autocheckpoint(opened->get(), log_pages);
   opened->ask({"opening", "PRAGMA schema_version"});  // the first read opens the log
   opened->note_log();
   if (options.check_integrity) {

@@ -10,6 +10,7 @@
 #include "durable/instant.hpp"
 #include "durable/sqlite/fair_lock.hpp"
 #include "durable/sqlite/opening.hpp"
+#include "durable/sqlite/room.hpp"
 #include "durable/sqlite/schema.hpp"
 #include "durable/sqlite/transaction.hpp"
 #include "durable/sqlite/window_reader.hpp"
@@ -80,6 +81,7 @@ class sqlite_store::implementation {
   fair_lock write_lock_;
   std::unique_ptr<database> writer_;
   writing_transaction transaction_{*writer_, options_.limits, counts_};
+  room room_{*writer_};
   statement read_clock_{writer_->get(), sql::read_clock, &counts_.statements};
   statement set_clock_{writer_->get(), sql::set_clock, &counts_.statements};
   std::optional<unsigned> written_version_;  // of the file, when this connection last knew its clock
@@ -109,7 +111,11 @@ class sqlite_store::implementation::writing {
   writing(const writing&) = delete;
   writing& operator=(const writing&) = delete;
   ~writing() {
+    const bool was_full = !committed_ && store_.room_.was_full();
     store_.transaction_.roll_back();
+    if (was_full) {
+      store_.room_.clear_log();
+    }
     store_.clock_is_new_ = false;
     store_.writing_thread_.store({}, std::memory_order_relaxed);
     store_.write_lock_.unlock();
@@ -120,7 +126,10 @@ class sqlite_store::implementation::writing {
     store_.transaction_.begin();
   }
   void commit() {
+    store_.room_.reserve();
     store_.transaction_.commit();
+    committed_ = true;
+    store_.room_.committed();
     store_.written_version_.reset();
     if (!std::exchange(store_.clock_is_new_, false)) {
       store_.written_version_ = store_.writer_->data_version();
@@ -129,6 +138,7 @@ class sqlite_store::implementation::writing {
 
  private:
   implementation& store_;
+  bool committed_ = false;
 };
 
 // The turn to read, in a file that is there.
