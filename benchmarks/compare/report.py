@@ -58,13 +58,32 @@ FAMILY = {  # line style, marker, the dashes of the legend
 WIDTH = 5.8  # inches of 72 units; a phone shows the letters at nearly their size
 PARTS = 300  # of a run, in its picture
 
-plt.rcParams.update({
-    "font.size": 9.5, "font.family": "sans-serif", "svg.fonttype": "none", "axes.edgecolor": MUTED, "axes.labelcolor": INK,
-    "axes.titlesize": 10, "text.color": INK, "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK, "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.7, "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": "none", "axes.facecolor": "none",
-    "lines.linewidth": 1.4, "lines.markersize": 4, "figure.constrained_layout.use": True,
-})
+plt.rcParams.update(
+    {
+        "font.size": 9.5,
+        "font.family": "sans-serif",
+        "svg.fonttype": "none",
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": INK,
+        "axes.titlesize": 10,
+        "text.color": INK,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "axes.grid": True,
+        "grid.color": GRID,
+        "grid.linewidth": 0.7,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "lines.linewidth": 1.4,
+        "lines.markersize": 4,
+        "figure.constrained_layout.use": True,
+    }
+)
 
 
 def number(value, digits=3):
@@ -87,7 +106,23 @@ def duration(ms):
 
 def duration_axis(axis, low, high):
     """Ticks of a logarithmic axis in milliseconds, at times that people use."""
-    nice = [1e-3, 1e-2, 0.1, 1, 10, 100, 1e3, 10e3, 60e3, 600e3, 3600e3, 6 * 3600e3, 86400e3, 7 * 86400e3, 365 * 86400e3]
+    nice = [
+        1e-3,
+        1e-2,
+        0.1,
+        1,
+        10,
+        100,
+        1e3,
+        10e3,
+        60e3,
+        600e3,
+        3600e3,
+        6 * 3600e3,
+        86400e3,
+        7 * 86400e3,
+        365 * 86400e3,
+    ]
     ticks = [t for t in nice if low * 0.999 <= t <= high * 1.001]
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(FuncFormatter(lambda t, _: duration(t)))
@@ -168,24 +203,35 @@ class Picture:
         self.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
         plt.close(self.figure)
         text = out.getvalue()
-        text = text[text.index("<svg"):]
+        text = text[text.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
-        text = re.sub(r'\sid="(figure|axes|patch|line2d|xtick|ytick|text|matplotlib\.\w+|PathCollection|QuadMesh|LineCollection|'
-                      r'PolyCollection|FillBetween\w+|legend)_\d+"', "", text)
+        text = re.sub(
+            r'\sid="(figure|axes|patch|line2d|xtick|ytick|text|matplotlib\.\w+|PathCollection|QuadMesh|LineCollection|'
+            r'PolyCollection|FillBetween\w+|legend)_\d+"',
+            "",
+            text,
+        )
         text = re.sub(r"font: ([^;\"]*?)'[^;\"]*(?=[;\"])", r"font: \1var(--font)", text)
         text = re.sub(r"font: ([\d.]+px) [^;\"]*(?=[;\"])", r"font: \1 var(--font)", text)
         for placeholder, (colour, _, _) in THEME.items():
             text = text.replace(placeholder, f"var(--{colour})")
-        text = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)  # a hundredth of a point is enough
+        text = re.sub(
+            r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text
+        )  # a hundredth of a point is enough
         label = html.escape(f"{self.title}. {self.sentence}", quote=True)
-        return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',
-                      rf'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" \1 role="img" '
-                      f'aria-label="{label}">', text, count=1)
+        return re.sub(
+            r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',
+            rf'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" \1 role="img" '
+            f'aria-label="{label}">',
+            text,
+            count=1,
+        )
 
     def csv(self):
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows(
-            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in self.rows)
+            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in self.rows
+        )
         return out.getvalue()
 
 
@@ -209,15 +255,28 @@ def by_delay(data, engines):
     work_axis(ax, largest)
     ax.set_xlabel("delay")
     ax.set_ylabel("moves or looks per timer")
-    last = [(c["work_per_timer"][-1], e) for e, c in zip(engines, sweep["engines"]) if c["work_per_timer"][-1] is not None]
+    last = [
+        (c["work_per_timer"][-1], e) for e, c in zip(engines, sweep["engines"]) if c["work_per_timer"][-1] is not None
+    ]
     most, least = max(last, key=lambda p: p[0]), min(last, key=lambda p: p[0])
-    sentence = (f"Rounds cost a look per revolution, so their work grows with the delay; a cascade moves a timer at most once per level: "
-                f"at {duration(delays[-1])} it is {number(most[0])} for {most[1].name} and {number(least[0])} for {least[1].name}.")
+    sentence = (
+        "Rounds cost a look per revolution, so their work grows with the delay; a cascade moves a timer at most once "
+        "per level: "
+        f"at {duration(delays[-1])} it is {number(most[0])} for {most[1].name} and {number(least[0])} for "
+        f"{least[1].name}."
+    )
     rows = [["delay_ms"] + [e.data["engine"] for e in engines]]
     rows += [[d] + [c["work_per_timer"][i] for c in sweep["engines"]] for i, d in enumerate(delays)]
-    return Picture("work_by_delay", "Work per timer against delay", sentence, fig, rows, engines,
-                   f"Points: counted, {number(sweep['timers'])} timers each. Lines: the rules, one look per revolution begun and "
-                   "(levels − 1) × (1 − 1/size) moves.")
+    return Picture(
+        "work_by_delay",
+        "Work per timer against delay",
+        sentence,
+        fig,
+        rows,
+        engines,
+        f"Points: counted, {number(sweep['timers'])} timers each. Lines: the rules, one look per revolution begun and "
+        "(levels − 1) × (1 − 1/size) moves.",
+    )
 
 
 def along_time(data, engines):
@@ -232,12 +291,16 @@ def along_time(data, engines):
         seconds = line["width_ms"] / 1e3
         work = [handled / seconds for handled in line["handled"]]
         times = [i * line["width_ms"] / length for i in range(len(work))]
-        rows += [[i * seconds, engine.data["engine"], w, wakes / seconds]
-                 for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))]
+        rows += [
+            [i * seconds, engine.data["engine"], w, wakes / seconds]
+            for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))
+        ]
         tops.append((max(work, default=0), engine))
         group = max(1, len(work) // PARTS)  # the highest of some, so that no spike is lost
-        times, work = times[::group], [max(work[i:i + group]) for i in range(0, len(work), group)]
-        ax.fill_between(times, [0.3] * len(work), [max(w, 0.3) for w in work], step="post", color=engine.colour, linewidth=0.4)
+        times, work = times[::group], [max(work[i : i + group]) for i in range(0, len(work), group)]
+        ax.fill_between(
+            times, [0.3] * len(work), [max(w, 0.3) for w in work], step="post", color=engine.colour, linewidth=0.4
+        )
         ax.set_title(engine.name, loc="left", fontsize=9, pad=2, color=INK)
         ax.set_yscale("log")
         ax.grid(axis="x", visible=False)
@@ -248,11 +311,25 @@ def along_time(data, engines):
     axes[-1, 0].set_xlabel(f"time since the first arrival ({unit})")
     fig.supylabel("timers handled per second", fontsize=9.5)
     highest = max(tops, key=lambda p: p[0])
-    spikes = [(t / (sum(e.data["timeline"]["handled"]) / max(len(e.data["timeline"]["handled"]), 1)
-                    / (e.data["timeline"]["width_ms"] / 1e3) or 1), e) for t, e in tops]
+    spikes = [
+        (
+            t
+            / (
+                sum(e.data["timeline"]["handled"])
+                / max(len(e.data["timeline"]["handled"]), 1)
+                / (e.data["timeline"]["width_ms"] / 1e3)
+                or 1
+            ),
+            e,
+        )
+        for t, e in tops
+    ]
     spiky = max(spikes, key=lambda p: p[0])
-    sentence = (f"Cascades come as spikes, rounds as a steady load: the busiest part of all is {number(highest[0])} timers per second, "
-                f"of {highest[1].name}; {spiky[1].name} swings most, up to {number(spiky[0], 2)} times its own mean.")
+    sentence = (
+        f"Cascades come as spikes, rounds as a steady load: the busiest part of all is {number(highest[0])} timers "
+        "per second, "
+        f"of {highest[1].name}; {spiky[1].name} swings most, up to {number(spiky[0], 2)} times its own mean."
+    )
     return Picture("work_along_time", "Work along the run", sentence, fig, rows)
 
 
@@ -284,10 +361,20 @@ def flush_sizes(data, engines):
     flushing = [e for e in engines if e.kind != "heap"] or engines
     most = max(flushing, key=lambda e: e.data["flush_max"])
     least = min(flushing, key=lambda e: e.data["flush_max"])
-    sentence = (f"The far right is the pause that one flush could cost: up to {number(most.data['flush_max'])} timers for {most.name}, "
-                f"and {number(least.data['flush_max'])} for {least.name}.")
-    return Picture("flush_sizes", "Sizes of the flushes", sentence, fig, rows, (),
-                   "Not drawn: wake-ups that found nothing. The service never holds its lock for more than 256 timers of a flush.")
+    sentence = (
+        f"The far right is the pause that one flush could cost: up to {number(most.data['flush_max'])} timers for "
+        f"{most.name}, "
+        f"and {number(least.data['flush_max'])} for {least.name}."
+    )
+    return Picture(
+        "flush_sizes",
+        "Sizes of the flushes",
+        sentence,
+        fig,
+        rows,
+        (),
+        "Not drawn: wake-ups that found nothing. The service never holds its lock for more than 256 timers of a flush.",
+    )
 
 
 def lateness(data, engines):
@@ -304,8 +391,14 @@ def lateness(data, engines):
         groups.setdefault(engine.tick_ms, (engine, points))
     for tick, (engine, points) in sorted(groups.items()):
         ax.plot(*zip(*points), color=engine.colour, linestyle=engine.line, marker=engine.marker, markersize=3)
-        ax.annotate(f"tick {duration(tick)}", points[9], xytext=(-7, 5), textcoords="offset points", ha="right",
-                    color=engine.colour)
+        ax.annotate(
+            f"tick {duration(tick)}",
+            points[9],
+            xytext=(-7, 5),
+            textcoords="offset points",
+            ha="right",
+            color=engine.colour,
+        )
     ax.set_xscale("log")
     ticks = sorted(groups)
     ax.set_xlim(ticks[0] / 40, ticks[-1] * 1.5)
@@ -318,10 +411,21 @@ def lateness(data, engines):
     early = sum(e.data["early"] for e in engines)
     if most.data["lateness_us"]["max"] is None:
         return Picture("lateness", "Lateness", "Nothing fired, so nothing was late.", fig, rows)
-    sentence = (f"Lateness is the tick's rounding and nothing else: below one tick for every timer, {number(most.data['lateness_us']['max'] / 1e3)} ms "
-                f"at most with {most.name}; {'none is early' if early == 0 else f'{early} were early'}.")
-    return Picture("lateness", "Lateness", sentence, fig, rows, (), "Engines with the same tick lie on the same line. Virtual time: "
-                   "what the machine needs to wake a thread comes on top.")
+    sentence = (
+        "Lateness is the tick's rounding and nothing else: below one tick for every timer, "
+        f"{number(most.data['lateness_us']['max'] / 1e3)} ms "
+        f"at most with {most.name}; {'none is early' if early == 0 else f'{early} were early'}."
+    )
+    return Picture(
+        "lateness",
+        "Lateness",
+        sentence,
+        fig,
+        rows,
+        (),
+        "Engines with the same tick lie on the same line. Virtual time: "
+        "what the machine needs to wake a thread comes on top.",
+    )
 
 
 def bars(engines, values, label, logarithmic=True):
@@ -330,7 +434,9 @@ def bars(engines, values, label, logarithmic=True):
     positive = [value for value in shown if value > 0] or [1]
     low = 10 ** math.floor(math.log10(min(positive) * 0.7)) if logarithmic else 0
     high = max(positive)
-    ax.barh(range(len(engines)), [max(v - low, 0) for v in shown], left=low, color=[e.colour for e in engines], height=0.62)
+    ax.barh(
+        range(len(engines)), [max(v - low, 0) for v in shown], left=low, color=[e.colour for e in engines], height=0.62
+    )
     ax.set_yticks(range(len(engines)), [e.name for e in engines])
     ax.invert_yaxis()
     if logarithmic:
@@ -338,7 +444,9 @@ def bars(engines, values, label, logarithmic=True):
         count_axis(ax.xaxis)
         ax.set_xlim(low, high * (high / low) ** 0.22 * 1.2)
     for place, value in enumerate(values):
-        ax.annotate(number(value), (max(value or low, low), place), xytext=(4, 0), textcoords="offset points", va="center")
+        ax.annotate(
+            number(value), (max(value or low, low), place), xytext=(4, 0), textcoords="offset points", va="center"
+        )
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel(label)
@@ -351,9 +459,13 @@ def wakeups(data, engines):
     what = "wake-ups per second" if per_second else "wake-ups"
     most, least = (pick(range(len(engines)), key=lambda i: values[i]) for pick in (max, min))
     empty = max(engines, key=lambda e: e.data["empty_wakeups"])
-    sentence = (f"A wheel that counts rounds wakes on every tick, a hierarchy where a bucket expires: {number(values[most])} {what} for "
-                f"{engines[most].name}, {number(values[least])} for {engines[least].name}; {number(empty.data['empty_wakeups'])} "
-                f"wake-ups of {empty.name} found nothing to do.")
+    sentence = (
+        f"A wheel that counts rounds wakes on every tick, a hierarchy where a bucket expires: {number(values[most])} "
+        f"{what} for "
+        f"{engines[most].name}, {number(values[least])} for {engines[least].name}; "
+        f"{number(empty.data['empty_wakeups'])} "
+        f"wake-ups of {empty.name} found nothing to do."
+    )
     rows = [["engine", "wakeups_per_second", "wakeups", "empty_wakeups"]]
     rows += [[e.data["engine"], e.data["wakeups_per_s"], e.data["wakeups"], e.data["empty_wakeups"]] for e in engines]
     label = what + (" between the first and the last firing" if per_second else "")
@@ -363,8 +475,11 @@ def wakeups(data, engines):
 def memory(data, engines):
     values = [e.data["bytes_per_timer"] for e in engines]
     most, least = (pick(range(len(engines)), key=lambda i: values[i]) for pick in (max, min))
-    sentence = (f"Buckets that are full cost little; a wheel with more slots than timers costs a chunk for nearly each: "
-                f"{number(values[least])} bytes per timer for {engines[least].name}, {number(values[most])} for {engines[most].name}.")
+    sentence = (
+        f"Buckets that are full cost little; a wheel with more slots than timers costs a chunk for nearly each: "
+        f"{number(values[least])} bytes per timer for {engines[least].name}, {number(values[most])} for "
+        f"{engines[most].name}."
+    )
     rows = [["engine", "bytes_per_timer", "bytes", "peak_pending"]]
     rows += [[e.data["engine"], e.data["bytes_per_timer"], e.data["bytes"], e.data["peak_pending"]] for e in engines]
     fig = bars(engines, values, "bytes of the engine per timer, at most pending at once")
@@ -376,7 +491,14 @@ def break_even(data, engines):
     size, rho, move, look = even["size"], even["move_per_look"], even["ns_per_move"], even["ns_per_look"]
     base = min(even["runs"][-1]["hierarchical_ns_per_timer"])
     limits = [0.9, 1.1, 2, 10, 100]
-    labels = ["rounds take less", "about the same", "up to 2 times", "2 to 10 times", "10 to 100 times", "more than 100 times"]
+    labels = [
+        "rounds take less",
+        "about the same",
+        "up to 2 times",
+        "2 to 10 times",
+        "10 to 100 times",
+        "more than 100 times",
+    ]
     delays = [10 ** (k / 12) for k in range(0, 96 + 1)]
     ticks = [10 ** (k / 12) for k in range(-12, 36 + 1)]
 
@@ -388,8 +510,10 @@ def break_even(data, engines):
         return (base + (math.ceil(d / size) - 1) * look) / (base + level * (1 - 1 / size) * move)
 
     fig, ax = canvas(4.1)
-    classes = [[sum(ratio(math.sqrt(d * e), math.sqrt(t * u)) > limit for limit in limits)
-                for d, e in zip(delays, delays[1:])] for t, u in zip(ticks, ticks[1:])]
+    classes = [
+        [sum(ratio(math.sqrt(d * e), math.sqrt(t * u)) > limit for limit in limits) for d, e in zip(delays, delays[1:])]
+        for t, u in zip(ticks, ticks[1:])
+    ]
     colours = matplotlib.colors.ListedColormap([COLOUR[f"h{i}"] for i in range(6)])
     # One shape per class and row: cells side by side would show hairlines.
     for row, (low, high) in zip(classes, zip(ticks, ticks[1:])):
@@ -404,7 +528,9 @@ def break_even(data, engines):
     crossing = even["runs"][-1]["crossing_ticks"]
     if crossing > 0:
         ax.plot([crossing], [1], marker="o", color=INK, markersize=6, linestyle="none")
-        ax.annotate(f"measured: {duration(crossing)} at 1 ms", (crossing, 1), xytext=(8, -12), textcoords="offset points")
+        ax.annotate(
+            f"measured: {duration(crossing)} at 1 ms", (crossing, 1), xytext=(8, -12), textcoords="offset points"
+        )
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(delays[0], delays[-1])
@@ -414,14 +540,28 @@ def break_even(data, engines):
     ax.grid(False)
     ax.set_xlabel("delay")
     ax.set_ylabel("tick")
-    sentence = (f"Rounds win in the blue band only, with delays of one to about {number(rho, 2)} revolutions, where some looks of "
-                f"{number(look, 2)} ns cost less than a move of {number(move, 2)} ns; far to the right they take many times as long.")
+    sentence = (
+        f"Rounds win in the blue band only, with delays of one to about {number(rho, 2)} revolutions, where some "
+        "looks of "
+        f"{number(look, 2)} ns cost less than a move of {number(move, 2)} ns; far to the right they take many times "
+        "as long."
+    )
     rows = [["delay_ms", "tick_ms", "time_of_rounds_by_time_of_cascades"]]
     rows += [[d, t, ratio(d, t)] for t in (0.1, 1, 10, 100, 1000) for d in delays]
-    picture = Picture("break_even", "Break-even over delay and tick", sentence, fig, rows, (),
-                      f"Processor time of rounds as a multiple of that of a cascade, both with {size} slots and many timers per tick, from the "
-                      "measured costs of a move and a look. Line: delay = (move / look) × slots × tick.")
-    picture.legend = "".join(f'<span class="key"><i style="background:var(--h{i})"></i>{text}</span>' for i, text in enumerate(labels))
+    picture = Picture(
+        "break_even",
+        "Break-even over delay and tick",
+        sentence,
+        fig,
+        rows,
+        (),
+        f"Processor time of rounds as a multiple of that of a cascade, both with {size} slots and many timers per "
+        "tick, from the "
+        "measured costs of a move and a look. Line: delay = (move / look) × slots × tick.",
+    )
+    picture.legend = "".join(
+        f'<span class="key"><i style="background:var(--h{i})"></i>{text}</span>' for i, text in enumerate(labels)
+    )
     return picture
 
 
@@ -436,11 +576,19 @@ def break_even_measured(data, engines):
         colour = COLOUR[f"c{(0, 1, 2)[index % 3]}"]
         ax.plot(delays, run["hierarchical_ns_per_timer"], color=colour, linestyle=FAMILY["hierarchical"][0], marker="o")
         ax.plot(delays, run["hashed_ns_per_timer"], color=colour, linestyle=FAMILY["hashed"][0], marker="s")
-        ax.annotate(rate, (delays[-1], run["hashed_ns_per_timer"][-1]), xytext=(5, 0), textcoords="offset points", va="center",
-                    color=colour)
+        ax.annotate(
+            rate,
+            (delays[-1], run["hashed_ns_per_timer"][-1]),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+        )
         top = max(top, *run["hashed_ns_per_timer"])
-        rows += [[d, run["timers_per_tick"], a, b]
-                 for d, a, b in zip(delays, run["hierarchical_ns_per_timer"], run["hashed_ns_per_timer"])]
+        rows += [
+            [d, run["timers_per_tick"], a, b]
+            for d, a, b in zip(delays, run["hierarchical_ns_per_timer"], run["hashed_ns_per_timer"])
+        ]
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(delays[0] * 0.85, delays[-1] * 5)
@@ -456,13 +604,27 @@ def break_even_measured(data, engines):
     sentence = "Rounds never take less time here, at any of the rates."
     if wins:
         best = max(wins, key=lambda r: r["crossing_ticks"])
-        sentence = (f"“Rounds are bad” is false for short delays at a high rate: with {number(best['timers_per_tick'])} timers per tick they take less "
-                    f"time up to {number(round(best['crossing_ticks']))} ticks, {number(best['crossing_ticks'] / even['size'], 2)} revolutions.")
-    picture = Picture("break_even_measured", "Break-even, measured", sentence, fig, rows, (),
-                      f"{even['size']} slots; {number(even['timers'])} timers of one delay; processor time of this machine.")
-    picture.legend = ('<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" stroke-width="2"/></svg>cascades</span>'
-                      '<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" stroke-width="2" '
-                      'stroke-dasharray="5 3"/></svg>rounds</span>')
+        sentence = (
+            f"“Rounds are bad” is false for short delays at a high rate: with {number(best['timers_per_tick'])} "
+            "timers per tick they take less "
+            f"time up to {number(round(best['crossing_ticks']))} ticks, "
+            f"{number(best['crossing_ticks'] / even['size'], 2)} revolutions."
+        )
+    picture = Picture(
+        "break_even_measured",
+        "Break-even, measured",
+        sentence,
+        fig,
+        rows,
+        (),
+        f"{even['size']} slots; {number(even['timers'])} timers of one delay; processor time of this machine.",
+    )
+    picture.legend = (
+        '<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" '
+        'stroke-width="2"/></svg>cascades</span>'
+        '<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" stroke-width="2" '
+        'stroke-dasharray="5 3"/></svg>rounds</span>'
+    )
     return picture
 
 
@@ -481,23 +643,46 @@ def by_share_cancelled(data, engines):
     ax.set_xlabel("share cancelled")
     ax.set_ylabel("moves or looks per timer")
     last = shares.index(0.95) if 0.95 in shares else len(shares) - 1
-    drops = [(c["work_per_timer"][0], c["work_per_timer"][last], e) for e, c in zip(engines, sweep["engines"])
-             if c["work_per_timer"][0]]
+    drops = [
+        (c["work_per_timer"][0], c["work_per_timer"][last], e)
+        for e, c in zip(engines, sweep["engines"])
+        if c["work_per_timer"][0]
+    ]
     sentence = "No engine moves or looks at a timer here."
     if drops:
         first = [d for d in drops if d[2].kind == "hierarchical"]
         second = [d for d in drops if d[2].kind == "hashed"]
-        sentence = "A timer that is cancelled before its first cascade costs no move, but each revolution it waited through costs a look: " + "; ".join(
-            f"with {shares[last] * 100:.0f} % cancelled, {e.name} goes from {number(a)} to {number(b)}" for a, b, e in first[:1] + second[:1]) + "."
+        sentence = (
+            "A timer that is cancelled before its first cascade costs no move, but each revolution it waited through "
+            "costs a look: "
+            + "; ".join(
+                f"with {shares[last] * 100:.0f} % cancelled, {e.name} goes from {number(a)} to {number(b)}"
+                for a, b, e in first[:1] + second[:1]
+            )
+            + "."
+        )
     rows = [["share_cancelled"] + [e.data["engine"] for e in engines]]
     rows += [[s] + [c["work_per_timer"][i] for c in sweep["engines"]] for i, s in enumerate(shares)]
-    return Picture("by_share_cancelled", "The share cancelled", sentence, fig, rows, engines,
-                   f"{number(sweep['timers'])} timers of {duration(sweep['delay_ms'])}, cancelled {html.escape(sweep['when'])}.")
+    return Picture(
+        "by_share_cancelled",
+        "The share cancelled",
+        sentence,
+        fig,
+        rows,
+        engines,
+        f"{number(sweep['timers'])} timers of {duration(sweep['delay_ms'])}, cancelled {html.escape(sweep['when'])}.",
+    )
 
 
 PICTURES = {
-    "work_by_delay": by_delay, "work_along_time": along_time, "flush_sizes": flush_sizes, "lateness": lateness,
-    "wakeups": wakeups, "memory": memory, "break_even": break_even, "break_even_measured": break_even_measured,
+    "work_by_delay": by_delay,
+    "work_along_time": along_time,
+    "flush_sizes": flush_sizes,
+    "lateness": lateness,
+    "wakeups": wakeups,
+    "memory": memory,
+    "break_even": break_even,
+    "break_even_measured": break_even_measured,
     "by_share_cancelled": by_share_cancelled,
 }
 
@@ -527,9 +712,11 @@ th{color:var(--muted);font-weight:600} th:first-child,td:first-child{text-align:
 figure{margin:0;min-width:0} figure>svg{display:block;width:100%;height:auto;margin:.4rem 0}
 figcaption p{font-size:.95rem} .note{color:var(--muted);font-size:.82rem}
 .keys{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.82rem;margin:0 0 .4rem}
-.key{display:inline-flex;align-items:center;gap:.35rem;white-space:nowrap} .key svg{width:30px;height:10px} .key i{width:14px;height:14px}
+.key{display:inline-flex;align-items:center;gap:.35rem;white-space:nowrap} .key svg{width:30px;height:10px}
+.key i{width:14px;height:14px}
 details{font-size:.85rem} summary{cursor:pointer;color:var(--muted)} a{color:var(--c0)}
-@media print{main{max-width:none;padding:0}.scroll{overflow:visible;background:none}.pictures{grid-template-columns:1fr 1fr;gap:18px}figure{break-inside:avoid}details{display:none}}
+@media print{main{max-width:none;padding:0}.scroll{overflow:visible;background:none}
+.pictures{grid-template-columns:1fr 1fr;gap:18px}figure{break-inside:avoid}details{display:none}}
 """
 
 
@@ -538,16 +725,27 @@ def variables():
         return "".join(f"--{entry[0]}:{entry[index]};" for entry in THEME.values())
 
     font = "--font:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;"
-    return (f":root{{color-scheme:light dark;{font}{block(1)}}}"
-            f"@media screen and (prefers-color-scheme:dark){{:root{{{block(2)}}}}}")
+    return (
+        f":root{{color-scheme:light dark;{font}{block(1)}}}"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{block(2)}}}}}"
+    )
 
 
 def table(rows, limit=200):
     head = "".join(f"<th>{html.escape(str(cell))}</th>" for cell in rows[0])
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(number(c) if isinstance(c, (int, float)) else str('' if c is None else c))}</td>" for c in row) + "</tr>"
-        for row in rows[1:limit + 1])
-    return f'<div class="scroll" role="region" aria-label="table, scrolls sideways" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        "<tr>"
+        + "".join(
+            f"<td>{html.escape(number(c) if isinstance(c, (int, float)) else str('' if c is None else c))}</td>"
+            for c in row
+        )
+        + "</tr>"
+        for row in rows[1 : limit + 1]
+    )
+    return (
+        '<div class="scroll" role="region" aria-label="table, scrolls sideways" tabindex="0">'
+        f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 def download(name, kind, text, label):
@@ -556,10 +754,18 @@ def download(name, kind, text, label):
 
 
 def key_of(engine):
-    marker = {"o": '<circle cx="15" cy="5" r="3.4" {}/>', "s": '<path d="M12 2h6v6h-6z" {}/>',
-              "^": '<path d="M15 1l4 7h-8z" {}/>', "D": '<path d="M15 1l4 4-4 4-4-4z" {}/>'}[engine.marker]
-    return (f'<span class="key"><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M1 5H29" stroke="{engine.css}" stroke-width="2" '
-            f'stroke-dasharray="{engine.dashes}"/>{marker.format(f"fill={chr(34)}{engine.css}{chr(34)}")}</svg>{engine.name}</span>')
+    marker = {
+        "o": '<circle cx="15" cy="5" r="3.4" {}/>',
+        "s": '<path d="M12 2h6v6h-6z" {}/>',
+        "^": '<path d="M15 1l4 7h-8z" {}/>',
+        "D": '<path d="M15 1l4 4-4 4-4-4z" {}/>',
+    }[engine.marker]
+    return (
+        f'<span class="key"><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M1 5H29" stroke="{engine.css}" '
+        'stroke-width="2" '
+        f'stroke-dasharray="{engine.dashes}"/>{marker.format(f"fill={chr(34)}{engine.css}{chr(34)}")}</svg>'
+        f'{engine.name}</span>'
+    )
 
 
 def figure_of(picture):
@@ -567,20 +773,33 @@ def figure_of(picture):
     rows = len(picture.rows) - 1
     shown = table(picture.rows) if rows <= 200 else f"<p>{number(rows)} rows: see the file.</p>"
     note = f'<p class="note">{picture.note}</p>' if picture.note else ""
-    return f"""<figure id="{picture.name}"><figcaption><h2>{picture.title}</h2><p>{html.escape(picture.sentence)}</p></figcaption>
+    return f"""<figure id="{picture.name}"><figcaption><h2>{picture.title}</h2>
+<p>{html.escape(picture.sentence)}</p></figcaption>
 {picture.svg()}
 <div class="keys">{keys}</div>{note}
-<details><summary>Data</summary><p>{download(picture.name + ".csv", "text/csv", picture.csv(), picture.name + ".csv")}</p>{shown}</details></figure>"""
+<details><summary>Data</summary>
+<p>{download(picture.name + ".csv", "text/csv", picture.csv(), picture.name + ".csv")}</p>
+{shown}</details></figure>"""
 
 
 def summary_table(engines):
     timed = any("ns_per_operation" in e.data for e in engines)
-    rows = [["engine", "fired", "cancelled", "moves / timer", "looks / timer", "wake-ups", "largest flush", "bytes / timer"]]
+    rows = [
+        ["engine", "fired", "cancelled", "moves / timer", "looks / timer", "wake-ups", "largest flush", "bytes / timer"]
+    ]
     rows[0] += ["ns / operation", "longest step, µs"] if timed else []
     for e in engines:
         d, added = e.data, max(e.data["added"], 1)
-        row = [d["engine"], d["fired"], d["cancelled"], d["moves"]["total"] / added, d["looks"] / added, d["wakeups"],
-               d["flush_max"] if e.kind != "heap" else None, d["bytes_per_timer"]]
+        row = [
+            d["engine"],
+            d["fired"],
+            d["cancelled"],
+            d["moves"]["total"] / added,
+            d["looks"] / added,
+            d["wakeups"],
+            d["flush_max"] if e.kind != "heap" else None,
+            d["bytes_per_timer"],
+        ]
         row += [d.get("ns_per_operation"), d.get("longest_step_us")] if timed else []
         rows.append(row)
     return table(rows)
@@ -589,17 +808,30 @@ def summary_table(engines):
 def page(data, text, engines):
     load, machine = data["workload"], data["machine"]
     facts = [
-        ("Timers", number(load["timers"])), ("Delays", load["delays"]), ("Arrivals", load["arrivals"]),
-        ("Cancelled", load["cancel"]), ("Seed", str(load["seed"])),
-        ("Machine", f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; {machine['system']}; "
-                    f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}"),
+        ("Timers", number(load["timers"])),
+        ("Delays", load["delays"]),
+        ("Arrivals", load["arrivals"]),
+        ("Cancelled", load["cancel"]),
+        ("Seed", str(load["seed"])),
+        (
+            "Machine",
+            f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
+            f"{machine['system']}; "
+            f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}",
+        ),
     ]
     listed = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts)
     if data["problems"]:
-        verdict = '<div class="wrong"><p>Counts that are not what the rules say:</p><ul>' + "".join(
-            f"<li>{html.escape(p)}</li>" for p in data["problems"]) + "</ul></div>"
+        verdict = (
+            '<div class="wrong"><p>Counts that are not what the rules say:</p><ul>'
+            + "".join(f"<li>{html.escape(p)}</li>" for p in data["problems"])
+            + "</ul></div>"
+        )
     else:
-        verdict = "<p>Every engine fired the same timers, each in its tick, none early; every count is what the rules say.</p>"
+        verdict = (
+            "<p>Every engine fired the same timers, each in its tick, none early; "
+            "every count is what the rules say.</p>"
+        )
     pictures = "\n".join(figure_of(draw(data, engines)) for draw in PICTURES.values())
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -613,7 +845,8 @@ def page(data, text, engines):
 <dl>{listed}</dl>
 {verdict}
 {summary_table(engines)}
-<p>Counts are taken in virtual time and are exact; times are processor time. All of it is in this page: {download("comparison.json", "application/json", text, "comparison.json")}.</p>
+<p>Counts are taken in virtual time and are exact; times are processor time. All of it is in this page:
+{download("comparison.json", "application/json", text, "comparison.json")}.</p>
 <div class="pictures">
 {pictures}
 </div>
@@ -625,7 +858,9 @@ def standalone(picture):
     """An SVG file of its own; an engine's key goes into the picture."""
     handles = [plt.Line2D([], [], label=e.name, **e.style) for e in picture.key]
     if handles:
-        picture.figure.axes[-1].legend(handles=handles, loc="upper center", bbox_to_anchor=(0.45, -0.17), ncol=2, frameon=False)
+        picture.figure.axes[-1].legend(
+            handles=handles, loc="upper center", bbox_to_anchor=(0.45, -0.17), ncol=2, frameon=False
+        )
     text = picture.svg()
     end = text.index(">", text.index("<svg")) + 1
     return text[:end] + f"<style>{variables()}text{{font-family:var(--font)}}</style>" + text[end:]

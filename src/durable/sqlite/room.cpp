@@ -28,8 +28,8 @@ bool has_room(sqlite3* connection, std::int64_t size) noexcept {
   return disk.f_bavail * disk.f_frsize >= static_cast<std::uint64_t>(std::max(rounded - found.st_size, std::int64_t{}));
 }
 
-// Those of the last commit: the word at byte 20 of the header of the shared index of the log, in the machine's order, as
-// SQLite's "WAL-mode file format" has it. 0 if that is not known, or if nothing has been written since the log was made.
+// Those of the last commit: the word at byte 20 of the header of the shared index of the log, in the machine's order,
+// as SQLite's "WAL-mode file format" has it. 0 if that is not known, or if nothing was written since the log was made.
 std::int64_t committed_pages(sqlite3_file* file) noexcept {
   constexpr int region = 32768;
   constexpr std::uint32_t version = 3007000;
