@@ -745,7 +745,7 @@ TEST_F(Scheduler, WritesItsFiguresForPrometheus) {
   EXPECT_THROW(write_prometheus(out, checks.stats(), {{"kind", "x"}}), timer_error);
 }
 
-using SchedulerDeathTest = Scheduler;
+using SchedulerDeathTest = Scheduler;  // NOLINT(readability-identifier-naming): a suite
 
 TEST_F(SchedulerDeathTest, AHandlerThatEndsItsThreadSaysSoAndAborts) {
 #if defined(_LIBCPP_VERSION) && defined(__linux__)
