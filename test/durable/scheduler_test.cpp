@@ -786,7 +786,7 @@ TEST_F(Scheduler, WritesWhatWasPostedBeforeItStopped) {
   int told = 0;
   on_notes();
   checks.start();
-  checks.schedule(note("a", 1h), [&](const std::error_code& failed, const scheduled&) { told += failed ? 0 : 1; });
+  checks.schedule(note("a", 1h), [&](const std::error_code& error, const scheduled&) { told += error ? 0 : 1; });
   checks.stop();
   EXPECT_EQ(told, 1);
   EXPECT_EQ(store.size(), 1U);
