@@ -370,6 +370,12 @@ def clients(counter):
     return counters(*((f"users_transaction/clients:{count}/iterations:1/real_time", counter) for count in (1, 8, 32)))
 
 
+def empty_looks(ending, figure):
+    """Of a look with 1 M and with 10 M future rows: `figure(run, name of the benchmark)`."""
+    names = [f"empty_poll/rows:{rows}{ending}" for rows in (MILLION, TEN)]
+    return lambda run: [figure(run, name) if name in run else None for name in names]
+
+
 def unit(text, digits=1):
     return lambda value: f"{value:.{digits}f} {text}".rstrip()
 
@@ -425,12 +431,7 @@ GOALS = [
         "sqlite",
         "an empty look with 1 M / 10 M future rows, against none, processor time",
         "no growth: ≤ 1.5 ×",
-        lambda run: [
-            run[f"empty_poll/rows:{rows}"]["cpu_time"] / run["empty_poll/rows:0"]["cpu_time"]
-            if f"empty_poll/rows:{rows}" in run
-            else None
-            for rows in (MILLION, TEN)
-        ],
+        empty_looks("", lambda run, name: run[name]["cpu_time"] / run["empty_poll/rows:0"]["cpu_time"]),
         unit("×", 2),
         fast=(1.5, 1.5),
     ),
@@ -582,12 +583,7 @@ GOALS = [
         "postgres",
         "an empty look with 1 M / 10 M future rows",
         "≤ 200 µs",
-        lambda run: [
-            run[f"empty_poll/rows:{rows}/real_time"]["real_time"] / 1000
-            if f"empty_poll/rows:{rows}/real_time" in run
-            else None
-            for rows in (MILLION, TEN)
-        ],
+        empty_looks("/real_time", lambda run, name: run[name]["real_time"] / 1000),
         unit("µs", 0),
         fast=(200, 200),
     ),

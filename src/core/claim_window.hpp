@@ -45,7 +45,8 @@ class claim_window {
     return true;
   }
 
-  // These two under the lock, too.
+  // What `put` has filled. The driver alone does that, under the lock. So it reads this without the lock, and anybody
+  // else under it.
   [[nodiscard]] timer_id id_of(unsigned place) const noexcept { return timers_[place].id; }
   [[nodiscard]] timer_node& node_of(unsigned place) const noexcept { return *timers_[place].node; }
 

@@ -21,7 +21,9 @@ constexpr std::chrono::seconds hold{3};
 constexpr std::chrono::seconds renewal{1};
 constexpr std::chrono::seconds grace{1};
 
-// So many runs that ended without a word may be chance, or a neighbour's fault.
+// A run that ended without a word may have done so by chance, or by a neighbour's fault. For such an end the row is a
+// suspect from the second run on, and not dead before the third. Runs that asked for a retry count, too: the row does
+// not say how many of its runs ended in which way.
 constexpr int innocent_ends = 2;
 
 std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
@@ -81,9 +83,12 @@ void machine::forget(timer_number number) {
   free_.push_back(number);
 }
 
-// It has a lease, which has ended when it is asked for.
+// Its last run ended without a word if its lease ends after its deadline. A row that its last run asked for again has
+// no lease; or, if it is orphaned, one that ended before the new deadline. An orphaned one that was given back looks as
+// if it had been lost.
 bool machine::suspicious(const upcoming& what) const {
-  return !kinds_[what.kind].transactional && what.lease != instant{} && what.attempt >= innocent_ends;
+  const bool without_a_word = what.lease != instant{} && what.lease > what.due;
+  return !kinds_[what.kind].transactional && without_a_word && what.attempt >= innocent_ends;
 }
 
 // A row of another node is met again when its lease has ended.
@@ -234,6 +239,16 @@ instant machine::low_water(instant now) const {
   return low;
 }
 
+// Suspects that wait for another one leave the node free for what others have.
+bool machine::has_enough_to_do() const {
+  std::size_t suspects = 0;
+  for (const kind_state& kind : states_) {
+    suspects += kind.suspects.size();
+  }
+  const std::size_t next = suspects != 0 && !suspect_runs_ ? 1 : 0;
+  return ready_count_ - suspects + next >= options_.batch;
+}
+
 void machine::begin_pass(instant now) {
   passing_ = true;
   cursor_id_ = std::numeric_limits<std::int64_t>::min();
@@ -244,7 +259,7 @@ void machine::begin_pass(instant now) {
   } else {
     cursor_due_ = low_water(now);
   }
-  helps_ = sweeps || ready_count_ < options_.batch || ++looks_ % 4 == 0;
+  helps_ = sweeps || !has_enough_to_do() || ++looks_ % 4 == 0;
   missed_ = helps_ ? instant::max() : cursor_due_;  // what is left out now is in the window of the next that helps
   for (kind_state& kind : states_) {
     kind.left_out = false;

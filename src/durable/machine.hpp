@@ -47,13 +47,15 @@ struct kind_rules {
 /// such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing is kept.
 ///
 /// **Suspects.** A process that dies ends all runs that it has claimed, and nobody knows which of them it died of. So a
-/// row of which two runs ended without a word is a suspect: no two suspects are claimed at a time. So what kills its
-/// process dies after its attempts, and what was beside it has a run without it.
+/// row is a suspect if it was claimed twice or more and its last run ended without a word: no two suspects are claimed
+/// at a time. One whose last run asked for a retry is none. An end without a word makes a row dead if no more runs are
+/// allowed, at the third run at the earliest; runs that asked for a retry count, too. So what kills its process each
+/// time dies after its attempts. What is lost beside it each time has its third run and those after it without it.
 ///
 /// **Shares.** A store may divide its table among nodes (`store::take_shares`), so that they do not read the same rows.
 /// A node renews its hold each second. It also reads what is overdue by a second, whosever it is; if it has enough to
-/// do, only at every fourth look. So what a dead node leaves is not late by the whole hold, and who has nothing to do
-/// helps who has too much.
+/// do (a batch is ready, but for suspects that wait for another one), only at every fourth look. So what a dead node
+/// leaves is not late by the whole hold, and who has nothing to do helps who has too much.
 ///
 /// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
 /// 10.400 s, asked and held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
@@ -106,7 +108,8 @@ class machine {
     bool began = true;  ///< False: the claim is given back.
   };
   [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
-  /// Whether a claim is one too many: other runs ended with their processes, one of them as a suspect.
+  /// Whether a claim is one too many: the run before did not end the row, because it ended without a word, or because
+  /// more were allowed then.
   [[nodiscard]] bool exhausted(std::uint32_t kind, int attempt) const;
 
   /// A held row has ended so.
@@ -199,6 +202,7 @@ class machine {
   void make_ready(timer_number number);
   void release(row& which);
   [[nodiscard]] bool suspicious(const upcoming& what) const;
+  [[nodiscard]] bool has_enough_to_do() const;
   void restart(instant now);
   [[nodiscard]] timer_number number_of(std::int64_t id) const { return by_id_.at(id); }
   [[nodiscard]] static instant wake_of(const upcoming& what);

@@ -39,6 +39,11 @@ std::exception_ptr lost_lease(std::int64_t id) {
   return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
 }
 
+std::string without_a_done(const claimed& too_many) {
+  return "none of " + std::to_string(too_many.attempt - 1) + " runs was done" +
+         (too_many.orphaned ? "; one or more ended without a word, with its node or its lease" : "");
+}
+
 std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
   std::vector<std::string> names;
   names.reserve(kinds.size());
@@ -396,10 +401,7 @@ void node::renew(const std::vector<ticket>& extended, instant valid) {
 void node::begin_runs(const std::vector<claimed>& got, instant valid) {
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
-      machine_.ended(one.id, {outcome::verdict::dead,
-                              {},
-                              "each of " + std::to_string(one.attempt - 1) +
-                                  " runs ended without a word, with its node or its lease"});
+      machine_.ended(one.id, {outcome::verdict::dead, {}, without_a_done(one)});
       continue;
     }
     std::unique_ptr<leased_run> run;

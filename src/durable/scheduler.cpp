@@ -498,7 +498,9 @@ class scheduler::implementation {
   std::vector<any_handler> handlers_;
   std::unique_ptr<boost::asio::thread_pool> pool_;
 
-  std::mutex driving_;  // held by who steps, if a timer drives; taken before mutex_
+  // Held by who steps, if a timer drives. It is taken before every other lock, and never under mutex_; the order of all
+  // is in docs/concurrency.md.
+  std::mutex driving_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

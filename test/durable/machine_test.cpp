@@ -367,6 +367,53 @@ TEST_F(Machine, AClockThatIsSetBackKeepsSuspectsApart) {
   EXPECT_THAT(claim(0s), IsEmpty());
 }
 
+TEST_F(Machine, WhatIsAskedForAgainByItsLastRunIsNoSuspect) {
+  const auto orphan = [](std::int64_t id) { return upcoming{id, zero - 10ms, zero - 1s, 0, 5}; };
+  const auto pending = [](std::int64_t id) { return upcoming{id, zero - 10ms, {}, 0, 5}; };
+  read(0s, {orphan(1), orphan(2), pending(3), pending(4)});
+  EXPECT_THAT(claim(0s), ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(Machine, ARetryMeansTheSameToWhoSaidItAndToWhoReadsIt) {
+  const auto once = [](std::int64_t id) { return upcoming{id, zero - 1s, zero - 10ms, 0, 1}; };
+  read(0s, {once(1), once(2)});
+  ASSERT_THAT(ask(), ElementsAre(1, 2));
+  std::vector<claimed> all;
+  for (const upcoming& one : asked_) {
+    all.push_back(got(one, 2, 2));
+    all.back().orphaned = true;
+  }
+  machine_.has_claimed(asked_, all, zero + 30s, zero);
+  for (const std::int64_t id : {1, 2}) {
+    machine_.ended(id, machine_.decide(0, 2, retry_after(500ms), zero));
+  }
+  machine_.has_ended(machine_.to_end(10), zero);
+  const auto written = [](std::int64_t id) { return upcoming{id, zero + 500ms, zero + 1ms, 0, 2}; };
+  read(250ms, {written(1), written(2)});
+  EXPECT_EQ(machine_.known(), 2U);
+  machine_.advance(zero + 500ms);
+  EXPECT_THAT(claim(500ms), ElementsAre(1, 2));
+}
+
+// All lives of a check whose runs ask for a retry or end without a word, in any order.
+TEST_F(Machine, RunsThatAskForARetryAndRunsThatEndWithoutAWordCountTogether) {
+  for (int allowed = 1; allowed <= 5; ++allowed) {
+    machine some(options_, kinds({.max_attempts = allowed}), zero, 1);
+    for (unsigned lost = 0; lost < 64; ++lost) {  // bit n: run n + 1 ends without a word
+      SCOPED_TRACE("allowed: " + std::to_string(allowed) + ", lost: " + std::to_string(lost));
+      int runs = 0;
+      for (bool dead = false; !dead;) {
+        const bool is_lost = ((lost >> runs) & 1U) != 0;
+        ++runs;
+        ASSERT_LE(runs, 6);
+        dead = is_lost ? some.exhausted(0, runs + 1)
+                       : some.decide(0, runs, retry("x"), zero).what == outcome::verdict::dead;
+        EXPECT_EQ(dead, runs >= (is_lost ? std::max(allowed, 3) : allowed));
+      }
+    }
+  }
+}
+
 TEST_F(Machine, ARunIsNotExhaustedBeforeItWasASuspect) {
   const machine some(options_, kinds({.max_attempts = 1}), zero, 1);
   EXPECT_FALSE(some.exhausted(0, 3));
@@ -450,6 +497,29 @@ TEST_F(Machine, WhoHasEnoughToDoHelpsOthersAtEveryFourthLookAndForgetsNothingOfT
     ASSERT_FALSE(machine_.next_read(now).has_value());
   }
   EXPECT_EQ(helped, 2);
+}
+
+TEST_F(Machine, WhoseSuspectsWaitForOneThatRunsHelpsOthersAtEveryLookAndRestsBetween) {
+  machine_.has_shares({{1}}, zero);
+  std::vector<upcoming> rows;
+  for (std::int64_t id = 0; id <= static_cast<std::int64_t>(options_.batch); ++id) {
+    rows.push_back({id, zero - 1s, zero - 10ms, 0, 2});
+  }
+  read(0s, rows);
+  EXPECT_EQ(claim(0s).size(), 1U);
+  EXPECT_GE(machine_.ready(), options_.batch);
+  for (int look = 1; look <= 8; ++look) {
+    const instant now = zero + look * 250ms;
+    machine_.advance(now);
+    const std::optional<window> page = machine_.next_read(now);
+    ASSERT_TRUE(page.has_value());
+    EXPECT_EQ(page->overdue, now - 1s);
+    machine_.has_read(*page, {}, now);
+    ASSERT_FALSE(machine_.next_read(now).has_value());
+    machine_.expects_shares(now);
+    EXPECT_THAT(ask(), IsEmpty());
+    EXPECT_GT(machine_.next_event(now), now);
+  }
 }
 
 TEST_F(Machine, WhoPollsSeldomMissesNothingThatBecameOverdueMeanwhile) {

@@ -167,7 +167,7 @@ TEST_F(SqliteNodes, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
   const auto dead = store().list_dead(10);
   ASSERT_THAT(dead, SizeIs(1));
   EXPECT_EQ(dead[0].key, "p");
-  EXPECT_THAT(dead[0].error, HasSubstr("each of 3 runs ended without a word"));
+  EXPECT_THAT(dead[0].error, HasSubstr("none of 3 runs was done; one or more ended without a word"));
   EXPECT_THAT(keys_in(store()), IsEmpty());
   EXPECT_THAT(good, Contains("g0"));
   EXPECT_GE(good.size(), 4U);  // at least once each
@@ -197,7 +197,7 @@ TEST_F(SqliteNodes, WhatIsClaimedBesideAPoisonCheckRuns) {
   const auto dead = store().list_dead(30);
   ASSERT_THAT(dead, SizeIs(1));
   EXPECT_EQ(dead[0].key, "p");
-  EXPECT_THAT(dead[0].error, HasSubstr("each of 3 runs ended without a word"));
+  EXPECT_THAT(dead[0].error, HasSubstr("none of 3 runs was done; one or more ended without a word"));
 }
 
 // ---- a node that is stopped for longer than its lease

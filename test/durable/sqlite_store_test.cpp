@@ -520,6 +520,8 @@ TEST_F(SqliteStore, SaysSoIfAHandlerEndedTheTransaction) {
   };
   EXPECT_EQ(ending("COMMIT"), sqlite_code(SQLITE_ABORT_ROLLBACK));
   EXPECT_EQ(ending("ROLLBACK"), sqlite_code(SQLITE_ABORT_ROLLBACK));
+  EXPECT_EQ(ending("COMMIT; BEGIN"), sqlite_code(SQLITE_ABORT_ROLLBACK));
+  EXPECT_EQ(ending("ROLLBACK; BEGIN"), sqlite_code(SQLITE_ABORT_ROLLBACK));
   EXPECT_TRUE(put(store, "a").inserted);
 }
 

@@ -363,6 +363,21 @@ TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedIsClaimedAtItsTime) {
   EXPECT_THAT(take(store), IsEmpty());
 }
 
+// By that a node knows how the last run ended.
+TYPED_TEST(Store, AfterALeaseHadEndedOnlyARetryLeavesALeaseThatEndsBeforeTheDeadline) {
+  durable::store& store = this->store();
+  put(store, "a", instant(42us));
+  claim(store, -1us);
+  EXPECT_GT(all_rows(store).at(0).lease, instant(42us));
+  const instant again = store.now() + 1h;
+  retry(store, claim(store).at(0), again, 2);
+  const upcoming row = all_rows(store).at(0);
+  EXPECT_EQ(row.due, again);
+  EXPECT_EQ(row.attempt, 2);
+  EXPECT_NE(row.lease, instant{});
+  EXPECT_LT(row.lease, again);
+}
+
 TYPED_TEST(Store, ItsOwnEndMakesARowPendingAlsoAfterItsLease) {
   durable::store& store = this->store();
   put(store, "a");

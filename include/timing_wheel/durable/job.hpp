@@ -115,9 +115,10 @@ struct handler_options {
   /// After so many runs without a `done`, the check is dead. At least 1.
   ///
   /// A leased run that ended without a word counts: with its process, or its lease. So does a claim that waited in the
-  /// queue of a process that died: nobody knows which runs had begun. A check with two such ends is a suspect, and a
-  /// node claims one suspect at a time. Of such ends a check is dead after three at the earliest, also if fewer runs
-  /// are allowed. So each has a run beside no other suspect.
+  /// queue of a process that died: nobody knows which runs had begun. Such an end makes a check dead after its third
+  /// run at the earliest, also if fewer are allowed. From the second run on it makes the check a suspect, until a run
+  /// asks for a retry. A node claims one suspect at a time. So a check whose runs all end so has one beside no other
+  /// suspect.
   int max_attempts = 20;
   /// Between the runs.
   durable::backoff backoff = {};

@@ -30,6 +30,11 @@ bool has_room(sqlite3* connection, std::int64_t size) noexcept {
 
 // Those of the last commit: the word at byte 20 of the header of the shared index of the log, in the machine's order,
 // as SQLite's "WAL-mode file format" has it. 0 if that is not known, or if nothing was written since the log was made.
+//
+// The calling connection holds SQLite's write lock (`reserve`). Every change of that header needs it: a commit, a log
+// that begins anew, also by a checkpoint, and a recovery. A checkpoint without it changes what lies behind the header.
+// So no other thread or process writes the word meanwhile, and taking the lock has made its last value visible. What
+// this transaction has put into the log before its commit does not change the word.
 std::int64_t committed_pages(sqlite3_file* file) noexcept {
   constexpr int region = 32768;
   constexpr std::uint32_t version = 3007000;

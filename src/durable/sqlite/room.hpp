@@ -18,6 +18,7 @@ class room {
   explicit room(database& writer);
 
   /// In the transaction that is open, right before its commit. Throws SQLITE_FULL if the file cannot grow so far.
+  /// \pre The transaction is one that writes (`writing_transaction::check_open`): it holds SQLite's write lock.
   void reserve();
   /// Whether the last call of the connection failed because the disk is full.
   [[nodiscard]] bool was_full() noexcept;

@@ -126,6 +126,7 @@ class sqlite_store::implementation::writing {
     store_.transaction_.begin();
   }
   void commit() {
+    store_.transaction_.check_open();
     store_.room_.reserve();
     store_.transaction_.commit();
     committed_ = true;

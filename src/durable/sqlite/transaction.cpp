@@ -49,11 +49,14 @@ void writing_transaction::begin() {
   TIMING_WHEEL_FAIL_POINT("sqlite.after_begin");
 }
 
-void writing_transaction::commit() {
-  TIMING_WHEEL_FAIL_POINT("sqlite.before_commit");
-  if (sqlite3_get_autocommit(database_.get()) != 0) {
+void writing_transaction::check_open() {
+  if (sqlite3_txn_state(database_.get(), "main") != SQLITE_TXN_WRITE) {
     fail(database_.get(), "committing", SQLITE_ABORT_ROLLBACK, "the transaction has been ended by what ran in it");
   }
+}
+
+void writing_transaction::commit() {
+  TIMING_WHEEL_FAIL_POINT("sqlite.before_commit");
   commit_.run().finish();
   if (changes() != changes_before_) {
     counts_.commits.fetch_add(1, std::memory_order_relaxed);

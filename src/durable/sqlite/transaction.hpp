@@ -25,6 +25,8 @@ class writing_transaction final : public store_transaction {
   void begin();
   /// What `now` shows until the end.
   void set_now(instant now) noexcept { now_ = now; }
+  /// Throws SQLITE_ABORT_ROLLBACK if what ran in it has ended it: then SQLite's write lock is somebody else's.
+  void check_open();
   void commit();
   /// Undoes what is open, if anything is. Never throws: SQLite undoes it at the latest when the connection is closed.
   void roll_back() noexcept;

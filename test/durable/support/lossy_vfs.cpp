@@ -170,19 +170,7 @@ int delete_file(sqlite3_vfs* shim, const char* name, int sync) {
 
 }  // namespace
 
-lossy_vfs::lossy_vfs() : real_(sqlite3_vfs_find(nullptr)), shim_(*real_) {
-  shim_.szOsFile = static_cast<int>(sizeof(lossy_file)) + real_->szOsFile;
-  shim_.zName = "lossy";
-  shim_.pAppData = this;
-  shim_.xOpen = open_file;
-  shim_.xDelete = delete_file;
-  sqlite3_vfs_register(&shim_, 1);
-}
-
-lossy_vfs::~lossy_vfs() {
-  sqlite3_vfs_unregister(&shim_);
-  sqlite3_vfs_register(real_, 1);
-}
+lossy_vfs::lossy_vfs() : default_("lossy", sizeof(lossy_file), this, open_file, delete_file) {}
 
 void lossy_vfs::cut_power_after(int calls, std::uint64_t seed) {
   const std::scoped_lock lock(mutex);

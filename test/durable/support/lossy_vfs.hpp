@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "durable/support/default_vfs.hpp"
+
 namespace timing_wheel::durable::test {
 
 /// A file system for SQLite whose disk has a cache that a power failure loses.
@@ -21,9 +23,6 @@ namespace timing_wheel::durable::test {
 class lossy_vfs {
  public:
   lossy_vfs();
-  lossy_vfs(const lossy_vfs&) = delete;
-  lossy_vfs& operator=(const lossy_vfs&) = delete;
-  ~lossy_vfs();
 
   /// The power fails in the `calls`-th write, sync or truncation from now on.
   void cut_power_after(int calls, std::uint64_t seed);
@@ -41,7 +40,7 @@ class lossy_vfs {
     bool truncation;
   };
 
-  sqlite3_vfs* real() const { return real_; }
+  sqlite3_vfs* real() const { return default_.real(); }
   std::mutex mutex;                                       // guards what follows, and every file
   std::map<sqlite3_file*, std::vector<change>> unsynced;  // by the real file
   std::map<sqlite3_file*, bool> dead;
@@ -51,12 +50,11 @@ class lossy_vfs {
   /// \endcond
 
  private:
-  sqlite3_vfs* real_;
-  sqlite3_vfs shim_;
   int calls_ = 0;
   int calls_left_ = -1;
   bool power_ = true;
   std::mt19937_64 random_{1};
+  default_vfs default_;  // the last: from here on SQLite calls
 };
 
 }  // namespace timing_wheel::durable::test

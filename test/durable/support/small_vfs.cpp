@@ -104,19 +104,8 @@ int delete_small(sqlite3_vfs* shim, const char* name, int sync) {
 
 }  // namespace
 
-small_vfs::small_vfs(std::int64_t capacity) : real_(sqlite3_vfs_find(nullptr)), shim_(*real_), capacity_(capacity) {
-  shim_.szOsFile = static_cast<int>(sizeof(small_file)) + real_->szOsFile;
-  shim_.zName = "small";
-  shim_.pAppData = this;
-  shim_.xOpen = open_small;
-  shim_.xDelete = delete_small;
-  sqlite3_vfs_register(&shim_, 1);
-}
-
-small_vfs::~small_vfs() {
-  sqlite3_vfs_unregister(&shim_);
-  sqlite3_vfs_register(real_, 1);
-}
+small_vfs::small_vfs(std::int64_t capacity)
+    : capacity_(capacity), default_("small", sizeof(small_file), this, open_small, delete_small) {}
 
 std::int64_t small_vfs::used() const {
   std::int64_t sum = 0;

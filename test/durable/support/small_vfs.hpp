@@ -7,6 +7,8 @@
 #include <mutex>
 #include <string>
 
+#include "durable/support/default_vfs.hpp"
+
 namespace timing_wheel::durable::test {
 
 /// A file system for SQLite with so many bytes for all of its files. What needs more of them is refused with
@@ -16,9 +18,6 @@ namespace timing_wheel::durable::test {
 class small_vfs {
  public:
   explicit small_vfs(std::int64_t capacity);
-  small_vfs(const small_vfs&) = delete;
-  small_vfs& operator=(const small_vfs&) = delete;
-  ~small_vfs();
 
   /// As if another program had written so many bytes to the disk; less than 0: had deleted them.
   void take(std::int64_t bytes);
@@ -26,7 +25,7 @@ class small_vfs {
   void take_all();
 
   /// \cond
-  [[nodiscard]] sqlite3_vfs* real() const { return real_; }
+  [[nodiscard]] sqlite3_vfs* real() const { return default_.real(); }
   /// \returns whether the file may be so large; if so, it is.
   bool grow(const std::string& name, std::int64_t size);
   void set_size(const std::string& name, std::int64_t size);
@@ -35,11 +34,10 @@ class small_vfs {
  private:
   [[nodiscard]] std::int64_t used() const;
 
-  sqlite3_vfs* real_;
-  sqlite3_vfs shim_;
   std::mutex mutex_;
   std::int64_t capacity_;
   std::map<std::string, std::int64_t> sizes_;  // by name
+  default_vfs default_;                        // the last: from here on SQLite calls
 };
 
 }  // namespace timing_wheel::durable::test
