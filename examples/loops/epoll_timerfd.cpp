@@ -55,9 +55,9 @@ class descriptor {
   int fd_;
 };
 
-class event_loop {
+class epoll_loop {
  public:
-  event_loop() {
+  epoll_loop() {
     watch(alarm_);
     watch(wake_up_);
   }
@@ -101,8 +101,8 @@ class event_loop {
   timing_wheel::loop_timer timer_{{}, [this] { wake_up_.write_one(); }};
 };
 
-int run() {
-  event_loop loop;
+int run_with_epoll() {
+  epoll_loop loop;
   timing_wheel::timer& timer = loop.timer();
 
   // Callbacks run on the loop's thread, and need no lock there.
@@ -138,7 +138,7 @@ int run() {
 
 int main() {
   try {
-    return run();
+    return run_with_epoll();
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';
     return 1;

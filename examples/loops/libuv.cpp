@@ -22,9 +22,9 @@ void check(int result, const char* call) {
   }
 }
 
-class event_loop {
+class libuv_loop {
  public:
-  event_loop() {
+  libuv_loop() {
     check(uv_loop_init(&loop_), "uv_loop_init");
     check(uv_timer_init(&loop_, &alarm_), "uv_timer_init");
     check(uv_async_init(&loop_, &wake_up_, &look_again), "uv_async_init");
@@ -33,14 +33,14 @@ class event_loop {
   }
 
   /// No other thread may schedule any more.
-  ~event_loop() {
+  ~libuv_loop() {
     uv_close(reinterpret_cast<uv_handle_t*>(&alarm_), nullptr);
     uv_close(reinterpret_cast<uv_handle_t*>(&wake_up_), nullptr);
     uv_run(&loop_, UV_RUN_DEFAULT);  // until both are closed
     uv_loop_close(&loop_);
   }
-  event_loop(const event_loop&) = delete;
-  event_loop& operator=(const event_loop&) = delete;
+  libuv_loop(const libuv_loop&) = delete;
+  libuv_loop& operator=(const libuv_loop&) = delete;
 
   [[nodiscard]] timing_wheel::timer& timer() noexcept { return timer_; }
 
@@ -52,8 +52,8 @@ class event_loop {
 
  private:
   template <class Handle>
-  static event_loop& of(Handle* handle) noexcept {
-    return *static_cast<event_loop*>(handle->data);
+  static libuv_loop& of(Handle* handle) noexcept {
+    return *static_cast<libuv_loop*>(handle->data);
   }
 
   // libuv calls these, and is C: what they throw ends the program.
@@ -62,7 +62,7 @@ class event_loop {
 
   /// Runs what is due: at most 64 callbacks, so that the sockets have their turn.
   static void run_due(uv_timer_t* handle) noexcept {
-    event_loop& mine = of(handle);
+    libuv_loop& mine = of(handle);
     mine.timer_.run_due(64);
     mine.arm();
   }
@@ -85,8 +85,8 @@ class event_loop {
   timing_wheel::loop_timer timer_{{}, [this] { check(uv_async_send(&wake_up_), "uv_async_send"); }};
 };
 
-int run() {
-  event_loop loop;
+int run_with_libuv() {
+  libuv_loop loop;
   timing_wheel::timer& timer = loop.timer();
 
   // Callbacks run on the loop's thread, and need no lock there.
@@ -133,7 +133,7 @@ int run() {
 
 int main() {
   try {
-    return run();
+    return run_with_libuv();
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';
     return 1;

@@ -32,7 +32,7 @@ void run_once(timing_wheel::loop_timer& timer) {
   timer.run_due();
 }
 
-int run() {
+int run_with_poll() {
   timing_wheel::loop_timer timer;
 
   int beats = 0;
@@ -59,7 +59,7 @@ int run() {
 
 int main() {
   try {
-    return run();
+    return run_with_poll();
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';
     return 1;

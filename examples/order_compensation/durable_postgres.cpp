@@ -21,7 +21,7 @@ namespace {
 namespace durable = timing_wheel::durable;
 
 /// "order_compensation" tells our tables from others. One shop in a schema: that which the connection finds first.
-constexpr shop_tables tables{
+constexpr shop_tables tables_of_server{
     .numbered = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     .mark = "CREATE TABLE order_compensation(version BIGINT NOT NULL); INSERT INTO order_compensation VALUES(3);"};
 static_assert(shop_version == 3, "the statements spell it out");
@@ -137,12 +137,12 @@ class postgres_database : public database {
   PGconn* opened_;
 };
 
-using connection = std::unique_ptr<PGconn, decltype(&PQfinish)>;
+using session = std::unique_ptr<PGconn, decltype(&PQfinish)>;
 
 /// On a connection of its own, with prepared statements.
 class own_postgres_database final : public postgres_database {
  public:
-  explicit own_postgres_database(connection owner) : postgres_database(owner.get()), owner_(std::move(owner)) {}
+  explicit own_postgres_database(session owner) : postgres_database(owner.get()), owner_(std::move(owner)) {}
 
  private:
   result execute_with(const char* sql, int count, const char* const* values) override {
@@ -155,7 +155,7 @@ class own_postgres_database final : public postgres_database {
     return checked(PQexecPrepared(get(), found->second.c_str(), count, values, nullptr, nullptr, 0));
   }
 
-  connection owner_;
+  session owner_;
   std::map<std::string, std::string, std::less<>> prepared_;
 };
 
@@ -183,7 +183,7 @@ class place_on_server : public shop_place {
       open_store()->migrate();
       write_transaction open(*in);
       if (in->ask(our_tables) == 0) {
-        make_tables(*in, tables);
+        make_tables(*in, tables_of_server);
       }
       open.commit();
     } catch (const common::failure& error) {
@@ -197,7 +197,7 @@ class place_on_server : public shop_place {
     return std::make_unique<durable::postgres_store>(conninfo_);
   }
   [[nodiscard]] std::unique_ptr<database> connect() const override {
-    connection opened(PQconnectdb(conninfo_.c_str()), PQfinish);
+    session opened(PQconnectdb(conninfo_.c_str()), PQfinish);
     if (PQstatus(opened.get()) != CONNECTION_OK) {
       throw try_again(PQerrorMessage(opened.get()));
     }
