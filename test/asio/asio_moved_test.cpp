@@ -15,7 +15,7 @@ using timing_wheel::asio::use_timer;
 using timing_wheel::asio::wheel_timer;
 
 // In virtual time: a timer whose wait was moved to later leaves that of the wheel where it is.
-template <class World>
+template <class Timers>
 class MovedWheelTimer : public testing::Test {
  protected:
   void wait_until(clock::duration when) {
@@ -38,7 +38,7 @@ class MovedWheelTimer : public testing::Test {
   outcome ends_;
   wheel_timer timer_{context_};
 };
-TYPED_TEST_SUITE(MovedWheelTimer, this_world);
+TYPED_TEST_SUITE(MovedWheelTimer, one_world);
 
 TYPED_TEST(MovedWheelTimer, EndsAtTheLaterExpiryAndNotBefore) {
   this->wait_until(10s);

@@ -18,8 +18,8 @@
 namespace timing_wheel::test {
 namespace {
 
-template <class World>
-class AsioRaces : public in_world<World> {
+template <class Timers>
+class AsioRaces : public in_world<Timers> {
  protected:
   // Runs the context on a thread while `race` runs here.
   template <class Race>
@@ -31,9 +31,8 @@ class AsioRaces : public in_world<World> {
     thread.join();
   }
 };
-TYPED_TEST_SUITE(AsioRaces, all_worlds);
 
-TYPED_TEST(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
+TYPED_TEST_F(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
   this->against([this] {
     typename TestFixture::timer_type timer(this->context_);
     std::minstd_rand random(1);
@@ -51,7 +50,7 @@ TYPED_TEST(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
   });
 }
 
-TYPED_TEST(AsioRaces, DestructionAgainstExpiryEndsEachWaitOnce) {
+TYPED_TEST_F(AsioRaces, DestructionAgainstExpiryEndsEachWaitOnce) {
   std::atomic<int> ends = 0;
   constexpr int rounds = 400;
   this->against([&] {
@@ -65,7 +64,7 @@ TYPED_TEST(AsioRaces, DestructionAgainstExpiryEndsEachWaitOnce) {
   EXPECT_EQ(ends, rounds);
 }
 
-TYPED_TEST(AsioRaces, HandlersThatArmAnewAgainstTheCallThatArmed) {
+TYPED_TEST_F(AsioRaces, HandlersThatArmAnewAgainstTheCallThatArmed) {
   struct beat {
     typename TestFixture::timer_type timer;
     std::atomic<int> left;
@@ -88,7 +87,7 @@ TYPED_TEST(AsioRaces, HandlersThatArmAnewAgainstTheCallThatArmed) {
   });
 }
 
-TYPED_TEST(AsioRaces, ThreadsWithTimersOfTheirOwn) {
+TYPED_TEST_F(AsioRaces, ThreadsWithTimersOfTheirOwn) {
   std::atomic<int> ends = 0;
   std::atomic<int> aborted = 0;
   std::atomic<std::size_t> cancelled = 0;
@@ -120,7 +119,7 @@ TYPED_TEST(AsioRaces, ThreadsWithTimersOfTheirOwn) {
   EXPECT_EQ(static_cast<std::size_t>(aborted), cancelled);
 }
 
-TYPED_TEST(AsioRaces, LaterExpiriesAgainstExpiry) {
+TYPED_TEST_F(AsioRaces, LaterExpiriesAgainstExpiry) {
   std::atomic<int> ends = 0;
   std::atomic<int> aborted = 0;
   std::atomic<int> early = 0;
@@ -148,11 +147,13 @@ TYPED_TEST(AsioRaces, LaterExpiriesAgainstExpiry) {
   EXPECT_EQ(early, 0);
 }
 
-template <class World>
-class WheelTimerRaces : public testing::Test {};
-TYPED_TEST_SUITE(WheelTimerRaces, wheel_worlds);
+template <class Timers>
+class WheelTimerRaces : public testing::Test {
+ public:
+  using run_with = our_timers;
+};
 
-TYPED_TEST(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
+TYPED_TEST_F(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
   std::minstd_rand random(5);
   const auto alive = std::make_shared<int>(0);
   timing_wheel::timer shared({.tick = 100us});
@@ -178,7 +179,7 @@ TYPED_TEST(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
   }
 }
 
-TYPED_TEST(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
+TYPED_TEST_F(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
   net::io_context context;
   TypeParam world(context);
   timing_wheel::timer& wheel = net::use_service<timing_wheel::asio::wheel_service>(context).wheel();
@@ -211,7 +212,7 @@ TYPED_TEST(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
   second.join();
 }
 
-TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
+TYPED_TEST_F(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
   for (int round = 0; round < 60; ++round) {
     timing_wheel::timer wheel({.tick = 100us});
     net::io_context context;
@@ -236,7 +237,7 @@ TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
   }
 }
 
-TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstWaits) {
+TYPED_TEST_F(WheelTimerRaces, AStopOfTheWheelAgainstWaits) {
   for (int round = 0; round < 60; ++round) {
     timing_wheel::timer wheel({.tick = 100us});
     net::io_context context;
@@ -255,7 +256,7 @@ TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstWaits) {
 }
 
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
-TYPED_TEST(WheelTimerRaces, ASignalAgainstExpiry) {
+TYPED_TEST_F(WheelTimerRaces, ASignalAgainstExpiry) {
   std::minstd_rand random(6);
   net::io_context context;
   TypeParam world(context);

@@ -25,14 +25,16 @@ using timing_wheel::asio::wheel_service;
 using timing_wheel::asio::wheel_timer;
 
 // What steady_timer has not: the wheel behind it, and its limits.
-template <class World>
-class WheelTimer : public in_world<World> {
+template <class Timers>
+class WheelTimer : public in_world<Timers> {
+ public:
+  using run_with = our_timers;
+
  protected:
   [[nodiscard]] timing_wheel::timer& wheel() { return net::use_service<wheel_service>(this->context_).wheel(); }
 };
-TYPED_TEST_SUITE(WheelTimer, wheel_worlds);
 
-TYPED_TEST(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
+TYPED_TEST_F(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
   wheel_timer timer(this->context_, 1h);
   EXPECT_EQ(this->wheel().pending(), 0U);
   outcome ends;
@@ -47,12 +49,12 @@ TYPED_TEST(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
   EXPECT_EQ(ends.aborted, 2);
 }
 
-TYPED_TEST(WheelTimer, TakesThreeWordsBesideWhatItSharesWithTheWheel) {
+TYPED_TEST_F(WheelTimer, TakesThreeWordsBesideWhatItSharesWithTheWheel) {
   EXPECT_EQ(sizeof(wheel_timer), 3 * sizeof(void*));
   EXPECT_LE(sizeof(timing_wheel::asio::detail::timer_state), 7 * sizeof(void*));
 }
 
-TYPED_TEST(WheelTimer, MovedFromKeepsItsExecutor) {
+TYPED_TEST_F(WheelTimer, MovedFromKeepsItsExecutor) {
   for (const net::any_io_executor& executor :
        {net::any_io_executor(this->context_.get_executor()), net::any_io_executor(net::make_strand(this->context_))}) {
     wheel_timer from(executor, 1h);
@@ -66,7 +68,7 @@ TYPED_TEST(WheelTimer, MovedFromKeepsItsExecutor) {
   }
 }
 
-TYPED_TEST(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
+TYPED_TEST_F(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
   wheel_timer timer(this->context_, 1h);
   std::vector<error_code> ends;
   timer.async_wait([&](const error_code& error) { ends.push_back(error); });
@@ -78,7 +80,7 @@ TYPED_TEST(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
   EXPECT_EQ(ends, std::vector<error_code>(2, to_error_code(timer_errc::stopped)));
 }
 
-TYPED_TEST(WheelTimer, GivesTheReasonOfARefusalAsItsError) {
+TYPED_TEST_F(WheelTimer, GivesTheReasonOfARefusalAsItsError) {
   const error_code stopped = to_error_code(timer_errc::stopped);
   const std::error_code same = timer_errc::stopped;
   EXPECT_EQ(stopped.message(), same.message());
@@ -87,7 +89,7 @@ TYPED_TEST(WheelTimer, GivesTheReasonOfARefusalAsItsError) {
   EXPECT_NE(stopped, to_error_code(timer_errc::forked));
 }
 
-TYPED_TEST(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
+TYPED_TEST_F(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
   timing_wheel::timer another;
   wheel_timer timer(this->context_, 1ms);
   outcome ends;
@@ -97,7 +99,7 @@ TYPED_TEST(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
   EXPECT_EQ(ends.fired, 1);
 }
 
-TYPED_TEST(WheelTimer, IsUsedByThreadsOfItsContext) {
+TYPED_TEST_F(WheelTimer, IsUsedByThreadsOfItsContext) {
   std::vector<std::unique_ptr<wheel_timer>> timers;
   std::atomic<int> ended = 0;
   for (int i = 0; i < 500; ++i) {
@@ -114,7 +116,7 @@ TYPED_TEST(WheelTimer, IsUsedByThreadsOfItsContext) {
   EXPECT_EQ(ended, 500);
 }
 
-TYPED_TEST(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
+TYPED_TEST_F(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
   wheel_timer timer(this->context_, 1h);
   outcome ends;
   timer.async_wait(ends.note());
@@ -124,7 +126,7 @@ TYPED_TEST(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
   EXPECT_EQ(this->wheel().pending(), 0U);
 }
 
-TYPED_TEST(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
+TYPED_TEST_F(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
   wheel_timer timer(this->context_, 1h);
   outcome ends;
   timer.async_wait(ends.note());
@@ -137,15 +139,17 @@ TYPED_TEST(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
 }
 
 // Here the context goes within the test.
-template <class World>
+template <class Timers>
 class WheelTimerContext : public testing::Test {
+ public:
+  using run_with = our_timers;
+
  protected:
   std::optional<net::io_context> context_{std::in_place};
-  std::optional<World> world_{std::in_place, *context_};
+  std::optional<Timers> world_{std::in_place, *context_};
 };
-TYPED_TEST_SUITE(WheelTimerContext, wheel_worlds);
 
-TYPED_TEST(WheelTimerContext, MayGoBeforeItsTimers) {
+TYPED_TEST_F(WheelTimerContext, MayGoBeforeItsTimers) {
   wheel_timer waiting(*this->context_, 1h);
   wheel_timer fired(*this->context_, 1ms);
   wheel_timer unused(*this->context_, 1ms);
@@ -158,7 +162,7 @@ TYPED_TEST(WheelTimerContext, MayGoBeforeItsTimers) {
   EXPECT_FALSE(called);
 }
 
-TYPED_TEST(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
+TYPED_TEST_F(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
   wheel_timer timer(*this->context_, 2ms);
   outcome ends;
   timer.async_wait(ends.note());
@@ -172,7 +176,7 @@ TYPED_TEST(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
   EXPECT_EQ(ends.fired, 2);
 }
 
-TYPED_TEST(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
+TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
   wheel_timer timer(*this->context_, 1h);
   auto alive = std::make_shared<int>(0);
   timer.async_wait([alive](const error_code&) { ++*alive; });
@@ -183,7 +187,7 @@ TYPED_TEST(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
   EXPECT_EQ(*alive, 0);
 }
 
-TYPED_TEST(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
+TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
   wheel_timer timer(*this->context_, 1h);
   auto alive = std::make_shared<int>(0);
   timer.async_wait([alive](const error_code&) { ++*alive; });
@@ -193,9 +197,9 @@ TYPED_TEST(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
   EXPECT_EQ(*alive, 0);
 }
 
-template <class World>
+template <class Timers>
 class WheelOfAContext : public testing::Test {};
-TYPED_TEST_SUITE(WheelOfAContext, this_world);
+TYPED_TEST_SUITE(WheelOfAContext, one_world);
 
 TYPED_TEST(WheelOfAContext, IsMadeByTheFirstWait) {
   net::io_context context;
@@ -304,9 +308,9 @@ TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-template <class World>
+template <class Timers>
 class LoopDriver : public testing::Test {};
-TYPED_TEST_SUITE(LoopDriver, this_world);
+TYPED_TEST_SUITE(LoopDriver, one_world);
 
 TYPED_TEST(LoopDriver, RunsCallbacksOnTheContext) {
   net::io_context context;

@@ -8,8 +8,13 @@
 #include <boost/asio.hpp>
 #endif
 
+#include <array>
 #include <chrono>
-#include <type_traits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "timing_wheel/asio.hpp"
 
@@ -34,45 +39,95 @@ using system_error = ::boost::system::system_error;
 
 using clock = std::chrono::steady_clock;
 
-/// Asio's own.
-struct steady_world {
+/// What a test in a world has for its type: the name says which Asio and which world it is.
+inline std::string named(std::string_view world) {
+#ifdef TIMING_WHEEL_STANDALONE_ASIO
+  return "standalone_asio::" + std::string(world);
+#else
+  return "boost_asio::" + std::string(world);
+#endif
+}
+
+/// Whether the test that runs is in that world.
+inline bool runs_in(std::string_view world) {
+  return testing::UnitTest::GetInstance()->current_test_info()->type_param() == named(world);
+}
+
+/// Asio's own timers.
+struct steady_timers {
   template <class Executor = net::any_io_executor>
   using timer = net::basic_waitable_timer<clock, net::wait_traits<clock>, Executor>;
-  explicit steady_world(net::io_context& /*context*/) {}
+  static constexpr std::array worlds{"steady"};
+  explicit steady_timers(net::io_context& /*context*/) {}
 };
 
-/// On a thread of the wheel.
-struct poller_world {
+/// Ours. Who drives them is no type: a test is compiled once for both.
+struct wheel_timers {
   template <class Executor = net::any_io_executor>
   using timer = timing_wheel::asio::basic_wheel_timer<Executor>;
-  explicit poller_world(net::io_context& /*context*/) {}
-};
-
-/// On the context itself.
-struct loop_world {
-  template <class Executor = net::any_io_executor>
-  using timer = timing_wheel::asio::basic_wheel_timer<Executor>;
-  explicit loop_world(net::io_context& context) : driver(context) {
-    timing_wheel::asio::use_timer(context, driver.timer());
+  static constexpr std::array worlds{"poller", "loop"};
+  explicit wheel_timers(net::io_context& context) {
+    if (runs_in("loop")) {
+      timing_wheel::asio::use_timer(context, driver.emplace(context).timer());
+    } else if (!runs_in("poller")) {
+      throw std::logic_error("what drives the timers of this test?");
+    }
   }
-  timing_wheel::asio::loop_driver driver;
+  std::optional<timing_wheel::asio::loop_driver> driver;
 };
 
-using all_worlds = testing::Types<steady_world, poller_world, loop_world>;
-using wheel_worlds = testing::Types<poller_world, loop_world>;
+template <class... Timers>
+struct timers {};
+using all_timers = timers<steady_timers, wheel_timers>;
+using our_timers = timers<wheel_timers>;
 
-/// For tests of what is the same on each.
-using this_world = testing::Types<poller_world>;
+/// For tests of what is the same in each world.
+using one_world = testing::Types<wheel_timers>;
 
 /// A context, and how timers are driven there.
-template <class World>
+template <class Timers>
 class in_world : public testing::Test {
+ public:
+  using run_with = all_timers;
+
  protected:
-  using timer_type = typename World::template timer<>;
+  using timer_type = typename Timers::template timer<>;
 
   net::io_context context_;
-  World world_{context_};
+  Timers world_{context_};
 };
+
+/// Tells GoogleTest of a test of a suite, for each of the worlds; `number` is that of the first.
+inline void tell_test(std::span<const char* const> worlds, int number, const std::string& suite, const char* name,
+                      const char* file, int line, testing::Test* (*make)()) {
+  for (const char* world : worlds) {
+    testing::RegisterTest((suite + '/' + std::to_string(number++)).c_str(), name, named(world).c_str(), nullptr, file,
+                          line, make);
+  }
+}
+template <template <class> class Test, class... Timers>
+bool tell_tests(timers<Timers...> /*with*/, const char* suite, const char* name, const char* file, int line) {
+  int number = 0;
+  const auto tell = [&](std::span<const char* const> worlds, testing::Test* (*make)()) {
+    tell_test(worlds, number, suite, name, file, line, make);
+    number += static_cast<int>(worlds.size());
+  };
+  (tell(Timers::worlds, []() -> testing::Test* { return new Test<Timers>; }), ...);
+  return true;
+}
+
+/// A test in each world of its suite's timers: as TYPED_TEST, but compiled for each type of timers only.
+#define TYPED_TEST_F(suite, name)                                                                     \
+  template <class Timers>                                                                             \
+  class suite##_##name : public suite<Timers> {                                                       \
+    using TestFixture = suite<Timers>;                                                                \
+    using TypeParam = Timers;                                                                         \
+    void TestBody() override;                                                                         \
+  };                                                                                                  \
+  [[maybe_unused]] const bool suite##_##name##_is_told =                                              \
+      tell_tests<suite##_##name>(suite<wheel_timers>::run_with(), #suite, #name, __FILE__, __LINE__); \
+  template <class Timers>                                                                             \
+  void suite##_##name<Timers>::TestBody()
 
 /// How waits have ended.
 struct outcome {
