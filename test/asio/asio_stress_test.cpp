@@ -40,7 +40,7 @@ TYPED_TEST_F(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
       std::atomic<int> fired = 0;
       std::atomic<int> aborted = 0;
       timer.expires_after(std::chrono::microseconds(random() % 1500));
-      timer.async_wait([&](const error_code& error) { ++(error ? aborted : fired); });
+      timer.async_wait(handler([&](const error_code& error) { ++(error ? aborted : fired); }));
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
       const auto cancelled = static_cast<int>(timer.cancel());
       ASSERT_TRUE(eventually([&] { return fired + aborted > 0; }));
@@ -57,7 +57,7 @@ TYPED_TEST_F(AsioRaces, DestructionAgainstExpiryEndsEachWaitOnce) {
     std::minstd_rand random(2);
     for (int round = 0; round < rounds; ++round) {
       typename TestFixture::timer_type timer(this->context_, std::chrono::microseconds(random() % 1500));
-      timer.async_wait([&](const error_code&) { ++ends; });
+      timer.async_wait(handler([&](const error_code&) { ++ends; }));
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
     }
   });
@@ -71,11 +71,11 @@ TYPED_TEST_F(AsioRaces, HandlersThatArmAnewAgainstTheCallThatArmed) {
     explicit beat(net::io_context& context) : timer(context), left(50) {}
     void next() {
       timer.expires_after(0ms);
-      timer.async_wait([this](const error_code&) {
+      timer.async_wait(handler([this](const error_code&) {
         if (--left > 0) {
           next();
         }
-      });
+      }));
     }
   };
   this->against([this] {
@@ -101,10 +101,10 @@ TYPED_TEST_F(AsioRaces, ThreadsWithTimersOfTheirOwn) {
     for (int round = 0; round < rounds; ++round) {
       auto& timer = timers[random() % timers.size()];
       cancelled += timer.expires_after(std::chrono::microseconds(random() % 2000));
-      timer.async_wait([&](const error_code& error) {
+      timer.async_wait(handler([&](const error_code& error) {
         ++ends;
         aborted += error ? 1 : 0;
-      });
+      }));
     }
     for (auto& timer : timers) {
       cancelled += timer.cancel();
@@ -134,10 +134,10 @@ TYPED_TEST_F(AsioRaces, LaterExpiriesAgainstExpiry) {
       if (random() % 4 == 0) {
         pause();  // nobody waits
       }
-      timer.async_wait([&, expiry = timer.expiry()](const error_code& error) {
+      timer.async_wait(handler([&, expiry = timer.expiry()](const error_code& error) {
         ++(error ? aborted : ends);
         early += !error && clock::now() < expiry ? 1 : 0;
-      });
+      }));
       pause();
     }
     cancelled += static_cast<int>(timer.cancel());
@@ -168,7 +168,7 @@ TYPED_TEST_F(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
     std::vector<timing_wheel::asio::wheel_timer> timers;
     for (int i = 0; i < 200; ++i) {
       timers.emplace_back(*context, std::chrono::microseconds(random() % 2000));
-      timers.back().async_wait([alive](const error_code&) {});
+      timers.back().async_wait(handler([alive](const error_code&) {}));
     }
     context->run_for(std::chrono::microseconds(random() % 2000));
     if (round % 3 == 0) {
@@ -197,7 +197,7 @@ TYPED_TEST_F(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
     for (int round = 0; round < rounds; ++round) {
       auto& timer = timers[random() % timers.size()];
       timer.expires_after(std::chrono::microseconds(random() % 3000));
-      timer.async_wait([&](const error_code&) { ++ends; });
+      timer.async_wait(handler([&](const error_code&) { ++ends; }));
       if (random() % 4 == 0) {
         timer.expires_after(1h);
       }
@@ -275,7 +275,7 @@ TYPED_TEST_F(WheelTimerRaces, ASignalAgainstExpiry) {
     const auto wait = std::make_shared<one_round>(context, std::chrono::microseconds(random() % 1000));
     net::post(strand, [&, wait] {
       wait->timer.async_wait(net::bind_executor(
-          strand, net::bind_cancellation_slot(wait->signal.slot(), [&, wait](const error_code&) { ++ends; })));
+          strand, net::bind_cancellation_slot(wait->signal.slot(), handler([&, wait](const error_code&) { ++ends; }))));
     });
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
     net::post(strand, [wait] { wait->signal.emit(net::cancellation_type::total); });

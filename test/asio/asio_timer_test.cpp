@@ -68,10 +68,10 @@ TYPED_TEST_F(AsioTimer, AWaitEndsNotBeforeTheExpiry) {
   for (const auto delay : {0us, 1us, 900us, 3000us, 7500us}) {
     typename TestFixture::timer_type timer(this->context_, delay);
     std::optional<clock::time_point> ended;
-    timer.async_wait([&](const error_code& error) {
+    timer.async_wait(handler([&](const error_code& error) {
       EXPECT_FALSE(error);
       ended = clock::now();
-    });
+    }));
     this->context_.restart();
     this->context_.run();
     ASSERT_TRUE(ended);
@@ -85,10 +85,10 @@ TYPED_TEST_F(AsioTimer, AWaitThatWasMovedEndsNotBeforeTheNewExpiry) {
     outcome ends;
     timer.async_wait(ends.note());
     const auto moved = static_cast<int>(timer.expires_after(delay));  // 0 on a busy machine, if it has expired
-    timer.async_wait([&](const error_code& error) {
+    timer.async_wait(handler([&](const error_code& error) {
       EXPECT_GE(clock::now(), timer.expiry());
       ends.add(error);
-    });
+    }));
     this->context_.restart();
     this->context_.run();
     EXPECT_EQ(ends.fired, 2 - moved);
@@ -104,9 +104,9 @@ TYPED_TEST_F(AsioTimer, TimersEndInTheOrderOfTheirExpiries) {
     timer late(this->context_, 30ms);
     timer early(this->context_, 5ms);
     timer middle(this->context_, 15ms);
-    late.async_wait([&](const error_code&) { ended.push_back(3); });
-    early.async_wait([&](const error_code&) { ended.push_back(1); });
-    middle.async_wait([&](const error_code&) { ended.push_back(2); });
+    late.async_wait(handler([&](const error_code&) { ended.push_back(3); }));
+    early.async_wait(handler([&](const error_code&) { ended.push_back(1); }));
+    middle.async_wait(handler([&](const error_code&) { ended.push_back(2); }));
     in_time = clock::now() < early.expiry();
     this->context_.restart();
     this->context_.run();
@@ -186,10 +186,10 @@ TYPED_TEST_F(AsioTimer, CancelOneEndsTheOldestWait) {
   typename TestFixture::timer_type timer(this->context_, 1h);
   std::vector<int> ended;
   for (int i = 0; i < 3; ++i) {
-    timer.async_wait([&ended, i](const error_code& error) {
+    timer.async_wait(handler([&ended, i](const error_code& error) {
       EXPECT_EQ(error, net::error::operation_aborted);
       ended.push_back(i);
-    });
+    }));
   }
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(timer.cancel_one(), 1U);
@@ -296,12 +296,12 @@ TYPED_TEST_F(AsioTimer, IsArmedAgainInItsHandler) {
     int left;
     void next() {
       timer.expires_after(1ms);
-      timer.async_wait([this](const error_code& error) {
+      timer.async_wait(handler([this](const error_code& error) {
         EXPECT_FALSE(error);
         if (--left > 0) {
           next();
         }
-      });
+      }));
     }
   };
   beat five{typename TestFixture::timer_type(this->context_), 5};
@@ -390,7 +390,7 @@ TYPED_TEST_F(AsioTimer, RunGoesOnWhileAWaitIsOutstandingAndNoLonger) {
   timer.expires_after(1h);
   timer.async_wait(ends.note());
   typename TestFixture::timer_type canceller(this->context_, 2ms);
-  canceller.async_wait([&](const error_code&) { timer.cancel(); });
+  canceller.async_wait(handler([&](const error_code&) { timer.cancel(); }));
   this->context_.restart();
   this->context_.run();  // not for an hour
   EXPECT_EQ(ends.aborted, 1);
@@ -412,7 +412,7 @@ TYPED_TEST_F(AsioTimer, RunsItsHandlerOnTheAssociatedExecutor) {
   net::io_context other;
   typename TestFixture::timer_type timer(this->context_, 1ms);
   bool ended = false;
-  timer.async_wait(net::bind_executor(other, [&](const error_code&) { ended = true; }));
+  timer.async_wait(net::bind_executor(other, handler([&](const error_code&) { ended = true; })));
   this->context_.run();
   EXPECT_FALSE(ended);
   other.run();
@@ -423,7 +423,7 @@ TYPED_TEST_F(AsioTimer, AWaitIsWorkOfTheAssociatedExecutor) {
   net::io_context other;
   typename TestFixture::timer_type timer(this->context_, 5ms);
   bool ended = false;
-  timer.async_wait(net::bind_executor(other, [&](const error_code&) { ended = true; }));
+  timer.async_wait(net::bind_executor(other, handler([&](const error_code&) { ended = true; })));
   std::thread thread([&] { this->context_.run(); });
   other.run();
   EXPECT_TRUE(ended);
@@ -435,13 +435,14 @@ TYPED_TEST_F(AsioTimer, AStrandRunsOneHandlerAtATime) {
   std::vector<typename TestFixture::timer_type> timers;
   std::atomic<int> inside = 0;
   int ended = 0;
+  const handler one = [&](const error_code&) {
+    EXPECT_EQ(inside.fetch_add(1), 0);
+    ++ended;
+    inside.fetch_sub(1);
+  };
   for (int i = 0; i < 200; ++i) {
     timers.emplace_back(this->context_, 2ms);
-    timers.back().async_wait(net::bind_executor(strand, [&](const error_code&) {
-      EXPECT_EQ(inside.fetch_add(1), 0);
-      ++ended;
-      inside.fetch_sub(1);
-    }));
+    timers.back().async_wait(net::bind_executor(strand, one));
   }
   std::thread other([&] { this->context_.run(); });
   this->context_.run();
@@ -453,7 +454,7 @@ TYPED_TEST_F(AsioTimer, OfAStrandRunsItsHandlersThere) {
   const net::strand<net::io_context::executor_type> strand(this->context_.get_executor());
   typename TestFixture::timer_type timer(strand, 1ms);
   bool inside = false;
-  timer.async_wait([&](const error_code&) { inside = strand.running_in_this_thread(); });
+  timer.async_wait(handler([&](const error_code&) { inside = strand.running_in_this_thread(); }));
   this->context_.run();
   EXPECT_TRUE(inside);
 }
@@ -475,10 +476,10 @@ TYPED_TEST_F(AsioTimer, TakesAnotherExecutorByAnAssignment) {
   {
     typename TestFixture::timer_type first(strand, 1ms);
     typename TestFixture::timer_type source(std::move(first));
-    source.async_wait([&](const error_code&) { inside += strand.running_in_this_thread() ? 1 : 0; });
+    source.async_wait(handler([&](const error_code&) { inside += strand.running_in_this_thread() ? 1 : 0; }));
     target = std::move(source);
   }
-  target.async_wait([&](const error_code&) { inside += strand.running_in_this_thread() ? 1 : 0; });
+  target.async_wait(handler([&](const error_code&) { inside += strand.running_in_this_thread() ? 1 : 0; }));
   this->context_.run();
   EXPECT_EQ(inside, 2);
   EXPECT_EQ(target.get_executor(), strand);
@@ -505,7 +506,7 @@ TYPED_TEST_F(AsioTimer, ThousandsOfThemEndEachOnce) {
 
 TYPED_TEST_F(AsioTimer, RunThrowsWhatAHandlerThrows) {
   typename TestFixture::timer_type timer(this->context_, 1ms);
-  timer.async_wait([](const error_code&) { throw 42; });
+  timer.async_wait(handler([](const error_code&) { throw 42; }));
   EXPECT_THROW(this->context_.run(), int);
   outcome ends;
   timer.async_wait(ends.note());

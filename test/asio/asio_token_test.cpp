@@ -66,7 +66,7 @@ TYPED_TEST_F(AsioToken, ACoroutineSeesACancel) {
   error_code error;
   net::co_spawn(this->context_, wait_for_long(timer, error), net::detached);
   typename TestFixture::timer_type canceller(this->context_, 2ms);
-  canceller.async_wait([&](const error_code&) { timer.cancel(); });
+  canceller.async_wait(handler([&](const error_code&) { timer.cancel(); }));
   this->context_.run();
   EXPECT_EQ(error, net::error::operation_aborted);
 }

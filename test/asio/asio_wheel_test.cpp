@@ -71,10 +71,10 @@ TYPED_TEST_F(WheelTimer, MovedFromKeepsItsExecutor) {
 TYPED_TEST_F(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
   wheel_timer timer(this->context_, 1h);
   std::vector<error_code> ends;
-  timer.async_wait([&](const error_code& error) { ends.push_back(error); });
+  timer.async_wait(handler([&](const error_code& error) { ends.push_back(error); }));
   this->wheel().stop();
   EXPECT_EQ(timer.cancel(), 0U);
-  timer.async_wait([&](const error_code& error) { ends.push_back(error); });
+  timer.async_wait(handler([&](const error_code& error) { ends.push_back(error); }));
   EXPECT_TRUE(ends.empty());
   this->context_.run();
   EXPECT_EQ(ends, std::vector<error_code>(2, to_error_code(timer_errc::stopped)));
@@ -105,10 +105,10 @@ TYPED_TEST_F(WheelTimer, IsUsedByThreadsOfItsContext) {
   for (int i = 0; i < 500; ++i) {
     timers.push_back(std::make_unique<wheel_timer>(this->context_, std::chrono::microseconds(i * 10)));
     wheel_timer& timer = *timers.back();
-    timer.async_wait([&](const error_code&) {
+    timer.async_wait(handler([&](const error_code&) {
       timer.expires_after(1ms);
-      timer.async_wait([&](const error_code& error) { ended += error ? 0 : 1; });
-    });
+      timer.async_wait(handler([&](const error_code& error) { ended += error ? 0 : 1; }));
+    }));
   }
   std::thread other([&] { this->context_.run(); });
   this->context_.run();
@@ -154,8 +154,8 @@ TYPED_TEST_F(WheelTimerContext, MayGoBeforeItsTimers) {
   wheel_timer fired(*this->context_, 1ms);
   wheel_timer unused(*this->context_, 1ms);
   bool called = false;
-  waiting.async_wait([&](const error_code&) { called = true; });
-  fired.async_wait([&](const error_code&) { called = true; });
+  waiting.async_wait(handler([&](const error_code&) { called = true; }));
+  fired.async_wait(handler([&](const error_code&) { called = true; }));
   std::this_thread::sleep_for(3ms);
   this->context_.reset();
   EXPECT_EQ(waiting.cancel(), 0U);
@@ -179,9 +179,9 @@ TYPED_TEST_F(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
 TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
   wheel_timer timer(*this->context_, 1h);
   auto alive = std::make_shared<int>(0);
-  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
   timer.expires_after(2h);
-  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
   this->context_.reset();
   EXPECT_EQ(alive.use_count(), 1);
   EXPECT_EQ(*alive, 0);
@@ -190,7 +190,7 @@ TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
 TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
   wheel_timer timer(*this->context_, 1h);
   auto alive = std::make_shared<int>(0);
-  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
   timer.cancel();
   this->context_.reset();
   EXPECT_EQ(alive.use_count(), 1);
@@ -249,7 +249,7 @@ TYPED_TEST(WheelOfAContext, MayHaveALimit) {
   outcome ends;
   error_code refused;
   first.async_wait(ends.note());
-  second.async_wait([&](const error_code& error) { refused = error; });
+  second.async_wait(handler([&](const error_code& error) { refused = error; }));
   context.poll();
   EXPECT_EQ(refused, to_error_code(timer_errc::too_many_pending));
   first.cancel();
@@ -266,7 +266,7 @@ TYPED_TEST(WheelOfAContext, EndsTheWaitsWhenItGoesFirst) {
   use_timer(context, *given);
   wheel_timer timer(context, 1h);
   error_code end;
-  timer.async_wait([&](const error_code& error) { end = error; });
+  timer.async_wait(handler([&](const error_code& error) { end = error; }));
   given.reset();
   context.run();
   EXPECT_EQ(end, to_error_code(timer_errc::stopped));
@@ -299,7 +299,7 @@ TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
   outcome ends;
   const auto alive = std::make_shared<int>(0);
   for (int i = 0; i < 3; ++i) {
-    timer.async_wait([&ends, alive](const error_code& error) { ends.add(error); });
+    timer.async_wait(handler([&ends, alive](const error_code& error) { ends.add(error); }));
   }
   EXPECT_THROW(timer.cancel(), std::runtime_error);
   EXPECT_EQ(alive.use_count(), 3);
@@ -368,7 +368,7 @@ TYPED_TEST(LoopDriver, RunsOnAStrandOfAContextWithThreads) {
   std::atomic<int> ended = 0;
   for (int i = 0; i < 200; ++i) {
     timers.emplace_back(pool, 1ms);
-    timers.back().async_wait([&](const error_code&) { ++ended; });
+    timers.back().async_wait(handler([&](const error_code&) { ++ended; }));
   }
   pool.join();
   EXPECT_EQ(ended, 200);

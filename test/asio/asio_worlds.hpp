@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -31,26 +32,22 @@ using namespace std::chrono_literals;
 namespace net = ::asio;
 using error_code = ::asio::error_code;
 using system_error = ::asio::system_error;
+constexpr const char* flavour = "standalone_asio::";
 #else
 namespace net = ::boost::asio;
 using error_code = ::boost::system::error_code;
 using system_error = ::boost::system::system_error;
+constexpr const char* flavour = "boost_asio::";
 #endif
 
 using clock = std::chrono::steady_clock;
 
-/// What a test in a world has for its type: the name says which Asio and which world it is.
-inline std::string named(std::string_view world) {
-#ifdef TIMING_WHEEL_STANDALONE_ASIO
-  return "standalone_asio::" + std::string(world);
-#else
-  return "boost_asio::" + std::string(world);
-#endif
-}
+/// What GoogleTest takes for the type of a test in a world: names of tests of ctest's have it.
+inline std::string type_in(std::string_view world) { return std::string(flavour).append(world); }
 
 /// Whether the test that runs is in that world.
 inline bool runs_in(std::string_view world) {
-  return testing::UnitTest::GetInstance()->current_test_info()->type_param() == named(world);
+  return testing::UnitTest::GetInstance()->current_test_info()->type_param() == type_in(world);
 }
 
 /// Asio's own timers.
@@ -97,37 +94,39 @@ class in_world : public testing::Test {
   Timers world_{context_};
 };
 
-/// Tells GoogleTest of a test of a suite, for each of the worlds; `number` is that of the first.
-inline void tell_test(std::span<const char* const> worlds, int number, const std::string& suite, const char* name,
-                      const char* file, int line, testing::Test* (*make)()) {
+/// Tells GoogleTest of a test for each of the worlds. \returns the number of the next world of the suite.
+inline int tell_test(std::span<const char* const> worlds, int number, const std::string& suite, const char* name,
+                     const char* file, int line, testing::Test* (*make)()) {
   for (const char* world : worlds) {
-    testing::RegisterTest((suite + '/' + std::to_string(number++)).c_str(), name, named(world).c_str(), nullptr, file,
-                          line, make);
+    const std::string numbered = suite + '/' + std::to_string(number++);
+    testing::RegisterTest(numbered.c_str(), name, type_in(world).c_str(), nullptr, file, line, make);
   }
+  return number;
 }
 template <template <class> class Test, class... Timers>
-bool tell_tests(timers<Timers...> /*with*/, const char* suite, const char* name, const char* file, int line) {
+bool tell_test(timers<Timers...> /*with*/, const char* suite, const char* name, const char* file, int line) {
   int number = 0;
-  const auto tell = [&](std::span<const char* const> worlds, testing::Test* (*make)()) {
-    tell_test(worlds, number, suite, name, file, line, make);
-    number += static_cast<int>(worlds.size());
-  };
-  (tell(Timers::worlds, []() -> testing::Test* { return new Test<Timers>; }), ...);
-  return true;
+  ((number = tell_test(Timers::worlds, number, suite, name, file, line,
+                       []() -> testing::Test* { return new Test<Timers>; })),
+   ...);
+  return number > 0;
 }
 
 /// A test in each world of its suite's timers: as TYPED_TEST, but compiled for each type of timers only.
-#define TYPED_TEST_F(suite, name)                                                                     \
-  template <class Timers>                                                                             \
-  class suite##_##name : public suite<Timers> {                                                       \
-    using TestFixture = suite<Timers>;                                                                \
-    using TypeParam = Timers;                                                                         \
-    void TestBody() override;                                                                         \
-  };                                                                                                  \
-  [[maybe_unused]] const bool suite##_##name##_is_told =                                              \
-      tell_tests<suite##_##name>(suite<wheel_timers>::run_with(), #suite, #name, __FILE__, __LINE__); \
-  template <class Timers>                                                                             \
+#define TYPED_TEST_F(suite, name)                                                                    \
+  template <class Timers>                                                                            \
+  class suite##_##name : public suite<Timers> {                                                      \
+    using TestFixture = suite<Timers>;                                                               \
+    using TypeParam = Timers;                                                                        \
+    void TestBody() override;                                                                        \
+  };                                                                                                 \
+  [[maybe_unused]] const bool suite##_##name##_is_told =                                             \
+      tell_test<suite##_##name>(suite<wheel_timers>::run_with(), #suite, #name, __FILE__, __LINE__); \
+  template <class Timers>                                                                            \
   void suite##_##name<Timers>::TestBody()
+
+/// Most tests have handlers of this one type: what Asio makes for another takes longer to compile than all else there.
+using handler = std::function<void(const error_code&)>;
 
 /// How waits have ended.
 struct outcome {
@@ -136,7 +135,7 @@ struct outcome {
   int otherwise = 0;
 
   /// A handler that writes it down.
-  [[nodiscard]] auto note() {
+  [[nodiscard]] handler note() {
     return [this](const error_code& error) { add(error); };
   }
   void add(const error_code& error) {
