@@ -113,6 +113,7 @@ bool tell_test(timers<Timers...> /*with*/, const char* suite, const char* name, 
 }
 
 /// A test in each world of its suite's timers: as TYPED_TEST, but compiled for each type of timers only.
+// NOLINTBEGIN(bugprone-macro-parentheses): a template has none around its name.
 #define TYPED_TEST_F(suite, name)                                                                    \
   template <class Timers>                                                                            \
   class suite##_##name : public suite<Timers> {                                                      \
@@ -124,6 +125,7 @@ bool tell_test(timers<Timers...> /*with*/, const char* suite, const char* name, 
       tell_test<suite##_##name>(suite<wheel_timers>::run_with(), #suite, #name, __FILE__, __LINE__); \
   template <class Timers>                                                                            \
   void suite##_##name<Timers>::TestBody()
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// Most tests have handlers of this one type: what Asio makes for another takes longer to compile than all else there.
 using handler = std::function<void(const error_code&)>;
