@@ -15,7 +15,7 @@ using timing_wheel::asio::use_timer;
 using timing_wheel::asio::wheel_timer;
 
 // In virtual time: a timer whose wait was moved to later leaves that of the wheel where it is.
-template <class World>
+template <class Timers>
 class MovedWheelTimer : public testing::Test {
  protected:
   void wait_until(clock::duration when) {
@@ -38,7 +38,7 @@ class MovedWheelTimer : public testing::Test {
   outcome ends_;
   wheel_timer timer_{context_};
 };
-TYPED_TEST_SUITE(MovedWheelTimer, this_world);
+TYPED_TEST_SUITE(MovedWheelTimer, one_world);
 
 TYPED_TEST(MovedWheelTimer, EndsAtTheLaterExpiryAndNotBefore) {
   this->wait_until(10s);
@@ -96,7 +96,7 @@ TYPED_TEST(MovedWheelTimer, KeepsNothingOnceItsHandlerWasCalledAndNobodyWaits) {
 
 TYPED_TEST(MovedWheelTimer, KeepsItForAHandlerThatWaitsAgain) {
   this->timer_.expires_at(this->start_ + 10s);
-  this->timer_.async_wait([this](const error_code&) { this->timer_.async_wait(this->ends_.note()); });
+  this->timer_.async_wait(handler([this](const error_code&) { this->timer_.async_wait(this->ends_.note()); }));
   this->timer_.expires_at(this->start_ + 20s);
   this->poll();
   EXPECT_EQ(this->wheel_.pending(), 1U);
@@ -107,7 +107,7 @@ TYPED_TEST(MovedWheelTimer, KeepsItForAHandlerThatWaitsAgain) {
 
 TYPED_TEST(MovedWheelTimer, KeepsNothingWhenItsHandlerThrows) {
   this->timer_.expires_at(this->start_ + 10s);
-  this->timer_.async_wait([](const error_code&) { throw 42; });
+  this->timer_.async_wait(handler([](const error_code&) { throw 42; }));
   this->timer_.expires_at(this->start_ + 20s);
   EXPECT_THROW(this->poll(), int);
   EXPECT_EQ(this->wheel_.pending(), 0U);
@@ -150,7 +150,7 @@ TYPED_TEST(MovedWheelTimer, IsToldOfAStopOfTheWheel) {
   this->wait_until(10s);
   std::vector<error_code> told;
   this->timer_.expires_at(this->start_ + 20s);
-  this->timer_.async_wait([&](const error_code& error) { told.push_back(error); });
+  this->timer_.async_wait(handler([&](const error_code& error) { told.push_back(error); }));
   this->wheel_.stop(timing_wheel::drain, this->start_ + 30s);
   this->poll();
   EXPECT_EQ(told, std::vector<error_code>{to_error_code(timer_errc::stopped)});
@@ -178,7 +178,7 @@ TYPED_TEST(MovedWheelTimer, OfAContextThatGoesLeavesNothing) {
   use_timer(*context, this->wheel_);
   wheel_timer kept(*context, this->start_ + 10s);
   const auto alive = std::make_shared<int>(0);
-  kept.async_wait([alive](const error_code&) { ++*alive; });
+  kept.async_wait(handler([alive](const error_code&) { ++*alive; }));
   kept.expires_at(this->start_ + 20s);
   context.reset();
   EXPECT_EQ(this->wheel_.pending(), 0U);

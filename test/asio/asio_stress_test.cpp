@@ -18,8 +18,8 @@
 namespace timing_wheel::test {
 namespace {
 
-template <class World>
-class AsioRaces : public in_world<World> {
+template <class Timers>
+class AsioRaces : public in_world<Timers> {
  protected:
   // Runs the context on a thread while `race` runs here.
   template <class Race>
@@ -31,9 +31,8 @@ class AsioRaces : public in_world<World> {
     thread.join();
   }
 };
-TYPED_TEST_SUITE(AsioRaces, all_worlds);
 
-TYPED_TEST(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
+TYPED_TEST_F(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
   this->against([this] {
     typename TestFixture::timer_type timer(this->context_);
     std::minstd_rand random(1);
@@ -41,7 +40,7 @@ TYPED_TEST(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
       std::atomic<int> fired = 0;
       std::atomic<int> aborted = 0;
       timer.expires_after(std::chrono::microseconds(random() % 1500));
-      timer.async_wait([&](const error_code& error) { ++(error ? aborted : fired); });
+      timer.async_wait(handler([&](const error_code& error) { ++(error ? aborted : fired); }));
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
       const auto cancelled = static_cast<int>(timer.cancel());
       ASSERT_TRUE(eventually([&] { return fired + aborted > 0; }));
@@ -51,32 +50,32 @@ TYPED_TEST(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
   });
 }
 
-TYPED_TEST(AsioRaces, DestructionAgainstExpiryEndsEachWaitOnce) {
+TYPED_TEST_F(AsioRaces, DestructionAgainstExpiryEndsEachWaitOnce) {
   std::atomic<int> ends = 0;
   constexpr int rounds = 400;
   this->against([&] {
     std::minstd_rand random(2);
     for (int round = 0; round < rounds; ++round) {
       typename TestFixture::timer_type timer(this->context_, std::chrono::microseconds(random() % 1500));
-      timer.async_wait([&](const error_code&) { ++ends; });
+      timer.async_wait(handler([&](const error_code&) { ++ends; }));
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
     }
   });
   EXPECT_EQ(ends, rounds);
 }
 
-TYPED_TEST(AsioRaces, HandlersThatArmAnewAgainstTheCallThatArmed) {
+TYPED_TEST_F(AsioRaces, HandlersThatArmAnewAgainstTheCallThatArmed) {
   struct beat {
     typename TestFixture::timer_type timer;
     std::atomic<int> left;
     explicit beat(net::io_context& context) : timer(context), left(50) {}
     void next() {
       timer.expires_after(0ms);
-      timer.async_wait([this](const error_code&) {
+      timer.async_wait(handler([this](const error_code&) {
         if (--left > 0) {
           next();
         }
-      });
+      }));
     }
   };
   this->against([this] {
@@ -88,7 +87,7 @@ TYPED_TEST(AsioRaces, HandlersThatArmAnewAgainstTheCallThatArmed) {
   });
 }
 
-TYPED_TEST(AsioRaces, ThreadsWithTimersOfTheirOwn) {
+TYPED_TEST_F(AsioRaces, ThreadsWithTimersOfTheirOwn) {
   std::atomic<int> ends = 0;
   std::atomic<int> aborted = 0;
   std::atomic<std::size_t> cancelled = 0;
@@ -102,10 +101,10 @@ TYPED_TEST(AsioRaces, ThreadsWithTimersOfTheirOwn) {
     for (int round = 0; round < rounds; ++round) {
       auto& timer = timers[random() % timers.size()];
       cancelled += timer.expires_after(std::chrono::microseconds(random() % 2000));
-      timer.async_wait([&](const error_code& error) {
+      timer.async_wait(handler([&](const error_code& error) {
         ++ends;
         aborted += error ? 1 : 0;
-      });
+      }));
     }
     for (auto& timer : timers) {
       cancelled += timer.cancel();
@@ -120,7 +119,7 @@ TYPED_TEST(AsioRaces, ThreadsWithTimersOfTheirOwn) {
   EXPECT_EQ(static_cast<std::size_t>(aborted), cancelled);
 }
 
-TYPED_TEST(AsioRaces, LaterExpiriesAgainstExpiry) {
+TYPED_TEST_F(AsioRaces, LaterExpiriesAgainstExpiry) {
   std::atomic<int> ends = 0;
   std::atomic<int> aborted = 0;
   std::atomic<int> early = 0;
@@ -135,10 +134,10 @@ TYPED_TEST(AsioRaces, LaterExpiriesAgainstExpiry) {
       if (random() % 4 == 0) {
         pause();  // nobody waits
       }
-      timer.async_wait([&, expiry = timer.expiry()](const error_code& error) {
+      timer.async_wait(handler([&, expiry = timer.expiry()](const error_code& error) {
         ++(error ? aborted : ends);
         early += !error && clock::now() < expiry ? 1 : 0;
-      });
+      }));
       pause();
     }
     cancelled += static_cast<int>(timer.cancel());
@@ -148,11 +147,13 @@ TYPED_TEST(AsioRaces, LaterExpiriesAgainstExpiry) {
   EXPECT_EQ(early, 0);
 }
 
-template <class World>
-class WheelTimerRaces : public testing::Test {};
-TYPED_TEST_SUITE(WheelTimerRaces, wheel_worlds);
+template <class Timers>
+class WheelTimerRaces : public testing::Test {
+ public:
+  using run_with = our_timers;
+};
 
-TYPED_TEST(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
+TYPED_TEST_F(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
   std::minstd_rand random(5);
   const auto alive = std::make_shared<int>(0);
   timing_wheel::timer shared({.tick = 100us});
@@ -167,7 +168,7 @@ TYPED_TEST(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
     std::vector<timing_wheel::asio::wheel_timer> timers;
     for (int i = 0; i < 200; ++i) {
       timers.emplace_back(*context, std::chrono::microseconds(random() % 2000));
-      timers.back().async_wait([alive](const error_code&) {});
+      timers.back().async_wait(handler([alive](const error_code&) {}));
     }
     context->run_for(std::chrono::microseconds(random() % 2000));
     if (round % 3 == 0) {
@@ -178,7 +179,7 @@ TYPED_TEST(WheelTimerRaces, TheEndOfAContextAgainstExpiries) {
   }
 }
 
-TYPED_TEST(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
+TYPED_TEST_F(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
   net::io_context context;
   TypeParam world(context);
   timing_wheel::timer& wheel = net::use_service<timing_wheel::asio::wheel_service>(context).wheel();
@@ -196,7 +197,7 @@ TYPED_TEST(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
     for (int round = 0; round < rounds; ++round) {
       auto& timer = timers[random() % timers.size()];
       timer.expires_after(std::chrono::microseconds(random() % 3000));
-      timer.async_wait([&](const error_code&) { ++ends; });
+      timer.async_wait(handler([&](const error_code&) { ++ends; }));
       if (random() % 4 == 0) {
         timer.expires_after(1h);
       }
@@ -211,7 +212,7 @@ TYPED_TEST(WheelTimerRaces, NewExpiriesLeaveNothingInTheWheel) {
   second.join();
 }
 
-TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
+TYPED_TEST_F(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
   for (int round = 0; round < 60; ++round) {
     timing_wheel::timer wheel({.tick = 100us});
     net::io_context context;
@@ -236,7 +237,7 @@ TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
   }
 }
 
-TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstWaits) {
+TYPED_TEST_F(WheelTimerRaces, AStopOfTheWheelAgainstWaits) {
   for (int round = 0; round < 60; ++round) {
     timing_wheel::timer wheel({.tick = 100us});
     net::io_context context;
@@ -255,7 +256,7 @@ TYPED_TEST(WheelTimerRaces, AStopOfTheWheelAgainstWaits) {
 }
 
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
-TYPED_TEST(WheelTimerRaces, ASignalAgainstExpiry) {
+TYPED_TEST_F(WheelTimerRaces, ASignalAgainstExpiry) {
   std::minstd_rand random(6);
   net::io_context context;
   TypeParam world(context);
@@ -274,7 +275,7 @@ TYPED_TEST(WheelTimerRaces, ASignalAgainstExpiry) {
     const auto wait = std::make_shared<one_round>(context, std::chrono::microseconds(random() % 1000));
     net::post(strand, [&, wait] {
       wait->timer.async_wait(net::bind_executor(
-          strand, net::bind_cancellation_slot(wait->signal.slot(), [&, wait](const error_code&) { ++ends; })));
+          strand, net::bind_cancellation_slot(wait->signal.slot(), handler([&, wait](const error_code&) { ++ends; }))));
     });
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
     net::post(strand, [wait] { wait->signal.emit(net::cancellation_type::total); });

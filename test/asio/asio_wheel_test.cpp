@@ -25,14 +25,16 @@ using timing_wheel::asio::wheel_service;
 using timing_wheel::asio::wheel_timer;
 
 // What steady_timer has not: the wheel behind it, and its limits.
-template <class World>
-class WheelTimer : public in_world<World> {
+template <class Timers>
+class WheelTimer : public in_world<Timers> {
+ public:
+  using run_with = our_timers;
+
  protected:
   [[nodiscard]] timing_wheel::timer& wheel() { return net::use_service<wheel_service>(this->context_).wheel(); }
 };
-TYPED_TEST_SUITE(WheelTimer, wheel_worlds);
 
-TYPED_TEST(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
+TYPED_TEST_F(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
   wheel_timer timer(this->context_, 1h);
   EXPECT_EQ(this->wheel().pending(), 0U);
   outcome ends;
@@ -47,12 +49,12 @@ TYPED_TEST(WheelTimer, TakesOneTimerOfTheWheelForAllItsWaits) {
   EXPECT_EQ(ends.aborted, 2);
 }
 
-TYPED_TEST(WheelTimer, TakesThreeWordsBesideWhatItSharesWithTheWheel) {
+TYPED_TEST_F(WheelTimer, TakesThreeWordsBesideWhatItSharesWithTheWheel) {
   EXPECT_EQ(sizeof(wheel_timer), 3 * sizeof(void*));
   EXPECT_LE(sizeof(timing_wheel::asio::detail::timer_state), 7 * sizeof(void*));
 }
 
-TYPED_TEST(WheelTimer, MovedFromKeepsItsExecutor) {
+TYPED_TEST_F(WheelTimer, MovedFromKeepsItsExecutor) {
   for (const net::any_io_executor& executor :
        {net::any_io_executor(this->context_.get_executor()), net::any_io_executor(net::make_strand(this->context_))}) {
     wheel_timer from(executor, 1h);
@@ -66,19 +68,19 @@ TYPED_TEST(WheelTimer, MovedFromKeepsItsExecutor) {
   }
 }
 
-TYPED_TEST(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
+TYPED_TEST_F(WheelTimer, EndsItsWaitsWhenTheWheelIsStopped) {
   wheel_timer timer(this->context_, 1h);
   std::vector<error_code> ends;
-  timer.async_wait([&](const error_code& error) { ends.push_back(error); });
+  timer.async_wait(handler([&](const error_code& error) { ends.push_back(error); }));
   this->wheel().stop();
   EXPECT_EQ(timer.cancel(), 0U);
-  timer.async_wait([&](const error_code& error) { ends.push_back(error); });
+  timer.async_wait(handler([&](const error_code& error) { ends.push_back(error); }));
   EXPECT_TRUE(ends.empty());
   this->context_.run();
   EXPECT_EQ(ends, std::vector<error_code>(2, to_error_code(timer_errc::stopped)));
 }
 
-TYPED_TEST(WheelTimer, GivesTheReasonOfARefusalAsItsError) {
+TYPED_TEST_F(WheelTimer, GivesTheReasonOfARefusalAsItsError) {
   const error_code stopped = to_error_code(timer_errc::stopped);
   const std::error_code same = timer_errc::stopped;
   EXPECT_EQ(stopped.message(), same.message());
@@ -87,7 +89,7 @@ TYPED_TEST(WheelTimer, GivesTheReasonOfARefusalAsItsError) {
   EXPECT_NE(stopped, to_error_code(timer_errc::forked));
 }
 
-TYPED_TEST(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
+TYPED_TEST_F(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
   timing_wheel::timer another;
   wheel_timer timer(this->context_, 1ms);
   outcome ends;
@@ -97,16 +99,16 @@ TYPED_TEST(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
   EXPECT_EQ(ends.fired, 1);
 }
 
-TYPED_TEST(WheelTimer, IsUsedByThreadsOfItsContext) {
+TYPED_TEST_F(WheelTimer, IsUsedByThreadsOfItsContext) {
   std::vector<std::unique_ptr<wheel_timer>> timers;
   std::atomic<int> ended = 0;
   for (int i = 0; i < 500; ++i) {
     timers.push_back(std::make_unique<wheel_timer>(this->context_, std::chrono::microseconds(i * 10)));
     wheel_timer& timer = *timers.back();
-    timer.async_wait([&](const error_code&) {
+    timer.async_wait(handler([&](const error_code&) {
       timer.expires_after(1ms);
-      timer.async_wait([&](const error_code& error) { ended += error ? 0 : 1; });
-    });
+      timer.async_wait(handler([&](const error_code& error) { ended += error ? 0 : 1; }));
+    }));
   }
   std::thread other([&] { this->context_.run(); });
   this->context_.run();
@@ -114,7 +116,7 @@ TYPED_TEST(WheelTimer, IsUsedByThreadsOfItsContext) {
   EXPECT_EQ(ended, 500);
 }
 
-TYPED_TEST(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
+TYPED_TEST_F(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
   wheel_timer timer(this->context_, 1h);
   outcome ends;
   timer.async_wait(ends.note());
@@ -124,7 +126,7 @@ TYPED_TEST(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
   EXPECT_EQ(this->wheel().pending(), 0U);
 }
 
-TYPED_TEST(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
+TYPED_TEST_F(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
   wheel_timer timer(this->context_, 1h);
   outcome ends;
   timer.async_wait(ends.note());
@@ -137,28 +139,30 @@ TYPED_TEST(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
 }
 
 // Here the context goes within the test.
-template <class World>
+template <class Timers>
 class WheelTimerContext : public testing::Test {
+ public:
+  using run_with = our_timers;
+
  protected:
   std::optional<net::io_context> context_{std::in_place};
-  std::optional<World> world_{std::in_place, *context_};
+  std::optional<Timers> world_{std::in_place, *context_};
 };
-TYPED_TEST_SUITE(WheelTimerContext, wheel_worlds);
 
-TYPED_TEST(WheelTimerContext, MayGoBeforeItsTimers) {
+TYPED_TEST_F(WheelTimerContext, MayGoBeforeItsTimers) {
   wheel_timer waiting(*this->context_, 1h);
   wheel_timer fired(*this->context_, 1ms);
   wheel_timer unused(*this->context_, 1ms);
   bool called = false;
-  waiting.async_wait([&](const error_code&) { called = true; });
-  fired.async_wait([&](const error_code&) { called = true; });
+  waiting.async_wait(handler([&](const error_code&) { called = true; }));
+  fired.async_wait(handler([&](const error_code&) { called = true; }));
   std::this_thread::sleep_for(3ms);
   this->context_.reset();
   EXPECT_EQ(waiting.cancel(), 0U);
   EXPECT_FALSE(called);
 }
 
-TYPED_TEST(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
+TYPED_TEST_F(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
   wheel_timer timer(*this->context_, 2ms);
   outcome ends;
   timer.async_wait(ends.note());
@@ -172,30 +176,30 @@ TYPED_TEST(WheelTimerContext, MayGoBeforeOrAfterItsDriver) {
   EXPECT_EQ(ends.fired, 2);
 }
 
-TYPED_TEST(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
+TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
   wheel_timer timer(*this->context_, 1h);
   auto alive = std::make_shared<int>(0);
-  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
   timer.expires_after(2h);
-  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
   this->context_.reset();
   EXPECT_EQ(alive.use_count(), 1);
   EXPECT_EQ(*alive, 0);
 }
 
-TYPED_TEST(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
+TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
   wheel_timer timer(*this->context_, 1h);
   auto alive = std::make_shared<int>(0);
-  timer.async_wait([alive](const error_code&) { ++*alive; });
+  timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
   timer.cancel();
   this->context_.reset();
   EXPECT_EQ(alive.use_count(), 1);
   EXPECT_EQ(*alive, 0);
 }
 
-template <class World>
+template <class Timers>
 class WheelOfAContext : public testing::Test {};
-TYPED_TEST_SUITE(WheelOfAContext, this_world);
+TYPED_TEST_SUITE(WheelOfAContext, one_world);
 
 TYPED_TEST(WheelOfAContext, IsMadeByTheFirstWait) {
   net::io_context context;
@@ -245,7 +249,7 @@ TYPED_TEST(WheelOfAContext, MayHaveALimit) {
   outcome ends;
   error_code refused;
   first.async_wait(ends.note());
-  second.async_wait([&](const error_code& error) { refused = error; });
+  second.async_wait(handler([&](const error_code& error) { refused = error; }));
   context.poll();
   EXPECT_EQ(refused, to_error_code(timer_errc::too_many_pending));
   first.cancel();
@@ -262,7 +266,7 @@ TYPED_TEST(WheelOfAContext, EndsTheWaitsWhenItGoesFirst) {
   use_timer(context, *given);
   wheel_timer timer(context, 1h);
   error_code end;
-  timer.async_wait([&](const error_code& error) { end = error; });
+  timer.async_wait(handler([&](const error_code& error) { end = error; }));
   given.reset();
   context.run();
   EXPECT_EQ(end, to_error_code(timer_errc::stopped));
@@ -295,7 +299,7 @@ TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
   outcome ends;
   const auto alive = std::make_shared<int>(0);
   for (int i = 0; i < 3; ++i) {
-    timer.async_wait([&ends, alive](const error_code& error) { ends.add(error); });
+    timer.async_wait(handler([&ends, alive](const error_code& error) { ends.add(error); }));
   }
   EXPECT_THROW(timer.cancel(), std::runtime_error);
   EXPECT_EQ(alive.use_count(), 3);
@@ -304,9 +308,9 @@ TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-template <class World>
+template <class Timers>
 class LoopDriver : public testing::Test {};
-TYPED_TEST_SUITE(LoopDriver, this_world);
+TYPED_TEST_SUITE(LoopDriver, one_world);
 
 TYPED_TEST(LoopDriver, RunsCallbacksOnTheContext) {
   net::io_context context;
@@ -364,7 +368,7 @@ TYPED_TEST(LoopDriver, RunsOnAStrandOfAContextWithThreads) {
   std::atomic<int> ended = 0;
   for (int i = 0; i < 200; ++i) {
     timers.emplace_back(pool, 1ms);
-    timers.back().async_wait([&](const error_code&) { ++ended; });
+    timers.back().async_wait(handler([&](const error_code&) { ++ended; }));
   }
   pool.join();
   EXPECT_EQ(ended, 200);

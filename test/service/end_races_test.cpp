@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -29,56 +31,59 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
 /// In each round a service of its own, with timers that are due now, soon and never; and what became of each.
-template <class Driver>
-class EndOfAService : public testing::Test {
+/// Compiled once for all drivers of a kind.
+template <class Kind>
+class ends_of_services : public testing::Test {
  protected:
+  using action = std::function<void(std::uint64_t)>;
+
   static constexpr std::uint64_t timers = 12;
   static constexpr std::uint64_t adders = 8;
   static constexpr std::uint64_t adds = 3;
 
-  ~EndOfAService() override { pool_.join(); }
+  ends_of_services(bool pooled, unsigned pollers) : pooled_(pooled), pollers_(pollers) {}
+  ~ends_of_services() override { pool_.join(); }
 
-  static std::uint64_t rounds() { return stress_rounds(Driver::rounds / 15); }
+  static std::uint64_t rounds() { return stress_rounds(Kind::rounds / 15); }
 
-  /// Races `ends` and other actions; with `added` timers beside those that are there first.
-  template <class... Actions>
-  void race_to_the_end(std::uint64_t added, Actions... actions) {
-    race(
+  /// Races `actions` and a look at the counts; with `added` timers beside those that are there first.
+  void race_to_the_end(std::uint64_t added, std::vector<action> actions) {
+    actions.insert(actions.begin(), [this](std::uint64_t) { audit(); });
+    race_all(
         rounds(),
         [this, added](std::uint64_t round) noexcept {
           end_last();
           begin(round, added);
         },
-        [this](std::uint64_t) { audit(); }, actions...);
+        actions);
     end_last();
   }
 
-  auto fires() {
-    return [this](std::uint64_t) { Driver::fire(*service_); };
+  action fires() {
+    return [this](std::uint64_t) { Kind::fire(*service_); };
   }
-  auto cancels() {
+  action cancels() {
     return [this](std::uint64_t) {
       for (std::uint64_t i = 0; i < timers; ++i) {
         each_->add(i, handles_[i].cancel());
       }
     };
   }
-  auto stops() {
+  action stops() {
     return [this](std::uint64_t) {
       end([this] { each_->add(service_->stop()); });
       EXPECT_EQ(service_->pending(), 0U);
     };
   }
-  auto runs_all_now() {
+  action runs_all_now() {
     return [this](std::uint64_t) { end([this] { service_->stop(run_now); }); };
   }
-  auto drains() {
-    return [this](std::uint64_t) {
-      end([this] { each_->add(service_->stop(drain, service_->now() + 4 * Driver::soon)); });
-    };
+  action drains() {
+    return
+        [this](std::uint64_t) { end([this] { each_->add(service_->stop(drain, service_->now() + 4 * Kind::soon)); }); };
   }
   /// Adds until it is refused; the timers that were refused count as over.
-  auto adds_as(std::uint64_t thread) {
+  action adds_as(std::uint64_t thread) {
     return [this, thread](std::uint64_t) {
       std::error_code error;
       for (std::uint64_t i = 0; i < adds; ++i) {
@@ -90,10 +95,10 @@ class EndOfAService : public testing::Test {
       }
     };
   }
-  auto rearms() {
+  action rearms() {
     return [this](std::uint64_t) {
       std::error_code error;
-      service_->schedule_every(Driver::soon, traced(periodic_), fixed_rate_catch_up, {.tag = timers}, error);
+      service_->schedule_every(Kind::soon, traced(periodic_), fixed_rate_catch_up, {.tag = timers}, error);
       if (error) {
         EXPECT_EQ(error, timer_errc::stopped);
       }
@@ -103,14 +108,15 @@ class EndOfAService : public testing::Test {
 
  private:
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
-    const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Driver::soon : 0ns;
+    const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Kind::soon : 0ns;
     return service_->schedule_after(
         delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = which}, error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
-    timer_options options = options_of<Driver>(static_cast<unsigned>(1 + round % 3));
-    if (Driver::pooled) {
+    timer_options options = options_of<Kind>(std::max(static_cast<unsigned>(1 + round % 3), pollers_));
+    options.pollers = pollers_;
+    if (pooled_) {
       options.executor = asio_executor(pool_);
     }
     timers_ = timers + added;
@@ -157,6 +163,8 @@ class EndOfAService : public testing::Test {
     handles_.clear();
   }
 
+  const bool pooled_;
+  const unsigned pollers_;
   boost::asio::thread_pool pool_{pool_threads};
   live_captures captures_;
   std::unique_ptr<outcomes> each_;
@@ -165,59 +173,66 @@ class EndOfAService : public testing::Test {
   bool has_periodic_ = false;
   std::atomic<std::uint64_t> fired_at_stop_{0};
   std::vector<timer_handle> handles_;
-  std::optional<typename Driver::service_type> service_;
+  std::optional<typename Kind::service_type> service_;
+};
+
+template <class Driver>
+class EndOfAService : public ends_of_services<typename Driver::kind> {
+ protected:
+  EndOfAService() : ends_of_services<typename Driver::kind>(Driver::pooled, Driver::pollers) {}
 };
 
 TYPED_TEST_SUITE(EndOfAService, drivers);
 
 TYPED_TEST(EndOfAService, StopAgainstEightThreadsThatAdd) {
-  this->race_to_the_end(this->adders * this->adds, this->stops(), this->adds_as(0), this->adds_as(1), this->adds_as(2),
-                        this->adds_as(3), this->adds_as(4), this->adds_as(5), this->adds_as(6), this->adds_as(7));
+  this->race_to_the_end(this->adders * this->adds,
+                        {this->stops(), this->adds_as(0), this->adds_as(1), this->adds_as(2), this->adds_as(3),
+                         this->adds_as(4), this->adds_as(5), this->adds_as(6), this->adds_as(7)});
 }
 
-TYPED_TEST(EndOfAService, StopAgainstCancel) { this->race_to_the_end(0, this->stops(), this->cancels()); }
+TYPED_TEST(EndOfAService, StopAgainstCancel) { this->race_to_the_end(0, {this->stops(), this->cancels()}); }
 
-TYPED_TEST(EndOfAService, StopAgainstFire) { this->race_to_the_end(0, this->stops(), this->fires()); }
+TYPED_TEST(EndOfAService, StopAgainstFire) { this->race_to_the_end(0, {this->stops(), this->fires()}); }
 
 TYPED_TEST(EndOfAService, StopAgainstStop) {
-  this->race_to_the_end(0, this->stops(), this->stops(), this->stops(), this->fires());
+  this->race_to_the_end(0, {this->stops(), this->stops(), this->stops(), this->fires()});
 }
 
 TYPED_TEST(EndOfAService, StopAgainstTheNextRunOfAPeriodicTimer) {
-  this->race_to_the_end(0, this->stops(), this->rearms(), this->fires());
+  this->race_to_the_end(0, {this->stops(), this->rearms(), this->fires()});
 }
 
 TYPED_TEST(EndOfAService, RunNowAgainstAdd) {
-  this->race_to_the_end(2 * this->adds, this->runs_all_now(), this->adds_as(0), this->adds_as(1));
+  this->race_to_the_end(2 * this->adds, {this->runs_all_now(), this->adds_as(0), this->adds_as(1)});
 }
 
-TYPED_TEST(EndOfAService, RunNowAgainstFire) { this->race_to_the_end(0, this->runs_all_now(), this->fires()); }
+TYPED_TEST(EndOfAService, RunNowAgainstFire) { this->race_to_the_end(0, {this->runs_all_now(), this->fires()}); }
 
 TYPED_TEST(EndOfAService, RunNowAgainstCancelAgainstRunNow) {
-  this->race_to_the_end(0, this->runs_all_now(), this->cancels(), this->runs_all_now());
+  this->race_to_the_end(0, {this->runs_all_now(), this->cancels(), this->runs_all_now()});
 }
 
-TYPED_TEST(EndOfAService, RunNowAgainstStop) { this->race_to_the_end(0, this->runs_all_now(), this->stops()); }
+TYPED_TEST(EndOfAService, RunNowAgainstStop) { this->race_to_the_end(0, {this->runs_all_now(), this->stops()}); }
 
-TYPED_TEST(EndOfAService, RunNowAgainstDrain) { this->race_to_the_end(0, this->runs_all_now(), this->drains()); }
+TYPED_TEST(EndOfAService, RunNowAgainstDrain) { this->race_to_the_end(0, {this->runs_all_now(), this->drains()}); }
 
 TYPED_TEST(EndOfAService, RunNowAgainstTheNextRunOfAPeriodicTimer) {
-  this->race_to_the_end(0, this->runs_all_now(), this->rearms(), this->fires());
+  this->race_to_the_end(0, {this->runs_all_now(), this->rearms(), this->fires()});
 }
 
 TYPED_TEST(EndOfAService, DrainAgainstAdd) {
-  this->race_to_the_end(2 * this->adds, this->drains(), this->adds_as(0), this->adds_as(1));
+  this->race_to_the_end(2 * this->adds, {this->drains(), this->adds_as(0), this->adds_as(1)});
 }
 
-TYPED_TEST(EndOfAService, DrainAgainstFire) { this->race_to_the_end(0, this->drains(), this->fires()); }
+TYPED_TEST(EndOfAService, DrainAgainstFire) { this->race_to_the_end(0, {this->drains(), this->fires()}); }
 
 TYPED_TEST(EndOfAService, DrainAgainstTheNextRunOfAPeriodicTimer) {
-  this->race_to_the_end(0, this->drains(), this->rearms(), this->fires());
+  this->race_to_the_end(0, {this->drains(), this->rearms(), this->fires()});
 }
 
 TYPED_TEST(EndOfAService, EveryWayToStopAgainstEverything) {
-  this->race_to_the_end(2 * this->adds, this->drains(), this->stops(), this->runs_all_now(), this->fires(),
-                        this->cancels(), this->adds_as(0), this->adds_as(1));
+  this->race_to_the_end(2 * this->adds, {this->drains(), this->stops(), this->runs_all_now(), this->fires(),
+                                         this->cancels(), this->adds_as(0), this->adds_as(1)});
 }
 
 TEST(TimerRaces, CopiesOfAHandleAgainstTheDestructorOfTheService) {

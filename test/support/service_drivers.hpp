@@ -19,8 +19,10 @@ using std::chrono::nanoseconds;
 
 inline constexpr std::size_t pool_threads = 3;
 
-/// The thread that moves the clock.
+/// The thread that moves the clock. Drivers of one `kind` differ in `pooled` and `pollers` only, so that most of a test
+/// can be compiled once for them.
 struct by_hand {
+  using kind = by_hand;
   using service_type = manual_timer;
   static constexpr bool pooled = false;
   static constexpr unsigned pollers = 1;
@@ -46,6 +48,7 @@ struct by_hand_on_a_pool : by_hand {
 
 /// The thread of the service.
 struct on_its_thread {
+  using kind = on_its_thread;
   using service_type = timer;
   static constexpr bool pooled = false;
   static constexpr unsigned pollers = 1;
