@@ -1,6 +1,6 @@
 # Engines, the tool that compares them in virtual time, the recipes, and most tests in virtual time, of a service or of
-# durable checks, have one thread. The thread sanitizer can find nothing there, and leaves out what tests only them. Whoever
-# brings a thread there takes it from a list: this one, or that of `timing_wheel_one_thread_tests`.
+# durable checks, have one thread. The thread sanitizer can find nothing there, and leaves out what tests only them.
+# Whoever brings a thread there takes it from a list: this one, or that of `timing_wheel_one_thread_tests`.
 set(leave_out_one_thread OFF)
 if(CMAKE_CXX_FLAGS MATCHES "sanitize=thread")
   set(leave_out_one_thread ON)

@@ -56,7 +56,8 @@ def notes_in(file):
 
 def configured(build, flags=""):
     return run("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={COMPILER}",
-               f"-DCMAKE_CXX_FLAGS={' '.join([*FLAGS, flags])}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
+               f"-DCMAKE_CXX_FLAGS={' '.join([*FLAGS, flags])}", "-DCMAKE_BUILD_TYPE=Debug",
+               "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
                "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", "-DTIMING_WHEEL_TRACE_POINTS=ON",
                "-DTIMING_WHEEL_BUILD_TESTS=OFF", "-DTIMING_WHEEL_BUILD_BENCHMARKS=OFF",
                "-DTIMING_WHEEL_BUILD_EXAMPLES=OFF")
