@@ -27,6 +27,8 @@ ARGUMENTS = [
     "--engine", "hashed:tick=10ms,slots=512", "--engine", "hashed:tick=100ms,slots=512", "--engine", "heap",
     "--engine", "flat:tick=10ms", "--quiet",
 ]
+# Of which nothing fires.
+FEW = ["--timers", "100", "--cancel", "1,0s", "--engine", "heap", "--engine", "hierarchical:size=20", "--quiet"]
 # The pictures that the page must have; with how many marks, `expected_marks` tells.
 PICTURES = ["work_by_delay", "work_along_time", "flush_sizes", "lateness", "wakeups", "memory", "break_even",
             "break_even_measured", "by_share_cancelled"]
@@ -67,9 +69,10 @@ class Visit:
 
 
 class Session:
-    """A page that stays open, at any width, and does what a reader does. Speaks the DevTools protocol over a pipe."""
+    """A browser that stays open, and does what a reader does, with one page after the other, at any width. Speaks the
+    DevTools protocol over a pipe."""
 
-    def __init__(self, page, width, height=900):
+    def __init__(self):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.downloads = Path(self.folder.name, "downloads")
         to_browser, self.out = os.pipe()
@@ -85,14 +88,17 @@ class Session:
         self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.target = {"sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
+
+    def open(self, page, width, height=900, theme="light"):
+        """Opens a page anew, also one that is open."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Page.navigate", url="about:blank")
+        self.wait_for(lambda: self.value("document.readyState + location.protocol") == "completeabout:")
         self.call("Page.navigate", url=Path(page).resolve().as_uri())
         self.wait_for(lambda: self.value("document.readyState + location.protocol") == "completefile:")
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
         self.process.kill()
         self.process.wait()
         os.close(self.out)
@@ -188,6 +194,8 @@ class ReportTest(unittest.TestCase):
         cls.data = json.loads(cls.json.read_text(encoding="utf-8"))
         cls.visit = Visit(cls.page, "--dump-dom")
         cls.figures = Figures(cls.visit.dom).found
+        cls.session = Session()
+        cls.addClassCleanup(cls.session.close)
 
     def test_it_says_nothing_on_the_console(self):
         self.assertEqual(self.visit.console, [])
@@ -225,18 +233,18 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(re.findall(r"#0[123]0[0-9]0[0-9]\b", self.visit.dom), [])
 
     def test_pictures_of_it_are_kept(self):
-        dark = "--blink-settings=preferredColorScheme=0"
         kept = {}
-        for name, size, flags in (("light", "1280,3300", []), ("dark", "1280,3300", [dark]), ("phone", "500,6200", [])):
-            path = FOLDER / f"{name}.png"
-            path.unlink(missing_ok=True)
-            Visit(self.page, f"--window-size={size}", f"--screenshot={path}", *flags)
-            kept[name] = path.read_bytes()
+        for name, width, height, theme in (("light", 1280, 3300, "light"), ("dark", 1280, 3300, "dark"),
+                                           ("phone", 500, 6200, "light")):
+            self.session.open(self.page, width, height, theme)
+            kept[name] = self.session.picture(0, 0, width, height)
+            (FOLDER / f"{name}.png").write_bytes(kept[name])
             self.assertGreater(len(kept[name]), 100_000, name)
         self.assertNotEqual(kept["light"], kept["dark"])
 
-    def sides_with_a_shadow(self, session):
+    def sides_with_a_shadow(self):
         """The sides of the first table whose last pixels change when its background goes."""
+        session = self.session
         left, top, right, bottom = session.value(
             "(() => { const r = document.querySelector('.scroll').getBoundingClientRect();"
             " return [r.left, r.top, r.right, r.bottom] })()")
@@ -248,43 +256,44 @@ class ReportTest(unittest.TestCase):
         return [side for side in sides if with_it[side] != without[side]]
 
     def test_a_table_that_is_cut_off_shows_where_it_goes_on(self):
-        with Session(self.page, 400) as narrow:
-            box = "document.querySelector('.scroll')"
-            self.assertGreater(narrow.value(f"{box}.scrollWidth"), 2 * narrow.value(f"{box}.clientWidth"))
-            self.assertGreater(narrow.value(f"{box}.offsetHeight"), narrow.value(f"{box}.clientHeight"), "no bar")
-            self.assertEqual(self.sides_with_a_shadow(narrow), ["right"])
-            (FOLDER / "narrow.png").write_bytes(narrow.picture(0, 0, 400, 900))
-            narrow.value(f"{box}.scrollLeft = 200")
-            self.assertEqual(self.sides_with_a_shadow(narrow), ["left", "right"])
-            narrow.value(f"{box}.scrollLeft = 10000")
-            self.assertEqual(self.sides_with_a_shadow(narrow), ["left"])
-            self.assertLessEqual(narrow.value("document.documentElement.scrollWidth"), 400, "the page itself scrolls")
-        with Session(self.page, 1280) as wide:
-            self.assertEqual(self.sides_with_a_shadow(wide), [])
+        session = self.session
+        session.open(self.page, 400)
+        box = "document.querySelector('.scroll')"
+        self.assertGreater(session.value(f"{box}.scrollWidth"), 2 * session.value(f"{box}.clientWidth"))
+        self.assertGreater(session.value(f"{box}.offsetHeight"), session.value(f"{box}.clientHeight"), "no bar")
+        self.assertEqual(self.sides_with_a_shadow(), ["right"])
+        (FOLDER / "narrow.png").write_bytes(session.picture(0, 0, 400, 900))
+        session.value(f"{box}.scrollLeft = 200")
+        self.assertEqual(self.sides_with_a_shadow(), ["left", "right"])
+        session.value(f"{box}.scrollLeft = 10000")
+        self.assertEqual(self.sides_with_a_shadow(), ["left"])
+        self.assertLessEqual(session.value("document.documentElement.scrollWidth"), 400, "the page itself scrolls")
+        session.open(self.page, 1280)
+        self.assertEqual(self.sides_with_a_shadow(), [])
 
     def test_a_page_that_is_moved_alone_still_holds_its_files(self):
+        alone = self.session
         with tempfile.TemporaryDirectory() as folder:
-            with Session(shutil.copy(self.page, folder), 1280) as alone:
-                for name, count in (("comparison.json", 1), ("lateness.csv", 1)):
-                    link = f"document.querySelectorAll('a[download=\"{name}\"]')"
-                    self.assertEqual(alone.value(f"{link}.length"), count)
-                    alone.value(f"{link}[0].click()")
-                    alone.wait_for((alone.downloads / name).is_file)
-                self.assertEqual((alone.downloads / "comparison.json").read_bytes(), self.json.read_bytes())
-                outside = "[...document.querySelectorAll('[href],[src]')].map(e => e.getAttribute('href') || e.src)" \
-                    ".filter(a => !a.startsWith('data:') && !a.startsWith('#')).length"
-                self.assertEqual(alone.value(outside), 0)
+            alone.open(shutil.copy(self.page, folder), 1280)
+            for name, count in (("comparison.json", 1), ("lateness.csv", 1)):
+                link = f"document.querySelectorAll('a[download=\"{name}\"]')"
+                self.assertEqual(alone.value(f"{link}.length"), count)
+                alone.value(f"{link}[0].click()")
+                alone.wait_for((alone.downloads / name).is_file)
+            self.assertEqual((alone.downloads / "comparison.json").read_bytes(), self.json.read_bytes())
+            outside = "[...document.querySelectorAll('[href],[src]')].map(e => e.getAttribute('href') || e.src)" \
+                ".filter(a => !a.startsWith('data:') && !a.startsWith('#')).length"
+            self.assertEqual(alone.value(outside), 0)
 
     def test_a_report_of_nothing_that_fired_is_drawn(self):
         page = FOLDER / "nothing_fired.html"
-        command = [TOOL, "--timers", "100", "--cancel", "1,0s", "--engine", "heap", "--engine", "hierarchical:size=20",
-                   "--quiet", "--report", str(page)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run([TOOL, *FEW, "--report", str(page)], capture_output=True, text=True, timeout=300,
+                              check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Nothing fired, so nothing was late.", page.read_text(encoding="utf-8"))
 
     def test_a_report_that_cannot_be_written_is_told(self):
-        done = subprocess.run([TOOL, *ARGUMENTS, "--report", "/dev/full"], capture_output=True, text=True, timeout=300,
+        done = subprocess.run([TOOL, *FEW, "--report", "/dev/full"], capture_output=True, text=True, timeout=300,
                               check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("the report /dev/full was not written", done.stderr)

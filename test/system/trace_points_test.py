@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The trace points of a library that has them: trace_points_test.py SOURCE_DIRECTORY COMPILER LIBRARY.
+"""The trace points of a library that has them: trace_points_test.py SOURCE_DIRECTORY COMPILER LIBRARY [FLAG...].
 
-The library is built once more, with TIMING_WHEEL_TRACE_POINTS. The notes in it are compared with those that
-docs/tracing.md lists; gdb stops at each point of a small program, traced.cpp, and must have seen what that has done;
-and bpftrace attaches the example. LIBRARY is one without trace points.
+The sources that include them are built once more, with TIMING_WHEEL_TRACE_POINTS; it changes no other source, so the
+rest is taken from LIBRARY, which has no trace points, and was built with the flags. The notes in them are compared with
+those that docs/tracing.md lists; gdb stops at each point of a small program, traced.cpp, and must have seen what that
+has done; and bpftrace attaches the example.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,7 +17,8 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(sys.argv[1]).resolve()
-COMPILER, PLAIN_LIBRARY = sys.argv[2:4]
+COMPILER, PLAIN_LIBRARY, FLAGS = sys.argv[2], Path(sys.argv[3]).resolve(), sys.argv[4:]
+HEADER = SOURCE / "src" / "system" / "trace_point.hpp"
 # The sizes of the arguments in bytes; below 0 if they have a sign. An address has 8.
 POINTS = {"schedule": (8, 4, 4, 8, -8), "cancel": (8, 4, 4, -4), "cascade": (8, 4, 8, 8),
           "fire_begin": (8, 4, 4, 8, -8), "fire_end": (8, 4, 4, 8)}
@@ -35,13 +38,26 @@ def done(*command, **options):
     return ended.stdout
 
 
+def included(file, seen=None):
+    """The files of ours that a file includes, and those that they do."""
+    seen = set() if seen is None else seen
+    for name in re.findall(r'^#include "(.+)"', file.read_text(encoding="utf-8"), re.MULTILINE):
+        found = next(path for path in (SOURCE / "src" / name, SOURCE / "include" / name, file.parent / name)
+                     if path.is_file())
+        if found not in seen:
+            seen.add(found)
+            included(found, seen)
+    return seen
+
+
 def notes_in(file):
     return NOTE.findall(done("readelf", "--notes", file))
 
 
 def configured(build, flags=""):
     return run("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={COMPILER}",
-               f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
+               f"-DCMAKE_CXX_FLAGS={' '.join([*FLAGS, flags])}", "-DCMAKE_BUILD_TYPE=Debug",
+               "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
                "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", "-DTIMING_WHEEL_TRACE_POINTS=ON",
                "-DTIMING_WHEEL_BUILD_TESTS=OFF", "-DTIMING_WHEEL_BUILD_BENCHMARKS=OFF",
                "-DTIMING_WHEEL_BUILD_EXAMPLES=OFF")
@@ -77,10 +93,19 @@ class TracePoints(unittest.TestCase):
         ended = configured(build)
         if ended.returncode != 0:
             raise AssertionError(ended.stdout)
-        done("cmake", "--build", build, "--target", "timing_wheel")
+        commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+        traced = [re.search(r" -o (\S+) ", one["command"])[1] for one in commands
+                  if HEADER in included(Path(one["file"]))]
+        done("cmake", "--build", build, "--target", *traced)
         cls.program = cls.folder / "traced"
-        done(COMPILER, "-std=c++20", "-O1", f"-I{SOURCE / 'include'}", SOURCE / "test" / "system" / "traced.cpp",
-             build / "libtiming_wheel.a", "-pthread", "-o", cls.program)
+        done(COMPILER, *FLAGS, "-std=c++20", f"-I{SOURCE / 'include'}", SOURCE / "test" / "system" / "traced.cpp",
+             *(build / one for one in traced), PLAIN_LIBRARY, f"-Wl,-rpath,{PLAIN_LIBRARY.parent}", "-pthread",
+             "-o", cls.program)
+
+    def test_change_no_source_without_the_header(self):
+        asking = [path for folder in ("src", "include") for path in (SOURCE / folder).rglob("*.[ch]pp")
+                  if "TIMING_WHEEL_TRACE_POINTS" in path.read_text(encoding="utf-8")]
+        self.assertEqual(asking, [HEADER])
 
     def test_are_those_of_the_page_with_their_arguments(self):
         found = {(provider, name, tuple(int(one.split("@")[0]) for one in arguments.split()))
