@@ -45,7 +45,8 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
   /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near.
-  /// With a budget, or when a cascade is long, it may leave work: then `next_event` has come already.
+  /// With a budget, or when a cascade is long, it may leave work: then `next_event` has come already. Complexity:
+  /// O(shards + timers run or moved).
   /// \returns how many callbacks ran, or were handed to the executor.
   /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
   /// calls; std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.

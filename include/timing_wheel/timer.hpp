@@ -90,8 +90,8 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 class TIMING_WHEEL_EXPORT timer {
  public:
   /// Starts the poller threads: one, unless the options ask for more.
-  /// \throws timer_error (`invalid_option`) naming the value and the range. \throws std::system_error if no thread can
-  /// be had.
+  /// \throws timer_error (`invalid_option`) naming the value and the range; std::bad_alloc. \throws std::system_error if
+  /// no thread can be had.
   explicit timer(const timer_options& options = {});
 
   /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run; so it must not be called
@@ -277,6 +277,7 @@ class TIMING_WHEEL_EXPORT timer {
   /// takes. Two services whose callbacks stop each other at the same time wait for each other for ever: let a thread of
   /// neither stop both. A `schedule` that races with it is either returned or refused; a periodic timer that is running
   /// is not armed again.
+  /// Complexity: of each `stop`, O(timers that were ever pending at once).
   /// \returns each pending timer once, in no particular order; nothing when called again.
   /// \throws std::bad_alloc; then it has refused new timers and taken none: call it again.
   std::vector<pending_task> stop();
@@ -319,7 +320,7 @@ class TIMING_WHEEL_EXPORT timer {
   [[nodiscard]] bool stopped() const noexcept;
 
   /// How many timers are pending. Exact when nobody else schedules, cancels or fires; each shard is counted in its
-  /// turn, see `timer_stats`.
+  /// turn, see `timer_stats`. Complexity: O(shards).
   [[nodiscard]] std::size_t pending() const noexcept;
 
   /// What the service has done. Complexity: O(shards). \throws std::bad_alloc.
@@ -341,7 +342,8 @@ class TIMING_WHEEL_EXPORT timer {
   /// ever pending at once).
   void shrink_to_fit() noexcept;
 
-  /// What the service's clock shows: the monotonic one, or the virtual time of a `manual_timer`.
+  /// What the service's clock shows: the monotonic one, or the virtual time of a `manual_timer`. Complexity: O(1), no
+  /// lock.
   [[nodiscard]] time_point now() const noexcept;
 
   /// \cond

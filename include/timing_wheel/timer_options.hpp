@@ -21,7 +21,7 @@ namespace timing_wheel {
 enum class engine_kind : std::uint8_t {
   hierarchical,  ///< Kafka's wheel: far timers lie on overflow wheels, and cascade down (`hierarchical_wheel`).
   hashed,        ///< One wheel that counts rounds, as Netty's and Dubbo's (`hashed_wheel`). It wakes at every tick.
-  heap,          ///< A heap by deadline, as in most event loops (`heap_queue`).
+  heap,          ///< A heap by deadline, as in most event loops (`heap_queue`): O(log n), where others are O(1).
 };
 
 /// How a service is made. Every field has a default that suits most.

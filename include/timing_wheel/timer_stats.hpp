@@ -26,8 +26,8 @@ inline constexpr std::size_t max_timers_per_lock = 256;
 struct timer_counts {
   std::uint64_t scheduled = 0;  ///< Accepted by a `schedule` call, and armed again by a period.
   std::uint64_t fired = 0;      ///< Callbacks begun.
-  std::uint64_t cancelled =
-      0;  ///< Ended by `cancel`, a `scoped_timer` or a stop token, before their callbacks had begun.
+  /// Ended by `cancel`, a `scoped_timer` or a stop token, before their callbacks had begun.
+  std::uint64_t cancelled = 0;
   std::uint64_t returned = 0;  ///< Given back by `stop`.
   std::uint64_t pending = 0;   ///< Neither of these yet.
   std::uint64_t rearmed = 0;   ///< Among `scheduled`: by a period.
@@ -51,10 +51,10 @@ struct timer_counts {
 struct timer_stats : timer_counts {
   /// Times that a poller thread woke, or that `run_due` of a `loop_timer` was called.
   std::uint64_t wakeups = 0;
-  std::uint64_t empty_wakeups =
-      0;  ///< Among them: at the end of a sleep, or in `run_due`, with nothing to move and nothing to run.
-  std::uint64_t earlier_wakeups =
-      0;  ///< Among them: before that end, for a timer earlier than what it slept for, or for a `stop`.
+  /// Among them: at the end of a sleep, or in `run_due`, with nothing to move and nothing to run.
+  std::uint64_t empty_wakeups = 0;
+  /// Among them: before that end, for a timer earlier than what it slept for, or for a `stop`.
+  std::uint64_t earlier_wakeups = 0;
   std::uint64_t moves = 0;          ///< Timers moved to a lower wheel.
   std::uint64_t looks = 0;          ///< Timers that a `hashed_wheel` has looked at as it visited their slot.
   std::size_t bytes = 0;            ///< Memory held for timers and wheels, in use or kept for reuse.

@@ -68,8 +68,8 @@ enum class phase : std::uint8_t {
 /// that reads the counts, settles first; so nobody sees the difference.
 ///
 /// Thread safety: none of its own; the mutex of the shard guards all of it, but for the driver's part of the claim
-/// window, and `leave_by_itself`. Invariant: scheduled = fired + cancelled +
-/// returned + pending, where the pending ones are those armed, waiting or due.
+/// window, and `leave_by_itself`. Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones
+/// are those armed, waiting, due or offered.
 template <timer_engine Engine>
 class timer_core {
  public:

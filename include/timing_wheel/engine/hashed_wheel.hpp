@@ -52,8 +52,7 @@ namespace timing_wheel {
 /// Invariants, checked by `invariants_hold()`:
 /// 1. A bucket's expiration is when it is visited next; its deadlines lie a multiple of the slots after it.
 /// 2. That visit is one of those that are under way, [`next_visit_`, `last_visit_`], or lies at most one revolution
-///   after the
-///    clock; no two buckets of a slot wait for the same one.
+///    after the clock; no two buckets of a slot wait for the same one.
 /// 3. The visits under way lie at or before the clock. With none under way, `next_visit_` is the tick after the clock.
 /// 4. A slot is marked exactly if one of its buckets is not empty.
 /// 5. The sizes of the buckets add up to `size()`, and an upper half is kept for `far_timers_` of them.
