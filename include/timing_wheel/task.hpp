@@ -18,9 +18,12 @@
 
 namespace timing_wheel {
 
+class task;
+
 namespace detail {
 class task_source;
-}
+std::optional<time_point> deadline_after_run(task& of, time_point previous, time_point now);
+}  // namespace detail
 
 /// What can be scheduled: anything that can be moved, and called without arguments or with the handle of its timer
 /// (`const timer_handle&`; with it, if both are possible). What it returns is ignored.
@@ -96,13 +99,6 @@ class task {
   /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
   void operator()(const timer_handle& self = {}) { kind_->call(storage_.data(), self); }
 
-  /// When it is to be called again, if `previous` was its last deadline; none if no more. Throws what the user's rule
-  /// throws.
-  /// \pre it recurs.
-  std::optional<time_point> next(time_point previous, time_point now) {
-    return kind_->next(storage_.data(), previous, now);
-  }
-
   /// Destroys the callable and what it captured.
   void reset() noexcept {
     if (const detail::callable_kind* old = std::exchange(kind_, nullptr); old != nullptr && old->destroy != nullptr) {
@@ -112,6 +108,7 @@ class task {
 
  private:
   friend class detail::task_source;
+  friend std::optional<time_point> detail::deadline_after_run(task& of, time_point previous, time_point now);
 
   void keep(void* box) noexcept { ::new (static_cast<void*>(storage_.data())) void*(box); }
 
@@ -131,6 +128,13 @@ class task {
 static_assert(sizeof(task) == 32);
 
 /// \cond
+/// When it is to be called again, if `previous` was its last deadline; none if no more. Throws what the user's rule
+/// throws.
+/// \pre it recurs.
+inline std::optional<time_point> detail::deadline_after_run(task& of, time_point previous, time_point now) {
+  return of.kind_->next(of.storage_.data(), previous, now);
+}
+
 template <>
 inline constexpr bool detail::is_task<task> = true;
 /// \endcond

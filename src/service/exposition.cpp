@@ -1,4 +1,4 @@
-#include "service/exposition.hpp"
+#include "timing_wheel/detail/exposition.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <span>
 
-#include "service/exposition.hpp"
+#include "timing_wheel/detail/exposition.hpp"
 
 namespace timing_wheel {
 

@@ -322,7 +322,8 @@ class runner {
   [[gnu::noinline]] bool rearm(timer_node& node, timer_id id) noexcept {
     const time_point now = context_.clock.now();
     std::optional<time_point> next;
-    attempt("the rule for the next deadline", node, [&] { next = node.callback.next(node.deadline, now); });
+    attempt("the rule for the next deadline", node,
+            [&] { next = deadline_after_run(node.callback, node.deadline, now); });
     if (!next || context_.process.is_child()) {
       return false;
     }

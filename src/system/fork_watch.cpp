@@ -1,4 +1,4 @@
-#include "system/fork_watch.hpp"
+#include "timing_wheel/detail/fork_watch.hpp"
 
 #include <cstddef>
 #include <new>

@@ -12,7 +12,7 @@
 #include "durable/postgres/pool.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/transaction.hpp"
-#include "system/fork_watch.hpp"
+#include "timing_wheel/detail/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {

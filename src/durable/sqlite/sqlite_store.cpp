@@ -14,7 +14,7 @@
 #include "durable/sqlite/schema.hpp"
 #include "durable/sqlite/transaction.hpp"
 #include "durable/sqlite/window_reader.hpp"
-#include "system/fork_watch.hpp"
+#include "timing_wheel/detail/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {
