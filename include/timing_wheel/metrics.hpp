@@ -31,7 +31,8 @@ struct labelled_stats {
 /// Names begin with `timing_wheel_`; docs/metrics.md lists them. Counters end in `_total` and count from the start of
 /// the service. Times are in seconds. The lateness is a histogram of 25 classes from 1 µs to 100 s. A duration is
 /// counted in its class up to a sixteenth higher than it was. All is written at once, and `out`'s locale and flags are
-/// not used.
+/// not used. Complexity: O(figures written). Thread safety: that of `out`; figures are copies, so any thread may write
+/// its own.
 /// \throws timer_error (`invalid_option`) naming a label that is not as above, and then writes nothing; std::bad_alloc;
 /// what `out` throws.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const timer_stats& figures,

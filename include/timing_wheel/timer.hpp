@@ -90,8 +90,8 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 class TIMING_WHEEL_EXPORT timer {
  public:
   /// Starts the poller threads: one, unless the options ask for more.
-  /// \throws timer_error (`invalid_option`) naming the value and the range; std::bad_alloc. \throws std::system_error if
-  /// no thread can be had.
+  /// \throws timer_error (`invalid_option`) naming the value and the range; std::bad_alloc; std::system_error if no
+  /// thread can be had.
   explicit timer(const timer_options& options = {});
 
   /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run; so it must not be called
@@ -269,7 +269,7 @@ class TIMING_WHEEL_EXPORT timer {
   = delete;
 
   /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another
-  /// service: `finished`. Complexity: O(1), one lock of a shard.
+  /// service: `finished`. Complexity: O(1), one lock of a shard (O(log n) on `engine_kind::heap`).
   cancel_result cancel(std::uint64_t key) noexcept;
 
   /// Takes every pending timer out and refuses new ones from then on. No callback begins after it has returned; unless
@@ -316,7 +316,7 @@ class TIMING_WHEEL_EXPORT timer {
     }
   }
 
-  /// Whether `stop` has taken the pending timers out.
+  /// Whether `stop` has taken the pending timers out. Complexity: O(1), no lock.
   [[nodiscard]] bool stopped() const noexcept;
 
   /// How many timers are pending. Exact when nobody else schedules, cancels or fires; each shard is counted in its

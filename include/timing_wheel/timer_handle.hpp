@@ -79,7 +79,8 @@ TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, timer_status sta
 /// timer, nor the wheels) in memory.
 ///
 /// Thread safety: the timer that it refers to may be used from any thread through any handle; one handle object as an
-/// `int`. Every operation is linearizable and O(1) under one lock of the timer's shard.
+/// `int`. Every operation is linearizable and O(1) under one lock of the timer's shard; on
+/// `engine_kind::heap` those that end or move the timer are O(log n).
 class TIMING_WHEEL_EXPORT timer_handle {
  public:
   /// Refers to no timer.
@@ -176,7 +177,7 @@ class TIMING_WHEEL_EXPORT timer_handle {
   friend bool operator==(const timer_handle&, const timer_handle&) = default;
 
   /// For instance "timer 0/17#2: pending, 1500 ms left": the shard, the place in it, and the how-manieth use of that
-  /// place. No two timers of a service print the same before the colon.
+  /// place. No two timers of a service print the same before the colon. \throws std::bad_alloc, and what `out` throws.
   friend TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, const timer_handle& handle);
 
   /// For the service. The handle takes over one reference to `owner`.
@@ -200,7 +201,7 @@ class TIMING_WHEEL_EXPORT timer_handle {
 
 static_assert(sizeof(timer_handle) <= 16);
 
-/// What `operator<<` prints. Complexity: one lock of the timer's shard.
+/// What `operator<<` prints. Complexity: one lock of the timer's shard. \throws std::bad_alloc.
 [[nodiscard]] TIMING_WHEEL_EXPORT std::string to_string(const timer_handle& handle);
 
 /// Owns a timer: when it goes, the timer is cancelled, and its callback does not run any more.
