@@ -140,9 +140,10 @@ std::unique_ptr<connection> address::connect(milliseconds timeout, const connect
   const auto until = steady_clock::now() + timeout;
   attempt before;
   for (int tries = 0;; ++tries) {
-    // Of several hosts one may be silent, and libpq does not go on by itself: each turn begins with another.
-    const auto turn = hosts_ == 1 ? timeout : std::max<milliseconds>(timeout / (hosts_ + 1), milliseconds(100));
-    attempt made = try_once(std::min(until, steady_clock::now() + turn), static_cast<std::size_t>(tries) % hosts_);
+    // Of several hosts one may be silent, and libpq does not go on by itself: each try begins with another.
+    const auto time_for_one = hosts_ == 1 ? timeout : std::max<milliseconds>(timeout / (hosts_ + 1), milliseconds(100));
+    attempt made =
+        try_once(std::min(until, steady_clock::now() + time_for_one), static_cast<std::size_t>(tries) % hosts_);
     if (made.open) {
       return std::make_unique<connection>(made.open.release(), rules);
     }
