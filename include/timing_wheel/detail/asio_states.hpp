@@ -116,7 +116,7 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   std::size_t let_go();
 
   // The end of keeping it, if nobody has waited since.
-  void settle() noexcept;
+  void end_keeping() noexcept;
 
   // The end of its timer.
   void leave() noexcept;
@@ -404,10 +404,10 @@ inline state_reference::~state_reference() {
   }
 }
 
-inline settling::~settling() {
+inline keeping::~keeping() {
   if (of_ != nullptr) {
     const state_reference last(of_);
-    of_->settle();
+    of_->end_keeping();
   }
 }
 
@@ -487,7 +487,7 @@ inline std::size_t timer_state::let_go() {
   return complete_all(taken, ending::aborted, self.release());
 }
 
-inline void timer_state::settle() noexcept {
+inline void timer_state::end_keeping() noexcept {
   if (!kept_.load(std::memory_order_relaxed)) {
     return;
   }

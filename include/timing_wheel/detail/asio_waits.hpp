@@ -53,16 +53,17 @@ class wait {
   wait& operator=(const wait&) = delete;
 
   // Posts the handler to its executor, to be called with `how`. Throws what that throws; then the handler is gone.
-  // `settled`, if there is one, is a reference to its timer: that settles when the handler was called, or is gone.
-  void complete(ending how, timer_state* settled = nullptr) {
+  // `keeper`, if there is one, is a reference to its timer: that keeps the one of the wheel until the handler was
+  // called, or is gone.
+  void complete(ending how, timer_state* keeper = nullptr) {
     const way end = end_;
-    settled_ = settled;
+    keeper_ = keeper;
     how_ = how;
     end(*this, act::post);
   }
   // Destroys the handler without calling it.
   void destroy() noexcept {
-    settled_ = nullptr;
+    keeper_ = nullptr;
     end_(*this, act::destroy);
   }
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
@@ -80,7 +81,7 @@ class wait {
 
   // Of a wait that has ended.
   [[nodiscard]] ending how() const noexcept { return how_; }
-  [[nodiscard]] timer_state* settled() const noexcept { return settled_; }
+  [[nodiscard]] timer_state* keeper() const noexcept { return keeper_; }
 
  private:
   friend class wait_list;
@@ -91,8 +92,8 @@ class wait {
     ending how_;  // once it is completed
   };
   union {
-    wait* next_;            // in a list
-    timer_state* settled_;  // from its end on
+    wait* next_;           // in a list
+    timer_state* keeper_;  // from its end on
   };
   // NOLINTEND(readability-identifier-naming)
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
@@ -164,15 +165,15 @@ class wait_list {
   wait* last_ = nullptr;  // and its next one is the first
 };
 
-// Completes all of them, also if one throws. `settled`, if there is one, goes with the last of them, and there is one.
+// Completes all of them, also if one throws. `keeper`, if there is one, goes with the last of them, and there is one.
 // Returns how many.
-inline std::size_t complete_all(wait_list& waits, ending how, timer_state* settled = nullptr) {
+inline std::size_t complete_all(wait_list& waits, ending how, timer_state* keeper = nullptr) {
   std::size_t count = 0;
   while (wait* const one = waits.pop()) {
     ++count;
-    BOOST_TRY { one->complete(how, waits.empty() ? settled : nullptr); }
+    BOOST_TRY { one->complete(how, waits.empty() ? keeper : nullptr); }
     BOOST_CATCH(...) {
-      complete_all(waits, how, settled);
+      complete_all(waits, how, keeper);
       BOOST_RETHROW
     }
     BOOST_CATCH_END
@@ -180,13 +181,13 @@ inline std::size_t complete_all(wait_list& waits, ending how, timer_state* settl
   return count;
 }
 
-// For a reference to a timer, or null: it settles, and is let go, when this goes.
-class settling {
+// For a reference to a timer, or null: when this goes, it ends its keeping, and is let go.
+class keeping {
  public:
-  explicit settling(timer_state* of) noexcept : of_(of) {}
-  settling(const settling&) = delete;
-  settling& operator=(const settling&) = delete;
-  inline ~settling();
+  explicit keeping(timer_state* of) noexcept : of_(of) {}
+  keeping(const keeping&) = delete;
+  keeping& operator=(const keeping&) = delete;
+  inline ~keeping();
 
  private:
   timer_state* of_;
@@ -518,12 +519,12 @@ class wait_of final : public wait {
 
   void call() {
     const error_code error = error_of(how());
-    const settling afterwards(settled());
+    const keeping ends_afterwards(keeper());
     content left = leave(*this);
     std::move(left.handler)(error);
   }
   void drop() noexcept {
-    const settling afterwards(settled());
+    const keeping ends_afterwards(keeper());
     static_cast<void>(leave(*this));
   }
 
