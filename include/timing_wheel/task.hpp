@@ -82,12 +82,12 @@ class task {
 
   /// Takes the callable over; `other` is empty then. Moves the callable if it lies inside, else only its box. Never
   /// allocates.
-  task(task&& other) noexcept { take(other); }
+  task(task&& other) noexcept { move_from(other); }
   /// Destroys the callable that it had, and takes over that of `other`, which is empty then.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       reset();
-      take(other);
+      move_from(other);
     }
     return *this;
   }
@@ -112,7 +112,7 @@ class task {
 
   void keep(void* box) noexcept { ::new (static_cast<void*>(storage_.data())) void*(box); }
 
-  void take(task& other) noexcept {
+  void move_from(task& other) noexcept {
     kind_ = std::exchange(other.kind_, nullptr);
     if (kind_ != nullptr && kind_->relocate != nullptr) {
       kind_->relocate(other.storage_.data(), storage_.data());

@@ -81,7 +81,7 @@ void group_commit::try_again(write& mine) {
   const std::array<write*, 1> alone{&mine};
   while (mine.locked_out && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(pause);
-    if (const std::unique_lock turn(trying_again_, std::try_to_lock); turn.owns_lock()) {
+    if (const std::unique_lock lock(trying_again_, std::try_to_lock); lock.owns_lock()) {
       commit_together(alone);
     }
   }

@@ -26,7 +26,7 @@ void service::start_pollers(const std::shared_ptr<service>& one) {
 
 void service::begin_poller(std::uint32_t index) noexcept {
   if (lanes.size() > 1) {
-    parts.settle(index);
+    parts.make_home(index);
   }
   if (context->on_thread_start) {
     const run_frame frame(context.get(), doing::callback);  // it may stop the service, which must not wait for it then

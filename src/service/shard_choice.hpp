@@ -27,7 +27,7 @@ class shard_choice {
   }
 
   /// Gives the calling thread a place.
-  void settle(std::size_t index) noexcept { place_of_thread() = {this, born_, index}; }
+  void assign(std::size_t index) noexcept { place_of_thread() = {this, born_, index}; }
 
  private:
   struct place {

@@ -52,7 +52,7 @@ class shards {
   /// That of the calling thread.
   [[nodiscard]] shard& home() noexcept { return only_ != nullptr ? *only_ : all_[choice_.index(all_.size())]; }
   /// Makes a shard that of the calling thread.
-  void settle(std::size_t index) noexcept { choice_.settle(index); }
+  void make_home(std::size_t index) noexcept { choice_.assign(index); }
 
   [[nodiscard]] const shard_group& all() const noexcept { return all_; }
   /// Those of one of `lanes` lanes, to which they are dealt in turn.

@@ -49,13 +49,13 @@ class stop_block {
   }
 
   /// Constructs the callable; the timer owns the block from then on. Throws as `task_source::make_at`.
-  void take(task_source& source) {
+  void make_callable(task_source& source) {
     source.make_at(callable_);
     // Memory order: the timer becomes an owner while who schedules is one, so that orders nothing.
     owners_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// Of the callable. \pre `take` has been called.
+  /// Of the callable. \pre `make_callable` has been called.
   void call(const timer_handle& timer) { kind_->call(self(), timer); }
   std::optional<time_point> next(time_point previous, time_point now) { return kind_->next(self(), previous, now); }
 
@@ -138,7 +138,7 @@ class stoppable_source final : public task_source {
   template <bool Recurs>
   static void make(task_source& self, void* place) {
     auto& me = static_cast<stoppable_source&>(self);
-    me.block_.take(me.callback_);
+    me.block_.make_callable(me.callback_);
     ::new (place) stoppable<Recurs>(&me.block_);
   }
 

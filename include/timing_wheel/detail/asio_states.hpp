@@ -108,7 +108,7 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   }
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
   std::size_t cancel_number(std::uint64_t number) {
-    return abort([number](wait_list& from, wait_list& to) { move_one(from.take(number), to); });
+    return abort([number](wait_list& from, wait_list& to) { move_one(from.remove(number), to); });
   }
 #endif
 
@@ -116,7 +116,7 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   std::size_t let_go();
 
   // The end of keeping it, if nobody has waited since.
-  void settle() noexcept;
+  void end_keeping() noexcept;
 
   // The end of its timer.
   void leave() noexcept;
@@ -140,8 +140,8 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
     }
   }
 
-  template <class Take>
-  std::size_t abort(Take take);
+  template <class Pick>
+  std::size_t abort(Pick pick);
   // Under the lock. The timer of the wheel is given up: the caller cancels it, outside the lock.
   [[nodiscard]] timer_handle disarm() noexcept {
     ++generation_;
@@ -404,10 +404,10 @@ inline state_reference::~state_reference() {
   }
 }
 
-inline settling::~settling() {
+inline keeping::~keeping() {
   if (of_ != nullptr) {
     const state_reference last(of_);
-    of_->settle();
+    of_->end_keeping();
   }
 }
 
@@ -457,13 +457,13 @@ inline void timer_state::arm(std::uint32_t generation) {
   give_up(made);  // for a wait that was cancelled meanwhile; one that has fired is finished anyway
 }
 
-template <class Take>
-std::size_t timer_state::abort(Take take) {
+template <class Pick>
+std::size_t timer_state::abort(Pick pick) {
   wait_list taken;
   timer_handle unused;
   {
     const std::lock_guard lock(mutex_);
-    take(waiting_, taken);
+    pick(waiting_, taken);
     if (waiting_.empty() && armed_) {
       unused = disarm();
     }
@@ -487,7 +487,7 @@ inline std::size_t timer_state::let_go() {
   return complete_all(taken, ending::aborted, self.release());
 }
 
-inline void timer_state::settle() noexcept {
+inline void timer_state::end_keeping() noexcept {
   if (!kept_.load(std::memory_order_relaxed)) {
     return;
   }

@@ -53,20 +53,21 @@ class wait {
   wait& operator=(const wait&) = delete;
 
   // Posts the handler to its executor, to be called with `how`. Throws what that throws; then the handler is gone.
-  // `settled`, if there is one, is a reference to its timer: that settles when the handler was called, or is gone.
-  void complete(ending how, timer_state* settled = nullptr) {
+  // `keeper`, if there is one, is a reference to its timer: that keeps the one of the wheel until the handler was
+  // called, or is gone.
+  void complete(ending how, timer_state* keeper = nullptr) {
     const way end = end_;
-    settled_ = settled;
+    keeper_ = keeper;
     how_ = how;
     end(*this, act::post);
   }
   // Destroys the handler without calling it.
   void destroy() noexcept {
-    settled_ = nullptr;
+    keeper_ = nullptr;
     end_(*this, act::destroy);
   }
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
-  // For `take`. Before it is in a list.
+  // For `remove`. Before it is in a list.
   void set_number(std::uint64_t number) noexcept { number_ = number; }
 #endif
 
@@ -80,7 +81,7 @@ class wait {
 
   // Of a wait that has ended.
   [[nodiscard]] ending how() const noexcept { return how_; }
-  [[nodiscard]] timer_state* settled() const noexcept { return settled_; }
+  [[nodiscard]] timer_state* keeper() const noexcept { return keeper_; }
 
  private:
   friend class wait_list;
@@ -91,8 +92,8 @@ class wait {
     ending how_;  // once it is completed
   };
   union {
-    wait* next_;            // in a list
-    timer_state* settled_;  // from its end on
+    wait* next_;           // in a list
+    timer_state* keeper_;  // from its end on
   };
   // NOLINTEND(readability-identifier-naming)
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
@@ -123,18 +124,18 @@ class wait_list {
     last_ = &added;
   }
 
-  wait* pop() noexcept { return empty() ? nullptr : take_after(*last_); }
+  wait* pop() noexcept { return empty() ? nullptr : remove_after(*last_); }
 
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
   // The one with that number, or none. O(size).
-  wait* take(std::uint64_t number) noexcept {
+  wait* remove(std::uint64_t number) noexcept {
     if (empty()) {
       return nullptr;
     }
     wait* before = last_;
     do {
       if (before->next_->number_ == number) {
-        return take_after(*before);
+        return remove_after(*before);
       }
       before = before->next_;
     } while (before != last_);
@@ -152,27 +153,27 @@ class wait_list {
   }
 
  private:
-  wait* take_after(wait& before) noexcept {
-    wait* const taken = before.next_;
-    before.next_ = taken->next_;
-    if (last_ == taken) {
-      last_ = &before == taken ? nullptr : &before;
+  wait* remove_after(wait& before) noexcept {
+    wait* const removed = before.next_;
+    before.next_ = removed->next_;
+    if (last_ == removed) {
+      last_ = &before == removed ? nullptr : &before;
     }
-    return taken;
+    return removed;
   }
 
   wait* last_ = nullptr;  // and its next one is the first
 };
 
-// Completes all of them, also if one throws. `settled`, if there is one, goes with the last of them, and there is one.
+// Completes all of them, also if one throws. `keeper`, if there is one, goes with the last of them, and there is one.
 // Returns how many.
-inline std::size_t complete_all(wait_list& waits, ending how, timer_state* settled = nullptr) {
+inline std::size_t complete_all(wait_list& waits, ending how, timer_state* keeper = nullptr) {
   std::size_t count = 0;
   while (wait* const one = waits.pop()) {
     ++count;
-    BOOST_TRY { one->complete(how, waits.empty() ? settled : nullptr); }
+    BOOST_TRY { one->complete(how, waits.empty() ? keeper : nullptr); }
     BOOST_CATCH(...) {
-      complete_all(waits, how, settled);
+      complete_all(waits, how, keeper);
       BOOST_RETHROW
     }
     BOOST_CATCH_END
@@ -180,25 +181,25 @@ inline std::size_t complete_all(wait_list& waits, ending how, timer_state* settl
   return count;
 }
 
-// For a reference to a timer, or null: it settles, and is let go, when this goes.
-class settling {
+// For a reference to a timer, or null: when this goes, it ends its keeping, and is let go.
+class keeping {
  public:
-  explicit settling(timer_state* of) noexcept : of_(of) {}
-  settling(const settling&) = delete;
-  settling& operator=(const settling&) = delete;
-  inline ~settling();
+  explicit keeping(timer_state* of) noexcept : of_(of) {}
+  keeping(const keeping&) = delete;
+  keeping& operator=(const keeping&) = delete;
+  inline ~keeping();
 
  private:
   timer_state* of_;
 };
 
-// The executors of an `io_context`, without and with work: what most handlers run on. It is given a turn without an
-// allocation, for what it makes of that lies in the wait.
+// The executors of an `io_context`, without and with work: what most handlers run on. A wait is posted to it without
+// an allocation, for what it makes of that lies in the wait.
 using context_executor = net::io_context::executor_type;
 using context_work = std::decay_t<decltype(net::require(std::declval<const context_executor&>(),
                                                         net::execution::outstanding_work.tracked))>;
 
-// Room for a turn in the queue of an `io_context`: its links, the turn, and an allocator.
+// Room for a posted wait in the queue of an `io_context`: its links, a pointer to the wait, and an allocator.
 struct room {
   static constexpr std::size_t size = 5 * sizeof(void*);
   alignas(void*) std::byte bytes[size];  // NOLINT(*-avoid-c-arrays)
@@ -240,12 +241,12 @@ class room_allocator {
 // What is posted. The wait stays where it is until this runs: only there is the handler moved, and its allocator used.
 // So neither sees the thread of a wheel.
 template <class Wait>
-class turn {
+class posted_wait {
  public:
-  explicit turn(Wait& of) noexcept : wait_(&of) {}
-  turn(turn&& other) noexcept : wait_(std::exchange(other.wait_, nullptr)) {}
-  turn& operator=(turn&&) = delete;
-  ~turn() {
+  explicit posted_wait(Wait& of) noexcept : wait_(&of) {}
+  posted_wait(posted_wait&& other) noexcept : wait_(std::exchange(other.wait_, nullptr)) {}
+  posted_wait& operator=(posted_wait&&) = delete;
+  ~posted_wait() {
     if (wait_ != nullptr) {
       wait_->drop();
     }
@@ -261,11 +262,11 @@ class turn {
 
 // The same, for an `io_context`, whose queue has it in the room of the wait.
 template <class Wait>
-class turn_in_room : public turn<Wait> {
+class posted_wait_in_room : public posted_wait<Wait> {
  public:
   using allocator_type = room_allocator<void>;
 
-  explicit turn_in_room(turn<Wait>&& posted) noexcept : turn<Wait>(std::move(posted)) {}
+  explicit posted_wait_in_room(posted_wait<Wait>&& posted) noexcept : posted_wait<Wait>(std::move(posted)) {}
   [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(this->of().place()); }
 };
 
@@ -389,11 +390,11 @@ class context_works {
   void release() noexcept { work_.~context_work(); }
 
   template <class Wait>
-  void post(turn<Wait> posted) {
+  void post(posted_wait<Wait> posted) {
     const context_work ended(std::move(work_));
     work_.~context_work();
     ::new (&room_) room;
-    net::post(net::query(ended, net::execution::context).get_executor(), turn_in_room<Wait>(std::move(posted)));
+    net::post(net::query(ended, net::execution::context).get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
   }
   [[nodiscard]] room& place() noexcept { return room_; }
 
@@ -423,12 +424,12 @@ class works {
 
   // Another thread may have freed this before `post` returns. The context of the timer need not wait for that.
   template <class Wait>
-  void post(turn<Wait> posted) {
+  void post(posted_wait<Wait> posted) {
     const HandlerExecutor executor = work_.get_executor();
     [[maybe_unused]] const io_work ended(std::move(io_work_));
     if constexpr (may_be_of_context<HandlerExecutor>) {
       if (const context_executor* const plain = context_executor_in(executor); plain != nullptr) {
-        net::post(*plain, turn_in_room<Wait>(std::move(posted)));
+        net::post(*plain, posted_wait_in_room<Wait>(std::move(posted)));
         return;
       }
     }
@@ -504,26 +505,26 @@ class wait_of final : public wait {
   static void end(wait& waiting, act what) {
     auto& self = static_cast<wait_of&>(waiting);
     if (what == act::post) {
-      self.works_.post(turn<wait_of>(self));
+      self.works_.post(posted_wait<wait_of>(self));
     } else {
       self.works_.release();
       self.drop();
     }
   }
 
-  friend class turn<wait_of>;
-  friend class turn_in_room<wait_of>;
+  friend class posted_wait<wait_of>;
+  friend class posted_wait_in_room<wait_of>;
 
   [[nodiscard]] room& place() noexcept { return works_.place(); }
 
   void call() {
     const error_code error = error_of(how());
-    const settling afterwards(settled());
+    const keeping ends_afterwards(keeper());
     content left = leave(*this);
     std::move(left.handler)(error);
   }
   void drop() noexcept {
-    const settling afterwards(settled());
+    const keeping ends_afterwards(keeper());
     static_cast<void>(leave(*this));
   }
 

@@ -348,7 +348,7 @@ class bucket {
     auto place = static_cast<std::uint32_t>(std::countr_zero(live));
     const entry* next = &front.at(place);
     // By value, so that what the loop changes stays in registers.
-    const auto settle = [this, &store, &budget, live, count, wanted](std::uint32_t from, std::uint32_t unvisited) {
+    const auto end_visits = [this, &store, &budget, live, count, wanted](std::uint32_t from, std::uint32_t unvisited) {
       const std::uint32_t visited = wanted - unvisited;
       budget -= visited;
       keep_of_front(store, visited == count ? 0 : live >> from << from, count - visited);
@@ -368,10 +368,10 @@ class bucket {
         next += gap;
       }
     } catch (...) {
-      settle(place, left);
+      end_visits(place, left);
       throw;
     }
-    settle(place, left);
+    end_visits(place, left);
   }
 
   /// Moves the first chunk of `from`, another bucket of the same store, with its entries to the end of this one. They

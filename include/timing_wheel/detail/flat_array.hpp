@@ -78,7 +78,7 @@ class flat_array {
     const std::size_t before = size_;
     if (elements < before) {
       memory_.shrink(std::max(elements, before - std::min(before, step)) * sizeof(T));
-      settle();
+      look_at_memory();
     }
     return size_ != before;
   }
@@ -86,9 +86,9 @@ class flat_array {
  private:
   [[gnu::noinline]] void grow(std::size_t i) {
     memory_.grow((i + 1) * sizeof(T));
-    settle();
+    look_at_memory();
   }
-  void settle() noexcept {
+  void look_at_memory() noexcept {
     data_ = static_cast<T*>(memory_.data());
     size_ = memory_.size() / sizeof(T);
   }

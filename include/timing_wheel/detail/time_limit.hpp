@@ -176,7 +176,7 @@ class limited {
     end();
     const limit_verdict verdict = state_->verdict.load(std::memory_order_acquire);
     if (verdict == limit_verdict::in_time) {
-      return take();
+      return make_answer();
     }
     discard();
     if (verdict == limit_verdict::dropped) {
@@ -213,7 +213,7 @@ class limited {
     }
   }
 
-  answer take() {
+  answer make_answer() {
     if constexpr (std::is_void_v<result>) {
       awaited_->one.await_resume();
       return true;

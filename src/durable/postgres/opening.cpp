@@ -81,7 +81,7 @@ milliseconds pause_after(int tries) {
 
 }  // namespace
 
-struct address::attempt {
+struct address::tried {
   handle open;           // or none
   std::string sqlstate;  // why there is none
   std::string text;
@@ -138,11 +138,12 @@ std::string address::options_of_user() const {
 
 std::unique_ptr<connection> address::connect(milliseconds timeout, const connection_rules& rules) const {
   const auto until = steady_clock::now() + timeout;
-  attempt before;
+  tried before;
   for (int tries = 0;; ++tries) {
-    // Of several hosts one may be silent, and libpq does not go on by itself: each turn begins with another.
-    const auto turn = hosts_ == 1 ? timeout : std::max<milliseconds>(timeout / (hosts_ + 1), milliseconds(100));
-    attempt made = try_once(std::min(until, steady_clock::now() + turn), static_cast<std::size_t>(tries) % hosts_);
+    // Of several hosts one may be silent, and libpq does not go on by itself: each try begins with another.
+    const auto time_for_one = hosts_ == 1 ? timeout : std::max<milliseconds>(timeout / (hosts_ + 1), milliseconds(100));
+    tried made =
+        try_once(std::min(until, steady_clock::now() + time_for_one), static_cast<std::size_t>(tries) % hosts_);
     if (made.open) {
       return std::make_unique<connection>(made.open.release(), rules);
     }
@@ -172,7 +173,7 @@ std::vector<address::setting> address::settings_from(std::size_t first_host) con
   return all;
 }
 
-address::attempt address::try_once(steady_clock::time_point until, std::size_t first_host) const {
+address::tried address::try_once(steady_clock::time_point until, std::size_t first_host) const {
   const std::vector<setting> all = settings_from(first_host);
   std::vector<const char*> names;
   std::vector<const char*> values;

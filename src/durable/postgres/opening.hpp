@@ -22,14 +22,14 @@ class address {
                                                     const connection_rules& rules) const;
 
  private:
-  struct attempt;
+  struct tried;
   struct setting {
     std::string name;
     std::string value;
   };
 
   [[nodiscard]] std::string options_of_user() const;
-  [[nodiscard]] attempt try_once(std::chrono::steady_clock::time_point until, std::size_t first_host) const;
+  [[nodiscard]] tried try_once(std::chrono::steady_clock::time_point until, std::size_t first_host) const;
   [[nodiscard]] std::vector<setting> settings_from(std::size_t first_host) const;
   [[nodiscard]] std::string scrubbed(std::string text, const PGconn* of) const;
 

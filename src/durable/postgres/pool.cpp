@@ -7,7 +7,7 @@ namespace timing_wheel::durable::postgres {
 std::unique_ptr<connection> pool::connect() const { return address_.connect(options_.connect_timeout, rules_); }
 
 // A thread that waits in vain is told so: it may hold the only connection itself.
-std::unique_ptr<connection> pool::take() {
+std::unique_ptr<connection> pool::borrow() {
   const auto patience = options_.connect_timeout + options_.statement_timeout;
   std::unique_lock lock(mutex_);
   if (!freed_.wait_for(lock, patience, [&] { return !idle_.empty() || open_ < options_.connections; })) {
@@ -41,7 +41,7 @@ void pool::give_back(std::unique_ptr<connection> used) noexcept {
   {
     const std::scoped_lock lock(mutex_);
     if (used) {
-      idle_.push_back(std::move(used));  // there is room, see `take`
+      idle_.push_back(std::move(used));  // there is room, see `borrow`
     } else {
       --open_;
     }

@@ -16,7 +16,7 @@ class pool {
   /// more.
   class guard {
    public:
-    explicit guard(pool& from) : from_(from), connection_(from.take()) {}
+    explicit guard(pool& from) : from_(from), connection_(from.borrow()) {}
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
     ~guard() { from_.give_back(std::move(connection_)); }
@@ -40,7 +40,7 @@ class pool {
   void abandon();
 
  private:
-  [[nodiscard]] std::unique_ptr<connection> take();
+  [[nodiscard]] std::unique_ptr<connection> borrow();
   [[nodiscard]] std::unique_ptr<connection> connect() const;
   void give_back(std::unique_ptr<connection> used) noexcept;
 

@@ -165,7 +165,7 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
                                  "WHERE id>$1::bigint ORDER BY id LIMIT $2::bigint"};
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
-// node that others have given up may still believe in its shares for one turn; that does no harm.
+// node that others have given up may still believe in its shares for one round; that does no harm.
 //
 // Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node
 // that has no handler for it. $2 names the set. The rows of one are made when its first node comes, and again when they

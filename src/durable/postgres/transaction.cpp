@@ -84,7 +84,7 @@ struct tickets {
 };
 
 // How often a statement is repeated whose row others have changed.
-constexpr int most_turns = 100;
+constexpr int most_tries = 100;
 
 // A list is split where its payloads have more bytes than that: the server holds a statement several times at once, and
 // takes none of a gigabyte.
@@ -213,8 +213,8 @@ void writing_transaction::append(std::span<append_op> ops) {
 
 // A check that was in the way may be gone at the second look: then it is written after all.
 void writing_transaction::append_different(std::vector<append_op*> ops) {
-  for (int turn = 0; !ops.empty(); ++turn) {
-    if (turn == most_turns) {
+  for (int tries = 0; !ops.empty(); ++tries) {
+    if (tries == most_tries) {
       fail("scheduling", "40001", "other transactions write and delete the same keys all the time");
     }
     names of(ops);
@@ -233,13 +233,13 @@ void writing_transaction::append_different(std::vector<append_op*> ops) {
       }
       return;
     }
-    ops = settle(ops, made);
+    ops = sort_out(ops, made);
   }
 }
 
 // Finds out which were inserted, and what stands in the way of the others. \returns those for which nothing does, or
 // something that should have been replaced.
-std::vector<append_op*> writing_transaction::settle(const std::vector<append_op*>& ops, const result& inserted) {
+std::vector<append_op*> writing_transaction::sort_out(const std::vector<append_op*>& ops, const result& inserted) {
   std::vector<std::int64_t> ids;
   ids.reserve(static_cast<std::size_t>(inserted.rows()));
   for (int row = 0; row < inserted.rows(); ++row) {
@@ -297,8 +297,8 @@ void writing_transaction::replace(const std::vector<append_op*>& ops) {
 template <class Op, class Result, class Change>
 void writing_transaction::change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change) {
   std::for_each(left.begin(), left.end(), [](Op* op) { op->result = Result::finished; });
-  for (int turn = 0; !left.empty(); ++turn) {
-    if (turn == most_turns) {
+  for (int tries = 0; !left.empty(); ++tries) {
+    if (tries == most_tries) {
       fail(doing, "40001", "other transactions write and delete the same keys all the time");
     }
     names of(left);

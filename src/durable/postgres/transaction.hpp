@@ -57,7 +57,7 @@ class writing_transaction final : public store_transaction {
   result run(const query& which, const parameters& values);
   result look(const query& which, const parameters& values);
   void append_different(std::vector<append_op*> ops);
-  [[nodiscard]] std::vector<append_op*> settle(const std::vector<append_op*>& ops, const result& inserted);
+  [[nodiscard]] std::vector<append_op*> sort_out(const std::vector<append_op*>& ops, const result& inserted);
   void replace(const std::vector<append_op*>& ops);
   void reschedule_different(std::vector<reschedule_op*> ops);
   template <class Op, class Result, class Change>

@@ -72,7 +72,7 @@ void check_answer(const result& answer, const PGconn* connection, const query& w
 }
 
 // How often a statement is repeated whose row others have changed.
-constexpr int most_turns = 100;
+constexpr int most_tries = 100;
 constexpr const char* changes_all_the_time = "other transactions write and delete the same key all the time";
 
 /// The calls, by statements that a derived class runs.
@@ -153,7 +153,7 @@ std::optional<users_connection::standing> users_connection::look_at(std::string_
 // A check may go between two statements, and then this one is written after all; or come, and then it is replaced.
 scheduled users_connection::schedule(const request& asked) {
   const due_by_sql due(asked.due);
-  for (int turn = 0; turn < most_turns; ++turn) {
+  for (int tries = 0; tries < most_tries; ++tries) {
     if (const auto made =
             write(due.choose(postgres::sql::users_insert_at, postgres::sql::users_insert_after), due, asked)) {
       return {true, false, *made};
@@ -176,7 +176,7 @@ scheduled users_connection::schedule(const request& asked) {
 template <class Result, class Change>
 Result users_connection::change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
                                         const Change& change) {
-  for (int turn = 0; turn < most_turns; ++turn) {
+  for (int tries = 0; tries < most_tries; ++tries) {
     if (change().changed() == 1) {
       return done;
     }

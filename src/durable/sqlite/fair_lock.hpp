@@ -17,7 +17,7 @@ class fair_lock {
     waiter me;
     *last_ = &me;
     last_ = &me.next;
-    me.turn.wait(guard, [&me] { return me.has_it; });
+    me.granted.wait(guard, [&me] { return me.has_it; });
   }
 
   void unlock() {
@@ -32,12 +32,12 @@ class fair_lock {
       last_ = &first_;
     }
     next.has_it = true;
-    next.turn.notify_one();  // under the mutex: `next` is gone as soon as its thread gets that
+    next.granted.notify_one();  // under the mutex: `next` is gone as soon as its thread gets that
   }
 
  private:
   struct waiter {
-    std::condition_variable turn;
+    std::condition_variable granted;
     waiter* next = nullptr;
     bool has_it = false;
   };

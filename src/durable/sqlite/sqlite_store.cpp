@@ -96,7 +96,7 @@ class sqlite_store::implementation {
   std::optional<unsigned> read_version_;
 };
 
-// The turn to write, and the transaction that is open then: undone at the end if it was not committed.
+// The lock for writing, and the transaction that is open then: undone at the end if it was not committed.
 class sqlite_store::implementation::writing {
  public:
   explicit writing(implementation& store) : store_(store) {
@@ -142,16 +142,16 @@ class sqlite_store::implementation::writing {
   bool committed_ = false;
 };
 
-// The turn to read, in a file that is there.
+// The lock for reading, of a file that is there.
 class sqlite_store::implementation::reading {
  public:
-  explicit reading(implementation& store) : turn_(store.read_lock_) {
+  explicit reading(implementation& store) : held_(store.read_lock_) {
     store.check_process();
     store.reader_->check_in_place();
   }
 
  private:
-  std::scoped_lock<std::mutex> turn_;
+  std::scoped_lock<std::mutex> held_;
 };
 
 // The connections of the parent are not ours: closing them here could write into its file.
@@ -169,14 +169,14 @@ void sqlite_store::implementation::check_process() const {
 }
 
 void sqlite_store::implementation::migrate() {
-  writing turn(*this);
-  turn.begin();
+  writing held(*this);
+  held.begin();
   make_tables(*writer_);
   if (!is_valid(read_row(read_clock_, writer_->get()))) {
     set_clock();
   }
   clock_is_new_ = true;
-  turn.commit();
+  held.commit();
 }
 
 // In the transaction that is open. What it wrote is seen when it is committed.
@@ -207,17 +207,17 @@ void sqlite_store::implementation::see_clock_to_write() {
 
 template <class Work>
 void sqlite_store::implementation::transact(const Work& work) {
-  writing turn(*this);
-  turn.begin();
+  writing held(*this);
+  held.begin();
   see_clock_to_write();
   transaction_.set_now(clock_.now().value());
   work(transaction_);
-  turn.commit();
+  held.commit();
 }
 
 instant sqlite_store::implementation::now() {
   if (!clock_.now()) {
-    const reading turn(*this);
+    const reading held(*this);
     see_clock_to_read();
   }
   if (!clock_.now()) {
@@ -242,13 +242,13 @@ void sqlite_store::implementation::read_ahead(const window& which, std::vector<u
   if (which.limit == 0 || which.kinds.empty() || which.from >= which.until) {
     return;
   }
-  const reading turn(*this);
+  const reading held(*this);
   window_reader_.read(which, found);
   see_clock_to_read();
 }
 
 std::optional<stored_check> sqlite_store::implementation::find(std::string_view kind, std::string_view key) {
-  const reading turn(*this);
+  const reading held(*this);
   execution run = find_.run();
   if (!run.bind_text(kind).bind_blob(key).step()) {
     return std::nullopt;
@@ -264,7 +264,7 @@ std::optional<stored_check> sqlite_store::implementation::find(std::string_view 
 }
 
 std::vector<dead_check> sqlite_store::implementation::list_dead(std::size_t limit, std::int64_t after) {
-  const reading turn(*this);
+  const reading held(*this);
   constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
   execution run = list_dead_.run();
   run.bind(after).bind(static_cast<std::int64_t>(std::min(limit, most)));
