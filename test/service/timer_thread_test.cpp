@@ -29,6 +29,7 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 // ---- Callbacks ----
