@@ -12,8 +12,8 @@ namespace timing_wheel::detail {
 /// place, in a few services at a time. That is only a habit: a thread that has forgotten its place gets another one.
 /// With several pollers each of them begins with a shard of its own.
 ///
-/// Room for one service instead of eight would save some 11 instructions of a schedule; a thread that uses two
-/// services in turn would take 79 ns instead of 72 for a schedule and its cancel.
+/// Room for one service instead of eight would save ten instructions of a schedule, with several shards; a thread that
+/// uses two services in turn would pay 6 ns more for a schedule and its cancel (docs/benchmarks.md, "What paid").
 ///
 /// Thread safety: any thread.
 class shard_choice {

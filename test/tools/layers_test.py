@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Whether each layer includes only what docs/design.md lets it know: layers_test.py SOURCE_DIRECTORY."""
+
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+ENGINE = ["engine/", "timing_wheel/engine/", "timing_wheel/detail/", "system/trace_point.hpp"]
+# What the folders of `src` may include: the beginnings of names. Of the public headers, the core has those of its data.
+KNOWS = {
+    "engine": ENGINE,
+    "core": [*ENGINE, "core/", "timing_wheel/pending.hpp", "timing_wheel/task.hpp", "timing_wheel/time.hpp",
+             "timing_wheel/timer_handle.hpp", "timing_wheel/timer_stats.hpp"],
+    "service": ["service/", "core/", "engine/", "system/", "timing_wheel/"],
+    "system": ["system/", "timing_wheel/detail/", "timing_wheel/engine/tick.hpp"],
+    "durable": ["durable/", "timing_wheel/"],
+}
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+
+
+def faults_of(layer, text):
+    return [name for name in INCLUDE.findall(text) if not name.startswith(tuple(KNOWS[layer]))]
+
+
+class Layers(unittest.TestCase):
+    def test_are_the_folders_of_the_sources(self):
+        self.assertEqual({path.name for path in (ROOT / "src").iterdir()}, set(KNOWS))
+
+    def test_include_only_what_they_know(self):
+        found = {}
+        for layer in KNOWS:
+            sources = sorted((ROOT / "src" / layer).rglob("*.[ch]pp"))
+            self.assertTrue(sources, layer)
+            for path in sources:
+                if faults := faults_of(layer, path.read_text(encoding="utf-8")):
+                    found[str(path.relative_to(ROOT))] = faults
+        self.assertEqual(found, {})
+
+    def test_that_look_elsewhere_are_found(self):
+        self.assertEqual(faults_of("durable", '#include "durable/node.hpp"\n#include "system/fork_watch.hpp"\n'),
+                         ["system/fork_watch.hpp"])
+        self.assertEqual(faults_of("core", '#include "timing_wheel/timer.hpp"\n#include <mutex>\n'),
+                         ["timing_wheel/timer.hpp"])
+        self.assertEqual(faults_of("engine", '  # include "core/slab.hpp"\n'), ["core/slab.hpp"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
