@@ -3,6 +3,7 @@ add_library(timing_wheel_durable
   src/durable/scheduler.cpp
   src/durable/group_commit.cpp
   src/durable/node.cpp
+  src/durable/lease_keeper.cpp
   src/durable/machine.cpp
   src/durable/metrics.cpp
   src/durable/memory_store.cpp

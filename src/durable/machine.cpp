@@ -39,6 +39,7 @@ machine::machine(const scheduler_options& options, std::vector<kind_rules> kinds
       scale_(nanoseconds_of(now), options.tick),
       states_(kinds_.size()),
       clock_(now),
+      contact_(options_.lease, options_.poll),
       next_hold_(now),
       next_poll_(now),
       next_sweep_(now),
@@ -91,8 +92,11 @@ bool machine::suspicious(const upcoming& what) const {
   return !kinds_[what.kind].transactional && without_a_word && what.attempt >= innocent_ends;
 }
 
-// A row of another node is met again when its lease has ended.
-instant machine::wake_of(const upcoming& what) { return std::max(what.due, what.lease); }
+// A row of another node is met again when its lease has ended, and may be claimed.
+instant machine::wake_of(const upcoming& what) const {
+  const instant open = what.lease == instant{} || contact_.from() == instant::max() ? instant{} : contact_.from();
+  return std::max({what.due, what.lease, open});
+}
 
 void machine::wait(timer_number number, instant until, instant now) {
   rows_[number].where = place::waiting;
@@ -123,7 +127,6 @@ void machine::expect(const upcoming& row_of, instant now) {
 void machine::restart(instant now) {
   scale_ = tick_scale(nanoseconds_of(now), options_.tick);
   wheel_.emplace();
-  extend_.clear();
   ready_count_ = 0;
   for (kind_state& kind : states_) {
     kind.in_time.clear();
@@ -136,8 +139,9 @@ void machine::restart(instant now) {
     const row& which = rows_[number];
     if (which.where == place::waiting || which.where == place::ready) {
       wait(number, wake_of(which.what), now);
-    } else if (which.where == place::held) {
-      extend_.push_back(number);  // at once, since its lease is by the new clock now
+    } else if (which.where == place::set_aside) {
+      --set_aside_count_;
+      make_ending(number);
     }
   }
 }
@@ -151,8 +155,9 @@ void machine::advance(instant now) {
   for (bool more = true; more;) {
     const advance_result expired = wheel_->advance(clock);
     for (const timer_number number : expired.due) {
-      if (rows_[number].where == place::held) {
-        extend_.push_back(number);
+      if (rows_[number].where == place::set_aside) {
+        --set_aside_count_;
+        make_ending(number);
       } else {
         make_ready(number);
       }
@@ -410,7 +415,7 @@ void machine::release(row& which) {
   suspect_runs_ = suspect_runs_ && !which.suspect;
 }
 
-void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant lease, instant now) {
+void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) {
   for (const claimed& one : got) {
     row& which = *find(one.id);
     which.where = place::held;
@@ -418,17 +423,11 @@ void machine::has_claimed(std::span<const upcoming> asked, std::span<const claim
     which.attempt = one.attempt;
     which.orphaned = one.orphaned;
     which.what.due = one.due;
-    which.what.lease = lease;
-    const timer_number number = number_of(one.id);
-    wheel_->catch_up(clock_at(now));
-    if (!wheel_->insert(number, deadline_of(now + options_.lease / 3))) {
-      extend_.push_back(number);
-    }
   }
-  has_taken(asked, {});
+  has_taken(asked, {}, now);
 }
 
-void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed> got) {
+void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed> got, instant now) {
   for (const claimed& one : got) {
     row& which = *find(one.id);
     release(which);
@@ -437,11 +436,23 @@ void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed
   for (const upcoming& one : asked) {
     row* which = find(one.id);
     if (which != nullptr && which->where == place::asked) {
-      missed_ = std::min(missed_, one.due);
-      release(*which);
-      forget(number_of(one.id));
+      has_not_got(number_of(one.id), now);
     }
   }
+}
+
+// One whose lease has ended may have been refused since it was too early for that: it is asked for again in time. Any
+// other is met again, if it is still there.
+void machine::has_not_got(timer_number number, instant now) {
+  row& which = rows_[number];
+  release(which);
+  const bool too_early = which.what.lease != instant{} && orphans_until_ == instant::min();
+  if (too_early && contact_.from() != instant::max()) {
+    wait(number, std::max(wake_of(which.what), now + options_.tick), now);
+    return;
+  }
+  missed_ = std::min(missed_, which.what.due);
+  forget(number);
 }
 
 void machine::has_not_asked(std::span<const upcoming> asked) {
@@ -488,11 +499,12 @@ void machine::ended(std::int64_t id, end how) {
   const timer_number number = number_of(id);
   row& which = rows_[number];
   assert(which.where == place::held);
-  if (!wheel_->erase(number)) {
-    std::erase(extend_, number);
-  }
-  which.where = place::ending;
   which.how = std::move(how);
+  make_ending(number);
+}
+
+void machine::make_ending(timer_number number) {
+  rows_[number].where = place::ending;
   ending_.push_back(number);
 }
 
@@ -525,48 +537,42 @@ machine::ends machine::to_end(std::size_t limit) const {
 }
 
 void machine::has_ended(const ends& written, instant now) {
-  const auto count = static_cast<std::ptrdiff_t>(written.size());
-  const std::vector<timer_number> over(ending_.begin(), ending_.begin() + count);
-  ending_.erase(ending_.begin(), ending_.begin() + count);
-  std::vector<upcoming> again;
-  for (const timer_number number : over) {
-    row& which = rows_[number];
-    if (which.how.what == outcome::verdict::retry) {
-      const instant lease = which.how.began ? instant{} : which.what.lease;  // given back: that says for how long
-      again.push_back({which.what.id, which.how.due, lease, which.what.kind, which.orphaned ? which.attempt : 0});
-    }
-    release(which);
-    forget(number);
+  const auto end_of = [&](const ticket& of) {
+    const timer_number number = number_of(of.id);
+    of.locked ? set_aside(number, now) : is_over(number, of.held, now);
+  };
+  ending_.erase(ending_.begin(), ending_.begin() + static_cast<std::ptrdiff_t>(written.size()));
+  std::for_each(written.complete.begin(), written.complete.end(), end_of);
+  for (const auto* some : {&written.retry, &written.give_back}) {
+    std::for_each(some->begin(), some->end(), [&](const retry_op& one) { end_of(one.of); });
   }
-  for (const upcoming& one : again) {
-    expect(one, now);
+  std::for_each(written.bury.begin(), written.bury.end(), [&](const bury_op& one) { end_of(one.of); });
+}
+
+// A row that was not held any more is another node's: it is met again, also behind the low-water mark.
+void machine::is_over(timer_number number, bool held, instant now) {
+  row& which = rows_[number];
+  const instant lease = which.how.began ? instant{} : which.what.lease;  // given back: that says for how long
+  const upcoming again{which.what.id, which.how.due, lease, which.what.kind, which.orphaned ? which.attempt : 0};
+  const bool is_retry = which.how.what == outcome::verdict::retry;
+  missed_ = held ? missed_ : std::min(missed_, which.what.due);
+  release(which);
+  forget(number);
+  if (held && is_retry) {
+    expect(again, now);
   }
 }
 
-std::vector<ticket> machine::to_extend() const {
-  std::vector<ticket> tickets;
-  for (std::size_t i = 0; i < std::min(extend_.size(), options_.batch); ++i) {
-    tickets.push_back({rows_[extend_[i]].what.id, rows_[extend_[i]].fence});
+// Somebody has locked its row. That may take long, and the ends of others must not wait for it.
+void machine::set_aside(timer_number number, instant now) {
+  constexpr std::chrono::milliseconds pause(100);
+  rows_[number].where = place::set_aside;
+  ++set_aside_count_;
+  wheel_->catch_up(clock_at(now));
+  if (!wheel_->insert(number, deadline_of(now + pause))) {
+    --set_aside_count_;
+    make_ending(number);
   }
-  return tickets;
-}
-
-std::vector<std::int64_t> machine::has_extended(std::span<const ticket> tried, instant lease, instant now) {
-  std::vector<std::int64_t> lost;
-  for (const ticket& one : tried) {
-    const timer_number number = number_of(one.id);
-    std::erase(extend_, number);
-    if (!one.held) {
-      lost.push_back(one.id);
-      continue;
-    }
-    rows_[number].what.lease = lease;
-    wheel_->catch_up(clock_at(now));
-    if (!wheel_->insert(number, deadline_of(now + options_.lease / 3))) {
-      extend_.push_back(number);
-    }
-  }
-  return lost;
 }
 
 // ---- when
@@ -599,7 +605,7 @@ instant machine::next_event(instant now) const {
   if (resting(now)) {
     return rest_until_;
   }
-  if (!ending_.empty() || !extend_.empty() || can_ask()) {
+  if (!ending_.empty() || can_ask()) {
     return now;
   }
   instant next = instant::max();
@@ -628,17 +634,20 @@ bool machine::invariants_hold() const {
   std::size_t ready = 0;
   std::size_t held = 0;
   std::size_t ending = 0;
+  std::size_t aside = 0;
   std::size_t suspects = 0;  // that are busy
   std::vector<std::size_t> running(kinds_.size());
   for (timer_number number = 0; number < rows_.size(); ++number) {
     const row& which = rows_[number];
-    const bool busy = which.where == place::asked || which.where == place::held || which.where == place::ending;
+    const bool busy = which.where == place::asked || which.where == place::held || which.where == place::ending ||
+                      which.where == place::set_aside;
     ready += which.where == place::ready ? 1U : 0U;
     ending += which.where == place::ending ? 1U : 0U;
+    aside += which.where == place::set_aside ? 1U : 0U;
     suspects += busy && which.suspect ? 1U : 0U;
     running[which.what.kind] += busy ? 1U : 0U;
     held += busy && !kinds_[which.what.kind].transactional ? 1U : 0U;
-    if (which.where == place::waiting && !wheel_->contains(number)) {
+    if ((which.where == place::waiting || which.where == place::set_aside) && !wheel_->contains(number)) {
       return false;
     }
   }
@@ -648,7 +657,7 @@ bool machine::invariants_hold() const {
     }
   }
   return suspects == (suspect_runs_ ? 1U : 0U) && ready == ready_count_ && held == held_count_ &&
-         ending == ending_.size() && by_id_.size() + free_.size() == rows_.size() && wheel_->invariants_hold();
+         ending == ending_.size() && aside == set_aside_count_ && by_id_.size() + free_.size() == rows_.size() && wheel_->invariants_hold();
 }
 
 }  // namespace timing_wheel::durable

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "durable/store_contact.hpp"
 #include "timing_wheel/durable/job.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -28,7 +29,7 @@ struct kind_rules {
   handler_options options;
 };
 
-/// Decides what a node reads, claims, extends, gives up and when; does nothing of it. It is told the time, by the
+/// Decides what a node reads, claims, gives up and when; does nothing of it. It is told the time, by the
 /// database's clock, and the rows; whoever drives it does what it says, and tells it the outcome.
 ///
 /// A row that it knows is
@@ -36,8 +37,9 @@ struct kind_rules {
 /// - ready: due, in one of the queues of its kind: for what came in time and for a backlog, which take turns, so that
 ///   neither starves, and for suspects;
 /// - asked: somebody is claiming it;
-/// - held: claimed, in the wheel for the next extension;
-/// - ending: its end is to be written.
+/// - held: claimed; its lease is extended elsewhere (`lease_keeper`);
+/// - ending: its end is to be written;
+/// - set aside: the same, but somebody has locked its row, so it waits in the wheel for the next try.
 ///
 /// **Reading.** A pass goes from the low-water mark to the end of the look-ahead, page by page; one begins at every
 /// poll. The low-water mark lies before all rows that are known, before those that a claim did not get, and a
@@ -57,8 +59,10 @@ struct kind_rules {
 /// do (a batch is ready, but for suspects that wait for another one), only at every fourth look. So what a dead node
 /// leaves is not late by the whole hold, and who has nothing to do helps who has too much.
 ///
+/// **Ended leases** are claimed only as far as `store_contact` allows; until then such a row waits.
+///
 /// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
-/// 10.400 s, asked and held; each 10 s its lease of 30 s is extended; its end is written with the next claim.
+/// 10.400 s, asked and held; its end is written with the next claim.
 ///
 /// Thread safety: as a plain object.
 class machine {
@@ -67,8 +71,8 @@ class machine {
 
   [[nodiscard]] const std::vector<kind_rules>& kinds() const noexcept { return kinds_; }
 
-  /// Moves the clock: what is due becomes ready, what must be extended is noted. A clock that was set back by more than
-  /// a poll is followed; less is ignored.
+  /// Moves the clock: what is due becomes ready. A clock that was set back by more than a poll is followed; less is
+  /// ignored.
   void advance(instant now);
 
   /// Whether the hold on the shares is to be renewed now, and for how long.
@@ -91,11 +95,11 @@ class machine {
   /// Ready rows of leased kinds to claim, at most a batch, as far as limits allow. They are asked then.
   [[nodiscard]] std::vector<upcoming> to_claim();
   /// The outcome. `got` are held from now on.
-  void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant lease, instant now);
+  void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now);
   /// Ready rows of transactional kinds to take, at most `limit`. They are asked then.
   [[nodiscard]] std::vector<upcoming> to_take(std::size_t limit);
   /// The outcome: all but those in `got` are forgotten, and may be met again; `got` are over.
-  void has_taken(std::span<const upcoming> asked, std::span<const claimed> got);
+  void has_taken(std::span<const upcoming> asked, std::span<const claimed> got, instant now);
   /// The store did not answer: the asked rows are ready as before.
   void has_not_asked(std::span<const upcoming> asked);
 
@@ -132,10 +136,14 @@ class machine {
   /// They were written; `held` in the tickets says how.
   void has_ended(const ends& written, instant now);
 
-  /// Leases to extend, at most a batch.
-  [[nodiscard]] std::vector<ticket> to_extend() const;
-  /// They were, until `lease`, if `held`; a row that is not is lost. \returns the ids of the lost ones.
-  std::vector<std::int64_t> has_extended(std::span<const ticket> tried, instant lease, instant now);
+  /// Until when the statement that is sent now may claim ended leases, see `store_contact::limit`.
+  [[nodiscard]] instant orphans_until(instant now) noexcept { return orphans_until_ = contact_.limit(now); }
+  /// The store has answered a call that was made at `asked`.
+  void answered(instant asked, instant now, bool writing) noexcept { contact_.answered(asked, now, writing); }
+  /// This node was busy with handlers until now.
+  void was_busy(instant now, bool writing) noexcept { contact_.touch(now, writing); }
+  /// A call has failed, maybe since the store was away.
+  void was_away(bool writing) noexcept { contact_.failed(writing); }
 
   /// A call of the store failed, or worked: failures are repeated later and later.
   void store_failed(instant now, bool writing);
@@ -146,6 +154,8 @@ class machine {
     }
   }
   [[nodiscard]] bool store_fails() const noexcept { return failures_ != 0; }
+  /// Another thread of this node has had an answer: the store is not left alone any longer.
+  void store_answers() noexcept { rest_until_ = {}; }
   /// Whether the store is left alone for now.
   [[nodiscard]] bool resting(instant now) const noexcept { return failures_ != 0 && now < rest_until_; }
 
@@ -161,6 +171,8 @@ class machine {
     return states_[kind].in_time.size() + states_[kind].backlog.size() + states_[kind].suspects.size();
   }
   [[nodiscard]] std::size_t held() const noexcept { return held_count_; }
+  /// Whether all that is held has ended, and waits for those who have locked the rows.
+  [[nodiscard]] bool all_set_aside() const noexcept { return held_count_ == set_aside_count_; }
   [[nodiscard]] std::size_t running(std::uint32_t kind) const noexcept { return states_[kind].running; }
   /// The deadline of the oldest ready row of a kind; none if there is none.
   [[nodiscard]] std::optional<instant> oldest_ready(std::uint32_t kind) const;
@@ -171,7 +183,7 @@ class machine {
   [[nodiscard]] bool invariants_hold() const;
 
  private:
-  enum class place : std::uint8_t { none, waiting, ready, asked, held, ending };
+  enum class place : std::uint8_t { none, waiting, ready, asked, held, ending, set_aside };
   struct row {
     upcoming what;
     place where = place::none;
@@ -205,7 +217,11 @@ class machine {
   [[nodiscard]] bool has_enough_to_do() const;
   void restart(instant now);
   [[nodiscard]] timer_number number_of(std::int64_t id) const { return by_id_.at(id); }
-  [[nodiscard]] static instant wake_of(const upcoming& what);
+  [[nodiscard]] instant wake_of(const upcoming& what) const;
+  void has_not_got(timer_number number, instant now);
+  void make_ending(timer_number number);
+  void is_over(timer_number number, bool held, instant now);
+  void set_aside(timer_number number, instant now);
   [[nodiscard]] bool full(std::uint32_t kind) const noexcept { return states_[kind].known >= quota_; }
   [[nodiscard]] bool has_room(std::uint32_t kind) const noexcept { return states_[kind].known < 2 * quota_; }
   [[nodiscard]] bool hungry() const;
@@ -231,13 +247,15 @@ class machine {
   std::vector<timer_number> free_;  // numbers not in use
   std::unordered_map<std::int64_t, timer_number> by_id_;
   std::vector<kind_state> states_;    // by kind
-  std::vector<timer_number> extend_;  // held, and to be extended
   std::vector<timer_number> ending_;
   std::size_t ready_count_ = 0;
-  std::size_t held_count_ = 0;                 // asked of leased kinds, held and ending
+  std::size_t held_count_ = 0;                 // asked of leased kinds, held, ending and set aside
+  std::size_t set_aside_count_ = 0;
   bool suspect_runs_ = false;                  // one of these is a suspect
   std::array<std::uint32_t, 2> first_kind_{};  // whose turn it is, of leased and of transactional kinds
   instant clock_;
+  store_contact contact_;
+  instant orphans_until_ = instant::min();  // of the last statement that claimed or took
 
   bool divided_ = true;  // as far as is known
   std::optional<std::vector<std::int16_t>> shares_;

@@ -31,6 +31,7 @@ struct tables {
   std::map<name, std::int64_t> by_name;
   std::map<std::int64_t, dead_check> dead;
   std::int64_t last_id = 0;
+  std::int64_t last_fence = 0;  // that was drawn; a draw is not undone
 };
 
 // Undoes, last first, what was done to single rows.
@@ -121,7 +122,8 @@ class memory_store::implementation {
 
 class memory_store::implementation::open_transaction final : public store_transaction {
  public:
-  explicit open_transaction(implementation& owner) : owner_(owner), now_(owner.now()) {}
+  open_transaction(implementation& owner, instant orphans_until)
+      : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until) {}
 
   [[nodiscard]] instant now() override { return now_; }
   [[nodiscard]] void* native_handle(std::string_view /*api*/) noexcept override { return nullptr; }
@@ -262,7 +264,8 @@ class memory_store::implementation::open_transaction final : public store_transa
   [[nodiscard]] instant given_up(bool orphaned) const { return orphaned ? now_ : instant{}; }
   [[nodiscard]] bool due_and_free(std::int64_t id) const {
     const auto found = owner_.all.checks.find(id);
-    return found != owner_.all.checks.end() && found->second.due <= now_ && found->second.lease <= now_;
+    return found != owner_.all.checks.end() && found->second.due <= now_ &&
+           (found->second.lease == instant{} || (takes_over_ && found->second.lease <= now_));
   }
 
   void append(append_op& op) {
@@ -270,8 +273,8 @@ class memory_store::implementation::open_transaction final : public store_transa
     const auto id = owner_.id_of(asked.kind, asked.key);
     const instant due = asked.due.at(now_);
     if (!id) {
-      op.id = ++owner_.all.last_id;  // above all fences, too
-      put(op.id, stored{asked.kind, asked.key, asked.payload, due, {}, op.id, 0});
+      op.id = ++owner_.all.last_id;
+      put(op.id, stored{asked.kind, asked.key, asked.payload, due, {}, 0, 0});
       op.result = {true, false, due};
       return;
     }
@@ -290,9 +293,8 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   claimed begin(const upcoming& one, stored& row) {
     ++owner_.counts.rows_read;
-    ++row.fence;
+    row.fence = ++owner_.all.last_fence;
     ++row.attempt;
-    owner_.all.last_id = std::max(owner_.all.last_id, row.fence);
     return {one.id, row.fence, one.kind, row.attempt, row.due, row.key, row.payload, row.lease != instant{}};
   }
 
@@ -311,6 +313,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   implementation& owner_;
   const instant now_;
+  const bool takes_over_;
   journal undo_;
   std::size_t savepoint_ = 0;
 };
@@ -326,9 +329,12 @@ instant memory_store::now() { return implementation_->now(); }
 
 const request_limits& memory_store::limits() const noexcept { return implementation_->limits; }
 
-void memory_store::transact(const std::function<void(store_transaction&)>& work) {
+void memory_store::transact(const std::function<void(store_transaction&)>& work) { transact_within({}, work); }
+
+void memory_store::transact_within(const transaction_limits& limits,
+                                   const std::function<void(store_transaction&)>& work) {
   const std::scoped_lock writing(implementation_->writing);
-  implementation::open_transaction open(*implementation_);
+  implementation::open_transaction open(*implementation_, limits.orphans_until.value_or(instant::max()));
   try {
     work(open);
   } catch (...) {

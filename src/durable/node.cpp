@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "durable/boot_clock.hpp"
 #include "durable/fail_point.hpp"
 #include "timing_wheel/durable/error.hpp"
 
@@ -55,7 +56,8 @@ std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
 }  // namespace
 
 node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
-           std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start)
+           std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start,
+           std::function<void()> wake_extender)
     : store_(where),
       options_(options),
       name_(options.node.empty() ? random_name() : options.node),
@@ -64,6 +66,8 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       failures_(reported),
       wake_(std::move(wake)),
       start_(std::move(start)),
+      wake_extender_(std::move(wake_extender)),
+      leases_(options.lease),
       machine_(options, std::move(kinds), where.now(), random_seed()),
       tally_(machine_.kinds().size()) {
   stats_.kinds = nothing_of(machine_.kinds());
@@ -89,7 +93,7 @@ void node::expect(const upcoming& row) {
 }
 
 void node::run(const leased_run& which) {
-  if (closing() || store_.now() >= which.valid->load(std::memory_order_acquire)) {
+  if (closing() || !leases_.may_begin(which.id, which.what.fence(), lease_clock())) {
     not_run(which);
     return;
   }
@@ -157,26 +161,87 @@ void node::close() { closing_.store(true, std::memory_order_release); }
 // ---- a step
 
 std::chrono::microseconds node::step() {
+  if (store_answers_.exchange(false, std::memory_order_relaxed)) {
+    machine_.store_answers();
+  }
   instant now = store_.now();
   machine_.advance(now);
   take_news(now);
   if (closing()) {
     closed_at_ = std::min(closed_at_, std::chrono::steady_clock::now());
     machine_.close();
-    for (auto& [id, run] : runs_) {
-      run.stop.request_stop();
-    }
+    leases_.stop_all();
     give_up_shares();
   }
   take_shares();
   read_ahead();
   bool more = write_leased();
   more = take_transactional() || more;
+  const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   take_news(now);
   const instant next = machine_.next_event(now);
   show_state(now);
-  return more || next <= now ? microseconds::zero() : next - now;
+  return more || next <= now ? microseconds::zero() : std::min(next - now, lease_pause);
+}
+
+// ---- leases
+
+// What is due to the second is told by a clock that nobody sets; in virtual time by that of the store.
+instant node::lease_clock() const {
+  return wake_extender_ ? instant(std::chrono::floor<microseconds>(time_since_boot())) : store_.now();
+}
+
+microseconds node::extend() {
+  constexpr std::size_t most = 1000;
+  instant now = lease_clock();
+  while (leases_.next_event() <= now) {
+    std::vector<ticket> due;
+    try {
+      due = leases_.due(now, most);
+      transact_past_locks({.idle = options_.lease, .urgent = true}, [&](store_transaction& open) {
+        open.extend(due, saturating_add(open.now(), options_.lease));
+        TIMING_WHEEL_FAIL_POINT("node.before_commit_of_extensions");
+      });
+      leases_.extended(due, now);
+    } catch (...) {
+      extending_fails_ = true;
+      leases_.failed(lease_clock());
+      report_store_failure();
+      break;
+    }
+    if (std::exchange(extending_fails_, false)) {
+      store_answers_.store(true, std::memory_order_relaxed);
+      wake_();
+    }
+    now = lease_clock();
+  }
+  const instant next = leases_.next_event();
+  return next == instant::max() ? microseconds::max() : std::max(microseconds::zero(), next - now);
+}
+
+// A statement that leaves out locked rows costs the server more. So it is for the case that one is locked.
+void node::transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work) {
+  limits.lock_wait = std::chrono::milliseconds(1);
+  try {
+    store_.transact_within(limits, work);
+  } catch (const timer_error& error) {
+    if (error.code() != errc::row_locked) {
+      throw;
+    }
+    limits.lock_wait.reset();
+    limits.skip_locked = true;
+    store_.transact_within(limits, work);
+  }
+}
+
+// \pre in a catch clause.
+void node::report_store_failure() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ++stats_.failures;
+  }
+  failures_.report({"store", {}, {}, std::current_exception()});
 }
 
 void node::show_state(instant now) {
@@ -195,8 +260,9 @@ void node::show_state(instant now) {
 bool node::idle() {
   constexpr auto patience = std::chrono::seconds(5);  // with a store that does not answer; the leases end by themselves
   const std::scoped_lock lock(mutex_);
-  const bool gives_up = machine_.store_fails() && std::chrono::steady_clock::now() - closed_at_ > patience;
-  return runs_.empty() && ends_.empty() && (machine_.held() == 0 || gives_up);
+  const bool gives_up = (machine_.store_fails() || machine_.all_set_aside()) &&
+                        std::chrono::steady_clock::now() - closed_at_ > patience;
+  return leases_.running() == 0 && ends_.empty() && (machine_.held() == 0 || gives_up);
 }
 
 void node::take_news(instant now) {
@@ -214,7 +280,7 @@ void node::take_news(instant now) {
     closed_at_ = std::chrono::steady_clock::now();
   }
   for (end_of_run& one : ends) {
-    runs_.erase(one.id);
+    leases_.run_over(one.id);
     if (one.ran) {
       machine_.ended(one.id, machine_.decide(one.kind, one.attempt, one.said, now));
     } else {
@@ -225,32 +291,39 @@ void node::take_news(instant now) {
 
 // Calls the store; what it throws is reported, and it is left alone for a while.
 bool node::tried(bool writing, const std::function<void()>& call_store) {
+  const instant asked = store_.now();
+  entered_ = false;
   try {
     call_store();
+    if (entered_) {
+      machine_.was_busy(store_.now(), writing);
+    } else {
+      machine_.answered(asked, store_.now(), writing);
+    }
     machine_.store_works(writing);
     return true;
   } catch (...) {
+    if (!entered_) {
+      machine_.was_away(writing);
+    }
     machine_.store_failed(store_.now(), writing);
     why_ = text_of(std::current_exception());
-    {
-      const std::scoped_lock lock(mutex_);
-      ++stats_.failures;
-    }
-    failures_.report({"store", {}, {}, std::current_exception()});
+    report_store_failure();
     return false;
   }
 }
 
 // A hint only: if it fails, that is told, and the checks go on without it.
 void node::hinted(const std::function<void()>& call_store) {
+  const instant asked = store_.now();
   try {
     call_store();
-  } catch (...) {
-    {
-      const std::scoped_lock lock(mutex_);
-      ++stats_.failures;
+    if (machine_.shares() != 0) {  // else the store is not divided, and was not asked
+      machine_.answered(asked, store_.now(), true);
     }
-    failures_.report({"store", {}, {}, std::current_exception()});
+  } catch (...) {
+    machine_.was_away(false);
+    report_store_failure();
   }
 }
 
@@ -279,32 +352,30 @@ void node::read_ahead() {
   }
 }
 
-// Ends, extensions and claims of leased jobs, in one transaction. \returns whether there may be more.
+// Ends and claims of leased jobs, in one transaction. \returns whether there may be more.
 bool node::write_leased() {
-  if (machine_.resting(store_.now())) {
+  const instant asked_at = store_.now();
+  if (machine_.resting(asked_at)) {
     return false;
   }
   machine::ends ends = machine_.to_end(2 * options_.batch);
-  std::vector<ticket> extensions = machine_.to_extend();
   const std::vector<upcoming> asked = machine_.to_claim();
-  if (ends.empty() && extensions.empty() && asked.empty()) {
+  if (ends.empty() && asked.empty()) {
     return false;
   }
   std::vector<claimed> got;
-  instant lease{};
-  const instant valid =
-      saturating_add(store_.now(), options_.lease);  // no later than the lease, whatever the clock here shows
+  const instant sent = lease_clock();
+  const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(asked_at)};
   const bool worked = tried(true, [&] {
-    store_.transact_within({.idle = options_.lease}, [&](store_transaction& open) {
-      lease = saturating_add(open.now(), options_.lease);
+    leases_.reserve(asked.size());
+    transact_past_locks(limits, [&](store_transaction& open) {
       got.clear();
       open.complete(ends.complete);
       open.retry(ends.retry);
       open.retry(ends.give_back);
       open.bury(ends.bury);
-      open.extend(extensions, lease);
       if (!asked.empty()) {
-        open.claim(asked, lease, got);
+        open.claim(asked, saturating_add(open.now(), options_.lease), got);
       }
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
     });
@@ -315,19 +386,40 @@ bool node::write_leased() {
   }
   TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
   const instant now = store_.now();
+  drop_leases(ends);
+  const bool held_none = leases_.next_event() == instant::max();
+  for (const claimed& one : got) {
+    leases_.hold(one.id, one.fence, sent);
+  }
   count_ends(ends);
   machine_.has_ended(ends, now);
-  for (const std::int64_t id : machine_.has_extended(extensions, lease, now)) {
-    stop_lost(id);
+  machine_.has_claimed(asked, got, now);
+  if (held_none && wake_extender_) {
+    wake_extender_();
   }
-  renew(extensions, valid);
-  machine_.has_claimed(asked, got, lease, now);
-  begin_runs(got, valid);
+  begin_runs(got);
   return true;
+}
+
+// Of what is written. What somebody else has locked is held until it is.
+void node::drop_leases(const machine::ends& written) {
+  const auto drop = [this](const ticket& of) {
+    if (!of.locked) {
+      leases_.drop(of.id);
+    }
+  };
+  std::for_each(written.complete.begin(), written.complete.end(), drop);
+  for (const auto* some : {&written.retry, &written.give_back}) {
+    std::for_each(some->begin(), some->end(), [&](const retry_op& one) { drop(one.of); });
+  }
+  std::for_each(written.bury.begin(), written.bury.end(), [&](const bury_op& one) { drop(one.of); });
 }
 
 void node::count_ends(const machine::ends& written) {
   const auto count = [&](const ticket& of, std::uint64_t tally::*as) {
+    if (of.locked) {
+      return;
+    }
     tally& kind = tally_[machine_.kind_of(of.id)];
     ++(kind.*(of.held ? as : &tally::lost_leases));
     if (!of.held) {
@@ -378,27 +470,11 @@ void node::add_tally() {
   }
 }
 
-// Its extension found another fence, or no row. The job is asked to stop; that its end cannot be written is reported
-// then.
-void node::stop_lost(std::int64_t id) {
-  if (const auto found = runs_.find(id); found != runs_.end()) {
-    found->second.stop.request_stop();
-  }
-}
-
 job node::job_of(const claimed& one, std::stop_token stop) const {
   return job({machine_.kinds()[one.kind].name, one.key, one.payload, one.due, one.attempt, one.fence}, std::move(stop));
 }
 
-void node::renew(const std::vector<ticket>& extended, instant valid) {
-  for (const ticket& one : extended) {
-    if (const auto found = runs_.find(one.id); one.held && found != runs_.end()) {
-      found->second.valid->store(valid, std::memory_order_release);
-    }
-  }
-}
-
-void node::begin_runs(const std::vector<claimed>& got, instant valid) {
+void node::begin_runs(const std::vector<claimed>& got) {
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
       machine_.ended(one.id, {outcome::verdict::dead, {}, without_a_done(one)});
@@ -406,20 +482,22 @@ void node::begin_runs(const std::vector<claimed>& got, instant valid) {
     }
     std::unique_ptr<leased_run> run;
     try {
-      run = make_run(one, valid);
+      run = make_run(one);
     } catch (const std::bad_alloc&) {  // held without a run, it would be extended for ever
-      runs_.erase(one.id);
+      leases_.run_over(one.id);
       machine_.given_back(one.id, store_.now(), std::chrono::milliseconds(10));
       continue;
     }
     start_(std::move(run));
   }
+  machine_.was_busy(store_.now(), false);  // without a thread for them, the handlers have run
 }
 
-std::unique_ptr<node::leased_run> node::make_run(const claimed& one, instant valid) {
-  held_run& run = runs_[one.id];
-  run.valid = std::make_shared<std::atomic<instant>>(valid);
-  return std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, run.stop.get_token()), run.valid});
+std::unique_ptr<node::leased_run> node::make_run(const claimed& one) {
+  std::stop_source stop;
+  auto run = std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, stop.get_token())});
+  leases_.attach(one.id, std::move(stop));
+  return run;
 }
 
 // ---- transactional
@@ -452,7 +530,7 @@ bool node::take_transactional() {
   for (const upcoming& row : lost_alone_.empty() ? std::span<const upcoming>() : std::span(asked)) {
     lost_alone_.erase(row.id);
   }
-  machine_.has_taken(asked, got);
+  machine_.has_taken(asked, got, store_.now());
   for (const upcoming& row : put_back_) {
     machine_.expect(row, store_.now());
   }
@@ -462,10 +540,12 @@ bool node::take_transactional() {
 
 // \returns whether it was committed. Without its handlers, each job is one that has failed.
 bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got) {
-  entered_ = false;
   const std::string why = why_;
+  const instant asked_at = store_.now();
+  const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(asked_at)};
   const bool worked = tried(true, [&] {
-    store_.transact_within({.idle = options_.lease}, [&](store_transaction& open) {
+    store_.transact_within(limits, [&](store_transaction& open) {
+      machine_.answered(asked_at, store_.now(), true);
       got.clear();
       put_back_.clear();
       died_.clear();

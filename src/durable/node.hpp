@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "durable/failures.hpp"
+#include "durable/lease_keeper.hpp"
 #include "durable/machine.hpp"
 #include "timing_wheel/durable/job.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -27,7 +28,11 @@ using any_handler = std::variant<leased_handler, transactional_handler, batch_ha
 /// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one
 /// at a time, and gives the runs of leased jobs to others, who tell their ends.
 ///
-/// Thread safety: `run`, `ended`, `expect` and `read` from any thread; the rest by one at a time.
+/// Leases are extended by `extend`, which another thread calls, so that no handler, claim or end of a run keeps it
+/// waiting; or by `step`, if there is no such thread.
+///
+/// Thread safety: `run`, `not_run`, `expect` and `read` from any thread; `extend` by one at a time, also beside `step`;
+/// the rest by one at a time.
 class node {
  public:
   /// One run of a leased job, on its way to a thread.
@@ -35,18 +40,20 @@ class node {
     std::uint32_t kind = 0;
     std::int64_t id = 0;
     job what;
-    // Until when it may begin, by the clock that the node sees: afterwards the row may have been cancelled, or be
-    // another node's.
-    std::shared_ptr<const std::atomic<instant>> valid;
   };
   using start_run = std::function<void(std::unique_ptr<leased_run>)>;
 
   /// \param wake asks for a step soon. \param start gives a run to a thread: there, `run` is called, or else `not_run`.
+  /// \param wake_extender asks for a call of `extend` soon; none: `step` extends.
   node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds, std::vector<any_handler> handlers,
-       failures& reported, std::function<void()> wake, start_run start);
+       failures& reported, std::function<void()> wake, start_run start, std::function<void()> wake_extender = nullptr);
 
   /// Does what is due, and \returns how long there is nothing to do, unless it is woken.
   std::chrono::microseconds step();
+
+  /// Extends the leases that it is time for, in a transaction of their own. \returns how long there is nothing to do,
+  /// unless it is woken.
+  std::chrono::microseconds extend();
 
   /// Runs the handler, and notes how it ended.
   void run(const leased_run& which);
@@ -88,10 +95,6 @@ class node {
     std::uint64_t dead = 0;
     std::uint64_t lost_leases = 0;
   };
-  struct held_run {
-    std::stop_source stop;
-    std::shared_ptr<std::atomic<instant>> valid;
-  };
 
   void take_news(instant now);
   void hinted(const std::function<void()>& call_store);
@@ -100,8 +103,12 @@ class node {
   void read_ahead();
   bool write_leased();
   bool take_transactional();
-  std::unique_ptr<leased_run> make_run(const claimed& one, instant valid);
-  void begin_runs(const std::vector<claimed>& got, instant valid);
+  std::unique_ptr<leased_run> make_run(const claimed& one);
+  void begin_runs(const std::vector<claimed>& got);
+  [[nodiscard]] instant lease_clock() const;
+  void transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work);
+  void drop_leases(const machine::ends& written);
+  void report_store_failure();
   bool take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
@@ -115,8 +122,6 @@ class node {
   void note_thrown(const claimed& by);
   void tell_thrown();
   void count_begin(std::uint32_t kind, instant due);
-  void stop_lost(std::int64_t id);
-  void renew(const std::vector<ticket>& extended, instant valid);
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
   [[nodiscard]] bool tried(bool writing, const std::function<void()>& call_store);
 
@@ -128,10 +133,17 @@ class node {
   failures& failures_;
   const std::function<void()> wake_;
   const start_run start_;
+  const std::function<void()> wake_extender_;
+
+  lease_keeper leases_;  // any thread
+  // Set by `extend` when the store has answered after a failure; `step` takes it back. Relaxed: it publishes nothing.
+  std::atomic<bool> store_answers_{false};
+
+  // For who extends.
+  bool extending_fails_ = false;
 
   // For who steps.
   machine machine_;
-  std::unordered_map<std::int64_t, held_run> runs_;
   std::vector<upcoming> found_;
   bool has_left_ = false;  // gave up its shares
   std::size_t take_limit_ = 16;

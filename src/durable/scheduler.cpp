@@ -11,6 +11,7 @@
 #include "durable/group_commit.hpp"
 #include "durable/node.hpp"
 #include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/manual_timer.hpp"
 
 namespace timing_wheel::durable {
 
@@ -86,6 +87,10 @@ class scheduler::implementation {
       }
       thread_ = std::thread([this] { loop(); });
     }
+    // In virtual time nothing goes on by itself.
+    if (dynamic_cast<const manual_timer*>(timer_) == nullptr) {
+      start_extender();
+    }
   }
 
   implementation(const implementation&) = delete;
@@ -98,10 +103,14 @@ class scheduler::implementation {
       over_ = true;
     }
     changed_.notify_all();
+    extend_.notify_all();
     if (timer_ != nullptr) {
       leave_timer();
     } else {
       thread_.join();
+    }
+    if (extender_.joinable()) {
+      extender_.join();
     }
     if (pool_) {
       pool_->join();
@@ -137,7 +146,8 @@ class scheduler::implementation {
     }
     auto made = std::make_unique<node>(
         store_, options_, kinds_, handlers_, failures_, [this] { wake(); },
-        [this](std::unique_ptr<node::leased_run> run) { begin(std::move(run)); });
+        [this](std::unique_ptr<node::leased_run> run) { begin(std::move(run)); },
+        extender_.joinable() ? std::function<void()>([this] { wake_extender(); }) : nullptr);
     {
       const std::scoped_lock lock(mutex_);
       node_ = std::move(made);
@@ -387,6 +397,51 @@ class scheduler::implementation {
     commits_.lead_posted();
   }
 
+  // ---- the thread that extends leases
+
+  void extend() {
+    const enter inside(this);
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+      extends_ = false;
+      node* const mine = node_.get();
+      lock.unlock();
+      const microseconds pause = mine == nullptr ? microseconds::max() : mine->extend();
+      lock.lock();
+      const auto is_woken = [this] { return extends_ || over_; };
+      if (pause == microseconds::max()) {
+        extend_.wait(lock, is_woken);
+      } else {
+        extend_.wait_for(lock, pause, is_woken);
+      }
+    }
+  }
+
+  // \throws std::system_error if no thread can be had; then the others have ended.
+  void start_extender() {
+    try {
+      extender_ = std::thread([this] { extend(); });
+    } catch (...) {
+      {
+        const std::scoped_lock lock(mutex_);
+        over_ = true;
+      }
+      changed_.notify_all();
+      if (thread_.joinable()) {
+        thread_.join();
+      }
+      throw;
+    }
+  }
+
+  void wake_extender() {
+    {
+      const std::scoped_lock lock(mutex_);
+      extends_ = true;
+    }
+    extend_.notify_all();
+  }
+
   // ---- or a timer
 
   void drive() {
@@ -504,9 +559,11 @@ class scheduler::implementation {
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
+  std::condition_variable extend_;  // for the thread that extends leases
   std::unique_ptr<node> node_;
   timer_handle armed_;
   bool woken_ = false;
+  bool extends_ = false;   // `extend` is to look again
   bool again_ = false;     // the timer's callback is to look again
   std::size_t tasks_ = 0;  // that have not left
   bool stopping_ = false;
@@ -516,6 +573,7 @@ class scheduler::implementation {
   std::uint64_t duplicates_ = 0;
   std::uint64_t cancelled_ = 0;
   std::thread thread_;
+  std::thread extender_;
 };
 
 scheduler::scheduler(store& where, const scheduler_options& options)

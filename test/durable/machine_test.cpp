@@ -74,7 +74,7 @@ class Machine : public testing::Test {
     for (const upcoming& one : asked_) {
       all.push_back(got(one));
     }
-    machine_.has_claimed(asked_, all, zero + now + options_.lease, zero + now);
+    machine_.has_claimed(asked_, all, zero + now);
     return ids;
   }
 
@@ -99,7 +99,7 @@ class Machine : public testing::Test {
         all.push_back(got(one));
         seen.insert(one.id);
       }
-      machine_.has_taken(taken, all);
+      machine_.has_taken(taken, all, zero + now);
       std::erase_if(rows, [&](const upcoming& one) { return seen.contains(one.id); });
     }
     EXPECT_EQ(seen.size(), 1000U);
@@ -168,7 +168,7 @@ TEST_F(Machine, ARowOfAnotherNodeIsAskedWhenItsLeaseHasEnded) {
 TEST_F(Machine, WhatAClaimDidNotGetIsMetAgainByTheNextPass) {
   read(0s, {row(1, -1h)});
   ask();
-  machine_.has_claimed(asked_, {}, zero, zero);
+  machine_.has_claimed(asked_, {}, zero);
   EXPECT_EQ(machine_.known(), 0U);
   EXPECT_LE(machine_.next_read(zero + 250ms)->from, zero - 1h);
 }
@@ -199,23 +199,61 @@ TEST_F(Machine, AKindRunsNoMoreThanItsLimit) {
   EXPECT_EQ(limited.next_event(zero), zero + 250ms);
 }
 
-TEST_F(Machine, TheLeaseIsExtendedAtEachThirdOfIt) {
-  read(0s, {row(1, 0s)});
+// Its end is set aside; those of others are written, and it is tried again after a pause.
+TEST_F(Machine, AnEndWhoseRowIsLockedIsWrittenLater) {
+  read(0s, {row(1, 0s), row(2, 0s)});
   claim(0s);
-  read(9999ms, {});
-  EXPECT_THAT(machine_.to_extend(), IsEmpty());
-  read(10s, {});
-  std::vector<ticket> extend = machine_.to_extend();
-  ASSERT_EQ(extend.size(), 1U);
-  extend.front().held = true;
-  EXPECT_THAT(machine_.has_extended(extend, zero + 40s, zero + 10s), IsEmpty());
-  EXPECT_THAT(machine_.to_extend(), IsEmpty());
-  read(20s, {});
-  extend = machine_.to_extend();
-  ASSERT_EQ(extend.size(), 1U);
-  EXPECT_THAT(machine_.has_extended(extend, {}, zero + 20s), ElementsAre(1));
-  read(40s, {});
-  EXPECT_THAT(machine_.to_extend(), IsEmpty());
+  machine_.ended(1, {});
+  machine_.ended(2, {});
+  machine::ends ends = machine_.to_end(10);
+  ASSERT_EQ(ends.complete.size(), 2U);
+  ends.complete[0].locked = true;
+  ends.complete[1].held = true;
+  machine_.has_ended(ends, zero);
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_TRUE(machine_.all_set_aside());
+  EXPECT_EQ(machine_.held(), 1U);
+  EXPECT_TRUE(machine_.to_end(10).empty());
+  EXPECT_EQ(machine_.next_event(zero), zero + 100ms);
+  machine_.advance(zero + 100ms);
+  ends = machine_.to_end(10);
+  ASSERT_EQ(ends.complete.size(), 1U);
+  EXPECT_EQ(ends.complete[0].id, 1);
+  ends.complete[0].held = true;
+  machine_.has_ended(ends, zero + 100ms);
+  EXPECT_EQ(machine_.held(), 0U);
+  EXPECT_TRUE(machine_.invariants_hold());
+}
+
+// The next pass begins with its deadline, though a pass after the claim has gone by it.
+TEST_F(Machine, ARowWhoseEndWasRefusedIsMetAgain) {
+  for (const outcome& said : {outcome(done), retry_after(1h)}) {
+    machine one(options_, kinds(), zero, 1);
+    const std::optional<window> page = one.next_read(zero);
+    one.has_read(*page, std::vector{row(1, -1h)}, zero);
+    one.has_claimed(one.to_claim(), std::vector{got(row(1, -1h))}, zero);
+    one.ended(1, one.decide(0, 1, said, zero));
+    one.has_ended(one.to_end(10), zero);  // not held any more
+    EXPECT_EQ(one.known(), 0U);
+    EXPECT_LE(one.next_read(zero + 250ms)->from, zero - 1h);
+  }
+}
+
+// A node that has just come does not know whether the owner could extend.
+TEST_F(Machine, AnEndedLeaseIsClaimedWhenItsOwnerHasHadTime) {
+  read(0s, {row(1, -1s, zero - 10ms)});
+  machine_.answered(zero, zero, true);
+  EXPECT_EQ(machine_.orphans_until(zero), instant::min());
+  ASSERT_THAT(ask(), ElementsAre(1));
+  machine_.has_claimed(asked_, {}, zero);
+  EXPECT_EQ(machine_.known(), 1U);
+  EXPECT_TRUE(machine_.invariants_hold());
+  machine_.answered(zero + 14s, zero + 14s, true);
+  machine_.advance(zero + 14999ms);
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.advance(zero + 15s);
+  EXPECT_GT(machine_.orphans_until(zero + 15s), zero + 15s);
+  EXPECT_THAT(ask(), ElementsAre(1));
 }
 
 TEST_F(Machine, ABacklogAndWhatIsNewTakeTurns) {
@@ -240,7 +278,7 @@ TEST_F(Machine, TheyTakeTurnsAlsoWhenOneIsAskedAtATime) {
     const std::vector<upcoming> asked = limited.to_claim();
     ASSERT_EQ(asked.size(), 1U);
     order.push_back(asked.front().id);
-    limited.has_claimed(asked, {}, zero, zero);
+    limited.has_claimed(asked, {}, zero);
   }
   EXPECT_THAT(order, ElementsAre(1, 3, 2, 4));
 }
@@ -258,7 +296,7 @@ TEST_F(Machine, EachKindIsTheFirstInItsTurn) {
     static_cast<void>(two.to_claim());
     const std::vector<upcoming> asked = two.to_take(1);
     first.push_back(asked.front().kind);
-    two.has_taken(asked, {});
+    two.has_taken(asked, {}, zero);
   }
   EXPECT_THAT(first, ElementsAre(0, 1, 0, 1));
 }
@@ -275,12 +313,7 @@ TEST_F(Machine, AClockThatIsSetBackIsFollowed) {
   claim(1h);
   machine_.advance(zero);
   EXPECT_TRUE(machine_.invariants_hold());
-  EXPECT_EQ(machine_.to_extend().size(), 1U);
   EXPECT_TRUE(machine_.next_read(zero).has_value());
-  std::vector<ticket> extend = machine_.to_extend();
-  extend.front().held = true;
-  static_cast<void>(machine_.has_extended(extend, zero + 30s, zero));
-  EXPECT_THAT(machine_.to_extend(), IsEmpty());
   EXPECT_THAT(ask(), IsEmpty());
   machine_.advance(zero + 1h + 500ms);
   EXPECT_THAT(ask(), ElementsAre(2));
@@ -353,7 +386,7 @@ TEST_F(Machine, OfSuspectsOneIsClaimedAtATime) {
   machine_.has_not_asked(asked_);
   EXPECT_TRUE(machine_.invariants_hold());
   EXPECT_THAT(ask(), ElementsAre(2));
-  machine_.has_claimed(asked_, {}, zero, zero);  // another node has it
+  machine_.has_claimed(asked_, {}, zero);  // another node has it
   EXPECT_THAT(claim(0s), ElementsAre(3));
   EXPECT_TRUE(machine_.invariants_hold());
 }
@@ -383,7 +416,7 @@ TEST_F(Machine, ARetryMeansTheSameToWhoSaidItAndToWhoReadsIt) {
     all.push_back(got(one, 2, 2));
     all.back().orphaned = true;
   }
-  machine_.has_claimed(asked_, all, zero + 30s, zero);
+  machine_.has_claimed(asked_, all, zero);
   for (const std::int64_t id : {1, 2}) {
     machine_.ended(id, machine_.decide(0, 2, retry_after(500ms), zero));
   }
@@ -586,6 +619,7 @@ TEST_F(Machine, WhatWasGivenBackIsAskedAgainAfterAPauseWithTheSameAttempt) {
   EXPECT_EQ(ends.give_back.front().due, zero);
   EXPECT_EQ(ends.give_back.front().attempt, 0);
   EXPECT_THAT(ends.retry, IsEmpty());
+  ends.give_back.front().of.held = true;
   machine_.has_ended(ends, zero);
   EXPECT_THAT(ask(), IsEmpty());
   machine_.advance(zero + 10ms);

@@ -305,8 +305,7 @@ TEST_F(PostgresStatements, APageEndsWhereItIsFull) {
 
 TEST_F(PostgresStatements, AClaimTouchesNoIndex) {
   fill(1000, instant(1us));
-  claim(store);
-  const auto rows = all_rows(store);
+  const std::vector<claimed> rows = claim(store);
   store.transact([&](store_transaction& open) {
     const auto reading = [&] {
       PGresult* answer = PQexec(postgres_connection(open),
@@ -319,8 +318,8 @@ TEST_F(PostgresStatements, AClaimTouchesNoIndex) {
     };
     const auto [updates_before, hot_before] = reading();
     std::vector<ticket> held;
-    for (const upcoming& row : rows) {
-      held.push_back({row.id, row.id * postgres::fences_per_id + 1});
+    for (const claimed& row : rows) {
+      held.push_back({row.id, row.fence});
     }
     open.extend(held, open.now() + 2h);
     EXPECT_TRUE(std::all_of(held.begin(), held.end(), [](const ticket& of) { return of.held; }));

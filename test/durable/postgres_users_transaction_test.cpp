@@ -373,7 +373,7 @@ TEST_F(PostgresSession, SaysWhatIsWrong) {
   session.schedule(asked("a"));
   user.execute("DISCARD ALL");
   EXPECT_EQ(state_of([&] { session.schedule(asked("b")); }), "26000");
-  user.execute("UPDATE " + table("version") + " SET version=2");
+  user.execute("UPDATE " + table("version") + " SET version=7");
   durable::postgres_session later(user.get(), target);
   EXPECT_EQ(error_of([&] { later.cancel("close", "a"); }).code, errc::newer_schema);
   EXPECT_EQ(error_of([&] { durable::postgres_session(user.get(), {.schema = "none"}).cancel("close", "a"); }).code,

@@ -151,7 +151,7 @@ TEST_F(SchedulerThreads, AJobThatHasLostItsRowIsAskedToStop) {
                            }});
   checks.on("long", [&](const job& what) {
     store.transact([&](store_transaction& open) {
-      ticket gone{what.fence() - 1, what.fence()};
+      ticket gone{what.fence(), what.fence()};  // the first claims are those of the first rows
       open.complete({&gone, 1});
       EXPECT_TRUE(gone.held);
     });

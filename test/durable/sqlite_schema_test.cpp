@@ -35,7 +35,7 @@ TEST_F(SqliteSchema, ANewerOneIsRefusedWithBothNumbers) {
   for (sqlite_store* each : {&store, &later}) {
     const caught migrating = error_of([&] { each->migrate(); });
     EXPECT_EQ(migrating.code, errc::newer_schema);
-    EXPECT_THAT(migrating.words, HasSubstr("tables of version 7; this library knows version 1"));
+    EXPECT_THAT(migrating.words, HasSubstr("tables of version 7; this library knows version 2"));
     EXPECT_EQ(error_of([&] { put(*each, "a"); }).code, errc::newer_schema);
   }
   EXPECT_EQ(error_of([&] { schedule(user.get(), asked("a")); }).code, errc::newer_schema);
@@ -102,7 +102,21 @@ TEST_F(SqliteSchema, ARowWrittenByHandNeedsNothingButWhatItIs) {
   const auto found = store.find("close", "a");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->due, instant(5us));
-  EXPECT_GT(found->fence, 0);
+  EXPECT_EQ(found->fence, 0);
+}
+
+// In version 1 the column counted the claims of a row, and a job saw `id * 65536` more.
+TEST_F(SqliteSchema, TheFencesOfVersion1GoOnToRise) {
+  put(store, "a");
+  const upcoming row = all_rows(store).at(0);
+  user.run("UPDATE timing_wheel_check SET fence=3; DROP TABLE timing_wheel_fence; "
+           "UPDATE timing_wheel_schema SET version=1");
+  sqlite_store newer(folder.file());
+  EXPECT_EQ(error_of([&] { put(newer, "b"); }).code, make_error_code(errc::no_schema));
+  newer.migrate();
+  newer.migrate();
+  EXPECT_EQ(newer.find("close", "a")->fence, row.id * 65536 + 3);
+  EXPECT_GT(claim(newer).at(0).fence, (row.id + 1) * 65536);
 }
 
 TEST_F(SqliteSchema, TheTableRefusesWrongRows) {

@@ -225,9 +225,9 @@ TEST_F(SqliteStore, ClaimRaisesFenceAndAttempt) {
   const std::int64_t fence = store.find("close", "a")->fence;
   const auto first = claim(store, -1us).at(0);
   const auto second = claim(store).at(0);
-  EXPECT_EQ(first.fence, fence + 1);
+  EXPECT_GT(first.fence, fence);
   EXPECT_EQ(first.attempt, 1);
-  EXPECT_EQ(second.fence, fence + 2);
+  EXPECT_GT(second.fence, first.fence);
   EXPECT_EQ(second.attempt, 2);
   EXPECT_EQ(store.find("close", "a")->fence, second.fence);
 }
@@ -281,7 +281,7 @@ TEST_F(SqliteStore, GivesAClaimBack) {
   EXPECT_FALSE(found->running);
   EXPECT_EQ(found->due, instant(42us));
   EXPECT_EQ(found->attempt, 3);
-  EXPECT_EQ(claim(store).at(0).fence, held.fence + 1);
+  EXPECT_GT(claim(store).at(0).fence, held.fence);
 }
 
 TEST_F(SqliteStore, WhatWasGivenBackIsNoClaimAnyMore) {
@@ -309,7 +309,7 @@ TEST_F(SqliteStore, TakesARowAndThenThereIsNone) {
   EXPECT_EQ(got[0].key, "a");
   EXPECT_EQ(got[0].payload, "order");
   EXPECT_EQ(got[0].attempt, 1);
-  EXPECT_EQ(got[0].fence, fence + 1);
+  EXPECT_GT(got[0].fence, fence);
   EXPECT_FALSE(store.find("close", "a"));
 }
 
@@ -424,23 +424,14 @@ TEST_F(SqliteStore, ANewCheckHasAHigherFenceThanAnyBeforeOfItsKey) {
   std::int64_t highest = 0;
   for (int turn = 0; turn < 3; ++turn) {
     put(store, "a");
-    EXPECT_GT(store.find("close", "a")->fence, highest);
     claimed last;
     for (int times = 0; times < 5; ++times) {
       last = claim(store, -1us).at(0);
+      EXPECT_GT(last.fence, highest);
+      highest = last.fence;
     }
-    highest = last.fence;
     EXPECT_TRUE(complete(store, last));
   }
-}
-
-TEST_F(SqliteStore, AFenceThatWasClaimedTooOftenTakesIdsOutOfUse) {
-  put(store, "a");
-  users_database(folder.file()).run("UPDATE timing_wheel_check SET fence=3*65536-1");
-  const auto held = claim(store).at(0);
-  EXPECT_TRUE(complete(store, held));
-  put(store, "a");
-  EXPECT_GT(store.find("close", "a")->fence, held.fence);
 }
 
 TEST_F(SqliteStore, WhatTheWorkThrowsUndoesAll) {

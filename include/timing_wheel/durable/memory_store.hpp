@@ -37,6 +37,7 @@ class TIMING_WHEEL_EXPORT memory_store final : public store {
   [[nodiscard]] instant now() override;
   [[nodiscard]] const request_limits& limits() const noexcept override;
   void transact(const std::function<void(store_transaction&)>& work) override;
+  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
   void read_ahead(const window& which, std::vector<upcoming>& found) override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;

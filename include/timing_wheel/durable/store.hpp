@@ -53,11 +53,14 @@ struct claimed {
   bool orphaned = false;   ///< It had a lease that had ended. See `store_transaction`.
 };
 
-/// A claim as the store knows it: the row, and the fence that the claim raised.
+/// A claim as the store knows it: the row, and the fence that the claim has drawn.
 struct ticket {
   std::int64_t id = 0;     ///< Of the row.
   std::int64_t fence = 0;  ///< See `job::fence`.
   bool held = false;       ///< Out: the row was still there with that fence, and was changed.
+  /// Out: the row is still there with that fence, and another transaction has locked it, so it was not changed. Only
+  /// with `transaction_limits::skip_locked`.
+  bool locked = false;
 };
 
 /// A check to append. `asked` is valid (`validate`).
@@ -96,7 +99,8 @@ struct bury_op {
   std::string error;  ///< What went wrong.
 };
 
-/// How long a transaction may hold others up, beyond what the store's options say.
+/// How long a transaction may hold others up, and be held up, beyond what the store's options say. A store whose
+/// transactions do not run beside each other has only `orphans_until`.
 struct transaction_limits {
   /// A statement that waits for another transaction's row for longer fails, with `errc::row_locked`. None: it waits as
   /// long as a statement may take. At least 1 ms.
@@ -104,6 +108,14 @@ struct transaction_limits {
   /// A transaction that does nothing for longer between two statements is undone, since its process may be frozen, and
   /// whatever comes after in it fails. None: what the store's options say. At least 1 ms.
   std::optional<std::chrono::milliseconds> idle = {};
+  /// `complete`, `extend`, `retry` and `bury` leave out rows that another transaction has locked, and say so in
+  /// `ticket::locked`. False: they wait for such a row, up to `lock_wait`.
+  bool skip_locked = false;
+  /// Rows whose lease has ended are claimed and taken only if `now()` is not later: a statement that an outage of the
+  /// database has held up comes too late, since their owners had no chance to extend. None: always.
+  std::optional<instant> orphans_until = {};
+  /// May use a connection that the store keeps for such transactions, when all others are in use: for extensions.
+  bool urgent = false;
 };
 
 /// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
@@ -150,16 +162,18 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
  public:
   using transaction::cancel;
   /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and
-  /// the row is pending. The fence of a new row is higher than any that a former check of that kind and key had.
+  /// the row is pending.
   void append(std::span<append_op> ops) override = 0;
   /// Deletes pending rows: `cancelled`. One that is running stays: `running`. None: `finished`.
   void cancel(std::span<cancel_op> ops) override = 0;
   /// Gives pending rows a new deadline.
   virtual void reschedule(std::span<reschedule_op> ops) = 0;
 
-  /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: raises fence and attempt by
-  /// one, sets the lease to end at `lease`, and adds them to `got`. A row that another transaction has locked is left
-  /// out.
+  /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: gives each a new fence,
+  /// raises its attempt by one, sets the lease to end at `lease`, and adds them to `got`. A row that another transaction
+  /// has locked is left out. A fence is drawn from one counter of the store while the row is held, so it is higher than
+  /// any that a check of that kind and key ever had. What a transaction has drawn stays drawn if it is undone; if the
+  /// server dies as well (in SQLite: the process), the same number may be drawn again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
   /// The same, but deletes them: the transaction does what is to be done, and commits both.
   virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
@@ -220,8 +234,7 @@ class TIMING_WHEEL_EXPORT store {
   /// throws undoes it. Others may run beside it, or wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
-  /// The same, within `limits`. A store whose transactions do not run beside each other has none: here it is
-  /// `transact`.
+  /// The same, within `limits`. Here it is `transact`, without limits.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
   /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows of the window), those of other kinds

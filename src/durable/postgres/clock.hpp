@@ -4,27 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <limits>
 #include <mutex>
 #include <optional>
 
-#include "timing_wheel/durable/request.hpp"
+#include "durable/boot_clock.hpp"
 
 namespace timing_wheel::durable::postgres {
-
-/// Time since the machine's start, that in which it was suspended included: the server's clock runs on meanwhile. By a
-/// clock that stops, a lease of before would still seem to last when the machine wakes up.
-inline std::chrono::nanoseconds time_since_boot() noexcept {
-#if defined(CLOCK_BOOTTIME)
-  constexpr clockid_t clock = CLOCK_BOOTTIME;
-#else
-  constexpr clockid_t clock = CLOCK_MONOTONIC;  // some systems count that time in
-#endif
-  std::timespec read{};
-  clock_gettime(clock, &read);
-  return std::chrono::seconds(read.tv_sec) + std::chrono::nanoseconds(read.tv_nsec);
-}
 
 /// What the server's clock shows, without asking it each time: the clock of an answer, and the time since it came. So
 /// it is never ahead of the server's, and behind it by as long as the quickest answer took. Who claims too early is

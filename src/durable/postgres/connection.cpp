@@ -62,8 +62,16 @@ std::string prefix_of(std::string_view schema) {
 
 std::string text_of(const char* sql, std::string_view prefix) {
   std::string text;
+  bool in_quotes = false;
   for (const char* each = sql; *each != '\0'; ++each) {
-    *each == '@' ? text.append(prefix) : text.append(1, *each);
+    in_quotes = in_quotes != (*each == '\'');
+    if (*each != '@') {
+      text.push_back(*each);
+      continue;
+    }
+    for (const char of_name : prefix) {
+      text.append(in_quotes && of_name == '\'' ? 2 : 1, of_name);
+    }
   }
   return text;
 }

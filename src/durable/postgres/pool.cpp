@@ -10,9 +10,9 @@ std::unique_ptr<connection> pool::connect() const { return address_.connect(opti
 std::unique_ptr<connection> pool::borrow() {
   const auto patience = options_.connect_timeout + options_.statement_timeout;
   std::unique_lock lock(mutex_);
-  if (!freed_.wait_for(lock, patience, [&] { return !idle_.empty() || open_ < options_.connections; })) {
+  if (!freed_.wait_for(lock, patience, [&] { return !idle_.empty() || open_ < most_; })) {
     fail("connecting", "53300",
-         "each of " + std::to_string(options_.connections) + " connections was in use for " +
+         "each of " + std::to_string(most_) + " connections was in use for " +
              std::to_string(patience.count()) + " ms");
   }
   if (!idle_.empty()) {
@@ -56,7 +56,7 @@ void pool::guard::renew() {
     const std::scoped_lock lock(from_.mutex_);
     dropped.swap(from_.idle_);
     from_.open_ -= dropped.size();
-    from_.idle_.reserve(from_.options_.connections);
+    from_.idle_.reserve(from_.most_);
   }
   connection_.reset();
   connection_ = from_.connect();

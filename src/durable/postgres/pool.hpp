@@ -31,9 +31,10 @@ class pool {
     std::unique_ptr<connection> connection_;
   };
 
-  pool(const std::string& conninfo, const postgres_options& options, const connection_rules& rules)
-      : address_(conninfo, rules), options_(options), rules_(rules) {
-    idle_.reserve(options.connections);
+  /// \param most connections at a time.
+  pool(const std::string& conninfo, std::size_t most, const postgres_options& options, const connection_rules& rules)
+      : address_(conninfo, rules), most_(most), options_(options), rules_(rules) {
+    idle_.reserve(most);
   }
 
   /// Gives all up without a word to the server: in a child of `fork` they are the parent's.
@@ -45,6 +46,7 @@ class pool {
   void give_back(std::unique_ptr<connection> used) noexcept;
 
   const address address_;
+  const std::size_t most_;
   const postgres_options& options_;
   const connection_rules& rules_;
 

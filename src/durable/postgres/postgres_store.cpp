@@ -92,7 +92,8 @@ class postgres_store::implementation {
       : options_(checked(options)),
         connection_rules_{prefix_of(options_.schema), options_.statement_timeout, options_.prepare, &counts_},
         transaction_rules_(rules_for(options_, counts_)),
-        pool_(conninfo, options_, connection_rules_) {
+        pool_(conninfo, options_.connections, options_, connection_rules_),
+        kept_(conninfo, 1, options_, connection_rules_) {
     const pool::guard first(pool_);
   }
   implementation(const implementation&) = delete;
@@ -129,6 +130,7 @@ class postgres_store::implementation {
   counters counts_;
   server_clock clock_;
   pool pool_;
+  pool kept_;  // for urgent transactions: no other use of the store can take its one connection
 
   std::mutex mutex_;
   std::set<std::thread::id> writing_;  // guarded by mutex_: who is in a transaction
@@ -159,6 +161,7 @@ class postgres_store::implementation::in_transaction {
 postgres_store::implementation::~implementation() {
   if (process_.is_child()) {
     pool_.abandon();
+    kept_.abandon();
   }
 }
 
@@ -183,7 +186,7 @@ template <class Work>
 void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits) {
   check_process();
   const in_transaction alone(*this);
-  pool::guard held(pool_);
+  pool::guard held(limits.urgent ? kept_ : pool_);
   std::optional<writing_transaction> open;
   try {
     open.emplace(*held, transaction_rules_, limits);

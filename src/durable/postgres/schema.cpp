@@ -79,6 +79,18 @@ constexpr std::array version_1 = {
     "INSERT INTO @version(version) VALUES(1)",
 };
 
+// The fence of a row is the number that its last run saw, from a sequence of its own, above all that version 1 ever gave:
+// there, it was `id*65536` and the column. A sequence with a cache would let it fall.
+constexpr std::array version_2 = {
+    "CREATE SEQUENCE @fence AS bigint CACHE 1 OWNED BY @check.fence",
+
+    "SELECT setval('@fence',(SELECT last_value FROM @check_id_seq)*65536+65536)",
+
+    "ALTER TABLE @check ALTER COLUMN fence TYPE bigint USING id*65536+fence",
+
+    "UPDATE @version SET version=2",
+};
+
 // A run of statements in one message, each ended by its semicolon.
 struct script {
   std::string text;
@@ -89,6 +101,13 @@ struct script {
     ++statements;
   }
 };
+
+template <class Statements>
+void add_all(const Statements& some, const std::string& prefix, script& into) {
+  for (const char* each : some) {
+    into.add(text_of(each, prefix));
+  }
+}
 
 // None if there is no table of versions, 0 if it is empty.
 std::optional<std::int64_t> version_in(connection& on, std::string_view schema) {
@@ -110,7 +129,7 @@ bool has_schema(connection& on, std::string_view schema) {
 
 // Two that come at a time make the table of versions one after the other. What its lock then shows is true.
 bool make_once(connection& on, std::string_view schema) {
-  if (const auto version = version_in(on, schema); version && *version != 0) {
+  if (const auto version = version_in(on, schema); version && *version >= schema_version) {
     check_version(*version, schema);
     return false;
   }
@@ -124,16 +143,19 @@ bool make_once(connection& on, std::string_view schema) {
   first.add(text_of("LOCK TABLE @version IN ACCESS EXCLUSIVE MODE", prefix));
   first.add(text_of("SELECT coalesce(max(version),0) FROM @version", prefix));
   const std::int64_t version = on.run(doing, first.text, first.statements).integer(0, 0);
-  check_version(version, schema);
+  if (version > schema_version) {
+    check_version(version, schema);
+  }
   script rest;
-  for (const char* each : version_1) {
-    if (version == 0) {
-      rest.add(text_of(each, prefix));
-    }
+  if (version < 1) {
+    add_all(version_1, prefix, rest);
+  }
+  if (version < 2) {
+    add_all(version_2, prefix, rest);
   }
   rest.add("COMMIT");
   on.run(doing, rest.text, rest.statements);
-  return version == 0;
+  return version < schema_version;
 }
 
 // What PostgreSQL says to the second of two that make the same thing, in spite of IF NOT EXISTS.
@@ -144,10 +166,12 @@ bool was_there_first(const std::error_code& code) {
 }  // namespace
 
 void check_version(std::int64_t version, std::string_view schema) {
-  if (version > schema_version) {
-    throw timer_error(make_error_code(errc::newer_schema),
+  if (version != schema_version) {
+    const bool newer = version > schema_version;
+    throw timer_error(make_error_code(newer ? errc::newer_schema : errc::no_schema),
                       "schema " + prefix_of(schema).substr(0, schema.size() + 2) + " has tables of version " +
-                          std::to_string(version) + "; this library knows version " + std::to_string(schema_version));
+                          std::to_string(version) + "; this library knows version " + std::to_string(schema_version) +
+                          (newer ? "" : ": call migrate()"));
   }
 }
 

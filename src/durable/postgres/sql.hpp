@@ -10,10 +10,9 @@
 // **Only the database's clock decides.** It is read within each statement, as microseconds since 1970. In our own
 // transactions it stands still (`now()`); in a user's it does not, since a delay counts from the call.
 //
-// **Ids and fences come from a sequence, never from a clock**, as in SQLite: the fence that a job sees is `id *
-// fences_per_id + fence`, where the column counts the claims of that row. A row that is claimed more than
-// `fences_per_id` times reaches into the next id's: the claim that gets there takes one id out of the sequence
-// (`skip_id`).
+// **Fences come from a sequence, never from a clock.** A claim draws its fence while it holds the row's lock. So it is
+// higher than that of each claim of the key before it, undone ones and those of former rows included: these have drawn
+// theirs before they let the lock go. The sequence must have no cache: a connection would hand out old numbers.
 //
 // **A share is `id & 63`**: ids come in turn, so each share has as many rows, and there is nothing to store. Each set
 // of kinds has its own owners of all 64.
@@ -26,7 +25,6 @@
 
 namespace timing_wheel::durable::postgres {
 
-inline constexpr std::int64_t fences_per_id = 65536;
 inline constexpr std::int64_t shares = 64;
 /// In microseconds: 285 000 years, so that no clock of these days comes to its end by adding it.
 inline constexpr std::int64_t longest_delay = 9'000'000'000'000'000'000;
@@ -89,19 +87,22 @@ inline constexpr query reschedule{
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[]) WITH ORDINALITY u(due,kind,key,place) "
     "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
 
-#define TIMING_WHEEL_LOCKED                                                                                     \
+// $2: leases that have ended by then may be claimed. `lock` leaves out what others have locked. A claim leaves the keys
+// of its row alone, so a foreign key that a user's open transaction has just checked does not hide it.
+#define TIMING_WHEEL_FREE(lock)                                                                                 \
   "(SELECT k.id,k.lease IS NOT NULL AS orphaned,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) " \
   "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW                                     \
-  " AND (k.lease IS NULL OR k.lease<=" TIMING_WHEEL_NOW                                                         \
-  ") FOR UPDATE OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) "                                               \
-  "RETURNING x.place,"
+  " AND (k.lease IS NULL OR k.lease<=$2::bigint) FOR " lock                                                     \
+  " OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) RETURNING x.place,"
 inline constexpr query claim{"claiming", "timing_wheel_claim",
-                             "UPDATE @check c SET fence=c.fence+1,attempt=c.attempt+1,lease=$2::bigint "
-                             "FROM " TIMING_WHEEL_LOCKED "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
-inline constexpr query take{"taking", "timing_wheel_take",
-                            "DELETE FROM @check c "
-                            "USING " TIMING_WHEEL_LOCKED "c.fence+1,c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
-inline constexpr query skip_id{"claiming", "timing_wheel_skip_id", "SELECT nextval($1::text::regclass)"};
+                             "UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=$3::bigint "
+                             "FROM " TIMING_WHEEL_FREE(
+                                 "NO KEY UPDATE") "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
+inline constexpr query take{
+    "taking", "timing_wheel_take",
+    "DELETE FROM @check c "
+    "USING " TIMING_WHEEL_FREE(
+        "UPDATE") "nextval('@fence'),c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query put_back{"putting back", "timing_wheel_put_back",
                                 "INSERT INTO @check(id,fence,attempt,due,lease,kind,key,payload) "
                                 "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,"
@@ -109,30 +110,56 @@ inline constexpr query put_back{"putting back", "timing_wheel_put_back",
                                 " END,$6::text,$7::bytea,$8::bytea) "
                                 "ON CONFLICT(kind,key) DO NOTHING"};
 
+// What a claim may change: its row, with its fence. The second form of each leaves out what others have locked. It costs
+// more, since each row is locked before it is changed; so it is for the case that the first had to wait.
 #define TIMING_WHEEL_HELD "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease IS NOT NULL"
+#define TIMING_WHEEL_ALL(columns, names) \
+  "unnest(" columns ") WITH ORDINALITY u(" names ",place) WHERE " TIMING_WHEEL_HELD
+#define TIMING_WHEEL_UNLOCKED(columns, names, lock)                                            \
+  "(SELECT u.* FROM unnest(" columns ") WITH ORDINALITY u(" names ",place) JOIN @check c ON " \
+  TIMING_WHEEL_HELD " FOR " lock " OF c SKIP LOCKED) u WHERE c.id=ANY(ARRAY[u.id])"
+#define TIMING_WHEEL_TICKETS "$1::bigint[],$2::bigint[]"
+
+#define TIMING_WHEEL_COMPLETE(which) "DELETE FROM @check c USING " which " RETURNING u.place"
 inline constexpr query complete{"completing", "timing_wheel_complete",
-                                "DELETE FROM @check c "
-                                "USING unnest($1::bigint[],$2::integer[]) WITH ORDINALITY u(id,fence,place) "
-                                "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
+                                TIMING_WHEEL_COMPLETE(TIMING_WHEEL_ALL(TIMING_WHEEL_TICKETS, "id,fence"))};
+inline constexpr query complete_unlocked{
+    "completing", "timing_wheel_complete_unlocked",
+    TIMING_WHEEL_COMPLETE(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_TICKETS, "id,fence", "UPDATE"))};
+
+#define TIMING_WHEEL_EXTEND(which) "UPDATE @check c SET lease=$3::bigint FROM " which " RETURNING u.place"
 inline constexpr query extend{"extending a lease", "timing_wheel_extend",
-                              "UPDATE @check c SET lease=$3::bigint "
-                              "FROM unnest($1::bigint[],$2::integer[]) WITH ORDINALITY u(id,fence,place) "
-                              "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
+                              TIMING_WHEEL_EXTEND(TIMING_WHEEL_ALL(TIMING_WHEEL_TICKETS, "id,fence"))};
+inline constexpr query extend_unlocked{
+    "extending a lease", "timing_wheel_extend_unlocked",
+    TIMING_WHEEL_EXTEND(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_TICKETS, "id,fence", "NO KEY UPDATE"))};
+
+#define TIMING_WHEEL_RETRY(which)                            \
+  "UPDATE @check c SET lease=CASE u.orphaned WHEN 1 THEN " TIMING_WHEEL_NOW \
+  " END,due=u.due,attempt=u.attempt FROM " which " RETURNING u.place"
+#define TIMING_WHEEL_RETRIES TIMING_WHEEL_TICKETS ",$3::bigint[],$4::integer[],$5::integer[]"
 inline constexpr query retry{
     "giving a claim back", "timing_wheel_retry",
-    "UPDATE @check c SET lease=CASE u.orphaned WHEN 1 THEN " TIMING_WHEEL_NOW
-    " END,due=u.due,attempt=u.attempt "
-    "FROM unnest($1::bigint[],$2::integer[],$3::bigint[],$4::integer[],$5::integer[]) WITH ORDINALITY "
-    "u(id,fence,due,attempt,orphaned,place) "
-    "WHERE " TIMING_WHEEL_HELD " RETURNING u.place"};
-inline constexpr query bury{
-    "burying", "timing_wheel_bury",
-    "WITH gone AS (DELETE FROM @check c "
-    "USING unnest($1::bigint[],$2::integer[],$3::bytea[]) WITH ORDINALITY u(id,fence,error,place) "
-    "WHERE " TIMING_WHEEL_HELD
-    " RETURNING c.kind,c.key,c.payload,c.due,c.id*65536+c.fence AS fence,c.attempt,u.error,u.place),"
-    "dead AS (INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "
-    "SELECT kind,key,payload,due,fence,attempt,error," TIMING_WHEEL_NOW " FROM gone) SELECT place FROM gone"};
+    TIMING_WHEEL_RETRY(TIMING_WHEEL_ALL(TIMING_WHEEL_RETRIES, "id,fence,due,attempt,orphaned"))};
+inline constexpr query retry_unlocked{"giving a claim back", "timing_wheel_retry_unlocked",
+                                      TIMING_WHEEL_RETRY(TIMING_WHEEL_UNLOCKED(
+                                          TIMING_WHEEL_RETRIES, "id,fence,due,attempt,orphaned", "NO KEY UPDATE"))};
+
+#define TIMING_WHEEL_BURY(which)                                                                               \
+  "WITH gone AS (DELETE FROM @check c USING " which                                                            \
+  " RETURNING c.kind,c.key,c.payload,c.due,c.fence,c.attempt,u.error,u.place),"                                \
+  "dead AS (INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "                                 \
+  "SELECT kind,key,payload,due,fence,attempt,error," TIMING_WHEEL_NOW " FROM gone) SELECT place FROM gone"
+#define TIMING_WHEEL_BURIALS TIMING_WHEEL_TICKETS ",$3::bytea[]"
+inline constexpr query bury{"burying", "timing_wheel_bury",
+                            TIMING_WHEEL_BURY(TIMING_WHEEL_ALL(TIMING_WHEEL_BURIALS, "id,fence,error"))};
+inline constexpr query bury_unlocked{
+    "burying", "timing_wheel_bury_unlocked",
+    TIMING_WHEEL_BURY(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_BURIALS, "id,fence,error", "UPDATE"))};
+// Which of them are still held: of those that were left out, these are locked.
+inline constexpr query held{"looking for a claim", "timing_wheel_held",
+                            "SELECT u.place FROM @check c JOIN unnest(" TIMING_WHEEL_TICKETS
+                            ") WITH ORDINALITY u(id,fence,place) ON " TIMING_WHEEL_HELD};
 inline constexpr query bury_taken{
     "burying", "timing_wheel_bury_taken",
     "INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "
@@ -158,7 +185,7 @@ inline constexpr query read_ahead{
     "ORDER BY due,id+0 LIMIT $7::bigint) w) l "
     "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"};
 inline constexpr query find{"finding", "timing_wheel_find",
-                            "SELECT payload,due,id*65536+fence,attempt,lease IS NOT NULL FROM @check "
+                            "SELECT payload,due,fence,attempt,lease IS NOT NULL FROM @check "
                             "WHERE kind=$1::text AND key=$2::bytea"};
 inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
                                  "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM @dead "
@@ -227,6 +254,11 @@ inline constexpr query users_reschedule_at{"rescheduling", "", TIMING_WHEEL_RESC
 inline constexpr query users_reschedule_after{"rescheduling", "", TIMING_WHEEL_RESCHEDULE(TIMING_WHEEL_AFTER)};
 inline constexpr query users_cancel{"cancelling", "",
                                     "DELETE FROM @check WHERE kind=$1::text AND key=$2::bytea AND lease IS NULL"};
+// Around a statement of a user's open transaction. PostgreSQL locks a row before it looks once more whether the row is
+// what was asked for, and keeps that lock if it is not; only undoing a part of the transaction lets it go.
+inline constexpr const char* users_savepoint = "SAVEPOINT timing_wheel_call";
+inline constexpr const char* users_release = "RELEASE timing_wheel_call";
+inline constexpr const char* users_undo = "ROLLBACK TO timing_wheel_call;RELEASE timing_wheel_call";
 // What stands in the way, and whether it is pending.
 inline constexpr query users_stands{"looking for a check", "",
                                     "SELECT due,lease IS NULL FROM @check WHERE kind=$1::text AND key=$2::bytea"};
@@ -241,9 +273,14 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &take,
                                              &put_back,
                                              &complete,
+                                             &complete_unlocked,
                                              &extend,
+                                             &extend_unlocked,
                                              &retry,
+                                             &retry_unlocked,
                                              &bury,
+                                             &bury_unlocked,
+                                             &held,
                                              &raise,
                                              &delete_dead,
                                              &read_ahead,
@@ -262,13 +299,22 @@ inline constexpr const query* on_checks[] = {&insert,
 
 #undef TIMING_WHEEL_MICROSECONDS
 #undef TIMING_WHEEL_NOW
-#undef TIMING_WHEEL_LOCKED
+#undef TIMING_WHEEL_FREE
 #undef TIMING_WHEEL_HELD
+#undef TIMING_WHEEL_ALL
+#undef TIMING_WHEEL_UNLOCKED
+#undef TIMING_WHEEL_TICKETS
+#undef TIMING_WHEEL_COMPLETE
+#undef TIMING_WHEEL_EXTEND
+#undef TIMING_WHEEL_RETRY
+#undef TIMING_WHEEL_RETRIES
+#undef TIMING_WHEEL_BURY
+#undef TIMING_WHEEL_BURIALS
 #undef TIMING_WHEEL_AFTER
 #undef TIMING_WHEEL_INSERT
 #undef TIMING_WHEEL_REPLACE
 #undef TIMING_WHEEL_RESCHEDULE
 
-static_assert(fences_per_id == 65536 && shares == 64, "the statements spell it out");
+static_assert(shares == 64, "the statements spell it out");
 
 }  // namespace timing_wheel::durable::postgres

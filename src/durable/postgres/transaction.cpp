@@ -14,12 +14,6 @@ namespace {
 
 std::int64_t microseconds_of(instant when) { return when.time_since_epoch().count(); }
 
-// The column counts claims from 0; see sql.hpp. No row has -1.
-std::int64_t column_of(const ticket& of) {
-  const std::int64_t count = of.fence - (of.id * fences_per_id);
-  return count >= 0 && count <= std::numeric_limits<std::int32_t>::max() ? count : -1;
-}
-
 std::string_view kind_of(const append_op* op) { return op->asked->kind; }
 std::string_view key_of(const append_op* op) { return op->asked->key; }
 template <class Op>
@@ -74,15 +68,6 @@ struct names {
   array keys{element::bytea};
 };
 
-struct tickets {
-  void add(const ticket& of) {
-    ids.add(of.id);
-    fences.add(column_of(of));
-  }
-  array ids{element::bigint};
-  array fences{element::integer};
-};
-
 // How often a statement is repeated whose row others have changed.
 constexpr int most_tries = 100;
 
@@ -111,7 +96,28 @@ std::string setting(const char* name, std::chrono::milliseconds value) {
 // Which of the elements a row is for.
 std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
 
+// The claim that an operation is about.
+ticket& claim_of(ticket& op) { return op; }
+template <class Op>
+ticket& claim_of(Op& op) {
+  return op.of;
+}
+
 }  // namespace
+
+struct tickets {
+  template <class Op>
+  explicit tickets(std::span<Op> ops) {
+    for (Op& op : ops) {
+      ticket& of = claim_of(op);
+      of.held = of.locked = false;
+      ids.add(of.id);
+      fences.add(of.fence);
+    }
+  }
+  array ids{element::bigint};
+  array fences{element::bigint};
+};
 
 transaction_rules rules_for(const postgres_options& options, counters& counts) {
   const std::string prefix = prefix_of(options.schema);
@@ -126,12 +132,15 @@ transaction_rules rules_for(const postgres_options& options, counters& counts) {
       begin += setting(each, "off");
     }
   }
-  return {begin, options.transaction_timeout, options.schema, prefix + "check_id_seq", options.limits, &counts};
+  return {begin, options.transaction_timeout, options.schema, options.limits, &counts};
 }
 
 writing_transaction::writing_transaction(connection& on, const transaction_rules& rules,
                                          const transaction_limits& limits)
-    : connection_(on), rules_(rules) {
+    : connection_(on),
+      rules_(rules),
+      skips_locked_(limits.skip_locked),
+      orphans_until_(limits.orphans_until.value_or(instant::max())) {
   TIMING_WHEEL_FAIL_POINT("postgres.before_begin");
   std::string begin = rules_.begin + setting("idle_in_transaction_session_timeout", limits.idle.value_or(rules_.idle));
   if (limits.lock_wait) {
@@ -348,13 +357,14 @@ void writing_transaction::read_claimed(const result& rows, std::span<const upcom
   rules_.counts->rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
   for (int row = 0; row < rows.rows(); ++row) {
     const upcoming& one = wanted[place_in(rows, row)];
-    const std::int64_t fence = (one.id * fences_per_id) + rows.integer(row, 1);
-    got.push_back({one.id, fence, one.kind, static_cast<int>(rows.integer(row, 2)), instant_of(rows.integer(row, 3)),
-                   std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5)), rows.integer(row, 6) != 0});
-    if (fence % fences_per_id == 0) {
-      look(sql::skip_id, parameters().bind(rules_.sequence));
-    }
+    got.push_back({one.id, rows.integer(row, 1), one.kind, static_cast<int>(rows.integer(row, 2)),
+                   instant_of(rows.integer(row, 3)), std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5)),
+                   rows.integer(row, 6) != 0});
   }
+}
+
+std::int64_t writing_transaction::ended_leases() const noexcept {
+  return now_ <= orphans_until_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
 }
 
 void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
@@ -363,7 +373,7 @@ void writing_transaction::claim(std::span<const upcoming> wanted, instant lease,
     ids.add(row.id);
   }
   if (!wanted.empty()) {
-    read_claimed(run(sql::claim, parameters().bind(ids).bind(microseconds_of(lease))), wanted, got);
+    read_claimed(run(sql::claim, parameters().bind(ids).bind(ended_leases()).bind(microseconds_of(lease))), wanted, got);
   }
 }
 
@@ -373,7 +383,7 @@ void writing_transaction::take(std::span<const upcoming> wanted, std::vector<cla
     ids.add(row.id);
   }
   if (!wanted.empty()) {
-    read_claimed(run(sql::take, parameters().bind(ids)), wanted, got);
+    read_claimed(run(sql::take, parameters().bind(ids).bind(ended_leases())), wanted, got);
   }
 }
 
@@ -381,7 +391,7 @@ void writing_transaction::take(std::span<const upcoming> wanted, std::vector<cla
 void writing_transaction::put_back(const claimed& taken, std::string_view kind, instant due, int attempt) {
   run(sql::put_back, parameters()
                          .bind(taken.id)
-                         .bind(column_of({taken.id, taken.fence}))
+                         .bind(taken.fence)
                          .bind(std::int64_t{attempt})
                          .bind(microseconds_of(due))
                          .bind(std::int64_t{taken.orphaned ? 1 : 0})
@@ -390,33 +400,35 @@ void writing_transaction::put_back(const claimed& taken, std::string_view kind, 
                          .bind(std::string_view(taken.payload)));
 }
 
-void writing_transaction::complete(std::span<ticket> ops) {
-  if (ops.empty()) {
+template <class Op>
+void writing_transaction::change_held(std::span<Op> ops, const query& waiting, const query& skipping,
+                                      tickets& of, const parameters& values) {
+  const result changed = run(skips_locked_ ? skipping : waiting, values);
+  for (int row = 0; row < changed.rows(); ++row) {
+    claim_of(ops[place_in(changed, row)]).held = true;
+  }
+  if (!skips_locked_ || changed.rows() == static_cast<int>(ops.size())) {
     return;
   }
-  tickets of;
-  for (ticket& op : ops) {
-    op.held = false;
-    of.add(op);
+  const result held = look(sql::held, parameters().bind(of.ids).bind(of.fences));
+  for (int row = 0; row < held.rows(); ++row) {
+    ticket& one = claim_of(ops[place_in(held, row)]);
+    one.locked = !one.held;
   }
-  const result gone = run(sql::complete, parameters().bind(of.ids).bind(of.fences));
-  for (int row = 0; row < gone.rows(); ++row) {
-    ops[place_in(gone, row)].held = true;
+}
+
+void writing_transaction::complete(std::span<ticket> ops) {
+  if (!ops.empty()) {
+    tickets of(ops);
+    change_held(ops, sql::complete, sql::complete_unlocked, of, parameters().bind(of.ids).bind(of.fences));
   }
 }
 
 void writing_transaction::extend(std::span<ticket> ops, instant lease) {
-  if (ops.empty()) {
-    return;
-  }
-  tickets of;
-  for (ticket& op : ops) {
-    op.held = false;
-    of.add(op);
-  }
-  const result held = run(sql::extend, parameters().bind(of.ids).bind(of.fences).bind(microseconds_of(lease)));
-  for (int row = 0; row < held.rows(); ++row) {
-    ops[place_in(held, row)].held = true;
+  if (!ops.empty()) {
+    tickets of(ops);
+    change_held(ops, sql::extend, sql::extend_unlocked, of,
+                parameters().bind(of.ids).bind(of.fences).bind(microseconds_of(lease)));
   }
 }
 
@@ -424,39 +436,29 @@ void writing_transaction::retry(std::span<retry_op> ops) {
   if (ops.empty()) {
     return;
   }
-  tickets of;
+  tickets of(ops);
   array dues(element::bigint);
   array attempts(element::integer);
   array orphaned(element::integer);
-  for (retry_op& op : ops) {
-    op.of.held = false;
-    of.add(op.of);
+  for (const retry_op& op : ops) {
     dues.add(microseconds_of(op.due));
     attempts.add(std::int64_t{op.attempt});
     orphaned.add(std::int64_t{op.orphaned ? 1 : 0});
   }
-  const result held =
-      run(sql::retry, parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts).bind(orphaned));
-  for (int row = 0; row < held.rows(); ++row) {
-    ops[place_in(held, row)].of.held = true;
-  }
+  change_held(ops, sql::retry, sql::retry_unlocked, of,
+              parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts).bind(orphaned));
 }
 
 void writing_transaction::bury(std::span<bury_op> ops) {
   if (ops.empty()) {
     return;
   }
-  tickets of;
+  tickets of(ops);
   array errors(element::bytea);
-  for (bury_op& op : ops) {
-    op.of.held = false;
-    of.add(op.of);
+  for (const bury_op& op : ops) {
     errors.add(op.error);
   }
-  const result gone = run(sql::bury, parameters().bind(of.ids).bind(of.fences).bind(errors));
-  for (int row = 0; row < gone.rows(); ++row) {
-    ops[place_in(gone, row)].of.held = true;
-  }
+  change_held(ops, sql::bury, sql::bury_unlocked, of, parameters().bind(of.ids).bind(of.fences).bind(errors));
 }
 
 void writing_transaction::bury_taken(const claimed& taken, std::string_view kind, std::string_view error) {

@@ -13,11 +13,13 @@ struct transaction_rules {
   std::string begin;               ///< Begins one, reads the clock and the version, and sets most of its limits.
   std::chrono::milliseconds idle;  ///< The limit that it lacks, where the transaction brings none of its own.
   std::string schema;              ///< Its name.
-  std::string sequence;            ///< That of the ids, quoted.
   request_limits limits;           ///< What may be written.
   counters* counts;                ///< Of the store.
 };
 [[nodiscard]] transaction_rules rules_for(const postgres_options& options, counters& counts);
+
+/// Claims, as a statement takes them.
+struct tickets;
 
 /// A transaction that is open on a connection.
 class writing_transaction final : public store_transaction {
@@ -55,6 +57,10 @@ class writing_transaction final : public store_transaction {
  private:
   // Runs one that may write.
   result run(const query& which, const parameters& values);
+  // On claims: the statement, or the one that leaves out locked rows.
+  template <class Op>
+  void change_held(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,
+                   const parameters& values);
   result look(const query& which, const parameters& values);
   void append_different(std::vector<append_op*> ops);
   [[nodiscard]] std::vector<append_op*> sort_out(const std::vector<append_op*>& ops, const result& inserted);
@@ -63,10 +69,14 @@ class writing_transaction final : public store_transaction {
   template <class Op, class Result, class Change>
   void change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change);
   void read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
+  // Leases that have ended by then are free.
+  [[nodiscard]] std::int64_t ended_leases() const noexcept;
   [[nodiscard]] std::string planner_for_others();
 
   connection& connection_;
   const transaction_rules& rules_;
+  const bool skips_locked_;
+  const instant orphans_until_;
   instant now_{};
   bool wrote_ = false;
   bool planner_is_ours_ = true;

@@ -87,12 +87,16 @@ class users_connection {
   [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  protected:
-  users_connection() = default;
+  explicit users_connection(PGconn* connection) noexcept : connection_(connection) {}
   // \throws timer_error with what the server says.
   [[nodiscard]] virtual result run(const query& which, const parameters& values) = 0;
+  [[nodiscard]] PGconn* connection() const noexcept { return connection_; }
 
  private:
-  [[nodiscard]] std::optional<instant> write(const query& which, const due_by_sql& due, const request& asked);
+  [[nodiscard]] result change(const query& which, const parameters& values);
+  void execute(const char* text, const query& part_of) const;
+  [[nodiscard]] std::optional<instant> write(const query& which, const due_by_sql& due, const request& asked,
+                                             bool inserts);
   struct standing {
     instant due;
     bool pending;  // by now: the statement before did not see it so
@@ -100,33 +104,34 @@ class users_connection {
   [[nodiscard]] std::optional<standing> look_at(std::string_view kind, std::string_view key);
   template <class Result, class Change>
   [[nodiscard]] Result change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
-                                      const Change& change);
+                                      const Change& attempt);
+
+  PGconn* connection_;
 };
 
 /// For one call: nothing is prepared.
 class single_call final : public users_connection {
  public:
   single_call(PGconn* connection, const postgres_target& target)
-      : connection_(connection), prefix_(postgres::prefix_of(target.schema)) {
+      : users_connection(connection), prefix_(postgres::prefix_of(target.schema)) {
     check_usable(connection);
     check_version(target.schema);
   }
 
  private:
   result run(const query& which, const parameters& values) override {
-    result answer = run_once(connection_, prefix_, which, values);
-    check_answer(answer, connection_, which);
+    result answer = run_once(connection(), prefix_, which, values);
+    check_answer(answer, connection(), which);
     return answer;
   }
   void check_version(std::string_view schema);
 
-  PGconn* connection_;
   std::string prefix_;
 };
 
 void single_call::check_version(std::string_view schema) {
   static thread_local looked_at last;
-  looked_at here{connection_, PQbackendPID(connection_), prefix_};
+  looked_at here{connection(), PQbackendPID(connection()), prefix_};
   if (last == here) {
     return;
   }
@@ -135,10 +140,28 @@ void single_call::check_version(std::string_view schema) {
   last = std::move(here);
 }
 
-std::optional<instant> users_connection::write(const query& which, const due_by_sql& due, const request& asked) {
+void users_connection::execute(const char* text, const query& part_of) const {
+  check_answer(result(PQexec(connection_, text)), connection_, part_of);
+}
+
+// For a row that must be pending. If it is not, the server keeps its lock until the part of the transaction is undone
+// that has asked for it: nodes would wait for the end of the user's transaction.
+result users_connection::change(const query& which, const parameters& values) {
+  if (PQtransactionStatus(connection_) != PQTRANS_INTRANS) {
+    return run(which, values);
+  }
+  execute(postgres::sql::users_savepoint, which);
+  result answer = run(which, values);
+  execute(answer.changed() == 0 ? postgres::sql::users_undo : postgres::sql::users_release, which);
+  return answer;
+}
+
+std::optional<instant> users_connection::write(const query& which, const due_by_sql& due, const request& asked,
+                                               bool inserts) {
   parameters values;
   values.bind(due.count).bind(std::string_view(asked.kind)).bind(std::string_view(asked.key));
-  const result rows = run(which, values.bind(std::string_view(asked.payload)));
+  values.bind(std::string_view(asked.payload));
+  const result rows = inserts ? run(which, values) : change(which, values);
   return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
 }
 
@@ -155,12 +178,12 @@ scheduled users_connection::schedule(const request& asked) {
   const due_by_sql due(asked.due);
   for (int tries = 0; tries < most_tries; ++tries) {
     if (const auto made =
-            write(due.choose(postgres::sql::users_insert_at, postgres::sql::users_insert_after), due, asked)) {
+            write(due.choose(postgres::sql::users_insert_at, postgres::sql::users_insert_after), due, asked, true)) {
       return {true, false, *made};
     }
     if (asked.replace) {
       if (const auto changed =
-              write(due.choose(postgres::sql::users_replace_at, postgres::sql::users_replace_after), due, asked)) {
+              write(due.choose(postgres::sql::users_replace_at, postgres::sql::users_replace_after), due, asked, false)) {
         return {false, true, *changed};
       }
     }
@@ -175,9 +198,9 @@ scheduled users_connection::schedule(const request& asked) {
 // that is pending, it is tried again.
 template <class Result, class Change>
 Result users_connection::change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
-                                        const Change& change) {
+                                        const Change& attempt) {
   for (int tries = 0; tries < most_tries; ++tries) {
-    if (change().changed() == 1) {
+    if (attempt().changed() == 1) {
       return done;
     }
     const auto stands = look_at(kind, key);
@@ -190,14 +213,14 @@ Result users_connection::change_pending(const char* doing, std::string_view kind
 
 cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
   return change_pending("cancelling", kind, key, cancel_result::cancelled,
-                        [&] { return run(postgres::sql::users_cancel, parameters().bind(kind).bind(key)); });
+                        [&] { return change(postgres::sql::users_cancel, parameters().bind(kind).bind(key)); });
 }
 
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
   const due_by_sql asked(due);
   const query& which = asked.choose(postgres::sql::users_reschedule_at, postgres::sql::users_reschedule_after);
   return change_pending("rescheduling", kind, key, reschedule_result::moved,
-                        [&] { return run(which, parameters().bind(asked.count).bind(kind).bind(key)); });
+                        [&] { return change(which, parameters().bind(asked.count).bind(kind).bind(key)); });
 }
 
 }  // namespace
@@ -226,7 +249,7 @@ reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::st
 class postgres_session::implementation final : public users_connection {
  public:
   implementation(PGconn* connection, const postgres_target& target)
-      : connection_(connection),
+      : users_connection(connection),
         schema_(target.schema),
         prefix_(postgres::prefix_of(target.schema)),
         limits_(target.limits) {
@@ -241,14 +264,14 @@ class postgres_session::implementation final : public users_connection {
   [[nodiscard]] const request_limits& limits() const { return limits_; }
   // To be called before each call. The user may have connected anew.
   void begin() {
-    check_usable(connection_);
-    const int backend = PQbackendPID(connection_);
+    check_usable(connection());
+    const int backend = PQbackendPID(connection());
     if (backend == backend_) {
       return;
     }
     prepared_.clear();
-    const result shown = run_once(connection_, prefix_, postgres::sql::read_clock, {});
-    check_answer(shown, connection_, postgres::sql::read_clock);
+    const result shown = run_once(connection(), prefix_, postgres::sql::read_clock, {});
+    check_answer(shown, connection(), postgres::sql::read_clock);
     postgres::check_version(shown.integer(0, 1), schema_);
     backend_ = backend;
   }
@@ -263,15 +286,14 @@ class postgres_session::implementation final : public users_connection {
   static constexpr std::chrono::seconds plan_lifetime{1};
 
   result run(const query& which, const parameters& values) override {
-    result answer(PQexecPrepared(connection_, prepare(which).c_str(), values.count(), values.values(), values.lengths(),
+    result answer(PQexecPrepared(connection(), prepare(which).c_str(), values.count(), values.values(), values.lengths(),
                                  values.formats(), 1));
-    check_answer(answer, connection_, which);
+    check_answer(answer, connection(), which);
     return answer;
   }
   const std::string& prepare(const query& which);
   void forget() noexcept;
 
-  PGconn* connection_;
   std::string schema_;
   std::string prefix_;
   request_limits limits_;
@@ -289,29 +311,29 @@ const std::string& postgres_session::implementation::prepare(const query& which)
     if (!searches || now - known->since < plan_lifetime) {
       return known->name;
     }
-    const result gone(PQexec(connection_, ("DEALLOCATE " + known->name).c_str()));
-    check_answer(gone, connection_, which);
+    const result gone(PQexec(connection(), ("DEALLOCATE " + known->name).c_str()));
+    check_answer(gone, connection(), which);
     prepared_.erase(known);
   }
   std::string name = "timing_wheel_session_" + std::to_string(names.fetch_add(1, std::memory_order_relaxed));
-  const result made(PQprepare(connection_, name.c_str(), postgres::text_of(which.sql, prefix_).c_str(), 0, nullptr));
-  check_answer(made, connection_, which);
+  const result made(PQprepare(connection(), name.c_str(), postgres::text_of(which.sql, prefix_).c_str(), 0, nullptr));
+  check_answer(made, connection(), which);
   return prepared_.emplace_back(prepared{&which, std::move(name), now}).name;
 }
 
 // Where that is possible at once: else they stay as long as the connection.
 void postgres_session::implementation::forget() noexcept {
   try {
-    check_usable(connection_);
-    if (prepared_.empty() || PQstatus(connection_) != CONNECTION_OK || PQbackendPID(connection_) != backend_ ||
-        PQtransactionStatus(connection_) == PQTRANS_INERROR) {
+    check_usable(connection());
+    if (prepared_.empty() || PQstatus(connection()) != CONNECTION_OK || PQbackendPID(connection()) != backend_ ||
+        PQtransactionStatus(connection()) == PQTRANS_INERROR) {
       return;
     }
     std::string all;
     for (const prepared& each : prepared_) {
       all.append("DEALLOCATE ").append(each.name).append(";");
     }
-    const result gone(PQexec(connection_, all.c_str()));
+    const result gone(PQexec(connection(), all.c_str()));
   } catch (...) {  // NOLINT(bugprone-empty-catch): busy
   }
 }

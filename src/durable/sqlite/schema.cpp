@@ -55,6 +55,21 @@ constexpr std::array version_1 = {
     "INSERT INTO timing_wheel_schema(id,version) VALUES(1,1)",
 };
 
+// The fence of a row is the number that its last run saw, drawn from a counter that begins above all that version 1 ever
+// gave: there, it was `id*65536` and the column.
+constexpr std::array version_2 = {
+    "CREATE TABLE timing_wheel_fence("
+    "id INTEGER PRIMARY KEY CHECK(id=1),"
+    "last INTEGER NOT NULL CHECK(typeof(last)='integer'))",
+
+    "INSERT INTO timing_wheel_fence(id,last) "
+    "SELECT 1,(coalesce(max(seq),0)+1)*65536 FROM sqlite_sequence WHERE name='timing_wheel_check'",
+
+    "UPDATE timing_wheel_check SET fence=id*65536+fence",
+
+    "UPDATE timing_wheel_schema SET version=2",
+};
+
 // 0 if there are none.
 std::int64_t version_of(database& in) {
   if (in.ask({"looking for the tables",
@@ -69,22 +84,31 @@ std::int64_t version_of(database& in) {
 }  // namespace
 
 void check_version(sqlite3* connection, std::int64_t version) {
-  if (version > schema_version) {
+  if (version != schema_version) {
+    const bool newer = version > schema_version;
     const char* file = sqlite3_db_filename(connection, "main");
-    throw timer_error(make_error_code(errc::newer_schema),
+    throw timer_error(make_error_code(newer ? errc::newer_schema : errc::no_schema),
                       std::string(file == nullptr ? "" : file) + " has tables of version " + std::to_string(version) +
-                          "; this library knows version " + std::to_string(schema_version));
+                          "; this library knows version " + std::to_string(schema_version) +
+                          (newer ? "" : ": call migrate()"));
   }
 }
 
 void make_tables(database& in) {
   const std::int64_t version = version_of(in);
-  check_version(in.get(), version);
-  if (version == schema_version) {
-    return;
+  if (version > schema_version) {
+    check_version(in.get(), version);
   }
-  for (const char* text : version_1) {
-    in.execute({"making the tables", text});
+  const auto add = [&in](const auto& statements) {
+    for (const char* text : statements) {
+      in.execute({"making the tables", text});
+    }
+  };
+  if (version < 1) {
+    add(version_1);
+  }
+  if (version < 2) {
+    add(version_2);
   }
 }
 

@@ -5,7 +5,7 @@
 namespace timing_wheel::durable::sqlite {
 
 /// The version of the tables that this library makes and knows.
-inline constexpr int schema_version = 1;
+inline constexpr int schema_version = 2;
 
 /// Makes the tables in the transaction that is open, or leaves them as they are.
 void make_tables(database& in);

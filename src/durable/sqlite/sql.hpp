@@ -7,16 +7,12 @@
 // Every statement on our tables, in one place. The text is a contract with nobody: other languages use what
 // docs/durable.md lists.
 //
-// **Ids and fences come from a counter, never from a clock.** An id is an AUTOINCREMENT: SQLite keeps the highest that
-// the table ever had, so none is used twice, whatever was deleted and however the clock was set. The fence that a job
-// sees is `id * fences_per_id + fence`, where the column counts the claims of that row: a new row's is higher than any
-// of the rows before it. A row that is claimed more than `fences_per_id` times, a lease of one second for 18 hours,
-// would reach into the next id's: the claim that gets there takes these ids out of the counter (`skip_ids`). So a row
-// inserted by hand needs neither id nor fence.
+// **Ids and fences come from counters, never from a clock.** An id is an AUTOINCREMENT: SQLite keeps the highest that the
+// table ever had, so none is used twice, whatever was deleted and however the clock was set. A claim draws its fences
+// from a row of their own, in the transaction that claims; so a fence is higher than any that the key ever had. What a
+// transaction has drawn that was undone is lost from the file; the store remembers it as long as it lives.
 
 namespace timing_wheel::durable::sqlite {
-
-inline constexpr std::int64_t fences_per_id = 65536;
 
 namespace sql {
 
@@ -42,19 +38,20 @@ inline constexpr query cancel{"cancelling",
 inline constexpr query reschedule{"rescheduling",
                                   "UPDATE timing_wheel_check SET due=?3 WHERE kind=?1 AND key=?2 AND lease IS NULL"};
 // Of what is pending, and of what is orphaned: an UPDATE does not say what was there before.
-#define TIMING_WHEEL_CLAIM "UPDATE timing_wheel_check SET fence=fence+1,lease=?3,attempt=attempt+1 WHERE id=?1 "
+#define TIMING_WHEEL_CLAIM "UPDATE timing_wheel_check SET fence=?4,lease=?3,attempt=attempt+1 WHERE id=?1 "
 inline constexpr query claim{
     "claiming", TIMING_WHEEL_CLAIM "AND due<=?2 AND lease IS NULL RETURNING fence,attempt,due,key,payload,0"};
 inline constexpr query take_over{
     "claiming", TIMING_WHEEL_CLAIM "AND due<=?2 AND lease<=?2 RETURNING fence,attempt,due,key,payload,1"};
 inline constexpr query take{"taking",
-                            "DELETE FROM timing_wheel_check WHERE id=?1 AND due<=?2 AND (lease IS NULL OR lease<=?2) "
-                            "RETURNING fence+1,attempt+1,due,key,payload,lease IS NOT NULL"};
+                            "DELETE FROM timing_wheel_check WHERE id=?1 AND due<=?2 AND (lease IS NULL OR lease<=?3) "
+                            "RETURNING ?4,attempt+1,due,key,payload,lease IS NOT NULL"};
 inline constexpr query put_back{"putting back",
                                 "INSERT INTO timing_wheel_check(id,fence,attempt,due,lease,kind,key,payload) "
                                 "VALUES(?1,?2,?3,?4,iif(?5,?6,NULL),?7,?8,?9) ON CONFLICT(kind,key) DO NOTHING"};
-inline constexpr query skip_ids{"claiming",
-                                "UPDATE sqlite_sequence SET seq=max(seq,?1) WHERE name='timing_wheel_check'"};
+// ?1: what was drawn last, as far as this store remembers; ?2: how many.
+inline constexpr query draw_fences{"claiming",
+                                   "UPDATE timing_wheel_fence SET last=max(last,?1)+?2 WHERE id=1 RETURNING last"};
 inline constexpr query complete{"completing",
                                 "DELETE FROM timing_wheel_check WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
 inline constexpr query extend{"extending a lease",
@@ -64,7 +61,7 @@ inline constexpr query retry{"giving a claim back",
                              "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
 inline constexpr query bury{"burying",
                             "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
-                            "SELECT kind,key,payload,due,id*65536+fence,attempt,?3,?4 FROM timing_wheel_check "
+                            "SELECT kind,key,payload,due,fence,attempt,?3,?4 FROM timing_wheel_check "
                             "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
 inline constexpr query bury_taken{"burying",
                                   "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
@@ -77,7 +74,7 @@ inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_
 
 // Reads; those of a window are in window_reader.cpp.
 inline constexpr query find{"finding",
-                            "SELECT payload,due,id*65536+fence,attempt,lease FROM timing_wheel_check "
+                            "SELECT payload,due,fence,attempt,lease FROM timing_wheel_check "
                             "WHERE kind=?1 AND key=?2"};
 inline constexpr query list_dead{"listing the dead",
                                  "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead "
@@ -94,7 +91,7 @@ inline constexpr query set_clock{"setting the clock",
 // start, nothing happens.
 #define TIMING_WHEEL_CLOCK                                                                  \
   "(SELECT offset FROM timing_wheel_clock WHERE id=1 AND boot=?1 AND (SELECT version FROM " \
-  "timing_wheel_schema WHERE id=1)=1)"
+  "timing_wheel_schema WHERE id=1)=2)"
 // Ends at the end of time: a sum that overflows would be a floating-point number.
 #define TIMING_WHEEL_DUE "iif(?3,?4,min(?4,9223372036854775807-max(offset,0))+offset)"
 
@@ -113,7 +110,7 @@ inline constexpr query users_reschedule{
 /// All that touch our tables, for the test that none looks through a whole table.
 inline constexpr query on_tables[] = {
     insert,   replace,   find_due,   cancel,    reschedule,   claim,         take_over,    take,
-    put_back, complete,  extend,     retry,     bury,         bury_taken,    raise,        delete_dead,
+    draw_fences, put_back, complete,  extend,     retry,     bury,         bury_taken,    raise,        delete_dead,
     find,     list_dead, read_clock, set_clock, users_insert, users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql
@@ -121,7 +118,5 @@ inline constexpr query on_tables[] = {
 #undef TIMING_WHEEL_CLAIM
 #undef TIMING_WHEEL_CLOCK
 #undef TIMING_WHEEL_DUE
-
-static_assert(fences_per_id == 65536, "the statements spell it out");
 
 }  // namespace timing_wheel::durable::sqlite

@@ -52,7 +52,7 @@ class sqlite_store::implementation {
   [[nodiscard]] instant now();
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
-  void transact(const Work& work);
+  void transact(const Work& work, instant orphans_until = instant::max());
   void read_ahead(const window& which, std::vector<upcoming>& found);
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
@@ -206,11 +206,11 @@ void sqlite_store::implementation::see_clock_to_write() {
 }
 
 template <class Work>
-void sqlite_store::implementation::transact(const Work& work) {
+void sqlite_store::implementation::transact(const Work& work, instant orphans_until) {
   writing held(*this);
   held.begin();
   see_clock_to_write();
-  transaction_.set_now(clock_.now().value());
+  transaction_.set_time(clock_.now().value(), orphans_until);
   work(transaction_);
   held.commit();
 }
@@ -306,6 +306,11 @@ instant sqlite_store::now() { return implementation_->now(); }
 const request_limits& sqlite_store::limits() const noexcept { return implementation_->limits(); }
 
 void sqlite_store::transact(const std::function<void(store_transaction&)>& work) { implementation_->transact(work); }
+
+void sqlite_store::transact_within(const transaction_limits& limits,
+                                   const std::function<void(store_transaction&)>& work) {
+  implementation_->transact(work, limits.orphans_until.value_or(instant::max()));
+}
 
 void sqlite_store::read_ahead(const window& which, std::vector<upcoming>& found) {
   implementation_->read_ahead(which, found);

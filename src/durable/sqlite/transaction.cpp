@@ -1,5 +1,7 @@
 #include "durable/sqlite/transaction.hpp"
 
+#include <limits>
+
 #include "durable/fail_point.hpp"
 #include "durable/instant.hpp"
 
@@ -8,9 +10,6 @@ namespace timing_wheel::durable::sqlite {
 namespace {
 
 std::int64_t microseconds_of(instant when) { return when.time_since_epoch().count(); }
-
-// The column counts claims from 0; see sql.hpp.
-std::int64_t column_of(const ticket& of) { return of.fence - (of.id * fences_per_id); }
 
 }  // namespace
 
@@ -32,8 +31,8 @@ writing_transaction::writing_transaction(database& on, const request_limits& lim
       claim_(on.get(), sql::claim, &counts.statements),
       take_over_(on.get(), sql::take_over, &counts.statements),
       take_(on.get(), sql::take, &counts.statements),
+      draw_fences_(on.get(), sql::draw_fences, &counts.statements),
       put_back_(on.get(), sql::put_back, &counts.statements),
-      skip_ids_(on.get(), sql::skip_ids, &counts.statements),
       complete_(on.get(), sql::complete, &counts.statements),
       extend_(on.get(), sql::extend, &counts.statements),
       retry_(on.get(), sql::retry, &counts.statements),
@@ -137,35 +136,46 @@ void writing_transaction::reschedule(std::span<reschedule_op> ops) {
 void writing_transaction::read_claimed(execution& run, const upcoming& wanted, std::vector<claimed>& got) {
   while (run.step()) {
     counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-    const std::int64_t fence = (wanted.id * fences_per_id) + run.integer(0);
-    got.push_back({wanted.id, fence, wanted.kind, static_cast<int>(run.integer(1)), instant_of(run.integer(2)),
+    got.push_back({wanted.id, run.integer(0), wanted.kind, static_cast<int>(run.integer(1)), instant_of(run.integer(2)),
                    std::string(run.bytes(3)), std::string(run.bytes(4)), run.integer(5) != 0});
   }
 }
 
+std::int64_t writing_transaction::first_fence(std::size_t count) {
+  const auto some = static_cast<std::int64_t>(count);
+  execution run = draw_fences_.run();
+  if (!run.bind(last_fence_).bind(some).step()) {
+    fail(database_.get(), "claiming", SQLITE_CORRUPT, "the row of timing_wheel_fence is not there");
+  }
+  last_fence_ = run.integer(0);
+  return last_fence_ - some + 1;
+}
+
 void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
+  std::int64_t fence = wanted.empty() ? 0 : first_fence(wanted.size());
   for (const upcoming& row : wanted) {
     const std::size_t before = got.size();
-    claim(claim_, row, lease, got);
-    if (got.size() == before) {
-      claim(take_over_, row, lease, got);
+    claim(claim_, row, lease, fence, got);
+    if (got.size() == before && takes_over_) {
+      claim(take_over_, row, lease, fence, got);
     }
-    if (got.size() != before && got.back().fence % fences_per_id == 0) {
-      skip_ids_.run().bind(got.back().fence / fences_per_id).finish();
-    }
+    ++fence;
   }
 }
 
-void writing_transaction::claim(statement& how, const upcoming& wanted, instant lease, std::vector<claimed>& got) {
+void writing_transaction::claim(statement& how, const upcoming& wanted, instant lease, std::int64_t fence,
+                                std::vector<claimed>& got) {
   execution run = how.run();
-  run.bind(wanted.id).bind(microseconds_of(now_)).bind(microseconds_of(lease));
+  run.bind(wanted.id).bind(microseconds_of(now_)).bind(microseconds_of(lease)).bind(fence);
   read_claimed(run, wanted, got);
 }
 
 void writing_transaction::take(std::span<const upcoming> wanted, std::vector<claimed>& got) {
+  const std::int64_t ended = takes_over_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
+  std::int64_t fence = wanted.empty() ? 0 : first_fence(wanted.size());
   for (const upcoming& row : wanted) {
     execution run = take_.run();
-    run.bind(row.id).bind(microseconds_of(now_));
+    run.bind(row.id).bind(microseconds_of(now_)).bind(ended).bind(fence++);
     read_claimed(run, row, got);
   }
 }
@@ -173,7 +183,7 @@ void writing_transaction::take(std::span<const upcoming> wanted, std::vector<cla
 // If what ran has scheduled that key anew, that stands.
 void writing_transaction::put_back(const claimed& taken, std::string_view kind, instant due, int attempt) {
   execution run = put_back_.run();
-  run.bind(taken.id).bind(column_of({taken.id, taken.fence})).bind(attempt).bind(microseconds_of(due));
+  run.bind(taken.id).bind(taken.fence).bind(attempt).bind(microseconds_of(due));
   run.bind(taken.orphaned ? 1 : 0)
       .bind(microseconds_of(now_))
       .bind_text(kind)
@@ -183,7 +193,7 @@ void writing_transaction::put_back(const claimed& taken, std::string_view kind, 
 }
 
 bool writing_transaction::complete(const ticket& of) {
-  return complete_.run().bind(of.id).bind(column_of(of)).finish() == 1;
+  return complete_.run().bind(of.id).bind(of.fence).finish() == 1;
 }
 
 void writing_transaction::complete(std::span<ticket> ops) {
@@ -194,14 +204,14 @@ void writing_transaction::complete(std::span<ticket> ops) {
 
 void writing_transaction::extend(std::span<ticket> ops, instant lease) {
   for (ticket& op : ops) {
-    op.held = extend_.run().bind(op.id).bind(column_of(op)).bind(microseconds_of(lease)).finish() == 1;
+    op.held = extend_.run().bind(op.id).bind(op.fence).bind(microseconds_of(lease)).finish() == 1;
   }
 }
 
 void writing_transaction::retry(std::span<retry_op> ops) {
   for (retry_op& op : ops) {
     execution run = retry_.run();
-    run.bind(op.of.id).bind(column_of(op.of)).bind(microseconds_of(op.due)).bind(op.attempt);
+    run.bind(op.of.id).bind(op.of.fence).bind(microseconds_of(op.due)).bind(op.attempt);
     run.bind(op.orphaned ? 1 : 0).bind(microseconds_of(now_));
     op.of.held = run.finish() == 1;
   }
@@ -210,7 +220,7 @@ void writing_transaction::retry(std::span<retry_op> ops) {
 void writing_transaction::bury(std::span<bury_op> ops) {
   for (bury_op& op : ops) {
     execution run = bury_.run();
-    run.bind(op.of.id).bind(column_of(op.of)).bind_text(op.error).bind(microseconds_of(now_));
+    run.bind(op.of.id).bind(op.of.fence).bind_text(op.error).bind(microseconds_of(now_));
     op.of.held = run.finish() == 1 && complete(op.of);
   }
 }

@@ -23,8 +23,11 @@ class writing_transaction final : public store_transaction {
 
   /// Waits for the lock of the file.
   void begin();
-  /// What `now` shows until the end.
-  void set_now(instant now) noexcept { now_ = now; }
+  /// What `now` shows until the end, and until when leases that have ended may be claimed.
+  void set_time(instant now, instant orphans_until) noexcept {
+    now_ = now;
+    takes_over_ = now <= orphans_until;
+  }
   /// Throws SQLITE_ABORT_ROLLBACK if what ran in it has ended it: then SQLite's write lock is somebody else's.
   void check_open();
   void commit();
@@ -60,7 +63,8 @@ class writing_transaction final : public store_transaction {
   void append(append_op& op);
   [[nodiscard]] bool exists(std::string_view kind, std::string_view key, instant& due);
   [[nodiscard]] bool complete(const ticket& of);
-  void claim(statement& how, const upcoming& wanted, instant lease, std::vector<claimed>& got);
+  void claim(statement& how, const upcoming& wanted, instant lease, std::int64_t fence, std::vector<claimed>& got);
+  [[nodiscard]] std::int64_t first_fence(std::size_t count);
   void read_claimed(execution& run, const upcoming& wanted, std::vector<claimed>& got);
   [[nodiscard]] std::int64_t changes() const noexcept { return sqlite3_total_changes(database_.get()); }
 
@@ -68,10 +72,12 @@ class writing_transaction final : public store_transaction {
   const request_limits& limits_;
   counters& counts_;
   instant now_{};
+  bool takes_over_ = true;
+  std::int64_t last_fence_ = 0;  // that was drawn here, undone draws included
   std::int64_t changes_before_ = 0;
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
-  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_over_, take_, put_back_, skip_ids_;
+  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_over_, take_, draw_fences_, put_back_;
   statement complete_, extend_, retry_, bury_, bury_taken_, raise_, delete_dead_;
 };
 

@@ -1,0 +1,196 @@
+#include "durable/lease_keeper.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "durable/store_contact.hpp"
+
+namespace timing_wheel::durable {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr instant zero{1000h};
+
+class LeaseKeeper : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  std::stop_token hold(std::int64_t id, std::int64_t fence, std::chrono::microseconds at = 0s) {
+    keeper.reserve(1);
+    keeper.hold(id, fence, zero + at);
+    std::stop_source stop;
+    const std::stop_token token = stop.get_token();
+    keeper.attach(id, std::move(stop));
+    return token;
+  }
+  std::vector<std::int64_t> due(std::chrono::microseconds now) {
+    asked = keeper.due(zero + now, 100);
+    std::vector<std::int64_t> ids;
+    for (const ticket& one : asked) {
+      ids.push_back(one.id);
+    }
+    return ids;
+  }
+
+  lease_keeper keeper{30s};
+  std::vector<ticket> asked;
+};
+
+TEST_F(LeaseKeeper, ALeaseIsExtendedAtEachThirdOfIt) {
+  EXPECT_EQ(keeper.next_event(), instant::max());
+  hold(1, 7);
+  EXPECT_EQ(keeper.next_event(), zero + 10s);
+  EXPECT_THAT(due(9999ms), IsEmpty());
+  ASSERT_THAT(due(10s), ElementsAre(1));
+  asked[0].held = true;
+  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
+  EXPECT_EQ(keeper.next_event(), zero + 20s);
+  EXPECT_TRUE(keeper.may_begin(1, 7, zero + 39s));
+  EXPECT_FALSE(keeper.may_begin(1, 7, zero + 40s));
+}
+
+TEST_F(LeaseKeeper, ItIsHeldUntilTheEndIsWritten) {
+  hold(1, 7);
+  keeper.run_over(1);
+  EXPECT_EQ(keeper.running(), 0U);
+  EXPECT_THAT(due(10s), ElementsAre(1));
+  keeper.drop(1);
+  EXPECT_EQ(keeper.next_event(), instant::max());
+  asked[0].held = false;  // the answer comes after the end
+  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
+}
+
+TEST_F(LeaseKeeper, AnotherClaimOfTheRowIsNoLostOne) {
+  hold(1, 7);
+  ASSERT_THAT(due(10s), ElementsAre(1));
+  keeper.drop(1);
+  const std::stop_token token = hold(1, 8, 10s);
+  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
+  EXPECT_FALSE(token.stop_requested());
+  EXPECT_EQ(keeper.next_event(), zero + 20s);
+  EXPECT_FALSE(keeper.may_begin(1, 7, zero + 11s));
+}
+
+TEST_F(LeaseKeeper, ALostOneIsAskedToStopAndNotExtendedAnyMore) {
+  const std::stop_token token = hold(1, 7);
+  ASSERT_THAT(due(10s), ElementsAre(1));
+  EXPECT_THAT(keeper.extended(asked, zero + 10s), ElementsAre(1));
+  EXPECT_TRUE(token.stop_requested());
+  EXPECT_EQ(keeper.next_event(), instant::max());
+  EXPECT_EQ(keeper.running(), 1U);
+}
+
+TEST_F(LeaseKeeper, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
+  const std::stop_token token = hold(1, 7);
+  hold(2, 8);
+  ASSERT_THAT(due(10s), ElementsAre(1, 2));
+  asked[0].locked = true;
+  asked[1].held = true;
+  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
+  EXPECT_FALSE(token.stop_requested());
+  EXPECT_EQ(keeper.next_event(), zero + 10s + 250ms);
+  EXPECT_THAT(due(10s + 250ms), ElementsAre(1));
+}
+
+TEST_F(LeaseKeeper, WhileTheStoreFailsAllAreTriedAgainSoon) {
+  hold(1, 7);
+  keeper.failed(zero + 10s);
+  EXPECT_EQ(keeper.next_event(), zero + 10s + 250ms);
+  ASSERT_THAT(due(50s), ElementsAre(1));  // ended long ago in the row, and still nobody else's
+  asked[0].held = true;
+  EXPECT_THAT(keeper.extended(asked, zero + 50s), IsEmpty());
+  EXPECT_EQ(keeper.next_event(), zero + 60s);
+}
+
+TEST_F(LeaseKeeper, StopsAllThatRun) {
+  const std::stop_token one = hold(1, 7);
+  const std::stop_token other = hold(2, 8);
+  keeper.stop_all();
+  EXPECT_TRUE(one.stop_requested());
+  EXPECT_TRUE(other.stop_requested());
+}
+
+// ---- store_contact
+
+class StoreContact : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  // Answers at once, each half second, until `to`.
+  void works(std::chrono::microseconds from, std::chrono::microseconds to, bool writing = true) {
+    for (auto at = from; at <= to; at += 500ms) {
+      contact.answered(zero + at, zero + at, writing);
+    }
+  }
+  bool takes_over(std::chrono::microseconds at) { return contact.limit(zero + at) != instant::min(); }
+
+  store_contact contact{30s, 250ms};
+};
+
+TEST_F(StoreContact, ANewNodeWaitsForHalfALease) {
+  EXPECT_FALSE(takes_over(0s));
+  works(0s, 14s);
+  EXPECT_FALSE(takes_over(14s));
+  EXPECT_EQ(contact.from(), zero + 15s);
+  works(14500ms, 15s);
+  EXPECT_TRUE(takes_over(15s));
+  EXPECT_EQ(contact.limit(zero + 15s), zero + 20s);
+}
+
+TEST_F(StoreContact, SoDoesOneWhoseStoreHasFailed) {
+  works(0s, 20s);
+  ASSERT_TRUE(takes_over(20s));
+  contact.failed(false);
+  EXPECT_FALSE(takes_over(20s));
+  EXPECT_EQ(contact.from(), instant::max());
+  works(20s, 34s);
+  EXPECT_FALSE(takes_over(34s));
+  works(34500ms, 35s);
+  EXPECT_TRUE(takes_over(35s));
+}
+
+TEST_F(StoreContact, AWriteThatFailedIsMadeGoodByAWriteOnly) {
+  works(0s, 20s);
+  contact.failed(true);
+  contact.failed(false);
+  works(20s, 60s, false);
+  EXPECT_EQ(contact.from(), instant::max());
+  works(60s, 60s);
+  EXPECT_EQ(contact.from(), zero + 75s);
+}
+
+TEST_F(StoreContact, AnAnswerThatTookLongIsAnOutage) {
+  works(0s, 20s);
+  contact.answered(zero + 20s, zero + 26s, true);
+  EXPECT_EQ(contact.from(), zero + 41s);
+}
+
+TEST_F(StoreContact, SoIsAClockThatJumps) {
+  works(0s, 20s);
+  works(1h, 1h);
+  EXPECT_EQ(contact.from(), zero + 1h + 15s);
+  works(0s, 0s);
+  EXPECT_EQ(contact.from(), zero + 15s);
+}
+
+TEST_F(StoreContact, WhoHasOnlyReadTriesAWriteFirst) {
+  works(0s, 20s);
+  works(20s, 40s, false);
+  EXPECT_FALSE(takes_over(40s));
+  works(40s, 40s);
+  EXPECT_EQ(contact.from(), zero + 40s + 500ms);
+  works(40500ms, 40500ms);
+  EXPECT_TRUE(takes_over(40500ms));
+}
+
+TEST_F(StoreContact, ATransactionOfItsOwnIsNoSilence) {
+  works(0s, 20s);
+  contact.touch(zero + 60s, true);
+  works(60s, 60s);
+  EXPECT_TRUE(takes_over(60s));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable
