@@ -579,8 +579,9 @@ void machine::set_aside(timer_number number, instant now) {
 
 void machine::store_failed(instant now, bool writing) {
   failed_writing_ = failed_writing_ || writing;
+  // No longer than that a node which died in an outage is replaced within a lease of its end.
   constexpr std::int64_t first = 10'000;
-  constexpr std::int64_t most = 5'000'000;
+  const std::int64_t most = std::clamp<std::int64_t>(microseconds(options_.lease).count() / 6, first, 5'000'000);
   const std::int64_t exact = std::min(most, first << std::min(failures_, 20U));
   std::uniform_int_distribution<std::int64_t> some(exact / 2, exact);
   rest_until_ = now + microseconds(some(random_));
@@ -657,7 +658,8 @@ bool machine::invariants_hold() const {
     }
   }
   return suspects == (suspect_runs_ ? 1U : 0U) && ready == ready_count_ && held == held_count_ &&
-         ending == ending_.size() && aside == set_aside_count_ && by_id_.size() + free_.size() == rows_.size() && wheel_->invariants_hold();
+         ending == ending_.size() && aside == set_aside_count_ && by_id_.size() + free_.size() == rows_.size() &&
+         wheel_->invariants_hold();
 }
 
 }  // namespace timing_wheel::durable

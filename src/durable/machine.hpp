@@ -246,10 +246,10 @@ class machine {
   std::vector<row> rows_;           // by timer number
   std::vector<timer_number> free_;  // numbers not in use
   std::unordered_map<std::int64_t, timer_number> by_id_;
-  std::vector<kind_state> states_;    // by kind
+  std::vector<kind_state> states_;  // by kind
   std::vector<timer_number> ending_;
   std::size_t ready_count_ = 0;
-  std::size_t held_count_ = 0;                 // asked of leased kinds, held, ending and set aside
+  std::size_t held_count_ = 0;  // asked of leased kinds, held, ending and set aside
   std::size_t set_aside_count_ = 0;
   bool suspect_runs_ = false;                  // one of these is a suspect
   std::array<std::uint32_t, 2> first_kind_{};  // whose turn it is, of leased and of transactional kinds

@@ -260,8 +260,8 @@ void node::show_state(instant now) {
 bool node::idle() {
   constexpr auto patience = std::chrono::seconds(5);  // with a store that does not answer; the leases end by themselves
   const std::scoped_lock lock(mutex_);
-  const bool gives_up = (machine_.store_fails() || machine_.all_set_aside()) &&
-                        std::chrono::steady_clock::now() - closed_at_ > patience;
+  const bool gives_up =
+      (machine_.store_fails() || machine_.all_set_aside()) && std::chrono::steady_clock::now() - closed_at_ > patience;
   return leases_.running() == 0 && ends_.empty() && (machine_.held() == 0 || gives_up);
 }
 

@@ -16,17 +16,22 @@ namespace timing_wheel::durable {
 /// | its own start, counted from the first answer | half a lease |
 /// | a call that failed, counted from the next answer; from the next answer to a write, if a write failed | half a lease |
 /// | a call that took a sixth of a lease, or a clock that jumped as far | half a lease |
-/// | no answer at all for half a lease (its process stood still) | half a lease |
-/// | no answer to a write for half a lease (readers of SQLite do not see that writers wait) | 0.5 s, or half a lease |
+/// | no answer at all for three fifths of a lease (its process stood still) | half a lease |
+/// | no answer to a write for so long (readers of SQLite do not see that writers wait) | 0.5 s, or a third of a lease |
 ///
-/// Owners extend each third of a lease, and in short steps once a store has failed. So who comes first is an owner.
+/// An owner extends each third of a lease, so three fifths without an answer end no lease. Once the store has failed, an
+/// owner tries again in short steps: the owner comes first.
 ///
 /// Thread safety: as a plain object.
 class store_contact {
  public:
   /// \param poll how often the node looks at the store when it has nothing to do.
   store_contact(std::chrono::microseconds lease, std::chrono::microseconds poll) noexcept
-      : pause_(lease / 2), slow_(lease / 6), silence_(std::max(lease / 2, 4 * poll)) {}
+      : pause_(lease / 2),
+        after_reads_(std::min<std::chrono::microseconds>(lease / 3, std::chrono::milliseconds(500))),
+        slow_(lease / 6),
+        recent_(lease * 3 / 5),
+        silence_(std::max(recent_, 4 * poll)) {}
 
   /// A call that was made at `asked` was answered at `now`.
   void answered(instant asked, instant now, bool writing) noexcept {
@@ -35,15 +40,13 @@ class store_contact {
     const bool was_silent = now < last_ || now - last_ > silence_;
     if (is_back || was_slow || was_silent) {
       from_ = saturating_add(now, pause_);
-    } else if (writing && now - last_write_ > pause_) {
-      from_ = std::max(from_, saturating_add(now, std::min(pause_, after_reads)));
+    } else if (writing && now - last_write_ > recent_) {
+      from_ = std::max(from_, saturating_add(now, after_reads_));
     }
     lost_ = is_back ? loss::none : lost_;
     touch(now, writing);
   }
-  void failed(bool writing) noexcept {
-    lost_ = writing || lost_ == loss::of_writes ? loss::of_writes : loss::of_any;
-  }
+  void failed(bool writing) noexcept { lost_ = writing || lost_ == loss::of_writes ? loss::of_writes : loss::of_any; }
   /// This node was busy with a transaction of its own until now: that is no silence of the store.
   void touch(instant now, bool writing) noexcept {
     last_ = now;
@@ -55,16 +58,16 @@ class store_contact {
   /// Until when a statement that is sent now may claim ended leases. What is late, because the store stood still
   /// meanwhile, claims none; nor does what comes too early.
   [[nodiscard]] instant limit(instant now) const noexcept {
-    return now >= from() && now - last_write_ <= pause_ ? saturating_add(now, slow_) : instant::min();
+    return now >= from() && now - last_write_ <= recent_ ? saturating_add(now, slow_) : instant::min();
   }
 
  private:
   enum class loss : unsigned char { none, of_any, of_writes };
 
-  static constexpr std::chrono::microseconds after_reads = std::chrono::milliseconds(500);
-
   const std::chrono::microseconds pause_;
+  const std::chrono::microseconds after_reads_;
   const std::chrono::microseconds slow_;
+  const std::chrono::microseconds recent_;
   const std::chrono::microseconds silence_;
   loss lost_ = loss::of_any;
   instant last_{};        // of any answer

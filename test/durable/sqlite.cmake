@@ -18,7 +18,7 @@ function(timing_wheel_durable_page_test name definition page)
 endfunction()
 timing_wheel_durable_page_test(sqlite_page TIMING_WHEEL_DURABLE_PAGE durable.md)
 timing_wheel_durable_page_test(sqlite_errors_page TIMING_WHEEL_ERRORS_PAGE errors.md)
-timing_wheel_durable_tests(stress sqlite_scheduler_threads)
+timing_wheel_durable_tests(stress sqlite_leases sqlite_scheduler_threads)
 timing_wheel_durable_tests(stress sqlite_power_loss)
 target_sources(${executables} PRIVATE support/lossy_vfs.cpp)
 

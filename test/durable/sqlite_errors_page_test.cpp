@@ -120,7 +120,7 @@ TEST_F(DurableErrors, OfTheDatabase) {
   const users_database user("orders.db");
   user.run("UPDATE timing_wheel_schema SET version=2");
   expect(errc::newer_schema,
-         "orders.db has tables of version 2; this library knows version 1: a newer version of the library has made the "
+         "orders.db has tables of version 3; this library knows version 2: a newer version of the library has made the "
          "tables",
          [] { sqlite_store("orders.db").migrate(); });
 }

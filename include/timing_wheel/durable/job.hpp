@@ -40,11 +40,13 @@ class job {
   /// When this run was to begin, by the database's clock.
   [[nodiscard]] instant due() const noexcept { return parts_.due; }
   [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first claim.
-  /// Rises with each run of a check, on whatever node, and over all checks that ever have this kind and key. Hand it to
-  /// what the handler changes. If that refuses a fence below the highest that it has seen, a run that has lost its
-  /// lease does no harm.
+  /// Rises with each run of a check, on whatever node, undone runs included, and over all checks that ever have this
+  /// kind and key. It is the number in the row. Hand it to what the handler changes. If that refuses a fence below the
+  /// highest that it has seen, a run that has lost its lease does no harm. If a transaction is undone because the server
+  /// dies (in SQLite: the process), the next run may have the same fence as the undone one, never a lower one.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
-  /// A stop is requested when the lease was lost, and when the scheduler stops.
+  /// A stop is requested when the lease was lost, and when the scheduler stops. What waits for it is called on the
+  /// thread that extends leases, or on that of the scheduler: it must not block.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
 
  private:
@@ -127,7 +129,8 @@ struct handler_options {
 /// Runs one job, on a lease. At least once; what it does should be idempotent, or honour `job::fence`.
 using leased_handler = std::function<outcome(const job&)>;
 /// Runs one job within a transaction: what it writes through the connection and the end of the job commit together, or
-/// not at all. Only `done` keeps what it wrote.
+/// not at all. Only `done` keeps what it wrote. It may begin after a `cancelled`, if its node stood still before it for
+/// so long that the server has undone its transaction; then its SQL fails. So what it tells others is not undone.
 using transactional_handler = std::function<outcome(transaction&, const job&)>;
 /// Runs several jobs within a transaction. If it throws, all is undone, and each job is given to it alone.
 using batch_handler = std::function<void(transaction&, std::span<const job>)>;

@@ -47,7 +47,9 @@ struct scheduler_options {
   std::chrono::milliseconds poll = std::chrono::milliseconds(250);
   /// How often it is looked at from the beginning, for rows that were committed late.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
-  /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it.
+  /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it,
+  /// by a thread that does nothing else. While the database does not answer, no lease is lost: a node that has seen that,
+  /// or has just come, leaves ended leases alone for half a lease.
   /// A store on a server ends a transaction of this node in which nothing happens for so long: a transactional handler
   /// that stalls is undone, and runs again. At least 10 ms.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
@@ -145,8 +147,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// Has threads of its own. The store must outlive it.
   /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
   explicit scheduler(store& where, const scheduler_options& options = {});
-  /// Has no thread: it works in the callbacks of `driven_by`, and its jobs run there. With a `manual_timer`, and a
-  /// `memory_store` on the same, it runs in virtual time, for tests. Both must outlive it. The `on_earlier` of a
+  /// Works in the callbacks of `driven_by`, and its jobs run there; a thread of its own only extends leases. With a
+  /// `manual_timer` it has no thread, and on a `memory_store` on the same it runs in virtual time, for tests. Both must outlive it. The `on_earlier` of a
   /// `loop_timer` is called under a lock of the scheduler then, and must not call it.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops. It must not be destroyed by a handler, a completion or `on_failure` of its own.
@@ -174,7 +176,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   void start();
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
-  /// gives back what has not begun. If the store fails, it stops trying after 5 s: then the leases end by themselves.
+  /// gives back what has not begun. If the store fails, or others have locked the rows of all that is left, it stops
+  /// trying after 5 s: then the leases end by themselves.
   /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has
   /// ended. Afterwards `schedule` is refused (`stopped`), and a timer that drives it has none of its timers any more.
   void stop();

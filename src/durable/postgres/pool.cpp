@@ -11,9 +11,9 @@ std::unique_ptr<connection> pool::borrow() {
   const auto patience = options_.connect_timeout + options_.statement_timeout;
   std::unique_lock lock(mutex_);
   if (!freed_.wait_for(lock, patience, [&] { return !idle_.empty() || open_ < most_; })) {
-    fail("connecting", "53300",
-         "each of " + std::to_string(most_) + " connections was in use for " +
-             std::to_string(patience.count()) + " ms");
+    fail(
+        "connecting", "53300",
+        "each of " + std::to_string(most_) + " connections was in use for " + std::to_string(patience.count()) + " ms");
   }
   if (!idle_.empty()) {
     std::unique_ptr<connection> found = std::move(idle_.back());

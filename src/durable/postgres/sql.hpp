@@ -94,15 +94,14 @@ inline constexpr query reschedule{
   "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW                                     \
   " AND (k.lease IS NULL OR k.lease<=$2::bigint) FOR " lock                                                     \
   " OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) RETURNING x.place,"
-inline constexpr query claim{"claiming", "timing_wheel_claim",
-                             "UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=$3::bigint "
-                             "FROM " TIMING_WHEEL_FREE(
-                                 "NO KEY UPDATE") "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
+inline constexpr query claim{
+    "claiming", "timing_wheel_claim",
+    "UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=$3::bigint "
+    "FROM " TIMING_WHEEL_FREE("NO KEY UPDATE") "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query take{
     "taking", "timing_wheel_take",
     "DELETE FROM @check c "
-    "USING " TIMING_WHEEL_FREE(
-        "UPDATE") "nextval('@fence'),c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
+    "USING " TIMING_WHEEL_FREE("UPDATE") "nextval('@fence'),c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query put_back{"putting back", "timing_wheel_put_back",
                                 "INSERT INTO @check(id,fence,attempt,due,lease,kind,key,payload) "
                                 "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,"
@@ -115,9 +114,9 @@ inline constexpr query put_back{"putting back", "timing_wheel_put_back",
 #define TIMING_WHEEL_HELD "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease IS NOT NULL"
 #define TIMING_WHEEL_ALL(columns, names) \
   "unnest(" columns ") WITH ORDINALITY u(" names ",place) WHERE " TIMING_WHEEL_HELD
-#define TIMING_WHEEL_UNLOCKED(columns, names, lock)                                            \
-  "(SELECT u.* FROM unnest(" columns ") WITH ORDINALITY u(" names ",place) JOIN @check c ON " \
-  TIMING_WHEEL_HELD " FOR " lock " OF c SKIP LOCKED) u WHERE c.id=ANY(ARRAY[u.id])"
+#define TIMING_WHEEL_UNLOCKED(columns, names, lock)                                                             \
+  "(SELECT u.* FROM unnest(" columns ") WITH ORDINALITY u(" names ",place) JOIN @check c ON " TIMING_WHEEL_HELD \
+  " FOR " lock " OF c SKIP LOCKED) u WHERE c.id=ANY(ARRAY[u.id])"
 #define TIMING_WHEEL_TICKETS "$1::bigint[],$2::bigint[]"
 
 #define TIMING_WHEEL_COMPLETE(which) "DELETE FROM @check c USING " which " RETURNING u.place"
@@ -134,21 +133,21 @@ inline constexpr query extend_unlocked{
     "extending a lease", "timing_wheel_extend_unlocked",
     TIMING_WHEEL_EXTEND(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_TICKETS, "id,fence", "NO KEY UPDATE"))};
 
-#define TIMING_WHEEL_RETRY(which)                            \
+#define TIMING_WHEEL_RETRY(which)                                           \
   "UPDATE @check c SET lease=CASE u.orphaned WHEN 1 THEN " TIMING_WHEEL_NOW \
   " END,due=u.due,attempt=u.attempt FROM " which " RETURNING u.place"
 #define TIMING_WHEEL_RETRIES TIMING_WHEEL_TICKETS ",$3::bigint[],$4::integer[],$5::integer[]"
 inline constexpr query retry{
     "giving a claim back", "timing_wheel_retry",
     TIMING_WHEEL_RETRY(TIMING_WHEEL_ALL(TIMING_WHEEL_RETRIES, "id,fence,due,attempt,orphaned"))};
-inline constexpr query retry_unlocked{"giving a claim back", "timing_wheel_retry_unlocked",
-                                      TIMING_WHEEL_RETRY(TIMING_WHEEL_UNLOCKED(
-                                          TIMING_WHEEL_RETRIES, "id,fence,due,attempt,orphaned", "NO KEY UPDATE"))};
+inline constexpr query retry_unlocked{
+    "giving a claim back", "timing_wheel_retry_unlocked",
+    TIMING_WHEEL_RETRY(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_RETRIES, "id,fence,due,attempt,orphaned", "NO KEY UPDATE"))};
 
-#define TIMING_WHEEL_BURY(which)                                                                               \
-  "WITH gone AS (DELETE FROM @check c USING " which                                                            \
-  " RETURNING c.kind,c.key,c.payload,c.due,c.fence,c.attempt,u.error,u.place),"                                \
-  "dead AS (INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "                                 \
+#define TIMING_WHEEL_BURY(which)                                                \
+  "WITH gone AS (DELETE FROM @check c USING " which                             \
+  " RETURNING c.kind,c.key,c.payload,c.due,c.fence,c.attempt,u.error,u.place)," \
+  "dead AS (INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "  \
   "SELECT kind,key,payload,due,fence,attempt,error," TIMING_WHEEL_NOW " FROM gone) SELECT place FROM gone"
 #define TIMING_WHEEL_BURIALS TIMING_WHEEL_TICKETS ",$3::bytea[]"
 inline constexpr query bury{"burying", "timing_wheel_bury",

@@ -373,7 +373,8 @@ void writing_transaction::claim(std::span<const upcoming> wanted, instant lease,
     ids.add(row.id);
   }
   if (!wanted.empty()) {
-    read_claimed(run(sql::claim, parameters().bind(ids).bind(ended_leases()).bind(microseconds_of(lease))), wanted, got);
+    read_claimed(run(sql::claim, parameters().bind(ids).bind(ended_leases()).bind(microseconds_of(lease))), wanted,
+                 got);
   }
 }
 
@@ -401,8 +402,8 @@ void writing_transaction::put_back(const claimed& taken, std::string_view kind, 
 }
 
 template <class Op>
-void writing_transaction::change_held(std::span<Op> ops, const query& waiting, const query& skipping,
-                                      tickets& of, const parameters& values) {
+void writing_transaction::change_held(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,
+                                      const parameters& values) {
   const result changed = run(skips_locked_ ? skipping : waiting, values);
   for (int row = 0; row < changed.rows(); ++row) {
     claim_of(ops[place_in(changed, row)]).held = true;

@@ -182,8 +182,8 @@ scheduled users_connection::schedule(const request& asked) {
       return {true, false, *made};
     }
     if (asked.replace) {
-      if (const auto changed =
-              write(due.choose(postgres::sql::users_replace_at, postgres::sql::users_replace_after), due, asked, false)) {
+      if (const auto changed = write(due.choose(postgres::sql::users_replace_at, postgres::sql::users_replace_after),
+                                     due, asked, false)) {
         return {false, true, *changed};
       }
     }
@@ -286,8 +286,8 @@ class postgres_session::implementation final : public users_connection {
   static constexpr std::chrono::seconds plan_lifetime{1};
 
   result run(const query& which, const parameters& values) override {
-    result answer(PQexecPrepared(connection(), prepare(which).c_str(), values.count(), values.values(), values.lengths(),
-                                 values.formats(), 1));
+    result answer(PQexecPrepared(connection(), prepare(which).c_str(), values.count(), values.values(),
+                                 values.lengths(), values.formats(), 1));
     check_answer(answer, connection(), which);
     return answer;
   }

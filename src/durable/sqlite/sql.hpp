@@ -108,10 +108,11 @@ inline constexpr query users_reschedule{
                     " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL"};
 
 /// All that touch our tables, for the test that none looks through a whole table.
-inline constexpr query on_tables[] = {
-    insert,   replace,   find_due,   cancel,    reschedule,   claim,         take_over,    take,
-    draw_fences, put_back, complete,  extend,     retry,     bury,         bury_taken,    raise,        delete_dead,
-    find,     list_dead, read_clock, set_clock, users_insert, users_replace, users_cancel, users_reschedule};
+inline constexpr query on_tables[] = {insert,    replace,      find_due,      cancel,       reschedule,
+                                      claim,     take_over,    take,          draw_fences,  put_back,
+                                      complete,  extend,       retry,         bury,         bury_taken,
+                                      raise,     delete_dead,  find,          list_dead,    read_clock,
+                                      set_clock, users_insert, users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql
 

@@ -435,6 +435,12 @@ void private_postgres::kill() {
   kill_orphans();
 }
 
+void private_postgres::signal_all(int signal) const {
+  for (const pid_t each : processes_of(folder_)) {
+    ::kill(each, signal);
+  }
+}
+
 // A process that was busy dying when its server was killed may never come to its end, and keeps the shared memory.
 void private_postgres::kill_orphans() {
   const bool gone = wait_until([this] {

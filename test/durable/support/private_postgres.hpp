@@ -82,6 +82,8 @@ class private_postgres {
   void restart(shutdown how = shutdown::fast);
   /// SIGKILL to its first process, and then to the others, as if the machine had stopped.
   void kill();
+  /// Sends a signal to all of its processes.
+  void signal_all(int signal) const;
   [[nodiscard]] bool running() const { return process_ > 0; }
   /// Of its first process; 0 if there is none.
   [[nodiscard]] pid_t process() const { return process_; }

@@ -1,0 +1,197 @@
+// What a lease survives: locks of users, transactions that last, and a server that is away.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "durable/support/long_jobs.hpp"
+#include "durable/support/postgres_case.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using testing::Each;
+using testing::Pair;
+using testing::SizeIs;
+
+class PostgresLeases : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  PostgresLeases() { options_.statement_timeout = 3s; }
+
+  [[nodiscard]] long_jobs::store_maker store_on(const private_postgres& which) const {
+    return [this, &which] { return std::make_unique<postgres_store>(which.conninfo(), options_); };
+  }
+
+  postgres_options options_ = options;
+};
+
+// ---- locks of a user's open transaction, on the row of a job that runs
+
+struct lock_of_a_user {
+  const char* name;
+  std::function<void(postgres_session&, const std::string& schema)> take;
+};
+
+class PostgresLockedRow : public testing::WithParamInterface<lock_of_a_user>,  // NOLINT(readability-identifier-naming)
+                          public PostgresLeases {};
+
+// It holds up nothing but its own row: no end, no claim, and no lease of another job.
+TEST_P(PostgresLockedRow, HoldsUpNothingElse) {
+  long_jobs jobs(store_on(server()), 500ms);
+  std::atomic<int> quick = 0;
+  const auto add_quick = [&](scheduler& checks) { checks.on("quick", [&](const job&) { ++quick; }); };
+  jobs.add_node(add_quick);
+  jobs.add_node(add_quick);
+  ASSERT_TRUE(jobs.begin(10));
+  user.execute("CREATE TABLE " + table("orders") + "(check_id bigint REFERENCES " + table("check") +
+               "(id) ON DELETE CASCADE)");
+  user.execute("BEGIN");
+  GetParam().take(user, schema);
+  for (int number = 0; number < 20; ++number) {
+    put(store, request{.kind = "quick", .key = std::to_string(number), .payload = {}, .due = {}});
+    std::this_thread::sleep_for(100ms);  // four leases in all
+  }
+  for (int i = 0; i < 400 && quick < 20; ++i) {
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_EQ(quick, 20);
+  EXPECT_THAT(rows_of(store, "quick"), SizeIs(0));  // their ends are written
+  user.execute("ROLLBACK");
+  auto runs = jobs.finish();
+  runs.erase("0");  // the row that was locked
+  EXPECT_THAT(runs, SizeIs(9));
+  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, PostgresLockedRow,
+    testing::Values(lock_of_a_user{"AnUpdate",
+                                   [](postgres_session& user, const std::string& schema) {
+                                     user.execute("SELECT 1 FROM " + schema + ".check WHERE key='0' FOR UPDATE");
+                                   }},
+                    lock_of_a_user{"AForeignKey",
+                                   [](postgres_session& user, const std::string& schema) {
+                                     user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema +
+                                                  ".check WHERE key='0'");
+                                   }},
+                    lock_of_a_user{"ALostCancel",
+                                   [](postgres_session& user, const std::string& schema) {
+                                     EXPECT_EQ(durable::cancel(user.get(), "long", "0", {.schema = schema}),
+                                               cancel_result::running);
+                                   }},
+                    lock_of_a_user{"AnInsertOfAKey",
+                                   [](postgres_session& user, const std::string& schema) {
+                                     EXPECT_TRUE(schedule(user.get(), asked("new", 1h), {.schema = schema}).inserted);
+                                   }}),
+    [](const auto& param) { return param.param.name; });
+
+// The server locks the row of a statement that has waited before it looks whether the row is still what was asked for.
+TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {
+  const auto lost_race_of = [&](const auto& call) {
+    put(store, "a");
+    const std::vector<upcoming> rows = all_rows(store);
+    std::vector<claimed> got;
+    user.execute("BEGIN");
+    std::thread racing;
+    store.transact([&](store_transaction& open) {
+      open.claim(rows, open.now() + 1h, got);
+      racing = std::thread([&] { call(); });
+      for (int i = 0; i < 2000 && server().ask("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"; ++i) {
+        std::this_thread::sleep_for(1ms);
+      }
+    });
+    racing.join();
+    ASSERT_THAT(got, SizeIs(1));
+    ticket of{got[0].id, got[0].fence};
+    store.transact_within({.lock_wait = 1ms}, [&](store_transaction& open) { open.complete({&of, 1}); });
+    EXPECT_TRUE(of.held);
+    user.execute("COMMIT");
+  };
+  lost_race_of([&] { EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), cancel_result::running); });
+  lost_race_of([&] {
+    EXPECT_EQ(durable::reschedule(user.get(), "close", "a", due_time(1h), target), reschedule_result::running);
+  });
+  lost_race_of([&] {
+    request again = asked("a", 1h);
+    again.replace = true;
+    const scheduled result = schedule(user.get(), again, target);
+    EXPECT_FALSE(result.inserted || result.replaced);
+  });
+}
+
+// ---- handlers that last
+
+TEST_F(PostgresLeases, ATransactionalHandlerKeepsNoLeaseFromBeingExtended) {
+  long_jobs jobs(store_on(server()), 500ms);
+  std::atomic<int> slow = 0;
+  jobs.add_node([&](scheduler& checks) {
+    checks.on("slow", [&](transaction&, const job&) {
+      ++slow;
+      std::this_thread::sleep_for(2s);  // real time: the lease is the server's
+    });
+  });
+  jobs.add_node();
+  ASSERT_TRUE(jobs.begin(10));
+  put(store, request{.kind = "slow", .key = "a", .payload = {}, .due = {}});
+  for (int i = 0; i < 1000 && slow == 0; ++i) {
+    std::this_thread::sleep_for(5ms);
+  }
+  std::this_thread::sleep_for(1500ms);
+  const auto runs = jobs.finish();
+  EXPECT_THAT(runs, SizeIs(10));
+  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+}
+
+// ---- a server that is away
+
+// TIMING_WHEEL_OUTAGE_SECONDS=40 makes it longer. Then clients come and go before a server that stands still, and it has
+// to go through all of them first: half a lease must be enough for that.
+class PostgresOutage : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  PostgresOutage() { postgres_store(own_.conninfo(), options_).migrate(); }
+
+  [[nodiscard]] long_jobs::store_maker stores() const {
+    return [this] { return std::make_unique<postgres_store>(own_.conninfo(), options_); };
+  }
+  static std::chrono::seconds length() {
+    const char* const asked = std::getenv("TIMING_WHEEL_OUTAGE_SECONDS");  // NOLINT(concurrency-mt-unsafe)
+    return std::chrono::seconds(asked == nullptr ? 2 : std::stoi(asked));
+  }
+  void stop_and_start() {
+    own_.stop(private_postgres::shutdown::immediate);
+    std::this_thread::sleep_for(length());
+    own_.start();
+  }
+  [[nodiscard]] static std::chrono::milliseconds lease() { return length() < 5s ? 900ms : 3000ms; }
+  // All its processes stand still: statements that were sent before are done afterwards.
+  void freeze() {
+    own_.signal_all(SIGSTOP);
+    std::this_thread::sleep_for(length());
+    own_.signal_all(SIGCONT);
+  }
+
+  private_postgres own_;
+  postgres_options options_ = options_in("timing_wheel");
+};
+
+TEST_F(PostgresOutage, ThatEndsWithARestartDoublesNoRun) {
+  expect_that_an_outage_doubles_no_run(stores(), lease(), [this] { stop_and_start(); });
+}
+TEST_F(PostgresOutage, InWhichTheServerStandsStillDoublesNoRun) {
+  expect_that_an_outage_doubles_no_run(stores(), lease(), [this] { freeze(); });
+}
+TEST_F(PostgresOutage, ADeathInItIsSeen) {
+  expect_that_a_death_in_an_outage_is_seen(stores(), lease(), [this] { stop_and_start(); });
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

@@ -1,0 +1,77 @@
+// What a lease survives: transactions that last, of a handler and of a user.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "durable/support/long_jobs.hpp"
+#include "durable/support/sqlite_case.hpp"
+#include "timing_wheel/durable/sqlite_store.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+class SqliteLeases : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  static constexpr auto lease = 900ms;
+
+  SqliteLeases() { sqlite_store(folder_.file()).migrate(); }
+
+  [[nodiscard]] long_jobs::store_maker stores() const {
+    return [this] {
+      sqlite_options options;
+      options.busy_timeout = 300ms;
+      return std::make_unique<sqlite_store>(folder_.file(), options);
+    };
+  }
+  // Nobody else can write meanwhile; readers see nothing of it.
+  void write_for(std::chrono::milliseconds time) {
+    users_database user(folder_.file());
+    user.run("PRAGMA busy_timeout=10000; BEGIN IMMEDIATE");
+    std::this_thread::sleep_for(time);
+    user.run("ROLLBACK");
+  }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(SqliteLeases, AWriteTransactionOfAUserDoublesNoRun) {
+  expect_that_an_outage_doubles_no_run(stores(), lease, [this] { write_for(3 * lease); });
+}
+TEST_F(SqliteLeases, NorOneThatEndsJustAfterTheLeases) {
+  expect_that_an_outage_doubles_no_run(stores(), lease, [this] { write_for(lease + lease / 10); });
+}
+TEST_F(SqliteLeases, ADeathWhileAUserWritesIsSeen) {
+  expect_that_a_death_in_an_outage_is_seen(stores(), lease, [this] { write_for(2 * lease); });
+}
+
+TEST_F(SqliteLeases, ATransactionalHandlerDoublesNoRun) {
+  long_jobs jobs(stores(), lease);
+  std::atomic<int> slow = 0;
+  jobs.add_node([&](scheduler& checks) {
+    checks.on("slow", [&](transaction&, const job&) {
+      ++slow;
+      std::this_thread::sleep_for(2 * lease);  // real time: it keeps the file's lock
+    });
+  });
+  jobs.add_node();
+  ASSERT_TRUE(jobs.begin(10));
+  const std::unique_ptr<store> where = stores()();
+  where->transact(
+      [](store_transaction& open) { open.schedule({.kind = "slow", .key = "a", .payload = {}, .due = 0s}); });
+  for (int i = 0; i < 1000 && slow == 0; ++i) {
+    std::this_thread::sleep_for(5ms);
+  }
+  std::this_thread::sleep_for(3 * lease);
+  const auto runs = jobs.finish();
+  EXPECT_THAT(runs, testing::SizeIs(10));
+  EXPECT_THAT(runs, testing::Each(testing::Pair(testing::_, 1)));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test
