@@ -31,6 +31,8 @@ MAIN = "README.md"
 TOKEN = re.compile(r"(?<!!)\[((?:[^\[\]`]|`[^`]*`)+)\]\(([^()\s]+)\)|(?<!`)`([^`]+)`(?!`)")
 MARKDOWN_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^()\s]+)\)")
 PICTURE = re.compile(r'(<img\b[^>]*?\bsrc=")([^"]*)(")')
+# The name of a measured figure, which test/tools/figures_test.py reads; Doxygen would take the blank behind it away.
+FIGURE_NAME = re.compile(r"<!-- fig: .*? -->")
 HEADING = re.compile(r"(#{1,4}) (.*?)\s*$")
 LABEL = re.compile(r"(?:(?<=/// )|(?<=[.;)] ))"
                    r"(Complexity|Cost|Example|Invariants|Memory|Memory order|Note|Options|Order|Thread safety): ")
@@ -208,7 +210,8 @@ class PageFilter:
         self.row = line.startswith("|")
         if match := HEADING.match(line):
             return self.heading(*match.groups())
-        line = MARKDOWN_PICTURE.sub(r'<img src="\2" alt="\1">', TOKEN.sub(self.replaced, line))
+        line = TOKEN.sub(self.replaced, FIGURE_NAME.sub("", line))
+        line = MARKDOWN_PICTURE.sub(r'<img src="\2" alt="\1">', line)
         return PICTURE.sub(lambda match: match[1] + match[2].rpartition("/")[2] + match[3], line)
 
     def text(self, text):

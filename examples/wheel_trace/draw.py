@@ -3,8 +3,8 @@
 
 With --check before PICTURE, it fails if that is another picture, and draws none.
 
-The picture is still until somebody points at it or presses on it, and shows the first tick. It does not move for
-readers who want less motion, nor on a page that embeds it as an image.
+Opened alone, the picture stands still while somebody points at it or presses on it. For readers who want less motion it
+does not move, and shows the first tick.
 """
 
 import math
@@ -156,7 +156,7 @@ def draw(ticks):
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" tabindex="0" \
 aria-label="Two wheels of eight slots. Timers due within eight ticks lie on the first wheel, each in the slot of its \
 tick. Later ones lie on the second, and move to the first when the clock reaches their slot.">
-<title>Point at it, or press on it: it moves</title>
+<title>Point at it, or press on it: it stands still</title>
 <style>
 svg{{--ink:#1f2328;--muted:#59636e;--grid:#c3cad1;--page:#fff;--dot:#0969da}}
 @media (prefers-color-scheme:dark){{svg{{--ink:#e6edf3;--muted:#9198a1;--grid:#4b535d;--page:#0d1117;--dot:#1f6feb}}}}
@@ -167,8 +167,8 @@ svg{{background:var(--page);font:13px sans-serif;outline:none}}
 .timer{{fill:var(--dot)}}.number{{fill:#fff;text-anchor:middle;font-weight:bold}}
 .slot,.title{{fill:var(--muted);text-anchor:middle}}.title{{fill:var(--ink)}}.caption{{fill:var(--ink);font-size:15px}}
 .moves{{animation-duration:{count * SECONDS_PER_TICK:.1f}s;animation-iteration-count:infinite;\
-animation-play-state:paused;animation-timing-function:ease-in-out}}
-svg:hover .moves,svg:focus .moves,svg:active .moves{{animation-play-state:running}}
+animation-timing-function:ease-in-out}}
+svg:hover .moves,svg:focus .moves,svg:active .moves{{animation-play-state:paused}}
 {chr(10).join(css)}
 @media (prefers-reduced-motion:reduce){{.moves{{animation:none!important}}}}
 </style>
