@@ -1,11 +1,14 @@
 #include "common/program.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <ostream>
 
 namespace common {
@@ -62,9 +65,15 @@ void write_file(const std::string& path, const std::function<void(std::ostream&)
   }
 }
 
+// An output that is longer than the buffer has failed before: what the system said then is lost, and one more byte lets
+// it say that again.
 void finish_output(std::ostream& out) {
+  const bool failed_before = !out;
   errno = 0;
   if (!out.flush()) {
+    if (failed_before && &out == &std::cout) {
+      static_cast<void>(::write(STDOUT_FILENO, "\n", 1) == 1);
+    }
     throw failure("cannot write to standard output" + why());
   }
 }

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from program_case import ProgramTest
@@ -105,8 +106,19 @@ class Servers(DurableTest):
     def arguments(self, *more):
         return ["--durable", "--store", "postgres", "--json", self.json, "--quiet", *more]
 
+    def setUp(self):
+        super().setUp()
+        # For a server whose user may not go where the program is, as in a home of mode 0700.
+        self.folder.chmod(0o755)
+        mine = unittest.mock.patch.dict(os.environ, {"TMPDIR": str(self.folder)})
+        mine.start()
+        self.addCleanup(mine.stop)
+
+    def servers(self):
+        return [each for parent in (Path(self.program).parent, self.folder) for each in parent.glob("postgres.*")]
+
     def leftovers(self):
-        return [path.name for path in Path(self.program).parent.glob("postgres.*")]
+        return [folder.name for folder in self.servers()]
 
     def test_that_are_killed_with_their_nodes_lose_nothing(self):
         figures, done = self.figures("--seconds", 6, "--kill", 0.3, "--kill-server", "--nodes", 3, "--delay", "500ms")
@@ -142,17 +154,17 @@ class Servers(DurableTest):
             self.wait_until(lambda: self.leftovers() == [])
 
     def has_a_ready_server(self):
-        for state in Path(self.program).parent.glob("postgres.*/data/postmaster.pid"):
-            # It comes and goes while the server is made.
+        for folder in self.servers():
+            # The file comes and goes while the server is made.
             with contextlib.suppress(FileNotFoundError):
-                if "ready" in state.read_text(encoding="ascii"):
+                if "ready" in (folder / "data" / "postmaster.pid").read_text(encoding="ascii"):
                     return True
         return False
 
     def test_of_the_user_are_continued(self):
         with self.running(self.arguments("--seconds", 60), stdout=subprocess.DEVNULL) as other:
             self.wait_until(self.has_a_ready_server)
-            folder = next(Path(self.program).parent.glob("postgres.*"))
+            folder = self.servers()[0]
             store = f"postgres:host={folder} user=postgres dbname=template1 password=secret"
             for orders in (0, 1):
                 json_file = self.folder / "own.json"
