@@ -27,7 +27,7 @@ namespace timing_wheel {
 /// than what it told. Before the first `next_event` nothing has been told, and `on_earlier` is not called: a loop that
 /// may sleep before it has a timer asks once first. A loop whose timers are scheduled on its own thread only needs no
 /// `on_earlier`, if it asks `next_event` each time before it sleeps. The destructor waits for an `on_earlier` that is
-/// running, which therefore must not destroy the service.
+/// running.
 ///
 /// A loop that sleeps to the millisecond should round the time up, as examples/loops/poll.cpp shows; else it asks in
 /// vain once.
@@ -35,7 +35,7 @@ namespace timing_wheel {
 /// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty. It must not destroy the service. What it throws is reported as what an executor throws
+  /// `on_earlier` may be empty, and may destroy the service. What it throws is reported as what an executor throws
   /// is.
   /// \throws timer_error as `timer`; it needs no thread.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
