@@ -40,8 +40,10 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   /// \throws timer_error as `timer`; it needs no thread.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
-  /// When `run_due` has something to do next; the past or the present if it has now; none if nothing is pending.
-  /// Complexity: O(shards). Arms `on_earlier` for what comes before.
+  /// When `run_due` has something to do next; none if nothing is pending. It is the same until that changes, and no
+  /// reading of the clock: what is overdue, or was left by a budget, has a time in the past, of the tick in which it
+  /// was due, or of the start of the service. Complexity: O(shards + timers that a budget has left and that were
+  /// cancelled since, 256 for each shard at most). Arms `on_earlier` for what comes before.
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
   /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near.

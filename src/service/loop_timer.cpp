@@ -17,9 +17,6 @@ std::optional<time_point> loop_timer::next_event() noexcept {
   if (context.process.is_child()) {
     return std::nullopt;
   }
-  if (one.drive.has_batch() && one.all.pending() != 0) {
-    return context.clock.now();
-  }
   tick next = one.all.next_event();
   for (tick seen = never;; next = seen) {
     sleeper.announce(next);
