@@ -106,7 +106,7 @@ struct service_context {
         errors.report("on_earlier", 0, clock.now());
       }
     }
-    if (tellers_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (tellers_.fetch_sub(1, std::memory_order_seq_cst) == 1) {  // before it is asked in `notify_all` who waits
       tellers_.notify_all();
     }
   }
