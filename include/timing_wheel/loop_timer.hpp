@@ -27,7 +27,7 @@ namespace timing_wheel {
 /// than what it told. Before the first `next_event` nothing has been told, and `on_earlier` is not called: a loop that
 /// may sleep before it has a timer asks once first. A loop whose timers are scheduled on its own thread only needs no
 /// `on_earlier`, if it asks `next_event` each time before it sleeps. The destructor waits for an `on_earlier` that is
-/// running, which therefore must not destroy the service.
+/// running.
 ///
 /// A loop that sleeps to the millisecond should round the time up, as examples/loops/poll.cpp shows; else it asks in
 /// vain once.
@@ -35,13 +35,15 @@ namespace timing_wheel {
 /// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty. It must not destroy the service. What it throws is reported as what an executor throws
+  /// `on_earlier` may be empty, and may destroy the service. What it throws is reported as what an executor throws
   /// is.
   /// \throws timer_error as `timer`; it needs no thread.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
-  /// When `run_due` has something to do next; the past or the present if it has now; none if nothing is pending.
-  /// Complexity: O(shards). Arms `on_earlier` for what comes before.
+  /// When `run_due` has something to do next; none if nothing is pending. It is the same until that changes, and no
+  /// reading of the clock: what is overdue, or was left by a budget, has a time in the past, of the tick in which it
+  /// was due, or of the start of the service. Complexity: O(shards + timers that a budget has left and that were
+  /// cancelled since, 256 for each shard at most). Arms `on_earlier` for what comes before.
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
   /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near.

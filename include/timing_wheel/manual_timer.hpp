@@ -49,8 +49,8 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
     return advance_to(saturating_add(now(), saturating_nanoseconds(delay)));
   }
 
-  /// When there is something to do next: a callback to run, or timers to move to a lower wheel; never later than the
-  /// earliest deadline's tick. None if nothing is pending. Complexity: O(shards).
+  /// When there is something to do next: a callback to run, or timers to move to a lower wheel. Never later than the
+  /// earliest deadline's tick, or the present, if that tick is over. None if nothing is pending. Complexity: O(shards).
   [[nodiscard]] std::optional<time_point> next_event() const noexcept;
 };
 

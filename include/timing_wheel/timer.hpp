@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -29,6 +30,7 @@ namespace timing_wheel {
 
 namespace detail {
 class service;
+using first_deadline = std::function<std::optional<time_point>(time_point)>;
 }  // namespace detail
 
 class sleep_operation;
@@ -95,8 +97,9 @@ class TIMING_WHEEL_EXPORT timer {
   explicit timer(const timer_options& options = {});
 
   /// Drops what is pending: the callables are destroyed. Waits for the callbacks that run; so it must not be called
-  /// under a lock that one of them takes. From a callback of this service it does not wait: what it needs of the
-  /// service goes when that callback has ended.
+  /// under a lock that one of them takes. From a callback of this service it does not wait. Within any call that the
+  /// service makes, or another call of its own (from a callback, a rule, a visitor, the destructor of what was
+  /// captured), what that still needs of the service goes when it has ended.
   virtual ~timer();
 
   timer(const timer&) = delete;
@@ -210,7 +213,8 @@ class TIMING_WHEEL_EXPORT timer {
   ///
   /// `next` is called now, with the present as the previous deadline (none: nothing is scheduled, and an empty handle
   /// returned), and then at the end of each run, on its thread and outside every lock, even if the timer was cancelled
-  /// in that run. What it throws now gets out of this call; what it throws later is reported, and the timer ends.
+  /// in that run. What it throws now gets out of this call; what it throws later is reported, and the timer ends. It
+  /// may end the service, or destroy it: then this call refuses (`stopped`), and later the timer ends.
   /// \throws timer_error, std::bad_alloc as `schedule_after`.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options = {}) {
@@ -303,18 +307,12 @@ class TIMING_WHEEL_EXPORT timer {
   std::vector<pending_task> stop(drain_t how, time_point until);
 
   /// Calls `visit(const pending_timer&)` for each pending timer, outside every lock. One that is pending all the while
-  /// is visited once; one that comes or goes meanwhile, at most once. `visit` may use the service, and the handles.
+  /// is visited once; one that comes or goes meanwhile, at most once. `visit` may use the service, and the handles;
+  /// it may also end the service or destroy it, and then sees at most those that had been found.
   /// Complexity: O(timers that were ever pending at once). \throws std::bad_alloc, and what `visit` throws.
   template <class Visit>
   requires std::invocable<Visit&, const pending_timer&>
-  void for_each_pending(Visit visit) const {
-    std::vector<pending_timer> some;
-    for (position from; list_pending(from, some);) {
-      for (const pending_timer& one : some) {
-        visit(one);
-      }
-    }
-  }
+  void for_each_pending(Visit visit) const { visit_pending(std::ref(visit)); }
 
   /// Whether `stop` has taken the pending timers out. Complexity: O(1), no lock.
   [[nodiscard]] bool stopped() const noexcept;
@@ -355,12 +353,6 @@ class TIMING_WHEEL_EXPORT timer {
   [[nodiscard]] const std::shared_ptr<detail::service>& service() const noexcept { return service_; }
 
  private:
-  // Where a listing of the pending timers has got to.
-  struct position {
-    std::size_t shard = 0;
-    std::uint32_t place = 0;
-  };
-
   // They throw only without an `error`: `timer_error`, `std::bad_alloc`, and in any case what the move of the callable
   // throws.
   timer_handle start_after(std::chrono::nanoseconds delay, detail::task_source& callback,
@@ -371,19 +363,11 @@ class TIMING_WHEEL_EXPORT timer {
                         std::error_code* error);
   timer_handle start_every(const detail::periodic_rule& rule, detail::task_source& callback,
                            const schedule_options& options, std::error_code* error);
-  // Without a `first` deadline, nothing is scheduled.
-  timer_handle start_with(time_point now, std::optional<time_point> first, detail::task_source& callback,
+  // `next` gives the first deadline; without one, nothing is scheduled.
+  timer_handle start_with(const detail::first_deadline& next, detail::task_source& callback,
                           const schedule_options& options, std::error_code* error);
-  timer_handle start(const detail::request& wanted, detail::task_source& callback, const schedule_options& options,
-                     std::error_code* error);
-  timer_handle start_prepared(const detail::request& wanted, detail::task_source& callback,
-                              const schedule_options& options, std::error_code* error);
-  timer_handle start_stoppable(const detail::request& wanted, detail::task_source& callback,
-                               const schedule_options& options, std::error_code* error);
-  timer_handle ask(const detail::request& wanted, detail::task_source& callback, std::uint64_t tag,
-                   std::error_code* error);
-  timer_handle refused(detail::refusal why, std::error_code* error, std::chrono::nanoseconds period = {}) const;
-  bool list_pending(position& from, std::vector<pending_timer>& found) const;
+  timer_handle refuse_empty(std::error_code* error) const;
+  void visit_pending(const std::function<void(const pending_timer&)>& visit) const;
 
   template <class F>
   timer_handle every(detail::periodic_rule rule, F&& callback, const schedule_options& options,
@@ -399,10 +383,9 @@ class TIMING_WHEEL_EXPORT timer {
     detail::given_with_rule<detail::next_deadline<rule_type>, rule_type, F> source(rule.get(),
                                                                                    std::forward<F>(callback));
     if (nothing || source.where() == detail::task_source::kept::nowhere) {
-      return refused(detail::refusal::empty_callback, error);
+      return refuse_empty(error);
     }
-    const time_point present = now();
-    return start_with(present, rule.get()(present), source, options, error);
+    return start_with(std::ref(rule.get()), source, options, error);
   }
 
   std::shared_ptr<detail::service> service_;

@@ -225,8 +225,8 @@ class scoped_timer {
   /// Cancels the timer that it had, waits as the destructor does, and takes over that of `other`.
   scoped_timer& operator=(scoped_timer&& other) noexcept {
     if (this != &other) {
-      timer_.cancel_and_wait();
-      timer_ = std::move(other.timer_);
+      const timer_handle old = std::exchange(timer_, std::move(other.timer_));
+      old.cancel_and_wait();  // this object may go with what was captured
     }
     return *this;
   }

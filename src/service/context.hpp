@@ -10,6 +10,7 @@
 #include "core/admission.hpp"
 #include "service/error_sink.hpp"
 #include "service/key_code.hpp"
+#include "service/run_frame.hpp"
 #include "service/service_clock.hpp"
 #include "system/sleeper.hpp"
 #include "timing_wheel/detail/fork_watch.hpp"
@@ -95,6 +96,7 @@ struct service_context {
       driver.wake();
       return;
     }
+    const run_frame frame(this, doing::call);  // `on_earlier`, or `on_error`, may destroy the service
     tellers_.fetch_add(1, std::memory_order_acq_rel);
     if (driver.answer_for(event)) {
       driver.nudge();  // in case that the loop's thread is draining
@@ -104,7 +106,7 @@ struct service_context {
         errors.report("on_earlier", 0, clock.now());
       }
     }
-    if (tellers_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (tellers_.fetch_sub(1, std::memory_order_seq_cst) == 1) {  // before it is asked in `notify_all` who waits
       tellers_.notify_all();
     }
   }

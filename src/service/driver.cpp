@@ -50,10 +50,6 @@ std::size_t driver::run_until(time_point when) {
   return ran;
 }
 
-bool driver::has_batch() const noexcept {
-  return std::any_of(shards_.begin(), shards_.end(), [](const shard* s) { return s->has_batch(); });
-}
-
 driver::seat::seat(driver& d, or_throw /*how*/) : driver_(d) {
   if (d.taken_.exchange(true, std::memory_order_acquire)) {
     throw timer_error(timer_errc::nested_advance);

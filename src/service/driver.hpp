@@ -33,9 +33,6 @@ class driver {
   /// ran.
   std::size_t run_until(time_point when);
 
-  /// What was due, and was left by a budget.
-  [[nodiscard]] bool has_batch() const noexcept;
-
   /// Ends `run_due`, and who drives. Release; `is_over` acquires.
   void end() noexcept { over_.store(true, std::memory_order_release); }
   [[nodiscard]] bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }

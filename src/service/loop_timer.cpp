@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "service/service.hpp"
+#include "service/inside_service.hpp"
 
 namespace timing_wheel {
 
@@ -17,9 +17,6 @@ std::optional<time_point> loop_timer::next_event() noexcept {
   if (context.process.is_child()) {
     return std::nullopt;
   }
-  if (one.drive.has_batch() && one.all.pending() != 0) {
-    return context.clock.now();
-  }
   tick next = one.all.next_event();
   for (tick seen = never;; next = seen) {
     sleeper.announce(next);
@@ -33,20 +30,20 @@ std::optional<time_point> loop_timer::next_event() noexcept {
 
 // The threads of an executor are not here, and tasks that were called or destroyed here before have told nobody.
 void loop_timer::continue_after_fork() noexcept {
-  const detail::service& one = *service();
-  if (!one.context->process.is_child()) {
+  const detail::inside_service inside(service());
+  if (!inside->context->process.is_child()) {
     return;
   }
-  one.context->process.begin_here();
-  if (one.context->run_on) {
-    for (detail::shard* const s : one.all) {
+  inside->context->process.begin_here();
+  if (inside->context->run_on) {
+    for (detail::shard* const s : inside->all) {
       s->take_back();
     }
   }
 }
 
 std::size_t loop_timer::run_due(std::size_t budget) {
-  const std::shared_ptr<detail::service> inside = service();  // a callback may destroy this object
+  const detail::inside_service inside(service());
   if (inside->context->process.is_child()) {
     return 0;
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "service/service.hpp"
+#include "service/inside_service.hpp"
 
 namespace timing_wheel {
 
@@ -10,7 +10,7 @@ manual_timer::manual_timer(const timer_options& options, time_point start)
     : timer(std::make_shared<detail::service>(options, &start, nullptr)) {}
 
 std::size_t manual_timer::advance_to(time_point when) {
-  const std::shared_ptr<detail::service> inside = service();  // a callback may destroy this object
+  const detail::inside_service inside(service());
   const detail::driver::seat mine(inside->drive, detail::driver::seat::or_throw{});
   const std::size_t ran = inside->drive.run_until(when);
   inside->context->clock.move_to(when);

@@ -81,8 +81,8 @@ void poller::join() {
 }
 
 void poller::detach() {
-  const std::lock_guard lock(mutex_);
-  if (thread_.joinable()) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock && thread_.joinable()) {
     thread_.detach();
   }
 }

@@ -31,7 +31,7 @@ class poller {
 
   /// Waits for the end of the thread, if there is one.
   void join();
-  /// Lets the thread end by itself.
+  /// Lets the thread end by itself, unless another one is in `join`. For who is on it.
   void detach();
 
  private:

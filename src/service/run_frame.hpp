@@ -5,12 +5,13 @@
 
 namespace timing_wheel::detail {
 
-/// What a thread does for a service, while it runs code of the user's.
+/// What a thread does for a service, while it runs code of the user's, or may.
 enum class doing {
   callback,
   hand_over,  // it has called the executor
   run_now,    // it runs the rest, in `stop(run_now)`
   drain,      // it waits for the rest, or runs it, in `stop(drain)`
+  call,       // it is in a call of the front that may run such code: see inside_service.hpp
 };
 
 /// Says, while it lives, what its thread does; so that whoever would wait for a timer, or for the service, can see that
@@ -36,6 +37,10 @@ class run_frame {
     return any([&](const run_frame& frame) {
       return frame.service_ == service && (frame.what_ == doing::callback || frame.what_ == doing::hand_over);
     });
+  }
+  /// Whether a call further out on this thread goes on to use the service.
+  [[nodiscard]] static bool is_in(const void* service) noexcept {
+    return any([&](const run_frame& frame) { return frame.service_ == service; });
   }
   [[nodiscard]] static bool is_in(const void* service, doing what) noexcept {
     return any([&](const run_frame& frame) { return frame.service_ == service && frame.what_ == what; });

@@ -47,7 +47,11 @@ class runner {
     }
   }
 
-  [[nodiscard]] bool has_batch() const noexcept { return left_.load(std::memory_order_relaxed) != 0; }
+  /// Since when the rest of the batch has been due that a budget has left; `never` if there is none. Under the lock.
+  [[nodiscard]] tick due_since() const noexcept {
+    const std::size_t left = left_.load(std::memory_order_relaxed);
+    return left == 0 ? never : timers_.core->due_since(batch_.end() - left, batch_.end());
+  }
 
   /// As `shard::run_all`.
   std::size_t run_all() {
@@ -126,6 +130,8 @@ class runner {
     }
     return claimed;
   }
+
+  [[nodiscard]] bool has_batch() const noexcept { return left_.load(std::memory_order_relaxed) != 0; }
 
   // \pre `left` is what is left, and not 0.
   timer_id next_in_batch(std::size_t left) noexcept {
@@ -363,11 +369,11 @@ class runner {
   guarded_core<Engine>& timers_;
   service_context& context_;
   // Driver only.
-  std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: it publishes nothing
+  std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: the lock publishes the batch
   unsigned places_ = 0;               // how many of the batch have a place in the claim window
   unsigned next_place_ = 0;           // the first that is neither begun nor found withdrawn
   std::uint64_t offers_ = 0;          // how often the window was filled
-  timer_batch batch_;
+  timer_batch batch_;                 // written under the lock
 };
 
 }  // namespace timing_wheel::detail

@@ -41,9 +41,6 @@ class shard : public timer_owner {
   /// \throws std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
   virtual void run_due(tick now, time_point until, std::size_t budget, share& sum) = 0;
 
-  /// Whether the last `run_due` has left some of its batch.
-  [[nodiscard]] virtual bool has_batch() const noexcept = 0;
-
   /// Takes back what was handed to the executor and has not begun, as if it had refused: all that is due is handed over
   /// anew at the next tick. A task from before does nothing until then. \pre there is an executor.
   virtual void take_back() noexcept = 0;
@@ -55,6 +52,8 @@ class shard : public timer_owner {
   /// there are more.
   virtual bool list(timer_number& cursor, std::vector<pending_timer>& found) noexcept = 0;
 
+  /// When there is something to do next: 0 if at once, `never` if nothing is pending. The same until that changes; so
+  /// what is overdue has a tick that is over.
   [[nodiscard]] virtual tick next_event() const noexcept = 0;
   [[nodiscard]] virtual std::size_t pending() const noexcept = 0;
 

@@ -4,6 +4,7 @@
 /// A shard on one engine. Each engine is compiled on its own, in `shard_on_<engine>.cpp`: compilers inline less the
 /// more they see.
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -105,7 +106,6 @@ class shard_on final : public shard {
   void run_due(tick now, time_point until, std::size_t budget, share& sum) override {
     runner_.run_due(now, until, budget, sum);
   }
-  [[nodiscard]] bool has_batch() const noexcept override { return runner_.has_batch(); }
   std::size_t run_all() override { return runner_.run_all(); }
 
   void take_back() noexcept override {
@@ -132,7 +132,7 @@ class shard_on final : public shard {
 
   [[nodiscard]] tick next_event() const noexcept override {
     const std::lock_guard lock(timers_.mutex);
-    return timers_.core->next_event();
+    return std::min(timers_.core->next_event(), runner_.due_since());
   }
 
   [[nodiscard]] std::size_t pending() const noexcept override {

@@ -151,8 +151,8 @@ void stopping::retire() noexcept {
 }
 
 void stopping::destroy() noexcept {
-  const bool inside = is_inside();
-  orphaned_.store(inside, std::memory_order_relaxed);
+  const bool still_used = run_frame::is_in(&context_);
+  orphaned_.store(still_used, std::memory_order_relaxed);
   enter(phase::closed);
   for (shard* const s : shards_) {
     try {
@@ -162,11 +162,12 @@ void stopping::destroy() noexcept {
     }
   }
   end();
-  if (inside) {
+  if (is_inside()) {
     for (lane& one : lanes_) {
       one.thread.detach();
     }
-  } else {
+  }
+  if (!still_used) {
     retire();
   }
 }
@@ -175,7 +176,7 @@ void stopping::bury() noexcept {
   if (!orphaned_.load(std::memory_order_relaxed)) {
     return;
   }
-  if (is_inside()) {
+  if (run_frame::is_in(&context_)) {
     for (shard* const s : shards_) {
       s->retire_later();
     }

@@ -16,6 +16,9 @@ namespace timing_wheel::detail {
 /// | a thread outside the service | the pollers, or who drives; then the callbacks that still run |
 /// | a callback of the service, or its executor | nothing |
 ///
+/// And who frees what it holds: who destroys the front; or, if a call further out on that thread still uses the service
+/// (inside_service.hpp), its last owner.
+///
 /// Thread safety: any thread.
 class stopping {
  public:
@@ -31,11 +34,11 @@ class stopping {
   /// `timer::stop(drain, until)`.
   std::vector<pending_task> drain(time_point until);
 
-  /// The destructor of the front. From a callback it waits for nothing: the rest is left to `bury`.
+  /// The destructor of the front. If that was called by code that the service runs, the rest is left to `bury`.
   void destroy() noexcept;
 
-  /// The destructor of the service, when nobody drives it any more: if a callback has destroyed the front, what the
-  /// service holds of the user's goes now. If it is itself called in a callback, it goes with the last handle and task.
+  /// The destructor of the service, when nobody drives it any more: if code that it ran has destroyed the front, what
+  /// the service holds of the user's goes now. If that code has not ended yet, it goes with the last handle and task.
   void bury() noexcept;
 
   /// Whether this thread is in code of the user's that the service waits for.

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "service/service.hpp"
+#include "service/inside_service.hpp"
 #include "service/stoppable.hpp"
 
 namespace timing_wheel {
@@ -58,6 +58,76 @@ std::error_code code_of(detail::refusal why) noexcept {
   throw timer_error(code);
 }
 
+timer_handle refused(const detail::service& by, detail::refusal why, std::error_code* error,
+                     std::chrono::nanoseconds period = {}) {
+  if (error == nullptr) {
+    refuse(why, period, by.context->door.limit());
+  }
+  *error = code_of(why);
+  return {};
+}
+
+// A lack of memory is an answer, for those who cannot have exceptions.
+[[gnu::always_inline]] inline timer_handle ask(detail::service& by, const detail::request& wanted,
+                                               detail::task_source& callback, std::uint64_t tag,
+                                               std::error_code* error) {
+  detail::service::started result;
+  try {
+    result = by.start(wanted, callback, tag);
+  } catch (const std::bad_alloc&) {
+    result.why = detail::refusal::no_memory;
+  }
+  if (result.why != detail::refusal::none) [[unlikely]] {
+    return refused(by, result.why, error);
+  }
+  if (error != nullptr) {
+    error->clear();
+  }
+  return {result.owner, result.id};
+}
+
+timer_handle start_stoppable(detail::service& by, const detail::request& wanted, detail::task_source& callback,
+                             const schedule_options& options, std::error_code* error) {
+  const std::unique_ptr<detail::stop_block, detail::stop_block::leave> block(
+      detail::stop_block::allocate(callback.kind()));
+  if (block == nullptr) {
+    return refused(by, detail::refusal::no_memory, error);
+  }
+  detail::stoppable_source source(callback, *block);
+  timer_handle made = ask(by, wanted, source, options.tag, error);
+  if (made) {
+    block->cancel_with(options.stop, made);  // a stop that was requested before destroys what was captured
+  }
+  return made;
+}
+
+timer_handle start_prepared(detail::service& by, const detail::request& wanted, detail::task_source& callback,
+                            const schedule_options& options, std::error_code* error) {
+  using kept = detail::task_source::kept;
+  if (callback.where() == kept::nowhere) {
+    return refused(by, detail::refusal::empty_callback, error);
+  }
+  if (options.stop.stop_possible()) {
+    return start_stoppable(by, wanted, callback, options, error);
+  }
+  if (callback.where() != kept::boxed) {
+    return ask(by, wanted, callback, options.tag, error);
+  }
+  const detail::task_source::box box(callback);
+  return box.is_there() ? ask(by, wanted, callback, options.tag, error)
+                        : refused(by, detail::refusal::no_memory, error);
+}
+
+// Uses the service no more when user code has run: what was captured may be destroyed in it, and the front with that.
+[[gnu::always_inline]] inline timer_handle start(detail::service& by, const detail::request& wanted,
+                                                 detail::task_source& callback, const schedule_options& options,
+                                                 std::error_code* error) {
+  if (callback.where() != detail::task_source::kept::inside || options.stop.stop_possible()) [[unlikely]] {
+    return start_prepared(by, wanted, callback, options, error);
+  }
+  return ask(by, wanted, callback, options.tag, error);
+}
+
 }  // namespace
 
 timer::timer(const timer_options& options) : timer(with_poller(options)) {}
@@ -73,106 +143,48 @@ timer::~timer() {
   }
 }
 
-// A lack of memory is an answer, for those who cannot have exceptions.
-[[gnu::always_inline]] inline timer_handle timer::ask(const detail::request& wanted, detail::task_source& callback,
-                                                      std::uint64_t tag, std::error_code* error) {
-  detail::service::started result;
-  try {
-    result = service_->start(wanted, callback, tag);
-  } catch (const std::bad_alloc&) {
-    result.why = detail::refusal::no_memory;
-  }
-  if (result.why != detail::refusal::none) [[unlikely]] {
-    return refused(result.why, error);
-  }
-  if (error != nullptr) {
-    error->clear();
-  }
-  return {result.owner, result.id};
-}
-
-[[gnu::always_inline]] inline timer_handle timer::start(const detail::request& wanted, detail::task_source& callback,
-                                                        const schedule_options& options, std::error_code* error) {
-  if (callback.where() != detail::task_source::kept::inside || options.stop.stop_possible()) [[unlikely]] {
-    return start_prepared(wanted, callback, options, error);
-  }
-  return ask(wanted, callback, options.tag, error);
-}
-
 timer_handle timer::start_after(std::chrono::nanoseconds delay, detail::task_source& callback,
                                 const schedule_options& options, std::error_code* error) {
   const time_point present = now();
-  return start({present, saturating_add(present, delay)}, callback, options, error);
+  return start(*service_, {present, saturating_add(present, delay)}, callback, options, error);
 }
 
 timer_handle timer::start_at(time_point deadline, detail::task_source& callback, const schedule_options& options,
                              std::error_code* error) {
-  return start({now(), deadline}, callback, options, error);
+  return start(*service_, {now(), deadline}, callback, options, error);
 }
 
 timer_handle timer::start_at(detail::wall_time deadline, detail::task_source& callback, const schedule_options& options,
                              std::error_code* error) {
   const auto converted = service_->context->from_wall(deadline);
-  return start({converted.present, converted.deadline}, callback, options, error);
+  return start(*service_, {converted.present, converted.deadline}, callback, options, error);
 }
 
 timer_handle timer::start_every(const detail::periodic_rule& rule, detail::task_source& callback,
                                 const schedule_options& options, std::error_code* error) {
   if (rule.period <= rule.period.zero()) {
-    return refused(detail::refusal::invalid_period, error, rule.period);
+    return refused(*service_, detail::refusal::invalid_period, error, rule.period);
   }
   const time_point present = now();
-  return start({present, rule(present, present), true}, callback, options, error);
+  return start(*service_, {present, rule(present, present), true}, callback, options, error);
 }
 
-timer_handle timer::start_with(time_point now, std::optional<time_point> first, detail::task_source& callback,
+timer_handle timer::start_with(const detail::first_deadline& next, detail::task_source& callback,
                                const schedule_options& options, std::error_code* error) {
+  const detail::inside_service inside(service_);
+  const time_point present = inside->context->clock.now();
+  const std::optional<time_point> first = next(present);
   if (!first) {
     if (error != nullptr) {
       error->clear();
     }
     return {};
   }
-  return start({now, *first, true}, callback, options, error);
+  return start(*inside, {present, *first, true}, callback, options, error);
 }
 
-timer_handle timer::start_prepared(const detail::request& wanted, detail::task_source& callback,
-                                   const schedule_options& options, std::error_code* error) {
-  using kept = detail::task_source::kept;
-  if (callback.where() == kept::nowhere) {
-    return refused(detail::refusal::empty_callback, error);
-  }
-  if (options.stop.stop_possible()) {
-    return start_stoppable(wanted, callback, options, error);
-  }
-  if (callback.where() != kept::boxed) {
-    return ask(wanted, callback, options.tag, error);
-  }
-  const detail::task_source::box box(callback);
-  return box.is_there() ? ask(wanted, callback, options.tag, error) : refused(detail::refusal::no_memory, error);
-}
-
-timer_handle timer::start_stoppable(const detail::request& wanted, detail::task_source& callback,
-                                    const schedule_options& options, std::error_code* error) {
-  const std::unique_ptr<detail::stop_block, detail::stop_block::leave> block(
-      detail::stop_block::allocate(callback.kind()));
-  if (block == nullptr) {
-    return refused(detail::refusal::no_memory, error);
-  }
-  detail::stoppable_source source(callback, *block);
-  timer_handle made = ask(wanted, source, options.tag, error);
-  if (made) {
-    block->cancel_with(options.stop, made);
-  }
-  return made;
-}
-
-timer_handle timer::refused(detail::refusal why, std::error_code* error, std::chrono::nanoseconds period) const {
-  if (error == nullptr) {
-    refuse(why, period, service_->context->door.limit());
-  }
-  *error = code_of(why);
-  return {};
+timer_handle timer::refuse_empty(std::error_code* error) const {
+  return refused(*service_, detail::refusal::empty_callback, error);
 }
 
 cancel_result timer::cancel(std::uint64_t key) noexcept {
@@ -182,22 +194,22 @@ cancel_result timer::cancel(std::uint64_t key) noexcept {
 }
 
 std::vector<pending_task> timer::stop() {
-  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
+  const detail::inside_service inside(service_);
   return inside->end.take_the_rest();
 }
 
 std::size_t timer::stop(discard_t /*how*/) {
-  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
+  const detail::inside_service inside(service_);
   return inside->end.discard_the_rest();
 }
 
 std::size_t timer::stop(run_now_t /*how*/) {
-  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
+  const detail::inside_service inside(service_);
   return inside->end.run_the_rest();
 }
 
 std::vector<pending_task> timer::stop(drain_t /*how*/, time_point until) {
-  const std::shared_ptr<detail::service> inside = service_;  // a callback may destroy this object
+  const detail::inside_service inside(service_);
   return inside->end.drain(until);
 }
 
@@ -210,19 +222,19 @@ void timer::shrink_to_fit() noexcept {
   }
 }
 
-bool timer::list_pending(position& from, std::vector<pending_timer>& found) const {
-  found.clear();
-  found.reserve(max_timers_per_lock);
-  if (service_->context->process.is_child()) {
-    return false;
-  }
-  const detail::shard_group& all = service_->all;
-  while (found.empty() && from.shard < all.size()) {
-    if (!all[from.shard].list(from.place, found)) {
-      from = {from.shard + 1, 0};
+void timer::visit_pending(const std::function<void(const pending_timer&)>& visit) const {
+  const detail::inside_service inside(service_);
+  std::vector<pending_timer> some;
+  some.reserve(max_timers_per_lock);
+  for (detail::shard* const s : inside->all) {
+    timer_number cursor = 0;
+    for (bool more = true; more && !inside->context->process.is_child(); some.clear()) {
+      more = s->list(cursor, some);
+      for (const pending_timer& one : some) {
+        visit(one);
+      }
     }
   }
-  return !found.empty();
 }
 
 bool timer::stopped() const noexcept { return service_->drive.is_over() || service_->context->process.is_child(); }

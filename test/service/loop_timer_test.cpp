@@ -137,6 +137,43 @@ TEST(LoopTimer, HasNoNextEventWhenWhatABudgetHasLeftIsCancelled) {
   EXPECT_EQ(l.timer.next_event(), std::nullopt);
 }
 
+TEST(LoopTimer, TheNextEventIsTheSameUntilTheWorkChanges) {
+  for (const engine_kind engine : all_engines) {
+    timer_options options = on(engine);
+    options.shards = 2;
+    loop l(options);
+    for (int i = 0; i < 3; ++i) {
+      std::jthread([&] { l.timer.schedule_after(1ms * i, nothing); }).join();
+    }
+    std::this_thread::sleep_for(5ms);  // nothing is told of what becomes due
+    for (std::size_t left = 3; left > 0; --left) {
+      const time_point next = l.next();
+      EXPECT_LT(next, steady_clock::now() - 1ms) << left;
+      std::this_thread::sleep_for(1ms);
+      EXPECT_EQ(l.next(), next) << left;
+      EXPECT_EQ(l.timer.run_due(1), 1U);
+    }
+  }
+}
+
+TEST(LoopTimer, WhatABudgetHasLeftIsTheNextEventInTheTickInWhichItWasDue) {
+  loop l({.shards = 1});
+  const time_point deadline = l.timer.now() + 2ms;
+  std::vector<timer_handle> handles;
+  for (int i = 0; i < 10; ++i) {
+    handles.push_back(l.timer.schedule_at(deadline, nothing));
+  }
+  const timer_handle later = l.timer.schedule_at(deadline + 1h, nothing);
+  const time_point next = l.next();
+  std::this_thread::sleep_until(deadline + 5ms);
+  ASSERT_EQ(l.timer.run_due(1), 1U);
+  EXPECT_EQ(l.next(), next);
+  for (const timer_handle& one : handles) {
+    one.cancel();
+  }
+  EXPECT_GE(l.next(), deadline + 30min) << "the wheel's, when nothing of the batch is left";
+}
+
 // ---- run_due ----
 
 TEST(LoopTimer, RunsWhatIsDueAndSaysHowMany) {
@@ -173,6 +210,20 @@ TEST(LoopTimer, RunsAtMostItsBudgetAndTheNextEventHasThenCome) {
     }
     EXPECT_EQ(l.timer.next_event(), std::nullopt);
   }
+}
+
+TEST(LoopTimer, ALoopThatSleepsUntilTheNextEventServesWhatIsDueWithoutASleep) {
+  loop l;
+  for (int i = 0; i < 1000; ++i) {
+    l.timer.schedule_after(1ms, nothing);
+  }
+  std::this_thread::sleep_for(5ms);
+  std::size_t sleeps = 0;
+  for (std::size_t ran = 0; ran < 1000; ran += l.timer.run_due(1)) {
+    const time_point present = steady_clock::now();
+    sleeps += l.next() >= present ? 1U : 0U;
+  }
+  EXPECT_EQ(sleeps, 0U);
 }
 
 TEST(LoopTimer, ABudgetIsForAllShards) {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -43,24 +42,6 @@ TEST(SelfDestruction, InACallbackOnThePollerEndsTheServiceOnceTheCallbackHasEnde
   EXPECT_TRUE(eventually([&] { return destroyed.load(); }));
   EXPECT_TRUE(eventually([&] { return captures.alive() == 0 && handler.is_free(); }));
   EXPECT_EQ(other.cancel(), cancel_result::finished);
-}
-
-TEST(SelfDestruction, ByItsOwnCaptureEndsTheServiceWhenThatTimerFires) {
-  const watched handler;
-  auto service = std::make_shared<timer>(timer_options{.on_error = handler.as_on_error()});
-  service->schedule_after(10ms, [service] {});
-  service.reset();
-  EXPECT_TRUE(eventually([&] { return handler.is_free(); }));
-}
-
-TEST(SelfDestruction, ByItsOwnCaptureEndsTheServiceWhenThatTimerIsCancelled) {
-  const watched handler;
-  auto service = std::make_shared<timer>(timer_options{.on_error = handler.as_on_error()});
-  const timer_handle handle = service->schedule_after(1h, [service] {});
-  service.reset();
-  EXPECT_FALSE(handler.is_free());
-  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-  EXPECT_TRUE(handler.is_free());
 }
 
 TEST(SelfDestruction, InACallbackOfAManualTimerEndsItBeforeAdvanceReturns) {
@@ -134,23 +115,6 @@ TEST(SelfDestruction, InOnErrorEndsIt) {
   service->schedule_every(1ms, [] { throw std::runtime_error("asked for"); });
   service->advance_to(at(1h));
   EXPECT_EQ(service, nullptr);
-}
-
-TEST(SelfDestruction, InARuleEndsIt) {
-  live_captures captures;
-  auto service = std::make_unique<manual_timer>();
-  int asked = 0;
-  const auto next = [&](time_point previous) {
-    if (++asked > 1) {
-      service.reset();
-    }
-    return std::optional(previous + 1min);
-  };
-  service->schedule_with(next, [token = captures.make()] {});
-  service->advance_to(at(1h));
-  EXPECT_EQ(service, nullptr);
-  EXPECT_EQ(asked, 2);
-  EXPECT_EQ(captures.alive(), 0);
 }
 
 TEST(SelfDestruction, OfManyServicesAtOnceLeavesNothing) {

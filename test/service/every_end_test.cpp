@@ -1,0 +1,366 @@
+/// \file
+/// Code of the user's that runs while a service ends: what was captured, a visitor, a rule. Each may be the last owner
+/// of the service, and call whatever it likes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/service_captures.hpp"
+#include "support/service_virtual.hpp"
+#include "support/service_wait.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A service with 300 timers in each of its shards, and something to own it.
+template <class Front>
+class scene {
+ public:
+  static constexpr unsigned shards = 3;
+  static constexpr std::size_t timers = shards * 300;
+
+  explicit scene(std::function<void(task&&)> run_on = nullptr)
+      : owner_(std::make_shared<Front>(timer_options{
+            .shards = shards,
+            .max_pending = timers + 1,
+            .executor = std::move(run_on),
+            .on_error = [kept = handler_](const std::exception_ptr& /*failure*/, std::uint64_t /*tag*/) {}})),
+        service(*owner_) {
+    for (unsigned i = 0; i < shards; ++i) {
+      std::thread([this] { add_timers(timers / shards); }).join();
+    }
+  }
+
+  /// What a timer captures: the last owner of the service.
+  [[nodiscard]] auto owner() {
+    return [last = std::move(owner_), token = captures.make()] {};
+  }
+  void destroy() { owner_.reset(); }
+  [[nodiscard]] std::weak_ptr<Front> weak() const { return owner_; }
+
+  /// Lets what is due in a millisecond happen.
+  void fire() {
+    if constexpr (std::same_as<Front, manual_timer>) {
+      service.advance_by(1ms);
+    } else if constexpr (std::same_as<Front, loop_timer>) {
+      std::this_thread::sleep_for(2ms);
+      service.run_due();
+    }
+  }
+
+  /// Whether the service has let go of everything, and of each capture once.
+  [[nodiscard]] bool is_over() {
+    handles.clear();
+    const std::weak_ptr<int> held = std::exchange(handler_, nullptr);
+    return eventually([&] { return held.expired() && captures.alive() == 0; });
+  }
+
+  live_captures captures;
+  std::function<void()> when_destroyed = [] {};  // what the captures of the timers do
+  std::vector<timer_handle> handles;
+
+ private:
+  void add_timers(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      handles.push_back(service.schedule_after(
+          1h, [token = captures.make(), last = on_destruction([this] { when_destroyed(); })] {}));
+    }
+  }
+
+  std::shared_ptr<int> handler_ = std::make_shared<int>(0);
+  std::shared_ptr<Front> owner_;
+
+ public:
+  Front& service;
+};
+
+/// A way in which a service, or the timer that owns it, may end.
+template <class Front>
+struct end {
+  const char* name;
+  std::function<void(scene<Front>&)> bring;
+};
+
+template <class Front>
+const std::vector<end<Front>>& every_end() {
+  using s = scene<Front>;
+  static const std::vector<end<Front>> ends{
+      {"stop", [](s& one) { one.service.schedule_after(1h, one.owner()), static_cast<void>(one.service.stop()); }},
+      {"stop, returned",
+       [](s& one) {
+         one.service.schedule_after(1h, one.owner());
+         std::vector<pending_task> left = one.service.stop();
+         while (!left.empty()) {
+           left.pop_back();
+         }
+       }},
+      {"discard", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop(discard); }},
+      {"run_now", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop(run_now); }},
+      {"drain",
+       [](s& one) {
+         one.service.schedule_after(1ms, one.owner());
+         one.service.stop(drain, one.service.now() + 10ms);
+       }},
+      {"destructor of another one",
+       [](s& one) {
+         manual_timer other;
+         other.schedule_after(1h, one.owner());
+       }},
+      {"cancel", [](s& one) { one.service.schedule_after(1h, one.owner()).cancel(); }},
+      {"cancel by key", [](s& one) { one.service.cancel(one.service.schedule_after(1h, one.owner()).key()); }},
+      {"cancel by token",
+       [](s& one) {
+         std::stop_source source;
+         one.service.schedule_after(1h, one.owner(), {.stop = source.get_token()});
+         source.request_stop();
+       }},
+      {"a token from before",
+       [](s& one) {
+         std::stop_source source;
+         source.request_stop();
+         one.service.schedule_after(1h, one.owner(), {.stop = source.get_token()});
+       }},
+      {"scoped_timer", [](s& one) { const scoped_timer scope = one.service.schedule_after(1h, one.owner()); }},
+      {"refusal",
+       [](s& one) {
+         one.service.schedule_after(1h, [] {});
+         EXPECT_THROW(one.service.schedule_after(1h, one.owner()), timer_error);
+       }},
+      {"run", [](s& one) { one.service.schedule_after(1ms, one.owner()), one.fire(); }},
+      {"last run",
+       [](s& one) {
+         auto run = [kept = one.owner()](const timer_handle& self) { self.cancel(); };
+         one.service.schedule_every(1ms, std::move(run)), one.fire();
+       }},
+      {"visit", [](s& one) {
+         one.service.schedule_after(1h, one.owner());
+         one.service.for_each_pending([](const pending_timer& each) { each.handle.cancel(); });
+       }}};
+  return ends;
+}
+
+template <class Front>
+class EveryEnd : public testing::Test {
+ protected:
+  /// Brings each end about, and expects that nothing is left.
+  static void expect_nothing_left(const std::function<void(scene<Front>&)>& prepare) {
+    for (const end<Front>& how : every_end<Front>()) {
+      SCOPED_TRACE(how.name);
+      scene<Front> one;
+      prepare(one);
+      how.bring(one);
+      EXPECT_TRUE(one.is_over());
+    }
+  }
+};
+
+using fronts = testing::Types<timer, manual_timer, loop_timer>;
+TYPED_TEST_SUITE(EveryEnd, fronts);
+
+TYPED_TEST(EveryEnd, ByACaptureThatIsTheLastOwnerLeavesNothing) {
+  this->expect_nothing_left([](auto&) {});
+}
+
+TYPED_TEST(EveryEnd, WithCapturesThatUseTheServiceLeavesNothing) {
+  this->expect_nothing_left([](auto& one) {
+    one.when_destroyed = [&one, weak = one.weak()] {
+      if (const auto service = weak.lock()) {
+        std::error_code error;
+        service->schedule_after(
+            1h, [token = one.captures.make()] {}, error);
+        one.handles.back().cancel();
+        EXPECT_EQ(service->pending(), service->stats().pending);
+      }
+    };
+  });
+}
+
+TYPED_TEST(EveryEnd, WithCapturesThatEndTheServiceLeavesNothing) {
+  std::size_t calls = 0;
+  this->expect_nothing_left([&calls](auto& one) {
+    one.when_destroyed = [&calls, weak = one.weak()] {
+      if (const auto service = weak.lock()) {
+        switch (calls++ % 4) {
+          case 0:
+            service->stop();
+            break;
+          case 1:
+            service->stop(discard);
+            break;
+          case 2:
+            service->stop(run_now);
+            break;
+          default:
+            service->stop(drain, service->now());
+        }
+      }
+    };
+  });
+}
+
+TYPED_TEST(EveryEnd, OfADyingServiceMayBeAskedForByWhatItDestroys) {
+  scene<TypeParam> one;
+  one.when_destroyed = [&] {
+    std::error_code error;
+    EXPECT_FALSE(one.service.schedule_after(
+        1h, [] {}, error));
+    EXPECT_EQ(error, timer_errc::stopped);
+    one.service.stop(discard);
+    EXPECT_EQ(one.service.pending(), 0U);
+    EXPECT_EQ(one.handles.back().cancel(), cancel_result::finished);
+  };
+  one.destroy();
+  EXPECT_TRUE(one.is_over());
+}
+
+TYPED_TEST(EveryEnd, ByATaskOfAnExecutorOrAfterOneIsDroppedLeavesNothing) {
+  for (const bool called : {true, false}) {
+    kept_tasks queue;
+    scene<TypeParam> one(queue.taking());
+    timer_handle handle = one.service.schedule_after(1ms, one.owner());
+    one.fire();
+    ASSERT_TRUE(eventually([&] { return queue.size() == 1; }));
+    called ? static_cast<void>(queue.run()) : queue.drop();
+    EXPECT_EQ(std::exchange(handle, {}).cancel(), called ? cancel_result::finished : cancel_result::cancelled);
+    EXPECT_TRUE(one.is_over());
+  }
+}
+
+// ---- A visitor, a rule ----
+
+/// How code that the service calls may end it.
+template <class Front>
+const std::vector<end<Front>>& ends_from_within() {
+  using s = scene<Front>;
+  static const std::vector<end<Front>> ends{
+      {"destroy", [](s& one) { one.destroy(); }},
+      {"stop", [](s& one) { one.service.stop(), one.destroy(); }},
+      {"discard", [](s& one) { one.service.stop(discard), one.destroy(); }},
+      {"run_now", [](s& one) { one.service.stop(run_now), one.destroy(); }},
+      {"drain", [](s& one) { one.service.stop(drain, one.service.now()), one.destroy(); }}};
+  return ends;
+}
+
+TYPED_TEST(EveryEnd, ByAVisitorEndsTheVisit) {
+  for (const end<TypeParam>& how : ends_from_within<TypeParam>()) {
+    SCOPED_TRACE(how.name);
+    scene<TypeParam> one;
+    std::size_t visits = 0;
+    one.service.for_each_pending([&](const pending_timer& each) {
+      if (++visits == 1) {
+        how.bring(one);
+      }
+      EXPECT_EQ(each.handle.status(), timer_status::finished);
+    });
+    EXPECT_LE(visits, max_timers_per_lock);
+    EXPECT_TRUE(one.is_over());
+  }
+}
+
+TYPED_TEST(EveryEnd, ByARuleThatIsAskedForTheFirstDeadlineRefusesTheTimer) {
+  for (const end<TypeParam>& how : ends_from_within<TypeParam>()) {
+    SCOPED_TRACE(how.name);
+    scene<TypeParam> one;
+    const auto rule = [&](time_point previous) {
+      how.bring(one);
+      return std::optional(previous + 1h);
+    };
+    EXPECT_EQ(refusal_of([&] { one.service.schedule_with(rule, [token = one.captures.make()] {}); }).code,
+              timer_errc::stopped);
+    EXPECT_TRUE(one.is_over());
+  }
+}
+
+TYPED_TEST(EveryEnd, ByARuleThatIsAskedForTheNextDeadlineEndsItsTimer) {
+  for (const end<TypeParam>& how : ends_from_within<TypeParam>()) {
+    SCOPED_TRACE(how.name);
+    scene<TypeParam> one;
+    std::atomic<int> asked{0};
+    const auto rule = [&](time_point previous) {
+      if (++asked == 2) {
+        how.bring(one);
+      }
+      return std::optional(previous + 1ms);
+    };
+    one.service.schedule_with(rule, [token = one.captures.make()] {});
+    one.fire();
+    EXPECT_TRUE(eventually([&] { return asked == 2; }));
+    EXPECT_TRUE(one.is_over());
+    EXPECT_EQ(asked, 2);
+  }
+}
+
+// ---- Several threads ----
+
+TEST(EndFromWithin, ByAVisitorWaitsForTheCallbackThatRuns) {
+  auto service = std::make_unique<timer>();
+  std::atomic<bool> begun{false};
+  std::atomic<bool> ended{false};
+  service->schedule_after(1h, [] {});
+  service->schedule_after(1ms, [&] {
+    begun = true;
+    settle();
+    ended = true;
+  });
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
+  service->for_each_pending([&](const pending_timer&) {
+    service.reset();
+    EXPECT_TRUE(ended);
+  });
+}
+
+TEST(EndFromWithin, ByACallbackWhileAnotherThreadWaitsInStopWaitsForNobody) {
+  auto service = std::make_unique<timer>();
+  std::atomic<bool> begun{false};
+  service->schedule_after(1ms, [&] {
+    begun = true;
+    settle();  // until the other thread waits for this one
+    service.reset();
+  });
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
+  service->stop();
+  EXPECT_EQ(service, nullptr);
+}
+
+TEST(EndFromWithin, ByWhatIsToldOfAnEarlierEventLeavesNothing) {
+  live_captures captures;
+  std::unique_ptr<loop_timer> service;
+  service = std::make_unique<loop_timer>(timer_options{}, [&] { service.reset(); });
+  ASSERT_EQ(service->next_event(), std::nullopt);
+  const timer_handle handle = service->schedule_after(1h, [token = captures.make()] {});
+  EXPECT_EQ(service, nullptr);
+  EXPECT_EQ(handle.status(), timer_status::finished);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(EndFromWithin, OfASessionThatStartsItsTimeAnewLeavesNothing) {
+  struct session {
+    scoped_timer idle;
+  };
+  live_captures captures;
+  manual_timer timer;
+  auto one = std::make_shared<session>();
+  session& last = *one;
+  last.idle = timer.schedule_after(1h, [kept = std::move(one), token = captures.make()] {});
+  last.idle = timer.schedule_after(2h, [token = captures.make()] {});
+  EXPECT_EQ(captures.alive(), 0) << "the session has gone with its first timer, and ended the second";
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
