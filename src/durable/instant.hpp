@@ -10,4 +10,7 @@ namespace timing_wheel::durable {
 /// The instant that a database keeps as a count of microseconds.
 inline instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
 
+/// The lease of an orphaned row that was given up: it has ended, and nobody can extend it.
+inline constexpr std::int64_t held_by_nobody = 1;
+
 }  // namespace timing_wheel::durable

@@ -41,7 +41,7 @@ void lease_keeper::hold(std::int64_t id, std::int64_t fence, instant sent) noexc
   lease& mine = all_.insert(std::move(node)).position->second;
   mine.id = id;
   mine.fence = fence;
-  mine.valid = saturating_add(sent, length_);
+  mine.valid = saturating_add(sent, length_ * 5 / 12);
   put_off(mine, regular_, saturating_add(sent, length_ / 3));
 }
 
@@ -140,7 +140,7 @@ std::vector<std::int64_t> lease_keeper::extended(std::span<const ticket> asked, 
         continue;  // its end was written meanwhile
       }
       if (one.held) {
-        mine->valid = saturating_add(sent, length_);
+        mine->valid = saturating_add(sent, length_ * 5 / 12);
         put_off(*mine, regular_, saturating_add(sent, length_ / 3));
       } else if (one.locked) {
         put_off(*mine, locked_, saturating_add(sent, retry_));

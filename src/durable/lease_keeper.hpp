@@ -39,7 +39,7 @@ class lease_keeper {
   /// The end is written. Complexity: O(1).
   void drop(std::int64_t id) noexcept;
 
-  /// Whether a run may still begin: its lease has not ended.
+  /// Whether a run may still begin: so long before the end of its lease that the next extension is not overdue.
   [[nodiscard]] bool may_begin(std::int64_t id, std::int64_t fence, instant now) const noexcept;
   /// Runs that were attached and are not over.
   [[nodiscard]] std::size_t running() const noexcept;
@@ -61,7 +61,7 @@ class lease_keeper {
     std::int64_t id = 0;
     std::int64_t fence = 0;
     instant next{};   // when to extend it
-    instant valid{};  // until when it is held, at least
+    instant valid{};  // until when its run may begin
     std::stop_source stop{std::nostopstate};
     bool runs = false;
   };

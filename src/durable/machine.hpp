@@ -138,8 +138,8 @@ class machine {
 
   /// Until when the statement that is sent now may claim ended leases, see `store_contact::limit`.
   [[nodiscard]] instant orphans_until(instant now) noexcept { return orphans_until_ = contact_.limit(now); }
-  /// The store has answered a call that was made at `asked`.
-  void answered(instant asked, instant now, bool writing) noexcept { contact_.answered(asked, now, writing); }
+  /// The store has answered.
+  void answered(instant now, bool writing) noexcept { contact_.answered(now, writing); }
   /// This node was busy with handlers until now.
   void was_busy(instant now, bool writing) noexcept { contact_.touch(now, writing); }
   /// A call has failed, maybe since the store was away.

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "durable/instant.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable {
@@ -261,7 +262,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
   [[nodiscard]] const stored& row_of(std::int64_t id) const { return owner_.all.checks.at(id); }
   [[nodiscard]] bool pending(std::int64_t id) const { return row_of(id).lease == instant{}; }
-  [[nodiscard]] instant given_up(bool orphaned) const { return orphaned ? now_ : instant{}; }
+  [[nodiscard]] instant given_up(bool orphaned) const { return orphaned ? instant_of(held_by_nobody) : instant{}; }
   [[nodiscard]] bool due_and_free(std::int64_t id) const {
     const auto found = owner_.all.checks.find(id);
     return found != owner_.all.checks.end() && found->second.due <= now_ &&
@@ -304,7 +305,8 @@ class memory_store::implementation::open_transaction final : public store_transa
     ++owner_.counts.statements;
     for (ticket& op : ops) {
       const auto found = owner_.all.checks.find(op.id);
-      op.held = found != owner_.all.checks.end() && found->second.fence == op.fence && found->second.lease != instant{};
+      op.held = found != owner_.all.checks.end() && found->second.fence == op.fence &&
+                found->second.lease > instant_of(held_by_nobody);
       if (op.held) {
         change(op);
       }

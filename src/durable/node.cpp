@@ -194,12 +194,14 @@ instant node::lease_clock() const {
 
 microseconds node::extend() {
   constexpr std::size_t most = 1000;
+  // What hangs when the database is back has to end before others may take the leases over.
+  const auto patience = std::max<std::chrono::milliseconds>(options_.lease / 6, std::chrono::milliseconds(50));
   instant now = lease_clock();
   while (leases_.next_event() <= now) {
     std::vector<ticket> due;
     try {
       due = leases_.due(now, most);
-      transact_past_locks({.idle = options_.lease, .urgent = true}, [&](store_transaction& open) {
+      transact_past_locks({.idle = options_.lease, .urgent = patience}, [&](store_transaction& open) {
         open.extend(due, saturating_add(open.now(), options_.lease));
         TIMING_WHEEL_FAIL_POINT("node.before_commit_of_extensions");
       });
@@ -291,14 +293,13 @@ void node::take_news(instant now) {
 
 // Calls the store; what it throws is reported, and it is left alone for a while.
 bool node::tried(bool writing, const std::function<void()>& call_store) {
-  const instant asked = store_.now();
   entered_ = false;
   try {
     call_store();
     if (entered_) {
       machine_.was_busy(store_.now(), writing);
     } else {
-      machine_.answered(asked, store_.now(), writing);
+      machine_.answered(store_.now(), writing);
     }
     machine_.store_works(writing);
     return true;
@@ -315,11 +316,10 @@ bool node::tried(bool writing, const std::function<void()>& call_store) {
 
 // A hint only: if it fails, that is told, and the checks go on without it.
 void node::hinted(const std::function<void()>& call_store) {
-  const instant asked = store_.now();
   try {
     call_store();
     if (machine_.shares() != 0) {  // else the store is not divided, and was not asked
-      machine_.answered(asked, store_.now(), true);
+      machine_.answered(store_.now(), true);
     }
   } catch (...) {
     machine_.was_away(false);
@@ -541,11 +541,10 @@ bool node::take_transactional() {
 // \returns whether it was committed. Without its handlers, each job is one that has failed.
 bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got) {
   const std::string why = why_;
-  const instant asked_at = store_.now();
-  const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(asked_at)};
+  const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(store_.now())};
   const bool worked = tried(true, [&] {
     store_.transact_within(limits, [&](store_transaction& open) {
-      machine_.answered(asked_at, store_.now(), true);
+      machine_.answered(store_.now(), true);
       got.clear();
       put_back_.clear();
       died_.clear();

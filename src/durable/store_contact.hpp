@@ -15,12 +15,12 @@ namespace timing_wheel::durable {
 /// |---|---|
 /// | its own start, counted from the first answer | half a lease |
 /// | a call that failed, counted from the next answer; from the next answer to a write, if a write failed | half a lease |
-/// | a call that took a sixth of a lease, or a clock that jumped as far | half a lease |
-/// | no answer at all for three fifths of a lease (its process stood still) | half a lease |
+/// | no answer at all for half a lease: the store or this process stood still, or a clock jumped | half a lease |
 /// | no answer to a write for so long (readers of SQLite do not see that writers wait) | 0.5 s, or a third of a lease |
 ///
-/// An owner extends each third of a lease, so three fifths without an answer end no lease. Once the store has failed, an
-/// owner tries again in short steps: the owner comes first.
+/// An owner extends each third of a lease, counted from the call before. So half a lease without an answer ends no lease,
+/// and leaves an extension time that is under way. Once the store has failed, an owner tries again in short steps: the
+/// owner comes first. test/models/durable_outage.pml has the proof.
 ///
 /// Thread safety: as a plain object.
 class store_contact {
@@ -29,16 +29,15 @@ class store_contact {
   store_contact(std::chrono::microseconds lease, std::chrono::microseconds poll) noexcept
       : pause_(lease / 2),
         after_reads_(std::min<std::chrono::microseconds>(lease / 3, std::chrono::milliseconds(500))),
-        slow_(lease / 6),
-        recent_(lease * 3 / 5),
+        late_(lease / 12),
+        recent_(lease / 2),
         silence_(std::max(recent_, 4 * poll)) {}
 
-  /// A call that was made at `asked` was answered at `now`.
-  void answered(instant asked, instant now, bool writing) noexcept {
+  /// A call was answered at `now`.
+  void answered(instant now, bool writing) noexcept {
     const bool is_back = lost_ == loss::of_any || (lost_ == loss::of_writes && writing);
-    const bool was_slow = now < asked || now - asked > slow_;
     const bool was_silent = now < last_ || now - last_ > silence_;
-    if (is_back || was_slow || was_silent) {
+    if (is_back || was_silent) {
       from_ = saturating_add(now, pause_);
     } else if (writing && now - last_write_ > recent_) {
       from_ = std::max(from_, saturating_add(now, after_reads_));
@@ -58,7 +57,7 @@ class store_contact {
   /// Until when a statement that is sent now may claim ended leases. What is late, because the store stood still
   /// meanwhile, claims none; nor does what comes too early.
   [[nodiscard]] instant limit(instant now) const noexcept {
-    return now >= from() && now - last_write_ <= recent_ ? saturating_add(now, slow_) : instant::min();
+    return now >= from() && now - last_write_ <= recent_ ? saturating_add(now, late_) : instant::min();
   }
 
  private:
@@ -66,7 +65,7 @@ class store_contact {
 
   const std::chrono::microseconds pause_;
   const std::chrono::microseconds after_reads_;
-  const std::chrono::microseconds slow_;
+  const std::chrono::microseconds late_;
   const std::chrono::microseconds recent_;
   const std::chrono::microseconds silence_;
   loss lost_ = loss::of_any;

@@ -242,13 +242,13 @@ TEST_F(Machine, ARowWhoseEndWasRefusedIsMetAgain) {
 // A node that has just come does not know whether the owner could extend.
 TEST_F(Machine, AnEndedLeaseIsClaimedWhenItsOwnerHasHadTime) {
   read(0s, {row(1, -1s, zero - 10ms)});
-  machine_.answered(zero, zero, true);
+  machine_.answered(zero, true);
   EXPECT_EQ(machine_.orphans_until(zero), instant::min());
   ASSERT_THAT(ask(), ElementsAre(1));
   machine_.has_claimed(asked_, {}, zero);
   EXPECT_EQ(machine_.known(), 1U);
   EXPECT_TRUE(machine_.invariants_hold());
-  machine_.answered(zero + 14s, zero + 14s, true);
+  machine_.answered(zero + 14s, true);
   machine_.advance(zero + 14999ms);
   EXPECT_THAT(ask(), IsEmpty());
   machine_.advance(zero + 15s);

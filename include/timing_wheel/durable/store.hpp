@@ -114,8 +114,10 @@ struct transaction_limits {
   /// Rows whose lease has ended are claimed and taken only if `now()` is not later: a statement that an outage of the
   /// database has held up comes too late, since their owners had no chance to extend. None: always.
   std::optional<instant> orphans_until = {};
-  /// May use a connection that the store keeps for such transactions, when all others are in use: for extensions.
-  bool urgent = false;
+  /// Uses a connection that the store keeps for such transactions, so no other use of the store keeps it waiting, and
+  /// gives up after so long without an answer, to a try to connect too: for extensions. None: as the others. At least
+  /// 1 ms.
+  std::optional<std::chrono::milliseconds> urgent = {};
 };
 
 /// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
@@ -156,8 +158,8 @@ class TIMING_WHEEL_EXPORT transaction {
 /// is a row that is pending, or whose lease has ended by `now()`.
 ///
 /// **Orphaned** is a row that was claimed when its lease had ended. Who had it may be stopped just before its handler,
-/// and go on at any time. So it must never be pending again: given up, it keeps a lease, which has ended. By that the
-/// next claim finds it orphaned, too.
+/// and go on at any time. So it must never be pending again: given up, it keeps a lease that has ended, and that nobody
+/// can extend. By that the next claim finds it orphaned, too.
 class TIMING_WHEEL_EXPORT store_transaction : public transaction {
  public:
   using transaction::cancel;
@@ -173,12 +175,12 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// raises its attempt by one, sets the lease to end at `lease`, and adds them to `got`. A row that another transaction
   /// has locked is left out. A fence is drawn from one counter of the store while the row is held, so it is higher than
   /// any that a check of that kind and key ever had. What a transaction has drawn stays drawn if it is undone; if the
-  /// server dies as well (in SQLite: the process), the same number may be drawn again.
+  /// server dies as well (in SQLite: the process), these numbers may be drawn again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
   /// The same, but deletes them: the transaction does what is to be done, and commits both.
   virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
   /// Writes a row that this transaction has taken again, to be due at `due`, with that attempt; the fence stays. It is
-  /// pending; or, if it was orphaned, it has a lease that ends now.
+  /// pending; or, if it was orphaned, it has a lease that has ended.
   virtual void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) = 0;
 
   /// Writes a row that this transaction has taken to the dead.
@@ -188,7 +190,7 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual void complete(std::span<ticket> ops) = 0;
   /// Sets the end of their leases.
   virtual void extend(std::span<ticket> ops, instant lease) = 0;
-  /// Gives claims up: another deadline, and no lease; or, for an orphaned row, one that ends now.
+  /// Gives claims up: another deadline, and no lease; or, for an orphaned row, one that has ended.
   virtual void retry(std::span<retry_op> ops) = 0;
   /// Moves claimed rows to the dead.
   virtual void bury(std::span<bury_op> ops) = 0;

@@ -183,7 +183,8 @@ bool connection::wait_for(short events, clock::time_point until) const {
 
 // For all that was sent.
 result connection::wait(const char* doing) {
-  const clock::time_point until = clock::now() + rules_.statement_timeout + patience;
+  const auto limit = answer_within.value_or(rules_.statement_timeout + patience);
+  const clock::time_point until = clock::now() + limit;
   result rows;
   result error;
   while (true) {
@@ -206,7 +207,6 @@ result connection::wait(const char* doing) {
     if (!wait_for(static_cast<short>(POLLIN | (unsent == 1 ? POLLOUT : 0)), until)) {
       silent_ = true;
       cancel();
-      const auto limit = rules_.statement_timeout + patience;
       fail(doing, "08006", "no answer within " + std::to_string(limit.count()) + " ms; the connection is given up");
     }
     if (PQconsumeInput(connection_) == 0) {

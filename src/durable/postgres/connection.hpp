@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -79,6 +80,8 @@ class connection {
   bool used = false;
   /// Whether the version of the tables was seen.
   bool checked = false;
+  /// How long to wait for an answer; none: as the rules say.
+  std::optional<std::chrono::milliseconds> answer_within = {};
 
  private:
   using clock = std::chrono::steady_clock;

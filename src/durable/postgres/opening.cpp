@@ -73,9 +73,9 @@ std::string rotated(const std::string& list, std::size_t first) {
 
 bool is_list(const std::string& name) { return name == "host" || name == "hostaddr" || name == "port"; }
 
-milliseconds pause_after(int tries) {
+milliseconds pause_after(int tries, bool urgent) {
   static thread_local std::minstd_rand random(std::random_device{}());
-  const int most = 50 << std::min(tries, 4);
+  const int most = 50 << (urgent ? 0 : std::min(tries, 4));
   return milliseconds(std::uniform_int_distribution<int>(most / 2, most)(random));
 }
 
@@ -136,7 +136,7 @@ std::string address::options_of_user() const {
   return found == nullptr ? "" : found;
 }
 
-std::unique_ptr<connection> address::connect(milliseconds timeout, const connection_rules& rules) const {
+std::unique_ptr<connection> address::connect(milliseconds timeout, const connection_rules& rules, bool urgent) const {
   const auto until = steady_clock::now() + timeout;
   tried before;
   for (int tries = 0;; ++tries) {
@@ -151,7 +151,7 @@ std::unique_ptr<connection> address::connect(milliseconds timeout, const connect
     if (made.silent && tries != 0 && steady_clock::now() >= until) {
       fail("connecting", before.sqlstate, before.text);
     }
-    const auto pause = pause_after(tries);
+    const auto pause = pause_after(tries, urgent);
     if (made.text.find("unsupported startup parameter") != std::string::npos) {
       fail("connecting", made.sqlstate, made.text + "; " + behind_a_pooler);
     }

@@ -18,8 +18,9 @@ class address {
 
   /// Connects, and tries again for as long as `timeout` says: all hosts, with pauses that grow and are never the same.
   /// What time does not mend, such as a wrong password, ends it at once. \throws timer_error, without a password.
-  [[nodiscard]] std::unique_ptr<connection> connect(std::chrono::milliseconds timeout,
-                                                    const connection_rules& rules) const;
+  /// \param urgent the pauses stay short.
+  [[nodiscard]] std::unique_ptr<connection> connect(std::chrono::milliseconds timeout, const connection_rules& rules,
+                                                    bool urgent = false) const;
 
  private:
   struct tried;

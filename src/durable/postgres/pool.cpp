@@ -4,11 +4,13 @@
 
 namespace timing_wheel::durable::postgres {
 
-std::unique_ptr<connection> pool::connect() const { return address_.connect(options_.connect_timeout, rules_); }
+std::unique_ptr<connection> pool::connect(limit within) const {
+  return address_.connect(within.value_or(options_.connect_timeout), rules_, within.has_value());
+}
 
 // A thread that waits in vain is told so: it may hold the only connection itself.
-std::unique_ptr<connection> pool::borrow() {
-  const auto patience = options_.connect_timeout + options_.statement_timeout;
+std::unique_ptr<connection> pool::borrow(limit within) {
+  const auto patience = within.value_or(options_.connect_timeout + options_.statement_timeout);
   std::unique_lock lock(mutex_);
   if (!freed_.wait_for(lock, patience, [&] { return !idle_.empty() || open_ < most_; })) {
     fail(
@@ -23,7 +25,7 @@ std::unique_ptr<connection> pool::borrow() {
   ++open_;
   lock.unlock();
   try {
-    return connect();
+    return connect(within);
   } catch (...) {
     give_back(nullptr);
     throw;
@@ -59,7 +61,8 @@ void pool::guard::renew() {
     from_.idle_.reserve(from_.most_);
   }
   connection_.reset();
-  connection_ = from_.connect();
+  connection_ = from_.connect(within_);
+  connection_->answer_within = within_;
 }
 
 void pool::abandon() {

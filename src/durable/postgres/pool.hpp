@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "durable/postgres/opening.hpp"
@@ -16,7 +17,11 @@ class pool {
   /// more.
   class guard {
    public:
-    explicit guard(pool& from) : from_(from), connection_(from.borrow()) {}
+    /// \param within for each answer, that to a try to connect included; none: as the options say.
+    explicit guard(pool& from, std::optional<std::chrono::milliseconds> within = {})
+        : from_(from), within_(within), connection_(from.borrow(within)) {
+      connection_->answer_within = within;
+    }
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
     ~guard() { from_.give_back(std::move(connection_)); }
@@ -28,6 +33,7 @@ class pool {
 
    private:
     pool& from_;
+    const std::optional<std::chrono::milliseconds> within_;
     std::unique_ptr<connection> connection_;
   };
 
@@ -41,8 +47,10 @@ class pool {
   void abandon();
 
  private:
-  [[nodiscard]] std::unique_ptr<connection> borrow();
-  [[nodiscard]] std::unique_ptr<connection> connect() const;
+  using limit = std::optional<std::chrono::milliseconds>;
+
+  [[nodiscard]] std::unique_ptr<connection> borrow(limit within);
+  [[nodiscard]] std::unique_ptr<connection> connect(limit within) const;
   void give_back(std::unique_ptr<connection> used) noexcept;
 
   const address address_;

@@ -75,6 +75,7 @@ postgres_options checked(postgres_options options) {
 
 transaction_limits checked(transaction_limits limits) {
   for (auto& [name, limit] : {std::pair<const char*, std::optional<milliseconds>&>("lock_wait", limits.lock_wait),
+                              std::pair<const char*, std::optional<milliseconds>&>("urgent", limits.urgent),
                               std::pair<const char*, std::optional<milliseconds>&>("idle", limits.idle)}) {
     if (limit) {
       limit = std::min(*limit, milliseconds(longest_limit));  // a lease may be longer than the server can count
@@ -186,7 +187,7 @@ template <class Work>
 void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits) {
   check_process();
   const in_transaction alone(*this);
-  pool::guard held(limits.urgent ? kept_ : pool_);
+  pool::guard held(limits.urgent ? kept_ : pool_, limits.urgent);
   std::optional<writing_transaction> open;
   try {
     open.emplace(*held, transaction_rules_, limits);

@@ -105,13 +105,15 @@ inline constexpr query take{
 inline constexpr query put_back{"putting back", "timing_wheel_put_back",
                                 "INSERT INTO @check(id,fence,attempt,due,lease,kind,key,payload) "
                                 "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,"
-                                "CASE $5::bigint WHEN 1 THEN " TIMING_WHEEL_NOW
-                                " END,$6::text,$7::bytea,$8::bytea) "
+                                "CASE $5::bigint WHEN 1 THEN 1 END,$6::text,$7::bytea,$8::bytea) "
                                 "ON CONFLICT(kind,key) DO NOTHING"};
 
-// What a claim may change: its row, with its fence. The second form of each leaves out what others have locked. It costs
+// What a claim may change: its row, with its fence, until it is given up. An orphaned row that is given up keeps a lease
+// that ended long ago, the first microsecond (`held_by_nobody`): an extension that is under way must not bring it back.
+//
+// The second form of each leaves out what others have locked. It costs
 // more, since each row is locked before it is changed; so it is for the case that the first had to wait.
-#define TIMING_WHEEL_HELD "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease IS NOT NULL"
+#define TIMING_WHEEL_HELD "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease>1"
 #define TIMING_WHEEL_ALL(columns, names) \
   "unnest(" columns ") WITH ORDINALITY u(" names ",place) WHERE " TIMING_WHEEL_HELD
 #define TIMING_WHEEL_UNLOCKED(columns, names, lock)                                                             \
@@ -133,9 +135,9 @@ inline constexpr query extend_unlocked{
     "extending a lease", "timing_wheel_extend_unlocked",
     TIMING_WHEEL_EXTEND(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_TICKETS, "id,fence", "NO KEY UPDATE"))};
 
-#define TIMING_WHEEL_RETRY(which)                                           \
-  "UPDATE @check c SET lease=CASE u.orphaned WHEN 1 THEN " TIMING_WHEEL_NOW \
-  " END,due=u.due,attempt=u.attempt FROM " which " RETURNING u.place"
+#define TIMING_WHEEL_RETRY(which)                                                                       \
+  "UPDATE @check c SET lease=CASE u.orphaned WHEN 1 THEN 1 END,due=u.due,attempt=u.attempt FROM " which \
+  " RETURNING u.place"
 #define TIMING_WHEEL_RETRIES TIMING_WHEEL_TICKETS ",$3::bigint[],$4::integer[],$5::integer[]"
 inline constexpr query retry{
     "giving a claim back", "timing_wheel_retry",

@@ -52,17 +52,16 @@ inline constexpr query put_back{"putting back",
 // ?1: what was drawn last, as far as this store remembers; ?2: how many.
 inline constexpr query draw_fences{"claiming",
                                    "UPDATE timing_wheel_fence SET last=max(last,?1)+?2 WHERE id=1 RETURNING last"};
-inline constexpr query complete{"completing",
-                                "DELETE FROM timing_wheel_check WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+inline constexpr query complete{"completing", "DELETE FROM timing_wheel_check WHERE id=?1 AND fence=?2 AND lease>1"};
 inline constexpr query extend{"extending a lease",
-                              "UPDATE timing_wheel_check SET lease=?3 WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+                              "UPDATE timing_wheel_check SET lease=?3 WHERE id=?1 AND fence=?2 AND lease>1"};
 inline constexpr query retry{"giving a claim back",
                              "UPDATE timing_wheel_check SET lease=iif(?5,?6,NULL),due=?3,attempt=?4 "
-                             "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+                             "WHERE id=?1 AND fence=?2 AND lease>1"};
 inline constexpr query bury{"burying",
                             "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
                             "SELECT kind,key,payload,due,fence,attempt,?3,?4 FROM timing_wheel_check "
-                            "WHERE id=?1 AND fence=?2 AND lease IS NOT NULL"};
+                            "WHERE id=?1 AND fence=?2 AND lease>1"};
 inline constexpr query bury_taken{"burying",
                                   "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
                                   "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"};

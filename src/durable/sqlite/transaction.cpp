@@ -185,7 +185,7 @@ void writing_transaction::put_back(const claimed& taken, std::string_view kind, 
   execution run = put_back_.run();
   run.bind(taken.id).bind(taken.fence).bind(attempt).bind(microseconds_of(due));
   run.bind(taken.orphaned ? 1 : 0)
-      .bind(microseconds_of(now_))
+      .bind(held_by_nobody)
       .bind_text(kind)
       .bind_blob(taken.key)
       .bind_blob(taken.payload)
@@ -212,7 +212,7 @@ void writing_transaction::retry(std::span<retry_op> ops) {
   for (retry_op& op : ops) {
     execution run = retry_.run();
     run.bind(op.of.id).bind(op.of.fence).bind(microseconds_of(op.due)).bind(op.attempt);
-    run.bind(op.orphaned ? 1 : 0).bind(microseconds_of(now_));
+    run.bind(op.orphaned ? 1 : 0).bind(held_by_nobody);
     op.of.held = run.finish() == 1;
   }
 }
