@@ -109,8 +109,9 @@ TEST_F(SqliteSchema, ARowWrittenByHandNeedsNothingButWhatItIs) {
 TEST_F(SqliteSchema, TheFencesOfVersion1GoOnToRise) {
   put(store, "a");
   const upcoming row = all_rows(store).at(0);
-  user.run("UPDATE timing_wheel_check SET fence=3; DROP TABLE timing_wheel_fence; "
-           "UPDATE timing_wheel_schema SET version=1");
+  user.run(
+      "UPDATE timing_wheel_check SET fence=3; DROP TABLE timing_wheel_fence; "
+      "UPDATE timing_wheel_schema SET version=1");
   sqlite_store newer(folder.file());
   EXPECT_EQ(error_of([&] { put(newer, "b"); }).code, make_error_code(errc::no_schema));
   newer.migrate();
