@@ -35,6 +35,9 @@ namespace detail {
 //
 // Who locks acquires what the one that unlocked has released. A sleeper has marked the lock as contended; whoever takes
 // the mark away wakes one, which marks it again, for it does not know of others.
+//
+// Unlocking is seq_cst: `notify_one` of libstdc++ first looks whether anybody waits, and a release would let it look
+// before the lock is open. Then it could miss a sleeper that has just counted itself in and found the mark.
 class state_mutex {
  public:
   void lock() noexcept {
@@ -47,7 +50,7 @@ class state_mutex {
     return state_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed);
   }
   void unlock() noexcept {
-    if (state_.exchange(open, std::memory_order_release) == contended) {
+    if (state_.exchange(open, std::memory_order_seq_cst) == contended) {
       state_.notify_one();
     }
   }

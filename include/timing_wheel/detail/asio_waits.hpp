@@ -23,8 +23,9 @@ namespace detail {
 
 class timer_state;
 
-// How a wait ends. Other values are those of `timer_errc`: why the wheel has refused it.
-enum class ending : std::int32_t { no_memory = -2, aborted = -1, expired = 0 };
+// How a wait ends. Other values are those of `timer_errc`: why the wheel has refused it. `due` is on its way to
+// `expired`, see `wait_of::call`.
+enum class ending : std::int32_t { due = -3, no_memory = -2, aborted = -1, expired = 0 };
 
 [[nodiscard]] inline ending ending_of(timer_errc why) noexcept { return static_cast<ending>(why); }
 
@@ -35,6 +36,7 @@ enum class ending : std::int32_t { no_memory = -2, aborted = -1, expired = 0 };
 
 [[nodiscard]] inline error_code error_of(ending how) noexcept {
   switch (how) {
+    case ending::due:
     case ending::expired:
       return {};
     case ending::aborted:
@@ -58,7 +60,7 @@ class wait {
   void complete(ending how, timer_state* keeper = nullptr) {
     const way end = end_;
     keeper_ = keeper;
-    how_ = how;
+    how_ = how == ending::expired ? ending::due : how;
     end(*this, act::post);
   }
   // Destroys the handler without calling it.
@@ -81,7 +83,14 @@ class wait {
 
   // Of a wait that has ended.
   [[nodiscard]] ending how() const noexcept { return how_; }
-  [[nodiscard]] timer_state* keeper() const noexcept { return keeper_; }
+  [[nodiscard]] timer_state* keeper() const noexcept { return how_ == ending::due ? nullptr : keeper_; }
+  // Of one that is due: where it is posted for the second time. One that is due has no keeper.
+  void comes_again_in(net::io_context& context) noexcept { context_ = &context; }
+  [[nodiscard]] net::io_context* context() const noexcept { return context_; }
+  void has_expired() noexcept {
+    how_ = ending::expired;
+    keeper_ = nullptr;
+  }
 
  private:
   friend class wait_list;
@@ -92,8 +101,9 @@ class wait {
     ending how_;  // once it is completed
   };
   union {
-    wait* next_;           // in a list
-    timer_state* keeper_;  // from its end on
+    wait* next_;                // in a list
+    timer_state* keeper_;       // from its end on
+    net::io_context* context_;  // from its end on, while it is due
   };
   // NOLINTEND(readability-identifier-naming)
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
@@ -251,13 +261,23 @@ class posted_wait {
       wait_->drop();
     }
   }
-  void operator()() { std::exchange(wait_, nullptr)->call(); }
+  void operator()() { take().run(); }
+
+  [[nodiscard]] Wait& of() const noexcept { return *wait_; }
 
  protected:
-  [[nodiscard]] Wait& of() const noexcept { return *wait_; }
+  [[nodiscard]] Wait& take() noexcept { return *std::exchange(wait_, nullptr); }
 
  private:
   Wait* wait_;
+};
+
+// The same, at the place where its handler is to be called.
+template <class Wait>
+class arrived_wait : public posted_wait<Wait> {
+ public:
+  using posted_wait<Wait>::posted_wait;
+  void operator()() { this->take().call(); }
 };
 
 // The same, for an `io_context`, whose queue has it in the room of the wait.
@@ -375,6 +395,22 @@ template <class Handler>
 inline constexpr bool has_own_executor =
     !std::is_same_v<net::associated_executor_t<Handler, unknown_executor>, unknown_executor>;
 
+// Whether something can be posted to executors of that type. Type-erased ones of handlers cannot promise not to block:
+// then Asio's own operations come from the executor of the I/O object, and ask the other one there.
+template <class Executor>
+inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &&
+                                  net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||
+                                 net::is_executor<Executor>::value;
+
+template <class Executor, class Work>
+void post_to(const Executor& executor, Work work) {
+  if constexpr (can_post<Executor>) {
+    net::post(executor, std::move(work));
+  } else {
+    net::prefer(executor, net::execution::blocking.never).execute(std::move(work));
+  }
+}
+
 // The work of a wait whose handler runs on an `io_context`. Being posted is work too.
 class context_works {
  public:
@@ -394,7 +430,21 @@ class context_works {
     const context_work ended(std::move(work_));
     work_.~context_work();
     ::new (&room_) room;
-    net::post(net::query(ended, net::execution::context).get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
+    net::io_context& context = net::query(ended, net::execution::context);
+    if (posted.of().is_due() && context.get_executor().running_in_this_thread()) {
+      posted.of().has_expired();  // this loop has looked at its sockets just now
+    } else if (posted.of().is_due()) {
+      posted.of().comes_again_in(context);
+    }
+    net::post(context.get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
+  }
+  template <class Wait>
+  static void post_again(net::io_context* context, posted_wait<Wait> posted) {
+    net::post(context->get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
+  }
+  template <class Wait>
+  static void arrive(Wait& there) {
+    there.call();
   }
   [[nodiscard]] room& place() noexcept { return room_; }
 
@@ -425,15 +475,23 @@ class works {
   // Another thread may have freed this before `post` returns. The context of the timer need not wait for that.
   template <class Wait>
   void post(posted_wait<Wait> posted) {
-    const HandlerExecutor executor = work_.get_executor();
     [[maybe_unused]] const io_work ended(std::move(io_work_));
+    post_again(nullptr, std::move(posted));
+  }
+  template <class Wait>
+  void post_again(net::io_context* /*context*/, posted_wait<Wait> posted) {
+    const HandlerExecutor executor = work_.get_executor();
     if constexpr (may_be_of_context<HandlerExecutor>) {
       if (const context_executor* const plain = context_executor_in(executor); plain != nullptr) {
         net::post(*plain, posted_wait_in_room<Wait>(std::move(posted)));
         return;
       }
     }
-    net::post(executor, std::move(posted));
+    post_to(executor, std::move(posted));
+  }
+  template <class Wait>
+  static void arrive(Wait& there) {
+    there.call();
   }
   [[nodiscard]] room& place() noexcept { return room_; }
 
@@ -452,6 +510,42 @@ class works {
   [[no_unique_address]] io_work io_work_;           // for the context of the timer
   net::executor_work_guard<HandlerExecutor> work_;  // and for that of the handler
   [[no_unique_address]] std::conditional_t<may_be_of_context<HandlerExecutor>, room, no_room> room_;
+};
+
+// The same for a handler whose executor nothing can be posted to: it goes by the executor of the timer.
+template <class Executor, class HandlerExecutor>
+class works_by_timer {
+ public:
+  template <class Handler>
+  works_by_timer(const Handler& called, const Executor& executor)
+      : io_work_(executor), work_(net::get_associated_executor(called, executor)) {}
+
+  void release() noexcept {}
+
+  template <class Wait>
+  void post(posted_wait<Wait> posted) {
+    post_again(nullptr, std::move(posted));
+  }
+  template <class Wait>
+  void post_again(net::io_context* /*context*/, posted_wait<Wait> posted) {
+    const Executor executor = io_work_.get_executor();  // another thread may free this before `post` returns
+    post_to(executor, std::move(posted));
+  }
+  template <class Wait>
+  void arrive(Wait& there) {
+    const HandlerExecutor executor = work_.get_executor();
+    net::prefer(executor, net::execution::blocking.possibly).execute(arrived_wait<Wait>(there));
+  }
+  [[nodiscard]] room& place() noexcept;  // nobody asks for it
+
+  struct rest {
+    explicit rest(works_by_timer&& of) noexcept : work(std::move(of.work_)) {}
+    net::executor_work_guard<HandlerExecutor> work;
+  };
+
+ private:
+  net::executor_work_guard<Executor> io_work_;
+  net::executor_work_guard<HandlerExecutor> work_;
 };
 
 struct wait_destroyer {
@@ -514,8 +608,24 @@ class wait_of final : public wait {
 
   friend class posted_wait<wait_of>;
   friend class posted_wait_in_room<wait_of>;
+  friend class arrived_wait<wait_of>;
+  friend Works;
 
   [[nodiscard]] room& place() noexcept { return works_.place(); }
+  [[nodiscard]] bool is_due() const noexcept { return how() == ending::due; }
+
+  // A loop that was busy finds what its wheel has posted meanwhile before it looks at its sockets, and a message that
+  // came in time would lose to a time-out that came late. So what is due is posted once more, from the loop: what the
+  // loop has found on its sockets by then is before it in the queue. The second post takes the room of the first.
+  void run() {
+    if (!is_due()) {
+      works_.arrive(*this);
+      return;
+    }
+    net::io_context* const context = this->context();
+    has_expired();
+    works_.post_again(context, posted_wait<wait_of>(*this));
+  }
 
   void call() {
     const error_code error = error_of(how());
@@ -552,8 +662,12 @@ wait_owner make_wait(Handler handler, const kept_executor<Executor>& executor) {
     }
   }
   using handler_executor = net::associated_executor_t<Handler, Executor>;
-  return wait_of<Handler, works<Executor, handler_executor, has_own_executor<Handler>>>::make(std::move(handler),
-                                                                                              executor.get());
+  if constexpr (has_own_executor<Handler> && !can_post<handler_executor>) {
+    return wait_of<Handler, works_by_timer<Executor, handler_executor>>::make(std::move(handler), executor.get());
+  } else {
+    return wait_of<Handler, works<Executor, handler_executor, has_own_executor<Handler>>>::make(std::move(handler),
+                                                                                                executor.get());
+  }
 }
 
 }  // namespace detail
