@@ -3,6 +3,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -347,6 +349,53 @@ TYPED_TEST(LoopDriver, IsWokenForAnEarlierTimerOfAnotherThread) {
   context.run();
   other.join();
   EXPECT_EQ(late.cancel(), cancel_result::cancelled);
+}
+
+// An executor that calls `before` before it posts something.
+struct gated_executor {
+  net::io_context* context;
+  const std::function<void()>* before;
+
+  [[nodiscard]] net::execution_context& query(net::execution::context_t /*which*/) const noexcept { return *context; }
+  [[nodiscard]] static constexpr net::execution::blocking_t query(net::execution::blocking_t /*which*/) noexcept {
+    return net::execution::blocking.never;
+  }
+  template <class Work>
+  void execute(Work work) const {
+    (*before)();
+    net::post(*context, std::move(work));
+  }
+  [[maybe_unused]] friend bool operator==(const gated_executor&, const gated_executor&) noexcept = default;
+};
+
+// The cancel of the last wait posts a look, which fails; a timer that is scheduled meanwhile needs one.
+TYPED_TEST(LoopDriver, IsOnTimeThoughALookOfAnotherThreadCouldNotBePosted) {
+  net::io_context context;
+  std::function<void()> before = [] {};
+  loop_driver driver(net::any_io_executor(gated_executor{&context, &before}));
+  use_timer(context, driver.timer());
+  wheel_timer late(context, 1h);
+  late.async_wait(handler([](const error_code&) {}));
+  context.poll();
+  std::promise<void> posting;
+  std::promise<void> scheduled;
+  std::atomic_flag failed;
+  before = [&] {
+    if (failed.test_and_set()) {
+      return;
+    }
+    posting.set_value();
+    scheduled.get_future().wait_for(100ms);  // not for ever: the other thread may wait for this post
+    throw std::runtime_error("no room");
+  };
+  std::thread canceller([&] { late.cancel(); });
+  posting.get_future().wait();
+  bool ran = false;
+  driver.timer().schedule_after(1ms, [&] { ran = true; });
+  scheduled.set_value();
+  canceller.join();
+  context.run_for(5s);
+  EXPECT_TRUE(ran);
 }
 
 TYPED_TEST(LoopDriver, RunsMoreThanOneTurnOfCallbacks) {

@@ -2,7 +2,6 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
-#include <atomic>
 #include <boost/core/no_exceptions_support.hpp>
 #include <chrono>
 #include <cstddef>
@@ -56,26 +55,37 @@ class driver_core final : public wheel_driver, public std::enable_shared_from_th
   // How many callbacks run before the context has its turn again.
   static constexpr std::size_t budget = 1024;
 
-  // From any thread.
+  // From any thread. If nothing can be posted, that is thrown, and nobody relies on it: another call waits for the lock
+  // until this one has posted a look, or has not. A look is posted beside the strand: a strand whose own executor throws
+  // when it is to begin would never run again.
   void look_later() {
-    if (look_posted_.exchange(true, std::memory_order_acq_rel)) {
+    const std::lock_guard lock(mutex_);
+    if (look_posted_ || !strand_) {
       return;  // the one that was posted has not begun, and will see what is new
     }
-    BOOST_TRY {
-      const std::lock_guard lock(mutex_);
-      if (strand_) {
-        net::post(*strand_, [weak = weak_from_this()] {
-          if (const std::shared_ptr<driver_core> self = weak.lock()) {
-            self->look_posted_.exchange(false, std::memory_order_acq_rel);
-            self->look();
-          }
-        });
+    net::post(strand_->get_inner_executor(), [weak = weak_from_this()] {
+      if (const std::shared_ptr<driver_core> self = weak.lock()) {
+        self->begin_to_look();
       }
+    });
+    look_posted_ = true;
+  }
+
+  // On a thread of the context.
+  void begin_to_look() {
+    std::optional<net::strand<net::any_io_executor>> strand;
+    {
+      const std::lock_guard lock(mutex_);
+      look_posted_ = false;
+      strand = strand_;
     }
-    BOOST_CATCH(...) {
-      look_posted_.store(false, std::memory_order_release);
-      BOOST_RETHROW
+    if (!strand) {
+      return;
     }
+    BOOST_TRY {
+      net::dispatch(*strand, [self = shared_from_this()] { self->look(); });
+    }
+    BOOST_CATCH(...) { look_later(); }
     BOOST_CATCH_END
   }
 
@@ -130,9 +140,10 @@ class driver_core final : public wheel_driver, public std::enable_shared_from_th
     look();
   }
 
-  std::mutex mutex_;  // guards that `strand_` is there; posting takes Asio's locks under it, and runs nobody's code
+  // Guards `look_posted_`, and that `strand_` is there. Posting takes Asio's locks under it, and runs nobody's code.
+  std::mutex mutex_;
   std::optional<net::strand<net::any_io_executor>> strand_;
-  std::atomic<bool> look_posted_ = false;  // acq_rel: who finds it set is seen by the look that clears it
+  bool look_posted_ = false;
 
   // In the strand, and `close`.
   std::optional<net::steady_timer> sleeper_;
