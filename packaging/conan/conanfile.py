@@ -1,4 +1,4 @@
-"""A recipe for Conan 2. Untested: no Conan was at hand. In a clone: conan create packaging/conan"""
+"""A recipe for Conan 2. In a clone: conan create packaging/conan -s compiler.cppstd=20 --build=missing"""
 
 import re
 import shutil

@@ -100,7 +100,7 @@ class Versions(unittest.TestCase):
     def test_are_in_the_registries_that_the_page_says_were_compared(self):
         page = text_of("docs/packages.md")
         for registry in REGISTRIES.values():
-            self.assertIn(registry["commit"][:10], page)
+            self.assertTrue(f"`{registry['commit'][:10]}`" in page, registry["commit"])
         for name, bounds in re.findall(r'self\.requires\("(\w+)/\[([^]]+)\]"', CONAN):
             bound = {operator: numbers(number) for operator, number in re.findall(r"(>=|<)([\d.]+)", bounds)}
             self.assertTrue(any(bound[">="] <= numbers(version) < bound.get("<", [1000])
@@ -140,6 +140,13 @@ class Options(unittest.TestCase):
     def test_every_feature_of_the_port_is_an_option_there(self):
         mapped = dict(re.findall(r"^    (\w+) (TIMING_WHEEL_\w+)\)?$", PORT, re.MULTILINE))
         self.assertEqual(set(mapped), set(VCPKG["features"]))
+
+    def test_the_page_has_commands_that_the_recipes_take(self):
+        page = text_of("docs/packages.md")
+        self.assertTrue((SOURCE / least(r"--overlay-ports=([\w/]+)", page) / "vcpkg.json").exists())
+        self.assertEqual(least(r"conan create packaging/conan -s compiler\.cppstd=(\d+)", page),
+                         least(r"check_min_cppstd\(self, (\d+)\)", CONAN))
+        self.assertIn(f"cxx_std_{least(r'check_min_cppstd.self, ([0-9]+)', CONAN)}", CMAKE)
 
     def test_the_port_lists_the_parts_of_boost_whose_headers_are_included(self):
         included = {part for folder in ("include", "src") for path in (SOURCE / folder).rglob("*pp")
