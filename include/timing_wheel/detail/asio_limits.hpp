@@ -226,9 +226,9 @@ class limited_initiation : public initiation_of<Initiation> {
     using operation = limited_operation<std::decay_t<Handler>, Timer, Signatures...>;
     const auto allocator = net::get_associated_allocator(handler);
     auto both = std::allocate_shared<operation>(allocator, std::forward<Handler>(handler), *limit.timer, limit.type);
-    both->connect();
     arm(limit);
     limit.timer->async_wait(limiting_handler<operation>(both));
+    both->connect();
     std::forward<Begun>(initiation)(limited_handler<operation, Signatures...>(std::move(both)),
                                     std::forward<Arguments>(arguments)...);
   }
