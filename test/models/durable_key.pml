@@ -1,5 +1,5 @@
-/* One key of the durable checks over its lives, on PostgreSQL: sql.hpp, transaction.cpp, users_transaction.cpp, node.cpp
- * and lease_keeper.cpp in src/durable. docs/durable_protocol.md says which statement decides which race.
+/* One key of the durable checks over its lives, on PostgreSQL: sql.hpp, transaction.cpp, users_transaction.cpp,
+ * node.cpp and lease_keeper.cpp in src/durable. docs/durable_protocol.md says which statement decides which race.
  *
  * Nodes claim the row and run its leased handler (LEASED), or take it for a transactional one (TAKERS). Clients insert,
  * cancel and move; a move is a reschedule or a replacement, which look alike to the row. A statement is two steps: its
@@ -28,7 +28,7 @@
  * right: LEASED=0 TAKERS=2 CALLS=2 AGAIN=1
  * right: LEASED=1 TAKERS=1 CALLS=1 CRASH
  * large right: LEASED=2 CALLS=2
- * large right: LEASED=1 TAKERS=1 CALLS=3 CLAIMS=4 AGAIN=1
+ * large right: LEASED=1 TAKERS=1 CALLS=2 AGAIN=1
  * large right: LEASED=0 TAKERS=2 CLIENTS=2 CALLS=3 CLAIMS=4 AGAIN=1
  * large right: LEASED=1 TAKERS=1 CLIENTS=2 CALLS=3
  * large right: LEASED=1 TAKERS=1 CALLS=2 CLAIMS=4 CRASH
@@ -36,7 +36,7 @@
  * wrong: CLAIMS_EARLY: a claim takes what is not due
  * wrong: CLAIMS_LIVE_LEASES: a claim takes what others hold
  * wrong: NO_RECHECK: a claim does not look again when it has the lock
- * wrong: ORPHAN_OF_THE_SNAPSHOT LEASED=1 TAKERS=1: a claim says orphaned of what its snapshot has, not of what it has locked
+ * wrong: ORPHAN_OF_THE_SNAPSHOT LEASED=1 TAKERS=1: a claim says orphaned of what its snapshot has
  * wrong: NO_LOOK_AT_THE_CLOCK: a run begins without a look at the clock
  * wrong: BEGINS_UNANSWERED LEASED=1: a run begins although the answer to its claim was lost
  * wrong: FENCE_OF_THE_ROW LEASED=0 TAKERS=2: a claim counts the row's fence up
@@ -501,7 +501,10 @@ end_idle:
   };
   if
   :: atomic { has_lock -> locked = SERVER }
-  :: atomic { has_lock && ids <= CALLS + AGAIN && AGAIN != 0 -> locked = SERVER; ids++; new_id = ids; new_future = true }
+  :: atomic {
+       has_lock && AGAIN != 0 && ids <= CALLS + AGAIN ->
+       locked = SERVER; ids++; new_id = ids; new_future = true
+     }
   :: atomic { has_lock -> locked = SERVER; write(SERVER, PUT_BACK, my_id[me], my_fence[me], lease_of_a_retry, false) }
   :: atomic { !has_lock } /* its statement fails */
   fi;
