@@ -7,6 +7,7 @@
 #include <csignal>
 #include <future>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -48,6 +49,21 @@ std::string name_for(const char* name, std::string_view text) {
     all.push_back("0123456789abcdef"[(hash >> shift) & 15]);
   }
   return all;
+}
+
+// Takes the words of a warning into a string.
+void keep_warning(void* into, const PGresult* notice) noexcept {
+  const char* severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity == nullptr || std::string_view(severity) != "WARNING") {
+    return;
+  }
+  auto& words = *static_cast<std::string*>(into);
+  const char* text = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
+  try {
+    words.assign(text == nullptr ? "a warning" : text);
+  } catch (const std::bad_alloc&) {
+    words.assign("a warning");  // short enough to need no memory
+  }
 }
 
 }  // namespace
@@ -147,6 +163,21 @@ result connection::run(const char* doing, const std::string& text, unsigned stat
   PQsetnonblocking(connection_, 1);
   send(PQsendQuery(connection_, text.c_str()), doing);
   return wait(doing);
+}
+
+void connection::commit() {
+  std::string warned;
+  const auto usual = [this, before = PQsetNoticeReceiver(connection_, keep_warning, &warned)](std::string* /*into*/) {
+    PQsetNoticeReceiver(connection_, before, nullptr);  // libpq's own looks at no argument
+  };
+  const std::unique_ptr<std::string, decltype(usual)> while_it_lasts(&warned, usual);
+  const result ended = run("committing", sql::commit, 1);
+  if (std::string_view(PQcmdStatus(ended.get())) != "COMMIT") {
+    fail("committing", "40000", "the server has rolled back");
+  }
+  if (!warned.empty()) {
+    fail("committing", "40003", "it is done here, but may not be on a standby: " + warned);
+  }
 }
 
 const std::string& connection::prepare(const query& which) {
