@@ -39,7 +39,6 @@ namespace timing_wheel::durable::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AnyOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -302,7 +301,6 @@ TEST_F(PostgresFailover, LosesNothingThatWasAnsweredDoublesNoRunAndLetsNoFenceFa
   const auto runs = jobs.finish();
   EXPECT_THAT(runs, SizeIs(10));
   EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
-  EXPECT_EQ(jobs.lost_leases(), 0U);
 
   std::set<std::string> ran;
   for (const auto& row : own.rows("SELECT key FROM effect")) {
