@@ -140,8 +140,10 @@ class machine {
   [[nodiscard]] instant orphans_until(instant now) noexcept { return orphans_until_ = contact_.limit(now); }
   /// The store has answered.
   void answered(instant now, bool writing) noexcept { contact_.answered(now, writing); }
-  /// This node was busy with handlers until now.
-  void was_busy(instant now, bool writing) noexcept { contact_.touch(now, writing); }
+  /// This node was busy with handlers for `time`, until now.
+  void was_busy(std::chrono::microseconds time, instant now, bool writing) noexcept {
+    contact_.was_busy(time, now, writing);
+  }
   /// A call has failed, maybe since the store was away.
   void was_away(bool writing) noexcept { contact_.failed(writing); }
 

@@ -75,6 +75,11 @@ inline constexpr query stands{"scheduling", "timing_wheel_stands",
                               "SELECT u.place,c.id,c.due,c.lease IS NULL "
                               "FROM unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
                               "JOIN @check c ON c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key])"};
+// A transaction that has written nothing does not wait for a synchronous standby. So it writes this where it answers of
+// a row of another one, whose own wait may have been given up.
+inline constexpr query await_standby{"waiting for a standby", "timing_wheel_await_standby",
+                                     "SELECT CASE WHEN current_setting('synchronous_standby_names')<>'' "
+                                     "THEN pg_logical_emit_message(true,'timing_wheel',''::text) END"};
 // Only what is pending. A lease that has ended is no answer to whether its handler had begun.
 inline constexpr query cancel{
     "cancelling", "timing_wheel_cancel",
