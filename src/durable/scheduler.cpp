@@ -214,13 +214,13 @@ class scheduler::implementation {
     });
   }
 
-  cancel_result cancel(std::string_view kind, std::string_view key) {
+  cancel_answer cancel(std::string_view kind, std::string_view key) {
     refuse_inside_transaction();
     cancel_op op{kind, key};
     commits_.run([&op](store_transaction& open) { open.cancel({&op, 1}); });
     const std::scoped_lock lock(mutex_);
     cancelled_ += op.result == cancel_result::cancelled ? 1U : 0U;
-    return op.result;
+    return {op.result, op.attempts};
   }
 
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due) {
@@ -633,7 +633,7 @@ scheduled scheduler::schedule(const request& asked, std::error_code& error) {
   return {};
 }
 
-cancel_result scheduler::cancel(std::string_view kind, std::string_view key) {
+cancel_answer scheduler::cancel(std::string_view kind, std::string_view key) {
   return implementation_->cancel(kind, key);
 }
 

@@ -60,6 +60,17 @@ TEST_F(PostgresUsersTransaction, RollsOrderAndCheckBackTogether) {
   EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("orders")), "0");
 }
 
+TEST_F(PostgresUsersTransaction, IsToldHowOftenACancelledCheckWasTried) {
+  for (const char* key : {"a", "b"}) {
+    put(store, key);
+    retry(store, claim(store).at(0), store.now() + 1h, 1);
+  }
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), (cancel_answer{cancel_result::cancelled, 1}));
+  durable::postgres_session session(user.get(), target);
+  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::cancelled, 1}));
+  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::finished, 0}));
+}
+
 TEST_F(PostgresUsersTransaction, NeedsNone) {
   EXPECT_TRUE(schedule(user.get(), asked("a", 1h), target).inserted);
   EXPECT_EQ(durable::reschedule(user.get(), "close", "a", instant(3us), target), reschedule_result::moved);
@@ -389,7 +400,7 @@ TEST_F(PostgresUsersTransaction, KeepsNobodyWaitingButWhoWantsItsRow) {
   again.replace = true;
   std::future<scheduled> replaces = std::async(std::launch::async, [&] { return checks.schedule(again); });
   wait_for_a_lock();
-  std::future<cancel_result> cancels = std::async(std::launch::async, [&] { return checks.cancel("close", "a"); });
+  std::future<cancel_answer> cancels = std::async(std::launch::async, [&] { return checks.cancel("close", "a"); });
   for (const char* key : {"b", "c", "d"}) {
     EXPECT_TRUE(checks.schedule(asked(key)).inserted);
   }

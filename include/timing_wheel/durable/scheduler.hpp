@@ -197,9 +197,10 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// (`std::errc::not_enough_memory`) are told by `error`, which is cleared if it worked.
   scheduled schedule(const request& asked, std::error_code& error);
 
-  /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. `finished`: there
-  /// is no such check. \throws what the store says.
-  cancel_result cancel(std::string_view kind, std::string_view key);
+  /// Cancels: `cancelled` means that no leased handler starts for it any more, on any node, and the answer says how
+  /// often it was tried before. `running`: a node has claimed it. `finished`: there is no such check. \throws what the
+  /// store says.
+  cancel_answer cancel(std::string_view kind, std::string_view key);
   /// Moves a check that is pending. \throws what the store says.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
   /// The check of that key, pending or running; or none. \throws what the store says.

@@ -78,7 +78,7 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
 /// \throws timer_error as `scheduler::schedule`. Thread safety: as the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
 /// Cancels in the transaction that is open on `connection`.
-TIMING_WHEEL_EXPORT cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_view key);
+TIMING_WHEEL_EXPORT cancel_answer cancel(sqlite3* connection, std::string_view kind, std::string_view key);
 /// Moves in the transaction that is open on `connection`.
 TIMING_WHEEL_EXPORT reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key,
                                                  due_time due);
@@ -108,7 +108,7 @@ class TIMING_WHEEL_EXPORT sqlite_session {
   /// As the function `schedule(sqlite3*, request)`.
   scheduled schedule(const request& asked);
   /// As the function `cancel(sqlite3*, kind, key)`.
-  cancel_result cancel(std::string_view kind, std::string_view key);
+  cancel_answer cancel(std::string_view kind, std::string_view key);
   /// As the function `reschedule(sqlite3*, kind, key, due)`.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 

@@ -75,6 +75,7 @@ struct cancel_op {
   std::string_view kind;   ///< As it was scheduled.
   std::string_view key;    ///< As it was scheduled.
   cancel_result result{};  ///< Out.
+  int attempts = 0;        ///< Out: if it was cancelled, see `cancel_answer`.
 };
 
 /// A check to move.
@@ -134,7 +135,7 @@ class TIMING_WHEEL_EXPORT transaction {
   /// Schedules within this transaction: as `scheduler::schedule`, and undone if the transaction is.
   scheduled schedule(const request& asked);
   /// Cancels within this transaction.
-  cancel_result cancel(std::string_view kind, std::string_view key);
+  cancel_answer cancel(std::string_view kind, std::string_view key);
 
   /// \cond
   // The connection, if it is one of `api` ("sqlite3"); else null.

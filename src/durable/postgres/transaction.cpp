@@ -334,8 +334,13 @@ void writing_transaction::change_pending(const char* doing, std::vector<Op*> lef
 }
 
 void writing_transaction::cancel(std::span<cancel_op> ops) {
-  change_pending("cancelling", in_order(ops), cancel_result::cancelled,
-                 [&](const auto&, names& of) { return run(sql::cancel, parameters().bind(of.kinds).bind(of.keys)); });
+  change_pending("cancelling", in_order(ops), cancel_result::cancelled, [&](const auto& left, names& of) {
+    result gone = run(sql::cancel, parameters().bind(of.kinds).bind(of.keys));
+    for (int row = 0; row < gone.rows(); ++row) {
+      left[place_in(gone, row)]->attempts = static_cast<int>(gone.integer(row, 1));
+    }
+    return gone;
+  });
 }
 
 void writing_transaction::reschedule(std::span<reschedule_op> ops) {
