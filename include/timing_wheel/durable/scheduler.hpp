@@ -178,8 +178,10 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
   /// gives back what has not begun. If the store fails, or others have locked the rows of all that is left, it stops
   /// trying after 5 s: then the leases end by themselves.
-  /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has
-  /// ended. Afterwards `schedule` is refused (`stopped`), and a timer that drives it has none of its timers any more.
+  /// Called again, it does nothing. From a handler or a completion it returns at once, and the rest is done when that
+  /// has ended. Afterwards `schedule` is refused (`stopped`), no completion is called any more, and a timer that drives
+  /// it has none of its timers any more. What was scheduled without waiting is written or refused before; `stop` waits
+  /// for the store to say so.
   void stop();
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
@@ -189,8 +191,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   scheduled schedule(const request& asked);
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);
-  /// The same, without waiting: `then` is called when it is durable or has failed. That is on a thread of the
-  /// scheduler, or on one that waits in another call and commits both. It must not block.
+  /// The same, without waiting: `then` is called when it is durable or has failed, and before `stop` returns. That is on
+  /// a thread of the scheduler, or on one that waits in another call and commits both, or in `stop`. It must not block.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
   /// The same as the first, without a `timer_error`: a refusal, what the store says, and a lack of memory
