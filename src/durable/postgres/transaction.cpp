@@ -339,8 +339,13 @@ void writing_transaction::change_pending(const char* doing, std::vector<Op*> lef
 }
 
 void writing_transaction::cancel(std::span<cancel_op> ops) {
-  change_pending("cancelling", in_order(ops), cancel_result::cancelled,
-                 [&](const auto&, names& of) { return run(sql::cancel, parameters().bind(of.kinds).bind(of.keys)); });
+  change_pending("cancelling", in_order(ops), cancel_result::cancelled, [&](const auto& left, names& of) {
+    result gone = run(sql::cancel, parameters().bind(of.kinds).bind(of.keys));
+    for (int row = 0; row < gone.rows(); ++row) {
+      left[place_in(gone, row)]->attempts = static_cast<int>(gone.integer(row, 1));
+    }
+    return gone;
+  });
 }
 
 void writing_transaction::reschedule(std::span<reschedule_op> ops) {
@@ -478,12 +483,19 @@ void writing_transaction::bury_taken(const claimed& taken, std::string_view kind
                            .bind(error));
 }
 
-// One message with the end of the part before, and with what has to be said before a handler's first statement.
+// With what has to be said before a handler's first statement.
 void writing_transaction::savepoint() {
+  const unsigned statements = planner_is_ours_ ? 6 : 0;
+  set_savepoint(planner_for_others(), statements);
+}
+
+void writing_transaction::own_savepoint() { set_savepoint({}, 0); }
+
+// One message with the end of the part before, and with what is said `before`.
+void writing_transaction::set_savepoint(const std::string& before, unsigned statements) {
   const bool ends = std::exchange(part_has_ended_, false);
-  const unsigned statements = 1 + (ends ? 1U : 0U) + (planner_is_ours_ ? 6U : 0U);
   std::string text = ends ? std::string(sql::release_savepoint) + ";" : std::string();
-  connection_.run("setting a savepoint", text.append(planner_for_others()).append(sql::savepoint), statements);
+  connection_.run("setting a savepoint", text.append(before).append(sql::savepoint), 1 + (ends ? 1U : 0U) + statements);
 }
 
 void writing_transaction::rollback_to_savepoint() {

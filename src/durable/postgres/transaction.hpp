@@ -46,6 +46,7 @@ class writing_transaction final : public store_transaction {
   void bury(std::span<bury_op> ops) override;
   void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override;
   void savepoint() override;
+  void own_savepoint() override;
   void rollback_to_savepoint() override;
   void release_savepoint() override;
 
@@ -73,6 +74,7 @@ class writing_transaction final : public store_transaction {
   void read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
   // Leases that have ended by then are free.
   [[nodiscard]] std::int64_t ended_leases() const noexcept;
+  void set_savepoint(const std::string& before, unsigned statements);
   [[nodiscard]] std::string planner_for_others();
 
   connection& connection_;
