@@ -154,8 +154,8 @@ class machine {
     }
   }
   [[nodiscard]] bool store_fails() const noexcept { return failures_ != 0; }
-  /// Another thread of this node has had an answer: the store is not left alone any longer.
-  void store_answers() noexcept { rest_until_ = {}; }
+  /// The store is not left alone any longer.
+  void end_rest() noexcept { rest_until_ = {}; }
   /// Whether the store is left alone for now.
   [[nodiscard]] bool resting(instant now) const noexcept { return failures_ != 0 && now < rest_until_; }
 

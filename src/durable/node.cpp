@@ -162,7 +162,7 @@ void node::close() { closing_.store(true, std::memory_order_release); }
 
 std::chrono::microseconds node::step() {
   if (store_answers_.exchange(false, std::memory_order_relaxed)) {
-    machine_.store_answers();
+    machine_.end_rest();
   }
   instant now = store_.now();
   machine_.advance(now);
@@ -170,6 +170,9 @@ std::chrono::microseconds node::step() {
   if (closing()) {
     closed_at_ = std::min(closed_at_, std::chrono::steady_clock::now());
     machine_.close();
+    if (!wake_extender_) {
+      machine_.end_rest();  // virtual time stands still in `stop`, and no rest would end in it
+    }
     leases_.stop_all();
     give_up_shares();
   }

@@ -1,8 +1,6 @@
 #include "timing_wheel/durable/scheduler.hpp"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -10,6 +8,7 @@
 #include "durable/failures.hpp"
 #include "durable/group_commit.hpp"
 #include "durable/node.hpp"
+#include "durable/worker_threads.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
@@ -83,7 +82,7 @@ class scheduler::implementation {
         commits_(where, [this] { wake(); }) {
     if (timer_ == nullptr) {
       if (!options_.executor) {
-        pool_ = std::make_unique<boost::asio::thread_pool>(options_.threads);
+        pool_ = std::make_unique<worker_threads>(options_.threads);
       }
       thread_ = std::thread([this] { loop(); });
     }
@@ -112,9 +111,7 @@ class scheduler::implementation {
     if (extender_.joinable()) {
       extender_.join();
     }
-    if (pool_) {
-      pool_->join();
-    }
+    pool_.reset();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return tasks_ == 0; });
   }
@@ -129,12 +126,13 @@ class scheduler::implementation {
     if (node_ != nullptr) {
       throw timer_error(make_error_code(errc::already_started), "kind " + kind);
     }
-    const bool known = std::any_of(kinds_.begin(), kinds_.end(), [&](const auto& other) { return other.name == kind; });
+    const bool known =
+        std::any_of(kinds_.begin(), kinds_.end(), [&](const served_kind& other) { return other.rules.name == kind; });
     if (known) {
       throw timer_error(make_error_code(errc::handler_exists), "kind " + kind);
     }
-    kinds_.push_back({std::move(kind), !std::is_same_v<Handler, leased_handler>, options});
-    handlers_.emplace_back(guarded(std::move(handler)));
+    kinds_.push_back(
+        {{std::move(kind), !std::is_same_v<Handler, leased_handler>, options}, guarded(std::move(handler))});
   }
 
   void start() {
@@ -144,8 +142,14 @@ class scheduler::implementation {
     if (stopped()) {
       throw timer_error(timer_errc::stopped);
     }
+    std::vector<kind_rules> rules;
+    std::vector<any_handler> handlers;
+    for (const served_kind& each : kinds_) {
+      rules.push_back(each.rules);
+      handlers.push_back(each.handler);
+    }
     auto made = std::make_unique<node>(
-        store_, options_, kinds_, handlers_, failures_, [this] { wake(); },
+        store_, options_, std::move(rules), std::move(handlers), failures_, [this] { wake(); },
         [this](std::unique_ptr<node::leased_run> run) { begin(std::move(run)); },
         extender_.joinable() ? std::function<void()>([this] { wake_extender(); }) : nullptr);
     {
@@ -249,6 +253,11 @@ class scheduler::implementation {
   }
 
  private:
+  struct served_kind {
+    kind_rules rules;
+    any_handler handler;
+  };
+
   // A run on its way to a thread. Dropped without a call, it goes back. The scheduler is destroyed when none is left.
   class run_task {
    public:
@@ -366,7 +375,7 @@ class scheduler::implementation {
       if (options_.executor) {
         options_.executor(task(std::move(mine)));
       } else if (pool_) {
-        boost::asio::post(*pool_, std::move(mine));
+        pool_->post(std::move(mine));
       } else {
         mine();
       }
@@ -549,9 +558,8 @@ class scheduler::implementation {
   timer* const timer_;
   failures failures_;
   group_commit commits_;
-  std::vector<kind_rules> kinds_;
-  std::vector<any_handler> handlers_;
-  std::unique_ptr<boost::asio::thread_pool> pool_;
+  std::vector<served_kind> kinds_;
+  std::unique_ptr<worker_threads> pool_;
 
   // Held by who steps, if a timer drives. It is taken before every other lock, and never under mutex_; the order of all
   // is in docs/concurrency.md.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "durable/support/forwarding_store.hpp"
+#include "support/allocation.hpp"
 #include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
@@ -743,6 +744,54 @@ TEST_F(Scheduler, WritesItsFiguresForPrometheus) {
     EXPECT_EQ(timing_wheel::test::promtool_says(out.str()), "");
   }
   EXPECT_THROW(write_prometheus(out, checks.stats(), {{"kind", "x"}}), timer_error);
+}
+
+// ---- What fails
+
+TEST_F(Scheduler, ARefusedHandlerLeavesNoPlaceForAnother) {
+  bool taken = false;
+  for (std::uint64_t left = 0; !taken; ++left) {
+    scheduler all{store, timer, options};
+    std::vector<std::string> ran_by;
+    const auto by = [&](const std::string& whom) { return [&, whom](const job&) { ran_by.push_back(whom); }; };
+    taken = timing_wheel::test::succeeds_with(left, [&] { all.on("first", by("first")); });
+    all.on("second", by("second"));
+    if (!taken) {
+      all.on("first", by("first"));
+    }
+    all.start();
+    all.schedule({.kind = "first", .key = "a", .payload = {}, .due = 1s});
+    all.schedule({.kind = "second", .key = "a", .payload = {}, .due = 2s});
+    timer.advance_by(3s);
+    ASSERT_THAT(ran_by, ElementsAre("first", "second")) << "with " << left << " allocations";
+  }
+}
+
+// Its transactions fail while it is told to.
+class failing_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  int failures = 0;
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    if (failures > 0) {
+      --failures;
+      throw std::runtime_error("no answer");
+    }
+    forwarding_store::transact(work);
+  }
+};
+
+TEST_F(Scheduler, AStoreThatFailsShortlyBeforeAStopIsTriedAgainThoughTimeStandsStill) {
+  failing_store fails(store);
+  scheduler all{fails, timer, options};
+  all.on("note", [&](const job&) { fails.failures = 3; });
+  all.start();
+  all.schedule(note("a", 1s));
+  timer.advance_by(1s);
+  ASSERT_EQ(store.size(), 1U) << "its end is not written";
+  all.stop();
+  EXPECT_EQ(store.size(), 0U);
+  EXPECT_EQ(all.stats().done, 1U);
 }
 
 using SchedulerDeathTest = Scheduler;  // NOLINT(readability-identifier-naming): a suite

@@ -14,6 +14,7 @@
 #include "durable/support/scratch_folder.hpp"
 #include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 #include "timing_wheel/timer.hpp"
 
@@ -97,6 +98,18 @@ TYPED_TEST(Store, KeepsAnyBytesInKeysAndPayloads) {
   EXPECT_EQ(got[0].payload, bytes);
   EXPECT_EQ(got[1].payload, "");
   EXPECT_TRUE(store.find("close", bytes));
+}
+
+TYPED_TEST(Store, TakesKindsThatAreUtf8Alone) {
+  durable::store& store = this->store();
+  const std::string good = "\xe8\xae\xa2\xe5\x8d\x95";
+  put(store, {.kind = good, .key = "a"});
+  EXPECT_TRUE(store.find(good, "a"));
+  for (const std::string& bad : {std::string("\xff\xfe"), std::string("a\0b", 3)}) {
+    EXPECT_EQ(error_of([&] { put(store, {.kind = bad, .key = "a"}); }).code, errc::invalid_request);
+    scheduler node(store);
+    EXPECT_EQ(error_of([&] { node.on(bad, [](const job&) {}); }).code, errc::invalid_request);
+  }
 }
 
 TYPED_TEST(Store, TakesTheLongestAllowedAndNotAByteMore) {

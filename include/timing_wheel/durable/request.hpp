@@ -68,8 +68,8 @@ class due_time {
 
 /// A check to be made later.
 struct request {
-  std::string kind;  ///< Which handler it is for. Not empty; see `request_limits`.
-  /// Unique per kind while the check is pending or running. So a repeated call is harmless. Not empty. Bytes.
+  std::string kind;  ///< Which handler it is for. Not empty; UTF-8 without a zero byte. See `request_limits`.
+  /// Unique per kind while the check is pending or running. So a repeated call is harmless. Not empty. Any bytes.
   std::string key;
   std::string payload = {};  ///< What the handler gets. Bytes.
   due_time due = {};         ///< When.
