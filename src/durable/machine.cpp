@@ -6,7 +6,6 @@
 
 namespace timing_wheel::durable {
 
-using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
 namespace {
@@ -473,12 +472,16 @@ bool machine::exhausted(std::uint32_t kind, int attempt) const {
   return attempt > std::max(kinds_[kind].options.max_attempts, innocent_ends + 1);
 }
 
+// In floating point, where nothing overflows; nothing times a factor without end is nothing.
+std::chrono::duration<double> machine::longest_pause(const backoff& rule, int attempt) noexcept {
+  const std::chrono::duration<double> first = rule.first;
+  const bool none = first == first.zero();
+  return none ? first : std::min<std::chrono::duration<double>>(rule.most, first * std::pow(rule.factor, attempt - 1));
+}
+
 instant machine::retry_at(const backoff& rule, int attempt, instant now) {
-  const double most = static_cast<double>(duration_cast<microseconds>(rule.most).count());
-  const double first = static_cast<double>(duration_cast<microseconds>(rule.first).count());
-  const double exact = std::min(most, first * std::pow(rule.factor, attempt - 1));
   std::uniform_real_distribution<double> less(0, std::clamp(rule.jitter, 0.0, 1.0));
-  return now + microseconds(static_cast<std::int64_t>(exact * (1 - less(random_))));
+  return saturating_add(now, saturating_microseconds(longest_pause(rule, attempt) * (1 - less(random_))));
 }
 
 machine::end machine::decide(std::uint32_t kind, int attempt, const outcome& said, instant now) {

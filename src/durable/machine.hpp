@@ -111,6 +111,8 @@ class machine {
     std::string reason;
     bool began = true;  ///< False: the claim is given back.
   };
+  /// How long the back-off is after that attempt, if none of it is left out.
+  [[nodiscard]] static std::chrono::duration<double> longest_pause(const backoff& rule, int attempt) noexcept;
   [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
   /// Whether a claim is one too many: the run before did not end the row, because it ended without a word, or because
   /// more were allowed then.

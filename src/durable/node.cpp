@@ -9,6 +9,7 @@
 
 #include "durable/boot_clock.hpp"
 #include "durable/fail_point.hpp"
+#include "durable/instant.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable {
@@ -127,7 +128,7 @@ void node::count_begin(std::uint32_t kind, instant due) {
   const std::scoped_lock lock(mutex_);
   kind_stats& of = stats_.kinds[kind];
   ++of.fired;
-  of.lateness.record(now - due);
+  of.lateness.record(saturating_nanoseconds(saturating_difference(now, due)));
   stats_.early += now < due ? 1U : 0U;
 }
 
@@ -256,7 +257,7 @@ void node::show_state(instant now) {
     const std::optional<instant> oldest = machine_.oldest_ready(kind);
     of.running = machine_.running(kind);
     of.ready = machine_.ready(kind);
-    of.lag = oldest && *oldest < now ? now - *oldest : microseconds::zero();
+    of.lag = oldest && *oldest < now ? saturating_difference(now, *oldest) : microseconds::zero();
   }
   stats_.known = machine_.known();
   stats_.shares = machine_.shares();
@@ -571,9 +572,10 @@ bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector
 
 // As many as are likely to take `transaction_time`.
 void node::adapt(std::size_t took, std::chrono::steady_clock::duration time) {
-  if (time > options_.transaction_time) {
+  const std::chrono::nanoseconds most = saturating_nanoseconds(options_.transaction_time);
+  if (time > most) {
     take_limit_ = std::max<std::size_t>(1, took / 2);
-  } else if (took == take_limit_ && time < options_.transaction_time / 2) {
+  } else if (took == take_limit_ && time < most / 2) {
     take_limit_ = std::min(options_.batch, take_limit_ * 2);
   }
 }

@@ -8,6 +8,8 @@
 #include "durable/failures.hpp"
 #include "durable/group_commit.hpp"
 #include "durable/node.hpp"
+#include "durable/range.hpp"
+#include "durable/text.hpp"
 #include "durable/worker_threads.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/manual_timer.hpp"
@@ -15,8 +17,12 @@
 namespace timing_wheel::durable {
 
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 
 namespace {
+
+// Of what a node must come back to. Far from where a sum of a few of them would overflow.
+constexpr milliseconds longest_wait = std::chrono::days(30);
 
 // The scheduler whose handler this thread is in, and the store whose transaction it is given, if it is.
 struct inside {
@@ -44,17 +50,17 @@ void in_range(bool good, const char* name, const char* range) {
 }
 
 scheduler_options checked(const scheduler_options& options) {
-  using std::chrono::milliseconds;
-  in_range(options.tick >= milliseconds(1), "tick", "at least 1 ms");
-  in_range(options.look_ahead > milliseconds::zero(), "look_ahead", "positive");
-  in_range(options.poll > milliseconds::zero(), "poll", "positive");
-  in_range(options.sweep > milliseconds::zero(), "sweep", "positive");
-  in_range(options.lease >= milliseconds(10), "lease", "at least 10 ms");
+  check_range("scheduler_options::look_ahead", options.look_ahead, milliseconds(1), longest_wait);
+  check_range("scheduler_options::poll", options.poll, milliseconds(1), longest_wait);
+  check_range("scheduler_options::sweep", options.sweep, milliseconds(1), longest_wait);
+  check_range("scheduler_options::lease", options.lease, milliseconds(10), longest_wait);
+  check_range("scheduler_options::tick", options.tick, milliseconds(1), options.lease / 6);
+  check_range("scheduler_options::transaction_time", options.transaction_time, milliseconds(0), milliseconds::max());
   in_range(options.batch >= 1 && options.batch <= 1000, "batch", "in [1, 1000]");
-  in_range(options.tick <= options.lease / 6, "tick", "at most a sixth of `lease`");
   in_range(options.max_claimed >= 1, "max_claimed", "at least 1");
   in_range(options.max_known >= options.batch, "max_known", "at least `batch`");
   in_range(options.threads >= 1 && options.threads <= 1024, "threads", "in [1, 1024]");
+  in_range(is_utf8(options.node) && options.node.find('\0') == std::string::npos, "node", "UTF-8 without a zero byte");
   return options;
 }
 
@@ -63,10 +69,12 @@ void check_kind(const handler_options& options) {
     throw timer_error(timer_errc::invalid_option, "handler_options: max_running and max_attempts must be at least 1");
   }
   const backoff& rule = options.backoff;
-  const bool good = rule.first.count() >= 0 && rule.most >= rule.first && rule.factor >= 1 && rule.jitter >= 0;
-  if (!good || rule.jitter > 1) {
+  check_range("handler_options::backoff.most", rule.most, milliseconds(0), milliseconds::max());
+  check_range("handler_options::backoff.first", rule.first, milliseconds(0), rule.most);
+  const bool good = rule.factor >= 1 && rule.jitter >= 0 && rule.jitter <= 1;  // NaN is not
+  if (!good) {
     throw timer_error(timer_errc::invalid_option,
-                      "handler_options::backoff: 0 <= first <= most, factor >= 1, and jitter in [0, 1] are needed");
+                      "handler_options::backoff: factor >= 1, and jitter in [0, 1] are needed");
   }
 }
 

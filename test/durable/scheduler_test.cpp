@@ -678,6 +678,7 @@ TEST_F(Scheduler, RefusesOptionsOutOfTheirRange) {
   EXPECT_THROW(on_notes({.max_attempts = 0}), timer_error);
   EXPECT_THROW(on_notes({.backoff = {.factor = std::nan("")}}), timer_error);
   EXPECT_THROW(on_notes({.backoff = {.jitter = 1.5}}), timer_error);
+  EXPECT_THROW(scheduler(store, timer, {.node = "\xff"}), timer_error);
 }
 
 TEST_F(Scheduler, ALimitOfAKindLeavesTheRestInTheTable) {

@@ -120,7 +120,7 @@ TEST_F(DurableErrors, OfTheDatabase) {
          });
   empty.migrate();
   const users_database user("orders.db");
-  user.run("UPDATE timing_wheel_schema SET version=2");
+  user.run("UPDATE timing_wheel_schema SET version=3");
   expect(errc::newer_schema,
          "orders.db has tables of version 3; this library knows version 2: a newer version of the library has made the "
          "tables",

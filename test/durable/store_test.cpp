@@ -648,6 +648,24 @@ TYPED_TEST(Store, TheLongestDelayAndTheEndOfTimeAreFarAhead) {
   EXPECT_EQ(store.find("close", "b")->due, instant::max());
 }
 
+TYPED_TEST(Store, LeasesAndDeadlinesMayLieAtTheEndsOfTime) {
+  durable::store& store = this->store();
+  put(store, "first", instant::min());
+  put(store, "last", instant::max());
+  EXPECT_EQ(store.find("close", "first")->due, instant::min());
+  const std::vector<upcoming> wanted = all_rows(store);
+  ASSERT_THAT(wanted, SizeIs(1));
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) { open.claim(wanted, instant::max(), got); });
+  ASSERT_THAT(got, SizeIs(1));
+  EXPECT_EQ(got[0].due, instant::min());
+  EXPECT_EQ(all_rows(store).at(0).lease, instant::max());
+  EXPECT_TRUE(retry(store, got[0], instant::max(), 1));
+  EXPECT_EQ(store.find("close", "first")->due, instant::max());
+  EXPECT_EQ(move(store, "first", instant::min()), reschedule_result::moved);
+  EXPECT_THAT(take(store), SizeIs(1));
+}
+
 TYPED_TEST(Store, OneOfManyThreadsInsertsAKey) {
   durable::store& store = this->store();
   std::atomic<int> inserted = 0;
