@@ -111,9 +111,11 @@ class machine {
     std::string reason;
     bool began = true;  ///< False: the claim is given back.
   };
-  /// How long the back-off is after that attempt, if none of it is left out.
-  [[nodiscard]] static std::chrono::duration<double> longest_pause(const backoff& rule, int attempt) noexcept;
   [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
+  /// What `decide` will say of a run that was not `done`: how long its check then waits, at most; none if it dies.
+  /// Thread safety: any thread.
+  [[nodiscard]] std::optional<std::chrono::microseconds> longest_pause(std::uint32_t kind, int attempt,
+                                                                       const outcome& said) const noexcept;
   /// Whether a claim is one too many: the run before did not end the row, because it ended without a word, or because
   /// more were allowed then.
   [[nodiscard]] bool exhausted(std::uint32_t kind, int attempt) const;

@@ -160,8 +160,13 @@ class scheduler::implementation {
         store_, options_, std::move(rules), std::move(handlers), failures_, [this] { wake(); },
         [this](std::unique_ptr<node::leased_run> run) { begin(std::move(run)); },
         extender_.joinable() ? std::function<void()>([this] { wake_extender(); }) : nullptr);
+    timer_handle beats;
+    if (timer_ != nullptr) {
+      beats = timer_->schedule_every(options_.poll, [this] { beat(); });
+    }
     {
       const std::scoped_lock lock(mutex_);
+      heartbeat_ = std::move(beats);
       node_ = std::move(made);
       idle_ = false;
     }
@@ -461,7 +466,18 @@ class scheduler::implementation {
 
   // ---- or a timer
 
-  void drive() {
+  // A periodic timer needs nothing to come again. So if the timer has refused to arm another, the work is done here.
+  void beat() {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (armed_.status() != timer_status::finished) {
+        return;
+      }
+    }
+    drive(false);
+  }
+
+  void drive(bool as_armed = true) {
     const enter inside(this);
     const std::unique_lock driving(driving_);
     node* const mine = started();
@@ -470,7 +486,11 @@ class scheduler::implementation {
       pause = work(mine);
     }
     const bool ended = mine != nullptr && mine->closing() && mine->idle();
-    arm(ended ? microseconds::max() : pause, true);
+    if (ended) {
+      const std::scoped_lock lock(mutex_);
+      heartbeat_.cancel();
+    }
+    arm(ended ? microseconds::max() : pause, as_armed);
   }
 
   void finish_by_hand() {
@@ -485,6 +505,7 @@ class scheduler::implementation {
   // What was posted until then is led here; what is posted later arms the timer anew.
   void leave_nothing_armed(node& mine) {
     const enter inside(this);
+    heartbeat_.cancel_and_wait();
     const std::unique_lock driving(driving_);
     {
       const std::scoped_lock lock(mutex_);
@@ -509,28 +530,45 @@ class scheduler::implementation {
       if (at_the_end && std::exchange(again_, false)) {
         pause = microseconds::zero();
       }
-      if (over_ || pause == microseconds::max() || (!at_the_end && !needs_another(pause))) {
+      if (over_ || pause == microseconds::max()) {
         return;
       }
-      armed_ = timer_->schedule_after(
-          pause, [this] { drive(); }, refused);
+      if (at_the_end || !serves(pause, refused)) {
+        timer_handle next = timer_->schedule_after(
+            pause, [this] { drive(); }, refused);
+        armed_ = refused ? armed_ : std::move(next);
+      }
     }
     if (refused) {
-      failures_.report({"timer", {}, {}, std::make_exception_ptr(timer_error(refused, "the scheduler sleeps"))});
+      failures_.report({"timer", {}, {}, refusal(refused)});
     }
   }
 
-  // Under the lock. Whether the timer is to be armed anew, and is not any more.
-  bool needs_another(microseconds pause) {
+  // Under the lock. Whether the timer that is armed is early enough, or is now; or, running, looks again. One that
+  // cannot be moved stays as it is.
+  bool serves(microseconds pause, std::error_code& refused) {
     if (armed_.status() == timer_status::pending && armed_.remaining() <= pause) {
-      return false;
+      return true;
     }
-    const bool running = armed_.cancel() == cancel_result::running;
+    if (armed_.reschedule_after(pause, refused) || refused) {
+      return true;
+    }
+    const bool running = armed_.status() == timer_status::running;
     again_ = again_ || running;
-    return !running;
+    return running;
+  }
+
+  // Needs no memory to say that there was none.
+  static std::exception_ptr refusal(std::error_code why) noexcept {
+    try {
+      throw timer_error(why, "the scheduler looks again after a poll");
+    } catch (...) {
+      return std::current_exception();
+    }
   }
 
   void leave_timer() {
+    heartbeat_.cancel_and_wait();
     armed_.cancel_and_wait();
     if (here.scheduler != this) {
       const std::unique_lock driving(driving_);
@@ -578,6 +616,7 @@ class scheduler::implementation {
   std::condition_variable extend_;  // for the thread that extends leases
   std::unique_ptr<node> node_;
   timer_handle armed_;
+  timer_handle heartbeat_;  // once it is started
   bool woken_ = false;
   bool extends_ = false;   // `extend` is to look again
   bool again_ = false;     // the timer's callback is to look again

@@ -28,9 +28,9 @@ std::size_t first_character(std::string_view text) noexcept {
 }
 
 // Those of U+0080 to U+009F begin with 0xc2, too: a terminal obeys them.
-bool is_plain(std::string_view character) noexcept {
+bool is_control(std::string_view character) noexcept {
   const unsigned lead = byte_at(character, 0);
-  return lead == 0xc2 ? byte_at(character, 1) >= 0xa0 : lead >= 0x20 && lead != 0x7f && lead != '"' && lead != '\\';
+  return lead == 0xc2 ? byte_at(character, 1) < 0xa0 : lead < 0x20 || lead == 0x7f;
 }
 
 void append_escaped(std::string& to, std::string_view bytes) {
@@ -54,16 +54,16 @@ bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
-std::string shown(std::string_view text, std::size_t most) {
+std::string shown(std::string_view text, std::size_t most, std::string_view special) {
   std::string line;
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view rest = text.substr(at);
     const std::size_t known = first_character(rest);
     const std::string_view next = rest.substr(0, std::max<std::size_t>(known, 1));
-    if (at + next.size() > most) {
+    if (next.size() > most - at) {
       return line + "...";
     }
-    if (known != 0 && is_plain(next)) {
+    if (known != 0 && !is_control(next) && special.find(next.front()) == std::string_view::npos) {
       line += next;
     } else {
       append_escaped(line, next);

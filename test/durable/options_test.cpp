@@ -128,7 +128,8 @@ TEST_P(DurationOption, IsRefusedWithItsRangeOrWorks) {
   EXPECT_EQ(steady, 1);
   EXPECT_EQ(together, 1);
   if (std::string_view(option.name).starts_with("backoff")) {
-    EXPECT_EQ(failing, value < 1s ? 20 : all.handler.backoff.first == 1s ? 2 : 1);
+    EXPECT_GE(failing, value >= 1s ? 1 : 10);
+    EXPECT_LE(failing, value >= 1s ? 2 : 20);
   }
   EXPECT_LT(store.counts().statements, 20'000U);
   checks->stop();

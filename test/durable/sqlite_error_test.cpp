@@ -107,28 +107,6 @@ TEST_F(SqliteError, ALockOfAnotherIsWaitedForAsLongAsAsked) {
   EXPECT_TRUE(put(patient, "a").inserted);
 }
 
-TEST_F(SqliteError, ABusyTimeoutIsAnythingFromNoneToForEver) {
-  for (const std::chrono::milliseconds wrong : {std::chrono::milliseconds::min(), -1ms}) {
-    const caught refused = error_of([&] { const sqlite_store none(folder.file(), {.busy_timeout = wrong}); });
-    EXPECT_EQ(refused.code, timer_errc::invalid_option);
-    EXPECT_THAT(refused.words,
-                HasSubstr("busy_timeout is " + std::to_string(wrong.count()) + " ms; it must be in [0 ms,"));
-  }
-  for (const std::chrono::milliseconds good :
-       {0ms, 1ms, std::chrono::milliseconds::max() - 1ms, std::chrono::milliseconds::max()}) {
-    sqlite_store some(folder.file(), {.busy_timeout = good});
-    users_database user(folder.file());
-    user.run("BEGIN IMMEDIATE");
-    std::thread other([&] {
-      std::this_thread::sleep_for(50ms);
-      user.run("COMMIT");
-    });
-    const caught refused = error_of([&] { put(some, "a"); });
-    other.join();
-    EXPECT_EQ(refused.code, good > 1s ? std::error_code() : sqlite_code(SQLITE_BUSY)) << good.count();
-  }
-}
-
 TEST_F(SqliteError, AFullFileUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
   put(store, "a");
   const auto limit = [&](const std::string& pages) {

@@ -25,6 +25,7 @@ TEST(Text, IsShownInOneLineThatNoTerminalObeys) {
   EXPECT_EQ(shown("order 17/\xe8\xae\xa2", 64), "order 17/\xe8\xae\xa2");
   EXPECT_EQ(shown("a\"b\\c\n\x1b[1m\x7f", 64), "a\\x22b\\x5cc\\x0a\\x1b[1m\\x7f");
   EXPECT_EQ(shown("\xc2\x9b\xc2\xa0", 64), "\\xc2\\x9b\xc2\xa0");
+  EXPECT_EQ(shown("no \"route\"\n", std::string::npos, ""), "no \"route\"\\x0a");
   EXPECT_EQ(shown(std::string_view("\0\xff\xe8\xae", 4), 64), "\\x00\\xff\\xe8\\xae");
 }
 

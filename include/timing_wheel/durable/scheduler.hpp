@@ -32,10 +32,14 @@ namespace timing_wheel::durable {
 
 /// What went wrong in the background: a handler threw, or the store did not answer.
 struct failure {
-  std::string_view what;     ///< "handler", "store", "lease", "executor", "completion", "timer" or "scheduler".
-  std::string_view kind;     ///< Of the job, if it is about one.
-  std::string_view key;      ///< Of the job, if it is about one.
-  std::exception_ptr error;  ///< What went wrong.
+  std::string_view what;  ///< "handler", "dead", "store", "lease", "executor", "completion", "timer" or "scheduler".
+  std::string_view kind;  ///< Of the job, if it is about one.
+  std::string_view key;   ///< Of the job, if it is about one.
+  /// What went wrong. Of a check that dies ("dead"), what its last run threw, or a std::runtime_error with the reason.
+  std::exception_ptr error;
+  int attempt = 0;  ///< The number of the run, from 1 on, if it is about one.
+  /// Of a "handler" whose check runs again: after how long, at most. None: it does not, or nobody knows.
+  std::optional<std::chrono::microseconds> again = {};
 };
 
 /// How a scheduler works. The defaults suit most.
@@ -77,7 +81,7 @@ struct scheduler_options {
   /// Threads for leased handlers, if there is no executor. In [1, 1024].
   unsigned threads = 2;
   /// Is told what goes wrong, on the thread where it does; by several threads at a time. Empty: it is written to
-  /// standard error, at most once a second of each kind.
+  /// standard error, one line each, at most once a second of each `failure::what`.
   std::function<void(const failure&)> on_failure = {};
 };
 
@@ -175,7 +179,8 @@ class TIMING_WHEEL_EXPORT scheduler {
     }
   }
 
-  /// Begins to run what is due. \throws timer_error (`already_started`), and what the store throws.
+  /// Begins to run what is due. \throws timer_error (`already_started`), what the store throws, and what the timer that
+  /// drives it says; then it has not begun.
   void start();
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
