@@ -29,15 +29,22 @@
 
 namespace timing_wheel {
 
-/// What may be said of a sleep: the argument after the time. It refers to what it is made of, which must live until it
-/// has been given to the call.
+/// What may be said of a sleep: the argument after the time. Written in the braces of the call, its stop token may be a
+/// temporary: `t.sleep_for(1s, {.stop = source.get_token()})`. A `sleep_options` that has a name refers to its stop
+/// token, which must live until the call; so a temporary does not compile there.
 struct sleep_options {
   /// A number of the caller's, which `stop`, `for_each_pending` and `on_error` give back.
   std::uint64_t tag = 0;
   /// Ends the sleep when a stop is requested; there is none if it was before. It costs no allocation.
   stop_token_ref stop = {};
-  /// Where the coroutine goes on; that must live until it does. Empty: where the service runs its callbacks.
+  /// Where the coroutine goes on; that must live until it does, so a temporary does not compile. Empty: where the
+  /// service runs its callbacks.
   executor_ref on = {};
+
+  /// What the calls take.
+  operator detail::sleep_options_in_braces() const noexcept {  // NOLINT(google-explicit-constructor)
+    return {tag, stop, on};
+  }
 };
 
 /// What may be said of a limit: the argument after what it is for. As `sleep_options`.
@@ -46,6 +53,11 @@ struct timeout_options {
   std::uint64_t tag = 0;
   /// A stop that is requested of it is passed on.
   stop_token_ref stop = {};
+
+  /// What the calls take.
+  operator detail::timeout_options_in_braces() const noexcept {  // NOLINT(google-explicit-constructor)
+    return {tag, stop};
+  }
 };
 
 /// A sleep that has not begun: what `timer::sleep_for` and `timer::sleep_until` return. It begins when it is awaited,
@@ -94,7 +106,8 @@ sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay) {
   return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), 0, {}, {}, nullptr});
 }
 template <class Rep, class Period>
-sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_options& options) {
+sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay,
+                                 const detail::sleep_options_in_braces& options) {
   return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), options.tag,
                           options.stop.token(), options.on, nullptr});
 }
@@ -103,8 +116,8 @@ sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay, std::
   return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), 0, {}, {}, &error});
 }
 template <class Rep, class Period>
-sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_options& options,
-                                 std::error_code& error) {
+sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay,
+                                 const detail::sleep_options_in_braces& options, std::error_code& error) {
   return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), options.tag,
                           options.stop.token(), options.on, &error});
 }
@@ -115,7 +128,8 @@ sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> dead
       {this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()), 0, {}, {}, nullptr});
 }
 template <detail::deadline_clock Clock, class Duration>
-sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options) {
+sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline,
+                                   const detail::sleep_options_in_braces& options) {
   return sleep_operation({this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()),
                           options.tag, options.stop.token(), options.on, nullptr});
 }
@@ -125,8 +139,8 @@ sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> dead
       {this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()), 0, {}, {}, &error});
 }
 template <detail::deadline_clock Clock, class Duration>
-sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options,
-                                   std::error_code& error) {
+sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline,
+                                   const detail::sleep_options_in_braces& options, std::error_code& error) {
   return sleep_operation({this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()),
                           options.tag, options.stop.token(), options.on, &error});
 }
@@ -169,15 +183,16 @@ class [[nodiscard]] time_limited {
 /// `request_stop`.
 template <class Rep, class Period, class Make>
 requires detail::awaited_with_stop<std::decay_t<Make>> time_limited<std::decay_t<Make>> with_timeout(
-    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, const timeout_options& options = {}) {
+    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,
+    const detail::timeout_options_in_braces& options = {}) {
   return time_limited<std::decay_t<Make>>(
       {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), nullptr, std::forward<Make>(make)});
 }
 /// The same, without a `timer_error`: see above.
 template <class Rep, class Period, class Make>
 requires detail::awaited_with_stop<std::decay_t<Make>> time_limited<std::decay_t<Make>> with_timeout(
-    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, const timeout_options& options,
-    std::error_code& error) {
+    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,
+    const detail::timeout_options_in_braces& options, std::error_code& error) {
   return time_limited<std::decay_t<Make>>(
       {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), &error, std::forward<Make>(make)});
 }

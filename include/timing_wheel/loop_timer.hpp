@@ -41,9 +41,9 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
   /// When `run_due` has something to do next; none if nothing is pending. It is the same until that changes, and no
-  /// reading of the clock: what is overdue, or was left by a budget, has a time in the past, of the tick in which it
-  /// was due, or of the start of the service. Complexity: O(shards + timers that a budget has left and that were
-  /// cancelled since, 256 for each shard at most). Arms `on_earlier` for what comes before.
+  /// reading of the clock: what is overdue, or was left by a budget, has a time in the past, of the tick in which the
+  /// earliest was due, or of the start of the service. Complexity: O(shards + timers that are due and that a budget has
+  /// left, 256 for each shard at most). Arms `on_earlier` for what comes before.
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
   /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near.

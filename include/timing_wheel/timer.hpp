@@ -30,11 +30,11 @@ namespace timing_wheel {
 
 namespace detail {
 class service;
+struct sleep_options_in_braces;
 using first_deadline = std::function<std::optional<time_point>(time_point)>;
 }  // namespace detail
 
 class sleep_operation;
-struct sleep_options;
 
 /// For `stop`: run what is pending now, whatever its deadline.
 struct run_now_t {};
@@ -235,15 +235,15 @@ class TIMING_WHEEL_EXPORT timer {
   /// which has the rest of what can be said of a `sleep_operation`.
   template <class Rep, class Period>
   sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay);
-  /// The same, with options.
+  /// The same, with options: in braces, `{.stop = token}`, or a `sleep_options`.
   template <class Rep, class Period>
-  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_options& options);
+  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, const detail::sleep_options_in_braces& options);
   /// The same, and awaiting it throws nothing.
   template <class Rep, class Period>
   sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, std::error_code& error);
   /// The same, and awaiting it throws nothing.
   template <class Rep, class Period>
-  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_options& options,
+  sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, const detail::sleep_options_in_braces& options,
                             std::error_code& error);
 
   /// In a coroutine, `co_await timer.sleep_until(deadline)` goes on at `deadline`, of the same clocks as `schedule_at`.
@@ -252,14 +252,15 @@ class TIMING_WHEEL_EXPORT timer {
   sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline);
   /// The same, with options.
   template <detail::deadline_clock Clock, class Duration>
-  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options);
+  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline,
+                              const detail::sleep_options_in_braces& options);
   /// The same, and awaiting it throws nothing.
   template <detail::deadline_clock Clock, class Duration>
   sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, std::error_code& error);
   /// The same, and awaiting it throws nothing.
   template <detail::deadline_clock Clock, class Duration>
-  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_options& options,
-                              std::error_code& error);
+  sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline,
+                              const detail::sleep_options_in_braces& options, std::error_code& error);
   /// Another clock, as with `schedule_at`.
   template <class Clock, class Duration, class... Error>
   requires(!detail::deadline_clock<Clock>) sleep_operation
@@ -268,8 +269,8 @@ class TIMING_WHEEL_EXPORT timer {
   /// The same, with options.
   template <class Clock, class Duration, class... Error>
   requires(!detail::deadline_clock<Clock>) sleep_operation
-      sleep_until(std::chrono::time_point<Clock, Duration> another_clock, const sleep_options& options,
-                  Error&&... error)
+      sleep_until(std::chrono::time_point<Clock, Duration> another_clock,
+                  const detail::sleep_options_in_braces& options, Error&&... error)
   = delete;
 
   /// Cancels the timer whose `timer_handle::key()` it is. A key of no timer, of one that has ended, or of another

@@ -1,6 +1,7 @@
-"""A recipe for Conan 2. Untested: no Conan was at hand. In a clone: conan create packaging/conan"""
+"""A recipe for Conan 2. In a clone: conan create packaging/conan -s compiler.cppstd=20 --build=missing"""
 
 import re
+import shutil
 from pathlib import Path
 
 from conan import ConanFile
@@ -35,13 +36,11 @@ class TimingWheel(ConanFile):
         self.version = re.search(r"VERSION (\d+\.\d+\.\d+)", text).group(1)
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "CHANGELOG.md", "LICENSE", "cmake/*", "include/*", "src/*",
-                        "packaging/deb/*"):
-            copy(self, pattern, ROOT, self.export_sources_folder)
-
-    def config_options(self):
-        if self.settings.os == "Windows":
-            raise ConanInvalidConfiguration("timing_wheel needs GCC or Clang, and no Windows was tried")
+        # Conan's copy() looks through all of a folder, so it is not given the clone, which has builds in it.
+        for name in ("CMakeLists.txt", "CHANGELOG.md", "LICENSE"):
+            shutil.copy(ROOT / name, self.export_sources_folder)
+        for folder in ("cmake", "include", "src", "packaging/deb"):
+            copy(self, "*", ROOT / folder, Path(self.export_sources_folder, folder))
 
     def layout(self):
         cmake_layout(self)
@@ -55,6 +54,8 @@ class TimingWheel(ConanFile):
 
     def validate(self):
         check_min_cppstd(self, 20)
+        if self.settings.os == "Windows":
+            raise ConanInvalidConfiguration("timing_wheel needs GCC or Clang, and no Windows was tried")
 
     def generate(self):
         toolchain = CMakeToolchain(self)

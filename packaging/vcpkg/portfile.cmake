@@ -1,4 +1,4 @@
-# Untested: no vcpkg was at hand. As an overlay port: write where you have the sources, and the commit of the version.
+# Never run by vcpkg, only read. As an overlay port: write where you have the sources, and the commit of the version.
 vcpkg_from_git(
   OUT_SOURCE_PATH SOURCE_PATH
   URL https://example.org/timing_wheel.git

@@ -239,14 +239,17 @@ class timer_core {
 
   [[nodiscard]] claim_window& window() noexcept { return window_; }
 
-  /// The tick in which the first of these, the rest of a batch, was due; `never` if each was cancelled or moved.
-  /// Complexity: O(those that were).
+  /// The tick in which the earliest of these, the rest of a batch, was due; `never` if each was cancelled or moved. A
+  /// batch is in no order. Complexity: O(the rest).
   [[nodiscard]] tick due_since(const timer_id* first, const timer_id* last) noexcept {
-    const timer_id* const left = std::find_if(first, last, [this](timer_id id) {
+    time_point earliest = time_point::max();
+    std::for_each(first, last, [&](timer_id id) {
       const timer_node& node = nodes_[id.number];
-      return is_due(node, id) || (node.generation == id.generation && node.state == node_state::offered);
+      if (is_due(node, id) || (node.generation == id.generation && node.state == node_state::offered)) {
+        earliest = std::min(earliest, node.deadline);
+      }
     });
-    return left == last ? never : scale_.ceil(nodes_[left->number].deadline);
+    return earliest == time_point::max() ? never : scale_.ceil(earliest);
   }
 
   /// What a run that begins in the claim window does at once, without the lock: a timer that is not periodic counts

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "asio/asio_worlds.hpp"
+#include "asio/counted_allocator.hpp"
 #if TIMING_WHEEL_ASIO_VERSION >= 102200 && defined(TIMING_WHEEL_STANDALONE_ASIO)
 #include <asio/experimental/deferred.hpp>
 #endif
@@ -102,34 +103,9 @@ TYPED_TEST_F(AsioToken, AHandlerNeedNotBeCopied) {
   EXPECT_EQ(value, 7);
 }
 
-struct arena {
-  std::size_t allocations = 0;
-  std::size_t live = 0;
-};
-
-template <class T>
-struct arena_allocator {
-  using value_type = T;
-  arena* of;
-
-  explicit arena_allocator(arena& counted) : of(&counted) {}
-  template <class Other>
-  explicit(false) arena_allocator(const arena_allocator<Other>& other) : of(other.of) {}  // NOLINT
-  T* allocate(std::size_t count) {
-    ++of->allocations;
-    of->live += count * sizeof(T);
-    return std::allocator<T>().allocate(count);
-  }
-  void deallocate(T* place, std::size_t count) {
-    of->live -= count * sizeof(T);
-    std::allocator<T>().deallocate(place, count);
-  }
-  friend bool operator==(const arena_allocator&, const arena_allocator&) = default;
-};
-
 struct frugal_handler {
-  using allocator_type = arena_allocator<char>;
-  arena& from;
+  using allocator_type = counted_allocator<char>;
+  memory_count& from;
   error_code& ended;
 
   [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(from); }
@@ -140,7 +116,7 @@ struct frugal_handler {
 };
 
 TYPED_TEST_F(AsioToken, TheHandlersAllocatorHasItsMemoryBackBeforeTheHandlerRuns) {
-  arena memory;
+  memory_count memory;
   error_code ended = net::error::no_memory;
   typename TestFixture::timer_type timer(this->context_, 2ms);
   timer.async_wait(frugal_handler{memory, ended});

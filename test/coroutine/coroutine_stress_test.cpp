@@ -72,7 +72,8 @@ class SleepRace : public testing::Test {
   void renew_stop() { stop_ = std::stop_source(); }
   void fire() { Driver::fire(*service_); }
   void begin(std::uint64_t round, std::chrono::nanoseconds delay, executor_ref on = {}) {
-    sleep_once(*service_, delay, {.stop = stop_.get_token(), .on = on}, ends_, round, ended_);
+    const std::stop_token token = stop_.get_token();
+    sleep_once(*service_, delay, {.stop = token, .on = on}, ends_, round, ended_);
   }
 
   void expect_one_end_each(std::uint64_t coroutines) {

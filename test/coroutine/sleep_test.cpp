@@ -193,8 +193,9 @@ TEST(Sleep, AllocatesNothingBesideTheFrame) {
 TEST(Sleep, EndsAtTheNextTurnOfTheServiceWhenAStopIsRequested) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking end;
-  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  const started one = sleep_for(timer, 1h, {.stop = token}, end);
   timer.advance_by(1min);
   stop.request_stop();
   EXPECT_EQ(end.times, 0) << "not inside request_stop";
@@ -209,9 +210,10 @@ TEST(Sleep, EndsAtTheNextTurnOfTheServiceWhenAStopIsRequested) {
 TEST(Sleep, DoesNotBeginIfAStopWasRequested) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   stop.request_stop();
   waking end;
-  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  const started one = sleep_for(timer, 1h, {.stop = token}, end);
   EXPECT_EQ(end.times, 1);
   EXPECT_EQ(end.result, sleep_result::stopped);
   EXPECT_EQ(timer.stats().scheduled, 0U);
@@ -220,8 +222,9 @@ TEST(Sleep, DoesNotBeginIfAStopWasRequested) {
 TEST(Sleep, IsNotDisturbedByAStopAfterItsEnd) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking end;
-  const started one = sleep_for(timer, 1s, {.stop = stop.get_token()}, end);
+  const started one = sleep_for(timer, 1s, {.stop = token}, end);
   timer.advance_by(1s);
   stop.request_stop();
   timer.advance_by(1h);
@@ -233,8 +236,9 @@ TEST(Sleep, OnAnExecutorOfTheServiceIsStoppedWhileItsTaskWaits) {
   kept_tasks kept;
   manual_timer timer({.executor = kept.taking()});
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking end;
-  const started one = sleep_for(timer, 1s, {.stop = stop.get_token()}, end);
+  const started one = sleep_for(timer, 1s, {.stop = token}, end);
   timer.advance_by(1s);
   stop.request_stop();
   timer.advance_by(1s);
@@ -280,10 +284,11 @@ TEST(Sleep, SaysHowManyArePendingWhenThereIsNoPlace) {
 TEST(Sleep, ThatIsRefusedCanBeStopped) {
   manual_timer timer({.max_pending = 0});
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking told;
   waking thrown;
-  const started one = sleep_for(timer, 1s, {.stop = stop.get_token()}, told);
-  const started other = sleep_or_throw(timer, 1s, {.stop = stop.get_token()}, thrown);
+  const started one = sleep_for(timer, 1s, {.stop = token}, told);
+  const started other = sleep_or_throw(timer, 1s, {.stop = token}, thrown);
   stop.request_stop();
   EXPECT_EQ(told.error, timer_errc::too_many_pending);
   EXPECT_EQ(thrown.error, timer_errc::too_many_pending);
@@ -419,8 +424,9 @@ TEST(Sleep, WhoseTimerSomebodyCancelsGoesOnWithAnError) {
 TEST(Sleep, ThatWasStoppedAndDroppedSaysThatItWasStopped) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking end;
-  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  const started one = sleep_for(timer, 1h, {.stop = token}, end);
   stop.request_stop();
   timer.stop();
   EXPECT_EQ(end.times, 1);
@@ -430,8 +436,9 @@ TEST(Sleep, ThatWasStoppedAndDroppedSaysThatItWasStopped) {
 TEST(Sleep, IsNotStoppedByATokenWhileSomebodyHoldsItsCallable) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking end;
-  const started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  const started one = sleep_for(timer, 1h, {.stop = token}, end);
   std::vector<pending_task> left = timer.stop();
   stop.request_stop();
   EXPECT_EQ(end.times, 0);
@@ -460,9 +467,10 @@ TEST(Sleep, GoesOnOnItsExecutorAlsoWhenItIsStoppedOrDropped) {
   kept_tasks kept;
   auto on = kept.taking();
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking stopped;
   waking dropped;
-  const started one = sleep_for(timer, 1h, {.stop = stop.get_token(), .on = on}, stopped);
+  const started one = sleep_for(timer, 1h, {.stop = token, .on = on}, stopped);
   const started other = sleep_for(timer, 1h, {.on = on}, dropped);
   stop.request_stop();
   timer.advance_by(0s);
@@ -559,13 +567,68 @@ TEST(Sleep, GoesOnOnTheExecutorOfTheService) {
   EXPECT_EQ(end.times, 1);
 }
 
+// ---- Temporaries ----
+
+started sleep_with_a_temporary(timer& by, const std::stop_source& stop, waking& end) {
+  end.result = co_await by.sleep_for(1h, {.stop = stop.get_token()}, end.error);
+  ++end.times;
+}
+
+TEST(Sleep, TakesAStopTokenThatIsMadeInItsBraces) {
+  manual_timer timer;
+  std::stop_source stop;
+  waking end;
+  const started one = sleep_with_a_temporary(timer, stop, end);
+  stop.request_stop();
+  timer.advance_by(0s);
+  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end.result, sleep_result::stopped);
+}
+
+TEST(Sleep, KeepsTheStopTokenThatItWasMadeWith) {
+  manual_timer timer;
+  waking ends[3];
+  started sleeps[3];
+  std::vector<sleep_operation> naps;
+  {
+    const std::stop_source stop;
+    const std::stop_token token = stop.get_token();
+    const sleep_options options{.stop = token};
+    naps = {timer.sleep_for(1h, {.stop = stop.get_token()}), timer.sleep_until(at(1h), options)};
+    sleeps[0] = sleep_with_a_temporary(timer, stop, ends[0]);
+  }
+  sleeps[1] = await(timer, naps[0], ends[1]);
+  sleeps[2] = await(timer, naps[1], ends[2]);
+  timer.advance_by(1h);
+  for (const waking& end : ends) {
+    EXPECT_EQ(end.times, 1);
+    EXPECT_EQ(end.result, sleep_result::elapsed);
+  }
+}
+
+template <class Token>
+concept stop_token_of_options = requires(Token&& token) {
+  sleep_options{.stop = std::forward<Token>(token)};
+};
+template <class Executor>
+concept executor_in_braces = requires(timer& by, Executor&& on) {
+  by.sleep_for(1s, {.on = std::forward<Executor>(on)});
+};
+
+static_assert(stop_token_of_options<std::stop_token&> && stop_token_of_options<const std::stop_token&>);
+static_assert(!stop_token_of_options<std::stop_token> && !stop_token_of_options<const std::stop_token>);
+static_assert(executor_in_braces<executor&> && executor_in_braces<const executor&> && executor_in_braces<executor_ref>);
+static_assert(!executor_in_braces<executor> && !executor_in_braces<const executor>);
+static_assert(!executor_in_braces<with_execute>, "or anything else that takes a task");
+
 // ---- Destroying a coroutine that sleeps ----
 
 TEST(Sleep, WhoseCoroutineIsDestroyedCancelsItsTimer) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   waking end;
-  started one = sleep_for(timer, 1h, {.stop = stop.get_token()}, end);
+  started one = sleep_for(timer, 1h, {.stop = token}, end);
   one.destroy();
   EXPECT_EQ(timer.stats().cancelled, 1U);
   stop.request_stop();

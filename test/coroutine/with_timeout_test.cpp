@@ -278,9 +278,10 @@ TEST(WithTimeout, WithinAnotherIsAskedToStopByIt) {
 TEST(WithTimeout, PassesAStopOn) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   event page;
   answered answer;
-  const started one = limit(timer, 5s, page, answer, {.stop = stop.get_token()});
+  const started one = limit(timer, 5s, page, answer, {.stop = token});
   EXPECT_FALSE(answer.stop.stop_requested());
   stop.request_stop();
   EXPECT_TRUE(answer.stop.stop_requested());
@@ -291,21 +292,48 @@ TEST(WithTimeout, PassesAStopOn) {
 TEST(WithTimeout, PassesAStopOnThatWasRequestedBefore) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   stop.request_stop();
   event page;
   answered answer;
-  const started one = limit(timer, 5s, page, answer, {.stop = stop.get_token()});
+  const started one = limit(timer, 5s, page, answer, {.stop = token});
   EXPECT_TRUE(answer.stop.stop_requested());
   page.end(7);
+  EXPECT_EQ(answer.value, 7);
+}
+
+started limit_with_a_temporary(timer& by, const std::stop_source& stop, event& awaited, answered& answer) {
+  const auto make = [&](const std::stop_token& inner) -> event& {
+    answer.stop = inner;
+    return awaited;
+  };
+  answer.value = co_await with_timeout(by, 5s, make, {.stop = stop.get_token()});
+  ++answer.times;
+}
+
+TEST(WithTimeout, TakesAStopTokenThatIsMadeInItsBraces) {
+  manual_timer timer;
+  event page;
+  answered answer;
+  started one;
+  {
+    std::stop_source stop;
+    one = limit_with_a_temporary(timer, stop, page, answer);
+    stop.request_stop();
+  }
+  EXPECT_TRUE(answer.stop.stop_requested());
+  page.end(7);
+  EXPECT_EQ(answer.times, 1);
   EXPECT_EQ(answer.value, 7);
 }
 
 TEST(WithTimeout, DoesNotRequestAStopOfWhatHasEnded) {
   manual_timer timer;
   std::stop_source stop;
+  const std::stop_token token = stop.get_token();
   event page;
   answered answer;
-  const started one = limit(timer, 5s, page, answer, {.stop = stop.get_token()});
+  const started one = limit(timer, 5s, page, answer, {.stop = token});
   page.end(7);
   stop.request_stop();
   timer.advance_by(1h);

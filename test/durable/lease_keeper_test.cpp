@@ -15,20 +15,20 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr instant zero{1000h};
+constexpr instant origin{1000h};
 
 class LeaseKeeper : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  protected:
   std::stop_token hold(std::int64_t id, std::int64_t fence, std::chrono::microseconds at = 0s) {
     keeper.reserve(1);
-    keeper.hold(id, fence, zero + at);
+    keeper.hold(id, fence, origin + at);
     std::stop_source stop;
     const std::stop_token token = stop.get_token();
     keeper.attach(id, std::move(stop));
     return token;
   }
   std::vector<std::int64_t> due(std::chrono::microseconds now) {
-    asked = keeper.due(zero + now, 100);
+    asked = keeper.due(origin + now, 100);
     std::vector<std::int64_t> ids;
     for (const ticket& one : asked) {
       ids.push_back(one.id);
@@ -43,14 +43,14 @@ class LeaseKeeper : public testing::Test {  // NOLINT(readability-identifier-nam
 TEST_F(LeaseKeeper, ALeaseIsExtendedAtEachThirdOfIt) {
   EXPECT_EQ(keeper.next_event(), instant::max());
   hold(1, 7);
-  EXPECT_EQ(keeper.next_event(), zero + 10s);
+  EXPECT_EQ(keeper.next_event(), origin + 10s);
   EXPECT_THAT(due(9999ms), IsEmpty());
   ASSERT_THAT(due(10s), ElementsAre(1));
   asked[0].held = true;
-  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
-  EXPECT_EQ(keeper.next_event(), zero + 20s);
-  EXPECT_TRUE(keeper.may_begin(1, 7, zero + 22s));
-  EXPECT_FALSE(keeper.may_begin(1, 7, zero + 23s));  // an extension is overdue
+  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
+  EXPECT_EQ(keeper.next_event(), origin + 20s);
+  EXPECT_TRUE(keeper.may_begin(1, 7, origin + 22s));
+  EXPECT_FALSE(keeper.may_begin(1, 7, origin + 23s));  // an extension is overdue
 }
 
 TEST_F(LeaseKeeper, ItIsHeldUntilTheEndIsWritten) {
@@ -61,7 +61,7 @@ TEST_F(LeaseKeeper, ItIsHeldUntilTheEndIsWritten) {
   keeper.drop(1);
   EXPECT_EQ(keeper.next_event(), instant::max());
   asked[0].held = false;  // the answer comes after the end
-  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
+  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
 }
 
 TEST_F(LeaseKeeper, AnotherClaimOfTheRowIsNoLostOne) {
@@ -69,16 +69,16 @@ TEST_F(LeaseKeeper, AnotherClaimOfTheRowIsNoLostOne) {
   ASSERT_THAT(due(10s), ElementsAre(1));
   keeper.drop(1);
   const std::stop_token token = hold(1, 8, 10s);
-  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
+  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
   EXPECT_FALSE(token.stop_requested());
-  EXPECT_EQ(keeper.next_event(), zero + 20s);
-  EXPECT_FALSE(keeper.may_begin(1, 7, zero + 11s));
+  EXPECT_EQ(keeper.next_event(), origin + 20s);
+  EXPECT_FALSE(keeper.may_begin(1, 7, origin + 11s));
 }
 
 TEST_F(LeaseKeeper, ALostOneIsAskedToStopAndNotExtendedAnyMore) {
   const std::stop_token token = hold(1, 7);
   ASSERT_THAT(due(10s), ElementsAre(1));
-  EXPECT_THAT(keeper.extended(asked, zero + 10s), ElementsAre(1));
+  EXPECT_THAT(keeper.extended(asked, origin + 10s), ElementsAre(1));
   EXPECT_TRUE(token.stop_requested());
   EXPECT_EQ(keeper.next_event(), instant::max());
   EXPECT_EQ(keeper.running(), 1U);
@@ -90,20 +90,20 @@ TEST_F(LeaseKeeper, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
   ASSERT_THAT(due(10s), ElementsAre(1, 2));
   asked[0].locked = true;
   asked[1].held = true;
-  EXPECT_THAT(keeper.extended(asked, zero + 10s), IsEmpty());
+  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
   EXPECT_FALSE(token.stop_requested());
-  EXPECT_EQ(keeper.next_event(), zero + 10s + 250ms);
+  EXPECT_EQ(keeper.next_event(), origin + 10s + 250ms);
   EXPECT_THAT(due(10s + 250ms), ElementsAre(1));
 }
 
 TEST_F(LeaseKeeper, WhileTheStoreFailsAllAreTriedAgainSoon) {
   hold(1, 7);
-  keeper.failed(zero + 10s);
-  EXPECT_EQ(keeper.next_event(), zero + 10s + 250ms);
+  keeper.failed(origin + 10s);
+  EXPECT_EQ(keeper.next_event(), origin + 10s + 250ms);
   ASSERT_THAT(due(50s), ElementsAre(1));  // ended long ago in the row, and still nobody else's
   asked[0].held = true;
-  EXPECT_THAT(keeper.extended(asked, zero + 50s), IsEmpty());
-  EXPECT_EQ(keeper.next_event(), zero + 60s);
+  EXPECT_THAT(keeper.extended(asked, origin + 50s), IsEmpty());
+  EXPECT_EQ(keeper.next_event(), origin + 60s);
 }
 
 TEST_F(LeaseKeeper, StopsAllThatRun) {
@@ -121,10 +121,10 @@ class StoreContact : public testing::Test {  // NOLINT(readability-identifier-na
   // Answers at once, each half second, until `to`.
   void works(std::chrono::microseconds from, std::chrono::microseconds to, bool writing = true) {
     for (auto at = from; at <= to; at += 500ms) {
-      contact.answered(zero + at, writing);
+      contact.answered(origin + at, writing);
     }
   }
-  bool takes_over(std::chrono::microseconds at) { return contact.limit(zero + at) != instant::min(); }
+  bool takes_over(std::chrono::microseconds at) { return contact.limit(origin + at) != instant::min(); }
 
   store_contact contact{30s, 250ms};
 };
@@ -133,10 +133,10 @@ TEST_F(StoreContact, ANewNodeWaitsForHalfALease) {
   EXPECT_FALSE(takes_over(0s));
   works(0s, 14s);
   EXPECT_FALSE(takes_over(14s));
-  EXPECT_EQ(contact.from(), zero + 15s);
+  EXPECT_EQ(contact.from(), origin + 15s);
   works(14500ms, 15s);
   EXPECT_TRUE(takes_over(15s));
-  EXPECT_EQ(contact.limit(zero + 15s), zero + 17500ms);
+  EXPECT_EQ(contact.limit(origin + 15s), origin + 17500ms);
 }
 
 TEST_F(StoreContact, SoDoesOneWhoseStoreHasFailed) {
@@ -158,23 +158,23 @@ TEST_F(StoreContact, AWriteThatFailedIsMadeGoodByAWriteOnly) {
   works(20s, 60s, false);
   EXPECT_EQ(contact.from(), instant::max());
   works(60s, 60s);
-  EXPECT_EQ(contact.from(), zero + 75s);
+  EXPECT_EQ(contact.from(), origin + 75s);
 }
 
 TEST_F(StoreContact, AnAnswerThatTookHalfALeaseIsAnOutage) {
   works(0s, 20s);
-  contact.answered(zero + 26s, true);
+  contact.answered(origin + 26s, true);
   EXPECT_TRUE(takes_over(26s));
-  contact.answered(zero + 41001ms, true);
-  EXPECT_EQ(contact.from(), zero + 41001ms + 15s);
+  contact.answered(origin + 41001ms, true);
+  EXPECT_EQ(contact.from(), origin + 41001ms + 15s);
 }
 
 TEST_F(StoreContact, SoIsAClockThatJumps) {
   works(0s, 20s);
   works(1h, 1h);
-  EXPECT_EQ(contact.from(), zero + 1h + 15s);
+  EXPECT_EQ(contact.from(), origin + 1h + 15s);
   works(0s, 0s);
-  EXPECT_EQ(contact.from(), zero + 15s);
+  EXPECT_EQ(contact.from(), origin + 15s);
 }
 
 TEST_F(StoreContact, WhoHasOnlyReadTriesAWriteFirst) {
@@ -182,16 +182,27 @@ TEST_F(StoreContact, WhoHasOnlyReadTriesAWriteFirst) {
   works(20s, 40s, false);
   EXPECT_FALSE(takes_over(40s));
   works(40s, 40s);
-  EXPECT_EQ(contact.from(), zero + 40s + 500ms);
+  EXPECT_EQ(contact.from(), origin + 40s + 500ms);
   works(40500ms, 40500ms);
   EXPECT_TRUE(takes_over(40500ms));
 }
 
 TEST_F(StoreContact, ATransactionOfItsOwnIsNoSilence) {
   works(0s, 20s);
-  contact.touch(zero + 60s, true);
+  contact.was_busy(40s, origin + 60s, true);
   works(60s, 60s);
   EXPECT_TRUE(takes_over(60s));
+}
+
+TEST_F(StoreContact, AClockThatJumpsDuringOneIsSeen) {
+  works(0s, 20s);
+  contact.was_busy(1s, origin + 1h, true);
+  EXPECT_FALSE(takes_over(1h));
+  works(1h, 1h);
+  EXPECT_EQ(contact.from(), origin + 1h + 15s);
+  contact.was_busy(1s, origin + 21s, true);
+  works(21s, 21s);
+  EXPECT_EQ(contact.from(), origin + 36s);
 }
 
 }  // namespace

@@ -12,7 +12,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -61,6 +63,14 @@ class scene {
     } else if constexpr (std::same_as<Front, loop_timer>) {
       std::this_thread::sleep_for(2ms);
       service.run_due();
+    }
+  }
+
+  /// In a callback: until somebody ends the service, on another thread or this one.
+  void wait_for_refusal() {
+    for (std::error_code error; error != timer_errc::stopped; std::this_thread::yield()) {
+      const scoped_timer unused = service.schedule_after(
+          1h, [] {}, error);
     }
   }
 
@@ -114,7 +124,7 @@ const std::vector<end<Front>>& every_end() {
       {"run_now", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop(run_now); }},
       {"drain",
        [](s& one) {
-         one.service.schedule_after(1ms, one.owner());
+         one.service.schedule_after(1ms, [&one, kept = one.owner()] { one.wait_for_refusal(); });
          one.service.stop(drain, one.service.now() + 10ms);
        }},
       {"destructor of another one",
@@ -147,6 +157,13 @@ const std::vector<end<Front>>& every_end() {
        [](s& one) {
          auto run = [kept = one.owner()](const timer_handle& self) { self.cancel(); };
          one.service.schedule_every(1ms, std::move(run)), one.fire();
+       }},
+      {"last deadline",
+       [](s& one) {
+         auto rule = [kept = one.owner(), asked = 0](time_point previous) mutable {
+           return ++asked == 1 ? std::optional(previous + 1ms) : std::nullopt;
+         };
+         one.service.schedule_with(std::move(rule), [] {}), one.fire();
        }},
       {"visit", [](s& one) {
          one.service.schedule_after(1h, one.owner());
@@ -287,6 +304,24 @@ TYPED_TEST(EveryEnd, ByARuleThatIsAskedForTheFirstDeadlineRefusesTheTimer) {
   }
 }
 
+TYPED_TEST(EveryEnd, ByARuleThatIsAskedForTheFirstDeadlineIsTold) {
+  for (const end<TypeParam>& how : ends_from_within<TypeParam>()) {
+    for (const bool gives_one : {true, false}) {
+      SCOPED_TRACE(how.name);
+      scene<TypeParam> one;
+      std::error_code error = timer_errc::forked;
+      const auto rule = [&](time_point previous) {
+        how.bring(one);
+        return gives_one ? std::optional(previous) : std::nullopt;
+      };
+      EXPECT_FALSE(one.service.schedule_with(
+          rule, [] {}, error));
+      EXPECT_EQ(error, gives_one ? timer_errc::stopped : std::error_code());
+      EXPECT_TRUE(one.is_over());
+    }
+  }
+}
+
 TYPED_TEST(EveryEnd, ByARuleThatIsAskedForTheNextDeadlineEndsItsTimer) {
   for (const end<TypeParam>& how : ends_from_within<TypeParam>()) {
     SCOPED_TRACE(how.name);
@@ -303,6 +338,110 @@ TYPED_TEST(EveryEnd, ByARuleThatIsAskedForTheNextDeadlineEndsItsTimer) {
     EXPECT_TRUE(eventually([&] { return asked == 2; }));
     EXPECT_TRUE(one.is_over());
     EXPECT_EQ(asked, 2);
+  }
+}
+
+// ---- Whatever the service calls ----
+
+/// Code that the service calls: what `place` makes it call once.
+template <class Front>
+struct place {
+  const char* name;
+  bool throws;  // what the code throws gets out
+  std::function<void(scene<Front>&, const std::function<void()>& code)> call;
+};
+
+template <class Front>
+const std::vector<place<Front>>& every_place() {
+  using s = scene<Front>;
+  using function = const std::function<void()>&;
+  const auto visit = [](s& one, function code) { one.service.for_each_pending([&](const pending_timer&) { code(); }); };
+  static const std::vector<place<Front>> places{
+      {"visitor", true, visit},
+      {"visitor in a callback", false,
+       [visit](s& one, function code) {
+         one.service.schedule_after(1ms, [&one, visit, code] { visit(one, code); }), one.fire();
+       }},
+      {"first deadline", true,
+       [](s& one, function code) {
+         one.service.schedule_with([&](time_point previous) { return code(), std::optional(previous + 1h); }, [] {});
+       }},
+      {"next deadline", false, [](s& one, function code) {
+         auto rule = [code, asked = 0](time_point previous) mutable {
+           ++asked == 2 ? code() : void();
+           return std::optional(previous + 1ms);
+         };
+         one.service.schedule_with(rule, [] {}), one.fire();
+       }}};
+  return places;
+}
+
+/// What cannot be allowed where this is called is refused.
+template <class Front>
+void call_everything(scene<Front>& one) {
+  Front& service = one.service;
+  std::error_code error;
+  service.schedule_after(
+      1h, [] {}, error);
+  service.schedule_every(
+      1h, [] {}, error);
+  service.schedule_with([](time_point previous) { return std::optional(previous + 1h); }, [] {}, error);
+  one.handles.front().reschedule_after(2h, error);
+  one.handles.front().cancel_and_wait();
+  service.cancel(one.handles.back().key());
+  service.for_each_pending([](const pending_timer& each) { static_cast<void>(each.handle.status()); });
+  service.shrink_to_fit();
+  EXPECT_EQ(service.pending(), service.stats().pending);
+  const std::error_code refused = refusal_of([&] { one.fire(); }).code;
+  EXPECT_TRUE(!refused || refused == timer_errc::nested_advance) << refused;
+}
+
+TYPED_TEST(EveryEnd, ByCodeThatCallsEverythingBeforeAndAfterLeavesNothing) {
+  std::vector<place<TypeParam>> places = every_place<TypeParam>();
+  places.push_back({"capture", false, [](auto& one, const auto& code) {
+                      one.when_destroyed = code;
+                      one.handles.back().cancel();
+                    }});
+  for (const place<TypeParam>& where : places) {
+    SCOPED_TRACE(where.name);
+    scene<TypeParam> one;
+    std::atomic<bool> over{false};
+    refusal_of([&] {
+      where.call(one, [&, begun = false]() mutable {
+        if (!std::exchange(begun, true)) {
+          call_everything(one);
+          one.service.stop(discard);
+          call_everything(one);
+          one.destroy();
+          over = true;
+        }
+      });
+    });
+    EXPECT_TRUE(eventually([&] { return over.load(); }));
+    EXPECT_TRUE(one.is_over());
+  }
+}
+
+TYPED_TEST(EveryEnd, ByCodeThatThrowsAfterwardsLeavesNothing) {
+  for (const place<TypeParam>& where : every_place<TypeParam>()) {
+    for (const end<TypeParam>& how : ends_from_within<TypeParam>()) {
+      SCOPED_TRACE(std::string(where.name) + ", " + how.name);
+      scene<TypeParam> one;
+      std::atomic<bool> over{false};
+      bool got_out = false;
+      try {
+        where.call(one, [&] {
+          how.bring(one);
+          over = true;
+          throw std::runtime_error("after the end");
+        });
+      } catch (const std::runtime_error&) {
+        got_out = true;
+      }
+      EXPECT_TRUE(eventually([&] { return over.load(); }));
+      EXPECT_TRUE(one.is_over());
+      EXPECT_EQ(got_out, where.throws);
+    }
   }
 }
 
@@ -327,14 +466,15 @@ TEST(EndFromWithin, ByAVisitorWaitsForTheCallbackThatRuns) {
 
 TEST(EndFromWithin, ByACallbackWhileAnotherThreadWaitsInStopWaitsForNobody) {
   auto service = std::make_unique<timer>();
+  timer& stopped = *service;
   std::atomic<bool> begun{false};
-  service->schedule_after(1ms, [&] {
+  stopped.schedule_after(1ms, [&] {
     begun = true;
     settle();  // until the other thread waits for this one
     service.reset();
   });
   ASSERT_TRUE(eventually([&] { return begun.load(); }));
-  service->stop();
+  stopped.stop();
   EXPECT_EQ(service, nullptr);
 }
 

@@ -174,6 +174,50 @@ TEST(LoopTimer, WhatABudgetHasLeftIsTheNextEventInTheTickInWhichItWasDue) {
   EXPECT_GE(l.next(), deadline + 30min) << "the wheel's, when nothing of the batch is left";
 }
 
+TEST(LoopTimer, TheNextEventIsThatOfTheEarliestTimerThatABudgetHasLeft) {
+  for (const engine_kind engine : all_engines) {
+    timer_options options = on(engine);
+    options.wheel_size = 4;  // so that they come from several turns and wheels
+    options.shards = 1;
+    loop l(options);
+    const time_point start = l.timer.now();
+    std::vector<timer_handle> handles;
+    for (int i = 20; i > 0; --i) {
+      handles.push_back(l.timer.schedule_at(start + 1ms * i, nothing));
+    }
+    std::this_thread::sleep_until(start + 25ms);
+    while (l.timer.run_due(1) == 1 && l.timer.pending() != 0) {
+      time_point earliest = time_point::max();
+      for (const timer_handle& one : handles) {
+        earliest = std::min(earliest, one.deadline().value_or(time_point::max()));
+      }
+      EXPECT_GE(l.next(), earliest);
+      EXPECT_LT(l.next(), earliest + 1ms);
+    }
+    EXPECT_EQ(l.timer.pending(), 0U);
+  }
+}
+
+TEST(LoopTimer, TheNextEventIsNotMovedByTimeOrByWhoLooks) {
+  for (const engine_kind engine : all_engines) {
+    for (const nanoseconds delay : {overdue, nanoseconds(0), nanoseconds(3ms)}) {
+      loop l(on(engine));
+      const timer_handle one = l.timer.schedule_after(delay, nothing);
+      const time_point next = l.next();
+      EXPECT_TRUE(next < steady_clock::now() || delay != overdue);
+      for (int look = 0; look < 2; ++look) {
+        std::this_thread::sleep_for(2ms);
+        EXPECT_EQ(l.timer.stats().pending, 1U);
+        EXPECT_EQ(one.status(), timer_status::pending);
+        l.timer.for_each_pending([](const pending_timer&) {});
+        l.timer.shrink_to_fit();
+        l.timer.schedule_after(1h, nothing).cancel();
+        EXPECT_EQ(l.next(), next) << look;
+      }
+    }
+  }
+}
+
 // ---- run_due ----
 
 TEST(LoopTimer, RunsWhatIsDueAndSaysHowMany) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -54,15 +55,21 @@ inline refusal refusal_of_options(const timer_options& options) {
 }
 
 /// An executor that keeps the tasks that it is given, for the test to run, drop or hold on to. It must outlive the
-/// service.
+/// service. Thread safety: any thread.
 class kept_tasks {
  public:
   /// The executor. `this` must stay where it is.
   [[nodiscard]] auto taking() {
-    return [this](task&& work) { tasks_.push_back(std::move(work)); };
+    return [this](task&& work) {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(work));
+    };
   }
 
-  [[nodiscard]] std::size_t size() const noexcept { return tasks_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return tasks_.size();
+  }
 
   /// Runs those that are kept now, in the order in which they came. \returns how many.
   std::size_t run() {
@@ -73,12 +80,16 @@ class kept_tasks {
     return now.size();
   }
 
-  [[nodiscard]] std::vector<task> take() noexcept { return std::exchange(tasks_, {}); }
+  [[nodiscard]] std::vector<task> take() noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(tasks_, {});
+  }
 
   /// Destroys them without a call.
   void drop() { static_cast<void>(take()); }
 
  private:
+  mutable std::mutex mutex_;
   std::vector<task> tasks_;
 };
 

@@ -18,7 +18,7 @@ SHELL_TOOLS = ("awk", "bash", "cat", "dirname", "env", "fold", "grep", "head", "
                "sort")
 STAND_INS = ("apt-get", "dpkg-query", "c++", "cmake", "ctest", "ninja", "setarch", "sleep", "find", "xargs")
 COMMANDS = (
-    "test", "sanitize", "stress", "fuzz", "mutants", "coverage", "bench", "bench-pictures", "instructions",
+    "bare", "test", "sanitize", "stress", "fuzz", "models", "mutants", "coverage", "bench", "bench-pictures", "instructions",
     "compare-table", "browser", "docs", "durable-torture", "durable-costs", "lint", "format", "format-check",
     "consumer", "packages", "setup",
 )
@@ -178,6 +178,35 @@ class Skips(DevTest):
         self.assertNotIn("skipped", self.dev("test").stderr)
 
 
+class Bare(DevTest):
+    RESULTS = "build/bare/12/root/timing_wheel/build/check/Testing/Temporary/"
+    PAGE = "| skipped on a bare Debian | why |\n|---|---|\n| `report` | x |\n{}\nOther:\n| `Timer.Sleeps` | x |\n"
+
+    def last(self, status=0):
+        return self.dev("bare", "--last", "12", status=status).stderr.replace("==> ", "").splitlines()
+
+    def test_says_how_many_tests_ran_and_which_were_skipped(self):
+        self.file("docs/CONTRIBUTING.md", self.PAGE.format("| `demo: test_b` | x |\n| `Timer.Sleeps` | x |\n"))
+        self.file(self.RESULTS + "LastTest.log", LOG_OF_TESTS)
+        told = ["Debian 12: 4 tests; skipped, or a part of them: 3", "    report: it needs chromium",
+                "    demo: test_b: no file is named", "    Timer.Sleeps: this kernel has no such clock"]
+        self.assertEqual(self.last(), told)
+        self.file(self.RESULTS + "LastTestsFailed.log", "7:Tick.Ends\n12:demo\n")
+        self.assertEqual(self.last(status=1), [*told, "    failed: Tick.Ends demo"])
+
+    def test_fails_at_one_that_was_skipped_and_that_the_page_does_not_name(self):
+        self.file("docs/CONTRIBUTING.md", self.PAGE.format("| `demo: test_b` | x |\n"))
+        self.file(self.RESULTS + "LastTest.log", LOG_OF_TESTS)
+        self.assertEqual(self.last(status=1)[-1], "    docs/CONTRIBUTING.md does not name that one")
+
+    def test_of_a_run_that_did_not_come_to_its_tests_fails(self):
+        self.assertEqual(self.last(status=1), ["Debian 12: no test has run to its end"])
+
+    def test_of_another_release_is_an_error(self):
+        for arguments in (("11",), ("12 13",), ("--last", "12", "x")):
+            self.assertIn("./dev bare 12, or ./dev bare 13", self.dev("bare", *arguments, status=1).stderr)
+
+
 class Installing(DevTest):
     def setUp(self):
         super().setUp()
@@ -264,6 +293,7 @@ class Refused(DevTest):
         for arguments in (("10", "extra"), ("x",), ("0",)):
             self.refused("./dev stress 10", "stress", *arguments)
         self.refused("no such fuzz target: nosuch", "fuzz", "60", "nosuch")
+        self.refused("no such model: nosuch", "models", "nosuch")
         for rounds in (("--rounds", "x"), ("--rounds=x",), ("--rounds", "0"), ("--rounds",)):
             self.refused("--rounds 5", "bench", "--compare", "HEAD", *rounds)
         self.refused("which counter?", "bench", "--compare", "HEAD", "--counter")

@@ -47,9 +47,10 @@ class Check(unittest.TestCase):
     def test_finds_a_test_of_ctest_that_no_row_has(self):
         self.put("test/tools/CMakeLists.txt",
                  "add_test(NAME links COMMAND x)\ntiming_wheel_script_test(site docs site.py)\n")
+        self.put("test/asio/CMakeLists.txt", "  timing_wheel_boost_program(beast beast.hpp)\n")
         self.put("examples/CMakeLists.txt", "timing_wheel_recipe(retry)\n")
-        self.expect(ALL_IDS, "no row has the test links", "no row has the test recipe_retry",
-                    "no row has the test site")
+        self.expect(ALL_IDS, "no row has the test links", "no row has the test on_boost_beast",
+                    "no row has the test recipe_retry", "no row has the test site")
 
     def test_leaves_out_what_is_commented_out(self):
         self.put("test/engine/heap_test.cpp", "// TEST(Heap, Grows) {\n")

@@ -39,6 +39,7 @@ def tests_of(source):
             found.update(re.findall(r"^\s*timing_wheel_script_test\((\w+)\s", text, re.MULTILINE))
             for kind, name in re.findall(r"\btiming_wheel_(recipe|loop)(?:_of)?\((\w+)", text):
                 found.add(f"{kind}_{name}")
+            found.update(f"on_boost_{name}" for name in re.findall(r"\btiming_wheel_boost_program\((\w+)\s", text))
     return found
 
 

@@ -61,6 +61,18 @@
 #endif
 #endif
 
+// Asio 1.22, and Boost 1.79: several signatures of an operation.
+#if TIMING_WHEEL_ASIO_VERSION >= 102200
+#define TIMING_WHEEL_ASIO_HAS_LIMITS 1
+#ifdef TIMING_WHEEL_STANDALONE_ASIO
+#include <asio/associator.hpp>
+#include <asio/cancellation_signal.hpp>
+#else
+#include <boost/asio/associator.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#endif
+#endif
+
 #include <string>
 #include <system_error>
 #include <utility>

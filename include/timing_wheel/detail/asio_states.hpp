@@ -315,7 +315,7 @@ class registry {
     delivery(const delivery&) = delete;
     delivery& operator=(const delivery&) = delete;
     ~delivery() {
-      if (of_.delivering_.fetch_sub(1, std::memory_order_release) == 1) {
+      if (of_.delivering_.fetch_sub(1, std::memory_order_seq_cst) == 1) {  // before `notify_all` asks who waits
         of_.delivering_.notify_all();
       }
     }

@@ -305,6 +305,44 @@ inline constexpr bool may_be_of_context<net::any_io_executor> = true;
   return &executor;
 }
 
+// Whether executors of that type may run on an `io_context`, behind a strand perhaps; and on which one, or null.
+template <class Executor>
+inline constexpr bool may_have_loop = may_be_of_context<Executor>;
+template <class Executor>
+inline constexpr bool may_have_loop<net::strand<Executor>> = may_have_loop<Executor>;
+[[nodiscard]] inline net::io_context* loop_of(const context_executor& executor) noexcept {
+  return &net::query(executor, net::execution::context);
+}
+#ifdef TIMING_WHEEL_ASIO_KNOWS_TYPES
+[[nodiscard]] net::io_context* loop_of(const net::any_io_executor& executor) noexcept;
+#endif
+template <class Executor>
+[[nodiscard]] net::io_context* loop_of(const net::strand<Executor>& executor) noexcept {
+  return loop_of(executor.get_inner_executor());
+}
+#ifdef TIMING_WHEEL_ASIO_KNOWS_TYPES
+inline net::io_context* loop_of(const net::any_io_executor& executor) noexcept {
+  using strand = net::strand<context_executor>;
+  using any_strand = net::strand<net::any_io_executor>;
+  if (executor.target_type() == typeid(context_executor)) {
+    return loop_of(*executor.target<context_executor>());
+  }
+  if (executor.target_type() == typeid(strand)) {
+    return loop_of(*executor.target<strand>());
+  }
+  return executor.target_type() == typeid(any_strand) ? loop_of(*executor.target<any_strand>()) : nullptr;
+}
+#endif
+// Whether it is that of the context itself.
+template <class Executor>
+[[nodiscard]] bool is_of_context(const Executor& executor) noexcept {
+  if constexpr (may_be_of_context<Executor>) {
+    return context_executor_in(executor) != nullptr;
+  } else {
+    return false;
+  }
+}
+
 // The executor that a timer keeps. An `any_io_executor` takes 48 bytes or more, and nearly all of them are those of an
 // `io_context`: then a pointer to that is kept. Another one lies in a box, which timers share that were moved from each
 // other. Copying throws only what copying the executor does, which for an `any_io_executor` is nothing.
@@ -402,15 +440,6 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
                                   net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||
                                  net::is_executor<Executor>::value;
 
-template <class Executor, class Work>
-void post_to(const Executor& executor, Work work) {
-  if constexpr (can_post<Executor>) {
-    net::post(executor, std::move(work));
-  } else {
-    net::prefer(executor, net::execution::blocking.never).execute(std::move(work));
-  }
-}
-
 // The work of a wait whose handler runs on an `io_context`. Being posted is work too.
 class context_works {
  public:
@@ -462,7 +491,8 @@ class context_works {
   // NOLINTEND(readability-identifier-naming)
 };
 
-// And of one with any executors: that of the timer, and that of the handler, if it has one of its own.
+// And of one with any executors: that of the timer, and that of the handler, if it has one of its own. A handler whose
+// executor nothing can be posted to goes by that of the timer.
 template <class Executor, class HandlerExecutor, bool own>
 class works {
  public:
@@ -475,23 +505,51 @@ class works {
   // Another thread may have freed this before `post` returns. The context of the timer need not wait for that.
   template <class Wait>
   void post(posted_wait<Wait> posted) {
-    [[maybe_unused]] const io_work ended(std::move(io_work_));
-    post_again(nullptr, std::move(posted));
-  }
-  template <class Wait>
-  void post_again(net::io_context* /*context*/, posted_wait<Wait> posted) {
-    const HandlerExecutor executor = work_.get_executor();
-    if constexpr (may_be_of_context<HandlerExecutor>) {
-      if (const context_executor* const plain = context_executor_in(executor); plain != nullptr) {
-        net::post(*plain, posted_wait_in_room<Wait>(std::move(posted)));
+    const auto executor = way();
+    [[maybe_unused]] const io_work ended(leave_timer());
+    if constexpr (may_have_loop<way_executor>) {
+      net::io_context* const loop = loop_of(executor);
+      if (loop != nullptr && posted.of().is_due()) {
+        if (loop->get_executor().running_in_this_thread()) {
+          posted.of().has_expired();
+        } else {
+          posted.of().comes_again_in(*loop);
+        }
+        post_in_room(*loop, std::move(posted));
+        return;
+      }
+      if (loop != nullptr && is_of_context(executor)) {
+        post_in_room(*loop, std::move(posted));
         return;
       }
     }
-    post_to(executor, std::move(posted));
+    net::post(executor, std::move(posted));
   }
   template <class Wait>
-  static void arrive(Wait& there) {
-    there.call();
+  void post_again(net::io_context* loop, posted_wait<Wait> posted) {
+    if constexpr (may_have_loop<way_executor>) {
+      if (loop != nullptr) {
+        post_in_room(*loop, std::move(posted));
+        return;
+      }
+    }
+    const auto executor = way();
+    net::post(executor, std::move(posted));
+  }
+  template <class Wait>
+  void arrive(Wait& there) {
+    const HandlerExecutor executor = work_.get_executor();
+    if constexpr (!can_post<HandlerExecutor>) {
+      net::prefer(executor, net::execution::blocking.possibly).execute(arrived_wait<Wait>(there));
+    } else {
+      if constexpr (may_have_loop<HandlerExecutor>) {
+        if (loop_of(executor) != nullptr && !is_of_context(executor)) {
+          net::dispatch(executor, arrived_wait<Wait>(there));
+          return;
+        }
+      }
+      there.call();
+    }
   }
   [[nodiscard]] room& place() noexcept { return room_; }
 
@@ -506,46 +564,32 @@ class works {
   };
   struct no_room {};
   using io_work = std::conditional_t<own, net::executor_work_guard<Executor>, nothing>;
+  using way_executor = std::conditional_t<can_post<HandlerExecutor>, HandlerExecutor, Executor>;
+
+  // By which executor it goes to its handler.
+  [[nodiscard]] way_executor way() const noexcept {
+    if constexpr (can_post<HandlerExecutor>) {
+      return work_.get_executor();
+    } else {
+      return io_work_.get_executor();
+    }
+  }
+  // If it goes by the timer's, that is to wait until it has arrived.
+  [[nodiscard]] io_work leave_timer() {
+    if constexpr (can_post<HandlerExecutor>) {
+      return std::move(io_work_);
+    } else {
+      return io_work_;
+    }
+  }
+  template <class Wait>
+  static void post_in_room(net::io_context& loop, posted_wait<Wait> posted) {
+    net::post(loop.get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
+  }
 
   [[no_unique_address]] io_work io_work_;           // for the context of the timer
   net::executor_work_guard<HandlerExecutor> work_;  // and for that of the handler
-  [[no_unique_address]] std::conditional_t<may_be_of_context<HandlerExecutor>, room, no_room> room_;
-};
-
-// The same for a handler whose executor nothing can be posted to: it goes by the executor of the timer.
-template <class Executor, class HandlerExecutor>
-class works_by_timer {
- public:
-  template <class Handler>
-  works_by_timer(const Handler& called, const Executor& executor)
-      : io_work_(executor), work_(net::get_associated_executor(called, executor)) {}
-
-  void release() noexcept {}
-
-  template <class Wait>
-  void post(posted_wait<Wait> posted) {
-    post_again(nullptr, std::move(posted));
-  }
-  template <class Wait>
-  void post_again(net::io_context* /*context*/, posted_wait<Wait> posted) {
-    const Executor executor = io_work_.get_executor();  // another thread may free this before `post` returns
-    post_to(executor, std::move(posted));
-  }
-  template <class Wait>
-  void arrive(Wait& there) {
-    const HandlerExecutor executor = work_.get_executor();
-    net::prefer(executor, net::execution::blocking.possibly).execute(arrived_wait<Wait>(there));
-  }
-  [[nodiscard]] room& place() noexcept;  // nobody asks for it
-
-  struct rest {
-    explicit rest(works_by_timer&& of) noexcept : work(std::move(of.work_)) {}
-    net::executor_work_guard<HandlerExecutor> work;
-  };
-
- private:
-  net::executor_work_guard<Executor> io_work_;
-  net::executor_work_guard<HandlerExecutor> work_;
+  [[no_unique_address]] std::conditional_t<may_have_loop<way_executor>, room, no_room> room_;
 };
 
 struct wait_destroyer {
@@ -616,7 +660,8 @@ class wait_of final : public wait {
 
   // A loop that was busy finds what its wheel has posted meanwhile before it looks at its sockets, and a message that
   // came in time would lose to a time-out that came late. So what is due is posted once more, from the loop: what the
-  // loop has found on its sockets by then is before it in the queue. The second post takes the room of the first.
+  // loop has found on its sockets by then is before it in the queue. Both posts are to the loop itself, not to a strand
+  // on it, which would have the time-out first. The second takes the room of the first.
   void run() {
     if (!is_due()) {
       works_.arrive(*this);
@@ -662,12 +707,8 @@ wait_owner make_wait(Handler handler, const kept_executor<Executor>& executor) {
     }
   }
   using handler_executor = net::associated_executor_t<Handler, Executor>;
-  if constexpr (has_own_executor<Handler> && !can_post<handler_executor>) {
-    return wait_of<Handler, works_by_timer<Executor, handler_executor>>::make(std::move(handler), executor.get());
-  } else {
-    return wait_of<Handler, works<Executor, handler_executor, has_own_executor<Handler>>>::make(std::move(handler),
-                                                                                                executor.get());
-  }
+  return wait_of<Handler, works<Executor, handler_executor, has_own_executor<Handler>>>::make(std::move(handler),
+                                                                                              executor.get());
 }
 
 }  // namespace detail

@@ -38,14 +38,15 @@ enum class sleep_result : std::uint8_t {
 /// Writes its name.
 TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, sleep_result result);
 
-/// Refers to a stop token, until it is copied. Options of calls that are awaited have no destructor, since GCC 12 would
-/// call it twice.
+/// Refers to a stop token that lives until it is copied.
 class stop_token_ref {
  public:
   /// Refers to none.
   stop_token_ref() noexcept = default;
   /// Refers to `token`.
   stop_token_ref(const std::stop_token& token) noexcept : token_(&token) {}  // NOLINT(google-explicit-constructor)
+  /// A temporary may go before it is copied.
+  stop_token_ref(const std::stop_token&& temporary) = delete;
 
   /// A copy of the token; one that cannot be stopped, if there is none.
   [[nodiscard]] std::stop_token token() const noexcept { return token_ != nullptr ? *token_ : std::stop_token(); }
@@ -84,6 +85,13 @@ class executor_ref {
     };
   }
 
+  /// A temporary would go before the coroutine goes on.
+  // clang-format off
+  template <class E>
+    requires(!std::same_as<E, executor_ref>) && task_executor<E>
+  executor_ref(const E&& temporary) = delete;
+  // clang-format on
+
   /// Whether it refers to something.
   [[nodiscard]] explicit operator bool() const noexcept { return give_ != nullptr; }
 
@@ -96,6 +104,38 @@ class executor_ref {
 };
 
 namespace detail {
+
+/// A stop token in the braces of a call. The call copies it, so a temporary lives long enough.
+class stop_token_in_braces {
+ public:
+  stop_token_in_braces() noexcept = default;
+  stop_token_in_braces(const std::stop_token& token) noexcept : token_(token) {}  // NOLINT(google-explicit-constructor)
+  stop_token_in_braces(stop_token_ref token) noexcept : token_(token) {}          // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] std::stop_token token() const noexcept { return token_.token(); }
+
+ private:
+  stop_token_ref token_;
+};
+
+/// What `sleep_options` becomes in a call, and what its braces make.
+///
+/// It does not keep the stop token: GCC 12 destroys an aggregate twice that is written in a `co_await` expression. So
+/// these have no destructor. They must not be given a name, by which they would outlive a temporary.
+struct sleep_options_in_braces {
+  std::uint64_t tag = 0;
+  stop_token_in_braces stop = {};
+  executor_ref on = {};
+};
+
+/// As `sleep_options_in_braces`, of `timeout_options`.
+struct timeout_options_in_braces {
+  std::uint64_t tag = 0;
+  stop_token_in_braces stop = {};
+};
+
+static_assert(std::is_trivially_destructible_v<sleep_options_in_braces> &&
+              std::is_trivially_destructible_v<timeout_options_in_braces>);
 
 /// What the time of a sleep means.
 enum class time_kind : std::uint8_t { delay, steady, wall };

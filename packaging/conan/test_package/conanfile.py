@@ -1,6 +1,6 @@
 """Builds and runs a user of the package."""
 
-from pathlib import Path
+import os
 
 from conan import ConanFile
 from conan.tools.build import can_run
@@ -24,4 +24,7 @@ class TestPackage(ConanFile):
 
     def test(self):
         if can_run(self):
-            self.run(Path(self.cpp.build.bindir, "user"), env="conanrun")
+            self.run(os.path.join(self.cpp.build.bindir, "user"), env="conanrun")
+            durable = os.path.join(self.cpp.build.bindir, "durable")
+            if os.path.exists(os.path.join(self.build_folder, durable)):
+                self.run(f"{durable} durable.db", env="conanrun")
