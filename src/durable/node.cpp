@@ -171,7 +171,7 @@ outcome node::call_handler(const leased_run& which) noexcept {
   TIMING_WHEEL_FAIL_POINT("node.before_handler");
   outcome said;
   try {
-    said = std::get<leased_handler>(handlers_[which.kind])(which.what);
+    said = (*handlers_[which.kind].get<leased_handler>())(which.what);
   } catch (...) {
     failures_.report({"handler", which.what.kind(), which.what.key(), std::current_exception()});
     said = retry(words_of(std::current_exception()));
@@ -667,10 +667,10 @@ void node::adapt(std::size_t took, std::chrono::steady_clock::duration time) {
 void node::run_all(const std::vector<claimed>& got, store_transaction& open) {
   for (auto first = got.begin(); first != got.end();) {
     const auto last = std::find_if(first, got.end(), [&](const claimed& one) { return one.kind != first->kind; });
-    if (const auto* batch = std::get_if<batch_handler>(&handlers_[first->kind]); batch != nullptr) {
+    if (const auto* const batch = handlers_[first->kind].get<batch_handler>(); batch != nullptr) {
       run_batch(*batch, {first, last}, open);
     } else {
-      const auto& alone = std::get<transactional_handler>(handlers_[first->kind]);
+      const auto& alone = *handlers_[first->kind].get<transactional_handler>();
       for (auto one = first; one != last; ++one) {
         run_one(alone, *one, open);
       }

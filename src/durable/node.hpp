@@ -23,8 +23,26 @@
 
 namespace timing_wheel::durable {
 
-/// What runs the jobs of a kind.
-using any_handler = std::variant<leased_handler, transactional_handler, batch_handler>;
+/// What runs the jobs of a kind. Copies share it, so that copying needs no memory: libstdc++ 12 takes a variant of
+/// std::function for one that always has a value, also when a copy was refused.
+class any_handler {
+ public:
+  template <class Handler>
+  any_handler(Handler handler)  // NOLINT(google-explicit-constructor): it is one
+      : which_(std::make_shared<const Handler>(std::move(handler))) {}
+
+  /// Null if it is of another sort.
+  template <class Handler>
+  [[nodiscard]] const Handler* get() const noexcept {
+    const auto* const mine = std::get_if<std::shared_ptr<const Handler>>(&which_);
+    return mine == nullptr ? nullptr : mine->get();
+  }
+
+ private:
+  std::variant<std::shared_ptr<const leased_handler>, std::shared_ptr<const transactional_handler>,
+               std::shared_ptr<const batch_handler>>
+      which_;
+};
 
 /// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one
 /// at a time, and gives the runs of leased jobs to others, who tell their ends.

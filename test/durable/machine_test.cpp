@@ -641,8 +641,8 @@ TEST_F(Machine, AClosedOneAsksForNothingAndWritesItsEnds) {
 
 // ---- without memory
 
-using test::scarce_memory;
-using test::succeeds_with;
+using timing_wheel::test::scarce_memory;
+using timing_wheel::test::succeeds_with;
 
 TEST_F(Machine, ARowThatThereIsNoMemoryToRememberIsMetAgain) {
   bool known = false;

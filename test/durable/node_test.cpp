@@ -17,9 +17,9 @@ namespace timing_wheel::durable {
 namespace {
 
 using namespace std::chrono_literals;
-using test::scarce_memory;
-using test::succeeds_with;
 using testing::IsEmpty;
+using timing_wheel::test::scarce_memory;
+using timing_wheel::test::succeeds_with;
 
 // A node in virtual time, whose runs wait for the test.
 class Node : public testing::Test {
@@ -85,9 +85,9 @@ class Node : public testing::Test {
   memory_store store{timer};
   std::vector<std::string> failed;
   failures reported{[this](const failure& what) {
-    const auto left = std::exchange(test::allocations.left, UINT64_MAX);
+    const auto left = std::exchange(timing_wheel::test::allocations.left, UINT64_MAX);
     failed.emplace_back(what.what);
-    test::allocations.left = left;
+    timing_wheel::test::allocations.left = left;
   }};
   std::vector<std::unique_ptr<node::leased_run>> runs;
   std::unique_ptr<node> alone = make();
@@ -99,7 +99,7 @@ TEST_F(Node, RunsEndWithoutMemory) {
   ASSERT_EQ(runs.size(), 4U);
   const scarce_memory none(0);
   end_runs();
-  test::allocations.left = UINT64_MAX;
+  timing_wheel::test::allocations.left = UINT64_MAX;
   live(1s);
   EXPECT_EQ(store.size(), 0U);
   EXPECT_TRUE(alone->idle());

@@ -40,7 +40,13 @@ class scheduler_life final : public life {
                           Driver&... by)
       : checks_(where, by..., options(poll)) {
     for (const kind_to_run& kind : kinds) {
-      std::visit([&](auto handler) { checks_.on(kind.name, std::move(handler), kind.options); }, handler_of(kind));
+      if (kind.leased) {
+        checks_.on(kind.name, kind.leased, kind.options);
+      } else if (kind.batch) {
+        checks_.on(kind.name, kind.batch, kind.options);
+      } else {
+        checks_.on(kind.name, kind.transactional, kind.options);
+      }
     }
   }
   void start() override { checks_.start(); }
