@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <new>
 
 namespace timing_wheel::durable {
 
@@ -36,6 +37,14 @@ std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
   return std::max<std::size_t>(1, options.max_known / (2 * std::max<std::size_t>(1, kinds)));
 }
 
+std::string copy_of(const std::string& reason) noexcept {
+  try {
+    return reason;
+  } catch (const std::bad_alloc&) {  // the end counts, not its reason
+    return {};
+  }
+}
+
 }  // namespace
 
 machine::machine(const scheduler_options& options, std::vector<kind_rules> kinds, instant now, std::uint64_t seed)
@@ -63,31 +72,54 @@ instant machine::begin_of(tick t) const noexcept {
 
 // ---- rows
 
-machine::row* machine::find(std::int64_t id) {
+void machine::push_back(queue& into, timer_number number) noexcept {
+  rows_[number].previous = into.last;
+  rows_[number].next = nobody;
+  (into.empty() ? into.first : rows_[into.last].next) = number;
+  into.last = number;
+  ++into.size;
+}
+
+void machine::push_front(queue& into, timer_number number) noexcept {
+  rows_[number].previous = nobody;
+  rows_[number].next = into.first;
+  (into.empty() ? into.last : rows_[into.first].previous) = number;
+  into.first = number;
+  ++into.size;
+}
+
+void machine::unlink(queue& from, timer_number number) noexcept {
+  const row& which = rows_[number];
+  (which.previous == nobody ? from.first : rows_[which.previous].next) = which.next;
+  (which.next == nobody ? from.last : rows_[which.next].previous) = which.previous;
+  --from.size;
+}
+
+machine::row* machine::find(std::int64_t id) noexcept {
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : &rows_[found->second];
 }
 
 timer_number machine::add(const upcoming& what) {
-  if (free_.empty()) {
-    free_.reserve(rows_.size() + 1);  // so that forgetting never allocates
+  if (free_ == nobody) {
     rows_.emplace_back();
-    free_.push_back(static_cast<timer_number>(rows_.size() - 1));
+    free_ = static_cast<timer_number>(rows_.size() - 1);
   }
-  const timer_number number = free_.back();
+  const timer_number number = free_;
   by_id_.emplace(what.id, number);
-  free_.pop_back();
+  free_ = rows_[number].next;
   rows_[number].what = what;
   rows_[number].suspect = suspicious(what);
   ++states_[what.kind].known;
   return number;
 }
 
-void machine::forget(timer_number number) {
+void machine::forget(timer_number number) noexcept {
   by_id_.erase(rows_[number].what.id);
   --states_[rows_[number].what.kind].known;
   rows_[number] = row{};
-  free_.push_back(number);
+  rows_[number].next = free_;
+  free_ = number;
 }
 
 // Its last run ended without a word if its lease ends after its deadline. A row that its last run asked for again has
@@ -99,45 +131,60 @@ bool machine::suspicious(const upcoming& what) const {
 }
 
 // A row of another node is met again when its lease has ended, and may be claimed.
-instant machine::wake_of(const upcoming& what) const {
+instant machine::wake_of(const upcoming& what) const noexcept {
   const instant open = what.lease == instant{} || contact_.from() == instant::max() ? instant{} : contact_.from();
   return std::max({what.due, what.lease, open});
 }
 
-void machine::wait(timer_number number, instant until, instant now) {
-  rows_[number].where = place::waiting;
+// \returns false if that is not after the clock of the wheel.
+bool machine::insert(timer_number number, instant until, instant now) {
   wheel_->catch_up(clock_at(now));
-  if (!wheel_->insert(number, deadline_of(until))) {
-    make_ready(number);
+  return wheel_->insert(number, deadline_of(until));
+}
+
+// What there is no memory for is met again by the next pass.
+void machine::wait(timer_number number, instant until, instant now) noexcept {
+  try {
+    if (insert(number, until, now)) {
+      rows_[number].where = place::waiting;
+    } else {
+      make_ready(number);
+    }
+  } catch (const std::bad_alloc&) {
+    missed_ = std::min(missed_, rows_[number].what.due);
+    forget(number);
   }
 }
 
-void machine::make_ready(timer_number number) {
+void machine::make_ready(timer_number number) noexcept {
   row& which = rows_[number];
   which.where = place::ready;
   kind_state& kind = states_[which.what.kind];
   const instant clock = begin_of(wheel_->now());
   const bool late = which.what.due < clock - options_.poll;
-  (which.suspect ? kind.suspects : late ? kind.backlog : kind.in_time).push_back(number);
+  push_back(which.suspect ? kind.suspects : late ? kind.backlog : kind.in_time, number);
   ++ready_count_;
 }
 
-void machine::expect(const upcoming& row_of, instant now) {
+void machine::expect(const upcoming& row_of, instant now) noexcept {
   const bool soon = wake_of(row_of) < saturating_add(now, options_.look_ahead);
-  if (soon && find(row_of.id) == nullptr && has_room(row_of.kind)) {
+  if (!soon || find(row_of.id) != nullptr || !has_room(row_of.kind)) {
+    return;
+  }
+  try {
     wait(add(row_of), wake_of(row_of), now);
+  } catch (const std::bad_alloc&) {
+    missed_ = std::min(missed_, row_of.due);
   }
 }
 
 // The clock was set back: all that waits is put into a wheel that begins now.
 void machine::restart(instant now) {
+  wheel_ = std::make_unique<hierarchical_wheel>();
   scale_ = tick_scale(nanoseconds_of(now), options_.tick);
-  wheel_.emplace();
   ready_count_ = 0;
   for (kind_state& kind : states_) {
-    kind.in_time.clear();
-    kind.backlog.clear();
-    kind.suspects.clear();
+    kind.in_time = kind.backlog = kind.suspects = {};
   }
   next_hold_ = next_poll_ = next_sweep_ = rest_until_ = now;
   passing_ = false;
@@ -254,7 +301,7 @@ instant machine::low_water(instant now) const {
 bool machine::has_enough_to_do() const {
   std::size_t suspects = 0;
   for (const kind_state& kind : states_) {
-    suspects += kind.suspects.size();
+    suspects += kind.suspects.size;
   }
   const std::size_t next = suspects != 0 && !suspect_runs_ ? 1 : 0;
   return ready_count_ - suspects + next >= options_.batch;
@@ -354,7 +401,7 @@ std::size_t machine::room_of(std::uint32_t kind) const {
   return limit - std::min(limit, states_[kind].running);
 }
 
-std::deque<timer_number>* machine::next_queue(kind_state& kind) const {
+machine::queue* machine::next_queue(kind_state& kind) const noexcept {
   if (!suspect_runs_ && !kind.suspects.empty()) {
     return &kind.suspects;
   }
@@ -366,16 +413,17 @@ std::deque<timer_number>* machine::next_queue(kind_state& kind) const {
   return from_backlog ? &kind.backlog : &kind.in_time;
 }
 
-void machine::pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked) {
+// \pre there is room for them.
+void machine::pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked) noexcept {
   kind_state& state = states_[kind];
   const std::size_t most = std::min(limit, room_of(kind));
   for (std::size_t n = 0; n < most; ++n) {
-    std::deque<timer_number>* const queue = next_queue(state);
-    if (queue == nullptr) {
+    queue* const from = next_queue(state);
+    if (from == nullptr) {
       return;
     }
-    row& which = rows_[queue->front()];
-    queue->pop_front();
+    row& which = rows_[from->first];
+    unlink(*from, from->first);
     suspect_runs_ = suspect_runs_ || which.suspect;
     which.where = place::asked;
     ++state.running;
@@ -386,6 +434,7 @@ void machine::pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<up
 
 std::vector<upcoming> machine::pick(bool transactional, std::size_t limit) {
   std::vector<upcoming> picked;
+  picked.reserve(std::min(limit, ready_count_));
   std::uint32_t& first = first_kind_.at(transactional ? 1 : 0);
   for (std::uint32_t i = 0; i < kinds_.size() && picked.size() < limit; ++i) {
     const auto kind = static_cast<std::uint32_t>((first + i) % kinds_.size());
@@ -414,7 +463,7 @@ std::vector<upcoming> machine::to_take(std::size_t limit) {
 }
 
 // Its place among the running is free.
-void machine::release(row& which) {
+void machine::release(row& which) noexcept {
   --states_[which.what.kind].running;
   if (!kinds_[which.what.kind].transactional) {
     --held_count_;
@@ -422,7 +471,7 @@ void machine::release(row& which) {
   suspect_runs_ = suspect_runs_ && !which.suspect;
 }
 
-void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) {
+void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept {
   for (const claimed& one : got) {
     row& which = *find(one.id);
     which.where = place::held;
@@ -434,7 +483,7 @@ void machine::has_claimed(std::span<const upcoming> asked, std::span<const claim
   has_taken(asked, {}, now);
 }
 
-void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed> got, instant now) {
+void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept {
   for (const claimed& one : got) {
     row& which = *find(one.id);
     release(which);
@@ -450,7 +499,7 @@ void machine::has_taken(std::span<const upcoming> asked, std::span<const claimed
 
 // One whose lease has ended may have been refused since it was too early for that: it is asked for again in time. Any
 // other is met again, if it is still there.
-void machine::has_not_got(timer_number number, instant now) {
+void machine::has_not_got(timer_number number, instant now) noexcept {
   row& which = rows_[number];
   release(which);
   const bool too_early = which.what.lease != instant{} && orphans_until_ == instant::min();
@@ -462,14 +511,14 @@ void machine::has_not_got(timer_number number, instant now) {
   forget(number);
 }
 
-void machine::has_not_asked(std::span<const upcoming> asked) {
+void machine::has_not_asked(std::span<const upcoming> asked) noexcept {
   for (std::size_t i = asked.size(); i-- > 0;) {
     const timer_number number = number_of(asked[i].id);
     row& which = rows_[number];
     release(which);
     which.where = place::ready;
     kind_state& kind = states_[which.what.kind];
-    (which.suspect ? kind.suspects : kind.backlog).push_front(number);
+    push_front(which.suspect ? kind.suspects : kind.backlog, number);
     ++ready_count_;
   }
 }
@@ -490,14 +539,14 @@ std::optional<microseconds> machine::longest_pause(std::uint32_t kind, int attem
                                              : said.delay();
 }
 
-instant machine::retry_at(const backoff& rule, int attempt, instant now) {
+instant machine::retry_at(const backoff& rule, int attempt, instant now) noexcept {
   std::uniform_real_distribution<double> less(0, std::clamp(rule.jitter, 0.0, 1.0));
   return saturating_add(now, saturating_microseconds(pause_by(rule, attempt) * (1 - less(random_))));
 }
 
-machine::end machine::decide(std::uint32_t kind, int attempt, const outcome& said, instant now) {
+machine::end machine::decide(std::uint32_t kind, int attempt, const outcome& said, instant now) noexcept {
   const handler_options& options = kinds_[kind].options;
-  end how{said.what(), {}, said.reason()};
+  end how{said.what(), {}, copy_of(said.reason())};
   if (how.what == outcome::verdict::retry) {
     if (attempt >= options.max_attempts) {
       how.what = outcome::verdict::dead;
@@ -509,7 +558,7 @@ machine::end machine::decide(std::uint32_t kind, int attempt, const outcome& sai
   return how;
 }
 
-void machine::ended(std::int64_t id, end how) {
+void machine::ended(std::int64_t id, end how) noexcept {
   const timer_number number = number_of(id);
   row& which = rows_[number];
   assert(which.where == place::held);
@@ -517,12 +566,12 @@ void machine::ended(std::int64_t id, end how) {
   make_ending(number);
 }
 
-void machine::make_ending(timer_number number) {
+void machine::make_ending(timer_number number) noexcept {
   rows_[number].where = place::ending;
-  ending_.push_back(number);
+  push_back(ending_, number);
 }
 
-void machine::given_back(std::int64_t id, instant now, microseconds pause) {
+void machine::given_back(std::int64_t id, instant now, microseconds pause) noexcept {
   row& which = *find(id);
   --which.attempt;
   // The row keeps its deadline: it is free for every node. This one comes back after the pause, by `has_ended`.
@@ -532,8 +581,8 @@ void machine::given_back(std::int64_t id, instant now, microseconds pause) {
 
 machine::ends machine::to_end(std::size_t limit) const {
   ends write;
-  for (std::size_t i = 0; i < std::min(limit, ending_.size()); ++i) {
-    const row& which = rows_[ending_[i]];
+  for (timer_number at = ending_.first; at != nobody && write.size() < limit; at = rows_[at].next) {
+    const row& which = rows_[at];
     const ticket of{which.what.id, which.fence};
     switch (which.how.what) {
       case outcome::verdict::done:
@@ -550,12 +599,12 @@ machine::ends machine::to_end(std::size_t limit) const {
   return write;
 }
 
-void machine::has_ended(const ends& written, instant now) {
+void machine::has_ended(const ends& written, instant now) noexcept {
   const auto end_of = [&](const ticket& of) {
     const timer_number number = number_of(of.id);
+    unlink(ending_, number);
     of.locked ? set_aside(number, now) : is_over(number, of.held, now);
   };
-  ending_.erase(ending_.begin(), ending_.begin() + static_cast<std::ptrdiff_t>(written.size()));
   std::for_each(written.complete.begin(), written.complete.end(), end_of);
   for (const auto* some : {&written.retry, &written.give_back}) {
     std::for_each(some->begin(), some->end(), [&](const retry_op& one) { end_of(one.of); });
@@ -564,7 +613,7 @@ void machine::has_ended(const ends& written, instant now) {
 }
 
 // A row that was not held any more is another node's: it is met again, also behind the low-water mark.
-void machine::is_over(timer_number number, bool held, instant now) {
+void machine::is_over(timer_number number, bool held, instant now) noexcept {
   row& which = rows_[number];
   const instant lease = which.how.began ? instant{} : which.what.lease;  // given back: that says for how long
   const upcoming again{which.what.id, which.how.due, lease, which.what.kind, which.orphaned ? which.attempt : 0};
@@ -578,15 +627,17 @@ void machine::is_over(timer_number number, bool held, instant now) {
 }
 
 // Somebody has locked its row. That may take long, and the ends of others must not wait for it.
-void machine::set_aside(timer_number number, instant now) {
+void machine::set_aside(timer_number number, instant now) noexcept {
   constexpr std::chrono::milliseconds pause(100);
-  rows_[number].where = place::set_aside;
-  ++set_aside_count_;
-  wheel_->catch_up(clock_at(now));
-  if (!wheel_->insert(number, deadline_of(now + pause))) {
-    --set_aside_count_;
-    make_ending(number);
+  try {
+    if (insert(number, now + pause, now)) {
+      rows_[number].where = place::set_aside;
+      ++set_aside_count_;
+      return;
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is tried again at once
   }
+  make_ending(number);
 }
 
 // ---- when
@@ -636,13 +687,37 @@ instant machine::next_event(instant now) const {
 
 std::optional<instant> machine::oldest_ready(std::uint32_t kind) const {
   std::optional<instant> oldest;
-  for (const auto* queue : {&states_[kind].in_time, &states_[kind].backlog, &states_[kind].suspects}) {
-    if (!queue->empty()) {
-      const instant due = rows_[queue->front()].what.due;
+  for (const queue* from : {&states_[kind].in_time, &states_[kind].backlog, &states_[kind].suspects}) {
+    if (!from->empty()) {
+      const instant due = rows_[from->first].what.due;
       oldest = oldest ? std::min(*oldest, due) : due;
     }
   }
   return oldest;
+}
+
+// Whether all in the queue are in that place, and linked both ways.
+bool machine::links(const queue& which, place where) const {
+  timer_number before = nobody;
+  std::size_t count = 0;
+  for (timer_number at = which.first; at != nobody; before = at, at = rows_[at].next) {
+    if (rows_[at].where != where || rows_[at].previous != before || ++count > which.size) {
+      return false;
+    }
+  }
+  return count == which.size && which.last == before;
+}
+
+bool machine::links_hold() const {
+  std::size_t unused = 0;
+  for (timer_number at = free_; at != nobody && unused <= rows_.size(); at = rows_[at].next) {
+    ++unused;
+  }
+  return by_id_.size() + unused == rows_.size() && links(ending_, place::ending) &&
+         std::all_of(states_.begin(), states_.end(), [this](const kind_state& kind) {
+           return links(kind.in_time, place::ready) && links(kind.backlog, place::ready) &&
+                  links(kind.suspects, place::ready);
+         });
 }
 
 bool machine::invariants_hold() const {
@@ -672,8 +747,7 @@ bool machine::invariants_hold() const {
     }
   }
   return suspects == (suspect_runs_ ? 1U : 0U) && ready == ready_count_ && held == held_count_ &&
-         ending == ending_.size() && aside == set_aside_count_ && by_id_.size() + free_.size() == rows_.size() &&
-         wheel_->invariants_hold();
+         ending == ending_.size && aside == set_aside_count_ && links_hold() && wheel_->invariants_hold();
 }
 
 }  // namespace timing_wheel::durable

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
@@ -59,6 +59,11 @@ struct kind_rules {
 /// do (a batch is ready, but for suspects that wait for another one), only at every fourth look. So what a dead node
 /// leaves is not late by the whole hold, and who has nothing to do helps who has too much.
 ///
+/// **Memory.** A row is in at most one queue, and its links are in the row. So what is known moves between its places
+/// without memory: only what is read, and what is asked for, needs some. A row that there is no memory to remember, or to
+/// let wait, is met again by the next pass. What is said to throw `std::bad_alloc` has then changed nothing that
+/// repeating the call would not mend.
+///
 /// **Ended leases** are claimed only as far as `store_contact` allows; until then such a row waits.
 ///
 /// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
@@ -72,7 +77,7 @@ class machine {
   [[nodiscard]] const std::vector<kind_rules>& kinds() const noexcept { return kinds_; }
 
   /// Moves the clock: what is due becomes ready. A clock that was set back by more than a poll is followed; less is
-  /// ignored.
+  /// ignored. \throws std::bad_alloc.
   void advance(instant now);
 
   /// Whether the hold on the shares is to be renewed now, and for how long.
@@ -85,33 +90,35 @@ class machine {
   /// How many.
   [[nodiscard]] std::size_t shares() const noexcept { return shares_ ? shares_->size() : 0; }
 
-  /// Whether a page is to be read now, and which.
+  /// Whether a page is to be read now, and which. \throws std::bad_alloc.
   [[nodiscard]] std::optional<window> next_read(instant now);
-  /// The answer to it.
+  /// The answer to it. \throws std::bad_alloc.
   void has_read(const window& read, std::span<const upcoming> found, instant now);
   /// A row that was just committed here: remembered if it is due soon.
-  void expect(const upcoming& row, instant now);
+  void expect(const upcoming& row, instant now) noexcept;
 
   /// Ready rows of leased kinds to claim, at most a batch, as far as limits allow. They are asked then.
+  /// \throws std::bad_alloc; then none is asked.
   [[nodiscard]] std::vector<upcoming> to_claim();
   /// The outcome. `got` are held from now on.
-  void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now);
-  /// Ready rows of transactional kinds to take, at most `limit`. They are asked then.
+  void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept;
+  /// Ready rows of transactional kinds to take, at most `limit`. They are asked then. \throws std::bad_alloc; then none
+  /// is asked.
   [[nodiscard]] std::vector<upcoming> to_take(std::size_t limit);
   /// The outcome: all but those in `got` are forgotten, and may be met again; `got` are over.
-  void has_taken(std::span<const upcoming> asked, std::span<const claimed> got, instant now);
+  void has_taken(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept;
   /// The store did not answer: the asked rows are ready as before.
-  void has_not_asked(std::span<const upcoming> asked);
+  void has_not_asked(std::span<const upcoming> asked) noexcept;
 
   /// What is to become of a run.
   struct end {
     outcome::verdict what =
         outcome::verdict::done;  ///< `retry` becomes `dead` when there were as many attempts as allowed.
     instant due{};               ///< Of a retry.
-    std::string reason;
-    bool began = true;  ///< False: the claim is given back.
+    std::string reason;          ///< Empty if there was no memory for it.
+    bool began = true;           ///< False: the claim is given back.
   };
-  [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
+  [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now) noexcept;
   /// What `decide` will say of a run that was not `done`: how long its check then waits, at most; none if it dies.
   /// Thread safety: any thread.
   [[nodiscard]] std::optional<std::chrono::microseconds> longest_pause(std::uint32_t kind, int attempt,
@@ -121,9 +128,9 @@ class machine {
   [[nodiscard]] bool exhausted(std::uint32_t kind, int attempt) const;
 
   /// A held row has ended so.
-  void ended(std::int64_t id, end how);
+  void ended(std::int64_t id, end how) noexcept;
   /// A held row did not begin, and is to be given back; asked for again after `pause`.
-  void given_back(std::int64_t id, instant now, std::chrono::microseconds pause);
+  void given_back(std::int64_t id, instant now, std::chrono::microseconds pause) noexcept;
 
   /// Ends to write.
   struct ends {
@@ -136,9 +143,10 @@ class machine {
     }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   };
+  /// \throws std::bad_alloc.
   [[nodiscard]] ends to_end(std::size_t limit) const;
   /// They were written; `held` in the tickets says how.
-  void has_ended(const ends& written, instant now);
+  void has_ended(const ends& written, instant now) noexcept;
 
   /// Until when the statement that is sent now may claim ended leases, see `store_contact::limit`.
   [[nodiscard]] instant orphans_until(instant now) noexcept { return orphans_until_ = contact_.limit(now); }
@@ -174,7 +182,7 @@ class machine {
   [[nodiscard]] std::size_t known() const noexcept { return by_id_.size(); }
   [[nodiscard]] std::size_t ready() const noexcept { return ready_count_; }
   [[nodiscard]] std::size_t ready(std::uint32_t kind) const noexcept {
-    return states_[kind].in_time.size() + states_[kind].backlog.size() + states_[kind].suspects.size();
+    return states_[kind].in_time.size + states_[kind].backlog.size + states_[kind].suspects.size;
   }
   [[nodiscard]] std::size_t held() const noexcept { return held_count_; }
   /// Whether all that is held has ended, and waits for those who have locked the rows.
@@ -183,15 +191,25 @@ class machine {
   /// The deadline of the oldest ready row of a kind; none if there is none.
   [[nodiscard]] std::optional<instant> oldest_ready(std::uint32_t kind) const;
   /// The kind of a row that is known.
-  [[nodiscard]] std::uint32_t kind_of(std::int64_t id) const { return rows_[number_of(id)].what.kind; }
+  [[nodiscard]] std::uint32_t kind_of(std::int64_t id) const noexcept { return rows_[number_of(id)].what.kind; }
 
   /// Whether the numbers agree with the rows. Complexity: O(known).
   [[nodiscard]] bool invariants_hold() const;
 
  private:
   enum class place : std::uint8_t { none, waiting, ready, asked, held, ending, set_aside };
+  static constexpr timer_number nobody = std::numeric_limits<timer_number>::max();
+  // Of rows, by their links.
+  struct queue {
+    timer_number first = nobody;
+    timer_number last = nobody;
+    std::size_t size = 0;
+    [[nodiscard]] bool empty() const noexcept { return first == nobody; }
+  };
   struct row {
     upcoming what;
+    timer_number previous = nobody;  // in its queue
+    timer_number next = nobody;      // in it, or in the list of numbers not in use
     place where = place::none;
     std::int64_t fence = 0;
     int attempt = 0;
@@ -200,9 +218,9 @@ class machine {
     end how;  // of an ending one
   };
   struct kind_state {
-    std::deque<timer_number> in_time;
-    std::deque<timer_number> backlog;
-    std::deque<timer_number> suspects;
+    queue in_time;
+    queue backlog;
+    queue suspects;
     std::size_t known = 0;
     std::size_t running = 0;  // asked, held or ending
     bool left_out = false;    // of the last pass, for its quota
@@ -213,21 +231,28 @@ class machine {
   [[nodiscard]] tick clock_at(instant now) const noexcept;
   [[nodiscard]] instant begin_of(tick t) const noexcept;
 
-  [[nodiscard]] row* find(std::int64_t id);
+  void push_back(queue& into, timer_number number) noexcept;
+  void push_front(queue& into, timer_number number) noexcept;
+  void unlink(queue& from, timer_number number) noexcept;
+  [[nodiscard]] bool links(const queue& which, place where) const;
+  [[nodiscard]] bool links_hold() const;
+
+  [[nodiscard]] row* find(std::int64_t id) noexcept;
   timer_number add(const upcoming& what);
-  void forget(timer_number number);
-  void wait(timer_number number, instant until, instant now);
-  void make_ready(timer_number number);
-  void release(row& which);
+  void forget(timer_number number) noexcept;
+  void wait(timer_number number, instant until, instant now) noexcept;
+  [[nodiscard]] bool insert(timer_number number, instant until, instant now);
+  void make_ready(timer_number number) noexcept;
+  void release(row& which) noexcept;
   [[nodiscard]] bool suspicious(const upcoming& what) const;
   [[nodiscard]] bool has_enough_to_do() const;
   void restart(instant now);
-  [[nodiscard]] timer_number number_of(std::int64_t id) const { return by_id_.at(id); }
-  [[nodiscard]] instant wake_of(const upcoming& what) const;
-  void has_not_got(timer_number number, instant now);
-  void make_ending(timer_number number);
-  void is_over(timer_number number, bool held, instant now);
-  void set_aside(timer_number number, instant now);
+  [[nodiscard]] timer_number number_of(std::int64_t id) const noexcept { return by_id_.at(id); }
+  [[nodiscard]] instant wake_of(const upcoming& what) const noexcept;
+  void has_not_got(timer_number number, instant now) noexcept;
+  void make_ending(timer_number number) noexcept;
+  void is_over(timer_number number, bool held, instant now) noexcept;
+  void set_aside(timer_number number, instant now) noexcept;
   [[nodiscard]] bool full(std::uint32_t kind) const noexcept { return states_[kind].known >= quota_; }
   [[nodiscard]] bool has_room(std::uint32_t kind) const noexcept { return states_[kind].known < 2 * quota_; }
   [[nodiscard]] bool hungry() const;
@@ -237,23 +262,23 @@ class machine {
   [[nodiscard]] std::optional<window> next_page(instant now);
   void begin_pass(instant now);
   std::vector<upcoming> pick(bool transactional, std::size_t limit);
-  [[nodiscard]] std::deque<timer_number>* next_queue(kind_state& kind) const;
-  void pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked);
+  [[nodiscard]] queue* next_queue(kind_state& kind) const noexcept;
+  void pick_of_kind(std::uint32_t kind, std::size_t limit, std::vector<upcoming>& picked) noexcept;
   [[nodiscard]] bool can_ask() const;
   [[nodiscard]] std::size_t room_of(std::uint32_t kind) const;
-  [[nodiscard]] instant retry_at(const backoff& rule, int attempt, instant now);
+  [[nodiscard]] instant retry_at(const backoff& rule, int attempt, instant now) noexcept;
 
   const scheduler_options options_;
   const std::vector<kind_rules> kinds_;
   const std::size_t quota_;  // of known rows, for each kind
   tick_scale scale_;
 
-  std::optional<hierarchical_wheel> wheel_{std::in_place};
-  std::vector<row> rows_;           // by timer number
-  std::vector<timer_number> free_;  // numbers not in use
+  std::unique_ptr<hierarchical_wheel> wheel_ = std::make_unique<hierarchical_wheel>();
+  std::vector<row> rows_;       // by timer number
+  timer_number free_ = nobody;  // the first number not in use
   std::unordered_map<std::int64_t, timer_number> by_id_;
   std::vector<kind_state> states_;  // by kind
-  std::vector<timer_number> ending_;
+  queue ending_;
   std::size_t ready_count_ = 0;
   std::size_t held_count_ = 0;  // asked of leased kinds, held, ending and set aside
   std::size_t set_aside_count_ = 0;

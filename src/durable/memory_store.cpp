@@ -1,10 +1,11 @@
 #include "timing_wheel/durable/memory_store.hpp"
 
 #include <algorithm>
-#include <map>
+#include <boost/intrusive/set.hpp>
+#include <memory>
 #include <mutex>
-#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "durable/instant.hpp"
@@ -14,7 +15,40 @@ namespace timing_wheel::durable {
 
 namespace {
 
-struct stored {
+namespace intrusive = boost::intrusive;
+
+template <class Order>
+using link_of = intrusive::set_base_hook<intrusive::tag<Order>>;
+
+// The orders of rows: each says by what.
+struct by_id {
+  using type = std::int64_t;
+  template <class Row>
+  type operator()(const Row& row) const noexcept {
+    return row.id;
+  }
+};
+struct by_due {
+  using type = std::pair<instant, std::int64_t>;
+  template <class Row>
+  type operator()(const Row& row) const noexcept {
+    return {row.due, row.id};
+  }
+};
+struct by_name {
+  using type = std::pair<std::string_view, std::string_view>;
+  template <class Row>
+  type operator()(const Row& row) const noexcept {
+    return {row.kind, row.key};
+  }
+};
+
+template <class Row, class Order>
+using rows = intrusive::set<Row, intrusive::base_hook<link_of<Order>>, intrusive::key_of_value<Order>>;
+
+// It has its places in all orders in itself: to put it there, or take it out, needs no memory.
+struct stored : link_of<by_id>, link_of<by_due>, link_of<by_name> {
+  std::int64_t id = 0;
   std::string kind;
   std::string key;
   std::string payload;
@@ -24,38 +58,90 @@ struct stored {
   int attempt = 0;
 };
 
-using name = std::pair<std::string, std::string>;  // kind and key
+struct buried : link_of<by_id>, dead_check {
+  explicit buried(dead_check what) : dead_check(std::move(what)) {}
+};
 
 struct tables {
-  std::map<std::int64_t, stored> checks;
-  std::set<std::pair<instant, std::int64_t>> by_due;
-  std::map<name, std::int64_t> by_name;
-  std::map<std::int64_t, dead_check> dead;
+  tables() = default;
+  tables(const tables&) = delete;
+  tables& operator=(const tables&) = delete;
+  ~tables() {
+    due.clear();
+    names.clear();
+    checks.clear_and_dispose(std::default_delete<stored>());
+    dead.clear_and_dispose(std::default_delete<buried>());
+  }
+
+  // Puts a row in the place of what is there; none: removes that. \returns what was there.
+  std::unique_ptr<stored> put(std::int64_t id, std::unique_ptr<stored> row) noexcept {
+    std::unique_ptr<stored> old;
+    if (const auto found = checks.find(id); found != checks.end()) {
+      old.reset(&*found);
+      due.erase(due.iterator_to(*old));
+      names.erase(names.iterator_to(*old));
+      checks.erase(found);
+    }
+    if (row) {
+      due.insert(*row);
+      names.insert(*row);
+      checks.insert(*row.release());
+    }
+    return old;
+  }
+  std::unique_ptr<buried> put_dead(std::int64_t id, std::unique_ptr<buried> row) noexcept {
+    std::unique_ptr<buried> old;
+    if (const auto found = dead.find(id); found != dead.end()) {
+      old.reset(&*found);
+      dead.erase(found);
+    }
+    if (row) {
+      dead.insert(*row.release());
+    }
+    return old;
+  }
+  [[nodiscard]] const stored* find(std::int64_t id) const noexcept {
+    const auto found = checks.find(id);
+    return found == checks.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] const stored* find(std::string_view kind, std::string_view key) const noexcept {
+    const auto found = names.find(by_name::type(kind, key));
+    return found == names.end() ? nullptr : &*found;
+  }
+
+  rows<stored, by_id> checks;  // which own them
+  rows<stored, by_due> due;
+  rows<stored, by_name> names;
+  rows<buried, by_id> dead;
   std::int64_t last_id = 0;
   std::int64_t last_fence = 0;  // that was drawn; a draw is not undone
 };
 
-// Undoes, last first, what was done to single rows.
+// Undoes, last first, what was done to single rows. It keeps the rows that were there, so that undoing needs no memory.
 class journal {
  public:
-  void remember(std::int64_t id, const tables& from) {
-    const auto found = from.checks.find(id);
-    steps_.push_back({id, found == from.checks.end() ? std::nullopt : std::optional(found->second), {}, false});
+  explicit journal(tables& all) : all_(all) {}
+
+  void put(std::int64_t id, std::unique_ptr<stored> row) {
+    step& next = steps_.emplace_back();
+    next.id = id;
+    next.check = all_.put(id, std::move(row));
   }
-  void remember_dead(std::int64_t id, const tables& from) {
-    const auto found = from.dead.find(id);
-    steps_.push_back({id, {}, found == from.dead.end() ? std::nullopt : std::optional(found->second), true});
+  void put_dead(std::unique_ptr<buried> row) {
+    step& next = steps_.emplace_back();
+    next.id = row->id;
+    next.of_dead = true;
+    next.dead = all_.put_dead(next.id, std::move(row));
   }
   [[nodiscard]] std::size_t mark() const noexcept { return steps_.size(); }
 
-  template <class Put, class PutDead>
-  void undo(std::size_t mark, Put put, PutDead put_dead) {
+  void undo(std::size_t mark) noexcept {
     while (steps_.size() > mark) {
       step& last = steps_.back();
       if (last.of_dead) {
-        put_dead(last.id, std::move(last.dead));
+        all_.put_dead(last.id, std::move(last.dead));
       } else {
-        put(last.id, std::move(last.check));
+        all_.put(last.id, std::move(last.check));
       }
       steps_.pop_back();
     }
@@ -63,11 +149,12 @@ class journal {
 
  private:
   struct step {
-    std::int64_t id;
-    std::optional<stored> check;  // as it was; none: it was not there
-    std::optional<dead_check> dead;
-    bool of_dead;
+    std::int64_t id = 0;
+    std::unique_ptr<stored> check;  // as it was; none: it was not there
+    std::unique_ptr<buried> dead;
+    bool of_dead = false;
   };
+  tables& all_;
   std::vector<step> steps_;
 };
 
@@ -89,30 +176,6 @@ class memory_store::implementation {
     return instant(std::chrono::floor<std::chrono::microseconds>(clock.now().time_since_epoch()));
   }
 
-  // Puts a row in the place of what is there; none: removes that.
-  void put(std::int64_t id, std::optional<stored> row) {
-    if (const auto old = all.checks.find(id); old != all.checks.end()) {
-      all.by_due.erase({old->second.due, id});
-      all.by_name.erase({old->second.kind, old->second.key});
-      all.checks.erase(old);
-    }
-    if (row) {
-      all.by_due.insert({row->due, id});
-      all.by_name.insert({{row->kind, row->key}, id});
-      all.checks.emplace(id, std::move(*row));
-    }
-  }
-  void put_dead(std::int64_t id, std::optional<dead_check> row) {
-    all.dead.erase(id);
-    if (row) {
-      all.dead.emplace(id, std::move(*row));
-    }
-  }
-  [[nodiscard]] std::optional<std::int64_t> id_of(std::string_view kind, std::string_view key) const {
-    const auto found = all.by_name.find({std::string(kind), std::string(key)});
-    return found == all.by_name.end() ? std::nullopt : std::optional(found->second);
-  }
-
   const timer& clock;
   const request_limits limits;
   mutable std::mutex writing;  // held by a transaction
@@ -124,7 +187,7 @@ class memory_store::implementation {
 class memory_store::implementation::open_transaction final : public store_transaction {
  public:
   open_transaction(implementation& owner, instant orphans_until)
-      : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until) {}
+      : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until), undo_(owner.all) {}
 
   [[nodiscard]] instant now() override { return now_; }
   [[nodiscard]] void* native_handle(std::string_view /*api*/) noexcept override { return nullptr; }
@@ -141,11 +204,13 @@ class memory_store::implementation::open_transaction final : public store_transa
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
     for (cancel_op& op : ops) {
-      const auto id = owner_.id_of(op.kind, op.key);
-      op.result = !id ? cancel_result::finished : pending(*id) ? cancel_result::cancelled : cancel_result::running;
+      const stored* const row = owner_.all.find(op.kind, op.key);
+      op.result = row == nullptr  ? cancel_result::finished
+                  : pending(*row) ? cancel_result::cancelled
+                                  : cancel_result::running;
       if (op.result == cancel_result::cancelled) {
-        op.attempts = row_of(*id).attempt;
-        put(*id, std::nullopt);
+        op.attempts = row->attempt;
+        undo_.put(row->id, nullptr);
       }
     }
   }
@@ -154,14 +219,12 @@ class memory_store::implementation::open_transaction final : public store_transa
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
     for (reschedule_op& op : ops) {
-      const auto id = owner_.id_of(op.kind, op.key);
-      op.result = !id            ? reschedule_result::finished
-                  : pending(*id) ? reschedule_result::moved
-                                 : reschedule_result::running;
+      const stored* const row = owner_.all.find(op.kind, op.key);
+      op.result = row == nullptr  ? reschedule_result::finished
+                  : pending(*row) ? reschedule_result::moved
+                                  : reschedule_result::running;
       if (op.result == reschedule_result::moved) {
-        stored row = row_of(*id);
-        row.due = op.due.at(now_);
-        put(*id, std::move(row));
+        change(*row, [&](stored& moved) { moved.due = op.due.at(now_); });
       }
     }
   }
@@ -170,11 +233,11 @@ class memory_store::implementation::open_transaction final : public store_transa
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
     for (const upcoming& one : wanted) {
-      if (due_and_free(one.id)) {
-        stored row = row_of(one.id);
-        got.push_back(begin(one, row));
-        row.lease = lease;
-        put(one.id, std::move(row));
+      if (const stored* const row = owner_.all.find(one.id); row != nullptr && due_and_free(*row)) {
+        change(*row, [&](stored& mine) {
+          got.push_back(begin(one, mine));
+          mine.lease = lease;
+        });
       }
     }
   }
@@ -183,10 +246,10 @@ class memory_store::implementation::open_transaction final : public store_transa
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
     for (const upcoming& one : wanted) {
-      if (due_and_free(one.id)) {
-        stored row = row_of(one.id);
-        got.push_back(begin(one, row));
-        put(one.id, std::nullopt);
+      if (const stored* const row = owner_.all.find(one.id); row != nullptr && due_and_free(*row)) {
+        stored mine = *row;
+        got.push_back(begin(one, mine));
+        undo_.put(one.id, nullptr);
       }
     }
   }
@@ -194,50 +257,51 @@ class memory_store::implementation::open_transaction final : public store_transa
   void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
-    if (owner_.id_of(kind, taken.key)) {
+    if (owner_.all.find(kind, taken.key) != nullptr) {
       return;  // what ran has scheduled that key anew
     }
-    put(taken.id,
-        stored{std::string(kind), taken.key, taken.payload, due, given_up(taken.orphaned), taken.fence, attempt});
+    auto row = std::make_unique<stored>();
+    row->id = taken.id;
+    row->kind = kind;
+    row->key = taken.key;
+    row->payload = taken.payload;
+    row->due = due;
+    row->lease = given_up(taken.orphaned);
+    row->fence = taken.fence;
+    row->attempt = attempt;
+    undo_.put(taken.id, std::move(row));
   }
 
   void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
-    undo_.remember_dead(taken.id, owner_.all);
-    owner_.put_dead(taken.id, dead_check{taken.id, std::string(kind), taken.key, taken.payload, taken.due, taken.fence,
-                                         taken.attempt, std::string(error), now_});
+    undo_.put_dead(std::make_unique<buried>(dead_check{taken.id, std::string(kind), taken.key, taken.payload, taken.due,
+                                                       taken.fence, taken.attempt, std::string(error), now_}));
   }
 
   void complete(std::span<ticket> ops) override {
-    for_held(ops, [&](ticket& op) { put(op.id, std::nullopt); });
+    for_held(ops, [&](const stored& row) { undo_.put(row.id, nullptr); });
   }
   void extend(std::span<ticket> ops, instant lease) override {
-    for_held(ops, [&](ticket& op) {
-      stored row = row_of(op.id);
-      row.lease = lease;
-      put(op.id, std::move(row));
-    });
+    for_held(ops, [&](const stored& row) { change(row, [&](stored& mine) { mine.lease = lease; }); });
   }
   void retry(std::span<retry_op> ops) override {
     for (retry_op& op : ops) {
-      for_held({&op.of, 1}, [&](ticket& of) {
-        stored row = row_of(of.id);
-        row.lease = given_up(op.orphaned);
-        row.due = op.due;
-        row.attempt = op.attempt;
-        put(of.id, std::move(row));
+      for_held({&op.of, 1}, [&](const stored& row) {
+        change(row, [&](stored& mine) {
+          mine.lease = given_up(op.orphaned);
+          mine.due = op.due;
+          mine.attempt = op.attempt;
+        });
       });
     }
   }
   void bury(std::span<bury_op> ops) override {
     for (bury_op& op : ops) {
-      for_held({&op.of, 1}, [&](ticket& of) {
-        const stored row = row_of(of.id);
-        put(of.id, std::nullopt);
-        undo_.remember_dead(of.id, owner_.all);
-        owner_.put_dead(
-            of.id, dead_check{of.id, row.kind, row.key, row.payload, row.due, row.fence, row.attempt, op.error, now_});
+      for_held({&op.of, 1}, [&](const stored& row) {
+        undo_.put_dead(std::make_unique<buried>(
+            dead_check{row.id, row.kind, row.key, row.payload, row.due, row.fence, row.attempt, op.error, now_}));
+        undo_.put(row.id, nullptr);
       });
     }
   }
@@ -246,50 +310,54 @@ class memory_store::implementation::open_transaction final : public store_transa
   void rollback_to_savepoint() override { roll_back(savepoint_); }
   void release_savepoint() override {}
 
-  void roll_back(std::size_t mark = 0) {
+  void roll_back(std::size_t mark = 0) noexcept {
     const std::scoped_lock lock(owner_.mutex);
-    undo_.undo(
-        mark, [&](std::int64_t id, std::optional<stored> row) { owner_.put(id, std::move(row)); },
-        [&](std::int64_t id, std::optional<dead_check> row) { owner_.put_dead(id, std::move(row)); });
+    undo_.undo(mark);
   }
 
  protected:
   [[nodiscard]] const request_limits& limits() const noexcept override { return owner_.limits; }
 
  private:
-  void put(std::int64_t id, std::optional<stored> row) {
-    undo_.remember(id, owner_.all);
-    owner_.put(id, std::move(row));
+  // A changed copy takes its place.
+  template <class Do>
+  void change(const stored& row, Do how) {
+    auto changed = std::make_unique<stored>(row);
+    how(*changed);
+    undo_.put(row.id, std::move(changed));
   }
-  [[nodiscard]] const stored& row_of(std::int64_t id) const { return owner_.all.checks.at(id); }
-  [[nodiscard]] bool pending(std::int64_t id) const { return row_of(id).lease == instant{}; }
-  [[nodiscard]] instant given_up(bool orphaned) const { return orphaned ? instant_of(held_by_nobody) : instant{}; }
-  [[nodiscard]] bool due_and_free(std::int64_t id) const {
-    const auto found = owner_.all.checks.find(id);
-    return found != owner_.all.checks.end() && found->second.due <= now_ &&
-           (found->second.lease == instant{} || (takes_over_ && found->second.lease <= now_));
+  [[nodiscard]] static bool pending(const stored& row) { return row.lease == instant{}; }
+  [[nodiscard]] static instant given_up(bool orphaned) { return orphaned ? instant_of(held_by_nobody) : instant{}; }
+  [[nodiscard]] bool due_and_free(const stored& row) const {
+    return row.due <= now_ && (pending(row) || (takes_over_ && row.lease <= now_));
   }
 
   void append(append_op& op) {
     const request& asked = *op.asked;
-    const auto id = owner_.id_of(asked.kind, asked.key);
+    const stored* const row = owner_.all.find(asked.kind, asked.key);
     const instant due = asked.due.at(now_);
-    if (!id) {
+    if (row == nullptr) {
       op.id = ++owner_.all.last_id;
-      put(op.id, stored{asked.kind, asked.key, asked.payload, due, {}, 0, 0});
+      auto made = std::make_unique<stored>();
+      made->id = op.id;
+      made->kind = asked.kind;
+      made->key = asked.key;
+      made->payload = asked.payload;
+      made->due = due;
+      undo_.put(op.id, std::move(made));
       op.result = {true, false, due};
       return;
     }
-    op.id = *id;
-    stored row = row_of(*id);
-    if (asked.replace && pending(*id)) {
-      row.payload = asked.payload;
-      row.due = due;
-      row.attempt = 0;
-      put(*id, std::move(row));
+    op.id = row->id;
+    if (asked.replace && pending(*row)) {
+      change(*row, [&](stored& replaced) {
+        replaced.payload = asked.payload;
+        replaced.due = due;
+        replaced.attempt = 0;
+      });
       op.result = {false, true, due};
     } else {
-      op.result = {false, false, row.due};
+      op.result = {false, false, row->due};
     }
   }
 
@@ -301,15 +369,14 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   template <class Do>
-  void for_held(std::span<ticket> ops, Do change) {
+  void for_held(std::span<ticket> ops, Do what) {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
     for (ticket& op : ops) {
-      const auto found = owner_.all.checks.find(op.id);
-      op.held = found != owner_.all.checks.end() && found->second.fence == op.fence &&
-                found->second.lease > instant_of(held_by_nobody);
+      const stored* const row = owner_.all.find(op.id);
+      op.held = row != nullptr && row->fence == op.fence && row->lease > instant_of(held_by_nobody);
       if (op.held) {
-        change(op);
+        what(*row);
       }
     }
   }
@@ -353,13 +420,13 @@ void memory_store::read_ahead(const window& which, std::vector<upcoming>& found)
   tables& all = implementation_->all;
   ++implementation_->counts.statements;
   std::size_t count = 0;
-  for (auto at = all.by_due.upper_bound({which.from, which.after_id});
-       at != all.by_due.end() && at->first < which.until && count < which.limit; ++at) {
-    const stored& row = all.checks.at(at->second);
+  for (auto at = all.due.upper_bound(by_due::type(which.from, which.after_id));
+       at != all.due.end() && at->due < which.until && count < which.limit; ++at) {
+    const stored& row = *at;
     const auto kind = std::find(which.kinds.begin(), which.kinds.end(), row.kind);
-    if (kind != which.kinds.end() && is_of(which, at->second, row.due)) {
+    if (kind != which.kinds.end() && is_of(which, row.id, row.due)) {
       found.push_back(
-          {at->second, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()), row.attempt});
+          {row.id, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()), row.attempt});
       ++count;
     }
   }
@@ -369,13 +436,12 @@ void memory_store::read_ahead(const window& which, std::vector<upcoming>& found)
 std::optional<stored_check> memory_store::find(std::string_view kind, std::string_view key) {
   const std::scoped_lock lock(implementation_->mutex);
   ++implementation_->counts.statements;
-  const auto id = implementation_->id_of(kind, key);
-  if (!id) {
+  const stored* const row = implementation_->all.find(kind, key);
+  if (row == nullptr) {
     return std::nullopt;
   }
   ++implementation_->counts.rows_read;
-  const stored& row = implementation_->all.checks.at(*id);
-  return stored_check{row.kind, row.key, row.payload, row.due, row.fence, row.attempt, row.lease != instant{}};
+  return stored_check{row->kind, row->key, row->payload, row->due, row->fence, row->attempt, row->lease != instant{}};
 }
 
 std::vector<dead_check> memory_store::list_dead(std::size_t limit, std::int64_t after) {
@@ -383,7 +449,7 @@ std::vector<dead_check> memory_store::list_dead(std::size_t limit, std::int64_t 
   std::vector<dead_check> some;
   const tables& all = implementation_->all;
   for (auto at = all.dead.upper_bound(after); at != all.dead.end() && some.size() < limit; ++at) {
-    some.push_back(at->second);
+    some.push_back(*at);
   }
   return some;
 }
@@ -393,19 +459,25 @@ bool memory_store::retry_dead(std::int64_t id) {
   const std::scoped_lock lock(implementation_->mutex);
   tables& all = implementation_->all;
   const auto found = all.dead.find(id);
-  if (found == all.dead.end() || implementation_->id_of(found->second.kind, found->second.key)) {
+  if (found == all.dead.end() || all.find(found->kind, found->key) != nullptr) {
     return false;
   }
-  const dead_check& dead = found->second;
-  implementation_->put(id, stored{dead.kind, dead.key, dead.payload, now(), {}, dead.fence, 0});
-  all.dead.erase(found);
+  auto row = std::make_unique<stored>();
+  row->id = id;
+  row->kind = found->kind;
+  row->key = found->key;
+  row->payload = found->payload;
+  row->due = now();
+  row->fence = found->fence;
+  all.put(id, std::move(row));
+  all.put_dead(id, nullptr);
   return true;
 }
 
 bool memory_store::delete_dead(std::int64_t id) {
   const std::scoped_lock writing(implementation_->writing);
   const std::scoped_lock lock(implementation_->mutex);
-  return implementation_->all.dead.erase(id) != 0;
+  return implementation_->all.put_dead(id, nullptr) != nullptr;
 }
 
 store_counts memory_store::counts() const noexcept {

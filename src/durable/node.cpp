@@ -37,13 +37,32 @@ std::vector<kind_stats> nothing_of(std::span<const kind_rules> kinds) {
   return each;
 }
 
-std::exception_ptr lost_lease(std::int64_t id) {
-  return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
+// What is told where an end is written, or was: without memory it is told that there was none, or nothing.
+
+std::exception_ptr lost_lease(std::int64_t id) noexcept {
+  try {
+    return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
-std::string without_a_done(const claimed& too_many) {
-  return "none of " + std::to_string(too_many.attempt - 1) + " runs was done" +
-         (too_many.orphaned ? "; one or more ended without a word, with its node or its lease" : "");
+std::string without_a_done(const claimed& too_many) noexcept {
+  try {
+    return "none of " + std::to_string(too_many.attempt - 1) + " runs was done" +
+           (too_many.orphaned ? "; one or more ended without a word, with its node or its lease" : "");
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+// Of what was caught.
+std::string words_of(const std::exception_ptr& error) noexcept {
+  try {
+    return text_of(error);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
@@ -55,6 +74,26 @@ std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
 }
 
 }  // namespace
+
+// Rows that the machine was asked for. It has them back, unless the store has answered.
+class node::asked_rows {
+ public:
+  asked_rows(machine& of, std::vector<upcoming> rows) noexcept : of_(of), rows_(std::move(rows)) {}
+  asked_rows(const asked_rows&) = delete;
+  asked_rows& operator=(const asked_rows&) = delete;
+  ~asked_rows() {
+    if (!answered_) {
+      of_.has_not_asked(rows_);
+    }
+  }
+  void answered() noexcept { answered_ = true; }
+  [[nodiscard]] const std::vector<upcoming>& rows() const noexcept { return rows_; }
+
+ private:
+  machine& of_;
+  const std::vector<upcoming> rows_;
+  bool answered_ = false;
+};
 
 node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
            std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start,
@@ -74,6 +113,8 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
   stats_.kinds = nothing_of(machine_.kinds());
 }
 
+node::~node() { ends_.clear_and_dispose(std::default_delete<leased_run>()); }
+
 std::optional<std::uint32_t> node::kind_of(std::string_view name) const {
   for (std::uint32_t kind = 0; kind < machine_.kinds().size(); ++kind) {
     if (machine_.kinds()[kind].name == name) {
@@ -85,36 +126,61 @@ std::optional<std::uint32_t> node::kind_of(std::string_view name) const {
 
 // ---- from other threads
 
-void node::expect(const upcoming& row) {
-  {
-    const std::scoped_lock lock(mutex_);
-    news_.push_back(row);
+void node::wake() noexcept {
+  try {
+    wake_();
+  } catch (...) {
+    failures_.report({"scheduler", {}, {}, std::current_exception()});
   }
-  wake_();
 }
 
-void node::run(const leased_run& which) {
-  if (closing() || !leases_.may_begin(which.id, which.what.fence(), lease_clock())) {
-    not_run(which);
+void node::expect(const upcoming& row) noexcept {
+  try {
+    const std::scoped_lock lock(mutex_);
+    news_.push_back(row);
+  } catch (const std::bad_alloc&) {
     return;
   }
-  count_begin(which.kind, which.what.due());
+  wake();
+}
+
+void node::run(std::unique_ptr<leased_run> which) noexcept {
+  if (begins(*which)) {
+    which->said = call_handler(*which);
+    which->ran = true;
+  }
+  note_end(std::move(which));
+}
+
+void node::not_run(std::unique_ptr<leased_run> which) noexcept { note_end(std::move(which)); }
+
+// Whether it may. Then it is counted.
+bool node::begins(const leased_run& which) noexcept {
+  try {
+    if (closing() || !leases_.may_begin(which.id, which.what.fence(), lease_clock())) {
+      return false;
+    }
+    count_begin(which.kind, which.what.due());
+    return true;
+  } catch (...) {  // the store has no clock
+    failures_.report({"scheduler", which.what.kind(), which.what.key(), std::current_exception()});
+    return false;
+  }
+}
+
+outcome node::call_handler(const leased_run& which) noexcept {
   TIMING_WHEEL_FAIL_POINT("node.before_handler");
   outcome said;
   std::exception_ptr thrown;
   try {
-    said = std::get<leased_handler>(handlers_[which.kind])(which.what);
+    said = (*handlers_[which.kind].get<leased_handler>())(which.what);
   } catch (...) {
     thrown = std::current_exception();
-    said = retry(text_of(thrown));
+    said = retry(words_of(thrown));
   }
   tell_end(which.kind, which.what.key(), which.what.attempt(), said, thrown);
   TIMING_WHEEL_FAIL_POINT("node.after_handler");
-  {
-    const std::scoped_lock lock(mutex_);
-    ends_.push_back({which.id, which.kind, which.what.attempt(), std::move(said)});
-  }
-  wake_();
+  return said;
 }
 
 // What the handler threw, and the death of the check.
@@ -133,12 +199,12 @@ void node::tell_end(std::uint32_t kind, std::string_view key, int attempt, const
   }
 }
 
-void node::not_run(const leased_run& which) {
+void node::note_end(std::unique_ptr<leased_run> which) noexcept {
   {
     const std::scoped_lock lock(mutex_);
-    ends_.push_back({which.id, which.kind, which.what.attempt(), {}, false});
+    ends_.push_back(*which.release());
   }
-  wake_();
+  wake();
 }
 
 void node::count_begin(std::uint32_t kind, instant due) {
@@ -289,8 +355,8 @@ bool node::idle() {
   return leases_.running() == 0 && ends_.empty() && (machine_.held() == 0 || gives_up);
 }
 
-void node::take_news(instant now) {
-  std::vector<end_of_run> ends;
+void node::take_news(instant now) noexcept {
+  run_list ends;
   std::vector<upcoming> news;
   {
     const std::scoped_lock lock(mutex_);
@@ -303,42 +369,61 @@ void node::take_news(instant now) {
   if (closing() && !ends.empty()) {
     closed_at_ = std::chrono::steady_clock::now();
   }
-  for (end_of_run& one : ends) {
-    leases_.run_over(one.id);
-    if (one.ran) {
-      machine_.ended(one.id, machine_.decide(one.kind, one.attempt, one.said, now));
-    } else {
-      machine_.given_back(one.id, now, std::chrono::milliseconds(10));
-    }
+  while (!ends.empty()) {
+    ends.pop_front_and_dispose([&](leased_run* const one) {
+      has_ended(*one, now);
+      std::default_delete<leased_run>()(one);
+    });
+  }
+}
+
+void node::has_ended(const leased_run& which, instant now) noexcept {
+  leases_.run_over(which.id);
+  if (which.ran) {
+    machine_.ended(which.id, machine_.decide(which.kind, which.what.attempt(), which.said, now));
+  } else {
+    machine_.given_back(which.id, now, std::chrono::milliseconds(10));
   }
 }
 
 // Calls the store; what it throws is reported, and it is left alone for a while.
-bool node::tried(bool writing, const std::function<void()>& call_store) {
+template <class Call>
+bool node::tried(bool writing, const Call& call_store) {
   entered_ = false;
   const instant begin = lease_clock();
   try {
     call_store();
-    if (entered_) {
-      machine_.was_busy(lease_clock() - begin, store_.now(), writing);
-    } else {
-      machine_.answered(store_.now(), writing);
-    }
-    machine_.store_works(writing);
+    has_worked(writing, lease_clock() - begin);
     return true;
   } catch (...) {
-    if (!entered_) {
-      machine_.was_away(writing);
-    }
-    machine_.store_failed(store_.now(), writing);
-    why_ = text_of(std::current_exception());
-    report_store_failure();
+    has_failed(writing);
     return false;
   }
 }
 
+void node::has_worked(bool writing, microseconds took) {
+  answered_at_ = store_.now();
+  if (entered_) {
+    machine_.was_busy(took, answered_at_, writing);
+  } else {
+    machine_.answered(answered_at_, writing);
+  }
+  machine_.store_works(writing);
+}
+
+// \pre in a catch clause.
+void node::has_failed(bool writing) {
+  if (!entered_) {
+    machine_.was_away(writing);
+  }
+  why_ = words_of(std::current_exception());
+  report_store_failure();
+  machine_.store_failed(store_.now(), writing);
+}
+
 // A hint only: if it fails, that is told, and the checks go on without it.
-void node::hinted(const std::function<void()>& call_store) {
+template <class Call>
+void node::hinted(const Call& call_store) {
   try {
     call_store();
     if (machine_.shares() != 0) {  // else the store is not divided, and was not asked
@@ -382,46 +467,49 @@ bool node::write_leased() {
     return false;
   }
   machine::ends ends = machine_.to_end(2 * options_.batch);
-  const std::vector<upcoming> asked = machine_.to_claim();
-  if (ends.empty() && asked.empty()) {
+  asked_rows asked(machine_, machine_.to_claim());
+  if (ends.empty() && asked.rows().empty()) {
     return false;
   }
   std::vector<claimed> got;
   const instant sent = lease_clock();
   const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(asked_at)};
   const bool worked = tried(true, [&] {
-    leases_.reserve(asked.size());
+    leases_.reserve(asked.rows().size());
     transact_past_locks(limits, [&](store_transaction& open) {
       got.clear();
       open.complete(ends.complete);
       open.retry(ends.retry);
       open.retry(ends.give_back);
       open.bury(ends.bury);
-      if (!asked.empty()) {
-        open.claim(asked, saturating_add(open.now(), options_.lease), got);
+      if (!asked.rows().empty()) {
+        open.claim(asked.rows(), saturating_add(open.now(), options_.lease), got);
       }
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
     });
   });
-  if (!worked) {
-    machine_.has_not_asked(asked);
-    return false;
+  if (worked) {
+    TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
+    asked.answered();
+    has_written_leased(asked, ends, got, sent);
   }
-  TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
-  const instant now = store_.now();
-  drop_leases(ends);
+  return worked;
+}
+
+void node::has_written_leased(const asked_rows& asked, const machine::ends& written, const std::vector<claimed>& got,
+                              instant sent) {
+  drop_leases(written);
   const bool held_none = leases_.next_event() == instant::max();
   for (const claimed& one : got) {
     leases_.hold(one.id, one.fence, sent);
   }
-  count_ends(ends);
-  machine_.has_ended(ends, now);
-  machine_.has_claimed(asked, got, now);
+  count_ends(written);
+  machine_.has_ended(written, answered_at_);
+  machine_.has_claimed(asked.rows(), got, answered_at_);
   if (held_none && wake_extender_) {
     wake_extender_();
   }
   begin_runs(got);
-  return true;
 }
 
 // Of what is written. What somebody else has locked is held until it is.
@@ -501,29 +589,29 @@ void node::begin_runs(const std::vector<claimed>& got) {
   const instant begin = lease_clock();
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
-      const std::string reason = without_a_done(one);
-      machine_.ended(one.id, {outcome::verdict::dead, {}, reason});
-      failures_.report({"dead", machine_.kinds()[one.kind].name, one.key, exception_of(reason), one.attempt});
-      continue;
+      machine::end gives_up{outcome::verdict::dead, {}, without_a_done(one)};
+      failures_.report({"dead", machine_.kinds()[one.kind].name, one.key, exception_of(gives_up.reason), one.attempt});
+      machine_.ended(one.id, std::move(gives_up));
+    } else if (std::unique_ptr<leased_run> run = make_run(one); run != nullptr) {
+      start_(std::move(run));
+    } else {  // held without a run, it would be extended for ever
+      machine_.given_back(one.id, answered_at_, std::chrono::milliseconds(10));
     }
-    std::unique_ptr<leased_run> run;
-    try {
-      run = make_run(one);
-    } catch (const std::bad_alloc&) {  // held without a run, it would be extended for ever
-      leases_.run_over(one.id);
-      machine_.given_back(one.id, store_.now(), std::chrono::milliseconds(10));
-      continue;
-    }
-    start_(std::move(run));
   }
   machine_.was_busy(lease_clock() - begin, store_.now(), false);  // without a thread for them, the handlers have run
 }
 
-std::unique_ptr<node::leased_run> node::make_run(const claimed& one) {
-  std::stop_source stop;
-  auto run = std::make_unique<leased_run>(leased_run{one.kind, one.id, job_of(one, stop.get_token())});
-  leases_.attach(one.id, std::move(stop));
-  return run;
+// \returns null if there is no memory for it, which is told.
+std::unique_ptr<node::leased_run> node::make_run(const claimed& one) noexcept {
+  try {
+    std::stop_source stop;
+    auto run = std::make_unique<leased_run>(one, job_of(one, stop.get_token()));
+    leases_.attach(one.id, std::move(stop));
+    return run;
+  } catch (const std::bad_alloc&) {
+    failures_.report({"scheduler", machine_.kinds()[one.kind].name, one.key, std::current_exception()});
+    return nullptr;
+  }
 }
 
 // ---- transactional
@@ -532,33 +620,34 @@ bool node::take_transactional() {
   if (machine_.resting(store_.now())) {
     return false;
   }
-  const std::vector<upcoming> asked = machine_.to_take(take_limit_);
-  if (asked.empty()) {
+  asked_rows asked(machine_, machine_.to_take(take_limit_));
+  const std::vector<upcoming>& rows = asked.rows();
+  if (rows.empty()) {
     return false;
   }
   std::vector<claimed> got;
   const auto begin = std::chrono::steady_clock::now();
-  bool worked = take(asked, true, got);
+  bool worked = take(rows, true, got);
   // A commit is lost once, or twice; what is lost again and again alone is broken by its handler.
   constexpr unsigned most_losses = 3;
-  if (!worked && entered_ && asked.size() == 1 && ++lost_alone_[asked.front().id] >= most_losses) {
-    worked = take(asked, false, got);
+  if (!worked && entered_ && rows.size() == 1 && ++lost_alone_[rows.front().id] >= most_losses) {
+    worked = take(rows, false, got);
   }
   if (lost_alone_.size() > options_.batch) {  // of rows that went elsewhere
     lost_alone_.clear();
   }
   if (!worked) {
     take_limit_ = 1;  // so that one that breaks its transaction stands alone
-    machine_.has_not_asked(asked);
     return false;
   }
-  adapt(asked.size(), std::chrono::steady_clock::now() - begin);
-  for (const upcoming& row : lost_alone_.empty() ? std::span<const upcoming>() : std::span(asked)) {
+  asked.answered();
+  adapt(rows.size(), std::chrono::steady_clock::now() - begin);
+  for (const upcoming& row : lost_alone_.empty() ? std::span<const upcoming>() : std::span(rows)) {
     lost_alone_.erase(row.id);
   }
-  machine_.has_taken(asked, got, store_.now());
+  machine_.has_taken(rows, got, answered_at_);
   for (const upcoming& row : put_back_) {
-    machine_.expect(row, store_.now());
+    machine_.expect(row, answered_at_);
   }
   count_taken(got);
   return true;
@@ -608,12 +697,12 @@ void node::adapt(std::size_t took, std::chrono::steady_clock::duration time) {
 void node::run_all(const std::vector<claimed>& got, store_transaction& open) {
   for (auto first = got.begin(); first != got.end();) {
     const auto last = std::find_if(first, got.end(), [&](const claimed& one) { return one.kind != first->kind; });
-    if (const auto* batch = std::get_if<batch_handler>(&handlers_[first->kind]); batch != nullptr) {
+    if (const auto* const batch = handlers_[first->kind].get<batch_handler>(); batch != nullptr) {
       run_batch(*batch, {first, last}, open);
     } else {
-      const auto& alone = std::get<transactional_handler>(handlers_[first->kind]);
+      const auto& alone = *handlers_[first->kind].get<transactional_handler>();
       for (auto one = first; one != last; ++one) {
-        run_one(*one, open, [&](const job& what) { return alone(open, what); });
+        run_one(alone, *one, open);
       }
     }
     first = last;
@@ -621,10 +710,13 @@ void node::run_all(const std::vector<claimed>& got, store_transaction& open) {
 }
 
 void node::run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open) {
-  entered_ = true;
   std::vector<job> jobs;
+  jobs.reserve(some.size());
   for (const claimed& one : some) {
     jobs.push_back(job_of(one, {}));
+  }
+  entered_ = true;
+  for (const claimed& one : some) {
     count_begin(one.kind, one.due);
   }
   open.savepoint();
@@ -635,7 +727,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   } catch (...) {
     if (some.size() == 1) {
       const claimed& one = some.front();
-      const outcome said = retry(text_of(std::current_exception()));
+      const outcome said = retry(words_of(std::current_exception()));
       bad_runs_.push_back({one.kind, one.key, one.attempt, said, std::current_exception()});
       open.rollback_to_savepoint();
       put_back(one, said, open);
@@ -648,7 +740,8 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   }
 }
 
-void node::run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler) {
+void node::run_one(const transactional_handler& handler, const claimed& one, store_transaction& open) {
+  const job what = job_of(one, {});
   entered_ = true;
   count_begin(one.kind, one.due);
   open.savepoint();
@@ -656,10 +749,10 @@ void node::run_one(const claimed& one, store_transaction& open, const std::funct
   outcome said;
   std::exception_ptr thrown;
   try {
-    said = handler(job_of(one, {}));
+    said = handler(open, what);
   } catch (...) {
     thrown = std::current_exception();
-    said = retry(text_of(thrown));
+    said = retry(words_of(thrown));
   }
   TIMING_WHEEL_FAIL_POINT("node.after_transactional_handler");
   if (said.what() == outcome::verdict::done) {

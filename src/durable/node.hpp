@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <boost/intrusive/slist.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +23,26 @@
 
 namespace timing_wheel::durable {
 
-/// What runs the jobs of a kind.
-using any_handler = std::variant<leased_handler, transactional_handler, batch_handler>;
+/// What runs the jobs of a kind. Copies share it, so that copying needs no memory: libstdc++ 12 takes a variant of
+/// std::function for one that always has a value, also when a copy was refused.
+class any_handler {
+ public:
+  template <class Handler>
+  any_handler(Handler handler)  // NOLINT(google-explicit-constructor): it is one
+      : which_(std::make_shared<const Handler>(std::move(handler))) {}
+
+  /// Null if it is of another sort.
+  template <class Handler>
+  [[nodiscard]] const Handler* get() const noexcept {
+    const auto* const mine = std::get_if<std::shared_ptr<const Handler>>(&which_);
+    return mine == nullptr ? nullptr : mine->get();
+  }
+
+ private:
+  std::variant<std::shared_ptr<const leased_handler>, std::shared_ptr<const transactional_handler>,
+               std::shared_ptr<const batch_handler>>
+      which_;
+};
 
 /// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one
 /// at a time, and gives the runs of leased jobs to others, who tell their ends.
@@ -31,15 +50,21 @@ using any_handler = std::variant<leased_handler, transactional_handler, batch_ha
 /// Leases are extended by `extend`, which another thread calls, so that no handler, claim or end of a run keeps it
 /// waiting; or by `step`, if there is no such thread.
 ///
+/// **Memory.** A run brings the place of its end along, so none is needed where it ends. All that a transaction and its
+/// outcome need is taken before the commit. What there is no memory for before that is asked for again.
+///
 /// Thread safety: `run`, `not_run`, `expect` and `read` from any thread; `extend` by one at a time, also beside `step`;
 /// the rest by one at a time.
 class node {
  public:
-  /// One run of a leased job, on its way to a thread.
-  struct leased_run {
-    std::uint32_t kind = 0;
-    std::int64_t id = 0;
-    job what;
+  /// One run of a leased job, on its way to a thread, and with its end on the way back.
+  struct leased_run : boost::intrusive::slist_base_hook<> {
+    leased_run(const claimed& one, job its_job) : kind(one.kind), id(one.id), what(std::move(its_job)) {}
+    const std::uint32_t kind;
+    const std::int64_t id;
+    const job what;
+    outcome said;
+    bool ran = false;
   };
   using start_run = std::function<void(std::unique_ptr<leased_run>)>;
 
@@ -47,8 +72,12 @@ class node {
   /// \param wake_extender asks for a call of `extend` soon; none: `step` extends.
   node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds, std::vector<any_handler> handlers,
        failures& reported, std::function<void()> wake, start_run start, std::function<void()> wake_extender = nullptr);
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+  ~node();
 
-  /// Does what is due, and \returns how long there is nothing to do, unless it is woken.
+  /// Does what is due, and \returns how long there is nothing to do, unless it is woken. \throws std::bad_alloc, and what
+  /// the clock of the store throws; then it can be repeated.
   std::chrono::microseconds step();
 
   /// Extends the leases that it is time for, in a transaction of their own. \returns how long there is nothing to do,
@@ -56,11 +85,11 @@ class node {
   std::chrono::microseconds extend();
 
   /// Runs the handler, and notes how it ended.
-  void run(const leased_run& which);
+  void run(std::unique_ptr<leased_run> which) noexcept;
   /// It did not begin: refused, or there was a stop.
-  void not_run(const leased_run& which);
-  /// A row that was just committed here.
-  void expect(const upcoming& row);
+  void not_run(std::unique_ptr<leased_run> which) noexcept;
+  /// A row that was just committed here: a hint, which a lack of memory loses. A look finds the row, too.
+  void expect(const upcoming& row) noexcept;
 
   /// No claim from now on; running jobs are asked to stop, what has not begun will not.
   void close();
@@ -75,13 +104,8 @@ class node {
   [[nodiscard]] std::optional<std::uint32_t> kind_of(std::string_view name) const;
 
  private:
-  struct end_of_run {
-    std::int64_t id = 0;
-    std::uint32_t kind = 0;
-    int attempt = 0;
-    outcome said;
-    bool ran = true;
-  };
+  using run_list = boost::intrusive::slist<leased_run, boost::intrusive::cache_last<true>>;
+  class asked_rows;
   // A run of a transaction, to be told when that has ended.
   struct bad_run {
     std::uint32_t kind = 0;
@@ -99,14 +123,22 @@ class node {
     std::uint64_t lost_leases = 0;
   };
 
-  void take_news(instant now);
-  void hinted(const std::function<void()>& call_store);
+  void wake() noexcept;
+  [[nodiscard]] bool begins(const leased_run& which) noexcept;
+  [[nodiscard]] outcome call_handler(const leased_run& which) noexcept;
+  void note_end(std::unique_ptr<leased_run> which) noexcept;
+  void take_news(instant now) noexcept;
+  void has_ended(const leased_run& which, instant now) noexcept;
+  template <class Call>
+  void hinted(const Call& call_store);
   void take_shares();
   void give_up_shares();
   void read_ahead();
   bool write_leased();
   bool take_transactional();
-  std::unique_ptr<leased_run> make_run(const claimed& one);
+  void has_written_leased(const asked_rows& asked, const machine::ends& written, const std::vector<claimed>& got,
+                          instant sent);
+  std::unique_ptr<leased_run> make_run(const claimed& one) noexcept;
   void begin_runs(const std::vector<claimed>& got);
   [[nodiscard]] instant lease_clock() const;
   void transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work);
@@ -115,7 +147,7 @@ class node {
   bool take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
-  void run_one(const claimed& one, store_transaction& open, const std::function<outcome(const job&)>& handler);
+  void run_one(const transactional_handler& handler, const claimed& one, store_transaction& open);
   void put_back(const claimed& one, const outcome& said, store_transaction& open);
   void count_ends(const machine::ends& written);
   void count_taken(std::span<const claimed> got);
@@ -127,7 +159,10 @@ class node {
                 const std::exception_ptr& thrown) noexcept;
   void count_begin(std::uint32_t kind, instant due);
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
-  [[nodiscard]] bool tried(bool writing, const std::function<void()>& call_store);
+  template <class Call>
+  [[nodiscard]] bool tried(bool writing, const Call& call_store);
+  void has_worked(bool writing, std::chrono::microseconds took);
+  void has_failed(bool writing);
 
   store& store_;
   const scheduler_options options_;
@@ -157,12 +192,13 @@ class node {
   std::vector<std::uint32_t> died_;                        // by it: their kinds
   bool entered_ = false;                                   // whether a handler of it was
   std::string why_;                                        // it failed
+  instant answered_at_{};                                  // by the store, the last time that it worked
   std::vector<bad_run> bad_runs_;                          // of its handlers
   std::vector<tally> tally_;                               // by kind: written, and not yet in `stats_`
 
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;  // guards what follows
-  std::vector<end_of_run> ends_;
+  run_list ends_;             // which it owns
   std::vector<upcoming> news_;
   scheduler_stats stats_;  // what is told by kind has no total here
 };

@@ -290,7 +290,7 @@ class scheduler::implementation {
     run_task& operator=(run_task&&) = delete;
     ~run_task() {
       if (run_ != nullptr) {
-        owner_->node_->not_run(*run_);
+        owner_->node_->not_run(std::move(run_));
       }
       if (owner_ != nullptr) {
         owner_->end_task();
@@ -298,8 +298,7 @@ class scheduler::implementation {
     }
     void operator()() {
       const enter inside(owner_);
-      const std::unique_ptr<node::leased_run> mine = std::move(run_);
-      owner_->node_->run(*mine);
+      owner_->node_->run(std::move(run_));
     }
 
    private:

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "support/allocation.hpp"
+
 namespace timing_wheel::durable {
 namespace {
 
@@ -641,6 +643,90 @@ TEST_F(Machine, AClosedOneAsksForNothingAndWritesItsEnds) {
   EXPECT_THAT(ask(), IsEmpty());
   machine_.ended(1, {});
   EXPECT_EQ(machine_.to_end(10).complete.size(), 1U);
+}
+
+// ---- without memory
+
+using timing_wheel::test::scarce_memory;
+using timing_wheel::test::succeeds_with;
+
+TEST_F(Machine, ARowThatThereIsNoMemoryToRememberIsMetAgain) {
+  bool known = false;
+  for (std::uint64_t left = 0; !known; ++left) {
+    ASSERT_LT(left, 100U);
+    machine one(options_, kinds(), zero, 1);
+    one.has_read(*one.next_read(zero), {}, zero);
+    {
+      const scarce_memory limit(left);
+      one.expect(row(1, 500ms), zero);
+    }
+    known = one.known() == 1;
+    EXPECT_TRUE(one.invariants_hold());
+    EXPECT_LE(one.next_read(zero + 9s)->from, zero + 500ms);
+  }
+}
+
+// It waits for the end of another node's lease, and lies behind what the next pass reads anyhow.
+TEST_F(Machine, APageThatThereIsNoMemoryForIsReadAgain) {
+  const std::vector rows{row(1, -1h, zero + 800ms)};
+  bool had_memory = false;
+  for (std::uint64_t left = 0; !had_memory; ++left) {
+    ASSERT_LT(left, 100U);
+    machine one(options_, kinds(), zero, 1);
+    const std::optional<window> page = one.next_read(zero);
+    had_memory = succeeds_with(left, [&] { one.has_read(*page, rows, zero); }) && one.known() == 1;
+    EXPECT_TRUE(one.invariants_hold());
+    const std::optional<window> again = one.next_read(zero + 250ms);
+    ASSERT_TRUE(again.has_value());
+    EXPECT_LE(again->from, zero - 1h) << left;
+  }
+}
+
+TEST_F(Machine, WithoutMemoryNothingIsAsked) {
+  read(0s, {row(1, 0s), row(2, 0s, {}, 1)});
+  EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_claim()); }));
+  EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_take(10)); }));
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_THAT(ask(), ElementsAre(1));
+  EXPECT_EQ(machine_.to_take(10).size(), 1U);
+}
+
+TEST_F(Machine, WhatFollowsACommitNeedsNoMemory) {
+  read(0s, {row(1, 0s), row(2, 0s), row(3, 0s), row(4, 0s), row(5, 0s)});
+  ask();
+  const std::vector<claimed> all{got(asked_[0]), got(asked_[1]), got(asked_[2]), got(asked_[3])};
+  const outcome failed = dead(std::string(100, 'x'));
+  machine::end buried;
+  {
+    const scarce_memory none(0);
+    machine_.has_claimed(asked_, all, zero);
+    buried = machine_.decide(0, 1, failed, zero);
+    machine_.ended(1, {});
+    machine_.ended(2, {outcome::verdict::dead, {}, {}});
+    machine_.ended(3, {outcome::verdict::retry, zero + 500ms, {}});
+    machine_.given_back(4, zero, 10ms);
+  }
+  EXPECT_EQ(buried.what, outcome::verdict::dead);
+  EXPECT_EQ(buried.reason, "");
+  machine::ends ends = machine_.to_end(10);
+  ASSERT_EQ(ends.size(), 4U);
+  ends.complete[0].locked = ends.retry[0].of.held = ends.give_back[0].of.held = true;
+  {
+    const scarce_memory none(0);
+    machine_.has_ended(ends, zero);
+  }
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_EQ(machine_.held(), 1U);
+  EXPECT_LE(machine_.next_read(zero + 250ms)->from, zero);
+}
+
+TEST_F(Machine, AClockThatIsSetBackWithoutMemoryIsFollowedLater) {
+  read(0s, {row(1, 500ms)});
+  EXPECT_FALSE(succeeds_with(0, [&] { machine_.advance(zero - 1h); }));
+  EXPECT_TRUE(machine_.invariants_hold());
+  machine_.advance(zero - 1h);
+  machine_.advance(zero + 500ms);
+  EXPECT_THAT(ask(), ElementsAre(1));
 }
 
 }  // namespace

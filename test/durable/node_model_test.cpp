@@ -233,9 +233,9 @@ class world {
     while (!where.runs.empty() && !one_in(3)) {
       const std::size_t which = pick(where.runs.size());
       std::swap(where.runs[which], where.runs.back());
-      const std::unique_ptr<node::leased_run> run = std::move(where.runs.back());
+      std::unique_ptr<node::leased_run> run = std::move(where.runs.back());
       where.runs.pop_back();
-      one_in(20) ? where.lives->not_run(*run) : where.lives->run(*run);
+      one_in(20) ? where.lives->not_run(std::move(run)) : where.lives->run(std::move(run));
     }
   }
 
