@@ -27,11 +27,10 @@
  * right: LEASED=1 TAKERS=1 CALLS=1
  * right: LEASED=0 TAKERS=2 CALLS=2 AGAIN=1
  * right: LEASED=1 TAKERS=1 CALLS=1 CRASH
+ * large right: LEASED=1 CLIENTS=2 CALLS=2 CLAIMS=2
+ * large right: LEASED=0 TAKERS=2 CLIENTS=2 CALLS=2 CLAIMS=2
  * large right: LEASED=2 CALLS=2
  * large right: LEASED=1 TAKERS=1 CALLS=2 AGAIN=1
- * large right: LEASED=0 TAKERS=2 CLIENTS=2 CALLS=3 CLAIMS=4 AGAIN=1
- * large right: LEASED=1 TAKERS=1 CLIENTS=2 CALLS=3
- * large right: LEASED=1 TAKERS=1 CALLS=2 CLAIMS=4 CRASH
  * large right: LEASED=2 CALLS=1 CRASH
  * wrong: CLAIMS_EARLY: a claim takes what is not due
  * wrong: CLAIMS_LIVE_LEASES: a claim takes what others hold
