@@ -235,7 +235,7 @@ instant machine::low_water(instant now) const {
   // What others leave is seen for a second, and for two polls, after it became anybody's.
   const microseconds seen = grace + std::max<microseconds>(grace, 2 * options_.poll);
   const microseconds back = shares_ ? std::max<microseconds>(options_.look_ahead, seen) : options_.look_ahead;
-  instant low = std::min({now - back, missed_, passed_});
+  instant low = std::min(saturating_add(std::min(now, passed_), -back), missed_);
   for (const row& which : rows_) {
     if (which.where != place::none) {
       low = std::min(low, which.what.due);
@@ -256,6 +256,7 @@ bool machine::has_enough_to_do() const {
 
 void machine::begin_pass(instant now) {
   passing_ = true;
+  pass_began_ = now;
   cursor_id_ = std::numeric_limits<std::int64_t>::min();
   const bool sweeps = now >= next_sweep_;
   if (sweeps) {
@@ -336,7 +337,7 @@ void machine::has_read(const window& read, std::span<const upcoming> found, inst
     cursor_due_ = found.back().due;
     cursor_id_ = found.back().id;
   } else {
-    passed_ = read.until;
+    passed_ = pass_began_;
   }
 }
 

@@ -43,7 +43,7 @@ struct kind_rules {
 ///
 /// **Reading.** A pass goes from the low-water mark to the end of the look-ahead, page by page; one begins at every
 /// poll. The low-water mark lies before all rows that are known, before those that a claim did not get, and a
-/// look-ahead before the clock, so that a row that is committed late is seen. Every `sweep` a pass begins at the
+/// look-ahead before the begin of the last pass, so that a row that was committed late, or since then, is seen. Every `sweep` a pass begins at the
 /// beginning of the table. Each kind has a quota of rows that may be known. A pass leaves out the kinds that have
 /// reached it; for these a poll reads the look-ahead alone, so that what is new is not behind a backlog. When half of
 /// such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing is kept.
@@ -140,8 +140,10 @@ class machine {
   [[nodiscard]] instant orphans_until(instant now) noexcept { return orphans_until_ = contact_.limit(now); }
   /// The store has answered.
   void answered(instant now, bool writing) noexcept { contact_.answered(now, writing); }
-  /// This node was busy with handlers until now.
-  void was_busy(instant now, bool writing) noexcept { contact_.touch(now, writing); }
+  /// This node was busy with handlers for `time`, until now.
+  void was_busy(std::chrono::microseconds time, instant now, bool writing) noexcept {
+    contact_.was_busy(time, now, writing);
+  }
   /// A call has failed, maybe since the store was away.
   void was_away(bool writing) noexcept { contact_.failed(writing); }
 
@@ -274,7 +276,8 @@ class machine {
   instant cursor_due_{};
   std::int64_t cursor_id_ = 0;
 
-  instant passed_ = instant::min();  // the end of the last pass that came to its end
+  instant pass_began_ = instant::min();
+  instant passed_ = instant::min();  // when the last pass that came to its end began
   bool closed_ = false;
   unsigned failures_ = 0;
   bool failed_writing_ = false;

@@ -144,6 +144,7 @@ class memory_store::implementation::open_transaction final : public store_transa
       const auto id = owner_.id_of(op.kind, op.key);
       op.result = !id ? cancel_result::finished : pending(*id) ? cancel_result::cancelled : cancel_result::running;
       if (op.result == cancel_result::cancelled) {
+        op.attempts = row_of(*id).attempt;
         put(*id, std::nullopt);
       }
     }

@@ -294,10 +294,11 @@ void node::take_news(instant now) {
 // Calls the store; what it throws is reported, and it is left alone for a while.
 bool node::tried(bool writing, const std::function<void()>& call_store) {
   entered_ = false;
+  const instant begin = lease_clock();
   try {
     call_store();
     if (entered_) {
-      machine_.was_busy(store_.now(), writing);
+      machine_.was_busy(lease_clock() - begin, store_.now(), writing);
     } else {
       machine_.answered(store_.now(), writing);
     }
@@ -475,6 +476,7 @@ job node::job_of(const claimed& one, std::stop_token stop) const {
 }
 
 void node::begin_runs(const std::vector<claimed>& got) {
+  const instant begin = lease_clock();
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
       machine_.ended(one.id, {outcome::verdict::dead, {}, without_a_done(one)});
@@ -490,7 +492,7 @@ void node::begin_runs(const std::vector<claimed>& got) {
     }
     start_(std::move(run));
   }
-  machine_.was_busy(store_.now(), false);  // without a thread for them, the handlers have run
+  machine_.was_busy(lease_clock() - begin, store_.now(), false);  // without a thread for them, the handlers have run
 }
 
 std::unique_ptr<node::leased_run> node::make_run(const claimed& one) {

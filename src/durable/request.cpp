@@ -35,6 +35,14 @@ void validate(const request& asked, const request_limits& limits) {
   at_most(asked.payload.size(), limits.payload, "payload", errc::payload_too_long);
 }
 
+std::ostream& operator<<(std::ostream& out, const cancel_answer& answer) {
+  out << to_string(answer.result);
+  if (answer.attempts > 0) {
+    out << " after " << answer.attempts << (answer.attempts == 1 ? " attempt" : " attempts");
+  }
+  return out;
+}
+
 const char* to_string(reschedule_result result) noexcept {
   switch (result) {
     case reschedule_result::moved:

@@ -161,13 +161,17 @@ class scheduler::implementation {
       std::unique_lock lock(mutex_);
       stopping_ = true;
     }
+    commits_.refuse_posts();
     node* const mine = started();
-    if (mine == nullptr) {
+    if (mine != nullptr) {
+      mine->close();
+      wake();
+    }
+    if (here.scheduler == this) {
       return;
     }
-    mine->close();
-    wake();
-    if (here.scheduler == this) {
+    commits_.close();
+    if (mine == nullptr) {
       return;
     }
     if (timer_ != nullptr) {
@@ -202,7 +206,8 @@ class scheduler::implementation {
     validate(asked, store_.limits());
     auto mine = std::make_shared<posted>(posted{std::move(asked), {}});
     mine->op.asked = &mine->asked;
-    commits_.post({&mine->op, 1}, [this, mine, then = std::move(then)](const std::exception_ptr& failed) {
+    const auto tell = [this, mine, then = std::move(then)](const std::exception_ptr& failed) {
+      const enter inside(this);
       if (failed == nullptr) {
         written({&mine->op, 1});
       }
@@ -211,22 +216,25 @@ class scheduler::implementation {
       } catch (...) {
         failures_.report({"completion", mine->asked.kind, mine->asked.key, std::current_exception()});
       }
-    });
+    };
+    if (!commits_.post({&mine->op, 1}, tell)) {
+      throw timer_error(timer_errc::stopped);
+    }
   }
 
-  cancel_result cancel(std::string_view kind, std::string_view key) {
+  cancel_answer cancel(std::string_view kind, std::string_view key) {
     refuse_inside_transaction();
     cancel_op op{kind, key};
-    commits_.run([&op](store_transaction& open) { open.cancel({&op, 1}); });
+    commits_.run({kind, key}, [&op](store_transaction& open) { open.cancel({&op, 1}); });
     const std::scoped_lock lock(mutex_);
     cancelled_ += op.result == cancel_result::cancelled ? 1U : 0U;
-    return op.result;
+    return {op.result, op.attempts};
   }
 
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due) {
     refuse_inside_transaction();
     reschedule_op op{kind, key, due};
-    commits_.run([&op](store_transaction& open) { open.reschedule({&op, 1}); });
+    commits_.run({kind, key}, [&op](store_transaction& open) { open.reschedule({&op, 1}); });
     return op.result;
   }
 
@@ -336,7 +344,7 @@ class scheduler::implementation {
     }
   }
 
-  void written(std::span<const append_op> ops) {
+  void written(std::span<const append_op> ops) noexcept {
     {
       const std::scoped_lock lock(mutex_);
       for (const append_op& op : ops) {
@@ -345,8 +353,11 @@ class scheduler::implementation {
       }
     }
     node* const mine = started();
-    for (const append_op& op : ops) {
-      tell(mine, op);
+    try {
+      for (const append_op& op : ops) {
+        tell(mine, op);
+      }
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a hint. They are written, and the next look finds them.
     }
   }
 
@@ -393,8 +404,6 @@ class scheduler::implementation {
       pause = std::min<microseconds>(pause, std::chrono::hours(1));
       changed_.wait_for(lock, pause, [this] { return woken_ || over_; });
     }
-    lock.unlock();
-    commits_.lead_posted();
   }
 
   // ---- the thread that extends leases
@@ -465,7 +474,7 @@ class scheduler::implementation {
     leave_nothing_armed(*mine);
   }
 
-  // What was posted until then is led here; what is posted later arms the timer anew.
+  // Nothing is posted any more, so nothing arms the timer anew.
   void leave_nothing_armed(node& mine) {
     const enter inside(this);
     const std::unique_lock driving(driving_);
@@ -513,22 +522,16 @@ class scheduler::implementation {
     return !running;
   }
 
-  void leave_timer() {
-    armed_.cancel_and_wait();
-    if (here.scheduler != this) {
-      const std::unique_lock driving(driving_);
-      commits_.lead_posted();
-    }
-  }
+  void leave_timer() { armed_.cancel_and_wait(); }
 
   // \returns how long there is nothing to do. A lack of memory is one more failure, to be told and waited for.
   microseconds work(node* mine) {
+    const microseconds until_retry = commits_.lead_posted();
     try {
-      commits_.lead_posted();
-      return mine == nullptr ? microseconds::max() : mine->step();
+      return std::min(until_retry, mine == nullptr ? microseconds::max() : mine->step());
     } catch (...) {
       failures_.report({"scheduler", {}, {}, std::current_exception()});
-      return std::chrono::milliseconds(10);
+      return std::min<microseconds>(until_retry, std::chrono::milliseconds(10));
     }
   }
 
@@ -610,12 +613,9 @@ std::vector<scheduled> scheduler::schedule(std::span<const request> asked) {
   for (const request& one : asked) {
     ops.push_back({&one});
   }
+  std::vector<scheduled> results(ops.size());
   implementation_->append(ops);
-  std::vector<scheduled> results;
-  results.reserve(ops.size());
-  for (const append_op& op : ops) {
-    results.push_back(op.result);
-  }
+  std::transform(ops.begin(), ops.end(), results.begin(), [](const append_op& op) { return op.result; });
   return results;
 }
 
@@ -633,7 +633,7 @@ scheduled scheduler::schedule(const request& asked, std::error_code& error) {
   return {};
 }
 
-cancel_result scheduler::cancel(std::string_view kind, std::string_view key) {
+cancel_answer scheduler::cancel(std::string_view kind, std::string_view key) {
   return implementation_->cancel(kind, key);
 }
 

@@ -9,10 +9,10 @@ scheduled transaction::schedule(const request& asked) {
   return op.result;
 }
 
-cancel_result transaction::cancel(std::string_view kind, std::string_view key) {
+cancel_answer transaction::cancel(std::string_view kind, std::string_view key) {
   cancel_op op{kind, key};
   cancel({&op, 1});
-  return op.result;
+  return {op.result, op.attempts};
 }
 
 void store::transact_within(const transaction_limits& /*limits*/, const std::function<void(store_transaction&)>& work) {

@@ -46,10 +46,12 @@ class store_contact {
     touch(now, writing);
   }
   void failed(bool writing) noexcept { lost_ = writing || lost_ == loss::of_writes ? loss::of_writes : loss::of_any; }
-  /// This node was busy with a transaction of its own until now: that is no silence of the store.
-  void touch(instant now, bool writing) noexcept {
-    last_ = now;
-    last_write_ = writing ? now : last_write_;
+  /// This node was busy with a transaction of its own for `time`, by a clock that nobody sets: that is no silence of the
+  /// store. If its clock shows that more time has passed, or less, the next answer shows the jump.
+  void was_busy(std::chrono::microseconds time, instant now, bool writing) noexcept {
+    if (now >= last_ && now - last_ - time <= silence_) {
+      touch(now, writing);
+    }
   }
 
   /// When ended leases may be claimed, as far as is known.
@@ -62,6 +64,11 @@ class store_contact {
 
  private:
   enum class loss : unsigned char { none, of_any, of_writes };
+
+  void touch(instant now, bool writing) noexcept {
+    last_ = now;
+    last_write_ = writing ? now : last_write_;
+  }
 
   const std::chrono::microseconds pause_;
   const std::chrono::microseconds after_reads_;

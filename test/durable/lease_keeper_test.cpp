@@ -189,9 +189,20 @@ TEST_F(StoreContact, WhoHasOnlyReadTriesAWriteFirst) {
 
 TEST_F(StoreContact, ATransactionOfItsOwnIsNoSilence) {
   works(0s, 20s);
-  contact.touch(origin + 60s, true);
+  contact.was_busy(40s, origin + 60s, true);
   works(60s, 60s);
   EXPECT_TRUE(takes_over(60s));
+}
+
+TEST_F(StoreContact, AClockThatJumpsDuringOneIsSeen) {
+  works(0s, 20s);
+  contact.was_busy(1s, origin + 1h, true);
+  EXPECT_FALSE(takes_over(1h));
+  works(1h, 1h);
+  EXPECT_EQ(contact.from(), origin + 1h + 15s);
+  contact.was_busy(1s, origin + 21s, true);
+  works(21s, 21s);
+  EXPECT_EQ(contact.from(), origin + 36s);
 }
 
 }  // namespace

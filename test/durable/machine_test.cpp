@@ -120,8 +120,14 @@ TEST_F(Machine, ReadsFromTheBeginningFirstAndTheLookAheadAtEachPoll) {
   EXPECT_EQ(machine_.next_event(zero), zero + 250ms);
   const std::optional<window> second = machine_.next_read(zero + 250ms);
   ASSERT_TRUE(second.has_value());
-  EXPECT_EQ(second->from, zero + 250ms - 1s);
+  EXPECT_EQ(second->from, zero - 1s);
   EXPECT_EQ(second->until, zero + 1250ms);
+}
+
+TEST_F(Machine, AfterAStopReadsWhatWasCommittedSinceItsLastPass) {
+  read(0s, {});
+  machine_.advance(zero + 10s);
+  EXPECT_EQ(machine_.next_read(zero + 10s)->from, zero - 1s) << "due by then, and committed just after that pass";
 }
 
 TEST_F(Machine, SweepsFromTheBeginningEveryHalfMinute) {

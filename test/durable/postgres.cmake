@@ -54,6 +54,7 @@ endforeach()
 timing_wheel_durable_tests(unit postgres_clock)
 timing_wheel_postgres_test(cutting_proxy stress)
 timing_wheel_postgres_test(postgres_leases stress)
+timing_wheel_postgres_test(postgres_server_faults stress)
 
 # What nodes, servers and networks do.
 add_executable(durable_postgres_node support/postgres_node.cpp)

@@ -1,8 +1,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <iostream>
 #include <optional>
@@ -26,12 +23,10 @@
 #include "durable/support/cutting_proxy.hpp"
 #include "durable/support/postgres_ledger.hpp"
 #include "durable/support/private_postgres.hpp"
-#include "durable/support/scratch_folder.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::AnyOf;
 using testing::Ge;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -39,7 +34,6 @@ using testing::Le;
 using timing_wheel::test::begins_with;
 using timing_wheel::test::cutting_proxy;
 using timing_wheel::test::private_postgres;
-using timing_wheel::test::scratch_folder;
 using fault = cutting_proxy::fault;
 using steady = std::chrono::steady_clock;
 
@@ -432,77 +426,6 @@ TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
 INSTANTIATE_TEST_SUITE_P(By, PostgresClock, testing::Values("+1h", "-1h"), [](const auto& offset) {
   return std::string(offset.param[0] == '+' ? "AnHourAhead" : "AnHourBehind");
 });
-
-// ---- the disk
-
-/// A small file system of its own; empty where that is not allowed.
-class small_disk {
- public:
-  explicit small_disk(const char* options) {
-    if (mount("none", folder_.path().c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options) == 0) {
-      mounted_ = true;
-      chmod(folder_.path().c_str(), 0755);
-    }
-  }
-  small_disk(const small_disk&) = delete;
-  small_disk& operator=(const small_disk&) = delete;
-  ~small_disk() {
-    if (mounted_) {
-      umount2(folder_.path().c_str(), MNT_DETACH);
-    }
-  }
-  [[nodiscard]] bool is_there() const { return mounted_; }
-  [[nodiscard]] const std::filesystem::path& path() const { return folder_.path(); }
-
- private:
-  scratch_folder folder_;
-  bool mounted_ = false;
-};
-
-TEST(PostgresDisk, ThatIsFullIsAnErrorAndNothingIsLost) {
-  const small_disk disk("size=120m");
-  if (!disk.is_there()) {
-    GTEST_SKIP() << "no right to mount a small file system: it takes CAP_SYS_ADMIN, as root of a machine has";
-  }
-  chmod(disk.path().parent_path().c_str(), 0755);
-  private_postgres server({.settings = {{"max_wal_size", "32MB"}}, .parent = disk.path()});
-  make_ledger(server.conninfo());
-  const std::string ballast = (disk.path() / "ballast").string();
-  const auto room = std::filesystem::space(disk.path()).available;
-  std::ofstream(ballast) << std::string(room > 24'000'000 ? room - 24'000'000 : 0, 'x');
-
-  std::vector<std::string> promised;
-  std::string words;
-  {
-    postgres_store store(server.conninfo());
-    scheduler checks(store);
-    const std::string payload(100'000, 'x');
-    std::string varied = payload;
-    for (int number = 0; number < 1000 && words.empty(); ++number) {
-      const std::string key = std::to_string(number);
-      for (std::size_t at = 0; at < varied.size(); ++at) {  // what does not shrink when it is compressed
-        varied[at] = static_cast<char>((at * 2654435761U + static_cast<std::size_t>(number) * 40503U) >> 7U);
-      }
-      try {
-        checks.schedule({.kind = "transactional", .key = key, .payload = varied, .due = 0ms});
-        promised.push_back(key);
-      } catch (const timer_error& error) {
-        words = error.what();
-      }
-    }
-  }
-  EXPECT_THAT(words, testing::Not(IsEmpty()));
-  EXPECT_THAT(words, AnyOf(HasSubstr("53100"), HasSubstr("No space"), HasSubstr("57P0"), HasSubstr("08"))) << words;
-  std::filesystem::remove(ballast);
-  server.kill();
-  server.start();
-  {
-    node here(server.conninfo());
-    EXPECT_TRUE(wait_for_end(server.conninfo()));
-  }
-  EXPECT_GT(promised.size(), 10U);
-  judge(server.conninfo(), promised);
-}
 
 // ---- dead rows
 

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <future>
 #include <mutex>
@@ -58,6 +60,17 @@ TEST_F(PostgresUsersTransaction, RollsOrderAndCheckBackTogether) {
   user.execute("ROLLBACK");
   EXPECT_THAT(all_rows(store), IsEmpty());
   EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("orders")), "0");
+}
+
+TEST_F(PostgresUsersTransaction, IsToldHowOftenACancelledCheckWasTried) {
+  for (const char* key : {"a", "b"}) {
+    put(store, key);
+    retry(store, claim(store).at(0), store.now() + 1h, 1);
+  }
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), (cancel_answer{cancel_result::cancelled, 1}));
+  durable::postgres_session session(user.get(), target);
+  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::cancelled, 1}));
+  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::finished, 0}));
 }
 
 TEST_F(PostgresUsersTransaction, NeedsNone) {
@@ -387,9 +400,12 @@ TEST_F(PostgresUsersTransaction, KeepsNobodyWaitingButWhoWantsItsRow) {
   durable::reschedule(user.get(), "close", "a", 2h, target);
   request again = asked("a", 3h);
   again.replace = true;
+  const std::uint64_t before = store.counts().statements;
   std::future<scheduled> replaces = std::async(std::launch::async, [&] { return checks.schedule(again); });
-  wait_for_a_lock();
-  std::future<cancel_result> cancels = std::async(std::launch::async, [&] { return checks.cancel("close", "a"); });
+  while (store.counts().statements < before + 2) {  // it has tried twice: so it is set aside
+    std::this_thread::sleep_for(1ms);
+  }
+  std::future<cancel_answer> cancels = std::async(std::launch::async, [&] { return checks.cancel("close", "a"); });
   for (const char* key : {"b", "c", "d"}) {
     EXPECT_TRUE(checks.schedule(asked(key)).inserted);
   }
@@ -397,6 +413,50 @@ TEST_F(PostgresUsersTransaction, KeepsNobodyWaitingButWhoWantsItsRow) {
   const scheduled done = replaces.get();
   EXPECT_TRUE(done.replaced || done.inserted);
   EXPECT_EQ(cancels.get(), cancel_result::cancelled);
+}
+
+// The user's transaction ends long after all others are done, however slow this machine is; and before a thing that
+// waits for each of its rows in turn would be.
+TEST_F(PostgresUsersTransaction, ThatKeepsManyRowsHoldsUpNoCommitOfOthers) {
+  constexpr int kept = 40;
+  constexpr int others = 8;
+  scheduler checks(store);
+  std::vector<request> rows;
+  for (int i = 0; i < kept; ++i) {
+    rows.push_back(asked(std::to_string(i), 1h));
+  }
+  checks.schedule(rows);
+  user.execute("BEGIN; UPDATE " + table("check") + " SET due=due+1");
+  std::barrier begin(kept + others);
+  std::vector<std::future<cancel_answer>> cancels;
+  for (const request& each : rows) {
+    cancels.push_back(std::async(std::launch::async, [&] {
+      begin.arrive_and_wait();
+      return checks.cancel(each.kind, each.key);
+    }));
+  }
+  std::vector<std::future<bool>> schedules;
+  for (int i = 0; i < others; ++i) {
+    schedules.push_back(std::async(std::launch::async, [&, i] {
+      begin.arrive_and_wait();
+      return checks.schedule(asked("new" + std::to_string(i), 1h)).inserted;
+    }));
+  }
+  std::atomic<bool> ended = false;
+  std::jthread ends([&] {
+    std::this_thread::sleep_for(3s);
+    ended = true;
+    user.execute("COMMIT");
+  });
+  for (auto& each : schedules) {
+    EXPECT_TRUE(each.get());
+  }
+  EXPECT_FALSE(ended);
+  for (auto& each : cancels) {
+    EXPECT_EQ(each.get(), cancel_result::cancelled);
+  }
+  EXPECT_TRUE(ended);
+  EXPECT_THAT(all_rows(store), SizeIs(others));
 }
 
 TEST_F(PostgresUsersTransaction, ThatKeepsARowIsToldToWhoDoesNotWait) {

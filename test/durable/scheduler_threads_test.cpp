@@ -221,6 +221,58 @@ TEST_F(SchedulerThreads, CompletionsOfWhatWasNotWaitedForComeOnceEach) {
   EXPECT_EQ(store.size(), static_cast<std::size_t>(count));
 }
 
+TEST_F(SchedulerThreads, NoCompletionComesAfterStopHasReturned) {
+  for (const bool started : {false, true}) {
+    std::atomic<int> taken = 0;
+    std::atomic<int> told = 0;
+    scheduler checks(store);
+    checks.on("far", [](const job& /*what*/) {});
+    if (started) {
+      checks.start();
+    }
+    std::vector<std::jthread> callers;
+    for (int t = 0; t < 3; ++t) {
+      callers.emplace_back([&, t] {
+        const std::string mine = (started ? "s" : "n") + std::to_string(t) + "/";
+        try {
+          for (int i = 0;; ++i) {
+            checks.schedule(check("far", mine + std::to_string(i), 1h), [&](std::error_code error, scheduled) {
+              EXPECT_FALSE(error);
+              std::this_thread::yield();
+              ++told;
+            });
+            for (++taken; taken - told > 1000;) {  // as many are on their way
+              std::this_thread::yield();
+            }
+          }
+        } catch (const timer_error& error) {
+          EXPECT_EQ(error.code(), timer_errc::stopped);
+        }
+      });
+    }
+    while (told < 1000) {
+      std::this_thread::yield();
+    }
+    checks.stop();
+    const int at_the_end = told;
+    callers.clear();
+    EXPECT_EQ(told, at_the_end);
+    EXPECT_EQ(told, taken);
+  }
+}
+
+TEST_F(SchedulerThreads, ACompletionMayStopItsScheduler) {
+  scheduler checks(store);
+  std::promise<void> stopped;
+  checks.schedule(check("far", "a", 1h), [&](std::error_code, scheduled) {
+    checks.stop();
+    stopped.set_value();
+  });
+  checks.cancel("far", "b");  // on whichever thread it is
+  stopped.get_future().wait();
+  EXPECT_THROW(checks.schedule(check("far", "c", 1h)), timer_error);
+}
+
 // ---- group commit
 
 // A store whose commits take a while, and whose answers may be lost.
@@ -288,7 +340,8 @@ TEST_F(GroupCommit, ABadWriteHarmsNobodyElse) {
     callers.emplace_back([&, t] {
       for (int i = 0; i < 20; ++i) {
         if (t == 0) {
-          EXPECT_THROW(commits.run([](store_transaction& /*open*/) { throw std::runtime_error("refused"); }),
+          EXPECT_THROW(commits.run({"bad", std::to_string(i)},
+                                   [](store_transaction& /*open*/) { throw std::runtime_error("refused"); }),
                        std::runtime_error);
           ++refused;
         } else {
@@ -313,7 +366,7 @@ TEST_F(GroupCommit, AWriteWhoseCommitMayHaveHappenedIsNotRepeated) {
   for (int t = 0; t < threads; ++t) {
     callers.emplace_back([&] {
       for (int i = 0; i < 20; ++i) {
-        EXPECT_THROW(commits.run([&](store_transaction& /*open*/) { ++done; }), std::runtime_error);
+        EXPECT_THROW(commits.run({}, [&](store_transaction& /*open*/) { ++done; }), std::runtime_error);
         ++told;
       }
     });

@@ -17,6 +17,7 @@
 #include "durable/support/sqlite_case.hpp"
 #include "durable/support/worker.hpp"
 #include "support/build.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -215,6 +216,45 @@ TEST_F(SqliteNodes, OneThatIsStoppedPastItsLeaseLosesItToAnotherAndIsToldSo) {
   ASSERT_THAT(other.told(), SizeIs(1));
   ASSERT_THAT(stopped.told(), ElementsAre(HasSubstr("begins"), "lost a lease"));
   EXPECT_GT(std::stoll(other.told()[0].substr(7)), std::stoll(stopped.told()[0].substr(7)));  // the fence rose
+}
+
+// ---- a node that is stopped in a transaction
+
+// Five wait at once, also for each other, and a scheduler has calls of its own. Each has one busy timeout, and not one
+// after the other.
+TEST_F(SqliteNodes, OneThatIsStoppedInATransactionKeepsNoCallLongerThanItsBusyTimeout) {
+  constexpr auto timeout = 1s;
+  schedule("frozen", "f");
+  sqlite_store elsewhere(folder.file(), {.busy_timeout = timeout});
+  scheduler checks(elsewhere, {.on_failure = [](const failure& /*what*/) {}});
+  checks.on("other", [](const job& /*what*/) {});
+  checks.schedule({.kind = "other", .key = "due", .due = 100ms});
+  checks.start();
+  worker stopped = node("frozen");
+  ASSERT_TRUE(stopped.stops());
+  const auto is_refused = [&](int number) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string key = std::to_string(number);
+    const caught said = error_of([&] {
+      if (number % 2 == 0) {
+        checks.schedule({.kind = "other", .key = key, .due = 1h});
+      } else {
+        put(elsewhere, key, 1h);
+      }
+    });
+    EXPECT_EQ(said.code.value() & 0xff, SQLITE_BUSY);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 2 * timeout);
+  };
+  std::vector<std::jthread> callers;
+  for (int number = 0; number < 5; ++number) {
+    callers.emplace_back([&, number] {
+      std::this_thread::sleep_for(number * timeout / 10);  // the next group comes while one waits
+      is_refused(number);
+    });
+  }
+  callers.clear();
+  stopped.end();
+  checks.schedule({.kind = "other", .key = "after", .due = 1h});
 }
 
 }  // namespace

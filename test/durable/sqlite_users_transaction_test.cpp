@@ -44,6 +44,17 @@ TEST_F(SqliteUsersTransaction, MayBeginAsDeferredWhileOthersCommit) {
   EXPECT_THAT(keys_in(store), ElementsAre("a", "b"));
 }
 
+TEST_F(SqliteUsersTransaction, IsToldHowOftenACancelledCheckWasTried) {
+  for (const char* key : {"a", "b"}) {
+    put(store, key);
+    retry(store, claim(store).at(0), store.now() + 1h, 1);
+  }
+  EXPECT_EQ(durable::cancel(user.get(), "close", "a"), (cancel_answer{cancel_result::cancelled, 1}));
+  durable::sqlite_session session(user.get());
+  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::cancelled, 1}));
+  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::finished, 0}));
+}
+
 TEST_F(SqliteUsersTransaction, NeedsNone) {
   EXPECT_TRUE(schedule(user.get(), asked("a", 1h)).inserted);
   EXPECT_EQ(durable::reschedule(user.get(), "close", "a", instant(3us)), reschedule_result::moved);

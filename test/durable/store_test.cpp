@@ -693,6 +693,26 @@ TYPED_TEST(Store, CancelsAList) {
                                    cancel_result::cancelled, cancel_result::finished, cancel_result::finished));
 }
 
+TYPED_TEST(Store, ACancelSaysHowOftenItWasTriedBefore) {
+  durable::store& store = this->store();
+  put(store, "tried");
+  retry(store, claim(store).at(0), store.now(), 1);
+  retry(store, claim(store).at(0), store.now(), 2);
+  put(store, "new");
+  cancel_answer tried;
+  cancel_answer fresh;
+  cancel_answer none;
+  store.transact([&](store_transaction& open) {
+    tried = open.cancel("close", "tried");
+    fresh = open.cancel("close", "new");
+    none = open.cancel("close", "tried");
+  });
+  EXPECT_EQ(tried, (cancel_answer{cancel_result::cancelled, 2}));
+  EXPECT_EQ(fresh, (cancel_answer{cancel_result::cancelled, 0}));
+  EXPECT_EQ(none, (cancel_answer{cancel_result::finished, 0}));
+  EXPECT_EQ(testing::PrintToString(tried), "cancelled after 2 attempts");
+}
+
 TYPED_TEST(Store, MovesAList) {
   durable::store& store = this->store();
   put(store, "running");

@@ -66,6 +66,14 @@ class scene {
     }
   }
 
+  /// In a callback: until somebody ends the service, on another thread or this one.
+  void wait_for_refusal() {
+    for (std::error_code error; error != timer_errc::stopped; std::this_thread::yield()) {
+      const scoped_timer unused = service.schedule_after(
+          1h, [] {}, error);
+    }
+  }
+
   /// Whether the service has let go of everything, and of each capture once.
   [[nodiscard]] bool is_over() {
     handles.clear();
@@ -116,7 +124,7 @@ const std::vector<end<Front>>& every_end() {
       {"run_now", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop(run_now); }},
       {"drain",
        [](s& one) {
-         one.service.schedule_after(1ms, one.owner());
+         one.service.schedule_after(1ms, [&one, kept = one.owner()] { one.wait_for_refusal(); });
          one.service.stop(drain, one.service.now() + 10ms);
        }},
       {"destructor of another one",

@@ -18,7 +18,7 @@ SHELL_TOOLS = ("awk", "bash", "cat", "dirname", "env", "fold", "grep", "head", "
                "sort")
 STAND_INS = ("apt-get", "dpkg-query", "c++", "cmake", "ctest", "ninja", "setarch", "sleep", "find", "xargs")
 COMMANDS = (
-    "bare", "test", "sanitize", "stress", "fuzz", "mutants", "coverage", "bench", "bench-pictures", "instructions",
+    "bare", "test", "sanitize", "stress", "fuzz", "models", "mutants", "coverage", "bench", "bench-pictures", "instructions",
     "compare-table", "browser", "docs", "durable-torture", "durable-costs", "lint", "format", "format-check",
     "consumer", "packages", "setup",
 )
@@ -293,6 +293,7 @@ class Refused(DevTest):
         for arguments in (("10", "extra"), ("x",), ("0",)):
             self.refused("./dev stress 10", "stress", *arguments)
         self.refused("no such fuzz target: nosuch", "fuzz", "60", "nosuch")
+        self.refused("no such model: nosuch", "models", "nosuch")
         for rounds in (("--rounds", "x"), ("--rounds=x",), ("--rounds", "0"), ("--rounds",)):
             self.refused("--rounds 5", "bench", "--compare", "HEAD", *rounds)
         self.refused("which counter?", "bench", "--compare", "HEAD", "--counter")

@@ -16,9 +16,7 @@ namespace timing_wheel::asio {
 inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
 /// Cancels an operation that takes longer than `limit`, which counts from its begin. As `cancel_after` of Boost 1.86,
-/// with a timer on a wheel:
-///
-///     socket.async_read_some(buffer, cancel_after(timer, 5s, [](const error_code& error, std::size_t size) { ... }));
+/// with a timer on a wheel: `socket.async_read_some(buffer, cancel_after(timer, 5s, handler))`.
 ///
 /// The operation ends as one whose cancellation slot got a signal of that type: most with `error::operation_aborted`.
 /// If the operation ends first, its result stands, also if the limit passes before its handler is called. The handler is

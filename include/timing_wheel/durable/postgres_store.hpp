@@ -92,7 +92,7 @@ struct postgres_target {
 /// Thread safety: as the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
 /// Cancels in the transaction that is open on `connection`.
-TIMING_WHEEL_EXPORT cancel_result cancel(pg_conn* connection, std::string_view kind, std::string_view key,
+TIMING_WHEEL_EXPORT cancel_answer cancel(pg_conn* connection, std::string_view kind, std::string_view key,
                                          const postgres_target& target = {});
 /// Moves in the transaction that is open on `connection`.
 TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key,
@@ -130,7 +130,7 @@ class TIMING_WHEEL_EXPORT postgres_session {
   /// As the function `schedule(pg_conn*, request)`.
   scheduled schedule(const request& asked);
   /// As the function `cancel(pg_conn*, kind, key)`.
-  cancel_result cancel(std::string_view kind, std::string_view key);
+  cancel_answer cancel(std::string_view kind, std::string_view key);
   /// As the function `reschedule(pg_conn*, kind, key, due)`.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 

@@ -93,6 +93,22 @@ struct scheduled {
   instant due{};          ///< The deadline that stands.
 };
 
+/// What became of a call of `cancel`. It is compared with, and converts to, a `cancel_result`.
+struct cancel_answer {
+  /// `cancelled`: no leased handler starts for it any more. `running`: a node has claimed it. `finished`: there is no
+  /// such check (any more).
+  cancel_result result = cancel_result::finished;
+  /// Of a cancelled one: how often it was claimed since it was scheduled or replaced: the runs that have asked for a
+  /// retry, and those that have ended without a word. 0: none has begun, but for a transactional one that was undone.
+  int attempts = 0;
+
+  constexpr operator cancel_result() const noexcept { return result; }  // NOLINT(google-explicit-constructor)
+  friend bool operator==(const cancel_answer&, const cancel_answer&) = default;
+};
+
+/// Writes the name of its result, and the attempts if there were any: "cancelled after 2 attempts".
+TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, const cancel_answer& answer);
+
 /// What became of a call of `reschedule`.
 enum class reschedule_result : std::uint8_t {
   moved,     ///< The check is pending, with the new deadline.

@@ -178,8 +178,10 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
   /// gives back what has not begun. If the store fails, or others have locked the rows of all that is left, it stops
   /// trying after 5 s: then the leases end by themselves.
-  /// Called again, it does nothing. From a handler it returns at once, and the rest is done when that handler has
-  /// ended. Afterwards `schedule` is refused (`stopped`), and a timer that drives it has none of its timers any more.
+  /// Called again, it does nothing. From a handler or a completion it returns at once, and the rest is done when that
+  /// has ended. Afterwards `schedule` is refused (`stopped`), no completion is called any more, and a timer that drives
+  /// it has none of its timers any more. What was scheduled without waiting is written or refused before; `stop` waits
+  /// for the store to say so.
   void stop();
 
   /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
@@ -189,17 +191,18 @@ class TIMING_WHEEL_EXPORT scheduler {
   scheduled schedule(const request& asked);
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);
-  /// The same, without waiting: `then` is called when it is durable or has failed. That is on a thread of the
-  /// scheduler, or on one that waits in another call and commits both. It must not block.
+  /// The same, without waiting: `then` is called when it is durable or has failed, and before `stop` returns. That is on
+  /// a thread of the scheduler, or on one that waits in another call and commits both, or in `stop`. It must not block.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
   /// The same as the first, without a `timer_error`: a refusal, what the store says, and a lack of memory
   /// (`std::errc::not_enough_memory`) are told by `error`, which is cleared if it worked.
   scheduled schedule(const request& asked, std::error_code& error);
 
-  /// Cancels: `cancelled` means that it never starts, on any node. `running`: a node has claimed it. `finished`: there
-  /// is no such check. \throws what the store says.
-  cancel_result cancel(std::string_view kind, std::string_view key);
+  /// Cancels: `cancelled` means that no leased handler starts for it any more, on any node, and the answer says how
+  /// often it was tried before. `running`: a node has claimed it. `finished`: there is no such check. \throws what the
+  /// store says.
+  cancel_answer cancel(std::string_view kind, std::string_view key);
   /// Moves a check that is pending. \throws what the store says.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
   /// The check of that key, pending or running; or none. \throws what the store says.

@@ -24,7 +24,8 @@ namespace timing_wheel::durable {
 
 /// How a file is opened.
 struct sqlite_options {
-  /// How long to wait for the lock of another process before `SQLITE_BUSY`.
+  /// How long to wait for the lock of another process before `SQLITE_BUSY`. It counts from the call, also while others
+  /// of this store wait for that lock. Calls that share a commit have that of the first.
   std::chrono::milliseconds busy_timeout = std::chrono::seconds(5);
   /// Look through the whole file when it is opened (`PRAGMA integrity_check`). Complexity: O(file).
   bool check_integrity = false;
@@ -78,7 +79,7 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
 /// \throws timer_error as `scheduler::schedule`. Thread safety: as the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
 /// Cancels in the transaction that is open on `connection`.
-TIMING_WHEEL_EXPORT cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_view key);
+TIMING_WHEEL_EXPORT cancel_answer cancel(sqlite3* connection, std::string_view kind, std::string_view key);
 /// Moves in the transaction that is open on `connection`.
 TIMING_WHEEL_EXPORT reschedule_result reschedule(sqlite3* connection, std::string_view kind, std::string_view key,
                                                  due_time due);
@@ -108,7 +109,7 @@ class TIMING_WHEEL_EXPORT sqlite_session {
   /// As the function `schedule(sqlite3*, request)`.
   scheduled schedule(const request& asked);
   /// As the function `cancel(sqlite3*, kind, key)`.
-  cancel_result cancel(std::string_view kind, std::string_view key);
+  cancel_answer cancel(std::string_view kind, std::string_view key);
   /// As the function `reschedule(sqlite3*, kind, key, due)`.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 

@@ -75,6 +75,7 @@ struct cancel_op {
   std::string_view kind;   ///< As it was scheduled.
   std::string_view key;    ///< As it was scheduled.
   cancel_result result{};  ///< Out.
+  int attempts = 0;        ///< Out: if it was cancelled, see `cancel_answer`.
 };
 
 /// A check to move.
@@ -100,7 +101,7 @@ struct bury_op {
 };
 
 /// How long a transaction may hold others up, and be held up, beyond what the store's options say. A store whose
-/// transactions do not run beside each other has only `orphans_until`.
+/// transactions do not run beside each other has only `orphans_until` and `asked_at`.
 struct transaction_limits {
   /// A statement that waits for another transaction's row for longer fails, with `errc::row_locked`. None: it waits as
   /// long as a statement may take. At least 1 ms.
@@ -118,6 +119,9 @@ struct transaction_limits {
   /// gives up after so long without an answer, to a try to connect too: for extensions. None: as the others. At least
   /// 1 ms.
   std::optional<std::chrono::milliseconds> urgent = {};
+  /// Since when somebody has waited for it: the limit to a wait for another process's lock of the whole database counts
+  /// from then, or from when this store last had that lock. None: since the call.
+  std::optional<std::chrono::steady_clock::time_point> asked_at = {};
 };
 
 /// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
@@ -134,7 +138,7 @@ class TIMING_WHEEL_EXPORT transaction {
   /// Schedules within this transaction: as `scheduler::schedule`, and undone if the transaction is.
   scheduled schedule(const request& asked);
   /// Cancels within this transaction.
-  cancel_result cancel(std::string_view kind, std::string_view key);
+  cancel_answer cancel(std::string_view kind, std::string_view key);
 
   /// \cond
   // The connection, if it is one of `api` ("sqlite3"); else null.
@@ -197,6 +201,8 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
 
   /// Begins a part of the transaction that can be undone alone. Parts do not nest.
   virtual void savepoint() = 0;
+  /// The same, for a part in which no handler runs. Here it is `savepoint`.
+  virtual void own_savepoint() { savepoint(); }
   /// Undoes what was done since, and ends the part.
   virtual void rollback_to_savepoint() = 0;
   /// Keeps it, and ends the part.

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <future>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -49,6 +50,36 @@ std::string name_for(const char* name, std::string_view text) {
   }
   return all;
 }
+
+// Keeps the words of what the server warns of, as long as it lives.
+class kept_warning {
+ public:
+  explicit kept_warning(PGconn* from) : from_(from), before_(PQsetNoticeReceiver(from, keep, &words_)) {}
+  kept_warning(const kept_warning&) = delete;
+  kept_warning& operator=(const kept_warning&) = delete;
+  ~kept_warning() { PQsetNoticeReceiver(from_, before_, nullptr); }  // libpq's own looks at no argument
+
+  [[nodiscard]] const std::string& words() const noexcept { return words_; }
+
+ private:
+  static void keep(void* into, const PGresult* notice) noexcept {
+    const char* severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (severity == nullptr || std::string_view(severity) != "WARNING") {
+      return;
+    }
+    const char* text = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
+    auto& words = *static_cast<std::string*>(into);
+    try {
+      words.assign(text == nullptr ? "a warning" : text);
+    } catch (const std::bad_alloc&) {
+      words.assign("a warning");  // short enough to need no memory
+    }
+  }
+
+  std::string words_;
+  PGconn* const from_;
+  const PQnoticeReceiver before_;
+};
 
 }  // namespace
 
@@ -147,6 +178,17 @@ result connection::run(const char* doing, const std::string& text, unsigned stat
   PQsetnonblocking(connection_, 1);
   send(PQsendQuery(connection_, text.c_str()), doing);
   return wait(doing);
+}
+
+void connection::commit() {
+  const kept_warning warned(connection_);
+  const result ended = run("committing", sql::commit, 1);
+  if (std::string_view(PQcmdStatus(ended.get())) != "COMMIT") {
+    fail("committing", "40000", "the server has rolled back");
+  }
+  if (!warned.words().empty()) {
+    fail("committing", "40003", "it is done here, but may not be on a standby: " + warned.words());
+  }
 }
 
 const std::string& connection::prepare(const query& which) {

@@ -69,6 +69,9 @@ class connection {
   /// Runs `statements` of them by their text, one message for all. \returns the last one that has rows, or else the
   /// last.
   result run(const char* doing, const std::string& text, unsigned statements);
+  /// Commits. A server that gives up waiting for its synchronous standby says so by a warning only: that is an error.
+  /// \throws timer_error
+  void commit();
 
   /// Whether it can still be used. One whose server was silent cannot.
   [[nodiscard]] bool works() const noexcept { return !silent_ && PQstatus(connection_) == CONNECTION_OK; }

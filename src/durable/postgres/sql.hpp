@@ -75,12 +75,17 @@ inline constexpr query stands{"scheduling", "timing_wheel_stands",
                               "SELECT u.place,c.id,c.due,c.lease IS NULL "
                               "FROM unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
                               "JOIN @check c ON c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key])"};
+// A transaction that has written nothing does not wait for a synchronous standby. So it writes this where it answers of
+// a row of another one, whose own wait may have been given up.
+inline constexpr query await_standby{"waiting for a standby", "timing_wheel_await_standby",
+                                     "SELECT CASE WHEN current_setting('synchronous_standby_names')<>'' "
+                                     "THEN pg_logical_emit_message(true,'timing_wheel',''::text) END"};
 // Only what is pending. A lease that has ended is no answer to whether its handler had begun.
 inline constexpr query cancel{
     "cancelling", "timing_wheel_cancel",
     "DELETE FROM @check c "
     "USING unnest($1::text[],$2::bytea[]) WITH ORDINALITY u(kind,key,place) "
-    "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
+    "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place,c.attempt"};
 inline constexpr query reschedule{
     "rescheduling", "timing_wheel_reschedule",
     "UPDATE @check c SET due=u.due "
@@ -254,7 +259,8 @@ inline constexpr query users_replace_after{"replacing", "", TIMING_WHEEL_REPLACE
 inline constexpr query users_reschedule_at{"rescheduling", "", TIMING_WHEEL_RESCHEDULE("$1::bigint")};
 inline constexpr query users_reschedule_after{"rescheduling", "", TIMING_WHEEL_RESCHEDULE(TIMING_WHEEL_AFTER)};
 inline constexpr query users_cancel{"cancelling", "",
-                                    "DELETE FROM @check WHERE kind=$1::text AND key=$2::bytea AND lease IS NULL"};
+                                    "DELETE FROM @check WHERE kind=$1::text AND key=$2::bytea AND lease IS NULL "
+                                    "RETURNING attempt"};
 // Around a statement of a user's open transaction. PostgreSQL locks a row before it looks once more whether the row is
 // what was asked for, and keeps that lock if it is not; only undoing a part of the transaction lets it go.
 inline constexpr const char* users_savepoint = "SAVEPOINT timing_wheel_call";

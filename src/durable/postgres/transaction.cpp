@@ -56,18 +56,6 @@ std::vector<Op*> take_different(std::vector<Op*>& ordered) {
   return different;
 }
 
-struct names {
-  template <class Op>
-  explicit names(const std::vector<Op*>& ops) {
-    for (const Op* op : ops) {
-      kinds.add(kind_of(op));
-      keys.add(key_of(op));
-    }
-  }
-  array kinds{element::text};
-  array keys{element::bytea};
-};
-
 // How often a statement is repeated whose row others have changed.
 constexpr int most_tries = 100;
 
@@ -104,6 +92,18 @@ ticket& claim_of(Op& op) {
 }
 
 }  // namespace
+
+struct names {
+  template <class Op>
+  explicit names(const std::vector<Op*>& ops) {
+    for (const Op* op : ops) {
+      kinds.add(kind_of(op));
+      keys.add(key_of(op));
+    }
+  }
+  array kinds{element::text};
+  array keys{element::bytea};
+};
 
 struct tickets {
   template <class Op>
@@ -164,10 +164,10 @@ void writing_transaction::commit() {
     default:
       fail("committing", "08006", "the connection is lost, or busy with what ran on it");
   }
-  const result ended = connection_.run("committing", sql::commit, 1);
-  if (std::string_view(PQcmdStatus(ended.get())) != "COMMIT") {
-    fail("committing", "40000", "the server has rolled back");
+  if (answers_of_others_ && !wrote_) {
+    look(sql::await_standby, {});
   }
+  connection_.commit();
   if (wrote_) {
     rules_.counts->commits.fetch_add(1, std::memory_order_relaxed);
   }
@@ -183,6 +183,11 @@ result writing_transaction::run(const query& which, const parameters& values) {
 // A plan that is made while the planner is the user's must not be kept for all that come after.
 result writing_transaction::look(const query& which, const parameters& values) {
   return connection_.run(which, values, !planner_is_ours_);
+}
+
+result writing_transaction::look_at_what_stands(names& of) {
+  answers_of_others_ = true;
+  return look(sql::stands, parameters().bind(of.kinds).bind(of.keys));
 }
 
 void* writing_transaction::native_handle(std::string_view api) noexcept {
@@ -256,7 +261,7 @@ std::vector<append_op*> writing_transaction::sort_out(const std::vector<append_o
   }
   std::sort(ids.begin(), ids.end());
   names of(ops);
-  const result found = look(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+  const result found = look_at_what_stands(of);
   std::vector<append_op*> missing = ops;
   std::vector<append_op*> asked_to_replace;
   std::vector<std::size_t> pending;  // of these
@@ -318,7 +323,7 @@ void writing_transaction::change_pending(const char* doing, std::vector<Op*> lef
     if (changed.rows() == static_cast<int>(left.size())) {
       return;
     }
-    const result found = look(sql::stands, parameters().bind(of.kinds).bind(of.keys));
+    const result found = look_at_what_stands(of);
     std::vector<Op*> pending(left.size());
     for (int row = 0; row < found.rows(); ++row) {
       Op* op = left[place_in(found, row)];
@@ -334,8 +339,13 @@ void writing_transaction::change_pending(const char* doing, std::vector<Op*> lef
 }
 
 void writing_transaction::cancel(std::span<cancel_op> ops) {
-  change_pending("cancelling", in_order(ops), cancel_result::cancelled,
-                 [&](const auto&, names& of) { return run(sql::cancel, parameters().bind(of.kinds).bind(of.keys)); });
+  change_pending("cancelling", in_order(ops), cancel_result::cancelled, [&](const auto& left, names& of) {
+    result gone = run(sql::cancel, parameters().bind(of.kinds).bind(of.keys));
+    for (int row = 0; row < gone.rows(); ++row) {
+      left[place_in(gone, row)]->attempts = static_cast<int>(gone.integer(row, 1));
+    }
+    return gone;
+  });
 }
 
 void writing_transaction::reschedule(std::span<reschedule_op> ops) {
@@ -473,12 +483,19 @@ void writing_transaction::bury_taken(const claimed& taken, std::string_view kind
                            .bind(error));
 }
 
-// One message with the end of the part before, and with what has to be said before a handler's first statement.
+// With what has to be said before a handler's first statement.
 void writing_transaction::savepoint() {
+  const unsigned statements = planner_is_ours_ ? 6 : 0;
+  set_savepoint(planner_for_others(), statements);
+}
+
+void writing_transaction::own_savepoint() { set_savepoint({}, 0); }
+
+// One message with the end of the part before, and with what is said `before`.
+void writing_transaction::set_savepoint(const std::string& before, unsigned statements) {
   const bool ends = std::exchange(part_has_ended_, false);
-  const unsigned statements = 1 + (ends ? 1U : 0U) + (planner_is_ours_ ? 6U : 0U);
   std::string text = ends ? std::string(sql::release_savepoint) + ";" : std::string();
-  connection_.run("setting a savepoint", text.append(planner_for_others()).append(sql::savepoint), statements);
+  connection_.run("setting a savepoint", text.append(before).append(sql::savepoint), 1 + (ends ? 1U : 0U) + statements);
 }
 
 void writing_transaction::rollback_to_savepoint() {

@@ -19,6 +19,7 @@ struct transaction_rules {
 [[nodiscard]] transaction_rules rules_for(const postgres_options& options, counters& counts);
 
 /// Claims, as a statement takes them.
+struct names;
 struct tickets;
 
 /// A transaction that is open on a connection.
@@ -45,6 +46,7 @@ class writing_transaction final : public store_transaction {
   void bury(std::span<bury_op> ops) override;
   void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override;
   void savepoint() override;
+  void own_savepoint() override;
   void rollback_to_savepoint() override;
   void release_savepoint() override;
 
@@ -62,6 +64,7 @@ class writing_transaction final : public store_transaction {
   void change_held(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,
                    const parameters& values);
   result look(const query& which, const parameters& values);
+  [[nodiscard]] result look_at_what_stands(names& of);
   void append_different(std::vector<append_op*> ops);
   [[nodiscard]] std::vector<append_op*> sort_out(const std::vector<append_op*>& ops, const result& inserted);
   void replace(const std::vector<append_op*>& ops);
@@ -71,6 +74,7 @@ class writing_transaction final : public store_transaction {
   void read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
   // Leases that have ended by then are free.
   [[nodiscard]] std::int64_t ended_leases() const noexcept;
+  void set_savepoint(const std::string& before, unsigned statements);
   [[nodiscard]] std::string planner_for_others();
 
   connection& connection_;
@@ -79,6 +83,7 @@ class writing_transaction final : public store_transaction {
   const instant orphans_until_;
   instant now_{};
   bool wrote_ = false;
+  bool answers_of_others_ = false;  // tells the caller what another transaction has done
   bool planner_is_ours_ = true;
   bool part_has_ended_ = false;  // released, and the server has not been told yet
 };

@@ -83,7 +83,7 @@ class users_connection {
   virtual ~users_connection() = default;
 
   [[nodiscard]] scheduled schedule(const request& asked);
-  [[nodiscard]] cancel_result cancel(std::string_view kind, std::string_view key);
+  [[nodiscard]] cancel_answer cancel(std::string_view kind, std::string_view key);
   [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  protected:
@@ -211,9 +211,14 @@ Result users_connection::change_pending(const char* doing, std::string_view kind
   postgres::fail(doing, "40001", changes_all_the_time);
 }
 
-cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
-  return change_pending("cancelling", kind, key, cancel_result::cancelled,
-                        [&] { return change(postgres::sql::users_cancel, parameters().bind(kind).bind(key)); });
+cancel_answer users_connection::cancel(std::string_view kind, std::string_view key) {
+  cancel_answer answer;
+  answer.result = change_pending("cancelling", kind, key, cancel_result::cancelled, [&] {
+    result gone = change(postgres::sql::users_cancel, parameters().bind(kind).bind(key));
+    answer.attempts = gone.rows() == 0 ? 0 : static_cast<int>(gone.integer(0, 0));
+    return gone;
+  });
+  return answer;
 }
 
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
@@ -230,7 +235,7 @@ scheduled schedule(pg_conn* connection, const request& asked, const postgres_tar
   return single_call(connection, target).schedule(asked);
 }
 
-cancel_result cancel(pg_conn* connection, std::string_view kind, std::string_view key, const postgres_target& target) {
+cancel_answer cancel(pg_conn* connection, std::string_view kind, std::string_view key, const postgres_target& target) {
   return single_call(connection, target).cancel(kind, key);
 }
 
@@ -350,7 +355,7 @@ scheduled postgres_session::schedule(const request& asked) {
   return implementation_->schedule(asked);
 }
 
-cancel_result postgres_session::cancel(std::string_view kind, std::string_view key) {
+cancel_answer postgres_session::cancel(std::string_view kind, std::string_view key) {
   implementation_->begin();
   return implementation_->cancel(kind, key);
 }

@@ -147,7 +147,7 @@ int database::wait_for_lock(void* self, int times) noexcept {
   auto& that = *static_cast<database*>(self);
   const auto now = std::chrono::steady_clock::now();
   if (times == 0) {
-    that.waiting_until_ = now + that.busy_timeout_;
+    that.waiting_until_ = that.waits_since_.value_or(now) + that.busy_timeout_;
   }
   if (now >= that.waiting_until_) {
     return 0;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -78,6 +79,9 @@ class statement {
 class database {
  public:
   database(const std::string& file, std::chrono::milliseconds busy_timeout);
+
+  /// From when `busy_timeout` counts for the locks of the statements that follow. None: from when one begins to wait.
+  void waits_since(std::optional<std::chrono::steady_clock::time_point> when) noexcept { waits_since_ = when; }
   database(const database&) = delete;
   database& operator=(const database&) = delete;
   ~database() { sqlite3_close_v2(connection_); }
@@ -99,6 +103,7 @@ class database {
   [[nodiscard]] std::uint64_t log_inode() const noexcept;
 
   std::chrono::milliseconds busy_timeout_;
+  std::optional<std::chrono::steady_clock::time_point> waits_since_;
   std::chrono::steady_clock::time_point waiting_until_{};
   sqlite3* connection_ = nullptr;
   std::uint64_t noted_log_ = 0;  // its inode; 0 if none was noted

@@ -34,7 +34,8 @@ inline constexpr query replace{"replacing",
 inline constexpr query find_due{"scheduling", "SELECT due FROM timing_wheel_check WHERE kind=?1 AND key=?2"};
 // Only what is pending. A lease that has ended is no answer to whether its handler had begun.
 inline constexpr query cancel{"cancelling",
-                              "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND lease IS NULL"};
+                              "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND lease IS NULL "
+                              "RETURNING attempt"};
 inline constexpr query reschedule{"rescheduling",
                                   "UPDATE timing_wheel_check SET due=?3 WHERE kind=?1 AND key=?2 AND lease IS NULL"};
 // Of what is pending, and of what is orphaned: an UPDATE does not say what was there before.

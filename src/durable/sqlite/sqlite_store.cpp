@@ -52,7 +52,7 @@ class sqlite_store::implementation {
   [[nodiscard]] instant now();
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
-  void transact(const Work& work, instant orphans_until = instant::max());
+  void transact(const Work& work, const transaction_limits& limits = {});
   void read_ahead(const window& which, std::vector<upcoming>& found);
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
@@ -84,8 +84,9 @@ class sqlite_store::implementation {
   room room_{*writer_};
   statement read_clock_{writer_->get(), sql::read_clock, &counts_.statements};
   statement set_clock_{writer_->get(), sql::set_clock, &counts_.statements};
-  std::optional<unsigned> written_version_;  // of the file, when this connection last knew its clock
-  bool clock_is_new_ = false;                // set in the transaction that is open, and not seen yet
+  std::optional<unsigned> written_version_;            // of the file, when this connection last knew its clock
+  bool clock_is_new_ = false;                          // set in the transaction that is open, and not seen yet
+  std::chrono::steady_clock::time_point had_lock_at_;  // of the file, the last time
 
   std::mutex read_lock_;
   std::unique_ptr<database> reader_;
@@ -97,9 +98,15 @@ class sqlite_store::implementation {
 };
 
 // The lock for writing, and the transaction that is open then: undone at the end if it was not committed.
+//
+// Another process may have the lock of the file, and be frozen. Who waits for `write_lock_` meanwhile waits for that,
+// too. So its time counts from `asked_at`, unless this store has had the file's lock since: else each of those who wait
+// would have a whole busy timeout after all before it.
 class sqlite_store::implementation::writing {
  public:
-  explicit writing(implementation& store) : store_(store) {
+  using time_point = std::chrono::steady_clock::time_point;
+  explicit writing(implementation& store, time_point asked_at = std::chrono::steady_clock::now())
+      : store_(store), asked_at_(asked_at) {
     store_.check_process();
     if (store_.writing_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
       fail(store_.writer_->get(), "beginning a transaction", SQLITE_MISUSE,
@@ -117,13 +124,19 @@ class sqlite_store::implementation::writing {
       store_.room_.clear_log();
     }
     store_.clock_is_new_ = false;
+    if (begun_) {
+      store_.had_lock_at_ = std::chrono::steady_clock::now();
+    }
     store_.writing_thread_.store({}, std::memory_order_relaxed);
     store_.write_lock_.unlock();
   }
 
   void begin() {
     store_.writer_->check_in_place();
+    store_.writer_->waits_since(std::max(asked_at_, store_.had_lock_at_));
     store_.transaction_.begin();
+    store_.writer_->waits_since(std::nullopt);
+    begun_ = true;
   }
   void commit() {
     store_.transaction_.check_open();
@@ -139,6 +152,8 @@ class sqlite_store::implementation::writing {
 
  private:
   implementation& store_;
+  const time_point asked_at_;
+  bool begun_ = false;
   bool committed_ = false;
 };
 
@@ -206,11 +221,11 @@ void sqlite_store::implementation::see_clock_to_write() {
 }
 
 template <class Work>
-void sqlite_store::implementation::transact(const Work& work, instant orphans_until) {
-  writing held(*this);
+void sqlite_store::implementation::transact(const Work& work, const transaction_limits& limits) {
+  writing held(*this, limits.asked_at.value_or(std::chrono::steady_clock::now()));
   held.begin();
   see_clock_to_write();
-  transaction_.set_time(clock_.now().value(), orphans_until);
+  transaction_.set_time(clock_.now().value(), limits.orphans_until.value_or(instant::max()));
   work(transaction_);
   held.commit();
 }
@@ -309,7 +324,7 @@ void sqlite_store::transact(const std::function<void(store_transaction&)>& work)
 
 void sqlite_store::transact_within(const transaction_limits& limits,
                                    const std::function<void(store_transaction&)>& work) {
-  implementation_->transact(work, limits.orphans_until.value_or(instant::max()));
+  implementation_->transact(work, limits);
 }
 
 void sqlite_store::read_ahead(const window& which, std::vector<upcoming>& found) {

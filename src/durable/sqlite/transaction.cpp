@@ -115,10 +115,14 @@ bool writing_transaction::exists(std::string_view kind, std::string_view key, in
 void writing_transaction::cancel(std::span<cancel_op> ops) {
   instant unused{};
   for (cancel_op& op : ops) {
-    const bool gone = cancel_.run().bind_text(op.kind).bind_blob(op.key).finish() == 1;
-    op.result = gone                              ? cancel_result::cancelled
-                : exists(op.kind, op.key, unused) ? cancel_result::running
-                                                  : cancel_result::finished;
+    execution run = cancel_.run();
+    if (run.bind_text(op.kind).bind_blob(op.key).step()) {
+      op.result = cancel_result::cancelled;
+      op.attempts = static_cast<int>(run.integer(0));
+      run.finish();
+    } else {
+      op.result = exists(op.kind, op.key, unused) ? cancel_result::running : cancel_result::finished;
+    }
   }
 }
 

@@ -32,7 +32,7 @@ class users_connection {
   explicit users_connection(sqlite3* connection) : connection_(connection) {}
 
   [[nodiscard]] scheduled schedule(const request& asked);
-  [[nodiscard]] cancel_result cancel(std::string_view kind, std::string_view key);
+  [[nodiscard]] cancel_answer cancel(std::string_view kind, std::string_view key);
   [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  private:
@@ -112,11 +112,14 @@ scheduled users_connection::schedule(const request& asked) {
   }
 }
 
-cancel_result users_connection::cancel(std::string_view kind, std::string_view key) {
-  if (cancel_.run().bind_text(kind).bind_blob(key).finish() == 1) {
-    return cancel_result::cancelled;
+cancel_answer users_connection::cancel(std::string_view kind, std::string_view key) {
+  execution run = cancel_.run();
+  if (run.bind_text(kind).bind_blob(key).step()) {
+    const auto attempts = static_cast<int>(run.integer(0));
+    run.finish();
+    return {cancel_result::cancelled, attempts};
   }
-  return due_of(kind, key) ? cancel_result::running : cancel_result::finished;
+  return {due_of(kind, key) ? cancel_result::running : cancel_result::finished};
 }
 
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
@@ -144,7 +147,7 @@ scheduled schedule(sqlite3* connection, const request& asked, const request_limi
   return users_connection(connection).schedule(asked);
 }
 
-cancel_result cancel(sqlite3* connection, std::string_view kind, std::string_view key) {
+cancel_answer cancel(sqlite3* connection, std::string_view kind, std::string_view key) {
   return users_connection(connection).cancel(kind, key);
 }
 
@@ -172,7 +175,7 @@ scheduled sqlite_session::schedule(const request& asked) {
   return implementation_->calls.schedule(asked);
 }
 
-cancel_result sqlite_session::cancel(std::string_view kind, std::string_view key) {
+cancel_answer sqlite_session::cancel(std::string_view kind, std::string_view key) {
   return implementation_->calls.cancel(kind, key);
 }
 

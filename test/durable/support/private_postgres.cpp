@@ -178,6 +178,29 @@ std::string in_quotes(std::string_view value) {
   return text + "'";
 }
 
+// This process's own, and the others.
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& others) {
+  std::vector<std::string> all;
+  for (char** each = environ; *each != nullptr; ++each) {
+    all.emplace_back(*each);
+  }
+  for (const auto& [name, value] : others) {
+    all.push_back(std::string(name).append("=").append(value));
+  }
+  return all;
+}
+
+// As `execve` takes them.
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& each : words) {
+    pointers.push_back(each.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 template <class Ready>
 bool wait_until(Ready ready, std::chrono::seconds most = patience) {
   for (const auto end = std::chrono::steady_clock::now() + most; !ready(); std::this_thread::sleep_for(10ms)) {
@@ -231,7 +254,7 @@ private_postgres::private_postgres(const private_postgres_options& options)
     : private_postgres(options, copy_of{nullptr, {}}) {}
 
 private_postgres::private_postgres(const private_postgres_options& options, const copy_of& what)
-    : programs_(find_programs()), loopback_(options.loopback) {
+    : programs_(find_programs()), environment_(environment_with(options.environment)), loopback_(options.loopback) {
   std::tie(user_, group_) = find_user();
   make_folder(options.parent.empty() ? find_parent(user_ != geteuid()) : options.parent);
   watch();
@@ -240,8 +263,17 @@ private_postgres::private_postgres(const private_postgres_options& options, cons
       port_ = free_port();
     }
     if (what.primary == nullptr) {
-      run({"initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C",
-           "--pgdata=" + data().string()});
+      std::vector<std::string> command = {"initdb",
+                                          "--no-sync",
+                                          "--auth=trust",
+                                          "--username=postgres",
+                                          "--encoding=UTF8",
+                                          "--locale=C",
+                                          "--pgdata=" + data().string()};
+      if (!options.wal.empty()) {
+        command.push_back("--waldir=" + options.wal.string());
+      }
+      run(command);
       configure(options, "");
     } else {
       const std::string from = what.primary->conninfo() + " application_name=" + what.name;
@@ -341,12 +373,9 @@ pid_t private_postgres::spawn(const std::vector<std::string>& command) const {
   const std::string start_in = files::exists(data()) ? data().string() : folder_.string();
   std::vector<std::string> words = command;
   words.front() = program;  // a program of PostgreSQL looks for others where it is itself, or else in PATH
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& each : words) {
-    arguments.push_back(each.data());
-  }
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = pointers_to(words);
+  std::vector<std::string> variables = environment_;
+  const std::vector<char*> environment = pointers_to(variables);
   const pid_t child = fork();
   if (child == 0) {  // only what a child of a process with threads may do
     const bool other = user_ != geteuid();
@@ -360,7 +389,7 @@ pid_t private_postgres::spawn(const std::vector<std::string>& command) const {
       _exit(126);
     }
     setsid();  // a Ctrl-C of the terminal is for the test
-    execv(program.c_str(), arguments.data());
+    execve(program.c_str(), arguments.data(), environment.data());
     _exit(127);
   }
   if (child < 0) {

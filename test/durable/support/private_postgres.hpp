@@ -46,6 +46,10 @@ class postgres_session {
 struct private_postgres_options {
   /// Lines for postgresql.conf: name and value, without quotes.
   std::vector<std::pair<std::string, std::string>> settings = {};
+  /// Variables of the environment of its programs.
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  /// Where its log of changes (WAL) is kept: a folder that it makes. Empty: within `data()`.
+  std::filesystem::path wal = {};
   /// Listens on 127.0.0.1, too, on a free port.
   bool loopback = false;
   /// Where its folder is made. Empty: in the build folder, or where the socket's path would be too long or the server
@@ -131,6 +135,7 @@ class private_postgres {
   void kill_orphans();
 
   std::filesystem::path programs_;
+  std::vector<std::string> environment_;  // of its programs, as NAME=VALUE
   std::filesystem::path folder_;
   uid_t user_ = 0;
   gid_t group_ = 0;

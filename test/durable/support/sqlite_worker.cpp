@@ -100,6 +100,7 @@ void be_a_node(sqlite_store& store, const std::string& name) {
       static_cast<void>(std::raise(SIGSTOP));
     }
   });
+  checks.on("frozen", [](transaction& /*open*/, const job& /*what*/) { static_cast<void>(std::raise(SIGSTOP)); });
   checks.start();
   for (std::uint64_t lost = 0;; std::this_thread::sleep_for(5ms)) {
     if (checks.stats().lost_leases != lost) {

@@ -1,0 +1,468 @@
+// What jobs, leases and fences survive when something is wrong with the server itself: its disk is full, its standby has
+// to take over, its clock is set.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "durable/support/long_jobs.hpp"
+#include "durable/support/private_postgres.hpp"
+#include "durable/support/scratch_folder.hpp"
+#include "timing_wheel/durable/postgres_store.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+using testing::SizeIs;
+using timing_wheel::test::postgres_session;
+using timing_wheel::test::private_postgres;
+using timing_wheel::test::private_postgres_options;
+using timing_wheel::test::scratch_folder;
+
+long_jobs::store_maker stores_on(const std::string& conninfo) {
+  return [conninfo] {
+    return std::make_unique<postgres_store>(conninfo, postgres_options{.connect_timeout = 2s, .statement_timeout = 3s});
+  };
+}
+
+template <class Ready>
+bool wait_until(const Ready& ready, std::chrono::seconds most = 20s) {
+  for (const auto end = std::chrono::steady_clock::now() + most; !ready(); std::this_thread::sleep_for(5ms)) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// ---- its disk
+
+/// A small file system of its own, where that is allowed.
+class small_disk {
+ public:
+  explicit small_disk(const char* options) {
+    if (mount("none", folder_.path().c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options) == 0) {
+      mounted_ = true;
+      chmod(folder_.path().c_str(), 01777);
+    }
+  }
+  small_disk(const small_disk&) = delete;
+  small_disk& operator=(const small_disk&) = delete;
+  ~small_disk() {
+    if (mounted_) {
+      umount2(folder_.path().c_str(), MNT_DETACH);
+    }
+  }
+  [[nodiscard]] bool is_there() const { return mounted_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  scratch_folder folder_;
+  bool mounted_ = false;
+};
+
+/// Takes all room of a folder's file system, but for so many bytes, until it is destroyed.
+class filler {
+ public:
+  filler(const std::filesystem::path& folder, std::uintmax_t but_for) : file_(folder / "filler") {
+    std::ofstream out(file_, std::ios::binary);
+    const std::string page(4096, 'x');
+    while (out.write(page.data(), static_cast<std::streamsize>(page.size())) && out.flush()) {
+    }
+    out.close();
+    std::filesystem::resize_file(file_, std::filesystem::file_size(file_) - but_for);
+  }
+  filler(const filler&) = delete;
+  filler& operator=(const filler&) = delete;
+  ~filler() {
+    std::error_code ignored;
+    std::filesystem::remove(file_, ignored);
+  }
+
+ private:
+  std::filesystem::path file_;
+};
+
+/// What a caller was told.
+struct answers {
+  std::vector<std::string> acknowledged;
+  std::string refusal;  // the first
+};
+
+answers schedule_until_refused(scheduler& checks) {
+  answers told;
+  for (int number = 0; number < 10'000 && told.refusal.empty(); ++number) {
+    const std::string key = std::to_string(number);
+    std::string payload(20'000, 'x');  // which the server cannot make shorter
+    for (std::size_t at = 0; at < payload.size(); ++at) {
+      payload[at] = static_cast<char>((at * 2654435761U + static_cast<std::size_t>(number) * 40503U) >> 7U);
+    }
+    try {
+      checks.schedule({.kind = "kept", .key = key, .payload = payload, .due = 1h});
+      told.acknowledged.push_back(key);
+    } catch (const timer_error& error) {
+      told.refusal = error.what();
+    }
+  }
+  return told;
+}
+
+class PostgresFullDisk : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  void SetUp() override {
+    if (!disk_.is_there()) {
+      GTEST_SKIP() << "no right to mount a small file system: it takes CAP_SYS_ADMIN, as root of a machine has";
+    }
+  }
+  // 20 jobs run while the disk is full for three leases. `end` comes when there is room again.
+  template <class End>
+  static answers run_while_full(private_postgres& server, const std::filesystem::path& full, const End& end) {
+    const auto stores = stores_on(server.conninfo());
+    postgres_store(server.conninfo()).migrate();
+    const std::unique_ptr<store> beside = stores();
+    scheduler caller(*beside);
+    answers told;
+    expect_that_an_outage_doubles_no_run(stores, lease, [&] {
+      {
+        const filler all(full, 1 << 20);
+        told = schedule_until_refused(caller);
+        std::this_thread::sleep_for(3 * lease);
+      }
+      end();
+    });
+    EXPECT_TRUE(caller.schedule({.kind = "kept", .key = "after", .due = 1h}).inserted);
+    const postgres_session own(server.conninfo());
+    std::set<std::string> there;
+    for (const auto& row : own.rows("SELECT encode(key,'escape') FROM timing_wheel.check")) {
+      there.insert(row.front());
+    }
+    EXPECT_FALSE(told.acknowledged.empty());
+    EXPECT_THAT(there, testing::IsSupersetOf(told.acknowledged));
+    EXPECT_EQ(own.ask("SELECT count(*) FROM timing_wheel.dead"), "0");
+    std::cout << told.acknowledged.size() << " acknowledged, then: " << told.refusal << '\n';
+    return told;
+  }
+
+  static constexpr std::chrono::milliseconds lease = 900ms;
+  small_disk disk_{"size=160m"};
+};
+
+// The server says so, and lives.
+TEST_F(PostgresFullDisk, OfTheTablesDoublesNoRunAndItGoesOnWhenThereIsRoom) {
+  const scratch_folder log;
+  std::filesystem::permissions(log.path(), std::filesystem::perms::all);
+  private_postgres server({.wal = log.path() / "wal", .parent = disk_.path()});
+  const answers told = run_while_full(server, disk_.path(), [] {});
+  EXPECT_THAT(told.refusal, AllOf(HasSubstr("No space left on device"), HasSubstr("53100")));
+  EXPECT_TRUE(server.running());
+}
+
+// The server ends, and somebody has to start it.
+TEST_F(PostgresFullDisk, OfTheLogDoublesNoRunAndItGoesOnAfterARestart) {
+  private_postgres server({.settings = {{"max_wal_size", "32MB"}}, .wal = disk_.path() / "wal"});
+  const answers told =
+      run_while_full(server, disk_.path(), [&] { server.restart(private_postgres::shutdown::immediate); });
+  EXPECT_THAT(told.refusal, Not(IsEmpty()));
+}
+
+// ---- its standby
+
+/// A server, and its synchronous standby.
+class PostgresFailover : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  PostgresFailover() {
+    postgres_store(primary_.conninfo()).migrate();
+    primary_.execute("CREATE TABLE effect(key text PRIMARY KEY)");
+    primary_.replicate_to("second");
+  }
+  [[nodiscard]] std::string conninfo() const {
+    return "host=" + primary_.host() + "," + standby_->host() + " port=" + std::to_string(primary_.port()) + "," +
+           std::to_string(standby_->port()) + " user=postgres dbname=postgres target_session_attrs=read-write";
+  }
+  void fail_over() {
+    primary_.kill();
+    std::this_thread::sleep_for(300ms);
+    standby_->promote();
+  }
+
+  private_postgres primary_;
+  std::unique_ptr<private_postgres> standby_ = primary_.standby("second");
+};
+
+/// A kind of leased checks that run again and again, and what fences their runs had, by key and in their order.
+class beats {
+ public:
+  void serve(scheduler& checks) {
+    checks.on("beat",
+              [this](const job& what) {
+                const std::scoped_lock lock(mutex_);
+                fences_[what.key()].push_back(what.fence());
+                return retry_after(20ms);
+              },
+              {.max_attempts = 1'000'000});
+  }
+  [[nodiscard]] std::map<std::string, std::vector<std::int64_t>> fences() const {
+    const std::scoped_lock lock(mutex_);
+    return fences_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::vector<std::int64_t>> fences_;
+};
+
+/// Transactional checks with an effect each; every third is cancelled. What was not answered may be either.
+struct ledger_of_a_caller {
+  std::set<std::string> promised;
+  std::set<std::string> cancelled;
+
+  void go_on(scheduler& checks, const std::atomic<bool>& over) {
+    for (int number = 0; !over; ++number, std::this_thread::sleep_for(5ms)) {
+      const std::string key = std::to_string(number);
+      try {
+        checks.schedule({.kind = "once", .key = key, .payload = {}, .due = 150ms});
+        if (number % 3 != 0) {
+          promised.insert(key);
+        } else if (checks.cancel("once", key) == cancel_result::cancelled) {
+          cancelled.insert(key);
+        }
+      } catch (const timer_error&) {  // NOLINT(bugprone-empty-catch): nothing was promised
+      }
+    }
+  }
+};
+
+void run_once(transaction& open, const job& what) {
+  const std::array<const char*, 1> key{what.key().c_str()};
+  const std::unique_ptr<PGresult, decltype(&PQclear)> done(
+      PQexecParams(postgres_connection(open), "INSERT INTO effect VALUES($1)", 1, nullptr, key.data(), nullptr, nullptr,
+                   0),
+      &PQclear);
+  if (PQresultStatus(done.get()) != PGRES_COMMAND_OK) {
+    throw std::runtime_error(PQerrorMessage(postgres_connection(open)));
+  }
+}
+
+TEST_F(PostgresFailover, LosesNothingThatWasAnsweredDoublesNoRunAndLetsNoFenceFall) {
+  long_jobs jobs(stores_on(conninfo()), 900ms);
+  beats beating;
+  const auto add_kinds = [&](scheduler& checks) {
+    checks.on("once", run_once);
+    beating.serve(checks);
+  };
+  scheduler& caller = *jobs.add_node(add_kinds).checks;
+  jobs.add_node(add_kinds);
+  ASSERT_TRUE(jobs.begin(10));
+  for (const char* key : {"a", "b", "c"}) {
+    caller.schedule({.kind = "beat", .key = key, .payload = {}, .due = {}});
+  }
+  ledger_of_a_caller told;
+  std::atomic<bool> over = false;
+  std::thread calling([&] { told.go_on(caller, over); });
+  std::this_thread::sleep_for(700ms);
+  const auto before = beating.fences();
+  fail_over();
+  const postgres_session own(standby_->conninfo());
+  EXPECT_TRUE(wait_until([&] { return beating.fences()["a"].size() > before.at("a").size() + 20; }));
+  over = true;
+  calling.join();
+  EXPECT_TRUE(wait_until([&] { return own.ask("SELECT count(*) FROM timing_wheel.check WHERE kind='once'") == "0"; }));
+  const auto runs = jobs.finish();
+  EXPECT_THAT(runs, SizeIs(10));
+  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+
+  std::set<std::string> ran;
+  for (const auto& row : own.rows("SELECT key FROM effect")) {
+    ran.insert(row.front());
+  }
+  EXPECT_THAT(ran, testing::IsSupersetOf(told.promised));
+  for (const std::string& key : told.cancelled) {
+    EXPECT_FALSE(ran.contains(key)) << key;
+  }
+  std::set<std::int64_t> drawn;
+  for (const auto& [key, fences] : beating.fences()) {
+    EXPECT_TRUE(std::adjacent_find(fences.begin(), fences.end(), std::greater_equal<>()) == fences.end()) << key;
+    drawn.insert(fences.begin(), fences.end());
+  }
+  EXPECT_EQ(own.ask("SELECT count(*) FROM timing_wheel.dead"), "0");
+  std::cout << told.promised.size() << " promised, " << told.cancelled.size() << " cancelled, " << drawn.size()
+            << " beats\n";
+}
+
+// If the wait for the standby is given up, the server answers COMMIT with no more than a warning; and then the check is
+// there for all who look.
+TEST_F(PostgresFailover, WhatMayNotBeOnTheStandbyIsNotAnswered) {
+  postgres_store store(conninfo(), {.statement_timeout = 1s});
+  scheduler checks(store);
+  const auto refusal = [&checks]() -> std::string {
+    try {
+      checks.schedule({.kind = "once", .key = "a", .payload = {}, .due = 1h});
+      return {};
+    } catch (const timer_error& error) {
+      return error.what();
+    }
+  };
+  standby_->signal_all(SIGSTOP);
+  auto first = std::async(std::launch::async, refusal);
+  EXPECT_TRUE(wait_until([&] {
+    return primary_.ask("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event='SyncRep'") == "1";
+  }));
+  EXPECT_THAT(first.get(), AllOf(HasSubstr("committing"), HasSubstr("synchronous replication"), HasSubstr("40003")));
+  EXPECT_EQ(primary_.ask("SELECT count(*) FROM timing_wheel.check"), "1");
+  EXPECT_THAT(refusal(), HasSubstr("no answer"));
+  standby_->signal_all(SIGCONT);
+  EXPECT_THAT(refusal(), IsEmpty());
+  fail_over();
+  EXPECT_EQ(standby_->ask("SELECT count(*) FROM timing_wheel.check"), "1");
+}
+
+// ---- its clock
+
+constexpr const char* faketime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/// The clock of a server, which a test sets.
+class adjustable_clock {
+ public:
+  adjustable_clock() {
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
+    set("+0");
+  }
+  /// By so much from the machine's: "+1h".
+  void set(const char* offset) const {
+    std::ofstream(folder_.file("new")) << offset << '\n';
+    std::filesystem::rename(folder_.file("new"), folder_.file("offset"));
+  }
+  [[nodiscard]] private_postgres_options options() const {
+    return {.environment = {{"LD_PRELOAD", faketime},
+                            {"FAKETIME_TIMESTAMP_FILE", folder_.file("offset")},
+                            {"FAKETIME_NO_CACHE", "1"},
+                            {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}}};
+  }
+
+ private:
+  scratch_folder folder_;
+};
+
+class PostgresSetClock : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(faketime)) {
+      GTEST_SKIP() << "there is no " << faketime << ": install Debian's package libfaketime";
+    }
+    server_ = std::make_unique<private_postgres>(clock_.options());
+    postgres_store(server_->conninfo()).migrate();
+  }
+  [[nodiscard]] long_jobs::store_maker stores() const { return stores_on(server_->conninfo()); }
+
+  adjustable_clock clock_;
+  std::unique_ptr<private_postgres> server_;
+  static constexpr std::chrono::milliseconds lease = 900ms;
+};
+
+TEST_F(PostgresSetClock, ForwardAndBackDoublesNoRun) {
+  expect_that_an_outage_doubles_no_run(stores(), lease, [this] {
+    for (const char* each : {"+1h", "+0", "-1h"}) {
+      clock_.set(each);
+      std::this_thread::sleep_for(lease);
+    }
+  });
+}
+
+// One that is busy with transactions of its own does not take that for the time that has passed.
+TEST_F(PostgresSetClock, ForwardWhileANodeIsBusyDoublesNoRun) {
+  long_jobs jobs(stores(), 2 * lease);
+  jobs.add_node();
+  ASSERT_TRUE(jobs.begin(10));
+  scheduler& busy = *jobs.add_node([](scheduler& checks) {
+                           checks.on("slow", [](transaction& /*open*/, const job& /*what*/) {
+                             std::this_thread::sleep_for(100ms);  // real time: the lease is the server's
+                           });
+                         })
+                         .checks;
+  std::jthread calling([&](const std::stop_token& over) {  // its answers have the clock that was set
+    for (int number = 0; !over.stop_requested(); ++number, std::this_thread::sleep_for(20ms)) {
+      busy.schedule({.kind = "slow", .key = std::to_string(number), .payload = {}, .due = {}});
+    }
+  });
+  std::this_thread::sleep_for(2 * lease);  // until it may take leases over
+  for (const char* each : {"+1h", "+2h", "+3h"}) {
+    clock_.set(each);
+    std::this_thread::sleep_for(2 * lease);
+  }
+  calling.request_stop();
+  calling.join();
+  const auto runs = jobs.finish();
+  EXPECT_THAT(runs, SizeIs(10));
+  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+  EXPECT_EQ(jobs.lost_leases(), 0U);
+}
+
+TEST_F(PostgresSetClock, ForwardADeathIsSeen) {
+  expect_that_a_death_in_an_outage_is_seen(stores(), lease, [this] { clock_.set("+1h"); });
+}
+
+TEST_F(PostgresSetClock, DecidesWhatIsDue) {
+  long_jobs jobs(stores(), lease);
+  std::mutex mutex;
+  std::set<std::string> ran;
+  scheduler& checks = *jobs.add_node([&](scheduler& some) {
+                             some.on("once", [&](const job& what) {
+                               const std::scoped_lock lock(mutex);
+                               ran.insert(what.key());
+                             });
+                           })
+                           .checks;
+  const auto has_run = [&](const std::string& key) {
+    const std::scoped_lock lock(mutex);
+    return ran.contains(key);
+  };
+  const auto schedule = [&](const char* key, std::chrono::milliseconds due) {
+    checks.schedule({.kind = "once", .key = key, .payload = {}, .due = due});
+  };
+  schedule("before", 200ms);
+  clock_.set("-1h");
+  std::this_thread::sleep_for(lease);
+  schedule("back", 200ms);
+  EXPECT_TRUE(wait_until([&] { return has_run("back"); }, 2s));
+  EXPECT_FALSE(has_run("before"));
+  clock_.set("+0");
+  EXPECT_TRUE(wait_until([&] { return has_run("before"); }, 2s));
+  schedule("far", 1h);
+  clock_.set("+1h");
+  EXPECT_TRUE(wait_until([&] { return has_run("far"); }, 2s));
+  EXPECT_EQ(checks.stats().failures, 0U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test
