@@ -11,6 +11,7 @@ add_library(timing_wheel_durable
   src/durable/request.cpp
   src/durable/failures.cpp
   src/durable/error.cpp
+  src/durable/text.cpp
   src/durable/fail_point.cpp)
 add_library(timing_wheel::durable ALIAS timing_wheel_durable)
 target_sources(timing_wheel_durable PUBLIC

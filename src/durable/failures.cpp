@@ -3,6 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <stdexcept>
+
+#include "durable/text.hpp"
 
 namespace timing_wheel::durable {
 
@@ -13,6 +16,27 @@ namespace {
   std::fputs("timing_wheel: a durable handler or a hook ended its thread (pthread_exit), which the scheduler needs\n",
              stderr);
   std::abort();
+}
+
+std::string in_words(std::chrono::microseconds time) {
+  const auto whole = std::chrono::ceil<std::chrono::milliseconds>(time);
+  const bool seconds = whole >= std::chrono::seconds(10) || whole % std::chrono::seconds(1) == whole.zero();
+  return seconds ? std::to_string(std::chrono::ceil<std::chrono::seconds>(whole).count()) + " s"
+                 : std::to_string(whole.count()) + " ms";
+}
+
+std::string job_in_words(const failure& what) {
+  constexpr std::size_t longest = 64;
+  std::string job = "kind " + shown(what.kind, longest) + ", key \"" + shown(what.key, longest) + '"';
+  return what.attempt == 0 ? job : job + ", attempt " + std::to_string(what.attempt);
+}
+
+std::string line_about(const failure& what) {
+  std::string line = "timing_wheel: durable ";
+  line += what.what == "dead" ? "check is dead" : std::string(what.what) + " failed";
+  line += what.kind.empty() ? "" : " (" + job_in_words(what) + ")";
+  line += ": " + shown(text_of(what.error), std::string::npos, "");
+  return what.again ? line + "; it runs again within " + in_words(*what.again) : line;
 }
 
 }  // namespace
@@ -27,6 +51,14 @@ std::string text_of(const std::exception_ptr& error) {
     return known.what();
   } catch (...) {
     return "an exception that is no std::exception";
+  }
+}
+
+std::exception_ptr exception_of(const std::string& reason) noexcept {
+  try {
+    throw std::runtime_error(reason);
+  } catch (...) {
+    return std::current_exception();
   }
 }
 
@@ -57,11 +89,7 @@ void failures::write(const failure& what) {
     }
     last->second = now;
   }
-  std::string line = "timing_wheel: durable " + std::string(what.what) + " failed";
-  if (!what.kind.empty()) {
-    line += " (kind " + std::string(what.kind) + ")";
-  }
-  std::cerr << line + ": " + text_of(what.error) + '\n';
+  std::cerr << line_about(what) + '\n';
 }
 
 }  // namespace timing_wheel::durable

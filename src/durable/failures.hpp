@@ -34,4 +34,7 @@ class failures {
 /// What an exception says. As `failures::report` for none.
 [[nodiscard]] std::string text_of(const std::exception_ptr& error);
 
+/// An exception that says so; or that there was no memory for one.
+[[nodiscard]] std::exception_ptr exception_of(const std::string& reason) noexcept;
+
 }  // namespace timing_wheel::durable

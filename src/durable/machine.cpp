@@ -6,7 +6,6 @@
 
 namespace timing_wheel::durable {
 
-using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
 namespace {
@@ -25,6 +24,13 @@ constexpr std::chrono::seconds grace{1};
 // suspect from the second run on, and not dead before the third. Runs that asked for a retry count, too: the row does
 // not say how many of its runs ended in which way.
 constexpr int innocent_ends = 2;
+
+// In floating point, where nothing overflows; nothing times a factor without end is nothing.
+std::chrono::duration<double> pause_by(const backoff& rule, int attempt) noexcept {
+  const std::chrono::duration<double> first = rule.first;
+  const bool none = first == first.zero();
+  return none ? first : std::min<std::chrono::duration<double>>(rule.most, first * std::pow(rule.factor, attempt - 1));
+}
 
 std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
   return std::max<std::size_t>(1, options.max_known / (2 * std::max<std::size_t>(1, kinds)));
@@ -474,12 +480,19 @@ bool machine::exhausted(std::uint32_t kind, int attempt) const {
   return attempt > std::max(kinds_[kind].options.max_attempts, innocent_ends + 1);
 }
 
+std::optional<microseconds> machine::longest_pause(std::uint32_t kind, int attempt,
+                                                   const outcome& said) const noexcept {
+  const handler_options& options = kinds_[kind].options;
+  if (said.what() != outcome::verdict::retry || attempt >= options.max_attempts) {
+    return std::nullopt;
+  }
+  return said.delay() < microseconds::zero() ? saturating_microseconds(pause_by(options.backoff, attempt))
+                                             : said.delay();
+}
+
 instant machine::retry_at(const backoff& rule, int attempt, instant now) {
-  const double most = static_cast<double>(duration_cast<microseconds>(rule.most).count());
-  const double first = static_cast<double>(duration_cast<microseconds>(rule.first).count());
-  const double exact = std::min(most, first * std::pow(rule.factor, attempt - 1));
   std::uniform_real_distribution<double> less(0, std::clamp(rule.jitter, 0.0, 1.0));
-  return now + microseconds(static_cast<std::int64_t>(exact * (1 - less(random_))));
+  return saturating_add(now, saturating_microseconds(pause_by(rule, attempt) * (1 - less(random_))));
 }
 
 machine::end machine::decide(std::uint32_t kind, int attempt, const outcome& said, instant now) {

@@ -112,6 +112,10 @@ class machine {
     bool began = true;  ///< False: the claim is given back.
   };
   [[nodiscard]] end decide(std::uint32_t kind, int attempt, const outcome& said, instant now);
+  /// What `decide` will say of a run that was not `done`: how long its check then waits, at most; none if it dies.
+  /// Thread safety: any thread.
+  [[nodiscard]] std::optional<std::chrono::microseconds> longest_pause(std::uint32_t kind, int attempt,
+                                                                       const outcome& said) const noexcept;
   /// Whether a claim is one too many: the run before did not end the row, because it ended without a word, or because
   /// more were allowed then.
   [[nodiscard]] bool exhausted(std::uint32_t kind, int attempt) const;
@@ -156,8 +160,8 @@ class machine {
     }
   }
   [[nodiscard]] bool store_fails() const noexcept { return failures_ != 0; }
-  /// Another thread of this node has had an answer: the store is not left alone any longer.
-  void store_answers() noexcept { rest_until_ = {}; }
+  /// The store is not left alone any longer.
+  void end_rest() noexcept { rest_until_ = {}; }
   /// Whether the store is left alone for now.
   [[nodiscard]] bool resting(instant now) const noexcept { return failures_ != 0 && now < rest_until_; }
 

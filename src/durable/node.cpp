@@ -9,6 +9,7 @@
 
 #include "durable/boot_clock.hpp"
 #include "durable/fail_point.hpp"
+#include "durable/instant.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable {
@@ -100,18 +101,36 @@ void node::run(const leased_run& which) {
   count_begin(which.kind, which.what.due());
   TIMING_WHEEL_FAIL_POINT("node.before_handler");
   outcome said;
+  std::exception_ptr thrown;
   try {
     said = std::get<leased_handler>(handlers_[which.kind])(which.what);
   } catch (...) {
-    failures_.report({"handler", which.what.kind(), which.what.key(), std::current_exception()});
-    said = retry(text_of(std::current_exception()));
+    thrown = std::current_exception();
+    said = retry(text_of(thrown));
   }
+  tell_end(which.kind, which.what.key(), which.what.attempt(), said, thrown);
   TIMING_WHEEL_FAIL_POINT("node.after_handler");
   {
     const std::scoped_lock lock(mutex_);
     ends_.push_back({which.id, which.kind, which.what.attempt(), std::move(said)});
   }
   wake_();
+}
+
+// What the handler threw, and the death of the check.
+void node::tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
+                    const std::exception_ptr& thrown) noexcept {
+  if (said.what() == outcome::verdict::done) {
+    return;
+  }
+  const std::string& name = machine_.kinds()[kind].name;
+  const std::optional<microseconds> again = machine_.longest_pause(kind, attempt, said);
+  if (thrown != nullptr) {
+    failures_.report({"handler", name, key, thrown, attempt, again});
+  }
+  if (!again) {
+    failures_.report({"dead", name, key, thrown != nullptr ? thrown : exception_of(said.reason()), attempt});
+  }
 }
 
 void node::not_run(const leased_run& which) {
@@ -127,7 +146,7 @@ void node::count_begin(std::uint32_t kind, instant due) {
   const std::scoped_lock lock(mutex_);
   kind_stats& of = stats_.kinds[kind];
   ++of.fired;
-  of.lateness.record(now - due);
+  of.lateness.record(saturating_nanoseconds(saturating_difference(now, due)));
   stats_.early += now < due ? 1U : 0U;
 }
 
@@ -162,7 +181,7 @@ void node::close() { closing_.store(true, std::memory_order_release); }
 
 std::chrono::microseconds node::step() {
   if (store_answers_.exchange(false, std::memory_order_relaxed)) {
-    machine_.store_answers();
+    machine_.end_rest();
   }
   instant now = store_.now();
   machine_.advance(now);
@@ -170,6 +189,9 @@ std::chrono::microseconds node::step() {
   if (closing()) {
     closed_at_ = std::min(closed_at_, std::chrono::steady_clock::now());
     machine_.close();
+    if (!wake_extender_) {
+      machine_.end_rest();  // virtual time stands still in `stop`, and no rest would end in it
+    }
     leases_.stop_all();
     give_up_shares();
   }
@@ -253,7 +275,7 @@ void node::show_state(instant now) {
     const std::optional<instant> oldest = machine_.oldest_ready(kind);
     of.running = machine_.running(kind);
     of.ready = machine_.ready(kind);
-    of.lag = oldest && *oldest < now ? now - *oldest : microseconds::zero();
+    of.lag = oldest && *oldest < now ? saturating_difference(now, *oldest) : microseconds::zero();
   }
   stats_.known = machine_.known();
   stats_.shares = machine_.shares();
@@ -479,7 +501,9 @@ void node::begin_runs(const std::vector<claimed>& got) {
   const instant begin = lease_clock();
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
-      machine_.ended(one.id, {outcome::verdict::dead, {}, without_a_done(one)});
+      const std::string reason = without_a_done(one);
+      machine_.ended(one.id, {outcome::verdict::dead, {}, reason});
+      failures_.report({"dead", machine_.kinds()[one.kind].name, one.key, exception_of(reason), one.attempt});
       continue;
     }
     std::unique_ptr<leased_run> run;
@@ -550,18 +574,21 @@ bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector
       got.clear();
       put_back_.clear();
       died_.clear();
+      bad_runs_.clear();
       open.take(asked, got);
       if (with_handlers) {
         run_all(got, open);
       } else {
         for (const claimed& one : got) {
-          put_back(one, retry(why), open);
+          const outcome said = retry(why);
+          bad_runs_.push_back({one.kind, one.key, one.attempt, said, nullptr});
+          put_back(one, said, open);
         }
       }
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_transactional");
     });
   });
-  tell_thrown();
+  tell_bad_runs(worked);
   if (worked) {
     TIMING_WHEEL_FAIL_POINT("node.after_commit_of_transactional");
   }
@@ -570,9 +597,10 @@ bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector
 
 // As many as are likely to take `transaction_time`.
 void node::adapt(std::size_t took, std::chrono::steady_clock::duration time) {
-  if (time > options_.transaction_time) {
+  const std::chrono::nanoseconds most = saturating_nanoseconds(options_.transaction_time);
+  if (time > most) {
     take_limit_ = std::max<std::size_t>(1, took / 2);
-  } else if (took == take_limit_ && time < options_.transaction_time / 2) {
+  } else if (took == take_limit_ && time < most / 2) {
     take_limit_ = std::min(options_.batch, take_limit_ * 2);
   }
 }
@@ -605,12 +633,15 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
     open.release_savepoint();
     return;
   } catch (...) {
-    open.rollback_to_savepoint();
     if (some.size() == 1) {
-      note_thrown(some.front());
-      put_back(some.front(), retry(text_of(std::current_exception())), open);
+      const claimed& one = some.front();
+      const outcome said = retry(text_of(std::current_exception()));
+      bad_runs_.push_back({one.kind, one.key, one.attempt, said, std::current_exception()});
+      open.rollback_to_savepoint();
+      put_back(one, said, open);
       return;
     }
+    open.rollback_to_savepoint();
   }
   for (const claimed& one : some) {
     run_batch(handler, {&one, 1}, open);
@@ -623,31 +654,33 @@ void node::run_one(const claimed& one, store_transaction& open, const std::funct
   open.savepoint();
   TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");
   outcome said;
+  std::exception_ptr thrown;
   try {
     said = handler(job_of(one, {}));
   } catch (...) {
-    note_thrown(one);
-    said = retry(text_of(std::current_exception()));
+    thrown = std::current_exception();
+    said = retry(text_of(thrown));
   }
   TIMING_WHEEL_FAIL_POINT("node.after_transactional_handler");
   if (said.what() == outcome::verdict::done) {
     open.release_savepoint();
   } else {
+    bad_runs_.push_back({one.kind, one.key, one.attempt, said, thrown});
     open.rollback_to_savepoint();
     put_back(one, said, open);
   }
 }
 
-void node::note_thrown(const claimed& by) {
-  thrown_.push_back({&machine_.kinds()[by.kind].name, by.key, std::current_exception()});
-}
-
-// Outside the transaction, so that who is told may use the scheduler.
-void node::tell_thrown() {
-  for (const thrown& one : thrown_) {
-    failures_.report({"handler", *one.kind, one.key, one.error});
+// Outside the transaction, so that who is told may use the scheduler. A run that was undone with it ends no check.
+void node::tell_bad_runs(bool committed) {
+  for (const bad_run& one : bad_runs_) {
+    if (committed) {
+      tell_end(one.kind, one.key, one.attempt, one.said, one.thrown);
+    } else if (one.thrown != nullptr) {
+      failures_.report({"handler", machine_.kinds()[one.kind].name, one.key, one.thrown, one.attempt});
+    }
   }
-  thrown_.clear();
+  bad_runs_.clear();
 }
 
 void node::put_back(const claimed& one, const outcome& said, store_transaction& open) {

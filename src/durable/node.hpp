@@ -82,10 +82,13 @@ class node {
     outcome said;
     bool ran = true;
   };
-  struct thrown {
-    const std::string* kind = nullptr;
+  // A run of a transaction, to be told when that has ended.
+  struct bad_run {
+    std::uint32_t kind = 0;
     std::string key;
-    std::exception_ptr error;
+    int attempt = 0;
+    outcome said;
+    std::exception_ptr thrown;
   };
   // Of what was written at once, by kind.
   struct tally {
@@ -119,8 +122,9 @@ class node {
   void add_tally();
   void show_state(instant now);
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
-  void note_thrown(const claimed& by);
-  void tell_thrown();
+  void tell_bad_runs(bool committed);
+  void tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
+                const std::exception_ptr& thrown) noexcept;
   void count_begin(std::uint32_t kind, instant due);
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
   [[nodiscard]] bool tried(bool writing, const std::function<void()>& call_store);
@@ -153,7 +157,7 @@ class node {
   std::vector<std::uint32_t> died_;                        // by it: their kinds
   bool entered_ = false;                                   // whether a handler of it was
   std::string why_;                                        // it failed
-  std::vector<thrown> thrown_;                             // by its handlers, to be told when it has ended
+  std::vector<bad_run> bad_runs_;                          // of its handlers
   std::vector<tally> tally_;                               // by kind: written, and not yet in `stats_`
 
   std::atomic<bool> closing_{false};

@@ -3,6 +3,7 @@
 #include <ostream>
 #include <string>
 
+#include "durable/text.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable {
@@ -29,6 +30,10 @@ void validate(const request& asked, const request_limits& limits) {
   not_empty(asked.key, "key");
   if (asked.kind.find('\0') != std::string::npos) {
     throw timer_error(make_error_code(errc::invalid_request), "kind has a zero byte");
+  }
+  if (!is_utf8(asked.kind)) {
+    throw timer_error(make_error_code(errc::invalid_request),
+                      "kind \"" + shown(asked.kind, limits.kind) + "\" is not UTF-8");
   }
   at_most(asked.kind.size(), limits.kind, "kind", errc::kind_too_long);
   at_most(asked.key.size(), limits.key, "key", errc::key_too_long);

@@ -1,8 +1,6 @@
 #include "timing_wheel/durable/scheduler.hpp"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -10,14 +8,21 @@
 #include "durable/failures.hpp"
 #include "durable/group_commit.hpp"
 #include "durable/node.hpp"
+#include "durable/range.hpp"
+#include "durable/text.hpp"
+#include "durable/worker_threads.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
 namespace timing_wheel::durable {
 
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 
 namespace {
+
+// Of what a node must come back to. Far from where a sum of a few of them would overflow.
+constexpr milliseconds longest_wait = std::chrono::days(30);
 
 // The scheduler whose handler this thread is in, and the store whose transaction it is given, if it is.
 struct inside {
@@ -45,17 +50,17 @@ void in_range(bool good, const char* name, const char* range) {
 }
 
 scheduler_options checked(const scheduler_options& options) {
-  using std::chrono::milliseconds;
-  in_range(options.tick >= milliseconds(1), "tick", "at least 1 ms");
-  in_range(options.look_ahead > milliseconds::zero(), "look_ahead", "positive");
-  in_range(options.poll > milliseconds::zero(), "poll", "positive");
-  in_range(options.sweep > milliseconds::zero(), "sweep", "positive");
-  in_range(options.lease >= milliseconds(10), "lease", "at least 10 ms");
+  check_range("scheduler_options::look_ahead", options.look_ahead, milliseconds(1), longest_wait);
+  check_range("scheduler_options::poll", options.poll, milliseconds(1), longest_wait);
+  check_range("scheduler_options::sweep", options.sweep, milliseconds(1), longest_wait);
+  check_range("scheduler_options::lease", options.lease, milliseconds(10), longest_wait);
+  check_range("scheduler_options::tick", options.tick, milliseconds(1), options.lease / 6);
+  check_range("scheduler_options::transaction_time", options.transaction_time, milliseconds(0), milliseconds::max());
   in_range(options.batch >= 1 && options.batch <= 1000, "batch", "in [1, 1000]");
-  in_range(options.tick <= options.lease / 6, "tick", "at most a sixth of `lease`");
   in_range(options.max_claimed >= 1, "max_claimed", "at least 1");
   in_range(options.max_known >= options.batch, "max_known", "at least `batch`");
   in_range(options.threads >= 1 && options.threads <= 1024, "threads", "in [1, 1024]");
+  in_range(is_utf8(options.node) && options.node.find('\0') == std::string::npos, "node", "UTF-8 without a zero byte");
   return options;
 }
 
@@ -64,10 +69,12 @@ void check_kind(const handler_options& options) {
     throw timer_error(timer_errc::invalid_option, "handler_options: max_running and max_attempts must be at least 1");
   }
   const backoff& rule = options.backoff;
-  const bool good = rule.first.count() >= 0 && rule.most >= rule.first && rule.factor >= 1 && rule.jitter >= 0;
-  if (!good || rule.jitter > 1) {
+  check_range("handler_options::backoff.most", rule.most, milliseconds(0), milliseconds::max());
+  check_range("handler_options::backoff.first", rule.first, milliseconds(0), rule.most);
+  const bool good = rule.factor >= 1 && rule.jitter >= 0 && rule.jitter <= 1;  // NaN is not
+  if (!good) {
     throw timer_error(timer_errc::invalid_option,
-                      "handler_options::backoff: 0 <= first <= most, factor >= 1, and jitter in [0, 1] are needed");
+                      "handler_options::backoff: factor >= 1, and jitter in [0, 1] are needed");
   }
 }
 
@@ -83,7 +90,7 @@ class scheduler::implementation {
         commits_(where, [this] { wake(); }) {
     if (timer_ == nullptr) {
       if (!options_.executor) {
-        pool_ = std::make_unique<boost::asio::thread_pool>(options_.threads);
+        pool_ = std::make_unique<worker_threads>(options_.threads);
       }
       thread_ = std::thread([this] { loop(); });
     }
@@ -112,9 +119,7 @@ class scheduler::implementation {
     if (extender_.joinable()) {
       extender_.join();
     }
-    if (pool_) {
-      pool_->join();
-    }
+    pool_.reset();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return tasks_ == 0; });
   }
@@ -129,12 +134,13 @@ class scheduler::implementation {
     if (node_ != nullptr) {
       throw timer_error(make_error_code(errc::already_started), "kind " + kind);
     }
-    const bool known = std::any_of(kinds_.begin(), kinds_.end(), [&](const auto& other) { return other.name == kind; });
+    const bool known =
+        std::any_of(kinds_.begin(), kinds_.end(), [&](const served_kind& other) { return other.rules.name == kind; });
     if (known) {
       throw timer_error(make_error_code(errc::handler_exists), "kind " + kind);
     }
-    kinds_.push_back({std::move(kind), !std::is_same_v<Handler, leased_handler>, options});
-    handlers_.emplace_back(guarded(std::move(handler)));
+    kinds_.push_back(
+        {{std::move(kind), !std::is_same_v<Handler, leased_handler>, options}, guarded(std::move(handler))});
   }
 
   void start() {
@@ -144,12 +150,23 @@ class scheduler::implementation {
     if (stopped()) {
       throw timer_error(timer_errc::stopped);
     }
+    std::vector<kind_rules> rules;
+    std::vector<any_handler> handlers;
+    for (const served_kind& each : kinds_) {
+      rules.push_back(each.rules);
+      handlers.push_back(each.handler);
+    }
     auto made = std::make_unique<node>(
-        store_, options_, kinds_, handlers_, failures_, [this] { wake(); },
+        store_, options_, std::move(rules), std::move(handlers), failures_, [this] { wake(); },
         [this](std::unique_ptr<node::leased_run> run) { begin(std::move(run)); },
         extender_.joinable() ? std::function<void()>([this] { wake_extender(); }) : nullptr);
+    timer_handle beats;
+    if (timer_ != nullptr) {
+      beats = timer_->schedule_every(options_.poll, [this] { beat(); });
+    }
     {
       const std::scoped_lock lock(mutex_);
+      heartbeat_ = std::move(beats);
       node_ = std::move(made);
       idle_ = false;
     }
@@ -257,6 +274,11 @@ class scheduler::implementation {
   }
 
  private:
+  struct served_kind {
+    kind_rules rules;
+    any_handler handler;
+  };
+
   // A run on its way to a thread. Dropped without a call, it goes back. The scheduler is destroyed when none is left.
   class run_task {
    public:
@@ -377,7 +399,7 @@ class scheduler::implementation {
       if (options_.executor) {
         options_.executor(task(std::move(mine)));
       } else if (pool_) {
-        boost::asio::post(*pool_, std::move(mine));
+        pool_->post(std::move(mine));
       } else {
         mine();
       }
@@ -453,7 +475,18 @@ class scheduler::implementation {
 
   // ---- or a timer
 
-  void drive() {
+  // A periodic timer needs nothing to come again. So if the timer has refused to arm another, the work is done here.
+  void beat() {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (armed_.status() != timer_status::finished) {
+        return;
+      }
+    }
+    drive(false);
+  }
+
+  void drive(bool as_armed = true) {
     const enter inside(this);
     const std::unique_lock driving(driving_);
     node* const mine = started();
@@ -462,7 +495,11 @@ class scheduler::implementation {
       pause = work(mine);
     }
     const bool ended = mine != nullptr && mine->closing() && mine->idle();
-    arm(ended ? microseconds::max() : pause, true);
+    if (ended) {
+      const std::scoped_lock lock(mutex_);
+      heartbeat_.cancel();
+    }
+    arm(ended ? microseconds::max() : pause, as_armed);
   }
 
   void finish_by_hand() {
@@ -477,6 +514,7 @@ class scheduler::implementation {
   // Nothing is posted any more, so nothing arms the timer anew.
   void leave_nothing_armed(node& mine) {
     const enter inside(this);
+    heartbeat_.cancel_and_wait();
     const std::unique_lock driving(driving_);
     {
       const std::scoped_lock lock(mutex_);
@@ -501,28 +539,47 @@ class scheduler::implementation {
       if (at_the_end && std::exchange(again_, false)) {
         pause = microseconds::zero();
       }
-      if (over_ || pause == microseconds::max() || (!at_the_end && !needs_another(pause))) {
+      if (over_ || pause == microseconds::max()) {
         return;
       }
-      armed_ = timer_->schedule_after(
-          pause, [this] { drive(); }, refused);
+      if (at_the_end || !serves(pause, refused)) {
+        timer_handle next = timer_->schedule_after(
+            pause, [this] { drive(); }, refused);
+        armed_ = refused ? armed_ : std::move(next);
+      }
     }
     if (refused) {
-      failures_.report({"timer", {}, {}, std::make_exception_ptr(timer_error(refused, "the scheduler sleeps"))});
+      failures_.report({"timer", {}, {}, refusal(refused)});
     }
   }
 
-  // Under the lock. Whether the timer is to be armed anew, and is not any more.
-  bool needs_another(microseconds pause) {
+  // Under the lock. Whether the timer that is armed is early enough, or is now; or, running, looks again. One that
+  // cannot be moved stays as it is.
+  bool serves(microseconds pause, std::error_code& refused) {
     if (armed_.status() == timer_status::pending && armed_.remaining() <= pause) {
-      return false;
+      return true;
     }
-    const bool running = armed_.cancel() == cancel_result::running;
+    if (armed_.reschedule_after(pause, refused) || refused) {
+      return true;
+    }
+    const bool running = armed_.status() == timer_status::running;
     again_ = again_ || running;
-    return !running;
+    return running;
   }
 
-  void leave_timer() { armed_.cancel_and_wait(); }
+  // Needs no memory to say that there was none.
+  static std::exception_ptr refusal(std::error_code why) noexcept {
+    try {
+      throw timer_error(why, "the scheduler looks again after a poll");
+    } catch (...) {
+      return std::current_exception();
+    }
+  }
+
+  void leave_timer() {
+    heartbeat_.cancel_and_wait();
+    armed_.cancel_and_wait();
+  }
 
   // \returns how long there is nothing to do. A lack of memory is one more failure, to be told and waited for.
   microseconds work(node* mine) {
@@ -552,9 +609,8 @@ class scheduler::implementation {
   timer* const timer_;
   failures failures_;
   group_commit commits_;
-  std::vector<kind_rules> kinds_;
-  std::vector<any_handler> handlers_;
-  std::unique_ptr<boost::asio::thread_pool> pool_;
+  std::vector<served_kind> kinds_;
+  std::unique_ptr<worker_threads> pool_;
 
   // Held by who steps, if a timer drives. It is taken before every other lock, and never under mutex_; the order of all
   // is in docs/concurrency.md.
@@ -565,6 +621,7 @@ class scheduler::implementation {
   std::condition_variable extend_;  // for the thread that extends leases
   std::unique_ptr<node> node_;
   timer_handle armed_;
+  timer_handle heartbeat_;  // once it is started
   bool woken_ = false;
   bool extends_ = false;   // `extend` is to look again
   bool again_ = false;     // the timer's callback is to look again

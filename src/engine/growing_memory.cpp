@@ -2,6 +2,7 @@
 #include <cstring>
 #include <new>
 
+#include "engine/system_page.hpp"
 #include "timing_wheel/detail/flat_array.hpp"
 
 #ifdef __linux__
@@ -21,7 +22,6 @@ namespace timing_wheel::detail {
 namespace {
 
 constexpr std::size_t smallest = 1024;
-constexpr std::size_t page = 4096;
 constexpr std::size_t largest_unmapped = std::size_t{64} << 10U;
 constexpr std::size_t mapped_growth = 8;  // an eighth, since that costs no copy
 
@@ -49,14 +49,15 @@ void* remap(void* old, std::size_t old_size, std::size_t size) noexcept {
 #endif
 }
 
-void unmap(void* begin, std::size_t size) noexcept { munmap(begin, size); }
+// \returns whether it could: a part in the middle may be one mapping too many for the system.
+bool unmap(void* begin, std::size_t size) noexcept { return munmap(begin, size) == 0; }
 void ask_for_huge_pages(void* begin, std::size_t size) noexcept { madvise(begin, size, MADV_HUGEPAGE); }
 
 #else
 
 void* map(std::size_t /*size*/) noexcept { return nullptr; }
 void* remap(void* /*old*/, std::size_t /*old_size*/, std::size_t /*size*/) noexcept { return nullptr; }
-void unmap(void* /*begin*/, std::size_t /*size*/) noexcept {}
+bool unmap(void* /*begin*/, std::size_t /*size*/) noexcept { return false; }
 void ask_for_huge_pages(void* /*begin*/, std::size_t /*size*/) noexcept {}
 
 #endif
@@ -75,7 +76,7 @@ void growing_memory::grow(std::size_t bytes) {
   void* made = nullptr;
   std::size_t size = 0;
   if (huge_pages_ && bytes > largest_unmapped) {
-    size = rounded_up(std::max(bytes, size_ + size_ / mapped_growth), page);
+    size = rounded_up(std::max(bytes, size_ + size_ / mapped_growth), system_page());
     made = mapped_ ? remap(data_, size_, size) : map(size);
   }
   const bool mapped = made != nullptr;
@@ -104,9 +105,8 @@ void growing_memory::grow(std::size_t bytes) {
 
 void growing_memory::shrink(std::size_t bytes) noexcept {
   if (mapped_) {
-    const std::size_t kept = rounded_up(bytes, page);
-    if (kept < size_) {
-      unmap(static_cast<char*>(data_) + kept, size_ - kept);
+    const std::size_t kept = rounded_up(bytes, system_page());
+    if (kept < size_ && unmap(static_cast<char*>(data_) + kept, size_ - kept)) {
       size_ = kept;
       if (kept == 0) {
         data_ = nullptr;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <new>
 
+#include "engine/system_page.hpp"
+
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -38,7 +40,7 @@ void refuse_huge_page(void* begin, std::size_t size) noexcept { madvise(begin, s
 void ask_for_huge_page(void* begin, std::size_t size) noexcept { madvise(begin, size, MADV_HUGEPAGE); }
 // Whole pages of the system only. \returns how much that was.
 std::size_t discard(char* begin, std::size_t size) noexcept {
-  constexpr std::size_t page = 4096;
+  const std::size_t page = system_page();
   const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) % page;
   const std::size_t whole = before < size ? (size - before) / page * page : 0;
   return whole != 0 && madvise(begin + before, whole, MADV_DONTNEED) == 0 ? whole : 0;

@@ -414,9 +414,21 @@ TEST_F(PostgresStore, RefusesOptionsOutOfTheirRange) {
   EXPECT_EQ(none.code, timer_errc::invalid_option);
   EXPECT_THAT(none.words, HasSubstr("connections is 0; it must be in [1, 64]"));
   EXPECT_EQ(opening([](postgres_options& some) { some.connections = 65; }).code, timer_errc::invalid_option);
-  EXPECT_EQ(opening([](postgres_options& some) { some.connect_timeout = 0ms; }).code, timer_errc::invalid_option);
-  EXPECT_EQ(opening([](postgres_options& some) { some.statement_timeout = -1ms; }).code, timer_errc::invalid_option);
-  EXPECT_EQ(opening([](postgres_options& some) { some.transaction_timeout = 0ms; }).code, timer_errc::invalid_option);
+  constexpr std::chrono::milliseconds longest = 1'000'000s;
+  postgres_options patient = options;
+  for (const auto option : {&postgres_options::connect_timeout, &postgres_options::statement_timeout,
+                            &postgres_options::transaction_timeout}) {
+    for (const std::chrono::milliseconds wrong :
+         {std::chrono::milliseconds::min(), -1ms, 0ms, longest + 1ms, std::chrono::milliseconds::max()}) {
+      const caught refused = opening([&](postgres_options& some) { some.*option = wrong; });
+      EXPECT_EQ(refused.code, timer_errc::invalid_option);
+      EXPECT_THAT(refused.words,
+                  HasSubstr(" is " + std::to_string(wrong.count()) + " ms; it must be in [1 ms, 1000000000 ms]"));
+    }
+    patient.*option = longest;
+  }
+  postgres_store in_no_hurry(server().conninfo(), patient);
+  EXPECT_TRUE(put(in_no_hurry, "a").inserted);
   EXPECT_EQ(opening([](postgres_options& some) { some.schema = ""; }).code, timer_errc::invalid_option);
   EXPECT_EQ(opening([](postgres_options& some) { some.schema = std::string(64, 's'); }).code,
             timer_errc::invalid_option);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "durable/support/forwarding_store.hpp"
+#include "support/allocation.hpp"
 #include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
@@ -29,6 +30,7 @@ namespace timing_wheel::durable {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -376,6 +378,7 @@ TEST_F(Scheduler, AHandlerThatBreaksItsTransactionStopsNobodyElseAndEndsAmongThe
   ASSERT_EQ(all.list_dead(10).size(), 1U);
   EXPECT_EQ(all.list_dead(10).front().key, "poison");
   EXPECT_THAT(all.list_dead(10).front().error, HasSubstr("rolled back"));
+  EXPECT_EQ(std::count(failed.begin(), failed.end(), "dead"), 1);
 }
 
 // Loses its connection at the end of a transaction that has done something of a handler's, twice.
@@ -677,6 +680,7 @@ TEST_F(Scheduler, RefusesOptionsOutOfTheirRange) {
   EXPECT_THROW(on_notes({.max_attempts = 0}), timer_error);
   EXPECT_THROW(on_notes({.backoff = {.factor = std::nan("")}}), timer_error);
   EXPECT_THROW(on_notes({.backoff = {.jitter = 1.5}}), timer_error);
+  EXPECT_THROW(scheduler(store, timer, {.node = "\xff"}), timer_error);
 }
 
 TEST_F(Scheduler, ALimitOfAKindLeavesTheRestInTheTable) {
@@ -743,6 +747,135 @@ TEST_F(Scheduler, WritesItsFiguresForPrometheus) {
     EXPECT_EQ(timing_wheel::test::promtool_says(out.str()), "");
   }
   EXPECT_THROW(write_prometheus(out, checks.stats(), {{"kind", "x"}}), timer_error);
+}
+
+// ---- What fails
+
+TEST_F(Scheduler, ARefusedHandlerLeavesNoPlaceForAnother) {
+  bool taken = false;
+  for (std::uint64_t left = 0; !taken; ++left) {
+    scheduler all{store, timer, options};
+    std::vector<std::string> ran_by;
+    const auto by = [&](const std::string& whom) { return [&, whom](const job&) { ran_by.push_back(whom); }; };
+    taken = timing_wheel::test::succeeds_with(left, [&] { all.on("first", by("first")); });
+    all.on("second", by("second"));
+    if (!taken) {
+      all.on("first", by("first"));
+    }
+    all.start();
+    all.schedule({.kind = "first", .key = "a", .payload = {}, .due = 1s});
+    all.schedule({.kind = "second", .key = "a", .payload = {}, .due = 2s});
+    timer.advance_by(3s);
+    ASSERT_THAT(ran_by, ElementsAre("first", "second")) << "with " << left << " allocations";
+  }
+}
+
+TEST_F(Scheduler, TellsWhichRunFailedWhenItRunsAgainAndThatItsCheckDied) {
+  std::vector<std::string> told;
+  scheduler all{store, timer, {.on_failure = [&](const failure& of) {
+                  std::string line = std::string(of.what) + " " + std::string(of.key) + std::to_string(of.attempt);
+                  line += of.again ? " " + std::to_string(of.again->count()) : "";
+                  try {
+                    std::rethrow_exception(of.error);
+                  } catch (const std::runtime_error& thrown) {
+                    told.push_back(line + " " + thrown.what());
+                  }
+                }}};
+  const handler_options twice{.max_attempts = 2, .backoff = {.first = 4ms, .jitter = 0.5}};
+  const auto throws = [] { throw std::runtime_error("no"); };
+  all.on(
+      "leased", [&](const job&) { throws(); }, twice);
+  all.on(
+      "transactional", [&](transaction&, const job&) { throws(); }, twice);
+  all.on(
+      "batch", [&](transaction&, std::span<const job>) { throws(); }, twice);
+  all.on("says so", [](const job&) { return dead("gone"); });
+  all.start();
+  for (const char* kind : {"leased", "transactional", "batch"}) {
+    all.schedule({.kind = kind, .key = "a", .payload = {}, .due = 1s});
+    timer.advance_by(2s);
+    EXPECT_THAT(std::exchange(told, {}), ElementsAre("handler a1 4000 no", "handler a2 no", "dead a2 no")) << kind;
+  }
+  all.schedule({.kind = "says so", .key = "b", .payload = {}, .due = 1s});
+  timer.advance_by(2s);
+  EXPECT_THAT(told, ElementsAre("dead b1 gone"));
+}
+
+TEST(SchedulerOnAFullTimer, LooksAgainAfterAPoll) {
+  manual_timer timer({.max_pending = 3});
+  memory_store store(timer);
+  std::vector<std::string> failed;
+  scheduler checks{store, timer, {.on_failure = [&](const failure& of) { failed.emplace_back(of.what); }}};
+  std::map<std::string, std::chrono::nanoseconds> ran;
+  std::vector<timer_handle> others;
+  checks.on("note", [&](const job& what) {
+    ran[what.key()] = timer.now().time_since_epoch();
+    for (std::error_code full; what.key() == "a" && !full;) {
+      others.push_back(timer.schedule_after(
+          1h, [] {}, full));
+    }
+  });
+  checks.start();
+  for (const auto& [key, due] : {std::pair("a", 1s), std::pair("b", 3s)}) {
+    checks.schedule({.kind = "note", .key = key, .payload = {}, .due = due});
+  }
+  timer.advance_by(2s);
+  EXPECT_THAT(failed, Each("timer"));
+  EXPECT_FALSE(failed.empty());
+  timer.advance_by(2s);
+  EXPECT_LE(ran.at("b"), 3s + 250ms) << "though there is still no room";
+  others.front().cancel();
+  timer.advance_by(250ms);
+  checks.schedule({.kind = "note", .key = "c", .payload = {}, .due = 1s + 7ms});
+  const auto due = timer.now().time_since_epoch() + 1s + 7ms;
+  timer.advance_by(2s);
+  EXPECT_EQ(ran.at("c"), due);
+  checks.stop();
+  EXPECT_EQ(timer.pending(), others.size() - 2) << "the last was refused, and the first cancelled";
+}
+
+// Its commits fail while it is told to.
+class failing_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  int failures = 0;
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    forwarding_store::transact([&](store_transaction& open) {
+      work(open);
+      if (failures > 0) {
+        --failures;
+        throw std::runtime_error("no answer");
+      }
+    });
+  }
+};
+
+TEST_F(Scheduler, ARunThatWasUndoneWithItsTransactionEndsNoCheck) {
+  failing_store fails(store);
+  scheduler all{fails, timer, options};
+  int runs = 0;
+  const auto handler = [&](transaction&, const job&) {
+    fails.failures = runs++ == 0 ? 1 : 0;
+    throw std::runtime_error("no");
+  };
+  all.on("parent", handler, {.max_attempts = 1});
+  all.start();
+  all.schedule({.kind = "parent", .key = "a", .payload = {}, .due = 1s});
+  timer.advance_by(10s);
+  EXPECT_THAT(failed, ElementsAre("store", "handler", "handler", "dead"));
+}
+
+TEST_F(Scheduler, AStoreThatFailsShortlyBeforeAStopIsTriedAgainThoughTimeStandsStill) {
+  failing_store fails(store);
+  scheduler all{fails, timer, options};
+  all.on("note", [&](const job&) { fails.failures = 3; });
+  all.start();
+  all.schedule(note("a", 1s));
+  timer.advance_by(1s);
+  ASSERT_EQ(store.size(), 1U) << "its end is not written";
+  all.stop();
+  EXPECT_EQ(store.size(), 0U);
+  EXPECT_EQ(all.stats().done, 1U);
 }
 
 using SchedulerDeathTest = Scheduler;  // NOLINT(readability-identifier-naming): a suite

@@ -63,6 +63,8 @@ TEST_F(DurableErrors, OfRequests) {
   expect(errc::invalid_request, "key is empty: the request cannot be kept", scheduling({.kind = "k", .key = ""}));
   expect(errc::invalid_request, "kind has a zero byte: the request cannot be kept",
          scheduling({.kind = std::string("a\0b", 3), .key = "k"}));
+  expect(errc::invalid_request, "kind \"\\xff\" is not UTF-8: the request cannot be kept",
+         scheduling({.kind = "\xff", .key = "k"}));
   expect(errc::kind_too_long, "kind has 64 bytes; at most 63 are allowed: the kind is too long",
          scheduling({.kind = std::string(64, 'k'), .key = "k"}));
   expect(errc::key_too_long, "key has 256 bytes; at most 255 are allowed: the key is too long",
@@ -82,6 +84,9 @@ TEST_F(DurableErrors, OfHandlersAndOptions) {
          [this] { checks.on("other", [](const job& /*what*/) {}, {.max_attempts = 0}); });
   expect(timer_errc::invalid_option, "scheduler_options::batch must be in [1, 1000]: an option is out of its range",
          [this] { const scheduler wrong(store, timer, {.batch = 0}); });
+  expect(timer_errc::invalid_option,
+         "scheduler_options::poll is 0 ms; it must be in [1 ms, 2592000000 ms]: an option is out of its range",
+         [this] { const scheduler wrong(store, timer, {.poll = 0ms}); });
   checks.start();
   expect(errc::already_started, "start: the scheduler was started already", [this] { checks.start(); });
   expect(errc::already_started, "kind verify: the scheduler was started already",
@@ -137,14 +142,21 @@ TEST_F(DurableErrors, AreToldByACodeOnRequest) {
 }
 
 TEST_F(DurableErrors, OfTheBackgroundAreWrittenAsThePageSays) {
-  checks.on("verify", [](const job& /*what*/) { throw std::runtime_error("no route"); });
+  const auto throws = [](const job& /*what*/) { throw std::runtime_error("no route"); };
+  checks.on("verify", throws);
+  checks.on("ship", throws, {.max_attempts = 1});
   checks.start();
-  checks.schedule({.kind = "verify", .key = "k", .due = instant(1us)});
+  checks.schedule({.kind = "verify", .key = "order-17", .due = instant(1us)});
+  checks.schedule({.kind = "ship", .key = "order-18", .due = instant(2us)});
   testing::internal::CaptureStderr();
-  timer.advance_by(1s);
-  const std::string line = "timing_wheel: durable handler failed (kind verify): no route";
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), line + "\n");
-  EXPECT_THAT(page(), HasSubstr('`' + line + '`'));
+  timer.advance_by(500ms);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string thrown =
+      R"(timing_wheel: durable handler failed (kind verify, key "order-17", attempt 1): no route; it runs again within 1 s)";
+  const std::string died = R"(timing_wheel: durable check is dead (kind ship, key "order-18", attempt 1): no route)";
+  EXPECT_EQ(said, thrown + "\n" + died + "\n") << "what the second threw came less than a second after the first";
+  EXPECT_THAT(page(), HasSubstr('`' + thrown + '`'));
+  EXPECT_THAT(page(), HasSubstr('`' + died + '`'));
 }
 
 }  // namespace

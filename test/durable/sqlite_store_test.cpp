@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <stdexcept>
 #include <string>
@@ -13,11 +14,13 @@
 #include <vector>
 
 #include "durable/support/sqlite_case.hpp"
+#include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -580,6 +583,33 @@ TEST_F(SqliteStore, AWaitingThreadGetsItsTurnBesideOneThatNeverStops) {
   stop = true;
   busy.join();
   EXPECT_THAT(all_rows(store), SizeIs(100));
+}
+
+TEST_F(SqliteStore, ABusyTimeoutIsAnythingFromNoneToForEver) {
+  for (const std::chrono::milliseconds wrong : {std::chrono::milliseconds::min(), -1ms}) {
+    const caught refused = error_of([&] { const sqlite_store none(folder.file(), {.busy_timeout = wrong}); });
+    EXPECT_EQ(refused.code, timer_errc::invalid_option);
+    EXPECT_THAT(refused.words,
+                HasSubstr("busy_timeout is " + std::to_string(wrong.count()) + " ms; it must be in [0 ms,"));
+  }
+  users_database user(folder.file());
+  for (const std::chrono::milliseconds good : {0ms, 1ms}) {
+    sqlite_store some(folder.file(), {.busy_timeout = good});
+    user.run("BEGIN IMMEDIATE");
+    EXPECT_EQ(error_of([&] { put(some, "a"); }).code.value() & 0xff, SQLITE_BUSY);
+    user.run("COMMIT");
+  }
+  for (const std::chrono::milliseconds good :
+       {std::chrono::milliseconds::max() - 1ms, std::chrono::milliseconds::max()}) {
+    sqlite_store some(folder.file(), {.busy_timeout = good});
+    user.run("BEGIN IMMEDIATE");
+    std::thread other([&] {
+      std::this_thread::sleep_for(50ms);
+      user.run("COMMIT");
+    });
+    EXPECT_EQ(error_of([&] { put(some, "a"); }).code, std::error_code());
+    other.join();
+  }
 }
 
 }  // namespace

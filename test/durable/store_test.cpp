@@ -14,6 +14,7 @@
 #include "durable/support/scratch_folder.hpp"
 #include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 #include "timing_wheel/timer.hpp"
 
@@ -97,6 +98,18 @@ TYPED_TEST(Store, KeepsAnyBytesInKeysAndPayloads) {
   EXPECT_EQ(got[0].payload, bytes);
   EXPECT_EQ(got[1].payload, "");
   EXPECT_TRUE(store.find("close", bytes));
+}
+
+TYPED_TEST(Store, TakesKindsThatAreUtf8Alone) {
+  durable::store& store = this->store();
+  const std::string good = "\xe8\xae\xa2\xe5\x8d\x95";
+  put(store, {.kind = good, .key = "a"});
+  EXPECT_TRUE(store.find(good, "a"));
+  for (const std::string& bad : {std::string("\xff\xfe"), std::string("a\0b", 3)}) {
+    EXPECT_EQ(error_of([&] { put(store, {.kind = bad, .key = "a"}); }).code, errc::invalid_request);
+    scheduler node(store);
+    EXPECT_EQ(error_of([&] { node.on(bad, [](const job&) {}); }).code, errc::invalid_request);
+  }
 }
 
 TYPED_TEST(Store, TakesTheLongestAllowedAndNotAByteMore) {
@@ -633,6 +646,24 @@ TYPED_TEST(Store, TheLongestDelayAndTheEndOfTimeAreFarAhead) {
   EXPECT_GT(put(store, "a", std::chrono::hours::max()).due, store.now() + std::chrono::years(290));
   EXPECT_EQ(put(store, "b", instant::max()).due, instant::max());
   EXPECT_EQ(store.find("close", "b")->due, instant::max());
+}
+
+TYPED_TEST(Store, LeasesAndDeadlinesMayLieAtTheEndsOfTime) {
+  durable::store& store = this->store();
+  put(store, "first", instant::min());
+  put(store, "last", instant::max());
+  EXPECT_EQ(store.find("close", "first")->due, instant::min());
+  const std::vector<upcoming> wanted = all_rows(store);
+  ASSERT_THAT(wanted, SizeIs(1));
+  std::vector<claimed> got;
+  store.transact([&](store_transaction& open) { open.claim(wanted, instant::max(), got); });
+  ASSERT_THAT(got, SizeIs(1));
+  EXPECT_EQ(got[0].due, instant::min());
+  EXPECT_EQ(all_rows(store).at(0).lease, instant::max());
+  EXPECT_TRUE(retry(store, got[0], instant::max(), 1));
+  EXPECT_EQ(store.find("close", "first")->due, instant::max());
+  EXPECT_EQ(move(store, "first", instant::min()), reschedule_result::moved);
+  EXPECT_THAT(take(store), SizeIs(1));
 }
 
 TYPED_TEST(Store, OneOfManyThreadsInsertsAKey) {

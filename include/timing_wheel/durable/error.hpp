@@ -12,7 +12,7 @@ namespace timing_wheel::durable {
 
 /// Why a durable call was refused. What a database says has a category of its own, such as `sqlite_category`.
 enum class errc : std::uint8_t {
-  invalid_request = 1,  ///< The kind or the key is empty, or a kind has a zero byte.
+  invalid_request = 1,  ///< The kind or the key is empty, or a kind is not UTF-8 or has a zero byte.
   kind_too_long,        ///< Longer than `request_limits::kind`.
   key_too_long,         ///< Longer than `request_limits::key`.
   payload_too_long,     ///< Longer than `request_limits::payload`.

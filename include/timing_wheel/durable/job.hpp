@@ -84,7 +84,7 @@ class outcome {
 
 /// The check is over.
 inline const outcome done{};
-/// The check runs again, `delay` from now.
+/// The check runs again, `delay` from now; at once if it is not positive. What is longer than 292 years counts as that.
 template <class Rep, class Period>
 [[nodiscard]] outcome retry_after(std::chrono::duration<Rep, Period> delay,
                                   std::string reason = "retry was asked for") {
@@ -102,7 +102,8 @@ template <class Rep, class Period>
 
 /// How long to wait before the next run: `first` after the first run, `factor` times as long after each further one,
 /// and `most` at most. Up to a share of `jitter` is left out, at random, so that what failed together does not come
-/// back together. `first` is in [0, `most`], `factor` is at least 1, and `jitter` in [0, 1].
+/// back together. `first` is in [0, `most`], `factor` is at least 1, and `jitter` in [0, 1]. `most` may be
+/// `std::chrono::milliseconds::max()`: no limit. What is longer than 292 years counts as that.
 struct backoff {
   std::chrono::milliseconds first = std::chrono::seconds(1);  ///< After the first run.
   double factor = 2;                                          ///< From one wait to the next.

@@ -36,7 +36,8 @@ template <class Rep, class Period>
 ///
 /// It is made from either, so that `.due = 30min` and `.due = std::chrono::system_clock::now() + 30min` both work.
 /// Prefer the delay: it is counted by the database's clock, whatever the caller's shows. Rounded up to microseconds; a
-/// delay that is not positive means at once.
+/// delay that is not positive means at once, and one of more than 292 years counts as that. An instant may lie at an end
+/// of time.
 class due_time {
  public:
   /// At once.
@@ -68,8 +69,8 @@ class due_time {
 
 /// A check to be made later.
 struct request {
-  std::string kind;  ///< Which handler it is for. Not empty; see `request_limits`.
-  /// Unique per kind while the check is pending or running. So a repeated call is harmless. Not empty. Bytes.
+  std::string kind;  ///< Which handler it is for. Not empty; UTF-8 without a zero byte. See `request_limits`.
+  /// Unique per kind while the check is pending or running. So a repeated call is harmless. Not empty. Any bytes.
   std::string key;
   std::string payload = {};  ///< What the handler gets. Bytes.
   due_time due = {};         ///< When.

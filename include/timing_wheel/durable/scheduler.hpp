@@ -32,15 +32,21 @@ namespace timing_wheel::durable {
 
 /// What went wrong in the background: a handler threw, or the store did not answer.
 struct failure {
-  std::string_view what;     ///< "handler", "store", "lease", "executor", "completion", "timer" or "scheduler".
-  std::string_view kind;     ///< Of the job, if it is about one.
-  std::string_view key;      ///< Of the job, if it is about one.
-  std::exception_ptr error;  ///< What went wrong.
+  std::string_view what;  ///< "handler", "dead", "store", "lease", "executor", "completion", "timer" or "scheduler".
+  std::string_view kind;  ///< Of the job, if it is about one.
+  std::string_view key;   ///< Of the job, if it is about one.
+  /// What went wrong. Of a check that dies ("dead"), what its last run threw, or a std::runtime_error with the reason.
+  std::exception_ptr error;
+  int attempt = 0;  ///< The number of the run, from 1 on, if it is about one.
+  /// Of a "handler" whose check runs again: after how long, at most. None: it does not, or nobody knows.
+  std::optional<std::chrono::microseconds> again = {};
 };
 
 /// How a scheduler works. The defaults suit most.
 struct scheduler_options {
-  /// How far ahead rows are read. A check that was written so long before its deadline is on time to a tick.
+  /// How far ahead rows are read. A check that was written so long before its deadline is on time to a tick. In
+  /// [1 ms, 30 days], and so are `poll` and `sweep`: what is read at each look grows with it, and what a node forgets
+  /// comes back by them.
   std::chrono::milliseconds look_ahead = std::chrono::seconds(1);
   /// How often the store is looked at. What others have scheduled for sooner than the look-ahead is late by one at
   /// most.
@@ -51,7 +57,7 @@ struct scheduler_options {
   /// by a thread that does nothing else. While the database does not answer, no lease is lost: a node that has seen that,
   /// or has just come, leaves ended leases alone for half a lease.
   /// A store on a server ends a transaction of this node in which nothing happens for so long: a transactional handler
-  /// that stalls is undone, and runs again. At least 10 ms.
+  /// that stalls is undone, and runs again. In [10 ms, 30 days]. A check of a node that has died waits for its end.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// Deadlines are rounded up to it. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
@@ -63,9 +69,10 @@ struct scheduler_options {
   /// Rows that this node remembers at a time: memory stays flat, however much is due. At least `batch`.
   std::size_t max_known = 20'000;
   /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least:
-  /// meanwhile others cannot write.
+  /// meanwhile others cannot write. Not negative; at `std::chrono::milliseconds::max()` it takes a batch.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
-  /// Names this node in a store that divides its table among nodes. Unique there. Empty: a name by chance.
+  /// Names this node in a store that divides its table among nodes. Unique there. UTF-8 without a zero byte. Empty: a name by
+  /// chance.
   std::string node = {};
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. It has to call or drop each task that it
   /// has taken: the destructor waits for that. A scheduler calls it from one thread at a time; one that several
@@ -74,7 +81,7 @@ struct scheduler_options {
   /// Threads for leased handlers, if there is no executor. In [1, 1024].
   unsigned threads = 2;
   /// Is told what goes wrong, on the thread where it does; by several threads at a time. Empty: it is written to
-  /// standard error, at most once a second of each kind.
+  /// standard error, one line each, at most once a second of each `failure::what`.
   std::function<void(const failure&)> on_failure = {};
 };
 
@@ -172,7 +179,8 @@ class TIMING_WHEEL_EXPORT scheduler {
     }
   }
 
-  /// Begins to run what is due. \throws timer_error (`already_started`), and what the store throws.
+  /// Begins to run what is due. \throws timer_error (`already_started`), what the store throws, and what the timer that
+  /// drives it says; then it has not begun.
   void start();
 
   /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and

@@ -25,7 +25,8 @@ namespace timing_wheel::durable {
 /// How a file is opened.
 struct sqlite_options {
   /// How long to wait for the lock of another process before `SQLITE_BUSY`. It counts from the call, also while others
-  /// of this store wait for that lock. Calls that share a commit have that of the first.
+  /// of this store wait for that lock. Calls that share a commit have that of the first. Not negative;
+  /// at `std::chrono::milliseconds::max()` it is as long as it takes.
   std::chrono::milliseconds busy_timeout = std::chrono::seconds(5);
   /// Look through the whole file when it is opened (`PRAGMA integrity_check`). Complexity: O(file).
   bool check_integrity = false;

@@ -12,6 +12,7 @@
 #include "durable/postgres/pool.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/transaction.hpp"
+#include "durable/range.hpp"
 #include "timing_wheel/detail/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -23,19 +24,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t longest_limit = 1'000'000'000;  // ms; PostgreSQL counts them in 32 bits
+constexpr milliseconds longest_limit(1'000'000'000);  // PostgreSQL counts them in 32 bits
 
 std::int64_t count_of(std::size_t limit) {
   constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(limit, most));
 }
 
-void in_range(const char* name, std::int64_t value, std::int64_t most) {
-  if (value < 1 || value > most) {
-    throw timer_error(timer_errc::invalid_option, std::string(name) + " is " + std::to_string(value) +
-                                                      "; it must be in [1, " + std::to_string(most) + "]");
-  }
-}
+void in_range(const char* name, milliseconds value) { check_range(name, value, milliseconds(1), longest_limit); }
 
 // The same for all who serve these, however long they are; else they are names, for people. An index has no room for
 // more than 2 700 bytes.
@@ -62,10 +58,13 @@ std::string name_of_set(std::span<const std::string> kinds) {
 }
 
 postgres_options checked(postgres_options options) {
-  in_range("connections", count_of(options.connections), 64);
-  in_range("connect_timeout", options.connect_timeout.count(), longest_limit);
-  in_range("statement_timeout", options.statement_timeout.count(), longest_limit);
-  in_range("transaction_timeout", options.transaction_timeout.count(), longest_limit);
+  if (options.connections < 1 || options.connections > 64) {
+    throw timer_error(timer_errc::invalid_option,
+                      "connections is " + std::to_string(options.connections) + "; it must be in [1, 64]");
+  }
+  in_range("connect_timeout", options.connect_timeout);
+  in_range("statement_timeout", options.statement_timeout);
+  in_range("transaction_timeout", options.transaction_timeout);
   if (options.schema.empty() || options.schema.size() > 63 || options.schema.find('\0') != std::string::npos) {
     throw timer_error(timer_errc::invalid_option, "schema has " + std::to_string(options.schema.size()) +
                                                       " bytes; it must have 1 to 63, and none of them zero");
@@ -78,8 +77,8 @@ transaction_limits checked(transaction_limits limits) {
                               std::pair<const char*, std::optional<milliseconds>&>("urgent", limits.urgent),
                               std::pair<const char*, std::optional<milliseconds>&>("idle", limits.idle)}) {
     if (limit) {
-      limit = std::min(*limit, milliseconds(longest_limit));  // a lease may be longer than the server can count
-      in_range(name, limit->count(), longest_limit);
+      limit = std::min(*limit, longest_limit);  // a lease may be longer than the server can count
+      in_range(name, *limit);
     }
   }
   return limits;

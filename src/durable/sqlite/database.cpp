@@ -7,6 +7,7 @@
 
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::durable::sqlite {
 
@@ -147,7 +148,8 @@ int database::wait_for_lock(void* self, int times) noexcept {
   auto& that = *static_cast<database*>(self);
   const auto now = std::chrono::steady_clock::now();
   if (times == 0) {
-    that.waiting_until_ = that.waits_since_.value_or(now) + that.busy_timeout_;
+    that.waiting_until_ =
+        timing_wheel::saturating_add(that.waits_since_.value_or(now), saturating_nanoseconds(that.busy_timeout_));
   }
   if (now >= that.waiting_until_) {
     return 0;

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <thread>
 
+#include "durable/range.hpp"
 #include "durable/sqlite/room.hpp"
 #include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::durable::sqlite {
 
@@ -23,7 +25,8 @@ void shape_new_file(database& opened) {
 
 // SQLite does not wait for its lock when it changes the mode, since it could wait for itself.
 void use_log(database& opened, std::chrono::milliseconds busy_timeout) {
-  const auto until = std::chrono::steady_clock::now() + busy_timeout;
+  const auto until =
+      timing_wheel::saturating_add(std::chrono::steady_clock::now(), saturating_nanoseconds(busy_timeout));
   while (true) {
     try {
       const std::string mode = opened.ask({"turning the log on", "PRAGMA journal_mode=WAL"});
@@ -76,6 +79,8 @@ void look_through(database& opened) {
 }  // namespace
 
 std::unique_ptr<database> open_writer(const std::string& file, const sqlite_options& options) {
+  check_range("sqlite_options::busy_timeout", options.busy_timeout, std::chrono::milliseconds(0),
+              std::chrono::milliseconds::max());
   if (sqlite3_threadsafe() == 0) {
     throw timer_error(std::error_code(SQLITE_MISUSE, sqlite_category()), "this SQLite was built for a single thread");
   }

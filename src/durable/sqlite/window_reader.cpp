@@ -23,7 +23,7 @@ std::string window_reader::text(std::size_t kinds, bool same_due) {
   for (std::size_t kind = 0; kind < kinds; ++kind) {
     all.append(all.empty() ? "" : " UNION ALL ").append("SELECT id,due,lease,attempt,").append(std::to_string(kind));
     all.append(" FROM timing_wheel_check WHERE kind=?").append(std::to_string(kind + 3));
-    all.append(same_due ? " AND due=?1 AND id>?2" : " AND due>?1 AND due<?2");
+    all.append(same_due ? " AND due=?1 AND id>?2" : " AND due>=?1 AND due<?2");
   }
   return all.append(" ORDER BY 2,1");
 }
@@ -41,8 +41,10 @@ void window_reader::read(const window& which, std::vector<upcoming>& found) {
   std::int64_t from = which.from.time_since_epoch().count();
   if (which.after_id != std::numeric_limits<std::int64_t>::min()) {
     read_range(which, true, from, which.after_id, limit, found);
-  } else if (which.from != instant::min()) {
-    --from;  // so that the second range begins with `from`, and is all
+    if (which.from == instant::max()) {
+      return;
+    }
+    ++from;
   }
   if (found.size() < limit) {
     read_range(which, false, from, which.until.time_since_epoch().count(), limit, found);
