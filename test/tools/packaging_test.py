@@ -169,9 +169,8 @@ class Export(unittest.TestCase):
             recipe.export_sources_folder = folder
             recipe.export_sources()
             self.assertNotIn(SOURCE, searched)
-            for name in ("CMakeLists.txt", "LICENSE", "CHANGELOG.md", "cmake/packages.cmake", "packaging/deb/copyright"):
-                self.assertTrue(Path(folder, name).is_file(), name)
-            for name in sources_of(CMAKE, "add_library(timing_wheel\n"):
+            for name in ("CMakeLists.txt", "LICENSE", "CHANGELOG.md", "cmake/packages.cmake", "packaging/deb/copyright",
+                         *sources_of(CMAKE, "add_library(timing_wheel\n")):
                 self.assertTrue(Path(folder, name).is_file(), name)
 
 
