@@ -57,7 +57,7 @@ std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
 
 node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
            std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start,
-           std::function<void()> wake_extender)
+           std::function<void()> wake_extender, std::optional<std::uint64_t> seed)
     : store_(where),
       options_(options),
       name_(options.node.empty() ? random_name() : options.node),
@@ -68,7 +68,7 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       start_(std::move(start)),
       wake_extender_(std::move(wake_extender)),
       leases_(options.lease),
-      machine_(options, std::move(kinds), where.now(), random_seed()),
+      machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
       tally_(machine_.kinds().size()) {
   stats_.kinds = nothing_of(machine_.kinds());
 }
