@@ -1,7 +1,9 @@
 #include <libpq-fe.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "durable/random/program.hpp"
@@ -26,6 +28,14 @@ CREATE FUNCTION virtual.statement_timestamp() RETURNS timestamptz LANGUAGE sql V
   $$SELECT virtual.clock_timestamp()$$;
 ALTER DATABASE postgres SET search_path=virtual,pg_catalog,public)";
 
+// The server's own way to wait for the end looks once in 100 ms.
+void terminate(const session& by, int backend) {
+  by.execute("SELECT pg_terminate_backend(" + std::to_string(backend) + ")");
+  while (kill(backend, 0) == 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
 class postgres_users_transaction final : public users_transaction {
  public:
   postgres_users_transaction(session& on, const session& other) : on_(on), other_(other) { on_.execute("BEGIN"); }
@@ -47,7 +57,7 @@ class postgres_users_transaction final : public users_transaction {
   void commit() override { on_.execute("COMMIT"); }
   void cut() override {
     was_cut_ = true;
-    other_.execute("SELECT pg_terminate_backend(" + std::to_string(on_.backend()) + ",10000)");
+    terminate(other_, on_.backend());
   }
 
  private:
@@ -98,9 +108,7 @@ class postgres_programs final : public ground {
   [[nodiscard]] bool writes_beside() const override { return true; }
   [[nodiscard]] bool keeps_undone_fences() const override { return true; }
   [[nodiscard]] bool divides() const override { return true; }
-  void cut(transaction& open) override {
-    own_.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(postgres_connection(open))) + ",10000)");
-  }
+  void cut(transaction& open) override { terminate(own_, PQbackendPID(postgres_connection(open))); }
 
  private:
   static constexpr instant start{std::chrono::hours(24 * 365 * 55)};

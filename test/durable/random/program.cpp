@@ -156,7 +156,6 @@ class world {
     std::size_t effects = 0;
     for (const auto& [key, number] : current_) {
       check_over(key, "at the end");
-      wrong_if(users_store().find(kind_of(key), key).has_value(), key + " is still there");
     }
     for (std::size_t number = 0; number < lives_.size(); ++number) {
       const life& one = lives_[number];
@@ -164,7 +163,9 @@ class world {
       effects += effect ? 1U : 0U;
       wrong_if(effect && one.cancelled, one.key + " was cancelled, and its effect is there");
     }
-    wrong_if(rows() != effects, "there are " + std::to_string(rows()) + " rows for " + std::to_string(effects));
+    const std::size_t left = rows({"effect"});
+    wrong_if(left != effects, "there are " + std::to_string(left) + " effects of " + std::to_string(effects));
+    wrong_if(!over(), "checks are still there");
   }
 
   void wrong_if(bool is_wrong, const std::string& what) {
@@ -393,7 +394,7 @@ class world {
       late = true;
       others_go_on(where, static_cast<int>(pick(80)));
     }
-    const std::optional<std::size_t> number = begin(where, what, late);
+    const std::optional<std::size_t> number = begin(where, what);
     if (!number || (late && what.fence() < fences_[what.key()])) {
       return done;
     }
@@ -410,7 +411,7 @@ class world {
   }
 
   outcome run_transactional(place& where, transaction& open, const job& what) {
-    const std::optional<std::size_t> number = begin(where, what, false);
+    const std::optional<std::size_t> number = begin(where, what);
     if (!number) {
       return done;
     }
@@ -422,7 +423,7 @@ class world {
   }
 
   // \returns the life that it is of.
-  std::optional<std::size_t> begin(const place& where, const job& what, bool late) {
+  std::optional<std::size_t> begin(const place& where, const job& what) {
     note(where.name + " runs " + what.key() + " payload " + what.payload() + " fence " + std::to_string(what.fence()));
     const auto written = written_.find(what.payload());
     if (written == written_.end()) {
@@ -433,8 +434,6 @@ class world {
     ++one.begun;
     wrong_if(one.cancelled, what.key() + " runs after its cancel");
     wrong_if(one.payload != what.payload(), what.key() + " runs with a payload that was replaced");
-    wrong_if(!late && is_transactional(what.key()) && has_effect(written->second),
-             what.key() + " runs after its effect");
     wrong_if(on_.now() < one.due || on_.now() < what.due(), what.key() + " runs early");
     wrong_if(calm_ && one.done != 0, what.key() + " runs again without a fault");
     return written->second;
@@ -725,16 +724,13 @@ class world {
     wrong_if(!one.cancelled && !ran, key + " was lost, " + when);
   }
 
-  std::size_t rows() {
-    const std::vector<std::string> kinds{"leased", "transactional", "effect"};
+  // Of these kinds, whatever their time.
+  std::size_t rows(const std::vector<std::string>& kinds) {
     std::vector<upcoming> found;
     users_store().read_ahead({.until = instant::max(), .limit = 100'000, .kinds = kinds}, found);
     return found.size();
   }
-  bool over() {
-    return std::all_of(current_.begin(), current_.end(),
-                       [this](const auto& one) { return !users_store().find(kind_of(one.first), one.first); });
-  }
+  bool over() { return rows({"leased", "transactional"}) == 0; }
 
   ground& on_;
   verdict& said_;
