@@ -163,8 +163,8 @@ class world {
       effects += effect ? 1U : 0U;
       wrong_if(effect && one.cancelled, one.key + " was cancelled, and its effect is there");
     }
-    const std::size_t left = rows({"effect"});
-    wrong_if(left != effects, "there are " + std::to_string(left) + " effects of " + std::to_string(effects));
+    const std::size_t there = rows({"effect"});
+    wrong_if(there != effects, "there are " + std::to_string(there) + " effects of " + std::to_string(effects));
     wrong_if(!over(), "checks are still there");
   }
 
