@@ -19,7 +19,7 @@ SHELL_TOOLS = ("awk", "bash", "cat", "dirname", "env", "fold", "grep", "head", "
 STAND_INS = ("apt-get", "dpkg-query", "c++", "cmake", "ctest", "ninja", "setarch", "sleep", "find", "xargs")
 COMMANDS = (
     "bare", "test", "sanitize", "stress", "fuzz", "models", "mutants", "coverage", "bench", "bench-pictures", "instructions",
-    "compare-table", "browser", "docs", "durable-torture", "durable-costs", "lint", "format", "format-check",
+    "compare-table", "browser", "docs", "durable-torture", "durable-random", "durable-costs", "lint", "format", "format-check",
     "consumer", "packages", "setup",
 )
 LOCKED = "E: Could not get lock /var/lib/{}. It is held by process 4711 (unattended-upgr)"
@@ -285,6 +285,9 @@ class Refused(DevTest):
                           ("--store", "mysql"), ("--store", "postgres", "x"), ("--store", "postgres", "10", "extra"),
                           ("--snapshot", "abc"), ("--snapshot", "10", "extra")):
             self.refused(torture, "durable-torture", *arguments)
+        for arguments in (("abc",), ("0",), ("10", "extra"), ("--store",), ("--store", "memory"),
+                          ("--store", "postgres", "x")):
+            self.refused("./dev durable-random [--store sqlite|postgres] [SEEDS]", "durable-random", *arguments)
         for command in ("durable-costs", "instructions"):
             for arguments in (("--bogus",), ("",), ("--update", "extra")):
                 self.refused(f"./dev {command}, or ./dev {command} --update", command, *arguments)
@@ -307,6 +310,9 @@ class Refused(DevTest):
                                   (("--store", "postgres"), "--store postgres 10000"),
                                   (("--store", "postgres", "20"), "--store postgres 20")):
             self.assertEqual(self.dev("durable-torture", *arguments).stdout, called + "\n")
+        self.file("build/dev/test/durable/durable_random", f'#!{shutil.which("bash")}\necho "$*"\n', 0o755)
+        for arguments, called in (((), "--store sqlite 1000000"), (("--store", "postgres", "20"), "--store postgres 20")):
+            self.assertEqual(self.dev("durable-random", *arguments).stdout, called + "\n")
         self.file("build/dev/test/postgres_faults_test",
                   f'#!{shutil.which("bash")}\necho "$TIMING_WHEEL_SNAPSHOT_SECONDS"\n', 0o755)
         self.assertEqual(self.dev("durable-torture", "--snapshot").stdout, "600\n")

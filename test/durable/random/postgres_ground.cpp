@@ -1,6 +1,7 @@
 #include <libpq-fe.h>
 
 #include <csignal>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,16 +18,15 @@ namespace {
 using timing_wheel::test::private_postgres;
 using session = timing_wheel::test::postgres_session;
 
-// Ours come before the server's own, and show what the sequence says: it is seen at once, and by all.
-constexpr const char* virtual_clock = R"(
-CREATE SCHEMA virtual;
-CREATE SEQUENCE virtual.clock;
-CREATE FUNCTION virtual.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-  $$SELECT timestamptz 'epoch'+pg_sequence_last_value('virtual.clock'::regclass)*interval '1 microsecond'$$;
-CREATE FUNCTION virtual.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT virtual.clock_timestamp()$$;
-CREATE FUNCTION virtual.statement_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-  $$SELECT virtual.clock_timestamp()$$;
-ALTER DATABASE postgres SET search_path=virtual,pg_catalog,public)";
+// Ours come before the server's own, and show what is in a file.
+std::string virtual_clock(const std::string& file) {
+  const std::string returns = "() RETURNS timestamptz VOLATILE LANGUAGE sql AS ";
+  return "CREATE SCHEMA virtual;CREATE FUNCTION virtual.clock_timestamp" + returns +
+         "$$SELECT timestamptz 'epoch'+pg_read_file('" + file + "')::bigint*interval '1 microsecond'$$;" +
+         "CREATE FUNCTION virtual.now" + returns + "'SELECT virtual.clock_timestamp()';" +
+         "CREATE FUNCTION virtual.statement_timestamp" + returns + "'SELECT virtual.clock_timestamp()';" +
+         "ALTER DATABASE postgres SET search_path=virtual,pg_catalog,public";
+}
 
 // The server's own way to wait for the end looks once in 100 ms.
 void terminate(const session& by, int backend) {
@@ -71,7 +71,8 @@ class postgres_users_transaction final : public users_transaction {
 class postgres_programs final : public ground {
  public:
   postgres_programs() {
-    own_.execute(virtual_clock);
+    set_clock();
+    own_.execute(virtual_clock(clock_file()));
     postgres_options options;
     options.statement_timeout = std::chrono::seconds(3);
     for (std::size_t i = 0; i <= most_nodes; ++i) {
@@ -113,12 +114,15 @@ class postgres_programs final : public ground {
  private:
   static constexpr instant start{std::chrono::hours(24 * 365 * 55)};
 
-  void set_clock() const {
-    own_.execute("SELECT setval('virtual.clock'," + std::to_string(now_.time_since_epoch().count()) + ")");
+  [[nodiscard]] std::string clock_file() const { return (server_.data() / "virtual_clock").string(); }
+  void set_clock() {
+    clock_.seekp(0);
+    clock_ << now_.time_since_epoch().count() << std::flush;  // always as long
   }
 
   private_postgres server_{{.settings = {{"autovacuum", "off"}}}};
   session own_{server_.conninfo()};
+  std::ofstream clock_{clock_file()};
   instant now_ = start;
   unsigned programs_ = 0;
   std::vector<std::unique_ptr<postgres_store>> stores_;

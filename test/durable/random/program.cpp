@@ -389,7 +389,7 @@ class world {
   // Whoever honours the fence refuses a late run that was overtaken.
   outcome run_leased(place& where, const job& what) {
     bool late = false;
-    if (troubled() && !where.stopped && depth_ == 0 && one_in(15)) {  // SIGSTOP between the look at its lease and this
+    if (troubled() && !where.stopped && depth_ == 0 && one_in(8)) {  // SIGSTOP between the look at its lease and this
       note(where.name + " is stopped before its handler");
       late = true;
       others_go_on(where, static_cast<int>(pick(80)));
