@@ -97,7 +97,7 @@ class node::asked_rows {
 
 node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
            std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start,
-           std::function<void()> wake_extender)
+           std::function<void()> wake_extender, std::optional<std::uint64_t> seed)
     : store_(where),
       options_(options),
       name_(options.node.empty() ? random_name() : options.node),
@@ -108,7 +108,7 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       start_(std::move(start)),
       wake_extender_(std::move(wake_extender)),
       leases_(options.lease),
-      machine_(options, std::move(kinds), where.now(), random_seed()),
+      machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
       tally_(machine_.kinds().size()) {
   stats_.kinds = nothing_of(machine_.kinds());
 }

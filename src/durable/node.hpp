@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <unordered_map>
@@ -70,8 +71,10 @@ class node {
 
   /// \param wake asks for a step soon. \param start gives a run to a thread: there, `run` is called, or else `not_run`.
   /// \param wake_extender asks for a call of `extend` soon; none: `step` extends.
+  /// \param seed of its delays by chance; none: by chance, too.
   node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds, std::vector<any_handler> handlers,
-       failures& reported, std::function<void()> wake, start_run start, std::function<void()> wake_extender = nullptr);
+       failures& reported, std::function<void()> wake, start_run start, std::function<void()> wake_extender = nullptr,
+       std::optional<std::uint64_t> seed = std::nullopt);
   node(const node&) = delete;
   node& operator=(const node&) = delete;
   ~node();

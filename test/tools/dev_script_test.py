@@ -19,8 +19,8 @@ SHELL_TOOLS = ("awk", "bash", "cat", "dirname", "env", "fold", "grep", "head", "
 STAND_INS = ("apt-get", "dpkg-query", "c++", "cmake", "ctest", "ninja", "setarch", "sleep", "find", "xargs")
 COMMANDS = (
     "bare", "test", "sanitize", "stress", "fuzz", "models", "mutants", "coverage", "bench", "bench-pictures",
-    "instructions", "compare-table", "browser", "docs", "durable-torture", "durable-costs", "faults", "lint", "format",
-    "format-check", "consumer", "packages", "setup",
+    "instructions", "compare-table", "browser", "docs", "durable-torture", "durable-random", "durable-costs", "faults",
+    "lint", "format", "format-check", "consumer", "packages", "setup",
 )
 LOCKED = "E: Could not get lock /var/lib/{}. It is held by process 4711 (unattended-upgr)"
 LOG_OF_TESTS = """1/4 Testing: report
@@ -287,6 +287,9 @@ class Refused(DevTest):
             self.refused(torture, "durable-torture", *arguments)
         for arguments in (("mysql",), ("",), ("--stride",), ("--stride", "0"), ("--stride", "5", "mysql"), ("--bogus",)):
             self.refused("./dev faults [--stride N] [node] [memory] [sqlite] [postgres]", "faults", *arguments)
+        for arguments in (("abc",), ("0",), ("10", "extra"), ("--store",), ("--store", "memory"),
+                          ("--store", "postgres", "x")):
+            self.refused("./dev durable-random [--store sqlite|postgres] [SEEDS]", "durable-random", *arguments)
         for command in ("durable-costs", "instructions"):
             for arguments in (("--bogus",), ("",), ("--update", "extra")):
                 self.refused(f"./dev {command}, or ./dev {command} --update", command, *arguments)
@@ -312,6 +315,9 @@ class Refused(DevTest):
         self.file("build/dev/test/durable/durable_faults", f'#!{shutil.which("bash")}\necho "$*"\n', 0o755)
         for arguments in ((), ("--stride", "5"), ("--stride", "5", "node", "sqlite"), ("memory", "postgres")):
             self.assertEqual(self.dev("faults", *arguments).stdout, " ".join(arguments) + "\n")
+        self.file("build/dev/test/durable/durable_random", f'#!{shutil.which("bash")}\necho "$*"\n', 0o755)
+        for arguments, called in (((), "--store sqlite 1000000"), (("--store", "postgres", "20"), "--store postgres 20")):
+            self.assertEqual(self.dev("durable-random", *arguments).stdout, called + "\n")
         self.file("build/dev/test/postgres_faults_test",
                   f'#!{shutil.which("bash")}\necho "$TIMING_WHEEL_SNAPSHOT_SECONDS"\n', 0o755)
         self.assertEqual(self.dev("durable-torture", "--snapshot").stdout, "600\n")
