@@ -122,7 +122,7 @@ TEST_F(SqliteError, AFullFileUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
               });
             }).code,
             sqlite_code(SQLITE_FULL));
-  EXPECT_THAT(keys_in(store), testing::ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(store), testing::ElementsAre("a"));
   limit("100000");
   EXPECT_TRUE(put(store, asked("c", {}, std::string(500000, 'p'))).inserted);
 }
@@ -171,7 +171,7 @@ TEST_F(SqliteError, AFullDiskUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
   std::ofstream(folder.file("disk/ballast")) << std::string(700000, 'x');
   const std::error_code found = error_of([&] { put(small, asked("b", {}, std::string(500000, 'p'))); }).code;
   EXPECT_EQ(found, sqlite_code(SQLITE_FULL));
-  EXPECT_THAT(keys_in(small), testing::ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(small), testing::ElementsAre("a"));
   std::filesystem::remove(folder.file("disk/ballast"));
   EXPECT_TRUE(put(small, asked("b", {}, std::string(300000, 'p'))).inserted);
 }
@@ -188,7 +188,7 @@ TEST_F(SqliteError, CommitsUntilTheDiskIsFullAreAllThere) {
     while (!error_of([&] { put(small, asked(std::to_string(committed), {}, std::string(900, 'p'))); }).code) {
       ++committed;
     }
-    EXPECT_THAT(keys_in(small), SizeIs(committed));
+    EXPECT_THAT(keys_by_time(small), SizeIs(committed));
   }
   sqlite_store again(folder.file("disk/checks.db"), {.check_integrity = true});
   EXPECT_THAT(all_rows(again), SizeIs(committed));

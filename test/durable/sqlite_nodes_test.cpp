@@ -55,7 +55,7 @@ class SqliteNodes : public testing::Test {
     return false;
   }
   bool wait_until_empty() {
-    return wait_for([this] { return keys_in(store()).empty(); });
+    return wait_for([this] { return keys_by_time(store()).empty(); });
   }
 
   scratch_folder folder;
@@ -169,7 +169,7 @@ TEST_F(SqliteNodes, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
   ASSERT_THAT(dead, SizeIs(1));
   EXPECT_EQ(dead[0].key, "p");
   EXPECT_THAT(dead[0].error, HasSubstr("none of 3 runs was done; one or more ended without a word"));
-  EXPECT_THAT(keys_in(store()), IsEmpty());
+  EXPECT_THAT(keys_by_time(store()), IsEmpty());
   EXPECT_THAT(good, Contains("g0"));
   EXPECT_GE(good.size(), 4U);  // at least once each
 }

@@ -50,7 +50,7 @@ class SqliteProcesses : public SqliteProcess, public testing::WithParamInterface
 
 TEST_P(SqliteProcesses, AllScheduleInOneFile) {
   together(GetParam(), "schedule");
-  EXPECT_THAT(keys_in(store), SizeIs(static_cast<std::size_t>(GetParam()) * 100));
+  EXPECT_THAT(keys_by_time(store), SizeIs(static_cast<std::size_t>(GetParam()) * 100));
 }
 
 TEST_P(SqliteProcesses, TakeEachCheckOnce) {
@@ -81,7 +81,7 @@ TEST_P(SqliteKill, LeavesAllThatWasCommitted) {
     const std::string name = "n" + std::to_string(time) + "-";
     worker killed(folder.file(), "schedule", name, at(GetParam(), time));
     ASSERT_EQ(killed.wait(), -SIGKILL);
-    const auto keys = keys_in(store);
+    const auto keys = keys_by_time(store);
     for (const std::string& key : killed.told()) {
       EXPECT_THAT(keys, Contains(key));
     }
@@ -117,17 +117,17 @@ INSTANTIATE_TEST_SUITE_P(At, SqliteKill,
 TEST_F(SqliteProcess, AFailureAfterTheCommitLeavesItCommitted) {
   worker failing(folder.file(), "schedule", "n", "sqlite.after_commit:throw:3");
   EXPECT_EQ(failing.wait(), 1);
-  EXPECT_THAT(keys_in(store), AnyOf(SizeIs(2), SizeIs(3)));
+  EXPECT_THAT(keys_by_time(store), AnyOf(SizeIs(2), SizeIs(3)));
 }
 
 TEST_F(SqliteProcess, AnAnswerThatWasLostIsAskedForAgainWithoutHarm) {
   worker killed(folder.file(), "schedule", "n", "sqlite.after_commit:kill:5");
   ASSERT_EQ(killed.wait(), -SIGKILL);
-  const std::size_t committed = keys_in(store).size();
+  const std::size_t committed = keys_by_time(store).size();
   EXPECT_GT(committed, killed.told().size());  // the last answer was lost
   worker again(folder.file(), "schedule", "n");
   EXPECT_EQ(again.wait(), 0);
-  EXPECT_THAT(keys_in(store), SizeIs(100));
+  EXPECT_THAT(keys_by_time(store), SizeIs(100));
 }
 
 TEST_F(SqliteProcess, OneThatStopsWithTheLockHoldsOthersUpOnlyAsLongAsTheyAllow) {

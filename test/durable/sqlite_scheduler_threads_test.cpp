@@ -19,7 +19,7 @@ namespace {
 
 class SqliteSchedulerThreads : public SqliteCase {
  public:
-  bool is_empty() { return keys_in(store).empty(); }
+  bool is_empty() { return keys_by_time(store).empty(); }
 };
 
 TEST_F(SqliteSchedulerThreads, ALongJobKeepsItsLease) {

@@ -445,7 +445,7 @@ TEST_F(SqliteStore, WhatTheWorkThrowsUndoesAll) {
     throw std::runtime_error("no");
   }),
                std::runtime_error);
-  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
   put(store, "c");
   EXPECT_THAT(all_rows(store), SizeIs(2));
 }
@@ -460,7 +460,7 @@ TEST_F(SqliteStore, UndoesAPartAlone) {
     open.schedule(asked("c"));
     open.release_savepoint();
   });
-  EXPECT_THAT(keys_in(store), ElementsAre("a", "c"));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a", "c"));
 }
 
 TEST_F(SqliteStore, TheClockStandsStillWithinATransaction) {

@@ -25,14 +25,14 @@ TEST_F(SqliteUsersTransaction, CommitsOrderAndCheckTogether) {
   EXPECT_TRUE(schedule(user.get(), asked("a", 30min)).inserted);
   EXPECT_THAT(all_rows(store), IsEmpty());
   user.run("COMMIT");
-  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
 }
 
 TEST_F(SqliteUsersTransaction, RollsOrderAndCheckBackTogether) {
   user.run("BEGIN IMMEDIATE; INSERT INTO orders VALUES(7)");
   schedule(user.get(), asked("a"));
   user.run("ROLLBACK");
-  EXPECT_THAT(keys_in(store), IsEmpty());
+  EXPECT_THAT(keys_by_time(store), IsEmpty());
   EXPECT_EQ(user.ask("SELECT count(*) FROM orders"), "0");
 }
 
@@ -41,7 +41,7 @@ TEST_F(SqliteUsersTransaction, MayBeginAsDeferredWhileOthersCommit) {
   put(store, "a");
   EXPECT_TRUE(schedule(user.get(), asked("b")).inserted);
   EXPECT_EQ(user.run("COMMIT"), SQLITE_OK);
-  EXPECT_THAT(keys_in(store), ElementsAre("a", "b"));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a", "b"));
 }
 
 TEST_F(SqliteUsersTransaction, IsToldHowOftenACancelledCheckWasTried) {
@@ -132,7 +132,7 @@ TEST_F(SqliteUsersTransaction, FindsTheTablesInAnAttachedFile) {
   users_database other(folder.file("other.db"));
   other.run("ATTACH '" + folder.file() + "' AS checks");
   EXPECT_TRUE(schedule(other.get(), asked("a")).inserted);
-  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
   other.run("DETACH checks");
 }
 
@@ -174,7 +174,7 @@ TEST_F(SqliteUsersTransaction, ASessionWorksInOneTransactionAfterAnother) {
     EXPECT_EQ(user.run(end), SQLITE_OK);
     put(store, "between" + std::to_string(store.counts().statements));
   }
-  EXPECT_THAT(keys_in(store), testing::SizeIs(5));
+  EXPECT_THAT(keys_by_time(store), testing::SizeIs(5));
 }
 
 TEST_F(SqliteUsersTransaction, ASessionPreparesEachStatementOnce) {
