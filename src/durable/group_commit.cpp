@@ -442,8 +442,8 @@ void group_commit::append_all(std::span<write* const> some, store_transaction& o
   }
 }
 
-// As many at a time as work. What was undone with a step that failed is done again, which is likely to work; the step is
-// halved. So each bad write costs no more than it has taken to come to it, and to find it among its neighbours.
+// As many at a time as work. What was undone with a step that failed is done again, which is likely to work; the step
+// is halved. So each bad write costs no more than it has taken to come to it, and to find it among its neighbours.
 void group_commit::perform_in_parts(std::span<write* const> some, store_transaction& open,
                                     std::vector<const write*>& locked) {
   while (!some.empty()) {

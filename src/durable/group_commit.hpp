@@ -35,8 +35,8 @@ struct waits_aside {
 /// microseconds.
 ///
 /// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who
-/// came meanwhile and waits. A leader lingers for a tenth of the last commit, 5 ms at most, or until as many wait as were in that
-/// one; else the callers would alternate in halves.
+/// came meanwhile and waits. A leader lingers for a tenth of the last commit, 5 ms at most, or until as many wait as
+/// were in that one; else the callers would alternate in halves.
 ///
 /// If a write of a shared transaction fails, a second transaction does them in parts, each behind a savepoint. A part
 /// that fails is undone alone, and halved until the bad write is found. So a bad one harms nobody else, and costs all
@@ -45,8 +45,8 @@ struct waits_aside {
 ///
 /// A write that wants a row which somebody else's transaction keeps is **set aside**: the others are committed without
 /// it. What is set aside is tried again as often as that costs a fifth of a connection's time, beside the groups that
-/// follow, by one of the threads that wait for it; or by the owner's, if all of it was posted. When its limit has passed
-/// (`waits_aside`), it is told that the row is locked.
+/// follow, by one of the threads that wait for it; or by the owner's, if all of it was posted. When its limit has
+/// passed (`waits_aside`), it is told that the row is locked.
 ///
 /// Writes of one check are done in the order in which they came: what is about a check for which a write is set aside
 /// is set aside behind that.

@@ -43,10 +43,11 @@ struct kind_rules {
 ///
 /// **Reading.** A pass goes from the low-water mark to the end of the look-ahead, page by page; one begins at every
 /// poll. The low-water mark lies before all rows that are known, before those that a claim did not get, and a
-/// look-ahead before the begin of the last pass, so that a row that was committed late, or since then, is seen. Every `sweep` a pass begins at the
-/// beginning of the table. Each kind has a quota of rows that may be known. A pass leaves out the kinds that have
-/// reached it; for these a poll reads the look-ahead alone, so that what is new is not behind a backlog. When half of
-/// such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing is kept.
+/// look-ahead before the begin of the last pass, so that a row that was committed late, or since then, is seen. Every
+/// `sweep` a pass begins at the beginning of the table. Each kind has a quota of rows that may be known. A pass leaves
+/// out the kinds that have reached it; for these a poll reads the look-ahead alone, so that what is new is not behind a
+/// backlog. When half of such a quota is free, a pass begins at once. Of what a page has beyond twice a quota nothing
+/// is kept.
 ///
 /// **Suspects.** A process that dies ends all runs that it has claimed, and nobody knows which of them it died of. So a
 /// row is a suspect if it was claimed twice or more and its last run ended without a word: no two suspects are claimed
@@ -60,8 +61,8 @@ struct kind_rules {
 /// leaves is not late by the whole hold, and who has nothing to do helps who has too much.
 ///
 /// **Memory.** A row is in at most one queue, and its links are in the row. So what is known moves between its places
-/// without memory: only what is read, and what is asked for, needs some. A row that there is no memory to remember, or to
-/// let wait, is met again by the next pass. What is said to throw `std::bad_alloc` has then changed nothing that
+/// without memory: only what is read, and what is asked for, needs some. A row that there is no memory to remember, or
+/// to let wait, is met again by the next pass. What is said to throw `std::bad_alloc` has then changed nothing that
 /// repeating the call would not mend.
 ///
 /// **Ended leases** are claimed only as far as `store_contact` allows; until then such a row waits.

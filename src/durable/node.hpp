@@ -79,8 +79,8 @@ class node {
   node& operator=(const node&) = delete;
   ~node();
 
-  /// Does what is due, and \returns how long there is nothing to do, unless it is woken. \throws std::bad_alloc, and what
-  /// the clock of the store throws; then it can be repeated.
+  /// Does what is due, and \returns how long there is nothing to do, unless it is woken. \throws std::bad_alloc, and
+  /// what the clock of the store throws; then it can be repeated.
   std::chrono::microseconds step();
 
   /// Extends the leases that it is time for, in a transaction of their own. \returns how long there is nothing to do,

@@ -14,13 +14,13 @@ namespace timing_wheel::durable {
 /// | what this node has seen | ended leases are left alone for |
 /// |---|---|
 /// | its own start, counted from the first answer | half a lease |
-/// | a call that failed, counted from the next answer; from the next answer to a write, if a write failed | half a lease |
+/// | a failed call, counted from the next answer; from the next answer to a write, if a write failed | half a lease |
 /// | no answer at all for half a lease: the store or this process stood still, or a clock jumped | half a lease |
 /// | no answer to a write for so long (readers of SQLite do not see that writers wait) | 0.5 s, or a third of a lease |
 ///
-/// An owner extends each third of a lease, counted from the call before. So half a lease without an answer ends no lease,
-/// and leaves an extension time that is under way. Once the store has failed, an owner tries again in short steps: the
-/// owner comes first. test/models/durable_outage.pml has the proof.
+/// An owner extends each third of a lease, counted from the call before. So half a lease without an answer ends no
+/// lease, and leaves an extension time that is under way. Once the store has failed, an owner tries again in short
+/// steps: the owner comes first. test/models/durable_outage.pml has the proof.
 ///
 /// Thread safety: as a plain object.
 class store_contact {
@@ -46,8 +46,8 @@ class store_contact {
     touch(now, writing);
   }
   void failed(bool writing) noexcept { lost_ = writing || lost_ == loss::of_writes ? loss::of_writes : loss::of_any; }
-  /// This node was busy with a transaction of its own for `time`, by a clock that nobody sets: that is no silence of the
-  /// store. If its clock shows that more time has passed, or less, the next answer shows the jump.
+  /// This node was busy with a transaction of its own for `time`, by a clock that nobody sets: that is no silence of
+  /// the store. If its clock shows that more time has passed, or less, the next answer shows the jump.
   void was_busy(std::chrono::microseconds time, instant now, bool writing) noexcept {
     if (now >= last_ && now - last_ - time <= silence_) {
       touch(now, writing);

@@ -105,8 +105,8 @@ TYPED_TEST_F(LimitedOperation, EndsBeforeItsLimit) {
 }
 
 TYPED_TEST_F(LimitedOperation, CountsItsLimitFromItsBegin) {
-  const auto token = cancel_after(this->timer_, 50ms, std::ref(this->end_));
-  std::this_thread::sleep_for(60ms);
+  const auto token = cancel_after(this->timer_, 300ms, std::ref(this->end_));
+  std::this_thread::sleep_for(310ms);
   this->read(token);
   net::post(this->context_, [&] { this->write("message"); });
   this->context_.run();

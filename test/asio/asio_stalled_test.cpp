@@ -10,8 +10,8 @@
 namespace timing_wheel::test {
 namespace {
 
-// A loop whose thread is busy for longer than a time-out. A message comes meanwhile, in time; the loop finds both when it
-// goes on, and the message is to be first. Where several threads run a loop, neither is: nor with Asio's own timers.
+// A loop whose thread is busy for longer than a time-out. A message comes meanwhile, in time; the loop finds both when
+// it goes on, and the message is to be first. Where several threads run a loop, neither is: nor with Asio's own timers.
 template <class Timers>
 class StalledLoop : public in_world<Timers> {
  protected:

@@ -153,8 +153,8 @@ TEST_F(PostgresLeases, ATransactionalHandlerKeepsNoLeaseFromBeingExtended) {
 
 // ---- a server that is away
 
-// TIMING_WHEEL_OUTAGE_SECONDS=40 makes it longer. Then clients come and go before a server that stands still, and it has
-// to go through all of them first: half a lease must be enough for that.
+// TIMING_WHEEL_OUTAGE_SECONDS=40 makes it longer. Then clients come and go before a server that stands still, and it
+// has to go through all of them first: half a lease must be enough for that.
 class PostgresOutage : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  protected:
   PostgresOutage() { postgres_store(own_.conninfo(), options_).migrate(); }

@@ -1,5 +1,5 @@
-// What jobs, leases and fences survive when something is wrong with the server itself: its disk is full, its standby has
-// to take over, its clock is set.
+// What jobs, leases and fences survive when something is wrong with the server itself: its disk is full, its standby
+// has to take over, its clock is set.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A scheduler on a system that has no thread left. `pthread_create` of this program stands before that of the system: it
-// fails when told to.
+// A scheduler on a system that has no thread left. `pthread_create` of this program stands before that of the system:
+// it fails when told to.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

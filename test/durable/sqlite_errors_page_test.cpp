@@ -152,7 +152,8 @@ TEST_F(DurableErrors, OfTheBackgroundAreWrittenAsThePageSays) {
   timer.advance_by(500ms);
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string thrown =
-      R"(timing_wheel: durable handler failed (kind verify, key "order-17", attempt 1): no route; it runs again within 1 s)";
+      R"(timing_wheel: durable handler failed (kind verify, key "order-17", attempt 1): no route)"
+      "; it runs again within 1 s";
   const std::string died = R"(timing_wheel: durable check is dead (kind ship, key "order-18", attempt 1): no route)";
   EXPECT_EQ(said, thrown + "\n" + died + "\n") << "what the second threw came less than a second after the first";
   EXPECT_THAT(page(), HasSubstr('`' + thrown + '`'));

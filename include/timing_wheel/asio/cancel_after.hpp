@@ -19,15 +19,16 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// with a timer on a wheel: `socket.async_read_some(buffer, cancel_after(timer, 5s, handler))`.
 ///
 /// The operation ends as one whose cancellation slot got a signal of that type: most with `error::operation_aborted`.
-/// If the operation ends first, its result stands, also if the limit passes before its handler is called. The handler is
-/// called once the operation and the wait of the timer have both ended. Until then the timer is the operation's: a new
-/// expiry or a cancel of the timer cancels the operation, and so does a wheel that refuses the wait.
+/// If the operation ends first, its result stands, also if the limit passes before its handler is called. The handler
+/// is called once the operation and the wait of the timer have both ended. Until then the timer is the operation's: a
+/// new expiry or a cancel of the timer cancels the operation, and so does a wheel that refuses the wait.
 ///
-/// The handler's executor, allocator and cancellation slot are the operation's; the wait has the first two as well. Both
-/// share one block of that allocator, which has it back before the handler is called.
+/// The handler's executor, allocator and cancellation slot are the operation's; the wait has the first two as well.
+/// Both share one block of that allocator, which has it back before the handler is called.
 ///
-/// `timer` must outlive the operation. Complexity: that of one wait. Thread safety: the operation has to be in a strand,
-/// or in a context that one thread runs. \throws what the initiation throws; std::bad_alloc; what `async_wait` throws.
+/// `timer` must outlive the operation. Complexity: that of one wait. Thread safety: the operation has to be in a
+/// strand, or in a context that one thread runs. \throws what the initiation throws; std::bad_alloc; what `async_wait`
+/// throws.
 template <class Executor, class Rep, class Period, class Token>
 [[nodiscard]] auto cancel_after(basic_wheel_timer<Executor>& timer, std::chrono::duration<Rep, Period> limit,
                                 detail::net::cancellation_type_t type, Token&& token) {

@@ -56,8 +56,8 @@ class driver_core final : public wheel_driver, public std::enable_shared_from_th
   static constexpr std::size_t budget = 1024;
 
   // From any thread. If nothing can be posted, that is thrown, and nobody relies on it: another call waits for the lock
-  // until this one has posted a look, or has not. A look is posted beside the strand: a strand whose own executor throws
-  // when it is to begin would never run again.
+  // until this one has posted a look, or has not. A look is posted beside the strand: a strand whose own executor
+  // throws when it is to begin would never run again.
   void look_later() {
     const std::lock_guard lock(mutex_);
     if (look_posted_ || !strand_) {

@@ -42,9 +42,9 @@ class job {
   [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first claim.
   /// Rises with each run of a check, on whatever node, undone runs included, and over all checks that ever have this
   /// kind and key. It is the number in the row. Hand it to what the handler changes. If that refuses a fence below the
-  /// highest that it has seen, a run that has lost its lease does no harm. If a transaction is undone because the server
-  /// dies (in SQLite, for another process: if it is undone), the fences that it has drawn may be drawn again, in any
-  /// order.
+  /// highest that it has seen, a run that has lost its lease does no harm. If a transaction is undone because the
+  /// server dies (in SQLite, for another process: if it is undone), the fences that it has drawn may be drawn again, in
+  /// any order.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
   /// A stop is requested when the lease was lost, and when the scheduler stops. What waits for it is called on the
   /// thread that extends leases, or on that of the scheduler: it must not block.

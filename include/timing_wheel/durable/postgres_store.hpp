@@ -36,8 +36,8 @@ struct postgres_options {
   /// How long to try to connect, over all hosts of the connection string, before a call fails. In
   /// [1 ms, 1 000 000 s], some eleven days.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
-  /// How long one statement may take, waiting for locks included. It also ends the wait for a server that is silent. In the
-  /// same range, and so is the next.
+  /// How long one statement may take, waiting for locks included. It also ends the wait for a server that is silent. In
+  /// the same range, and so is the next.
   std::chrono::milliseconds statement_timeout = std::chrono::seconds(10);
   /// How long a transaction may do nothing, for a process that is frozen: afterwards the server ends it, and the
   /// connection. In the transactions of a scheduler's jobs its lease takes this place.

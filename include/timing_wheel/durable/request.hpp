@@ -36,8 +36,8 @@ template <class Rep, class Period>
 ///
 /// It is made from either, so that `.due = 30min` and `.due = std::chrono::system_clock::now() + 30min` both work.
 /// Prefer the delay: it is counted by the database's clock, whatever the caller's shows. Rounded up to microseconds; a
-/// delay that is not positive means at once, and one of more than 292 years counts as that. An instant may lie at an end
-/// of time.
+/// delay that is not positive means at once, and one of more than 292 years counts as that. An instant may lie at an
+/// end of time.
 class due_time {
  public:
   /// At once.

@@ -54,10 +54,10 @@ struct scheduler_options {
   /// How often it is looked at from the beginning, for rows that were committed late.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
   /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it,
-  /// by a thread that does nothing else. While the database does not answer, no lease is lost: a node that has seen that,
-  /// or has just come, leaves ended leases alone for half a lease.
-  /// A store on a server ends a transaction of this node in which nothing happens for so long: a transactional handler
-  /// that stalls is undone, and runs again. In [10 ms, 30 days]. A check of a node that has died waits for its end.
+  /// by a thread that does nothing else. While the database does not answer, no lease is lost: a node that has seen
+  /// that, or has just come, leaves ended leases alone for half a lease. A store on a server ends a transaction of this
+  /// node in which nothing happens for so long: a transactional handler that stalls is undone, and runs again. In [10
+  /// ms, 30 days]. A check of a node that has died waits for its end.
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// Deadlines are rounded up to it. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
@@ -71,8 +71,8 @@ struct scheduler_options {
   /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least:
   /// meanwhile others cannot write. Not negative; at `std::chrono::milliseconds::max()` it takes a batch.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
-  /// Names this node in a store that divides its table among nodes. Unique there. UTF-8 without a zero byte. Empty: a name by
-  /// chance.
+  /// Names this node in a store that divides its table among nodes. Unique there. UTF-8 without a zero byte. Empty: a
+  /// name by chance.
   std::string node = {};
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. It has to call or drop each task that it
   /// has taken: the destructor waits for that. A scheduler calls it from one thread at a time; one that several
@@ -155,8 +155,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
   explicit scheduler(store& where, const scheduler_options& options = {});
   /// Works in the callbacks of `driven_by`, and its jobs run there; a thread of its own only extends leases. With a
-  /// `manual_timer` it has no thread, and on a `memory_store` on the same it runs in virtual time, for tests. Both must outlive it. The `on_earlier` of a
-  /// `loop_timer` is called under a lock of the scheduler then, and must not call it.
+  /// `manual_timer` it has no thread, and on a `memory_store` on the same it runs in virtual time, for tests. Both must
+  /// outlive it. The `on_earlier` of a `loop_timer` is called under a lock of the scheduler then, and must not call it.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops. It must not be destroyed by a handler, a completion or `on_failure` of its own.
   ~scheduler();
@@ -199,8 +199,9 @@ class TIMING_WHEEL_EXPORT scheduler {
   scheduled schedule(const request& asked);
   /// The same for several, all or nothing.
   std::vector<scheduled> schedule(std::span<const request> asked);
-  /// The same, without waiting: `then` is called when it is durable or has failed, and before `stop` returns. That is on
-  /// a thread of the scheduler, or on one that waits in another call and commits both, or in `stop`. It must not block.
+  /// The same, without waiting: `then` is called when it is durable or has failed, and before `stop` returns. That is
+  /// on a thread of the scheduler, or on one that waits in another call and commits both, or in `stop`. It must not
+  /// block.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
   /// The same as the first, without a `timer_error`: a refusal, what the store says, and a lack of memory

@@ -176,10 +176,11 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual void reschedule(std::span<reschedule_op> ops) = 0;
 
   /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: gives each a new fence,
-  /// raises its attempt by one, sets the lease to end at `lease`, and adds them to `got`. A row that another transaction
-  /// has locked is left out. A fence is drawn from one counter of the store while the row is held, so it is higher than
-  /// any that a check of that kind and key ever had. What a transaction has drawn stays drawn if it is undone; if the
-  /// server dies as well (in SQLite: if the process dies, or another one draws), these numbers may be drawn again.
+  /// raises its attempt by one, sets the lease to end at `lease`, and adds them to `got`. A row that another
+  /// transaction has locked is left out. A fence is drawn from one counter of the store while the row is held, so it is
+  /// higher than any that a check of that kind and key ever had. What a transaction has drawn stays drawn if it is
+  /// undone; if the server dies as well (in SQLite: if the process dies, or another one draws), these numbers may be
+  /// drawn again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
   /// The same, but deletes them: the transaction does what is to be done, and commits both.
   virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;

@@ -79,8 +79,8 @@ constexpr std::array version_1 = {
     "INSERT INTO @version(version) VALUES(1)",
 };
 
-// The fence of a row is the number that its last run saw, from a sequence of its own, above all that version 1 ever gave:
-// there, it was `id*65536` and the column. A sequence with a cache would let it fall.
+// The fence of a row is the number that its last run saw, from a sequence of its own, above all that version 1 ever
+// gave: there, it was `id*65536` and the column. A sequence with a cache would let it fall.
 constexpr std::array version_2 = {
     "CREATE SEQUENCE @fence AS bigint CACHE 1 OWNED BY @check.fence",
 

@@ -113,8 +113,9 @@ inline constexpr query put_back{"putting back", "timing_wheel_put_back",
                                 "CASE $5::bigint WHEN 1 THEN 1 END,$6::text,$7::bytea,$8::bytea) "
                                 "ON CONFLICT(kind,key) DO NOTHING"};
 
-// What a claim may change: its row, with its fence, until it is given up. An orphaned row that is given up keeps a lease
-// that ended long ago, the first microsecond (`held_by_nobody`): an extension that is under way must not bring it back.
+// What a claim may change: its row, with its fence, until it is given up. An orphaned row that is given up keeps a
+// lease that ended long ago, the first microsecond (`held_by_nobody`): an extension that is under way must not bring it
+// back.
 //
 // The second form of each leaves out what others have locked. It costs
 // more, since each row is locked before it is changed; so it is for the case that the first had to wait.

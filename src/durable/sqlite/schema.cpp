@@ -55,8 +55,8 @@ constexpr std::array version_1 = {
     "INSERT INTO timing_wheel_schema(id,version) VALUES(1,1)",
 };
 
-// The fence of a row is the number that its last run saw, drawn from a counter that begins above all that version 1 ever
-// gave: there, it was `id*65536` and the column.
+// The fence of a row is the number that its last run saw, drawn from a counter that begins above all that version 1
+// ever gave: there, it was `id*65536` and the column.
 constexpr std::array version_2 = {
     "CREATE TABLE timing_wheel_fence("
     "id INTEGER PRIMARY KEY CHECK(id=1),"

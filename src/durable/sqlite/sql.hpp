@@ -7,10 +7,10 @@
 // Every statement on our tables, in one place. The text is a contract with nobody: other languages use what
 // docs/durable.md lists.
 //
-// **Ids and fences come from counters, never from a clock.** An id is an AUTOINCREMENT: SQLite keeps the highest that the
-// table ever had, so none is used twice, whatever was deleted and however the clock was set. A claim draws its fences
-// from a row of their own, in the transaction that claims; so a fence is higher than any that the key ever had. What a
-// transaction has drawn that was undone is lost from the file; the store remembers it as long as it lives.
+// **Ids and fences come from counters, never from a clock.** An id is an AUTOINCREMENT: SQLite keeps the highest that
+// the table ever had, so none is used twice, whatever was deleted and however the clock was set. A claim draws its
+// fences from a row of their own, in the transaction that claims; so a fence is higher than any that the key ever had.
+// What a transaction has drawn that was undone is lost from the file; the store remembers it as long as it lives.
 
 namespace timing_wheel::durable::sqlite {
 

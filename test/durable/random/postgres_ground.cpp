@@ -66,8 +66,8 @@ class postgres_users_transaction final : public users_transaction {
   bool was_cut_ = false;
 };
 
-// One schema, and a store for each process that uses it. Nobody goes on while one waits for a lock: who may not wait for
-// long gives up soon.
+// One schema, and a store for each process that uses it. Nobody goes on while one waits for a lock: who may not wait
+// for long gives up soon.
 class postgres_programs final : public ground {
  public:
   postgres_programs() {

@@ -770,8 +770,8 @@ verdict run_program(ground& on, std::uint64_t seed, int steps) {
   return said;
 }
 
-// What has gone wrong in a program has gone wrong in a longer one, so a search by halves finds the shortest; but for what
-// shows at the end only.
+// What has gone wrong in a program has gone wrong in a longer one, so a search by halves finds the shortest; but for
+// what shows at the end only.
 std::string shortest_failure(ground& on, std::string_view store, std::uint64_t seed, int steps) {
   verdict said = run_program(on, seed, steps);
   if (said.wrong.empty()) {

@@ -47,7 +47,8 @@ class sqlite_users_transaction final : public users_transaction {
   sqlite3* on_;
 };
 
-// One file, and a store for each process that uses it. Who finds it locked does not wait: nobody else goes on meanwhile.
+// One file, and a store for each process that uses it. Who finds it locked does not wait: nobody else goes on
+// meanwhile.
 class sqlite_programs final : public ground {
  public:
   sqlite_programs() {
