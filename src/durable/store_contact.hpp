@@ -17,6 +17,7 @@ namespace timing_wheel::durable {
 /// | a failed call, counted from the next answer; from the next answer to a write, if a write failed | half a lease |
 /// | no answer at all for half a lease: the store or this process stood still, or a clock jumped | half a lease |
 /// | no answer to a write for so long (readers of SQLite do not see that writers wait) | 0.5 s, or a third of a lease |
+/// | a transaction of its own that took so long (other writers of SQLite waited for it) | 0.5 s, or a third of a lease |
 ///
 /// An owner extends each third of a lease, counted from the call before. So half a lease without an answer ends no
 /// lease, and leaves an extension time that is under way. Once the store has failed, an owner tries again in short
@@ -47,11 +48,16 @@ class store_contact {
   }
   void failed(bool writing) noexcept { lost_ = writing || lost_ == loss::of_writes ? loss::of_writes : loss::of_any; }
   /// This node was busy with a transaction of its own for `time`, by a clock that nobody sets: that is no silence of
-  /// the store. If its clock shows that more time has passed, or less, the next answer shows the jump.
+  /// the store. But on SQLite nobody else could write meanwhile. If its clock shows that more time has passed, or less,
+  /// the next answer shows the jump.
   void was_busy(std::chrono::microseconds time, instant now, bool writing) noexcept {
-    if (now >= last_ && now - last_ - time <= silence_) {
-      touch(now, writing);
+    if (now < last_ || now - last_ - time > silence_) {
+      return;
     }
+    if (writing && time > recent_) {
+      from_ = std::max(from_, saturating_add(now, after_reads_));
+    }
+    touch(now, writing);
   }
 
   /// When ended leases may be claimed, as far as is known.

@@ -187,11 +187,14 @@ TEST_F(StoreContact, WhoHasOnlyReadTriesAWriteFirst) {
   EXPECT_TRUE(takes_over(40500ms));
 }
 
-TEST_F(StoreContact, ATransactionOfItsOwnIsNoSilence) {
+TEST_F(StoreContact, ATransactionOfItsOwnIsNoSilenceThoughOthersMayHaveWaitedForIt) {
   works(0s, 20s);
   contact.was_busy(40s, origin + 60s, true);
   works(60s, 60s);
-  EXPECT_TRUE(takes_over(60s));
+  EXPECT_FALSE(takes_over(60s));
+  EXPECT_TRUE(takes_over(60s + 500ms));
+  contact.was_busy(1s, origin + 61s, true);
+  EXPECT_TRUE(takes_over(61s));
 }
 
 TEST_F(StoreContact, AClockThatJumpsDuringOneIsSeen) {
