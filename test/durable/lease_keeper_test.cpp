@@ -20,96 +20,96 @@ constexpr instant origin{1000h};
 class LeaseKeeper : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  protected:
   std::stop_token hold(std::int64_t id, std::int64_t fence, std::chrono::microseconds at = 0s) {
-    keeper.reserve(1);
-    keeper.hold(id, fence, origin + at);
+    keeper_.reserve(1);
+    keeper_.hold(id, fence, origin + at);
     std::stop_source stop;
-    const std::stop_token token = stop.get_token();
-    keeper.attach(id, std::move(stop));
+    std::stop_token token = stop.get_token();
+    keeper_.attach(id, std::move(stop));
     return token;
   }
   std::vector<std::int64_t> due(std::chrono::microseconds now) {
-    asked = keeper.due(origin + now, 100);
+    asked_ = keeper_.due(origin + now, 100);
     std::vector<std::int64_t> ids;
-    for (const ticket& one : asked) {
+    for (const ticket& one : asked_) {
       ids.push_back(one.id);
     }
     return ids;
   }
 
-  lease_keeper keeper{30s};
-  std::vector<ticket> asked;
+  lease_keeper keeper_{30s};
+  std::vector<ticket> asked_;
 };
 
 TEST_F(LeaseKeeper, ALeaseIsExtendedAtEachThirdOfIt) {
-  EXPECT_EQ(keeper.next_event(), instant::max());
+  EXPECT_EQ(keeper_.next_event(), instant::max());
   hold(1, 7);
-  EXPECT_EQ(keeper.next_event(), origin + 10s);
+  EXPECT_EQ(keeper_.next_event(), origin + 10s);
   EXPECT_THAT(due(9999ms), IsEmpty());
   ASSERT_THAT(due(10s), ElementsAre(1));
-  asked[0].held = true;
-  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
-  EXPECT_EQ(keeper.next_event(), origin + 20s);
-  EXPECT_TRUE(keeper.may_begin(1, 7, origin + 22s));
-  EXPECT_FALSE(keeper.may_begin(1, 7, origin + 23s));  // an extension is overdue
+  asked_[0].held = true;
+  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
+  EXPECT_EQ(keeper_.next_event(), origin + 20s);
+  EXPECT_TRUE(keeper_.may_begin(1, 7, origin + 22s));
+  EXPECT_FALSE(keeper_.may_begin(1, 7, origin + 23s));  // an extension is overdue
 }
 
 TEST_F(LeaseKeeper, ItIsHeldUntilTheEndIsWritten) {
   hold(1, 7);
-  keeper.run_over(1);
-  EXPECT_EQ(keeper.running(), 0U);
+  keeper_.run_over(1);
+  EXPECT_EQ(keeper_.running(), 0U);
   EXPECT_THAT(due(10s), ElementsAre(1));
-  keeper.drop(1);
-  EXPECT_EQ(keeper.next_event(), instant::max());
-  asked[0].held = false;  // the answer comes after the end
-  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
+  keeper_.drop(1);
+  EXPECT_EQ(keeper_.next_event(), instant::max());
+  asked_[0].held = false;  // the answer comes after the end
+  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
 }
 
 TEST_F(LeaseKeeper, AnotherClaimOfTheRowIsNoLostOne) {
   hold(1, 7);
   ASSERT_THAT(due(10s), ElementsAre(1));
-  keeper.drop(1);
+  keeper_.drop(1);
   const std::stop_token token = hold(1, 8, 10s);
-  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
+  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
   EXPECT_FALSE(token.stop_requested());
-  EXPECT_EQ(keeper.next_event(), origin + 20s);
-  EXPECT_FALSE(keeper.may_begin(1, 7, origin + 11s));
+  EXPECT_EQ(keeper_.next_event(), origin + 20s);
+  EXPECT_FALSE(keeper_.may_begin(1, 7, origin + 11s));
 }
 
 TEST_F(LeaseKeeper, ALostOneIsAskedToStopAndNotExtendedAnyMore) {
   const std::stop_token token = hold(1, 7);
   ASSERT_THAT(due(10s), ElementsAre(1));
-  EXPECT_THAT(keeper.extended(asked, origin + 10s), ElementsAre(1));
+  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), ElementsAre(1));
   EXPECT_TRUE(token.stop_requested());
-  EXPECT_EQ(keeper.next_event(), instant::max());
-  EXPECT_EQ(keeper.running(), 1U);
+  EXPECT_EQ(keeper_.next_event(), instant::max());
+  EXPECT_EQ(keeper_.running(), 1U);
 }
 
 TEST_F(LeaseKeeper, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
   const std::stop_token token = hold(1, 7);
   hold(2, 8);
   ASSERT_THAT(due(10s), ElementsAre(1, 2));
-  asked[0].locked = true;
-  asked[1].held = true;
-  EXPECT_THAT(keeper.extended(asked, origin + 10s), IsEmpty());
+  asked_[0].locked = true;
+  asked_[1].held = true;
+  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
   EXPECT_FALSE(token.stop_requested());
-  EXPECT_EQ(keeper.next_event(), origin + 10s + 250ms);
+  EXPECT_EQ(keeper_.next_event(), origin + 10s + 250ms);
   EXPECT_THAT(due(10s + 250ms), ElementsAre(1));
 }
 
 TEST_F(LeaseKeeper, WhileTheStoreFailsAllAreTriedAgainSoon) {
   hold(1, 7);
-  keeper.failed(origin + 10s);
-  EXPECT_EQ(keeper.next_event(), origin + 10s + 250ms);
+  keeper_.failed(origin + 10s);
+  EXPECT_EQ(keeper_.next_event(), origin + 10s + 250ms);
   ASSERT_THAT(due(50s), ElementsAre(1));  // ended long ago in the row, and still nobody else's
-  asked[0].held = true;
-  EXPECT_THAT(keeper.extended(asked, origin + 50s), IsEmpty());
-  EXPECT_EQ(keeper.next_event(), origin + 60s);
+  asked_[0].held = true;
+  EXPECT_THAT(keeper_.extended(asked_, origin + 50s), IsEmpty());
+  EXPECT_EQ(keeper_.next_event(), origin + 60s);
 }
 
 TEST_F(LeaseKeeper, StopsAllThatRun) {
   const std::stop_token one = hold(1, 7);
   const std::stop_token other = hold(2, 8);
-  keeper.stop_all();
+  keeper_.stop_all();
   EXPECT_TRUE(one.stop_requested());
   EXPECT_TRUE(other.stop_requested());
 }
@@ -121,30 +121,30 @@ class StoreContact : public testing::Test {  // NOLINT(readability-identifier-na
   // Answers at once, each half second, until `to`.
   void works(std::chrono::microseconds from, std::chrono::microseconds to, bool writing = true) {
     for (auto at = from; at <= to; at += 500ms) {
-      contact.answered(origin + at, writing);
+      contact_.answered(origin + at, writing);
     }
   }
-  bool takes_over(std::chrono::microseconds at) { return contact.limit(origin + at) != instant::min(); }
+  bool takes_over(std::chrono::microseconds at) { return contact_.limit(origin + at) != instant::min(); }
 
-  store_contact contact{30s, 250ms};
+  store_contact contact_{30s, 250ms};
 };
 
 TEST_F(StoreContact, ANewNodeWaitsForHalfALease) {
   EXPECT_FALSE(takes_over(0s));
   works(0s, 14s);
   EXPECT_FALSE(takes_over(14s));
-  EXPECT_EQ(contact.from(), origin + 15s);
+  EXPECT_EQ(contact_.from(), origin + 15s);
   works(14500ms, 15s);
   EXPECT_TRUE(takes_over(15s));
-  EXPECT_EQ(contact.limit(origin + 15s), origin + 17500ms);
+  EXPECT_EQ(contact_.limit(origin + 15s), origin + 17500ms);
 }
 
 TEST_F(StoreContact, SoDoesOneWhoseStoreHasFailed) {
   works(0s, 20s);
   ASSERT_TRUE(takes_over(20s));
-  contact.failed(false);
+  contact_.failed(false);
   EXPECT_FALSE(takes_over(20s));
-  EXPECT_EQ(contact.from(), instant::max());
+  EXPECT_EQ(contact_.from(), instant::max());
   works(20s, 34s);
   EXPECT_FALSE(takes_over(34s));
   works(34500ms, 35s);
@@ -153,28 +153,28 @@ TEST_F(StoreContact, SoDoesOneWhoseStoreHasFailed) {
 
 TEST_F(StoreContact, AWriteThatFailedIsMadeGoodByAWriteOnly) {
   works(0s, 20s);
-  contact.failed(true);
-  contact.failed(false);
+  contact_.failed(true);
+  contact_.failed(false);
   works(20s, 60s, false);
-  EXPECT_EQ(contact.from(), instant::max());
+  EXPECT_EQ(contact_.from(), instant::max());
   works(60s, 60s);
-  EXPECT_EQ(contact.from(), origin + 75s);
+  EXPECT_EQ(contact_.from(), origin + 75s);
 }
 
 TEST_F(StoreContact, AnAnswerThatTookHalfALeaseIsAnOutage) {
   works(0s, 20s);
-  contact.answered(origin + 26s, true);
+  contact_.answered(origin + 26s, true);
   EXPECT_TRUE(takes_over(26s));
-  contact.answered(origin + 41001ms, true);
-  EXPECT_EQ(contact.from(), origin + 41001ms + 15s);
+  contact_.answered(origin + 41001ms, true);
+  EXPECT_EQ(contact_.from(), origin + 41001ms + 15s);
 }
 
 TEST_F(StoreContact, SoIsAClockThatJumps) {
   works(0s, 20s);
   works(1h, 1h);
-  EXPECT_EQ(contact.from(), origin + 1h + 15s);
+  EXPECT_EQ(contact_.from(), origin + 1h + 15s);
   works(0s, 0s);
-  EXPECT_EQ(contact.from(), origin + 15s);
+  EXPECT_EQ(contact_.from(), origin + 15s);
 }
 
 TEST_F(StoreContact, WhoHasOnlyReadTriesAWriteFirst) {
@@ -182,30 +182,30 @@ TEST_F(StoreContact, WhoHasOnlyReadTriesAWriteFirst) {
   works(20s, 40s, false);
   EXPECT_FALSE(takes_over(40s));
   works(40s, 40s);
-  EXPECT_EQ(contact.from(), origin + 40s + 500ms);
+  EXPECT_EQ(contact_.from(), origin + 40s + 500ms);
   works(40500ms, 40500ms);
   EXPECT_TRUE(takes_over(40500ms));
 }
 
 TEST_F(StoreContact, ATransactionOfItsOwnIsNoSilenceThoughOthersMayHaveWaitedForIt) {
   works(0s, 20s);
-  contact.was_busy(40s, origin + 60s, true);
+  contact_.was_busy(40s, origin + 60s, true);
   works(60s, 60s);
   EXPECT_FALSE(takes_over(60s));
   EXPECT_TRUE(takes_over(60s + 500ms));
-  contact.was_busy(1s, origin + 61s, true);
+  contact_.was_busy(1s, origin + 61s, true);
   EXPECT_TRUE(takes_over(61s));
 }
 
 TEST_F(StoreContact, AClockThatJumpsDuringOneIsSeen) {
   works(0s, 20s);
-  contact.was_busy(1s, origin + 1h, true);
+  contact_.was_busy(1s, origin + 1h, true);
   EXPECT_FALSE(takes_over(1h));
   works(1h, 1h);
-  EXPECT_EQ(contact.from(), origin + 1h + 15s);
-  contact.was_busy(1s, origin + 21s, true);
+  EXPECT_EQ(contact_.from(), origin + 1h + 15s);
+  contact_.was_busy(1s, origin + 21s, true);
   works(21s, 21s);
-  EXPECT_EQ(contact.from(), origin + 36s);
+  EXPECT_EQ(contact_.from(), origin + 36s);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST_F(DurableErrors, OfRequests) {
   expect(errc::invalid_request, "key is empty: the request cannot be kept", scheduling({.kind = "k", .key = ""}));
   expect(errc::invalid_request, "kind has a zero byte: the request cannot be kept",
          scheduling({.kind = std::string("a\0b", 3), .key = "k"}));
-  expect(errc::invalid_request, "kind \"\\xff\" is not UTF-8: the request cannot be kept",
+  expect(errc::invalid_request, R"(kind "\xff" is not UTF-8: the request cannot be kept)",
          scheduling({.kind = "\xff", .key = "k"}));
   expect(errc::kind_too_long, "kind has 64 bytes; at most 63 are allowed: the kind is too long",
          scheduling({.kind = std::string(64, 'k'), .key = "k"}));

@@ -103,7 +103,9 @@ struct cancel_answer {
   /// retry, and those that have ended without a word. 0: none has begun, but for a transactional one that was undone.
   int attempts = 0;
 
+  /// Its result alone.
   constexpr operator cancel_result() const noexcept { return result; }  // NOLINT(google-explicit-constructor)
+  /// Whether result and attempts are the same.
   friend bool operator==(const cancel_answer&, const cancel_answer&) = default;
 };
 

@@ -115,7 +115,7 @@ class world {
   world(ground& on, std::uint64_t seed, verdict& said)
       : on_(on), said_(said), random_(seed), divided_(seed % 2 == 1 && on.divides()) {
     on_.reset();
-    calm_ = one_in(3);
+    calm_ = one_in(3);  // NOLINT(*-prefer-member-initializer): it draws
     const std::size_t count = 1 + pick(ground::most_nodes);
     for (std::size_t i = 0; i < count; ++i) {
       nodes_.push_back(std::make_unique<place>(*this, i));
