@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -65,9 +66,10 @@ class scenario {
 
  private:
   check& add(const std::string& kind, due_time due, fate what = fate::done) {
+    const std::string key = own_ + "-" + std::to_string(checks_.size());
+    const std::scoped_lock lock(adding_);
     check& one = checks_.emplace_back();
-    one.asked = {
-        .kind = kind + own_, .key = own_ + "-" + std::to_string(checks_.size() - 1), .payload = "p", .due = due};
+    one.asked = {.kind = kind + own_, .key = key, .payload = "p", .due = due};
     one.what = what;
     one.transactional = !kind.starts_with("leased");
     return one;
@@ -75,7 +77,10 @@ class scenario {
 
   // ---- handlers
 
-  check& check_of(const job& what) { return checks_.at(std::stoul(what.key().substr(own_.size() + 1))); }
+  check& check_of(const job& what) {
+    const std::scoped_lock lock(adding_);
+    return checks_.at(std::stoul(what.key().substr(own_.size() + 1)));
+  }
 
   outcome run_one(const job& what, transaction* open) {
     check* one = nullptr;
@@ -332,6 +337,7 @@ class scenario {
 
   ground& on_;
   const std::string own_;  // so that runs do not meet in a database
+  std::mutex adding_;      // guards how many there are: handlers look one up while others are added
   std::deque<check> checks_;
   std::unique_ptr<life> alive_;
   std::vector<dead_check> dead_;
