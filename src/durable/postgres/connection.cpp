@@ -199,9 +199,15 @@ const std::string& connection::prepare(const query& which) {
   }
   const std::string text = text_of(which.sql, rules_.prefix);
   std::string name = name_for(which.name, text);
+  prepared_.reserve(prepared_.size() + 1);
   PQsetnonblocking(connection_, 1);
   send(PQsendPrepare(connection_, name.c_str(), text.c_str(), 0, nullptr), which.doing);
-  wait(which.doing);
+  try {
+    wait(which.doing);
+  } catch (const std::bad_alloc&) {  // the server may have it, and will not prepare it a second time
+    silent_ = true;
+    throw;
+  }
   return prepared_.emplace_back(&which, std::move(name)).second;
 }
 
