@@ -17,7 +17,7 @@ namespace timing_wheel::durable {
 /// | a failed call, counted from the next answer; from the next answer to a write, if a write failed | half a lease |
 /// | no answer at all for half a lease: the store or this process stood still, or a clock jumped | half a lease |
 /// | no answer to a write for so long (readers of SQLite do not see that writers wait) | 0.5 s, or a third of a lease |
-/// | a transaction of its own that took so long (other writers of SQLite waited for it) | 0.5 s, or a third of a lease |
+/// | a transaction of its own that took so long (SQLite's other writers waited for it) | 0.5 s, or a third of a lease |
 ///
 /// An owner extends each third of a lease, counted from the call before. So half a lease without an answer ends no
 /// lease, and leaves an extension time that is under way. Once the store has failed, an owner tries again in short

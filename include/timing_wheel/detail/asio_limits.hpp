@@ -71,7 +71,8 @@ class limited_operation {
   [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
   [[nodiscard]] net::cancellation_slot slot() noexcept { return signal_.slot(); }
 
-  // A cancel of the whole is one of the operation.
+  // A cancel of the whole is one of the operation. The slot refers to this until the operation has ended, and, as with
+  // Asio's own limits, must not get a signal once a context has left both handlers uncalled.
   void connect() {
     auto slot = net::get_associated_cancellation_slot(handler_);
     if (slot.is_connected()) {

@@ -24,7 +24,7 @@ namespace detail {
 class timer_state;
 
 // How a wait ends. Other values are those of `timer_errc`: why the wheel has refused it. `due` is on its way to
-// `expired`, see `wait_of::call`.
+// `expired`, see `wait_of::run`.
 enum class ending : std::int32_t { due = -3, no_memory = -2, aborted = -1, expired = 0 };
 
 [[nodiscard]] inline ending ending_of(timer_errc why) noexcept { return static_cast<ending>(why); }
