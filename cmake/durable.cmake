@@ -1,18 +1,18 @@
 # Not part of the core: checks that survive the process.
 add_library(timing_wheel_durable
   src/durable/scheduler.cpp
-  src/durable/group_commit.cpp
-  src/durable/node.cpp
-  src/durable/lease_keeper.cpp
-  src/durable/machine.cpp
+  src/durable/node/group_commit.cpp
+  src/durable/node/node.cpp
+  src/durable/node/lease_keeper.cpp
+  src/durable/node/machine.cpp
   src/durable/metrics.cpp
-  src/durable/memory_store.cpp
-  src/durable/store.cpp
+  src/durable/store/memory_store.cpp
+  src/durable/store/store.cpp
   src/durable/request.cpp
   src/durable/failures.cpp
   src/durable/error.cpp
-  src/durable/text.cpp
-  src/durable/fail_point.cpp)
+  src/durable/store/text.cpp
+  src/durable/node/fail_point.cpp)
 add_library(timing_wheel::durable ALIAS timing_wheel_durable)
 target_sources(timing_wheel_durable PUBLIC
   FILE_SET HEADERS
@@ -25,7 +25,7 @@ target_sources(timing_wheel_durable PUBLIC
     include/timing_wheel/durable/request.hpp
     include/timing_wheel/durable/scheduler.hpp
     include/timing_wheel/durable/store.hpp)
-# Places where tests kill the process; see src/durable/fail_point.hpp.
+# Places where tests kill the process; see src/durable/node/fail_point.hpp.
 if(TIMING_WHEEL_BUILD_TESTS AND NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_definitions(timing_wheel_durable PRIVATE TIMING_WHEEL_FAIL_POINTS)
 endif()
@@ -46,7 +46,7 @@ if(TIMING_WHEEL_SQLITE)
       src/durable/sqlite/clock.cpp
       src/durable/sqlite/database.cpp
       src/durable/sqlite/opening.cpp
-      src/durable/sqlite/room.cpp
+      src/durable/sqlite/disk_reserve.cpp
       src/durable/sqlite/schema.cpp
       src/durable/sqlite/sqlite_store.cpp
       src/durable/sqlite/transaction.cpp
@@ -75,6 +75,6 @@ endif()
 
 if(BUILD_SHARED_LIBS)
   # The core's library hides its own.
-  target_sources(timing_wheel_durable PRIVATE src/service/exposition.cpp src/system/fork_watch.cpp)
+  target_sources(timing_wheel_durable PRIVATE src/shared/exposition.cpp src/shared/fork_watch.cpp)
   timing_wheel_is_shared(timing_wheel_durable)
 endif()

@@ -67,7 +67,7 @@ endfunction()
 function(timing_wheel_lint)
   timing_wheel_all_targets(targets ${PROJECT_SOURCE_DIR})
   timing_wheel_lint_together(lint_core .clang-tidy "\\./timing_wheel")
-  timing_wheel_lint_together(lint_examples .clang-tidy "examples/.*" "benchmarks/compare/.*")
+  timing_wheel_lint_together(lint_examples .clang-tidy "examples/.*" "tools/common/.*" "tools/compare/.*")
   timing_wheel_lint_together(lint_benchmarks .clang-tidy
     benchmarks/slow_sync benchmarks/instructions benchmarks/durable_sqlite_bench)
   timing_wheel_lint_together(lint_engine_benchmarks .clang-tidy
@@ -77,7 +77,7 @@ function(timing_wheel_lint)
   timing_wheel_lint_together(lint_engine_tests test/.clang-tidy test/engine/.* test/core/.*
     test/timing_wheel_allocation test/fuzz/engine_fuzz)
   timing_wheel_lint_together(lint_asio_tests test/.clang-tidy test/asio/boost_asio_test test/asio/both_asios_test)
-  timing_wheel_lint_together(lint_tests test/.clang-tidy test/service/errors_test test/service/without_exceptions_test
+  timing_wheel_lint_together(lint_tests test/.clang-tidy test/front/errors_test test/front/without_exceptions_test
     test/fuzz/service_fuzz test/system/.* test/coroutine/.* test/examples/common_test
     test/examples/order_compensation_test test/examples/compare_test)
   timing_wheel_lint_together(lint_durable_tests test/.clang-tidy

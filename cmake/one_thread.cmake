@@ -22,6 +22,6 @@ function(timing_wheel_expect_one_thread)
 endfunction()
 
 file(GLOB_RECURSE sources
-  include/timing_wheel/engine/*.hpp src/engine/*.[ch]pp test/engine/*.cpp benchmarks/compare/*.[ch]pp
+  include/timing_wheel/engine/*.hpp src/engine/*.[ch]pp test/engine/*.cpp tools/compare/*.[ch]pp
   examples/recipes/*.[ch]pp examples/wheel_trace/*.cpp test/examples/compare_test.cpp)
 timing_wheel_expect_one_thread(${sources})

@@ -12,30 +12,30 @@ endif()
 # a schedule.
 set_target_properties(timing_wheel PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 set_source_files_properties(
-  src/service/shard_on_hashed_wheel.cpp
-  src/service/shard_on_heap_queue.cpp
+  src/shard/shard_on_hashed_wheel.cpp
+  src/shard/shard_on_heap_queue.cpp
   src/engine/hashed_wheel.cpp
   src/engine/heap_queue.cpp
   PROPERTIES UNITY_GROUP other_engines)
 set_source_files_properties(
-  src/service/manual_timer.cpp
-  src/service/loop_timer.cpp
-  src/service/timer_handle.cpp
-  src/service/coroutine.cpp
-  src/service/service.cpp
-  src/service/shards.cpp
-  src/service/histogram.cpp
-  src/service/timer_stats.cpp
-  src/service/metrics.cpp
-  src/service/exposition.cpp
-  src/service/driver.cpp
-  src/service/poller.cpp
-  src/service/stopping.cpp
-  src/service/error_sink.cpp
-  src/service/error.cpp
-  src/system/fork_watch.cpp
+  src/front/manual_timer.cpp
+  src/front/loop_timer.cpp
+  src/front/timer_handle.cpp
+  src/front/coroutine.cpp
+  src/drive/service.cpp
+  src/shard/shards.cpp
+  src/report/histogram.cpp
+  src/report/timer_stats.cpp
+  src/report/metrics.cpp
+  src/shared/exposition.cpp
+  src/drive/driver.cpp
+  src/drive/poller.cpp
+  src/drive/stopping.cpp
+  src/report/error_sink.cpp
+  src/report/error.cpp
+  src/shared/fork_watch.cpp
   src/system/same_build.cpp
-  PROPERTIES UNITY_GROUP service)
+  PROPERTIES UNITY_GROUP shell)
 
 # None of the durable checks is in the way of a timer. One group for each folder.
 if(TARGET timing_wheel_durable)
@@ -43,7 +43,7 @@ if(TARGET timing_wheel_durable)
   target_link_libraries(timing_wheel_durable PRIVATE $<BUILD_INTERFACE:timing_wheel_unity_warnings>)
   get_target_property(sources timing_wheel_durable SOURCES)
   foreach(source IN LISTS sources)
-    if(source MATCHES "src/durable/((sqlite|postgres)/)?[a-z_]+[.]cpp$")
+    if(source MATCHES "src/durable/((node|store|sqlite|postgres)/)?[a-z_]+[.]cpp$")
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP durable_${CMAKE_MATCH_2})
     endif()
   endforeach()

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "timing_wheel/detail/paged_array.hpp"
+#include "timing_wheel/detail/engine/paged_array.hpp"
 #include "timing_wheel/engine/tick.hpp"
 #include "timing_wheel/task.hpp"
 #include "timing_wheel/timer_handle.hpp"

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "durable/text.hpp"
+#include "durable/store/text.hpp"
 
 namespace timing_wheel::durable {
 

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <span>
 
-#include "timing_wheel/detail/exposition.hpp"
+#include "shared/exposition.hpp"
 
 namespace timing_wheel::durable {
 

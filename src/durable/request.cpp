@@ -3,7 +3,7 @@
 #include <ostream>
 #include <string>
 
-#include "durable/text.hpp"
+#include "durable/store/text.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable {

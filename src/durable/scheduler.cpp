@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "durable/failures.hpp"
-#include "durable/group_commit.hpp"
-#include "durable/node.hpp"
-#include "durable/range.hpp"
-#include "durable/text.hpp"
-#include "durable/worker_threads.hpp"
+#include "durable/node/group_commit.hpp"
+#include "durable/node/node.hpp"
+#include "durable/node/worker_threads.hpp"
+#include "durable/store/range.hpp"
+#include "durable/store/text.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/manual_timer.hpp"
 

@@ -1,4 +1,4 @@
-#include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/detail/engine/delay_queue.hpp"
 
 #include <cstddef>
 #include <new>

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "engine/system_page.hpp"
-#include "timing_wheel/detail/flat_array.hpp"
+#include "timing_wheel/detail/engine/flat_array.hpp"
 
 #ifdef __linux__
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "timing_wheel/detail/page_source.hpp"
+#include "timing_wheel/detail/engine/page_source.hpp"
 
 #include <algorithm>
 #include <cstdint>

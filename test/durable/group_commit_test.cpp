@@ -1,6 +1,6 @@
 // Writes that share commits, without a scheduler: what fails, what is locked by others, who is told what.
 
-#include "durable/group_commit.hpp"
+#include "durable/node/group_commit.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "durable/lease_keeper.hpp"
+#include "durable/node/lease_keeper.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "durable/store_contact.hpp"
+#include "durable/node/store_contact.hpp"
 
 namespace timing_wheel::durable {
 namespace {

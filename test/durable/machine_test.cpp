@@ -1,4 +1,4 @@
-#include "durable/machine.hpp"
+#include "durable/node/machine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

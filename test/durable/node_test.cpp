@@ -1,4 +1,4 @@
-#include "durable/node.hpp"
+#include "durable/node/node.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "durable/group_commit.hpp"
+#include "durable/node/group_commit.hpp"
 #include "durable/support/forwarding_store.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/memory_store.hpp"

@@ -7,7 +7,7 @@
 #include <deque>
 #include <thread>
 
-#include "durable/group_commit.hpp"
+#include "durable/node/group_commit.hpp"
 #include "durable/support/forwarding_store.hpp"
 #include "durable/support/slow_handlers.hpp"
 #include "durable/support/sqlite_case.hpp"

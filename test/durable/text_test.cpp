@@ -1,4 +1,4 @@
-#include "durable/text.hpp"
+#include "durable/store/text.hpp"
 
 #include <gtest/gtest.h>
 

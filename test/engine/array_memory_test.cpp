@@ -8,8 +8,8 @@
 
 #include "engine/system_page.hpp"
 #include "support/allocation.hpp"
-#include "timing_wheel/detail/flat_array.hpp"
-#include "timing_wheel/detail/page_source.hpp"
+#include "timing_wheel/detail/engine/flat_array.hpp"
+#include "timing_wheel/detail/engine/page_source.hpp"
 
 namespace timing_wheel::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "timing_wheel/detail/bucket.hpp"
+#include "timing_wheel/detail/engine/bucket.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <vector>
 
-#include "timing_wheel/detail/flat_array.hpp"
-#include "timing_wheel/detail/page_source.hpp"
+#include "timing_wheel/detail/engine/flat_array.hpp"
+#include "timing_wheel/detail/engine/page_source.hpp"
 
 namespace {
 

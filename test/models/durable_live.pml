@@ -1,4 +1,4 @@
-/* That every check is met: which rows a node reads, remembers and forgets (src/durable/machine.cpp).
+/* That every check is met: which rows a node reads, remembers and forgets (src/durable/node/machine.cpp).
  *
  * One key, for ever: as soon as its check is gone, a new one is scheduled. This node looks at each poll, unless it is
  * stopped, for STALL polls at most. Another node claims, extends, ends and dies as it likes, and a user locks the row,

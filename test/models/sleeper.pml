@@ -1,4 +1,4 @@
-/* The poller's way to sleep, and how it is woken: src/system/sleeper.hpp, src/service/poller.cpp. Callers add timers to
+/* The poller's way to sleep, and how it is woken: src/system/sleeper.hpp, src/drive/poller.cpp. Callers add timers to
  * the shards; then the service is stopped.
  *
  * When all callers are through, the poller never sleeps past a timer; and at the end of each history it has ended. A

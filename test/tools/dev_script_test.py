@@ -211,7 +211,7 @@ class Installing(DevTest):
     def setUp(self):
         super().setUp()
         self.stand_in("dpkg-query")
-        for name in ("include", "src", "test", "benchmarks", "examples"):
+        for name in ("include", "src", "test", "benchmarks", "examples", "tools"):
             (self.tree / name).mkdir()
 
     def apt(self, script):
@@ -268,8 +268,8 @@ class Refused(DevTest):
             self.assertEqual((done.stdout, len(done.stderr.splitlines()), self.calls), ("", 1, []), done.stderr)
 
     def test_are_parts_of_packages_that_are_not_there(self):
-        (self.tree / "test/packages").mkdir(parents=True)
-        shutil.copy(SOURCE / "test/packages/run", self.tree / "test/packages")
+        (self.tree / "test/install/packages").mkdir(parents=True)
+        shutil.copy(SOURCE / "test/install/packages/run", self.tree / "test/install/packages")
         for arguments in (("true",), ("nosuch",), ("--quick", "nosuch"), ("texts", "nosuch"), ("--nosuch",), ("",),
                           ("build deb",)):
             self.refused("there are texts build", "packages", *arguments)
@@ -331,7 +331,7 @@ class Programs(DevTest):
         self.built("bench")
         self.file("build/bench/build.ninja", "timing_wheel_compare")
         self.file("build/release/examples/order_compensation/order_compensation", program, 0o755)
-        self.file("build/bench/benchmarks/compare/timing_wheel_compare", program, 0o755)
+        self.file("build/bench/tools/compare/timing_wheel_compare", program, 0o755)
         for command in ("demo", "compare"):
             running = subprocess.Popen([self.tree / "dev", command, "--help"], stdout=subprocess.PIPE, text=True,
                                        env={"PATH": str(self.bin)})

@@ -24,7 +24,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-sys.path.insert(0, str(ROOT / "docs" / "site"))
+sys.path.insert(0, str(ROOT / "tools" / "site"))
 # pylint: disable-next=wrong-import-position,import-error
 from page_filter import HEADING, lines_of, pages, slug
 
@@ -39,7 +39,7 @@ NUMBER = r"\d+(?: \d{3})*(?:\.\d+)?"
 UNIT = r"(?:ns|µs|us|ms|bytes|B|KB|kB|KiB|MB|MiB|GB|GiB|TB|(?:[a-z]+ ){0,4}per second|[a-z]+/s|times|×)"
 FIGURE = re.compile(rf"(?<![\w.,^/–-])(?:({NUMBER})(?: to |–| or ))?({NUMBER})(?: (?:million|M|k))? ({UNIT})(?![\w/])"
                     r"(?: *<!-- fig: (.*?) -->)?")
-COMMAND = re.compile(r"\./dev [a-z]|benchmarks/\w|\bctest |`[^`]*(?:strace|pg_stat_statements|echo_server )|"
+COMMAND = re.compile(r"\./dev [a-z]|(?:benchmarks|tools/bench)/\w|\bctest |`[^`]*(?:strace|pg_stat_statements|echo_server )|"
                      r"\bcmake --build |\]\(#to-repeat-it\)|\bnot kept\b|\bcomputed\b")
 TESTED = re.compile(r"\btested(?: \w+)? (?:on|with) [A-Z]|\b[Tt]ests(?: were)? (?:run|ran)(?: once)? (?:on|with) [A-Z]"
                     r"|\btested on\b")

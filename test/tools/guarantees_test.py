@@ -32,7 +32,7 @@ def tests_of(source):
     for path in sorted((source / "test").rglob("*_test.cpp")):
         for suite, name in re.findall(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", text_of(path)):
             found.add(f"{suite}.{name}")
-    for folder in ("test", "examples", "benchmarks"):
+    for folder in ("test", "examples", "benchmarks", "tools"):
         for path in sorted([*(source / folder).rglob("CMakeLists.txt"), *(source / folder).rglob("*.cmake")]):
             text = text_of(path)
             found.update(re.findall(r"\badd_test\(\s*NAME\s+([\w.-]+)\s", text))

@@ -13,7 +13,7 @@ TABLE_ROW = re.compile(r"^\| `(timing_wheel_\w+)`( \*)? \| (counter|gauge|histog
 
 def written():
     """Names and types, as the library writes them."""
-    text = (ROOT / "src/service/metrics.cpp").read_text() + (ROOT / "src/durable/metrics.cpp").read_text()
+    text = (ROOT / "src/report/metrics.cpp").read_text() + (ROOT / "src/durable/metrics.cpp").read_text()
     return dict(re.findall(r'"(timing_wheel_\w+)",\s*"?(counter|gauge|histogram)"?', text))
 
 
@@ -22,7 +22,7 @@ def listed():
 
 
 def panels():
-    return json.loads((ROOT / "docs/dashboards/timing_wheel.json").read_text())["panels"]
+    return json.loads((ROOT / "packaging/grafana/timing_wheel.json").read_text())["panels"]
 
 
 def expressions():

@@ -29,7 +29,7 @@ MESON = text_of("packaging/meson/packagefiles/timing_wheel/meson.build")
 VCPKG = json.loads(text_of("packaging/vcpkg/vcpkg.json"))
 PORT = text_of("packaging/vcpkg/portfile.cmake")
 CONAN = text_of("packaging/conan/conanfile.py")
-REGISTRIES = json.loads(text_of("test/packages/registries.json"))
+REGISTRIES = json.loads(text_of("test/install/packages/registries.json"))
 VERSION = re.search(r"^  VERSION (\d+\.\d+\.\d+)$", CMAKE, re.MULTILINE).group(1)
 
 

@@ -97,7 +97,7 @@ def main():
     begin = time.monotonic()
     changed = {source / name for name in git(source, "diff", "--name-only", "--no-renames", base, "--").splitlines()}
     known = objects_of(source, build)
-    folders = [source / name for name in ("include", "src", "test", "examples", "benchmarks")]
+    folders = [source / name for name in ("include", "src", "test", "examples", "benchmarks", "tools")]
     first, others = to_compile(Sources(source, folders), known, changed)
     commit = git(source, "rev-parse", "HEAD").strip()
     others = random.Random(commit).sample(sorted(others), len(others))

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "timing_wheel/asio/wheel_timer.hpp"
-#include "timing_wheel/detail/asio_flavour.hpp"
-#include "timing_wheel/detail/asio_limits.hpp"
+#include "timing_wheel/detail/asio/flavour.hpp"
+#include "timing_wheel/detail/asio/limits.hpp"
 
 // Asio 1.22, and Boost 1.79.
 #ifdef TIMING_WHEEL_ASIO_HAS_LIMITS

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "timing_wheel/detail/asio_flavour.hpp"
+#include "timing_wheel/detail/asio/flavour.hpp"
 #include "timing_wheel/executor.hpp"
 
 namespace timing_wheel {

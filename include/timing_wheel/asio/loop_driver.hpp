@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "timing_wheel/asio/wheel_service.hpp"
-#include "timing_wheel/detail/asio_driver.hpp"
-#include "timing_wheel/detail/asio_flavour.hpp"
-#include "timing_wheel/detail/asio_states.hpp"
+#include "timing_wheel/detail/asio/driver.hpp"
+#include "timing_wheel/detail/asio/flavour.hpp"
+#include "timing_wheel/detail/asio/states.hpp"
 #include "timing_wheel/loop_timer.hpp"
 #include "timing_wheel/timer_options.hpp"
 

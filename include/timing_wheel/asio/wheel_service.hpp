@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "timing_wheel/detail/asio_flavour.hpp"
-#include "timing_wheel/detail/asio_states.hpp"
+#include "timing_wheel/detail/asio/flavour.hpp"
+#include "timing_wheel/detail/asio/states.hpp"
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/error.hpp"

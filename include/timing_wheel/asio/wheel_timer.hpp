@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "timing_wheel/asio/wheel_service.hpp"
-#include "timing_wheel/detail/asio_flavour.hpp"
-#include "timing_wheel/detail/asio_states.hpp"
-#include "timing_wheel/detail/asio_waits.hpp"
+#include "timing_wheel/detail/asio/flavour.hpp"
+#include "timing_wheel/detail/asio/states.hpp"
+#include "timing_wheel/detail/asio/waits.hpp"
 #include "timing_wheel/time.hpp"
 
 namespace timing_wheel::asio {

@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "timing_wheel/detail/bucket.hpp"
+#include "timing_wheel/detail/engine/bucket.hpp"
+#include "timing_wheel/detail/engine/wheel_parts.hpp"
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
-#include "timing_wheel/detail/wheel_parts.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 

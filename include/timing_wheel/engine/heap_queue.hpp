@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/detail/engine/delay_queue.hpp"
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"

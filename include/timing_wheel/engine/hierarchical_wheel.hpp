@@ -8,11 +8,11 @@
 #include <optional>
 #include <vector>
 
-#include "timing_wheel/detail/bucket.hpp"
-#include "timing_wheel/detail/delay_queue.hpp"
+#include "timing_wheel/detail/engine/bucket.hpp"
+#include "timing_wheel/detail/engine/delay_queue.hpp"
+#include "timing_wheel/detail/engine/wheel_parts.hpp"
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
-#include "timing_wheel/detail/wheel_parts.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "durable/boot_clock.hpp"
+#include "durable/store/boot_clock.hpp"
 
 namespace timing_wheel::durable::postgres {
 

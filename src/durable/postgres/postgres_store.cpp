@@ -7,13 +7,13 @@
 #include <thread>
 #include <utility>
 
-#include "durable/instant.hpp"
 #include "durable/postgres/clock.hpp"
 #include "durable/postgres/pool.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/transaction.hpp"
-#include "durable/range.hpp"
-#include "timing_wheel/detail/fork_watch.hpp"
+#include "durable/store/instant.hpp"
+#include "durable/store/range.hpp"
+#include "shared/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {

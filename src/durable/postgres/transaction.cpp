@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "durable/fail_point.hpp"
-#include "durable/instant.hpp"
+#include "durable/node/fail_point.hpp"
 #include "durable/postgres/schema.hpp"
+#include "durable/store/instant.hpp"
 
 namespace timing_wheel::durable::postgres {
 

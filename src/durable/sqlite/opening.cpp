@@ -3,8 +3,8 @@
 #include <chrono>
 #include <thread>
 
-#include "durable/range.hpp"
-#include "durable/sqlite/room.hpp"
+#include "durable/sqlite/disk_reserve.hpp"
+#include "durable/store/range.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/time.hpp"
 

@@ -6,15 +6,15 @@
 #include <thread>
 #include <utility>
 
-#include "durable/fail_point.hpp"
-#include "durable/instant.hpp"
+#include "durable/node/fail_point.hpp"
+#include "durable/sqlite/disk_reserve.hpp"
 #include "durable/sqlite/fair_lock.hpp"
 #include "durable/sqlite/opening.hpp"
-#include "durable/sqlite/room.hpp"
 #include "durable/sqlite/schema.hpp"
 #include "durable/sqlite/transaction.hpp"
 #include "durable/sqlite/window_reader.hpp"
-#include "timing_wheel/detail/fork_watch.hpp"
+#include "durable/store/instant.hpp"
+#include "shared/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {

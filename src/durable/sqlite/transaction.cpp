@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "durable/fail_point.hpp"
-#include "durable/instant.hpp"
+#include "durable/node/fail_point.hpp"
+#include "durable/store/instant.hpp"
 
 namespace timing_wheel::durable::sqlite {
 

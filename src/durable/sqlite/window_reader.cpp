@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "durable/instant.hpp"
+#include "durable/store/instant.hpp"
 
 namespace timing_wheel::durable::sqlite {
 

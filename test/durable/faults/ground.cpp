@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "durable/faults/scarce.hpp"
-#include "durable/node.hpp"
+#include "durable/node/node.hpp"
 #include "durable/torture/place.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/manual_timer.hpp"

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "durable/node.hpp"
+#include "durable/node/node.hpp"
 #include "durable/support/forwarding_store.hpp"
 #include "timing_wheel/durable/error.hpp"
 

@@ -1,0 +1,791 @@
+#include "durable/node/node.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include "durable/node/fail_point.hpp"
+#include "durable/store/boot_clock.hpp"
+#include "durable/store/instant.hpp"
+#include "timing_wheel/durable/error.hpp"
+
+namespace timing_wheel::durable {
+
+using std::chrono::microseconds;
+
+namespace {
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return device();
+}
+
+std::string random_name() {
+  std::ostringstream text;
+  text << std::hex << random_seed() << random_seed();
+  return text.str();
+}
+
+std::vector<kind_stats> nothing_of(std::span<const kind_rules> kinds) {
+  std::vector<kind_stats> each(kinds.size());
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    each[kind].kind = kinds[kind].name;
+  }
+  return each;
+}
+
+// What is told where an end is written, or was: without memory it is told that there was none, or nothing.
+
+std::exception_ptr lost_lease(std::int64_t id) noexcept {
+  try {
+    return std::make_exception_ptr(timer_error(make_error_code(errc::lost_lease), "check " + std::to_string(id)));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+std::string without_a_done(const claimed& too_many) noexcept {
+  try {
+    return "none of " + std::to_string(too_many.attempt - 1) + " runs was done" +
+           (too_many.orphaned ? "; one or more ended without a word, with its node or its lease" : "");
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+// Of what was caught.
+std::string words_of(const std::exception_ptr& error) noexcept {
+  try {
+    return text_of(error);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
+  std::vector<std::string> names;
+  names.reserve(kinds.size());
+  std::transform(kinds.begin(), kinds.end(), std::back_inserter(names),
+                 [](const kind_rules& each) { return each.name; });
+  return names;
+}
+
+}  // namespace
+
+// Rows that the machine was asked for. It has them back, unless the store has answered.
+class node::asked_rows {
+ public:
+  asked_rows(machine& of, std::vector<upcoming> rows) noexcept : of_(of), rows_(std::move(rows)) {}
+  asked_rows(const asked_rows&) = delete;
+  asked_rows& operator=(const asked_rows&) = delete;
+  ~asked_rows() {
+    if (!answered_) {
+      of_.has_not_asked(rows_);
+    }
+  }
+  void answered() noexcept { answered_ = true; }
+  [[nodiscard]] const std::vector<upcoming>& rows() const noexcept { return rows_; }
+
+ private:
+  machine& of_;
+  const std::vector<upcoming> rows_;
+  bool answered_ = false;
+};
+
+node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
+           std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start,
+           std::function<void()> wake_extender, std::optional<std::uint64_t> seed)
+    : store_(where),
+      options_(options),
+      name_(options.node.empty() ? random_name() : options.node),
+      kinds_(names_of(kinds)),
+      handlers_(std::move(handlers)),
+      failures_(reported),
+      wake_(std::move(wake)),
+      start_(std::move(start)),
+      wake_extender_(std::move(wake_extender)),
+      leases_(options.lease),
+      machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
+      tally_(machine_.kinds().size()) {
+  stats_.kinds = nothing_of(machine_.kinds());
+}
+
+node::~node() { ends_.clear_and_dispose(std::default_delete<leased_run>()); }
+
+std::optional<std::uint32_t> node::kind_of(std::string_view name) const {
+  for (std::uint32_t kind = 0; kind < machine_.kinds().size(); ++kind) {
+    if (machine_.kinds()[kind].name == name) {
+      return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+// ---- from other threads
+
+void node::wake() noexcept {
+  try {
+    wake_();
+  } catch (...) {
+    failures_.report({"scheduler", {}, {}, std::current_exception()});
+  }
+}
+
+void node::expect(const upcoming& row) noexcept {
+  try {
+    const std::scoped_lock lock(mutex_);
+    news_.push_back(row);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  wake();
+}
+
+void node::run(std::unique_ptr<leased_run> which) noexcept {
+  if (begins(*which)) {
+    which->said = call_handler(*which);
+    which->ran = true;
+  }
+  note_end(std::move(which));
+}
+
+void node::not_run(std::unique_ptr<leased_run> which) noexcept { note_end(std::move(which)); }
+
+// Whether it may. Then it is counted.
+bool node::begins(const leased_run& which) noexcept {
+  try {
+    if (closing() || !leases_.may_begin(which.id, which.what.fence(), lease_clock())) {
+      return false;
+    }
+    count_begin(which.kind, which.what.due());
+    return true;
+  } catch (...) {  // the store has no clock
+    failures_.report({"scheduler", which.what.kind(), which.what.key(), std::current_exception()});
+    return false;
+  }
+}
+
+outcome node::call_handler(const leased_run& which) noexcept {
+  TIMING_WHEEL_FAIL_POINT("node.before_handler");
+  outcome said;
+  std::exception_ptr thrown;
+  try {
+    said = (*handlers_[which.kind].get<leased_handler>())(which.what);
+  } catch (...) {
+    thrown = std::current_exception();
+    said = retry(words_of(thrown));
+  }
+  tell_end(which.kind, which.what.key(), which.what.attempt(), said, thrown);
+  TIMING_WHEEL_FAIL_POINT("node.after_handler");
+  return said;
+}
+
+// What the handler threw, and the death of the check.
+void node::tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
+                    const std::exception_ptr& thrown) noexcept {
+  if (said.what() == outcome::verdict::done) {
+    return;
+  }
+  const std::string& name = machine_.kinds()[kind].name;
+  const std::optional<microseconds> again = machine_.longest_pause(kind, attempt, said);
+  if (thrown != nullptr) {
+    failures_.report({"handler", name, key, thrown, attempt, again});
+  }
+  if (!again) {
+    failures_.report({"dead", name, key, thrown != nullptr ? thrown : exception_of(said.reason()), attempt});
+  }
+}
+
+void node::note_end(std::unique_ptr<leased_run> which) noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_.push_back(*which.release());
+  }
+  wake();
+}
+
+void node::count_begin(std::uint32_t kind, instant due) {
+  const instant now = store_.now();
+  const std::scoped_lock lock(mutex_);
+  kind_stats& of = stats_.kinds[kind];
+  ++of.fired;
+  of.lateness.record(saturating_nanoseconds(saturating_difference(now, due)));
+  stats_.early += now < due ? 1U : 0U;
+}
+
+// All memory is taken before the lock: under it, counts are copied.
+void node::read(scheduler_stats& into) const {
+  into.kinds = nothing_of(machine_.kinds());
+  {
+    const std::scoped_lock lock(mutex_);
+    into.kinds = stats_.kinds;
+    into.early = stats_.early;
+    into.failures = stats_.failures;
+    into.known = stats_.known;
+    into.shares = stats_.shares;
+  }
+  for (const kind_stats& of : into.kinds) {
+    into.fired += of.fired;
+    into.done += of.done;
+    into.retried += of.retried;
+    into.given_back += of.given_back;
+    into.dead += of.dead;
+    into.lost_leases += of.lost_leases;
+    into.running += of.running;
+    into.ready += of.ready;
+    into.lag = std::max(into.lag, of.lag);
+    into.lateness.merge(of.lateness);
+  }
+}
+
+void node::close() { closing_.store(true, std::memory_order_release); }
+
+// ---- a step
+
+std::chrono::microseconds node::step() {
+  if (store_answers_.exchange(false, std::memory_order_relaxed)) {
+    machine_.end_rest();
+  }
+  instant now = store_.now();
+  machine_.advance(now);
+  take_news(now);
+  if (closing()) {
+    closed_at_ = std::min(closed_at_, std::chrono::steady_clock::now());
+    machine_.close();
+    if (!wake_extender_) {
+      machine_.end_rest();  // virtual time stands still in `stop`, and no rest would end in it
+    }
+    leases_.stop_all();
+    give_up_shares();
+  }
+  take_shares();
+  read_ahead();
+  bool more = write_leased();
+  more = take_transactional() || more;
+  const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
+  now = store_.now();
+  take_news(now);
+  const instant next = machine_.next_event(now);
+  show_state(now);
+  return more || next <= now ? microseconds::zero() : std::min(next - now, lease_pause);
+}
+
+// ---- leases
+
+// What is due to the second is told by a clock that nobody sets; in virtual time by that of the store.
+instant node::lease_clock() const {
+  return wake_extender_ ? instant(std::chrono::floor<microseconds>(time_since_boot())) : store_.now();
+}
+
+microseconds node::extend() {
+  constexpr std::size_t most = 1000;
+  // What hangs when the database is back has to end before others may take the leases over.
+  const auto patience = std::max<std::chrono::milliseconds>(options_.lease / 6, std::chrono::milliseconds(50));
+  instant now = lease_clock();
+  while (leases_.next_event() <= now) {
+    std::vector<ticket> due;
+    try {
+      due = leases_.due(now, most);
+      transact_past_locks({.idle = options_.lease, .urgent = patience}, [&](store_transaction& open) {
+        open.extend(due, saturating_add(open.now(), options_.lease));
+        TIMING_WHEEL_FAIL_POINT("node.before_commit_of_extensions");
+      });
+      leases_.extended(due, now);
+    } catch (...) {
+      extending_fails_ = true;
+      leases_.failed(lease_clock());
+      report_store_failure();
+      break;
+    }
+    if (std::exchange(extending_fails_, false)) {
+      store_answers_.store(true, std::memory_order_relaxed);
+      wake_();
+    }
+    now = lease_clock();
+  }
+  const instant next = leases_.next_event();
+  return next == instant::max() ? microseconds::max() : std::max(microseconds::zero(), next - now);
+}
+
+// A statement that leaves out locked rows costs the server more. So it is for the case that one is locked.
+void node::transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work) {
+  limits.lock_wait = std::chrono::milliseconds(1);
+  try {
+    store_.transact_within(limits, work);
+  } catch (const timer_error& error) {
+    if (error.code() != errc::row_locked) {
+      throw;
+    }
+    limits.lock_wait.reset();
+    limits.skip_locked = true;
+    store_.transact_within(limits, work);
+  }
+}
+
+// \pre in a catch clause.
+void node::report_store_failure() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ++stats_.failures;
+  }
+  failures_.report({"store", {}, {}, std::current_exception()});
+}
+
+void node::show_state(instant now) {
+  const std::scoped_lock lock(mutex_);
+  for (std::uint32_t kind = 0; kind < stats_.kinds.size(); ++kind) {
+    kind_stats& of = stats_.kinds[kind];
+    const std::optional<instant> oldest = machine_.oldest_ready(kind);
+    of.running = machine_.running(kind);
+    of.ready = machine_.ready(kind);
+    of.lag = oldest && *oldest < now ? saturating_difference(now, *oldest) : microseconds::zero();
+  }
+  stats_.known = machine_.known();
+  stats_.shares = machine_.shares();
+}
+
+bool node::idle() {
+  constexpr auto patience = std::chrono::seconds(5);  // with a store that does not answer; the leases end by themselves
+  const std::scoped_lock lock(mutex_);
+  const bool gives_up =
+      (machine_.store_fails() || machine_.all_set_aside()) && std::chrono::steady_clock::now() - closed_at_ > patience;
+  return leases_.running() == 0 && ends_.empty() && (machine_.held() == 0 || gives_up);
+}
+
+void node::take_news(instant now) noexcept {
+  run_list ends;
+  std::vector<upcoming> news;
+  {
+    const std::scoped_lock lock(mutex_);
+    ends.swap(ends_);
+    news.swap(news_);
+  }
+  for (const upcoming& row : news) {
+    machine_.expect(row, now);
+  }
+  if (closing() && !ends.empty()) {
+    closed_at_ = std::chrono::steady_clock::now();
+  }
+  while (!ends.empty()) {
+    ends.pop_front_and_dispose([&](leased_run* const one) {
+      has_ended(*one, now);
+      std::default_delete<leased_run>()(one);
+    });
+  }
+}
+
+void node::has_ended(const leased_run& which, instant now) noexcept {
+  leases_.run_over(which.id);
+  if (which.ran) {
+    machine_.ended(which.id, machine_.decide(which.kind, which.what.attempt(), which.said, now));
+  } else {
+    machine_.given_back(which.id, now, std::chrono::milliseconds(10));
+  }
+}
+
+// Calls the store; what it throws is reported, and it is left alone for a while.
+template <class Call>
+bool node::tried(bool writing, const Call& call_store) {
+  entered_ = false;
+  const instant begin = lease_clock();
+  try {
+    call_store();
+    has_worked(writing, lease_clock() - begin);
+    return true;
+  } catch (...) {
+    has_failed(writing);
+    return false;
+  }
+}
+
+void node::has_worked(bool writing, microseconds took) {
+  answered_at_ = store_.now();
+  if (entered_) {
+    machine_.was_busy(took, answered_at_, writing);
+  } else {
+    machine_.answered(answered_at_, writing);
+  }
+  machine_.store_works(writing);
+}
+
+// \pre in a catch clause.
+void node::has_failed(bool writing) {
+  if (!entered_) {
+    machine_.was_away(writing);
+  }
+  why_ = words_of(std::current_exception());
+  report_store_failure();
+  machine_.store_failed(store_.now(), writing);
+}
+
+// A hint only: if it fails, that is told, and the checks go on without it.
+template <class Call>
+void node::hinted(const Call& call_store) {
+  try {
+    call_store();
+    if (machine_.shares() != 0) {  // else the store is not divided, and was not asked
+      machine_.answered(store_.now(), true);
+    }
+  } catch (...) {
+    machine_.was_away(false);
+    report_store_failure();
+  }
+}
+
+void node::take_shares() {
+  const instant now = store_.now();
+  if (const std::optional<std::chrono::milliseconds> hold = machine_.next_hold(now)) {
+    machine_.expects_shares(now);
+    hinted([&] { machine_.has_shares(store_.take_shares(name_, kinds_, *hold), store_.now()); });
+  }
+}
+
+// Once, and so that others need not wait for the end of the hold.
+void node::give_up_shares() {
+  if (!std::exchange(has_left_, true) && machine_.shares() != 0) {
+    hinted([&] { static_cast<void>(store_.take_shares(name_, kinds_, std::chrono::milliseconds::zero(), true)); });
+  }
+}
+
+void node::read_ahead() {
+  while (const std::optional<window> page = machine_.next_read(store_.now())) {
+    found_.clear();
+    if (!tried(false, [&] { store_.read_ahead(*page, found_); })) {
+      return;
+    }
+    machine_.has_read(*page, found_, store_.now());
+  }
+}
+
+// Ends and claims of leased jobs, in one transaction. \returns whether there may be more.
+bool node::write_leased() {
+  const instant asked_at = store_.now();
+  if (machine_.resting(asked_at)) {
+    return false;
+  }
+  machine::ends ends = machine_.to_end(2 * options_.batch);
+  asked_rows asked(machine_, machine_.to_claim());
+  if (ends.empty() && asked.rows().empty()) {
+    return false;
+  }
+  std::vector<claimed> got;
+  const instant sent = lease_clock();
+  const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(asked_at)};
+  const bool worked = tried(true, [&] {
+    leases_.reserve(asked.rows().size());
+    transact_past_locks(limits, [&](store_transaction& open) {
+      got.clear();
+      open.complete(ends.complete);
+      open.retry(ends.retry);
+      open.retry(ends.give_back);
+      open.bury(ends.bury);
+      if (!asked.rows().empty()) {
+        open.claim(asked.rows(), saturating_add(open.now(), options_.lease), got);
+      }
+      TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
+    });
+  });
+  if (worked) {
+    TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
+    asked.answered();
+    has_written_leased(asked, ends, got, sent);
+  }
+  return worked;
+}
+
+void node::has_written_leased(const asked_rows& asked, const machine::ends& written, const std::vector<claimed>& got,
+                              instant sent) {
+  drop_leases(written);
+  const bool held_none = leases_.next_event() == instant::max();
+  for (const claimed& one : got) {
+    leases_.hold(one.id, one.fence, sent);
+  }
+  count_ends(written);
+  machine_.has_ended(written, answered_at_);
+  machine_.has_claimed(asked.rows(), got, answered_at_);
+  if (held_none && wake_extender_) {
+    wake_extender_();
+  }
+  begin_runs(got);
+}
+
+// Of what is written. What somebody else has locked is held until it is.
+void node::drop_leases(const machine::ends& written) {
+  const auto drop = [this](const ticket& of) {
+    if (!of.locked) {
+      leases_.drop(of.id);
+    }
+  };
+  std::for_each(written.complete.begin(), written.complete.end(), drop);
+  for (const auto* some : {&written.retry, &written.give_back}) {
+    std::for_each(some->begin(), some->end(), [&](const retry_op& one) { drop(one.of); });
+  }
+  std::for_each(written.bury.begin(), written.bury.end(), [&](const bury_op& one) { drop(one.of); });
+}
+
+void node::count_ends(const machine::ends& written) {
+  const auto count = [&](const ticket& of, std::uint64_t tally::*as) {
+    if (of.locked) {
+      return;
+    }
+    tally& kind = tally_[machine_.kind_of(of.id)];
+    ++(kind.*(of.held ? as : &tally::lost_leases));
+    if (!of.held) {
+      failures_.report({"lease", {}, {}, lost_lease(of.id)});
+    }
+  };
+  for (const ticket& one : written.complete) {
+    count(one, &tally::done);
+  }
+  for (const retry_op& one : written.retry) {
+    count(one.of, &tally::retried);
+  }
+  for (const retry_op& one : written.give_back) {
+    count(one.of, &tally::given_back);
+  }
+  for (const bury_op& one : written.bury) {
+    count(one.of, &tally::dead);
+  }
+  add_tally();
+}
+
+// What was taken is over, but for what was put back, or died.
+void node::count_taken(std::span<const claimed> got) {
+  for (const claimed& one : got) {
+    ++tally_[one.kind].done;
+  }
+  for (const upcoming& row : put_back_) {
+    --tally_[row.kind].done;
+    ++tally_[row.kind].retried;
+  }
+  for (const std::uint32_t kind : died_) {
+    --tally_[kind].done;
+    ++tally_[kind].dead;
+  }
+  add_tally();
+}
+
+void node::add_tally() {
+  const std::scoped_lock lock(mutex_);
+  for (std::uint32_t kind = 0; kind < stats_.kinds.size(); ++kind) {
+    kind_stats& of = stats_.kinds[kind];
+    const tally written = std::exchange(tally_[kind], {});
+    of.done += written.done;
+    of.retried += written.retried;
+    of.given_back += written.given_back;
+    of.dead += written.dead;
+    of.lost_leases += written.lost_leases;
+  }
+}
+
+job node::job_of(const claimed& one, std::stop_token stop) const {
+  return job({machine_.kinds()[one.kind].name, one.key, one.payload, one.due, one.attempt, one.fence}, std::move(stop));
+}
+
+void node::begin_runs(const std::vector<claimed>& got) {
+  const instant begin = lease_clock();
+  for (const claimed& one : got) {
+    if (machine_.exhausted(one.kind, one.attempt)) {
+      machine::end gives_up{outcome::verdict::dead, {}, without_a_done(one)};
+      failures_.report({"dead", machine_.kinds()[one.kind].name, one.key, exception_of(gives_up.reason), one.attempt});
+      machine_.ended(one.id, std::move(gives_up));
+    } else if (std::unique_ptr<leased_run> run = make_run(one); run != nullptr) {
+      start_(std::move(run));
+    } else {  // held without a run, it would be extended for ever
+      machine_.given_back(one.id, answered_at_, std::chrono::milliseconds(10));
+    }
+  }
+  machine_.was_busy(lease_clock() - begin, store_.now(), false);  // without a thread for them, the handlers have run
+}
+
+// \returns null if there is no memory for it, which is told.
+std::unique_ptr<node::leased_run> node::make_run(const claimed& one) noexcept {
+  try {
+    std::stop_source stop;
+    auto run = std::make_unique<leased_run>(one, job_of(one, stop.get_token()));
+    leases_.attach(one.id, std::move(stop));
+    return run;
+  } catch (const std::bad_alloc&) {
+    failures_.report({"scheduler", machine_.kinds()[one.kind].name, one.key, std::current_exception()});
+    return nullptr;
+  }
+}
+
+// ---- transactional
+
+bool node::take_transactional() {
+  if (machine_.resting(store_.now())) {
+    return false;
+  }
+  asked_rows asked(machine_, machine_.to_take(take_limit_));
+  const std::vector<upcoming>& rows = asked.rows();
+  if (rows.empty()) {
+    return false;
+  }
+  std::vector<claimed> got;
+  const auto begin = std::chrono::steady_clock::now();
+  bool worked = take(rows, true, got);
+  // A commit is lost once, or twice; what is lost again and again alone is broken by its handler.
+  constexpr unsigned most_losses = 3;
+  if (!worked && entered_ && rows.size() == 1 && ++lost_alone_[rows.front().id] >= most_losses) {
+    worked = take(rows, false, got);
+  }
+  if (lost_alone_.size() > options_.batch) {  // of rows that went elsewhere
+    lost_alone_.clear();
+  }
+  if (!worked) {
+    take_limit_ = 1;  // so that one that breaks its transaction stands alone
+    return false;
+  }
+  asked.answered();
+  adapt(rows.size(), std::chrono::steady_clock::now() - begin);
+  for (const upcoming& row : lost_alone_.empty() ? std::span<const upcoming>() : std::span(rows)) {
+    lost_alone_.erase(row.id);
+  }
+  machine_.has_taken(rows, got, answered_at_);
+  for (const upcoming& row : put_back_) {
+    machine_.expect(row, answered_at_);
+  }
+  count_taken(got);
+  return true;
+}
+
+// \returns whether it was committed. Without its handlers, each job is one that has failed.
+bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got) {
+  const std::string why = why_;
+  const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(store_.now())};
+  const bool worked = tried(true, [&] {
+    store_.transact_within(limits, [&](store_transaction& open) {
+      machine_.answered(store_.now(), true);
+      got.clear();
+      put_back_.clear();
+      died_.clear();
+      bad_runs_.clear();
+      open.take(asked, got);
+      if (with_handlers) {
+        run_all(got, open);
+      } else {
+        for (const claimed& one : got) {
+          const outcome said = retry(why);
+          bad_runs_.push_back({one.kind, one.key, one.attempt, said, nullptr});
+          put_back(one, said, open);
+        }
+      }
+      TIMING_WHEEL_FAIL_POINT("node.before_commit_of_transactional");
+    });
+  });
+  tell_bad_runs(worked);
+  if (worked) {
+    TIMING_WHEEL_FAIL_POINT("node.after_commit_of_transactional");
+  }
+  return worked;
+}
+
+// As many as are likely to take `transaction_time`.
+void node::adapt(std::size_t took, std::chrono::steady_clock::duration time) {
+  const std::chrono::nanoseconds most = saturating_nanoseconds(options_.transaction_time);
+  if (time > most) {
+    take_limit_ = std::max<std::size_t>(1, took / 2);
+  } else if (took == take_limit_ && time < most / 2) {
+    take_limit_ = std::min(options_.batch, take_limit_ * 2);
+  }
+}
+
+void node::run_all(const std::vector<claimed>& got, store_transaction& open) {
+  for (auto first = got.begin(); first != got.end();) {
+    const auto last = std::find_if(first, got.end(), [&](const claimed& one) { return one.kind != first->kind; });
+    if (const auto* const batch = handlers_[first->kind].get<batch_handler>(); batch != nullptr) {
+      run_batch(*batch, {first, last}, open);
+    } else {
+      const auto& alone = *handlers_[first->kind].get<transactional_handler>();
+      for (auto one = first; one != last; ++one) {
+        run_one(alone, *one, open);
+      }
+    }
+    first = last;
+  }
+}
+
+void node::run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open) {
+  std::vector<job> jobs;
+  jobs.reserve(some.size());
+  for (const claimed& one : some) {
+    jobs.push_back(job_of(one, {}));
+  }
+  entered_ = true;
+  for (const claimed& one : some) {
+    count_begin(one.kind, one.due);
+  }
+  open.savepoint();
+  try {
+    handler(open, jobs);
+    open.release_savepoint();
+    return;
+  } catch (...) {
+    if (some.size() == 1) {
+      const claimed& one = some.front();
+      const outcome said = retry(words_of(std::current_exception()));
+      bad_runs_.push_back({one.kind, one.key, one.attempt, said, std::current_exception()});
+      open.rollback_to_savepoint();
+      put_back(one, said, open);
+      return;
+    }
+    open.rollback_to_savepoint();
+  }
+  for (const claimed& one : some) {
+    run_batch(handler, {&one, 1}, open);
+  }
+}
+
+void node::run_one(const transactional_handler& handler, const claimed& one, store_transaction& open) {
+  const job what = job_of(one, {});
+  entered_ = true;
+  count_begin(one.kind, one.due);
+  open.savepoint();
+  TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");
+  outcome said;
+  std::exception_ptr thrown;
+  try {
+    said = handler(open, what);
+  } catch (...) {
+    thrown = std::current_exception();
+    said = retry(words_of(thrown));
+  }
+  TIMING_WHEEL_FAIL_POINT("node.after_transactional_handler");
+  if (said.what() == outcome::verdict::done) {
+    open.release_savepoint();
+  } else {
+    bad_runs_.push_back({one.kind, one.key, one.attempt, said, thrown});
+    open.rollback_to_savepoint();
+    put_back(one, said, open);
+  }
+}
+
+// Outside the transaction, so that who is told may use the scheduler. A run that was undone with it ends no check.
+void node::tell_bad_runs(bool committed) {
+  for (const bad_run& one : bad_runs_) {
+    if (committed) {
+      tell_end(one.kind, one.key, one.attempt, one.said, one.thrown);
+    } else if (one.thrown != nullptr) {
+      failures_.report({"handler", machine_.kinds()[one.kind].name, one.key, one.thrown, one.attempt});
+    }
+  }
+  bad_runs_.clear();
+}
+
+void node::put_back(const claimed& one, const outcome& said, store_transaction& open) {
+  const machine::end how = machine_.decide(one.kind, one.attempt, said, open.now());
+  const std::string& kind = machine_.kinds()[one.kind].name;
+  if (how.what == outcome::verdict::retry) {
+    open.put_back(one, kind, how.due, one.attempt);
+    put_back_.push_back({one.id, how.due, {}, one.kind});
+  } else {
+    open.bury_taken(one, kind, how.reason);
+    died_.push_back(one.kind);
+  }
+}
+
+}  // namespace timing_wheel::durable

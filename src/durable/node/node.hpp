@@ -1,0 +1,209 @@
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/slist.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "durable/failures.hpp"
+#include "durable/node/lease_keeper.hpp"
+#include "durable/node/machine.hpp"
+#include "timing_wheel/durable/job.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable {
+
+/// What runs the jobs of a kind. Copies share it, so that copying needs no memory: libstdc++ 12 takes a variant of
+/// std::function for one that always has a value, also when a copy was refused.
+class any_handler {
+ public:
+  template <class Handler>
+  any_handler(Handler handler)  // NOLINT(google-explicit-constructor): it is one
+      : which_(std::make_shared<const Handler>(std::move(handler))) {}
+
+  /// Null if it is of another sort.
+  template <class Handler>
+  [[nodiscard]] const Handler* get() const noexcept {
+    const auto* const mine = std::get_if<std::shared_ptr<const Handler>>(&which_);
+    return mine == nullptr ? nullptr : mine->get();
+  }
+
+ private:
+  std::variant<std::shared_ptr<const leased_handler>, std::shared_ptr<const transactional_handler>,
+               std::shared_ptr<const batch_handler>>
+      which_;
+};
+
+/// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one
+/// at a time, and gives the runs of leased jobs to others, who tell their ends.
+///
+/// Leases are extended by `extend`, which another thread calls, so that no handler, claim or end of a run keeps it
+/// waiting; or by `step`, if there is no such thread.
+///
+/// **Memory.** A run brings the place of its end along, so none is needed where it ends. All that a transaction and its
+/// outcome need is taken before the commit. What there is no memory for before that is asked for again.
+///
+/// Thread safety: `run`, `not_run`, `expect` and `read` from any thread; `extend` by one at a time, also beside `step`;
+/// the rest by one at a time.
+class node {
+ public:
+  /// One run of a leased job, on its way to a thread, and with its end on the way back.
+  struct leased_run : boost::intrusive::slist_base_hook<> {
+    leased_run(const claimed& one, job its_job) : kind(one.kind), id(one.id), what(std::move(its_job)) {}
+    const std::uint32_t kind;
+    const std::int64_t id;
+    const job what;
+    outcome said;
+    bool ran = false;
+  };
+  using start_run = std::function<void(std::unique_ptr<leased_run>)>;
+
+  /// \param wake asks for a step soon. \param start gives a run to a thread: there, `run` is called, or else `not_run`.
+  /// \param wake_extender asks for a call of `extend` soon; none: `step` extends.
+  /// \param seed of its delays by chance; none: by chance, too.
+  node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds, std::vector<any_handler> handlers,
+       failures& reported, std::function<void()> wake, start_run start, std::function<void()> wake_extender = nullptr,
+       std::optional<std::uint64_t> seed = std::nullopt);
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+  ~node();
+
+  /// Does what is due, and \returns how long there is nothing to do, unless it is woken. \throws std::bad_alloc, and
+  /// what the clock of the store throws; then it can be repeated.
+  std::chrono::microseconds step();
+
+  /// Extends the leases that it is time for, in a transaction of their own. \returns how long there is nothing to do,
+  /// unless it is woken.
+  std::chrono::microseconds extend();
+
+  /// Runs the handler, and notes how it ended.
+  void run(std::unique_ptr<leased_run> which) noexcept;
+  /// It did not begin: refused, or there was a stop.
+  void not_run(std::unique_ptr<leased_run> which) noexcept;
+  /// A row that was just committed here: a hint, which a lack of memory loses. A look finds the row, too.
+  void expect(const upcoming& row) noexcept;
+
+  /// No claim from now on; running jobs are asked to stop, what has not begun will not.
+  void close();
+  [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
+  /// Whether all runs have ended, and their ends are written.
+  [[nodiscard]] bool idle();
+
+  /// Sets what it knows of them.
+  void read(scheduler_stats& into) const;
+
+  /// The place of a kind, or none.
+  [[nodiscard]] std::optional<std::uint32_t> kind_of(std::string_view name) const;
+
+ private:
+  using run_list = boost::intrusive::slist<leased_run, boost::intrusive::cache_last<true>>;
+  class asked_rows;
+  // A run of a transaction, to be told when that has ended.
+  struct bad_run {
+    std::uint32_t kind = 0;
+    std::string key;
+    int attempt = 0;
+    outcome said;
+    std::exception_ptr thrown;
+  };
+  // Of what was written at once, by kind.
+  struct tally {
+    std::uint64_t done = 0;
+    std::uint64_t retried = 0;
+    std::uint64_t given_back = 0;
+    std::uint64_t dead = 0;
+    std::uint64_t lost_leases = 0;
+  };
+
+  void wake() noexcept;
+  [[nodiscard]] bool begins(const leased_run& which) noexcept;
+  [[nodiscard]] outcome call_handler(const leased_run& which) noexcept;
+  void note_end(std::unique_ptr<leased_run> which) noexcept;
+  void take_news(instant now) noexcept;
+  void has_ended(const leased_run& which, instant now) noexcept;
+  template <class Call>
+  void hinted(const Call& call_store);
+  void take_shares();
+  void give_up_shares();
+  void read_ahead();
+  bool write_leased();
+  bool take_transactional();
+  void has_written_leased(const asked_rows& asked, const machine::ends& written, const std::vector<claimed>& got,
+                          instant sent);
+  std::unique_ptr<leased_run> make_run(const claimed& one) noexcept;
+  void begin_runs(const std::vector<claimed>& got);
+  [[nodiscard]] instant lease_clock() const;
+  void transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work);
+  void drop_leases(const machine::ends& written);
+  void report_store_failure();
+  bool take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
+  void run_all(const std::vector<claimed>& got, store_transaction& open);
+  void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
+  void run_one(const transactional_handler& handler, const claimed& one, store_transaction& open);
+  void put_back(const claimed& one, const outcome& said, store_transaction& open);
+  void count_ends(const machine::ends& written);
+  void count_taken(std::span<const claimed> got);
+  void add_tally();
+  void show_state(instant now);
+  [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
+  void tell_bad_runs(bool committed);
+  void tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
+                const std::exception_ptr& thrown) noexcept;
+  void count_begin(std::uint32_t kind, instant due);
+  void adapt(std::size_t took, std::chrono::steady_clock::duration time);
+  template <class Call>
+  [[nodiscard]] bool tried(bool writing, const Call& call_store);
+  void has_worked(bool writing, std::chrono::microseconds took);
+  void has_failed(bool writing);
+
+  store& store_;
+  const scheduler_options options_;
+  const std::string name_;
+  const std::vector<std::string> kinds_;
+  const std::vector<any_handler> handlers_;
+  failures& failures_;
+  const std::function<void()> wake_;
+  const start_run start_;
+  const std::function<void()> wake_extender_;
+
+  lease_keeper leases_;  // any thread
+  // Set by `extend` when the store has answered after a failure; `step` takes it back. Relaxed: it publishes nothing.
+  std::atomic<bool> store_answers_{false};
+
+  // For who extends.
+  bool extending_fails_ = false;
+
+  // For who steps.
+  machine machine_;
+  std::vector<upcoming> found_;
+  bool has_left_ = false;  // gave up its shares
+  std::size_t take_limit_ = 16;
+  std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
+  std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed
+  std::vector<upcoming> put_back_;                         // by the transaction that is open
+  std::vector<std::uint32_t> died_;                        // by it: their kinds
+  bool entered_ = false;                                   // whether a handler of it was
+  std::string why_;                                        // it failed
+  instant answered_at_{};                                  // by the store, the last time that it worked
+  std::vector<bad_run> bad_runs_;                          // of its handlers
+  std::vector<tally> tally_;                               // by kind: written, and not yet in `stats_`
+
+  std::atomic<bool> closing_{false};
+  mutable std::mutex mutex_;  // guards what follows
+  run_list ends_;             // which it owns
+  std::vector<upcoming> news_;
+  scheduler_stats stats_;  // what is told by kind has no total here
+};
+
+}  // namespace timing_wheel::durable

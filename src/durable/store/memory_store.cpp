@@ -1,0 +1,493 @@
+#include "timing_wheel/durable/memory_store.hpp"
+
+#include <algorithm>
+#include <boost/intrusive/set.hpp>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "durable/store/instant.hpp"
+#include "timing_wheel/durable/error.hpp"
+
+namespace timing_wheel::durable {
+
+namespace {
+
+namespace intrusive = boost::intrusive;
+
+template <class Order>
+using link_of = intrusive::set_base_hook<intrusive::tag<Order>>;
+
+// The orders of rows: each says by what.
+struct by_id {
+  using type = std::int64_t;
+  template <class Row>
+  type operator()(const Row& row) const noexcept {
+    return row.id;
+  }
+};
+struct by_due {
+  using type = std::pair<instant, std::int64_t>;
+  template <class Row>
+  type operator()(const Row& row) const noexcept {
+    return {row.due, row.id};
+  }
+};
+struct by_name {
+  using type = std::pair<std::string_view, std::string_view>;
+  template <class Row>
+  type operator()(const Row& row) const noexcept {
+    return {row.kind, row.key};
+  }
+};
+
+template <class Row, class Order>
+using rows = intrusive::set<Row, intrusive::base_hook<link_of<Order>>, intrusive::key_of_value<Order>>;
+
+// It has its places in all orders in itself: to put it there, or take it out, needs no memory.
+struct stored : link_of<by_id>, link_of<by_due>, link_of<by_name> {
+  std::int64_t id = 0;
+  std::string kind;
+  std::string key;
+  std::string payload;
+  instant due{};
+  instant lease{};
+  std::int64_t fence = 0;
+  int attempt = 0;
+};
+
+struct buried : link_of<by_id>, dead_check {
+  explicit buried(dead_check what) : dead_check(std::move(what)) {}
+};
+
+struct tables {
+  tables() = default;
+  tables(const tables&) = delete;
+  tables& operator=(const tables&) = delete;
+  ~tables() {
+    due.clear();
+    names.clear();
+    checks.clear_and_dispose(std::default_delete<stored>());
+    dead.clear_and_dispose(std::default_delete<buried>());
+  }
+
+  // Puts a row in the place of what is there; none: removes that. \returns what was there.
+  std::unique_ptr<stored> put(std::int64_t id, std::unique_ptr<stored> row) noexcept {
+    std::unique_ptr<stored> old;
+    if (const auto found = checks.find(id); found != checks.end()) {
+      old.reset(&*found);
+      due.erase(due.iterator_to(*old));
+      names.erase(names.iterator_to(*old));
+      checks.erase(found);
+    }
+    if (row) {
+      due.insert(*row);
+      names.insert(*row);
+      checks.insert(*row.release());
+    }
+    return old;
+  }
+  std::unique_ptr<buried> put_dead(std::int64_t id, std::unique_ptr<buried> row) noexcept {
+    std::unique_ptr<buried> old;
+    if (const auto found = dead.find(id); found != dead.end()) {
+      old.reset(&*found);
+      dead.erase(found);
+    }
+    if (row) {
+      dead.insert(*row.release());
+    }
+    return old;
+  }
+  [[nodiscard]] const stored* find(std::int64_t id) const noexcept {
+    const auto found = checks.find(id);
+    return found == checks.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] const stored* find(std::string_view kind, std::string_view key) const noexcept {
+    const auto found = names.find(by_name::type(kind, key));
+    return found == names.end() ? nullptr : &*found;
+  }
+
+  rows<stored, by_id> checks;  // which own them
+  rows<stored, by_due> due;
+  rows<stored, by_name> names;
+  rows<buried, by_id> dead;
+  std::int64_t last_id = 0;
+  std::int64_t last_fence = 0;  // that was drawn; a draw is not undone
+};
+
+// Undoes, last first, what was done to single rows. It keeps the rows that were there, so that undoing needs no memory.
+class journal {
+ public:
+  explicit journal(tables& all) : all_(all) {}
+
+  void put(std::int64_t id, std::unique_ptr<stored> row) {
+    step& next = steps_.emplace_back();
+    next.id = id;
+    next.check = all_.put(id, std::move(row));
+  }
+  void put_dead(std::unique_ptr<buried> row) {
+    step& next = steps_.emplace_back();
+    next.id = row->id;
+    next.of_dead = true;
+    next.dead = all_.put_dead(next.id, std::move(row));
+  }
+  [[nodiscard]] std::size_t mark() const noexcept { return steps_.size(); }
+
+  void undo(std::size_t mark) noexcept {
+    while (steps_.size() > mark) {
+      step& last = steps_.back();
+      if (last.of_dead) {
+        all_.put_dead(last.id, std::move(last.dead));
+      } else {
+        all_.put(last.id, std::move(last.check));
+      }
+      steps_.pop_back();
+    }
+  }
+
+ private:
+  struct step {
+    std::int64_t id = 0;
+    std::unique_ptr<stored> check;  // as it was; none: it was not there
+    std::unique_ptr<buried> dead;
+    bool of_dead = false;
+  };
+  tables& all_;
+  std::vector<step> steps_;
+};
+
+// Of 64 shares. The store itself is not divided: tests do that.
+bool is_of(const window& which, std::int64_t id, instant due) {
+  return !which.shares || due < which.overdue ||
+         std::find(which.shares->begin(), which.shares->end(), id % 64) != which.shares->end();
+}
+
+}  // namespace
+
+class memory_store::implementation {
+ public:
+  class open_transaction;
+
+  implementation(const timer& its_clock, const request_limits& its_limits) : clock(its_clock), limits(its_limits) {}
+
+  [[nodiscard]] instant now() const {
+    return instant(std::chrono::floor<std::chrono::microseconds>(clock.now().time_since_epoch()));
+  }
+
+  const timer& clock;
+  const request_limits limits;
+  mutable std::mutex writing;  // held by a transaction
+  mutable std::mutex mutex;    // guards what follows; taken after `writing`
+  tables all;
+  store_counts counts;
+};
+
+class memory_store::implementation::open_transaction final : public store_transaction {
+ public:
+  open_transaction(implementation& owner, instant orphans_until)
+      : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until), undo_(owner.all) {}
+
+  [[nodiscard]] instant now() override { return now_; }
+  [[nodiscard]] void* native_handle(std::string_view /*api*/) noexcept override { return nullptr; }
+
+  void append(std::span<append_op> ops) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    for (append_op& op : ops) {
+      append(op);
+    }
+  }
+
+  void cancel(std::span<cancel_op> ops) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    for (cancel_op& op : ops) {
+      const stored* const row = owner_.all.find(op.kind, op.key);
+      op.result = row == nullptr  ? cancel_result::finished
+                  : pending(*row) ? cancel_result::cancelled
+                                  : cancel_result::running;
+      if (op.result == cancel_result::cancelled) {
+        op.attempts = row->attempt;
+        undo_.put(row->id, nullptr);
+      }
+    }
+  }
+
+  void reschedule(std::span<reschedule_op> ops) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    for (reschedule_op& op : ops) {
+      const stored* const row = owner_.all.find(op.kind, op.key);
+      op.result = row == nullptr  ? reschedule_result::finished
+                  : pending(*row) ? reschedule_result::moved
+                                  : reschedule_result::running;
+      if (op.result == reschedule_result::moved) {
+        change(*row, [&](stored& moved) { moved.due = op.due.at(now_); });
+      }
+    }
+  }
+
+  void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    for (const upcoming& one : wanted) {
+      if (const stored* const row = owner_.all.find(one.id); row != nullptr && due_and_free(*row)) {
+        change(*row, [&](stored& mine) {
+          got.push_back(begin(one, mine));
+          mine.lease = lease;
+        });
+      }
+    }
+  }
+
+  void take(std::span<const upcoming> wanted, std::vector<claimed>& got) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    for (const upcoming& one : wanted) {
+      if (const stored* const row = owner_.all.find(one.id); row != nullptr && due_and_free(*row)) {
+        stored mine = *row;
+        got.push_back(begin(one, mine));
+        undo_.put(one.id, nullptr);
+      }
+    }
+  }
+
+  void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    if (owner_.all.find(kind, taken.key) != nullptr) {
+      return;  // what ran has scheduled that key anew
+    }
+    auto row = std::make_unique<stored>();
+    row->id = taken.id;
+    row->kind = kind;
+    row->key = taken.key;
+    row->payload = taken.payload;
+    row->due = due;
+    row->lease = given_up(taken.orphaned);
+    row->fence = taken.fence;
+    row->attempt = attempt;
+    undo_.put(taken.id, std::move(row));
+  }
+
+  void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    undo_.put_dead(std::make_unique<buried>(dead_check{taken.id, std::string(kind), taken.key, taken.payload, taken.due,
+                                                       taken.fence, taken.attempt, std::string(error), now_}));
+  }
+
+  void complete(std::span<ticket> ops) override {
+    for_held(ops, [&](const stored& row) { undo_.put(row.id, nullptr); });
+  }
+  void extend(std::span<ticket> ops, instant lease) override {
+    for_held(ops, [&](const stored& row) { change(row, [&](stored& mine) { mine.lease = lease; }); });
+  }
+  void retry(std::span<retry_op> ops) override {
+    for (retry_op& op : ops) {
+      for_held({&op.of, 1}, [&](const stored& row) {
+        change(row, [&](stored& mine) {
+          mine.lease = given_up(op.orphaned);
+          mine.due = op.due;
+          mine.attempt = op.attempt;
+        });
+      });
+    }
+  }
+  void bury(std::span<bury_op> ops) override {
+    for (bury_op& op : ops) {
+      for_held({&op.of, 1}, [&](const stored& row) {
+        undo_.put_dead(std::make_unique<buried>(
+            dead_check{row.id, row.kind, row.key, row.payload, row.due, row.fence, row.attempt, op.error, now_}));
+        undo_.put(row.id, nullptr);
+      });
+    }
+  }
+
+  void savepoint() override { savepoint_ = undo_.mark(); }
+  void rollback_to_savepoint() override { roll_back(savepoint_); }
+  void release_savepoint() override {}
+
+  void roll_back(std::size_t mark = 0) noexcept {
+    const std::scoped_lock lock(owner_.mutex);
+    undo_.undo(mark);
+  }
+
+ protected:
+  [[nodiscard]] const request_limits& limits() const noexcept override { return owner_.limits; }
+
+ private:
+  // A changed copy takes its place.
+  template <class Do>
+  void change(const stored& row, Do how) {
+    auto changed = std::make_unique<stored>(row);
+    how(*changed);
+    undo_.put(row.id, std::move(changed));
+  }
+  [[nodiscard]] static bool pending(const stored& row) { return row.lease == instant{}; }
+  [[nodiscard]] static instant given_up(bool orphaned) { return orphaned ? instant_of(held_by_nobody) : instant{}; }
+  [[nodiscard]] bool due_and_free(const stored& row) const {
+    return row.due <= now_ && (pending(row) || (takes_over_ && row.lease <= now_));
+  }
+
+  void append(append_op& op) {
+    const request& asked = *op.asked;
+    const stored* const row = owner_.all.find(asked.kind, asked.key);
+    const instant due = asked.due.at(now_);
+    if (row == nullptr) {
+      op.id = ++owner_.all.last_id;
+      auto made = std::make_unique<stored>();
+      made->id = op.id;
+      made->kind = asked.kind;
+      made->key = asked.key;
+      made->payload = asked.payload;
+      made->due = due;
+      undo_.put(op.id, std::move(made));
+      op.result = {true, false, due};
+      return;
+    }
+    op.id = row->id;
+    if (asked.replace && pending(*row)) {
+      change(*row, [&](stored& replaced) {
+        replaced.payload = asked.payload;
+        replaced.due = due;
+        replaced.attempt = 0;
+      });
+      op.result = {false, true, due};
+    } else {
+      op.result = {false, false, row->due};
+    }
+  }
+
+  claimed begin(const upcoming& one, stored& row) {
+    ++owner_.counts.rows_read;
+    row.fence = ++owner_.all.last_fence;
+    ++row.attempt;
+    return {one.id, row.fence, one.kind, row.attempt, row.due, row.key, row.payload, row.lease != instant{}};
+  }
+
+  template <class Do>
+  void for_held(std::span<ticket> ops, Do what) {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    for (ticket& op : ops) {
+      const stored* const row = owner_.all.find(op.id);
+      op.held = row != nullptr && row->fence == op.fence && row->lease > instant_of(held_by_nobody);
+      if (op.held) {
+        what(*row);
+      }
+    }
+  }
+
+  implementation& owner_;
+  const instant now_;
+  const bool takes_over_;
+  journal undo_;
+  std::size_t savepoint_ = 0;
+};
+
+memory_store::memory_store(const timer& clock, const request_limits& limits)
+    : implementation_(std::make_unique<implementation>(clock, limits)) {}
+
+memory_store::~memory_store() = default;
+
+void memory_store::migrate() {}
+
+instant memory_store::now() { return implementation_->now(); }
+
+const request_limits& memory_store::limits() const noexcept { return implementation_->limits; }
+
+void memory_store::transact(const std::function<void(store_transaction&)>& work) { transact_within({}, work); }
+
+void memory_store::transact_within(const transaction_limits& limits,
+                                   const std::function<void(store_transaction&)>& work) {
+  const std::scoped_lock writing(implementation_->writing);
+  implementation::open_transaction open(*implementation_, limits.orphans_until.value_or(instant::max()));
+  try {
+    work(open);
+  } catch (...) {
+    open.roll_back();
+    throw;
+  }
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.commits;
+}
+
+void memory_store::read_ahead(const window& which, std::vector<upcoming>& found) {
+  const std::scoped_lock lock(implementation_->mutex);
+  tables& all = implementation_->all;
+  ++implementation_->counts.statements;
+  std::size_t count = 0;
+  for (auto at = all.due.upper_bound(by_due::type(which.from, which.after_id));
+       at != all.due.end() && at->due < which.until && count < which.limit; ++at) {
+    const stored& row = *at;
+    const auto kind = std::find(which.kinds.begin(), which.kinds.end(), row.kind);
+    if (kind != which.kinds.end() && is_of(which, row.id, row.due)) {
+      found.push_back(
+          {row.id, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()), row.attempt});
+      ++count;
+    }
+  }
+  implementation_->counts.rows_read += count;
+}
+
+std::optional<stored_check> memory_store::find(std::string_view kind, std::string_view key) {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  const stored* const row = implementation_->all.find(kind, key);
+  if (row == nullptr) {
+    return std::nullopt;
+  }
+  ++implementation_->counts.rows_read;
+  return stored_check{row->kind, row->key, row->payload, row->due, row->fence, row->attempt, row->lease != instant{}};
+}
+
+std::vector<dead_check> memory_store::list_dead(std::size_t limit, std::int64_t after) {
+  const std::scoped_lock lock(implementation_->mutex);
+  std::vector<dead_check> some;
+  const tables& all = implementation_->all;
+  for (auto at = all.dead.upper_bound(after); at != all.dead.end() && some.size() < limit; ++at) {
+    some.push_back(*at);
+  }
+  return some;
+}
+
+bool memory_store::retry_dead(std::int64_t id) {
+  const std::scoped_lock writing(implementation_->writing);
+  const std::scoped_lock lock(implementation_->mutex);
+  tables& all = implementation_->all;
+  const auto found = all.dead.find(id);
+  if (found == all.dead.end() || all.find(found->kind, found->key) != nullptr) {
+    return false;
+  }
+  auto row = std::make_unique<stored>();
+  row->id = id;
+  row->kind = found->kind;
+  row->key = found->key;
+  row->payload = found->payload;
+  row->due = now();
+  row->fence = found->fence;
+  all.put(id, std::move(row));
+  all.put_dead(id, nullptr);
+  return true;
+}
+
+bool memory_store::delete_dead(std::int64_t id) {
+  const std::scoped_lock writing(implementation_->writing);
+  const std::scoped_lock lock(implementation_->mutex);
+  return implementation_->all.put_dead(id, nullptr) != nullptr;
+}
+
+store_counts memory_store::counts() const noexcept {
+  const std::scoped_lock lock(implementation_->mutex);
+  return implementation_->counts;
+}
+
+std::size_t memory_store::size() const {
+  const std::scoped_lock lock(implementation_->mutex);
+  return implementation_->all.checks.size();
+}
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,240 @@
+#pragma once
+
+/// \file
+/// A shard on one engine. Each engine is compiled on its own, in `shard_on_<engine>.cpp`: compilers inline less the
+/// more they see.
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "shard/guarded_core.hpp"
+#include "shard/runner.hpp"
+#include "shard/shard.hpp"
+#include "system/trace_point.hpp"
+
+namespace timing_wheel::detail {
+
+/// The timers of one shard: what callers, handles and `stop` do with them. The driver's part is the runner's.
+template <timer_engine Engine>
+class shard_on final : public shard {
+ public:
+  shard_on(const engine_options& options, std::uint32_t index, std::shared_ptr<service_context> context)
+      : index_(index),
+        context_(*context),
+        timers_(options, std::move(context), context_.sleeper_of(index)),
+        runner_(*this, timers_) {}
+
+  // The two most frequent calls, `schedule` and `cancel`, are flattened: compilers would find them too large to inline
+  // what they do, and calling it takes a third more instructions.
+
+  [[gnu::flatten]] admitted schedule(time_point now, time_point deadline, task_source& callback, std::uint64_t tag,
+                                     bool recurring) override {
+    const moment when = timers_.moment_of(now, deadline);
+    std::unique_lock lock(timers_.mutex);
+    const admitted result = timers_.core->add(when, callback, tag, recurring);
+    if (result.answer == verdict::accepted) {
+      take_reference();
+      TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, tag, deadline);
+    }
+    timers_.wake_for_next(lock);
+    return result;
+  }
+
+  [[gnu::flatten]] cancel_result cancel(timer_id id) noexcept override {
+    if (context_.process.is_child()) {
+      return cancel_result::finished;
+    }
+    task doomed;  // destroyed after the lock is released
+    const std::lock_guard lock(timers_.mutex);
+    return cancel_locked(id, doomed);
+  }
+
+  cancel_result cancel_unknown(timer_id id) noexcept override {
+    if (context_.process.is_child()) {
+      return cancel_result::finished;
+    }
+    task doomed;  // destroyed after the lock is released
+    const std::lock_guard lock(timers_.mutex);
+    return !is_gone() && timers_.core->has_place(id.number) ? cancel_locked(id, doomed) : cancel_result::finished;
+  }
+
+  cancel_result cancel_and_wait(timer_id id) noexcept override {
+    if (context_.process.is_child()) {
+      return cancel_result::finished;
+    }
+    task doomed;  // destroyed after the lock is released
+    std::unique_lock lock(timers_.mutex);
+    const cancel_result result = cancel_locked(id, doomed);
+    if (result == cancel_result::running && !run_frame::is_in(this, id)) {
+      timers_.wait(lock, [&] { return is_gone() || timers_.core->look(id).status != timer_status::running; });
+    }
+    return result;
+  }
+
+  bool reschedule(timer_id id, time_point deadline) override {
+    if (context_.process.is_child()) {
+      return false;
+    }
+    const moment when = timers_.moment_of(context_.clock.now(), deadline);
+    std::unique_lock lock(timers_.mutex);
+    if (is_gone() || !timers_.core->reschedule(id, when)) {
+      return false;
+    }
+    timers_.wake_for_next(lock);
+    return true;
+  }
+
+  timer_view look(timer_id id) noexcept override {
+    if (context_.process.is_child()) {
+      return {};
+    }
+    const std::lock_guard lock(timers_.mutex);
+    return is_gone() ? timer_view{} : timers_.core->look(id);
+  }
+
+  [[nodiscard]] time_point now() const noexcept override { return context_.clock.now(); }
+  [[nodiscard]] time_point from_wall(wall_time deadline) const noexcept override {
+    return context_.from_wall(deadline).deadline;
+  }
+  [[nodiscard]] std::uint64_t key_of(timer_id id) const noexcept override { return context_.keys.key_of(index_, id); }
+  [[nodiscard]] std::uint32_t index() const noexcept override { return index_; }
+
+  void run_due(tick now, time_point until, std::size_t budget, share& sum) override {
+    runner_.run_due(now, until, budget, sum);
+  }
+  std::size_t run_all() override { return runner_.run_all(); }
+
+  void take_back() noexcept override {
+    const tick present = context_.scale.floor(context_.clock.now());
+    timer_number cursor = 0;
+    for (bool more = true; more;) {
+      std::unique_lock lock(timers_.mutex);
+      if (is_gone()) {
+        return;
+      }
+      more = timers_.core->list(
+          cursor, [&](timer_id id, const timer_node& /*node*/) { timers_.core->give_back(id, present + 1, present); });
+      timers_.wake_for_next(lock);
+    }
+  }
+
+  bool list(timer_number& cursor, std::vector<pending_timer>& found) noexcept override {
+    const std::lock_guard lock(timers_.mutex);
+    return !is_gone() && timers_.core->list(cursor, [&](timer_id id, const timer_node& node) {
+      take_reference();
+      found.push_back({timer_handle(this, id), node.deadline, node.tag});
+    });
+  }
+
+  [[nodiscard]] tick next_event() const noexcept override {
+    const std::lock_guard lock(timers_.mutex);
+    return std::min(timers_.core->next_event(), runner_.due_since());
+  }
+
+  [[nodiscard]] std::size_t pending() const noexcept override {
+    const std::lock_guard lock(timers_.mutex);
+    return timers_.core->pending();
+  }
+
+  void read(core_stats& into) const override {
+    const tick present = context_.scale.floor(context_.clock.now());
+    const std::lock_guard lock(timers_.mutex);
+    timers_.core->read(into, present);
+  }
+
+  void shrink() noexcept override {
+    while (shrink_some()) {
+      short_lock::give_way();
+    }
+  }
+
+  void enter(phase next) noexcept override {
+    const std::lock_guard lock(timers_.mutex);
+    timers_.core->enter(next);
+    timers_.notify_if_drained();
+  }
+
+  void take(std::vector<pending_task>& left) noexcept override {
+    timer_number cursor = 0;
+    while (take_some(cursor, left)) {
+    }
+  }
+
+  std::size_t discard() override {
+    std::vector<pending_task> some;
+    some.reserve(max_timers_per_lock);
+    std::size_t dropped = 0;
+    timer_number cursor = 0;
+    for (bool more = true; more;) {
+      more = take_some(cursor, some);
+      dropped += some.size();
+      some.clear();
+    }
+    return dropped;
+  }
+
+  void wait_for_runs() noexcept override {
+    std::unique_lock lock(timers_.mutex);
+    timers_.wait(lock, [this] { return timers_.core->running() == 0; });
+  }
+
+  void wait_for_all(time_point deadline) noexcept override {
+    std::unique_lock lock(timers_.mutex);
+    const bool called = run_frame::is_called_by(&context_);
+    const auto is_idle = [&] { return timers_.core->is_drained() && (called || timers_.core->running() == 0); };
+    if (deadline == time_point::max()) {
+      timers_.wait(lock, is_idle);
+    } else {
+      timers_.wait_until(lock, deadline, is_idle);
+    }
+  }
+
+  // In both, the spare references are not the last: the service still has its own.
+  void retire() noexcept override {
+    std::unique_ptr<timer_core<Engine>> dead;  // destroyed after the lock is released
+    const std::lock_guard lock(timers_.mutex);
+    dead = std::move(timers_.core);
+    drop_spare_references();
+  }
+
+  void retire_later() noexcept override {
+    const std::lock_guard lock(timers_.mutex);
+    drop_spare_references();
+  }
+
+ private:
+  // Under the lock.
+  [[nodiscard]] bool is_gone() const noexcept { return timers_.core == nullptr; }
+
+  // Under the lock.
+  cancel_result cancel_locked(timer_id id, task& doomed) noexcept {
+    if (is_gone()) {
+      return cancel_result::finished;
+    }
+    const cancel_result result = timers_.core->cancel(id, doomed);
+    TIMING_WHEEL_TRACE_CANCEL(this, id, result);
+    timers_.notify_if_drained();
+    return result;
+  }
+
+  bool shrink_some() noexcept {
+    const std::lock_guard lock(timers_.mutex);
+    return !is_gone() && timers_.core->shrink_some();
+  }
+
+  bool take_some(timer_number& cursor, std::vector<pending_task>& left) noexcept {
+    const std::lock_guard lock(timers_.mutex);
+    return !is_gone() && timers_.core->take(cursor, left);
+  }
+
+  const std::uint32_t index_;
+  service_context& context_;  // that of timers_, which is made after it
+  guarded_core<Engine> timers_;
+  runner<Engine> runner_;
+};
+
+}  // namespace timing_wheel::detail
