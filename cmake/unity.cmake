@@ -29,7 +29,6 @@ set_source_files_properties(
   src/report/metrics.cpp
   src/shared/exposition.cpp
   src/drive/driver.cpp
-  src/drive/poller.cpp
   src/drive/stopping.cpp
   src/report/error_sink.cpp
   src/report/error.cpp

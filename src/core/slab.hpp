@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,11 +11,49 @@
 #include <vector>
 
 #include "timing_wheel/detail/engine/paged_array.hpp"
+#include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/engine/tick.hpp"
 #include "timing_wheel/task.hpp"
 #include "timing_wheel/timer_handle.hpp"
 
+/// \file
+/// Where the timers of a shard are kept: their nodes, the slab of them, and the limit of how many may be pending.
+
 namespace timing_wheel::detail {
+
+/// Counts the pending timers of a service against its limit. Without a limit it counts nothing, and costs nothing.
+///
+/// Memory order: relaxed throughout; the count orders nothing but itself, and a compare-exchange never lets it pass the
+/// limit.
+class admission {
+ public:
+  explicit admission(std::size_t limit) noexcept : limit_(limit) {}
+
+  [[nodiscard]] bool enter() noexcept {
+    if (limit_ == no_limit) {
+      return true;
+    }
+    std::size_t inside = inside_.load(std::memory_order_relaxed);
+    while (inside < limit_) {
+      if (inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void leave() noexcept {
+    if (limit_ != no_limit) {
+      inside_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+
+  [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
+
+ private:
+  const std::size_t limit_;
+  std::atomic<std::size_t> inside_{0};
+};
 
 /// How many bits of `timer_handle::key()` tell the place, and how many its generation.
 inline constexpr unsigned number_bits = 27;
@@ -25,8 +64,8 @@ enum class node_state : std::uint8_t {
   armed,    // linked in the engine
   waiting,  // not in the engine: was due when it came, or the engine had no memory for it
   due,      // in the driver's batch, or with the executor; its callback has not begun
-  // From here on the claim window may know better:
-  offered,  // in a place of the claim window, `next`: the driver may begin its callback without the lock
+  // From here on the offers may know better:
+  offered,  // at the place `next` of the offers: the driver may begin its callback without the lock
   running,  // its callback has begun; only the thread that runs it touches the callable
 };
 
@@ -36,7 +75,7 @@ struct alignas(64) timer_node {
   time_point deadline;
   std::uint64_t tag = 0;
   std::uint32_t generation = 0;  // of its place: from 1 on, once that is made
-  timer_number next = 0;         // in the free list, or in the list of waiting timers; or a place in the claim window
+  timer_number next = 0;         // in the free list, or in the list of waiting timers; or a place of the offers
   timer_number previous = 0;     // in the list of waiting timers
   node_state state = node_state::free;
   bool recurring = false;  // it is periodic, and keeps its place among the pending while it runs
@@ -311,37 +350,6 @@ class slab {
   std::vector<dealt> dealt_;    // by page
   std::size_t next_dealt_ = 0;  // the first page that may have places which were dealt, for `acquire`
   std::size_t pages_left_ = 0;  // to be looked at, from the last one down
-};
-
-/// The timers that are not in the engine and yet pending, first come first, linked through their nodes.
-///
-/// Thread safety: none of its own. Every operation is O(1) and allocates nothing.
-class waiting_list {
- public:
-  explicit waiting_list(slab& nodes) noexcept : nodes_(nodes) {}
-
-  [[nodiscard]] bool empty() const noexcept { return first_ == none; }
-  [[nodiscard]] timer_number front() const noexcept { return first_; }
-
-  void push_back(timer_number n) noexcept {
-    nodes_[n].next = none;
-    nodes_[n].previous = last_;
-    (last_ == none ? first_ : nodes_[last_].next) = n;
-    last_ = n;
-  }
-
-  void erase(timer_number n) noexcept {
-    const timer_node& node = nodes_[n];
-    (node.previous == none ? first_ : nodes_[node.previous].next) = node.next;
-    (node.next == none ? last_ : nodes_[node.next].previous) = node.previous;
-  }
-
- private:
-  static constexpr timer_number none = UINT32_MAX;
-
-  slab& nodes_;
-  timer_number first_ = none;
-  timer_number last_ = none;
 };
 
 }  // namespace timing_wheel::detail

@@ -11,11 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/admission.hpp"
-#include "core/claim_window.hpp"
+#include "core/offers.hpp"
 #include "core/slab.hpp"
-#include "core/timer_batch.hpp"
-#include "core/timer_view.hpp"
+#include "core/waiting_list.hpp"
 #include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/pending.hpp"
@@ -23,11 +21,23 @@
 
 namespace timing_wheel::detail {
 
-/// A deadline and the present, as the caller's thread worked them out before it took the lock.
+/// A deadline and the present. The caller's thread works out the ticks before it takes the lock.
 struct moment {
+  constexpr moment(time_point present, time_point when, const tick_scale& scale) noexcept
+      : deadline(when), deadline_tick(scale.ceil(when)), now(scale.floor(present)) {}
+  constexpr moment(time_point when, tick tick_of_it, tick present) noexcept
+      : deadline(when), deadline_tick(tick_of_it), now(present) {}
+
   time_point deadline;
-  tick deadline_tick = 0;
-  tick now = 0;
+  tick deadline_tick;
+  tick now;
+};
+
+/// What a handle shows of its timer.
+struct timer_view {
+  timer_status status = timer_status::finished;
+  time_point deadline;
+  std::uint64_t tag = 0;
 };
 
 enum class verdict { accepted, stopped, too_many };
@@ -59,16 +69,16 @@ enum class phase : std::uint8_t {
 /// always; it neither reads a clock, nor sleeps, nor locks, nor runs anything.
 ///
 /// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → offered
-/// (in the claim window, without an executor, unless it is alone in its batch) → running → free, or armed again if it
+/// (among the offers, without an executor, unless it is alone in its batch) → running → free, or armed again if it
 /// is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for that; from
-/// offered to waiting when it is withdrawn; and from each state before running back to free by `cancel` and `take`. A
+/// offered to waiting when it is withdrawn; and from each state before running back to free by `cancel` and `remove_pending`. A
 /// batch holds ids, which fit nothing any more once the timer was cancelled.
 ///
-/// What the driver does in the claim window is counted by `settle`. Each member that such a run may concern, and each
+/// `settle` counts what the driver has begun and ended of its offers. Each member that such a run may concern, and each
 /// that reads the counts, settles first; so nobody sees the difference.
 ///
-/// Thread safety: none of its own; the mutex of the shard guards all of it, but for the driver's part of the claim
-/// window, and `leave_by_itself`. Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones
+/// Thread safety: none of its own; the mutex of the shard guards all of it, except the driver's part of the
+/// offers and `leave_by_itself`. Invariant: scheduled = fired + cancelled + returned + pending, where the pending ones
 /// are those armed, waiting, due or offered.
 template <timer_engine Engine>
 class timer_core {
@@ -206,38 +216,38 @@ class timer_core {
     return node;
   }
 
-  /// Offers the first timers of a batch to the driver, in the claim window, but for those that are not due any more.
+  /// Offers the first timers of a batch to the driver. Those that are not due any more are left out.
   /// What is due here has a deadline that a reading of the clock from before has shown to have come. \pre each place of
-  /// the window is begun or withdrawn; `count` is not 0.
+  /// the offers is begun or withdrawn; `count` is not 0.
   /// \returns how many it has looked at; each has a place.
   unsigned offer(const timer_id* batch, std::size_t count) noexcept {
     settle();
-    const auto places = static_cast<unsigned>(std::min<std::size_t>(count, claim_window::size));
-    window_.clear(places);
+    const auto places = static_cast<unsigned>(std::min<std::size_t>(count, offers::size));
+    offers_.clear(places);
     const bool open = phase_ != phase::closed;
     for (unsigned place = 0; place < places; ++place) {
       timer_node& node = nodes_[batch[place].number];
       if (!open || !is_due(node, batch[place])) {
-        window_.put_none(place);
+        offers_.put_none(place);
         continue;
       }
       node.state = node_state::offered;
       node.next = place;
-      window_.put(place, batch[place], node);
+      offers_.put(place, batch[place], node);
     }
     return places;
   }
 
-  /// Counts what the driver has done in the claim window since the last call, and frees the timers whose runs are over.
+  /// Counts what the driver has done with its offers since the last call, and frees the timers whose runs are over.
   /// Complexity: O(1) if it has done nothing.
   void settle() noexcept {
-    const claim_window::steps news = window_.news();
+    const offers::steps news = offers_.news();
     if ((news.begun | news.ended) != 0) {
       count(news);
     }
   }
 
-  [[nodiscard]] claim_window& window() noexcept { return window_; }
+  [[nodiscard]] offers& offered() noexcept { return offers_; }
 
   /// The tick in which the earliest of these, the rest of a batch, was due; `never` if each was cancelled or moved. A
   /// batch is in no order. Complexity: O(the rest).
@@ -252,7 +262,7 @@ class timer_core {
     return earliest == time_point::max() ? never : scale_.ceil(earliest);
   }
 
-  /// What a run that begins in the claim window does at once, without the lock: a timer that is not periodic counts
+  /// What the run of an offer does at once, without the lock: a timer that is not periodic counts
   /// against the limit no more.
   void leave_by_itself(const timer_node& node) noexcept {
     if (!node.recurring) {
@@ -311,7 +321,7 @@ class timer_core {
   void enter(phase next) noexcept {
     phase_ = std::max(phase_, next);
     if (phase_ == phase::closed) {
-      window_.withdraw_all([this](timer_id id, timer_node& node) { wait_instead(id.number, node); });
+      offers_.withdraw_all([this](timer_id id, timer_node& node) { wait_instead(id.number, node); });
     }
   }
 
@@ -339,7 +349,7 @@ class timer_core {
   }
 
   /// Takes pending timers out, looking at as many places as `list`. \pre closed, and `left` has room.
-  bool take(timer_number& cursor, std::vector<pending_task>& left) noexcept {
+  bool remove_pending(timer_number& cursor, std::vector<pending_task>& left) noexcept {
     return list(cursor, [&](timer_id id, timer_node& node) {
       pending_task& one = left.emplace_back(pending_task{node.deadline, node.tag, task()});
       remove(id.number, node, one.callback);
@@ -394,7 +404,7 @@ class timer_core {
     return node == nullptr || node->state < node_state::offered ? node : withdraw(id, *node);
   }
   [[gnu::noinline]] timer_node* withdraw(timer_id id, timer_node& node) noexcept {
-    if (node.state == node_state::offered && window_.withdraw(node.next)) {
+    if (node.state == node_state::offered && offers_.withdraw(node.next)) {
       wait_instead(id.number, node);
       return &node;
     }
@@ -524,23 +534,23 @@ class timer_core {
   }
 
   // Nearly all that has begun has ended too, but for the one that runs.
-  void count(claim_window::steps news) noexcept {
+  void count(offers::steps news) noexcept {
     const auto begun = static_cast<std::size_t>(std::popcount(news.begun));
     counts_.due -= begun;
     count_begun(begun);
     counts_.running -= static_cast<std::size_t>(std::popcount(news.ended));
-    claim_window::for_each(news.begun & news.ended, [this](unsigned place) {
-      timer_node& node = window_.node_of(place);
-      record(node, window_.begun_at(place));
-      free(window_.id_of(place).number, node);
+    offers::for_each(news.begun & news.ended, [this](unsigned place) {
+      timer_node& node = offers_.node_of(place);
+      record(node, offers_.begun_at(place));
+      free(offers_.id_of(place).number, node);
     });
-    claim_window::for_each(news.begun & ~news.ended, [this](unsigned place) {
-      timer_node& node = window_.node_of(place);
-      record(node, window_.begun_at(place));
+    offers::for_each(news.begun & ~news.ended, [this](unsigned place) {
+      timer_node& node = offers_.node_of(place);
+      record(node, offers_.begun_at(place));
       node.state = node_state::running;
     });
-    claim_window::for_each(news.ended & ~news.begun,
-                           [this](unsigned place) { free(window_.id_of(place).number, window_.node_of(place)); });
+    offers::for_each(news.ended & ~news.begun,
+                     [this](unsigned place) { free(offers_.id_of(place).number, offers_.node_of(place)); });
   }
 
   void count_begun(std::size_t runs) noexcept {
@@ -577,7 +587,7 @@ class timer_core {
   admission& door_;
   slab nodes_;
   waiting_list waiting_{nodes_};
-  claim_window window_;
+  offers offers_;
   phase phase_ = phase::open;
   bool nodes_are_shrunk_ = false;  // so it is the engine's turn
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "drive/lane.hpp"
+#include "drive/driver.hpp"
 #include "drive/stopping.hpp"
 #include "shard/context.hpp"
 #include "shard/shards.hpp"
@@ -33,26 +33,6 @@ class service {
 
   /// Starts the poller threads of `one`, which keep it alive. \throws as `poller::start`; then it has ended.
   static void start_pollers(const std::shared_ptr<service>& one);
-
-  /// What came of a request.
-  struct started {
-    timer_owner* owner = nullptr;
-    timer_id id{};
-    refusal why = refusal::none;
-  };
-
-  /// Schedules on the shard of the calling thread.
-  started start(const request& wanted, task_source& callback, std::uint64_t tag) {
-    if (context->process.is_child()) [[unlikely]] {
-      return {.why = refusal::forked};
-    }
-    shard& home = parts.home();
-    const admitted result = home.schedule(wanted.now, wanted.deadline, callback, tag, wanted.recurring);
-    if (result.answer != verdict::accepted) [[unlikely]] {
-      return {.why = result.answer == verdict::stopped ? refusal::stopped : refusal::too_many_pending};
-    }
-    return {&home, result.id};
-  }
 
   // Immutable, or thread-safe by themselves.
   const std::shared_ptr<service_context> context;
@@ -82,7 +62,7 @@ class service {
 
   static std::shared_ptr<service_context> make_context(const timer_options& options, std::uint32_t lanes,
                                                        const time_point* start, std::function<void()> on_earlier) {
-    check(options);
+    validate(options);
     return std::make_shared<service_context>(options, lanes, start, std::move(on_earlier));
   }
 };

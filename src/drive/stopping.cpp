@@ -18,7 +18,7 @@ std::vector<pending_task> stopping::take_the_rest() {
   std::vector<pending_task> left;
   left.reserve(shards_.pending());  // none can come any more, so that taking them out allocates nothing
   for (shard* const s : shards_) {
-    s->take(left);
+    s->remove_pending(left);
   }
   end();
   return left;
@@ -45,7 +45,7 @@ std::size_t stopping::run_the_rest() {
   enter(phase::draining);
   std::size_t ran = 0;
   for (shard* const s : shards_) {
-    ran += s->run_all();
+    ran += s->due().run_all();
     if (context_.process.is_child()) {
       return ran;
     }
@@ -122,7 +122,7 @@ void stopping::drive_until_idle(time_point until) {
 // Ends the drivers. \pre closed.
 void stopping::end() noexcept {
   for (lane& one : lanes_) {
-    one.drive.end();
+    one.drive.finish();
   }
   for (sleeper& one : context_.sleepers) {
     one.wake();

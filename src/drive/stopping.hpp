@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "drive/lane.hpp"
+#include "drive/driver.hpp"
 
 namespace timing_wheel::detail {
 

@@ -48,7 +48,7 @@ std::size_t loop_timer::run_due(std::size_t budget) {
     return 0;
   }
   const detail::driver::seat mine(inside->drive, detail::driver::seat::or_throw{});
-  const detail::shard::share done = inside->drive.run_due(time_point::max(), budget);
+  const detail::turns done = inside->drive.run_due(time_point::max(), budget);
   detail::sleeper& sleeper = inside->context->sleepers.front();
   sleeper.count_wakeup();
   if (done.handled == 0) {

@@ -68,12 +68,15 @@ timer_handle refused(const detail::service& by, detail::refusal why, std::error_
 }
 
 // A lack of memory is an answer, for those who cannot have exceptions.
-[[gnu::always_inline]] inline timer_handle ask(detail::service& by, const detail::request& wanted,
+[[gnu::always_inline]] inline timer_handle ask(detail::service& by, const detail::arming& wanted,
                                                detail::task_source& callback, std::uint64_t tag,
                                                std::error_code* error) {
-  detail::service::started result;
+  if (by.context->process.is_child()) [[unlikely]] {
+    return refused(by, detail::refusal::forked, error);
+  }
+  detail::shards::scheduled result;
   try {
-    result = by.start(wanted, callback, tag);
+    result = by.parts.schedule(wanted, callback, tag);
   } catch (const std::bad_alloc&) {
     result.why = detail::refusal::no_memory;
   }
@@ -86,7 +89,7 @@ timer_handle refused(const detail::service& by, detail::refusal why, std::error_
   return {result.owner, result.id};
 }
 
-timer_handle start_stoppable(detail::service& by, const detail::request& wanted, detail::task_source& callback,
+timer_handle start_stoppable(detail::service& by, const detail::arming& wanted, detail::task_source& callback,
                              const schedule_options& options, std::error_code* error) {
   const std::unique_ptr<detail::stop_block, detail::stop_block::leave> block(
       detail::stop_block::allocate(callback.kind()));
@@ -101,7 +104,7 @@ timer_handle start_stoppable(detail::service& by, const detail::request& wanted,
   return made;
 }
 
-timer_handle start_prepared(detail::service& by, const detail::request& wanted, detail::task_source& callback,
+timer_handle start_prepared(detail::service& by, const detail::arming& wanted, detail::task_source& callback,
                             const schedule_options& options, std::error_code* error) {
   using kept = detail::task_source::kept;
   if (callback.where() == kept::nowhere) {
@@ -119,7 +122,7 @@ timer_handle start_prepared(detail::service& by, const detail::request& wanted, 
 }
 
 // Uses the service no more when user code has run: what was captured may be destroyed in it, and the front with that.
-[[gnu::always_inline]] inline timer_handle start(detail::service& by, const detail::request& wanted,
+[[gnu::always_inline]] inline timer_handle start(detail::service& by, const detail::arming& wanted,
                                                  detail::task_source& callback, const schedule_options& options,
                                                  std::error_code* error) {
   if (callback.where() != detail::task_source::kept::inside || options.stop.stop_possible()) [[unlikely]] {
@@ -188,7 +191,7 @@ timer_handle timer::refuse_empty(std::error_code* error) const {
 }
 
 cancel_result timer::cancel(std::uint64_t key) noexcept {
-  const detail::key_code::place where = service_->context->keys.place_of(key);
+  const detail::key_code::shard_and_id where = service_->context->keys.decoded(key);
   return where.shard < service_->all.size() ? service_->all[where.shard].cancel_unknown(where.id)
                                             : cancel_result::finished;
 }

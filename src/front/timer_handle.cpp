@@ -5,7 +5,7 @@
 #include <ostream>
 #include <sstream>
 
-#include "shard/timer_owner.hpp"
+#include "shard/shards.hpp"
 #include "timing_wheel/detail/callable.hpp"
 
 namespace timing_wheel {

@@ -11,7 +11,7 @@ namespace timing_wheel::detail {
 inline constexpr unsigned shard_bits = 64 - number_bits - generation_bits;
 
 /// Turns shards and ids of one service into keys of 64 bits, and back. Each service does it in its own way, so that the
-/// key of another service becomes a place and a generation at random, which hardly ever fit a timer.
+/// key of another service becomes a shard, a place and a generation at random, which hardly ever fit a timer.
 ///
 /// The way is a permutation of 64 bits: twice a shift and a product, as in the finalizers of MurmurHash3 and
 /// SplitMix64, with factors that belong to the service. 0 stays 0, and no timer has that key, because generations begin
@@ -24,7 +24,7 @@ class key_code {
       : first_(mixed(reinterpret_cast<std::uintptr_t>(address)) | 1U),
         second_(mixed(first_ ^ static_cast<std::uint64_t>(born.time_since_epoch().count())) | 1U) {}
 
-  struct place {
+  struct shard_and_id {
     std::uint32_t shard = 0;
     timer_id id;
   };
@@ -34,7 +34,7 @@ class key_code {
     return folded(folded(folded(plain) * first_) * second_);
   }
 
-  [[nodiscard]] place place_of(std::uint64_t key) const noexcept {
+  [[nodiscard]] shard_and_id decoded(std::uint64_t key) const noexcept {
     const std::uint64_t plain = folded(folded(folded(key) * inverse(second_)) * inverse(first_));
     return {static_cast<std::uint32_t>(plain >> number_bits & low(shard_bits)),
             {static_cast<std::uint32_t>(plain & low(number_bits)),

@@ -1,9 +1,10 @@
 #pragma once
 
-#include "shard/timer_owner.hpp"
 #include "timing_wheel/timer_handle.hpp"
 
 namespace timing_wheel::detail {
+
+class timer_owner;
 
 /// What a thread does for a service, while it runs code of the user's, or may.
 enum class doing {

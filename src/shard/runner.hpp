@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "shard/guarded_core.hpp"
+#include "core/timer_core.hpp"
+#include "shard/context.hpp"
 #include "shard/run_frame.hpp"
-#include "shard/shard.hpp"
+#include "shard/shards.hpp"
 #include "system/trace_point.hpp"
 
 namespace timing_wheel::detail {
@@ -21,18 +22,20 @@ namespace timing_wheel::detail {
 /// When a timer that an executor refused is handed over again.
 inline constexpr std::chrono::milliseconds hand_over_retry{1};
 
+template <timer_engine Engine>
+class guarded_core;
+
 /// Runs the callbacks of a shard's timers, hands them to the executor, and arms periodic ones again.
 ///
 /// Thread safety: `run_due` is for the driver; the rest may be called from any thread.
 template <timer_engine Engine>
-class runner {
+class runner final : public due_runner {
  public:
   using core_type = timer_core<Engine>;
 
   runner(shard& owner, guarded_core<Engine>& timers) : owner_(owner), timers_(timers), context_(*timers.context) {}
 
-  /// As `shard::run_due`.
-  void run_due(tick now, time_point until, std::size_t budget, shard::share& sum) {
+  void run_due(tick now, time_point until, std::size_t budget, turns& sum) override {
     if (!has_batch()) {
       if (timer_node* const alone = collect(now, until, budget, sum); alone != nullptr) {
         sum.ran += run_claimed(*batch_.begin(), alone);
@@ -53,8 +56,7 @@ class runner {
     return left == 0 ? never : timers_.core->due_since(batch_.end() - left, batch_.end());
   }
 
-  /// As `shard::run_all`.
-  std::size_t run_all() {
+  std::size_t run_all() override {
     std::size_t ran = 0;
     std::vector<timer_id> ids;
     ids.reserve(max_timers_per_lock);
@@ -101,7 +103,7 @@ class runner {
 
   // A new batch, whose first timers are offered. One that is alone is claimed instead, since the lock is held anyway.
   // \returns that one, or null.
-  timer_node* collect(tick now, time_point until, std::size_t budget, shard::share& sum) {
+  timer_node* collect(tick now, time_point until, std::size_t budget, turns& sum) {
     const std::lock_guard lock(timers_.mutex);
     batch_.clear();
     const typename core_type::collected found = timers_.core->collect(now, batch_);
@@ -139,21 +141,21 @@ class runner {
     return *(batch_.end() - static_cast<std::ptrdiff_t>(left));
   }
 
-  // One lock for as many callbacks as the claim window holds; a timer can be cancelled until its own begins. What is
+  // One lock for as many callbacks as there are places for offers; a timer can be cancelled until its own begins. What is
   // left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until, std::size_t budget) noexcept {
     const time_point last = last_before(until);
     core_type& core = *timers_.core;  // it stays while somebody drives
-    claim_window& window = core.window();
+    offers& offered = core.offered();
     run_frame frame(&context_, &owner_);
     std::size_t ran = 0;
-    unsigned ended = claim_window::nowhere;  // the place of a run that is over, and has not been said to be
+    unsigned ended = offers::nowhere;  // the place of a run that is over, and has not been said to be
     for (;;) {
       if (next_place_ == places_) {
         if (!has_batch()) {
           break;
         }
-        offer(std::exchange(ended, claim_window::nowhere));
+        offer(std::exchange(ended, offers::nowhere));
       }
       const time_point now = context_.clock.now();
       if (ran == budget || now > last) {
@@ -162,19 +164,19 @@ class runner {
       const unsigned place = next_place_;
       next_place_ = place + 1;
       left_.store(left_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-      if (!window.begin(place, now, ended)) {
+      if (!offered.begin(place, now, ended)) {
         continue;
       }
-      ended = claim_window::nowhere;
+      ended = offers::nowhere;
       if (timers_.has_waiting()) {
         settle();
       }
-      timer_node& node = window.node_of(place);
+      timer_node& node = offered.node_of(place);
       core.leave_by_itself(node);
       ++ran;
-      const timer_id id = window.id_of(place);
+      const timer_id id = offered.id_of(place);
       frame.next(id);
-      const std::uint64_t offers = offers_;
+      const std::uint64_t fillings = fillings_;
       const bool armed_again = run(node, id);
       if (context_.process.is_child()) {
         return ran;
@@ -182,28 +184,28 @@ class runner {
       if (armed_again) {
         continue;
       }
-      if (offers == offers_) {
+      if (fillings == fillings_) {
         ended = place;
       } else {
-        // The callback has driven the service on, and its place in the window has become another one's.
+        // The callback has driven the service on, and its place among the offers has become another one's.
         const std::lock_guard lock(timers_.mutex);
         timers_.finish(id, node);
       }
     }
-    if (ended != claim_window::nowhere) {
+    if (ended != offers::nowhere) {
       const std::lock_guard lock(timers_.mutex);
-      window.end(ended);
+      offered.end(ended);
       core.settle();
       timers_.notify();
     }
     return ran;
   }
 
-  // The next of the batch, when all in the window are begun or withdrawn.
+  // The next of the batch, when all offers are begun or withdrawn.
   [[gnu::noinline]] void offer(unsigned ended) noexcept {
     const std::lock_guard lock(timers_.mutex);
-    if (ended != claim_window::nowhere) {
-      timers_.core->window().end(ended);
+    if (ended != offers::nowhere) {
+      timers_.core->offered().end(ended);
     }
     offer_locked();
     timers_.notify();
@@ -212,7 +214,7 @@ class runner {
     const std::size_t left = left_.load(std::memory_order_relaxed);
     places_ = timers_.core->offer(batch_.end() - left, left);
     next_place_ = 0;
-    ++offers_;
+    ++fillings_;
   }
 
   // For who waits for the end of a run, or for the last one to begin.
@@ -256,7 +258,7 @@ class runner {
     const std::lock_guard lock(timers_.mutex);
     const std::optional<std::uint64_t> tag = timers_.core->due_tag(id);
     if (tag) {
-      owner_.take_reference();
+      owner_.count_reference();
     }
     return tag;
   }
@@ -333,7 +335,7 @@ class runner {
     if (!next || context_.process.is_child()) {
       return false;
     }
-    const moment when = timers_.moment_of(now, *next);
+    const moment when(now, *next, context_.scale);
     std::unique_lock lock(timers_.mutex);
     if (!timers_.core->rearm(id.number, when)) {
       return false;
@@ -370,9 +372,9 @@ class runner {
   service_context& context_;
   // Driver only.
   std::atomic<std::size_t> left_{0};  // at the end of the batch; others read it. Relaxed: the lock publishes the batch
-  unsigned places_ = 0;               // how many of the batch have a place in the claim window
+  unsigned places_ = 0;               // how many of the batch are offered
   unsigned next_place_ = 0;           // the first that is neither begun nor found withdrawn
-  std::uint64_t offers_ = 0;          // how often the window was filled
+  std::uint64_t fillings_ = 0;        // how often the places were filled anew
   timer_batch batch_;                 // written under the lock
 };
 

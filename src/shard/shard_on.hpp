@@ -1,22 +1,103 @@
 #pragma once
 
-/// \file
-/// A shard on one engine. Each engine is compiled on its own, in `shard_on_<engine>.cpp`: compilers inline less the
-/// more they see.
-
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
-#include "shard/guarded_core.hpp"
+#include "core/timer_core.hpp"
+#include "shard/context.hpp"
+#include "shard/run_frame.hpp"
 #include "shard/runner.hpp"
-#include "shard/shard.hpp"
+#include "shard/shards.hpp"
+#include "system/short_lock.hpp"
 #include "system/trace_point.hpp"
 
+/// \file
+/// A shard on one engine: its lock, and what callers, handles and `stop` do under it. Each engine is compiled on its own,
+/// in `shard_on_<engine>.cpp`: compilers inline less the more they see.
+
 namespace timing_wheel::detail {
+
+/// A core behind its lock, and the threads that wait for something to end in it.
+///
+/// Lock: `mutex` guards `core` and what it points to. It is held for at most `max_timers_per_lock` timers. Callables
+/// are called and destroyed outside it; they are moved into and out of their nodes under it.
+template <timer_engine Engine>
+class guarded_core {
+ public:
+  using core_type = timer_core<Engine>;
+
+  /// `driver` is where the driver of this shard sleeps; a part of the context.
+  guarded_core(const engine_options& options, std::shared_ptr<service_context> shared, sleeper& driver)
+      : context(std::move(shared)),
+        core(std::make_unique<core_type>(options, context->scale, context->door)),
+        driver_(driver) {}
+
+  /// Unlocks, and wakes the driver if this shard now has something to do before what it waits for. \pre the core is
+  /// there.
+  void wake_for_next(std::unique_lock<short_lock>& lock) noexcept {
+    const tick next = core->next_event();
+    lock.unlock();
+    context->wake_for(next, driver_);
+  }
+
+  /// Under the lock. Each step that may have ended what a thread waits for calls one of these.
+  void notify() noexcept {
+    if (has_waiting()) {
+      changed_.notify_all();
+    }
+  }
+  /// Whether a thread waits for the end of something. Without the lock too: the driver asks after each step with its
+  /// offers. A thread that waits says so first, and then looks at the offers; so one of the two sees the other.
+  [[nodiscard]] bool has_waiting() const noexcept { return waiting_.load(std::memory_order_seq_cst) != 0; }
+  void notify_if_drained() noexcept {
+    if (core->is_drained()) {
+      notify_drained();
+    }
+  }
+
+  /// Ends a run. Under the lock.
+  [[gnu::always_inline]] void finish(timer_id id, timer_node& node) noexcept {
+    core->finish(id.number, node);
+    notify();
+  }
+
+  template <class Done>
+  void wait(std::unique_lock<short_lock>& lock, Done done) noexcept {
+    ++waiting_;
+    changed_.wait(lock, done);
+    --waiting_;
+  }
+  template <class Done>
+  void wait_until(std::unique_lock<short_lock>& lock, time_point deadline, Done done) noexcept {
+    ++waiting_;
+    changed_.wait_until(lock, deadline, done);
+    --waiting_;
+  }
+
+  // Immutable.
+  const std::shared_ptr<service_context> context;
+  // Guarded by the mutex.
+  alignas(64) mutable short_lock mutex;
+  std::unique_ptr<core_type> core;  // null once the service is gone
+
+ private:
+  [[gnu::noinline]] void notify_drained() noexcept {
+    notify();
+    driver_.wake();
+  }
+
+  sleeper& driver_;
+  std::atomic<std::size_t> waiting_{0};  // threads that wait for `changed_`
+  std::condition_variable_any changed_;
+};
 
 /// The timers of one shard: what callers, handles and `stop` do with them. The driver's part is the runner's.
 template <timer_engine Engine>
@@ -26,19 +107,20 @@ class shard_on final : public shard {
       : index_(index),
         context_(*context),
         timers_(options, std::move(context), context_.sleeper_of(index)),
-        runner_(*this, timers_) {}
+        runner_(*this, timers_) {
+    is_run_by(runner_);
+  }
 
   // The two most frequent calls, `schedule` and `cancel`, are flattened: compilers would find them too large to inline
   // what they do, and calling it takes a third more instructions.
 
-  [[gnu::flatten]] admitted schedule(time_point now, time_point deadline, task_source& callback, std::uint64_t tag,
-                                     bool recurring) override {
-    const moment when = timers_.moment_of(now, deadline);
+  [[gnu::flatten]] admitted schedule(const arming& wanted, task_source& callback, std::uint64_t tag) override {
+    const moment when(wanted.now, wanted.deadline, context_.scale);
     std::unique_lock lock(timers_.mutex);
-    const admitted result = timers_.core->add(when, callback, tag, recurring);
+    const admitted result = timers_.core->add(when, callback, tag, wanted.recurring);
     if (result.answer == verdict::accepted) {
-      take_reference();
-      TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, tag, deadline);
+      count_reference();
+      TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, tag, wanted.deadline);
     }
     timers_.wake_for_next(lock);
     return result;
@@ -79,7 +161,7 @@ class shard_on final : public shard {
     if (context_.process.is_child()) {
       return false;
     }
-    const moment when = timers_.moment_of(context_.clock.now(), deadline);
+    const moment when(context_.clock.now(), deadline, context_.scale);
     std::unique_lock lock(timers_.mutex);
     if (is_gone() || !timers_.core->reschedule(id, when)) {
       return false;
@@ -103,11 +185,6 @@ class shard_on final : public shard {
   [[nodiscard]] std::uint64_t key_of(timer_id id) const noexcept override { return context_.keys.key_of(index_, id); }
   [[nodiscard]] std::uint32_t index() const noexcept override { return index_; }
 
-  void run_due(tick now, time_point until, std::size_t budget, share& sum) override {
-    runner_.run_due(now, until, budget, sum);
-  }
-  std::size_t run_all() override { return runner_.run_all(); }
-
   void take_back() noexcept override {
     const tick present = context_.scale.floor(context_.clock.now());
     timer_number cursor = 0;
@@ -125,7 +202,7 @@ class shard_on final : public shard {
   bool list(timer_number& cursor, std::vector<pending_timer>& found) noexcept override {
     const std::lock_guard lock(timers_.mutex);
     return !is_gone() && timers_.core->list(cursor, [&](timer_id id, const timer_node& node) {
-      take_reference();
+      count_reference();
       found.push_back({timer_handle(this, id), node.deadline, node.tag});
     });
   }
@@ -158,9 +235,9 @@ class shard_on final : public shard {
     timers_.notify_if_drained();
   }
 
-  void take(std::vector<pending_task>& left) noexcept override {
+  void remove_pending(std::vector<pending_task>& left) noexcept override {
     timer_number cursor = 0;
-    while (take_some(cursor, left)) {
+    while (remove_some(cursor, left)) {
     }
   }
 
@@ -170,7 +247,7 @@ class shard_on final : public shard {
     std::size_t dropped = 0;
     timer_number cursor = 0;
     for (bool more = true; more;) {
-      more = take_some(cursor, some);
+      more = remove_some(cursor, some);
       dropped += some.size();
       some.clear();
     }
@@ -226,9 +303,9 @@ class shard_on final : public shard {
     return !is_gone() && timers_.core->shrink_some();
   }
 
-  bool take_some(timer_number& cursor, std::vector<pending_task>& left) noexcept {
+  bool remove_some(timer_number& cursor, std::vector<pending_task>& left) noexcept {
     const std::lock_guard lock(timers_.mutex);
-    return !is_gone() && timers_.core->take(cursor, left);
+    return !is_gone() && timers_.core->remove_pending(cursor, left);
   }
 
   const std::uint32_t index_;

@@ -37,7 +37,7 @@ auto maker_of(engine_kind engine) {
 
 }  // namespace
 
-void check(const timer_options& options) {
+void validate(const timer_options& options) {
   if (options.tick < std::chrono::nanoseconds(1)) {
     throw timer_error(timer_errc::invalid_option,
                       "tick " + std::to_string(options.tick.count()) + " ns is not at least 1 ns");

@@ -1,4 +1,4 @@
-#include "core/admission.hpp"
+#include "core/slab.hpp"
 
 #include <gtest/gtest.h>
 

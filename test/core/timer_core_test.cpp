@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/admission.hpp"
+#include "core/slab.hpp"
 #include "support/engines.hpp"
 
 namespace timing_wheel::test {
@@ -95,7 +95,7 @@ class one_timer {
     return core_.collect(now, batch_).more;
   }
   unsigned offer() { return core_.offer(batch_.begin(), batch_.size()); }
-  bool begin(tick now = ahead) { return core_.window().begin(0, at(now), detail::claim_window::nowhere); }
+  bool begin(tick now = ahead) { return core_.offered().begin(0, at(now), detail::offers::nowhere); }
   cancel_result cancel() {
     task doomed;
     return core_.cancel(id_, doomed);
@@ -105,7 +105,7 @@ class one_timer {
     left.reserve(1);
     core_.enter(phase::closed);
     timer_number cursor = 0;
-    while (core_.take(cursor, left)) {
+    while (core_.remove_pending(cursor, left)) {
     }
     return left;
   }
@@ -278,7 +278,7 @@ TYPED_TEST(TimerCore, ARunThatHasEndedInTheWindowIsOverForWhoeverLooks) {
   for (const std::string_view look : {"look", "cancel", "reschedule", "claim_now", "running", "settle"}) {
     one_timer<TypeParam> it("offered");
     ASSERT_TRUE(it.begin());
-    it.core().window().end(0);
+    it.core().offered().end(0);
     if (look == "look") {
       EXPECT_EQ(it.core().look(it.id()).status, timer_status::finished);
     } else if (look == "cancel") {
@@ -300,7 +300,7 @@ TYPED_TEST(TimerCore, ACancelOfARunInTheWindowSaysRunningAndARearmIsRefused) {
   ASSERT_TRUE(it.begin());
   EXPECT_EQ(it.cancel(), cancel_result::running);
   EXPECT_FALSE(it.core().rearm(it.id().number, moment_of(200, ahead)));
-  it.core().window().end(0);
+  it.core().offered().end(0);
   EXPECT_EQ(it.state(), "free");
 }
 
@@ -364,7 +364,7 @@ TYPED_TEST(TimerCore, ARunInTheWindowLeavesTheLimitAsItBeginsUnlessItIsPeriodic)
   for (const bool periodic : {false, true}) {
     one_timer<TypeParam> it("offered", periodic, 1);
     ASSERT_TRUE(it.begin());
-    it.core().leave_by_itself(it.core().window().node_of(0));
+    it.core().leave_by_itself(it.core().offered().node_of(0));
     EXPECT_EQ(it.add(200), periodic ? verdict::too_many : verdict::accepted) << periodic;
   }
 }

@@ -110,7 +110,7 @@ TEST(KeyCode, GivesBackTheShardAndTheIdOfItsKeys) {
     const auto shard = static_cast<std::uint32_t>(random() % 1'024);
     const detail::timer_id id{static_cast<std::uint32_t>(random() % (1U << detail::number_bits)),
                               static_cast<std::uint32_t>(1 + random() % ((1U << detail::generation_bits) - 1))};
-    const auto [same_shard, same_id] = code.place_of(code.key_of(shard, id));
+    const auto [same_shard, same_id] = code.decoded(code.key_of(shard, id));
     ASSERT_EQ(same_shard, shard);
     ASSERT_EQ(same_id, id);
   }

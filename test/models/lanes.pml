@@ -1,6 +1,6 @@
 /* A drain in callbacks of a service with two pollers: `drive_until_idle` in stopping.cpp, `run_batch` in runner.hpp,
  * `waiting_` and `changed_` in guarded_core.hpp. Each lane has a shard, whose timers are due from the beginning and
- * lie in its claim window. The first callback of each lane may drain the service: it runs the rest of its own lane,
+ * are its offers. The first callback of each lane may drain the service: it runs the rest of its own lane,
  * and waits until the other one has nothing pending. With LAST_WAITS only the first lane drains, and the last callback
  * of the other does not end before that drain is over.
  *
@@ -37,7 +37,7 @@ byte running[2] = 0;
 byte waiting[2] = 0; /* read by the driver without the lock */
 byte changed[2] = 0; /* who is asleep for `changed_`: a bit for each thread */
 
-/* The claim window: what has begun and ended, and is not counted yet. */
+/* The offers: what has begun and ended, and is not counted yet. */
 byte begun[2] = 0;
 byte ended[2] = 0;
 

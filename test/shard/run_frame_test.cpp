@@ -6,6 +6,8 @@
 #include <memory>
 #include <thread>
 
+#include "shard/shards.hpp"
+
 namespace timing_wheel::test {
 namespace {
 

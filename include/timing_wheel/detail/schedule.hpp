@@ -34,8 +34,8 @@ enum class refusal : std::uint8_t {
   no_memory
 };
 
-/// When a timer is to run, as the service is asked for it.
-struct request {
+/// When a timer is to run, as the caller asks for it.
+struct arming {
   time_point now;
   time_point deadline;
   bool recurring = false;

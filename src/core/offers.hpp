@@ -3,11 +3,40 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "core/slab.hpp"
+#include "timing_wheel/timer_handle.hpp"
+#include "timing_wheel/timer_stats.hpp"
+
+/// \file
+/// What the driver takes from a core: a batch of timers that are due, and of these the ones that it may begin at once.
 
 namespace timing_wheel::detail {
+
+/// The ids of timers that are due, as many as one hold of the lock handles at most. It has room for them always, so
+/// that nothing is asked for each.
+///
+/// Thread safety: none of its own.
+class timer_batch {
+ public:
+  using value_type = timer_id;
+  using const_iterator = const timer_id*;
+
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] const_iterator begin() const noexcept { return ids_.data(); }
+  [[nodiscard]] const_iterator end() const noexcept { return ids_.data() + size_; }
+
+  void clear() noexcept { size_ = 0; }
+  /// \pre there are less than `max_timers_per_lock`.
+  void push_back(timer_id id) noexcept { ids_[size_++] = id; }
+
+ private:
+  std::array<timer_id, max_timers_per_lock> ids_{};
+  std::size_t size_ = 0;
+};
 
 /// Timers that are due, and that the driver may begin one after the other without the shard's lock, while whoever holds
 /// the lock can still withdraw each one whose run has not begun.
@@ -23,7 +52,7 @@ namespace timing_wheel::detail {
 /// they look at the word after they have said that they wait. docs/concurrency.md has the whole argument.
 ///
 /// Thread safety: the functions of the first group are for the driver, without the lock; the rest is guarded by it.
-class claim_window {
+class offers {
  public:
   static constexpr unsigned size = 32;
   static constexpr unsigned nowhere = size;
