@@ -2,7 +2,8 @@
 """Draws which folder of the sources includes which, as an SVG on one line: draw_folders.py SOURCE_DIRECTORY [--check]
 
 The picture is docs/pictures/folders.svg. An arrow goes from a folder to one that its files include; the number beside it
-says how often. The engine has its public headers with it, and the last row lies in src/durable. With --check nothing is written: it fails if the picture is not that of the sources.
+says how often. The engine has its public headers with it, and the last row lies in src/durable. With --check nothing is
+written: it fails if the picture is not that of the sources.
 """
 
 import re
