@@ -1,4 +1,4 @@
-// A fixed piece of work for each operation, to count its instructions under Valgrind; tools/budget/instructions.py does
+// A fixed piece of work for each operation, to count its instructions under Valgrind; tools/budget/budget.py does
 // that.
 //
 //     instructions            all of them, which must do what they should; prints them as JSON, with the compiler

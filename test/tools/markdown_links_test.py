@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Follows the links between the pages as a code host does: markdown_links_test.py SOURCE_DIRECTORY.
+"""Follows the links between the pages, and to pictures, as a code host does: markdown_links_test.py SOURCE_DIRECTORY.
 
 A link must name a file or a folder of the project, and its anchor a heading of that page. Links to elsewhere are not
 followed. A link stands on one line: tools/site/page_filter.py reads line by line.
@@ -64,6 +64,17 @@ class MarkdownLinksTest(unittest.TestCase):
     def test_anchors_are_those_of_a_code_host(self):
         text = "# A page\n## 1. From `a.hpp`: 95 % of it\n## Twice\n## Twice\n```\n# no heading\n```\n"
         self.assertEqual(anchors_of(text), {"a-page", "1-from-ahpp-95--of-it", "twice", "twice-1"})
+
+    def test_what_a_program_draws_or_prints_is_short(self):
+        """A picture is one line, as tools/ writes it; what nobody reads is made anew, and not kept."""
+        long = []
+        # packaging/ has lists of symbols, which are read: each line is a promise.
+        for folder in ("benchmarks", "docs", "examples", "test", "tools"):
+            for path in sorted([*(ROOT / folder).rglob("*.svg"), *(ROOT / folder).rglob("*.txt")]):
+                lines = path.read_text(encoding="utf-8").splitlines()
+                if path.name != "CMakeLists.txt" and len(lines) > 100:
+                    long.append(str(path.relative_to(ROOT)))
+        self.assertEqual(long, [])
 
 
 if __name__ == "__main__":

@@ -218,6 +218,8 @@ class Picture:
         text = re.sub(
             r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text
         )  # a hundredth of a point is enough
+        text = re.sub(r">\s+<", "><", text.strip())
+        text = re.sub(r"\s*\n\s*", " ", text) + "\n"  # a file of one line is not read, and is not counted
         label = html.escape(f"{self.title}. {self.sentence}", quote=True)
         return re.sub(
             r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws a trace of a wheel as a picture that moves: draw.py TRACE PICTURE.
+"""Draws a trace of a wheel as a picture that moves: draw.py PROGRAM PICTURE.
 
-With --check before PICTURE, it fails if that is another picture, and draws none.
+PROGRAM prints the trace. With --check before PICTURE, it fails if that is another picture, and draws none.
 
 Opened alone, the picture stands still while somebody points at it or presses on it. For readers who want less motion it
 does not move, and shows the first tick.
@@ -9,6 +9,7 @@ does not move, and shows the first tick.
 
 import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,10 +22,10 @@ INNER, OUTER = 46, 130
 DUE = (360, 385)
 
 
-def read(path):
+def read(program):
     """For each tick, where each timer is: {deadline: (wheel, slot)} or {deadline: None} when it is due."""
     ticks = []
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
+    for line in subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
         if line.startswith("tick "):
             ticks.append({})
         elif found := re.fullmatch(r"  (\d+) on wheel (\d+) in slot (\d+)", line):
@@ -33,7 +34,7 @@ def read(path):
         elif found := re.fullmatch(r"  (\d+) is due", line):
             ticks[-1][int(found.group(1))] = None
         else:
-            sys.exit(f"{path}: not a line of a trace: {line}")
+            sys.exit(f"{program}: not a line of a trace: {line}")
     return ticks
 
 
@@ -153,7 +154,7 @@ def draw(ticks):
         css.append(keyframes(f"c{now}", states, count))
         css.append(f".c{now}{{{states[0]};animation-name:c{now}}}")
         body.append(f'<text class="caption moves c{now}" x="20" y="{HEIGHT - 12}">{caption(ticks, now)}</text>')
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" tabindex="0" \
+    picture = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" tabindex="0" \
 aria-label="Two wheels of eight slots. Timers due within eight ticks lie on the first wheel, each in the slot of its \
 tick. Later ones lie on the second, and move to the first when the clock reaches their slot.">
 <title>Point at it, or press on it: it stands still</title>
@@ -169,12 +170,12 @@ svg{{background:var(--page);font:13px sans-serif;outline:none}}
 .moves{{animation-duration:{count * SECONDS_PER_TICK:.1f}s;animation-iteration-count:infinite;\
 animation-timing-function:ease-in-out}}
 svg:hover .moves,svg:focus .moves,svg:active .moves{{animation-play-state:paused}}
-{chr(10).join(css)}
+{"".join(css)}
 @media (prefers-reduced-motion:reduce){{.moves{{animation:none!important}}}}
 </style>
-{chr(10).join(body)}
-</svg>
-"""
+{"".join(body)}
+</svg>"""
+    return "".join(picture.splitlines()) + "\n"  # one line: nobody reads it
 
 
 def main():

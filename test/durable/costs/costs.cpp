@@ -1,5 +1,5 @@
 // Counts what a check costs: statements, rows that are read, commits, bytes that are written, steps of the database's
-// machine. Time is made by hand, so the figures are the same on every machine. costs.py holds them against costs.json.
+// machine. Time is made by hand, so the figures are the same on every machine. budget.py holds them against costs.json.
 //
 //     durable_costs          writes what it has counted, as JSON
 
@@ -289,7 +289,7 @@ const std::vector<operation> operations = {
 };
 
 /// Of a store that nodes divide: what they do for a check, and for none, must not grow with their number, which
-/// costs.py sees to. So many are due at once that each node has whole batches: 125 checks in each of the 64 shares.
+/// budget.py sees to. So many are due at once that each node has whole batches: 125 checks in each of the 64 shares.
 std::vector<operation> of_nodes() {
   std::vector<operation> some;
   for (const int count : {1, 2, 4}) {
