@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -18,7 +17,6 @@
 #include <vector>
 
 #include "support/service_audit.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_probe.hpp"
 #include "support/service_random.hpp"
 #include "support/service_virtual.hpp"
@@ -71,42 +69,6 @@ TEST(Timer, CancelFromAnotherThreadSaysRunningWhileTheCallbackRuns) {
   go_on.count_down();
   EXPECT_TRUE(eventually([&] { return handle.status() == timer_status::finished; }));
   EXPECT_EQ(handle.cancel(), cancel_result::finished);
-}
-
-TEST(Timer, OthersMayUseTheServiceWhileACallbackBlocks) {
-  std::latch begun(1);
-  std::latch go_on(1);
-  timer service;
-  service.schedule_after(1ms, [&] {
-    begun.count_down();
-    go_on.wait();
-  });
-  begun.wait();
-  const timer_handle handle = service.schedule_after(1h, nothing);
-  EXPECT_TRUE(handle.reschedule_after(2h));
-  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-  EXPECT_TRUE(conserved(service));
-  go_on.count_down();
-}
-
-TEST(Timer, ADueTimerBehindABlockedCallbackCanStillBeCancelled) {
-  std::latch begun(1);
-  std::latch go_on(1);
-  probe behind;
-  timer service;
-  const time_point deadline = steady_clock::now() + 50ms;
-  service.schedule_at(deadline, [&] {
-    begun.count_down();
-    go_on.wait();
-  });
-  const timer_handle handle = service.schedule_at(deadline, behind.callback());
-  begun.wait();
-  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-  go_on.count_down();
-  probe last;
-  service.schedule_after(1ms, last.callback());
-  EXPECT_TRUE(eventually([&] { return last.ran(); }));
-  EXPECT_FALSE(behind.ran());
 }
 
 // ---- In the middle of a batch, whose next callback blocks ----
@@ -279,27 +241,6 @@ TEST(Timer, ACallbackOfABatchFindsTheRoomThatItsOwnRunHasLeft) {
   EXPECT_EQ(service.pending(), 40U);
 }
 
-TEST(Timer, ACallbackThatThrowsDoesNotEndTheThread) {
-  probe next;
-  timer service;
-  service.schedule_after(1ms, [] { throw 42; });
-  service.schedule_after(2ms, next.callback());
-  EXPECT_TRUE(eventually([&] { return next.ran(); }));
-  EXPECT_EQ(service.stats().failed, 1U);
-}
-
-TEST(Timer, ATimerThatArmsItselfGoesOn) {
-  std::atomic<int> left{1000};
-  timer service({.tick = 100us});
-  std::function<void()> again = [&] {
-    if (--left > 0) {
-      service.schedule_after(100us, again);
-    }
-  };
-  service.schedule_after(0ns, again);
-  EXPECT_TRUE(eventually([&] { return left == 0; }));
-}
-
 /// A timer that takes its time and comes again, as one of many that together are more than a service can do.
 struct busy_timer {
   timer* service;
@@ -410,39 +351,6 @@ TEST(Timer, AddersGetInDuringACascade) {
 
 // ---- The end ----
 
-TEST(Timer, StopWhileThePollerSleepsReturnsThePendingOne) {
-  timer service;
-  service.schedule_after(1h, nothing, {.tag = 7});
-  settle();
-  const std::vector<pending_task> left = service.stop();
-  ASSERT_EQ(left.size(), 1U);
-  EXPECT_EQ(left[0].tag, 7U);
-  EXPECT_TRUE(service.stopped());
-}
-
-TEST(Timer, StopTwiceReturnsNothingTheSecondTime) {
-  timer service;
-  service.schedule_after(1h, nothing);
-  EXPECT_EQ(service.stop().size(), 1U);
-  EXPECT_EQ(service.stop().size(), 0U);
-  EXPECT_THROW(service.schedule_after(1ms, nothing), timer_error);
-}
-
-TEST(Timer, StopOfAServiceThatWasNeverUsedReturnsNothing) {
-  timer service;
-  EXPECT_TRUE(service.stop().empty());
-}
-
-TEST(Timer, StopFromACallbackReturnsTheOthers) {
-  std::atomic<int> returned{-1};
-  timer service;
-  service.schedule_after(1h, nothing);
-  service.schedule_after(20ms, [&] { returned = static_cast<int>(service.stop().size()); });
-  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
-  EXPECT_EQ(returned, 1);
-  EXPECT_TRUE(service.stop().empty());
-}
-
 TEST(Timer, StopFromACallbackAndAtOnceTheDestructor) {
   for (int i = 0; i < 50; ++i) {
     std::latch begun(1);
@@ -453,20 +361,6 @@ TEST(Timer, StopFromACallbackAndAtOnceTheDestructor) {
     });
     begun.wait();
   }
-}
-
-TEST(Timer, StopWaitsForACallbackThatRuns) {
-  std::latch begun(1);
-  std::atomic<bool> ended{false};
-  timer service;
-  service.schedule_after(1ms, [&] {
-    begun.count_down();
-    std::this_thread::sleep_for(100ms);
-    ended = true;
-  });
-  begun.wait();
-  service.stop();
-  EXPECT_TRUE(ended);
 }
 
 TEST(Timer, EveryStopWaitsForACallbackThatRuns) {
@@ -534,19 +428,6 @@ TEST(Timer, StopWhileEightThreadsAddLosesNothing) {
     EXPECT_EQ(service.stats().rejected, 8U);
     EXPECT_TRUE(conserved(service));
   }
-}
-
-TEST(Timer, TheDestructorDropsWhatIsPending) {
-  live_captures captures;
-  std::atomic<int> runs{0};
-  {
-    timer service;
-    for (int i = 0; i < 1000; ++i) {
-      service.schedule_after(1h, [&runs, token = captures.make()] { ++runs; });
-    }
-  }
-  EXPECT_EQ(runs, 0);
-  EXPECT_EQ(captures.alive(), 0);
 }
 
 // The system gives the number of the poller's thread, which has ended, to the next one.

@@ -31,7 +31,6 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-using testing::UnorderedElementsAre;
 
 // ---- Stop ----
 
@@ -52,25 +51,6 @@ TEST(ExecutorStop, ReturnsWhatWasHandedOverAndItsTaskDoesNothing) {
   EXPECT_TRUE(conserved(timer));
 }
 
-TEST(ExecutorStop, FromATaskReturnsTheOtherHandedOverOnes) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  std::vector<std::uint64_t> returned;
-  for (std::uint64_t i = 0; i < 5; ++i) {
-    timer.schedule_after(1ms,
-                         [&] {
-                           for (const pending_task& one : timer.stop()) {
-                             returned.push_back(one.tag);
-                           }
-                         },
-                         {.tag = i});
-  }
-  timer.advance_by(1ms);
-  tasks.run();
-  EXPECT_THAT(returned, UnorderedElementsAre(1U, 2U, 3U, 4U));
-  EXPECT_EQ(timer.stats().fired, 1U);
-}
-
 TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -83,17 +63,6 @@ TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
   tasks.run();
   EXPECT_THAT(threads, SizeIs(2));
   EXPECT_EQ(tasks.size(), 0U);
-}
-
-TEST(ExecutorStop, DrainRunsThroughTheExecutor) {
-  manual_timer timer({.executor = [](task&& work) { work(); }});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  timer.schedule_after(2ms, [&] { ++runs; });
-  timer.schedule_after(1h, [&] { ++runs; });
-  EXPECT_THAT(timer.stop(drain, at(10ms)), SizeIs(1));
-  EXPECT_EQ(runs, 2);
-  EXPECT_TRUE(conserved(timer));
 }
 
 TEST(ExecutorStop, DrainReturnsWhatTheExecutorHasNotBegun) {
@@ -208,18 +177,6 @@ TEST(ExecutorEnd, DestroyingATaskAfterTheServiceDoesNothing) {
   }
   tasks.drop();
   EXPECT_EQ(captures.destroyed(), 1);
-}
-
-TEST(ExecutorEnd, DestroyingATaskAfterStopDoesNothing) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_after(1ms, nothing);
-  timer.advance_by(1ms);
-  timer.stop();
-  tasks.drop();
-  EXPECT_EQ(timer.pending(), 0U);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-  EXPECT_TRUE(conserved(timer));
 }
 
 void end_with_tasks_in_the_executor(live_captures& captures) {
