@@ -41,13 +41,6 @@ std::uint64_t digit_rule(tick deadline, tick n) {
   return digits;
 }
 
-/// How often the only timer of a wheel moves on its way.
-std::uint64_t moves_of(const engine_options& options, tick deadline) {
-  hierarchical_wheel wheel(options);
-  expect_each_at_its_tick(wheel, insert_all(wheel, {deadline}));
-  return wheel.stats().moves();
-}
-
 /// One number of each level, lowest first.
 template <class Member>
 std::vector<std::uint64_t> of_each_level(const hierarchical_wheel& wheel, Member level_stats::*member) {

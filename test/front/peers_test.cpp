@@ -33,37 +33,6 @@ using testing::SizeIs;
 
 // ---- The snippets of docs/coming_from/peers.md ----
 
-// snippet NAME` and `// end` stands in docs/coming_from/peers.md to the letter; the test `pages` sees to it.
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <numeric>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "support/engines.hpp"
-#include "support/service_virtual.hpp"
-#include "timing_wheel/timing_wheel.hpp"
-
-namespace timing_wheel::test {
-namespace {
-
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
-using testing::ElementsAre;
-using testing::ElementsAreArray;
-using testing::SizeIs;
-
-// ---- The snippets of docs/coming_from/peers.md ----
-
 // snippet dubbo
 std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std::uint64_t>& not_sent) {
   manual_timer timer({.tick = 1s, .wheel_size = 32, .engine = engine_kind::hashed, .max_pending = 100'000});
@@ -82,33 +51,6 @@ std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std:
   return cancelled && timer.stopped() ? timer.pending() : no_limit;
 }
 // end
-
-// snippet NAME` and `// end` stands in docs/coming_from/peers.md to the letter; the test `pages` sees to it.
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "support/engines.hpp"
-#include "support/service_virtual.hpp"
-#include "timing_wheel/timing_wheel.hpp"
-
-namespace timing_wheel::test {
-namespace {
-
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
-using testing::ElementsAre;
-using testing::SizeIs;
-
-// ---- The snippets of docs/coming_from/peers.md ----
 
 // snippet netty
 std::vector<std::string> read_timeout(std::deque<task>& pool) {
@@ -130,33 +72,6 @@ std::vector<std::string> read_timeout(std::deque<task>& pool) {
 }
 // end
 
-// snippet NAME` and `// end` stands in docs/coming_from/peers.md to the letter; the test `pages` sees to it.
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "support/engines.hpp"
-#include "support/service_virtual.hpp"
-#include "timing_wheel/timing_wheel.hpp"
-
-namespace timing_wheel::test {
-namespace {
-
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
-using testing::ElementsAre;
-using testing::SizeIs;
-
-// ---- The snippets of docs/coming_from/peers.md ----
-
 // snippet kafka
 std::size_t expire_operations(std::vector<std::string>& expired) {
   manual_timer timer({.tick = 1ms, .wheel_size = 20});
@@ -169,31 +84,6 @@ std::size_t expire_operations(std::vector<std::string>& expired) {
   return left;
 }
 // end
-
-// snippet NAME` and `// end` stands in docs/coming_from/peers.md to the letter; the test `pages` sees to it.
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <vector>
-
-#include "support/engines.hpp"
-#include "support/service_virtual.hpp"
-#include "timing_wheel/timing_wheel.hpp"
-
-namespace timing_wheel::test {
-namespace {
-
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
-using testing::ElementsAre;
-using testing::SizeIs;
-
-// ---- The snippets of docs/coming_from/peers.md ----
 
 // snippet go
 std::vector<time_point> every_day_of_three() {

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -158,57 +157,6 @@ TEST(TimerStress, StopInTheMiddleOfEverythingLosesNothing) {
   }
 }
 
-// ---- Several against some timers ----
-
-TEST(TimerStress, StopAgainstFireAndCancel) {
-  for (std::uint64_t i = 0; i < stress_rounds(1000); ++i) {
-    constexpr std::uint64_t timers = 300;
-    outcomes each(timers);
-    manual_timer service;
-    std::vector<timer_handle> handles;
-    for (std::uint64_t which = 0; which < timers; ++which) {
-      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, {.tag = which}));
-    }
-    race(
-        1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { service.advance_by(1ms); },
-        [&](std::uint64_t) { each.add(service.stop()); }, [&](std::uint64_t) { each.add(service.stop()); },
-        [&](std::uint64_t) {
-          for (std::uint64_t which = 0; which < timers; ++which) {
-            each.add(which, handles[which].cancel());
-          }
-        });
-    ASSERT_EQ(each.wrong(timers), 0U);
-    ASSERT_TRUE(conserved(service));
-  }
-}
-
-TEST(TimerStress, CancelAgainstFireOnTheThreadOfTheService) {
-  const std::uint64_t rounds = stress_rounds(2'000);
-  live_captures captures;
-  outcomes each(rounds);
-  timer service({.tick = 10us});
-  timer_handle handle;
-  time_point deadline;
-  const auto cancel_on_time = [&](std::uint64_t round) {
-    const timer_handle copy = handle;
-    while (std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::yield();
-    }
-    each.add(round, copy.cancel());
-  };
-  race(
-      rounds,
-      [&](std::uint64_t round) noexcept {
-        deadline = std::chrono::steady_clock::now() + 200us;
-        handle = service.schedule_at(deadline, [&each, round, token = captures.make()] { each.add(round); });
-        deadline += static_cast<int>(round % 200) * 1us;
-      },
-      cancel_on_time, cancel_on_time);
-  service.stop();
-  EXPECT_EQ(each.wrong(rounds), 0U);
-  EXPECT_EQ(captures.alive(), 0);
-}
-
 // ---- The poller falls asleep ----
 
 // The more shards, the longer the poller looks for something to do before it sleeps, and the more there is to hit.
@@ -309,18 +257,6 @@ TEST(TimerStress, UseOfHandlesAgainstTheDestructor) {
     ASSERT_LE(ended, 100U);
     ASSERT_EQ(captures.alive(), 0);
     ASSERT_EQ(captures.destroyed(), 100);
-  }
-}
-
-TEST(TimerStress, DropOfTheLastHandleAgainstTheDestructor) {
-  for (std::uint64_t round = 0; round < stress_rounds(2'000); ++round) {
-    auto service = std::make_unique<manual_timer>();
-    timer_handle first = service->schedule_after(1h, nothing);
-    timer_handle second = first;
-    race(
-        1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { first = {}; }, [&](std::uint64_t) { service.reset(); },
-        [&](std::uint64_t) { second = {}; });
-    ASSERT_FALSE(first || second);
   }
 }
 

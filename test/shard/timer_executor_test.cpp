@@ -11,10 +11,8 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "support/nothing.hpp"
-#include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/asio.hpp"
@@ -122,43 +120,6 @@ TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
 
 // ---- stop(drain, until) ----
 
-/// From a thread of the caller's: what is due soon runs, what is far is returned, and nobody waits longer than need be.
-void expect_drains(timer& service) {
-  std::atomic<int> runs{0};
-  for (int i = 0; i < 20; ++i) {
-    service.schedule_after(i * 3ms, [&] { ++runs; });
-  }
-  service.schedule_every(5ms, nothing);
-  service.schedule_after(24h, nothing, {.tag = 7});
-  const time_point until = steady_clock::now() + 300ms;
-  const std::vector<pending_task> left = service.stop(drain, until);
-  EXPECT_GE(steady_clock::now(), until);
-  EXPECT_EQ(runs, 20);
-  ASSERT_EQ(left.size(), 1U);
-  EXPECT_EQ(left[0].tag, 7U);
-  EXPECT_TRUE(conserved(service));
-}
-
-TEST_F(TimerInline, DrainFromAnotherThread) { expect_drains(service()); }
-
-TEST_F(TimerOnAPool, DrainFromAnotherThread) { expect_drains(service()); }
-
-void expect_drain_returns_when_idle(timer& service) {
-  std::atomic<bool> ended{false};
-  service.schedule_after(20ms, [&] {
-    std::this_thread::sleep_for(50ms);
-    ended = true;
-  });
-  const time_point before = steady_clock::now();
-  EXPECT_TRUE(service.stop(drain, time_point::max()).empty());
-  EXPECT_TRUE(ended);
-  EXPECT_LT(steady_clock::now() - before, patience);
-}
-
-TEST_F(TimerInline, DrainReturnsAsSoonAsNothingIsPendingOrRunning) { expect_drain_returns_when_idle(service()); }
-
-TEST_F(TimerOnAPool, DrainReturnsAsSoonAsNothingIsPendingOrRunning) { expect_drain_returns_when_idle(service()); }
-
 void expect_drains_in_a_callback(timer& service) {
   std::atomic<int> runs{0};
   std::atomic<int> returned{-1};
@@ -261,21 +222,6 @@ TEST_F(TimerOnAPool, TwoCallbacksStopAtOnce) {
   ASSERT_TRUE(eventually([&] { return service().stopped(); }));
   service().stop();
   EXPECT_EQ(returned, 1);
-}
-
-TEST_F(TimerOnAPool, StopWaitsForTheCallbacksThatRun) {
-  std::latch begun(2);
-  std::atomic<int> ended{0};
-  for (int i = 0; i < 2; ++i) {
-    service().schedule_after(1ms, [&] {
-      begun.count_down();
-      std::this_thread::sleep_for(100ms);
-      ++ended;
-    });
-  }
-  begun.wait();
-  service().stop();
-  EXPECT_EQ(ended, 2);
 }
 
 TEST_F(TimerOnAPool, TheDestructorWaitsForTheCallbacksThatRun) {
