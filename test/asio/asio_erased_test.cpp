@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <future>
 #include <memory>
 #include <tuple>
@@ -39,7 +38,6 @@
 #endif
 #endif
 #if defined(BOOST_ASIO_HAS_CO_AWAIT) || defined(ASIO_HAS_CO_AWAIT)
-#define TIMING_WHEEL_ASIO_HAS_AWAITABLE 1
 #ifdef TIMING_WHEEL_STANDALONE_ASIO
 #if __has_include(<asio/experimental/awaitable_operators.hpp>)
 #include <asio/experimental/awaitable_operators.hpp>
@@ -126,20 +124,6 @@ TYPED_TEST_F(ErasedWait, RunsOnTheStrandBehindAnyExecutor) {
   EXPECT_TRUE(inside);
 }
 
-using context_and_more = net::execution::any_executor<net::execution::context_as_t<net::execution_context&>,
-                                                      net::execution::blocking_t::never_t>;
-
-TYPED_TEST_F(ErasedWait, RunsOnAnyExecutorOfTheUsersChoice) {
-  const auto strand = net::make_strand(this->context_);
-  typename TestFixture::timer_type timer(this->context_, 1ms);
-  bool inside = false;
-  timer.async_wait(net::bind_executor(context_and_more(strand), handler([&](const error_code& error) {
-                                        inside = !error && strand.running_in_this_thread();
-                                      })));
-  this->context_.run();
-  EXPECT_TRUE(inside);
-}
-
 #ifdef TIMING_WHEEL_ASIO_HAS_ANY_HANDLER
 using any_handler = net::any_completion_handler<void(error_code)>;
 
@@ -199,32 +183,6 @@ TYPED_TEST_F(ErasedWait, IsLeftByItsContextWithAnyHandler) {
   EXPECT_EQ(alive.use_count(), 1);
   EXPECT_EQ(*alive, 0);
 }
-
-TYPED_TEST_F(ErasedWait, GivesAFutureItsEndThroughAnyHandler) {
-  typename TestFixture::timer_type timer(this->context_, 1ms);
-  std::future<void> end = wait_erased(timer, net::use_future);
-  this->context_.run();
-  EXPECT_NO_THROW(end.get());
-}
-
-#ifdef TIMING_WHEEL_ASIO_HAS_AWAITABLE
-template <class Timer>
-net::awaitable<void> wait_erased_twice(Timer& timer, int& waits) {
-  for (int i = 0; i < 2; ++i) {
-    timer.expires_after(1ms);
-    co_await wait_erased(timer, net::use_awaitable);
-    ++waits;
-  }
-}
-
-TYPED_TEST_F(ErasedWait, LetsACoroutineWaitThroughAnyHandler) {
-  typename TestFixture::timer_type timer(this->context_);
-  int waits = 0;
-  net::co_spawn(this->context_, wait_erased_twice(timer, waits), net::detached);
-  this->context_.run();
-  EXPECT_EQ(waits, 2);
-}
-#endif
 #endif
 
 #ifdef TIMING_WHEEL_ASIO_HAS_CONSIGN

@@ -7,7 +7,6 @@
 #include <optional>
 #include <random>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "asio/asio_worlds.hpp"
@@ -31,24 +30,6 @@ class AsioRaces : public in_world<Timers> {
     thread.join();
   }
 };
-
-TYPED_TEST_F(AsioRaces, CancelAgainstExpiryEndsEachWaitOnce) {
-  this->against([this] {
-    typename TestFixture::timer_type timer(this->context_);
-    std::minstd_rand random(1);
-    for (int round = 0; round < 400; ++round) {
-      std::atomic<int> fired = 0;
-      std::atomic<int> aborted = 0;
-      timer.expires_after(std::chrono::microseconds(random() % 1500));
-      timer.async_wait(handler([&](const error_code& error) { ++(error ? aborted : fired); }));
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));
-      const auto cancelled = static_cast<int>(timer.cancel());
-      ASSERT_TRUE(eventually([&] { return fired + aborted > 0; }));
-      ASSERT_EQ(aborted, cancelled);
-      ASSERT_EQ(fired, 1 - cancelled);
-    }
-  });
-}
 
 TYPED_TEST_F(AsioRaces, DestructionAgainstExpiryEndsEachWaitOnce) {
   std::atomic<int> ends = 0;
@@ -234,24 +215,6 @@ TYPED_TEST_F(WheelTimerRaces, AStopOfTheWheelAgainstMoves) {
     context.run();
     stopper.join();
     ASSERT_EQ(ends.all(), 100);
-  }
-}
-
-TYPED_TEST_F(WheelTimerRaces, AStopOfTheWheelAgainstWaits) {
-  for (int round = 0; round < 60; ++round) {
-    timing_wheel::timer wheel({.tick = 100us});
-    net::io_context context;
-    timing_wheel::asio::use_timer(context, wheel);
-    std::thread stopper([&] { wheel.stop(); });
-    std::vector<timing_wheel::asio::wheel_timer> timers;
-    outcome ends;
-    for (int i = 0; i < 100; ++i) {
-      timers.emplace_back(context, 1ms);
-      timers.back().async_wait(ends.note());
-    }
-    context.run();
-    stopper.join();
-    ASSERT_EQ(ends.fired + ends.otherwise, 100);
   }
 }
 

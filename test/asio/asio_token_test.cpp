@@ -1,12 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstddef>
-#include <cstdlib>
-#include <exception>
 #include <future>
-#include <memory>
-#include <thread>
 #include <utility>
 
 #include "asio/asio_worlds.hpp"
@@ -21,13 +16,6 @@ namespace {
 // Completion tokens, and what is associated with a handler.
 template <class Timers>
 class AsioToken : public in_world<Timers> {};
-
-TYPED_TEST_F(AsioToken, AFutureGetsTheEnd) {
-  typename TestFixture::timer_type timer(this->context_, 2ms);
-  std::future<void> end = timer.async_wait(net::use_future);
-  this->context_.run();
-  EXPECT_NO_THROW(end.get());
-}
 
 TYPED_TEST_F(AsioToken, AFutureGetsACancelAsAnError) {
   typename TestFixture::timer_type timer(this->context_, 1h);
@@ -93,14 +81,6 @@ TYPED_TEST_F(AsioToken, NobodyNeedsToHearOfAWait) {
   timer.async_wait(net::detached);
   this->context_.run();
   EXPECT_GE(clock::now(), timer.expiry());
-}
-
-TYPED_TEST_F(AsioToken, AHandlerNeedNotBeCopied) {
-  typename TestFixture::timer_type timer(this->context_, 1ms);
-  int value = 0;
-  timer.async_wait([kept = std::make_unique<int>(7), &value](error_code) { value = *kept; });
-  this->context_.run();
-  EXPECT_EQ(value, 7);
 }
 
 struct frugal_handler {
@@ -184,15 +164,6 @@ TYPED_TEST_F(AsioToken, ASignalThatIsLateChangesNothing) {
   EXPECT_EQ(ends.fired, 2);
 }
 
-TYPED_TEST_F(AsioToken, ASignalOfTheLastWaitLetsRunReturn) {
-  typename TestFixture::timer_type timer(this->context_, 1h);
-  outcome ends;
-  net::cancellation_signal signal;
-  timer.async_wait(net::bind_cancellation_slot(signal.slot(), ends.note()));
-  net::post(this->context_, [&] { signal.emit(net::cancellation_type::partial); });
-  this->context_.run();
-  EXPECT_EQ(ends.aborted, 1);
-}
 #endif
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <future>
 #include <memory>
@@ -14,7 +13,6 @@
 #include <vector>
 
 #include "asio/asio_worlds.hpp"
-#include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
@@ -101,33 +99,6 @@ TYPED_TEST_F(WheelTimer, TheWheelCannotBeChangedAfterTheFirstWait) {
   EXPECT_EQ(ends.fired, 1);
 }
 
-TYPED_TEST_F(WheelTimer, IsUsedByThreadsOfItsContext) {
-  std::vector<std::unique_ptr<wheel_timer>> timers;
-  std::atomic<int> ended = 0;
-  for (int i = 0; i < 500; ++i) {
-    timers.push_back(std::make_unique<wheel_timer>(this->context_, std::chrono::microseconds(i * 10)));
-    wheel_timer& timer = *timers.back();
-    timer.async_wait(handler([&](const error_code&) {
-      timer.expires_after(1ms);
-      timer.async_wait(handler([&](const error_code& error) { ended += error ? 0 : 1; }));
-    }));
-  }
-  std::thread other([&] { this->context_.run(); });
-  this->context_.run();
-  other.join();
-  EXPECT_EQ(ended, 500);
-}
-
-TYPED_TEST_F(WheelTimer, RunReturnsWhenNobodyWaitsAfterANewExpiry) {
-  wheel_timer timer(this->context_, 1h);
-  outcome ends;
-  timer.async_wait(ends.note());
-  timer.expires_after(1h);
-  this->context_.run();  // not for an hour
-  EXPECT_EQ(ends.aborted, 1);
-  EXPECT_EQ(this->wheel().pending(), 0U);
-}
-
 TYPED_TEST_F(WheelTimer, RunReturnsWhenAWaitThatWasMovedIsCancelled) {
   wheel_timer timer(this->context_, 1h);
   outcome ends;
@@ -184,16 +155,6 @@ TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitMovedAndNotRun) {
   timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
   timer.expires_after(2h);
   timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
-  this->context_.reset();
-  EXPECT_EQ(alive.use_count(), 1);
-  EXPECT_EQ(*alive, 0);
-}
-
-TYPED_TEST_F(WheelTimerContext, MayGoWithAWaitCancelledAndNotRun) {
-  wheel_timer timer(*this->context_, 1h);
-  auto alive = std::make_shared<int>(0);
-  timer.async_wait(handler([alive](const error_code&) { ++*alive; }));
-  timer.cancel();
   this->context_.reset();
   EXPECT_EQ(alive.use_count(), 1);
   EXPECT_EQ(*alive, 0);
@@ -313,24 +274,6 @@ TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
 template <class Timers>
 class LoopDriver : public testing::Test {};
 TYPED_TEST_SUITE(LoopDriver, one_world);
-
-TYPED_TEST(LoopDriver, RunsCallbacksOnTheContext) {
-  net::io_context context;
-  loop_driver driver(context);
-  std::thread::id ran;
-  driver.timer().schedule_after(1ms, [&] { ran = std::this_thread::get_id(); });
-  context.run();
-  EXPECT_EQ(ran, std::this_thread::get_id());
-}
-
-TYPED_TEST(LoopDriver, IgnoresPollers) {
-  net::io_context context;
-  loop_driver driver(context, {.pollers = 2});
-  int runs = 0;
-  driver.timer().schedule_after(1ms, [&] { ++runs; });
-  context.run();
-  EXPECT_EQ(runs, 1);
-}
 
 TYPED_TEST(LoopDriver, KeepsNoContextRunningWhenNothingIsPending) {
   net::io_context context;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -81,15 +80,6 @@ started await(timer& by, sleep_operation nap, waking& end) {
   ++end.times;
 }
 
-TEST(Sleep, EndsAtADeadlineOfTheMonotonicClock) {
-  manual_timer timer;
-  waking end;
-  const started one = await(timer, timer.sleep_until(at(5s)), end);
-  timer.advance_by(1h);
-  EXPECT_EQ(end.when, at(5s));
-  EXPECT_EQ(end.result, sleep_result::elapsed);
-}
-
 TEST(Sleep, EndsAtADeadlineOfTheWallClock) {
   manual_timer timer;
   waking end;
@@ -98,17 +88,6 @@ TEST(Sleep, EndsAtADeadlineOfTheWallClock) {
   EXPECT_EQ(end.times, 0);
   timer.advance_by(11min);
   EXPECT_EQ(end.times, 1);
-}
-
-TEST(Sleep, OfNoTimeEndsAsSoonAsTheServiceRuns) {
-  manual_timer timer;
-  waking none;
-  waking negative;
-  const started one = sleep_for(timer, 0s, {}, none);
-  const started other = sleep_for(timer, -1h, {}, negative);
-  EXPECT_EQ(none.times + negative.times, 0);
-  timer.advance_by(0s);
-  EXPECT_EQ(none.times + negative.times, 2);
 }
 
 started sleep_in_turn(timer& by, std::vector<std::chrono::nanoseconds>& log) {
@@ -281,19 +260,6 @@ TEST(Sleep, SaysHowManyArePendingWhenThereIsNoPlace) {
   EXPECT_EQ(words, "1 pending, max_pending 1: too many timers are pending");
 }
 
-TEST(Sleep, ThatIsRefusedCanBeStopped) {
-  manual_timer timer({.max_pending = 0});
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  waking told;
-  waking thrown;
-  const started one = sleep_for(timer, 1s, {.stop = token}, told);
-  const started other = sleep_or_throw(timer, 1s, {.stop = token}, thrown);
-  stop.request_stop();
-  EXPECT_EQ(told.error, timer_errc::too_many_pending);
-  EXPECT_EQ(thrown.error, timer_errc::too_many_pending);
-}
-
 TEST(Sleep, InAChildOfForkIsRefused) {
   timer service;
   EXPECT_EQ(in_child([&] {
@@ -389,14 +355,6 @@ TEST(Sleep, IsEndedByStopThatRunsAll) {
   EXPECT_EQ(end.result, sleep_result::elapsed);
 }
 
-TEST(Sleep, IsWaitedForByStopThatDrains) {
-  manual_timer timer;
-  waking end;
-  const started one = sleep_for(timer, 1h, {}, end);
-  EXPECT_TRUE(timer.stop(drain, timer.now() + 2h).empty());
-  EXPECT_EQ(end.result, sleep_result::elapsed);
-}
-
 TEST(Sleep, GoesOnWithAnErrorWhenTheServiceIsDestroyed) {
   waking end;
   started one;
@@ -447,20 +405,6 @@ TEST(Sleep, IsNotStoppedByATokenWhileSomebodyHoldsItsCallable) {
 }
 
 // ---- Executors ----
-
-TEST(Sleep, GoesOnOnTheExecutorThatIsAskedFor) {
-  manual_timer timer;
-  kept_tasks kept;
-  auto on = kept.taking();
-  waking end;
-  const started one = sleep_for(timer, 1s, {.on = on}, end);
-  timer.advance_by(1s);
-  EXPECT_EQ(end.times, 0);
-  EXPECT_EQ(kept.size(), 1U);
-  kept.run();
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::elapsed);
-}
 
 TEST(Sleep, GoesOnOnItsExecutorAlsoWhenItIsStoppedOrDropped) {
   manual_timer timer;
@@ -556,33 +500,11 @@ TEST(ExecutorRef, OfAnEmptyExecutorRefersToNothing) {
   EXPECT_TRUE(executor_ref(some));
 }
 
-TEST(Sleep, GoesOnOnTheExecutorOfTheService) {
-  kept_tasks kept;
-  manual_timer timer({.executor = kept.taking()});
-  waking end;
-  const started one = sleep_for(timer, 1s, {}, end);
-  timer.advance_by(1s);
-  EXPECT_EQ(end.times, 0);
-  kept.run();
-  EXPECT_EQ(end.times, 1);
-}
-
 // ---- Temporaries ----
 
 started sleep_with_a_temporary(timer& by, const std::stop_source& stop, waking& end) {
   end.result = co_await by.sleep_for(1h, {.stop = stop.get_token()}, end.error);
   ++end.times;
-}
-
-TEST(Sleep, TakesAStopTokenThatIsMadeInItsBraces) {
-  manual_timer timer;
-  std::stop_source stop;
-  waking end;
-  const started one = sleep_with_a_temporary(timer, stop, end);
-  stop.request_stop();
-  timer.advance_by(0s);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::stopped);
 }
 
 TEST(Sleep, KeepsTheStopTokenThatItWasMadeWith) {

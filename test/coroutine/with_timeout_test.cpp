@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <coroutine>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -17,7 +16,6 @@
 #include "coroutine/coroutine_types.hpp"
 #include "coroutines/task.hpp"
 #include "support/allocation.hpp"
-#include "support/service_audit.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/coroutine.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -160,18 +158,6 @@ TEST(WithTimeout, OfSomethingThatIsReadyDoesNotSuspend) {
   EXPECT_EQ(timer.pending(), 0U);
 }
 
-TEST(WithTimeout, OfNoTimeIsLateAtTheNextTurn) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  const started one = limit(timer, 0s, page, answer);
-  EXPECT_FALSE(answer.stop.stop_requested());
-  timer.advance_by(0s);
-  EXPECT_TRUE(answer.stop.stop_requested());
-  page.end(7);
-  EXPECT_EQ(answer.value, std::nullopt);
-}
-
 // ---- What can be awaited ----
 
 example::task<int> slow_page(timer& by, std::stop_token stop) {
@@ -196,21 +182,6 @@ TEST(WithTimeout, StopsATaskThatHeedsItsToken) {
   timer.advance_by(6s);
   EXPECT_EQ(in_time.value, 200);
   EXPECT_EQ(timer.pending(), 0U);
-}
-
-started limit_a_sleep(timer& by, std::vector<bool>& in_time) {
-  for (const auto time : {5s, 15s}) {
-    const auto nap = [&](const std::stop_token& stop) { return by.sleep_for(10s, {.stop = stop}); };
-    in_time.push_back((co_await with_timeout(by, time, nap)).has_value());
-  }
-}
-
-TEST(WithTimeout, LimitsASleep) {
-  manual_timer timer;
-  std::vector<bool> in_time;
-  const started one = limit_a_sleep(timer, in_time);
-  timer.advance_by(1min);
-  EXPECT_EQ(in_time, (std::vector<bool>{false, true}));
 }
 
 struct nobody_awaits_me {
@@ -287,19 +258,6 @@ TEST(WithTimeout, PassesAStopOn) {
   EXPECT_TRUE(answer.stop.stop_requested());
   page.end(7);
   EXPECT_EQ(answer.value, 7) << "whatever it makes of it";
-}
-
-TEST(WithTimeout, PassesAStopOnThatWasRequestedBefore) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  stop.request_stop();
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer, {.stop = token});
-  EXPECT_TRUE(answer.stop.stop_requested());
-  page.end(7);
-  EXPECT_EQ(answer.value, 7);
 }
 
 started limit_with_a_temporary(timer& by, const std::stop_source& stop, event& awaited, answered& answer) {

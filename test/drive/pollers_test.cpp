@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -15,8 +14,6 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
@@ -153,20 +150,6 @@ TEST(Pollers, WhatACallbackSchedulesRunsOnItsOwnPoller) {
   }
   ASSERT_TRUE(eventually([&] { return runs == 40; }));
   EXPECT_EQ(elsewhere, 0);
-}
-
-TEST(Pollers, RunsOfAPeriodicTimerNeverOverlap) {
-  std::atomic<int> inside{0};
-  std::atomic<int> overlaps{0};
-  std::atomic<int> runs{0};
-  timer service({.tick = 10us, .shards = 2, .pollers = 2});
-  service.schedule_every(20us, [&] {
-    overlaps += ++inside != 1 ? 1 : 0;
-    ++runs;
-    --inside;
-  });
-  ASSERT_TRUE(eventually([&] { return runs > 2'000; }));
-  EXPECT_EQ(overlaps, 0);
 }
 
 // ---- Wake-ups ----
@@ -331,20 +314,6 @@ TEST(Pollers, ACallbackThatDestroysTheServiceDoesNotWaitForTheOthers) {
   });
   EXPECT_TRUE(eventually([&] { return captures.alive() == 0; }));
   EXPECT_TRUE(other_saw_it);
-}
-
-TEST(Pollers, ADrainRunsWhatIsPendingOnEach) {
-  std::atomic<int> runs{0};
-  timer service({.shards = 3, .pollers = 3});
-  for (int i = 0; i < 3; ++i) {
-    on_a_fresh_thread([&] {
-      for (int k = 0; k < 100; ++k) {
-        service.schedule_after(k * 100us, [&] { ++runs; });
-      }
-    });
-  }
-  EXPECT_TRUE(service.stop(drain, steady_clock::now() + patience).empty());
-  EXPECT_EQ(runs, 300);
 }
 
 /// A callback of one lane drains. The last `together` timers of the other one are due at once; each takes a while, in

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "support/service_audit.hpp"
 #include "support/service_random.hpp"
@@ -18,19 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-
-// ---- What can be read of each level ----
-
-TEST(ServiceLife, EveryLevelCanBeReadAndAgreesWithTheClock) {
-  manual_timer timer({.tick = 1s, .wheel_sizes = {60, 60, 24}});
-  timer.schedule_after(20 * 24h, [] {});
-  for (const nanoseconds step : {nanoseconds(1ns), nanoseconds(999ms), nanoseconds(3'599s), nanoseconds(77h)}) {
-    timer.advance_by(step);
-    const timer_stats stats = timer.stats();
-    ASSERT_EQ(stats.levels.size(), 4U);
-    expect_levels_agree(stats.levels, static_cast<tick>(timer.now().time_since_epoch() / 1s));
-  }
-}
 
 // ---- The service ----
 
@@ -100,53 +88,38 @@ TEST(ServiceLife, BusyStaysExactUpToTheLastHourOfTime) {
   }
 }
 
-TEST(ServiceLife, HourlyTimersOfAHundredYearsFireEachAtTheirHour) {
-  constexpr std::uint64_t times = scaled(hours_of_a_century);
-  manual_timer timer({.tick = 1ms});
-  std::uint64_t runs = 0;
-  struct hourly {
-    manual_timer& timer;
-    std::uint64_t& runs;
-    void operator()() const {
-      ++runs;
-      ASSERT_EQ(timer.now(), time_point(runs * 1h));
-      timer.schedule_after(1h, hourly(*this));
+// ---- The main job ----
+
+// Each order is checked half an hour later; of those not cancelled by then, each runs once, at its
+// deadline.
+TEST(MainJob, AMillionChecksOfHalfAnHourHaveExactlyOneOutcomeEach) {
+  const std::uint64_t orders = stress_rounds(1'000'000);
+  manual_timer timer;
+  std::vector<std::uint8_t> runs(orders);
+  std::vector<timer_handle> checks(orders);
+  std::uint64_t not_at_their_deadline = 0;
+  for (std::uint64_t i = 0; i < orders; ++i) {
+    timer.advance_by(10us);  // a million in ten seconds
+    const time_point deadline = timer.now() + 30min;
+    checks[i] = timer.schedule_after(30min, [&, i, deadline] {
+      ++runs[i];
+      not_at_their_deadline += timer.now() < deadline || timer.now() >= deadline + 1ms ? 1U : 0U;
+    });
+  }
+  EXPECT_LT(timer.stats().bytes, orders * 80);
+  timer.advance_by(15min);
+  for (std::uint64_t i = 0; i < orders; ++i) {
+    if (i % 20 != 0) {
+      ASSERT_EQ(checks[i].cancel(), cancel_result::cancelled);
     }
-  };
-  timer.schedule_after(1h, hourly{timer, runs});
-  EXPECT_EQ(timer.advance_by(std::chrono::hours(times)), times);
-  EXPECT_EQ(runs, times);
-  EXPECT_EQ(timer.stats().lateness.max(), 0ns);
-  EXPECT_EQ(timer.pending(), 1U);
-}
-
-// ---- Cost, in operations ----
-
-TEST(ServiceCost, ServiceMovesATimerLessOftenThanThereAreLevels) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 20});
-  dice random(3);
-  for (int i = 0; i < 10'000; ++i) {
-    timer.schedule_after(random.between(1ms, 1h), [] {});
   }
   timer.advance_by(1h);
-  const timer_stats stats = timer.stats();
-  ASSERT_EQ(stats.fired, 10'000U);
-  EXPECT_GE(stats.moves, 10'000U) << "it would not be a cascade";
-  EXPECT_LE(stats.moves, 10'000U * (stats.levels.size() - 1));
-}
-
-TEST(ServiceCost, CancelledTimersAreNeverMoved) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 20});
-  for (int i = 0; i < 10'000; ++i) {
-    timer.schedule_after(1h + i * 1ms, [] {}).cancel();
+  for (std::uint64_t i = 0; i < orders; ++i) {
+    ASSERT_EQ(runs[i], i % 20 == 0 ? 1 : 0) << "check " << i;
   }
-  timer.advance_by(2h);
-  const timer_stats stats = timer.stats();
-  EXPECT_EQ(stats.moves, 0U);
-  EXPECT_EQ(stats.cancelled, 10'000U);
-  for (const level_stats& level : stats.levels) {
-    EXPECT_EQ(level.flushes, 0U);
-  }
+  EXPECT_EQ(not_at_their_deadline, 0U);
+  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_TRUE(conserved(timer));
 }
 
 }  // namespace

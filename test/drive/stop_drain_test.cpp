@@ -8,14 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <stdexcept>
 #include <system_error>
 #include <vector>
 
 #include "support/allocation.hpp"
 #include "support/service_audit.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_stop.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -28,9 +25,6 @@ using std::chrono::nanoseconds;
 using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
-using testing::Ge;
-using testing::IsEmpty;
-using testing::Le;
 using testing::SizeIs;
 
 TEST(StopDrain, RunsWhatIsDueBeforeAndReturnsTheRest) {
@@ -48,39 +42,6 @@ TEST(StopDrain, RunsWhatIsDueBeforeAndReturnsTheRest) {
   EXPECT_EQ(timer.now(), at(100ms));
   EXPECT_TRUE(timer.stopped());
   EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(StopDrain, ReturnsCallablesThatCanBeCalled) {
-  manual_timer timer;
-  int runs = 0;
-  timer.schedule_after(1h, [&] { ++runs; });
-  timer.schedule_every(1h, [&] { ++runs; });
-  for (pending_task& left : timer.stop(drain, at(1ms))) {
-    left.callback();
-  }
-  EXPECT_EQ(runs, 2);
-}
-
-TEST(StopDrain, EndsWhenNothingIsLeft) {
-  manual_timer timer;
-  timer.schedule_after(5ms, nothing);
-  EXPECT_THAT(timer.stop(drain, at(1h)), IsEmpty());
-  EXPECT_THAT(timer.now(), AllOf(Ge(at(5ms)), Le(at(1h))));
-  EXPECT_EQ(timer.stats().fired, 1U);
-}
-
-TEST(StopDrain, DoesNotArmPeriodicTimersAgain) {
-  for (const period_policy policy : {fixed_delay, fixed_rate_catch_up, fixed_rate_skip}) {
-    live_captures captures;
-    manual_timer timer;
-    int runs = 0;
-    timer.schedule_every(
-        10ms, [&runs, token = captures.make()] { ++runs; }, policy);
-    EXPECT_THAT(timer.stop(drain, at(1s)), IsEmpty());
-    EXPECT_EQ(runs, 1);
-    EXPECT_EQ(captures.alive(), 0);
-    EXPECT_EQ(timer.stats().rearmed, 0U);
-  }
 }
 
 TEST(StopDrain, ToTheEndOfTimeRunsAllButWhatNeverFires) {
@@ -113,14 +74,6 @@ TEST(StopDrain, UntilAPastTimeRunsNothingOfTheFutureAndLeavesTheClock) {
   }
 }
 
-TEST(StopDrain, ATimerDueExactlyThenRunsOrIsReturned) {
-  manual_timer timer;
-  ends once(1);
-  timer.schedule_after(10ms, once.running(0), {.tag = 0});
-  once.add(timer.stop(drain, at(10ms)));
-  EXPECT_THAT(once.counts(), ElementsAre(1));
-}
-
 TEST(StopDrain, RefusesWhatItsCallbacksSchedule) {
   manual_timer timer;
   std::vector<std::error_code> codes;
@@ -131,39 +84,6 @@ TEST(StopDrain, RefusesWhatItsCallbacksSchedule) {
   timer.schedule_after(1h, nothing);
   timer.stop(drain, at(10ms));
   EXPECT_THAT(codes, AllOf(SizeIs(2), Each(std::error_code(timer_errc::stopped))));
-}
-
-TEST(StopDrain, LetsItsCallbacksCancelAndReschedule) {
-  manual_timer timer;
-  ends once(4);
-  std::vector<timer_handle> handles;
-  timer.schedule_after(1ms,
-                       [&] {
-                         once.add(0U);
-                         EXPECT_EQ(handles[0].cancel(), cancel_result::cancelled);
-                         once.add(1U);
-                         EXPECT_TRUE(handles[1].reschedule(at(1h)));
-                         EXPECT_TRUE(handles[2].reschedule(at(5ms)));
-                       },
-                       {.tag = 0});
-  handles = {timer.schedule_after(2ms, once.running(1), {.tag = 1}),
-             timer.schedule_after(2ms, once.running(2), {.tag = 2}),
-             timer.schedule_after(1h, once.running(3), {.tag = 3})};
-  const std::vector<pending_task> left = timer.stop(drain, at(10ms));
-  ASSERT_THAT(left, SizeIs(1));
-  EXPECT_EQ(left[0].tag, 2U);
-  once.add(left);
-  EXPECT_THAT(once.counts(), Each(1));
-}
-
-TEST(StopDrain, GoesOnAfterACallbackThatThrows) {
-  manual_timer timer({.on_error = ignore});
-  int runs = 0;
-  timer.schedule_after(1ms, [] { throw std::runtime_error("asked for"); });
-  timer.schedule_after(2ms, [&] { ++runs; });
-  EXPECT_THAT(timer.stop(drain, at(10ms)), IsEmpty());
-  EXPECT_EQ(runs, 1);
-  EXPECT_EQ(timer.stats().failed, 1U);
 }
 
 /// A callback of a drain stops again in another way; each timer must have one outcome.
@@ -189,27 +109,6 @@ TEST(StopDrain, LetsItsCallbacksStopAgain) {
   for (const how way : every_how) {
     expect_each_once_when_stopped_during_a_drain(way);
   }
-}
-
-TEST(StopDrain, FromACallbackDoesNotThrow) {
-  manual_timer timer;
-  ends once(5);
-  for (std::size_t i = 1; i < once.size(); ++i) {
-    timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
-  }
-  bool threw = false;
-  timer.schedule_after(1ms, [&] {
-    once.add(0U);
-    try {
-      once.add(timer.stop(drain, at(3ms)));
-    } catch (const std::exception&) {
-      threw = true;
-    }
-  });
-  timer.advance_by(1h);
-  EXPECT_FALSE(threw);
-  EXPECT_THAT(once.counts(), Each(1));
-  EXPECT_TRUE(timer.stopped());
 }
 
 TEST(StopDrain, WithoutMemoryLosesNothing) {

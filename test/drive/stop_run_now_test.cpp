@@ -7,11 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <stdexcept>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "support/allocation.hpp"
@@ -25,11 +21,8 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
-using testing::SizeIs;
-using testing::UnorderedElementsAre;
 
 TEST(StopRunNow, RunsEachPendingOneOnceWhateverItsDeadline) {
   manual_timer timer;
@@ -43,73 +36,6 @@ TEST(StopRunNow, RunsEachPendingOneOnceWhateverItsDeadline) {
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_EQ(timer.stats().fired, 1001U);
   EXPECT_EQ(timer.stats().returned, 0U);
-  EXPECT_TRUE(conserved(timer));
-}
-
-TEST(StopRunNow, RunsThemOnThisThreadBeforeItReturns) {
-  manual_timer timer;
-  std::thread::id ran;
-  timer.schedule_after(1h, [&] { ran = std::this_thread::get_id(); });
-  timer.stop(run_now);
-  EXPECT_EQ(ran, std::this_thread::get_id());
-}
-
-TEST(StopRunNow, CountsNoneAsEarlyAndNoLatenessBelowZero) {
-  manual_timer timer({}, starting_at(1h));
-  timer.schedule_after(1h, nothing);
-  timer.schedule_every(1h, nothing);
-  timer.stop(run_now);
-  EXPECT_EQ(timer.stats().early, 0U);
-  EXPECT_EQ(timer.stats().lateness.max(), 0ns);
-  EXPECT_EQ(timer.now(), at(1h));
-}
-
-TEST(StopRunNow, DoesNotArmPeriodicOnesAgain) {
-  for (const period_policy policy : {fixed_delay, fixed_rate_catch_up, fixed_rate_skip}) {
-    live_captures captures;
-    manual_timer timer;
-    int runs = 0;
-    timer.schedule_every(
-        1ms, [&runs, token = captures.make()] { ++runs; }, policy);
-    timer.advance_by(10ms);
-    EXPECT_EQ(timer.stop(run_now), 1U);
-    EXPECT_EQ(runs, 11);
-    EXPECT_EQ(captures.alive(), 0);
-    EXPECT_EQ(timer.advance_by(1h), 0U);
-  }
-}
-
-TEST(StopRunNow, ShowsEachItselfAsRunning) {
-  manual_timer timer;
-  std::vector<std::uint64_t> tags;
-  const auto look = [&](const timer_handle& self) {
-    EXPECT_EQ(self.status(), timer_status::running);
-    EXPECT_EQ(self.cancel(), cancel_result::running);
-    EXPECT_EQ(self.cancel_and_wait(), cancel_result::running);
-    EXPECT_EQ(timer.stats().running, 1U);
-    EXPECT_TRUE(conserved(timer));
-    tags.push_back(self.tag().value_or(99));
-  };
-  timer.schedule_after(1h, look, {.tag = 1});
-  timer.schedule_every(1h, look, fixed_delay, {.tag = 2});
-  timer.stop(run_now);
-  EXPECT_THAT(tags, UnorderedElementsAre(1U, 2U));
-}
-
-TEST(StopRunNow, DoesNotRunWhatACallbackCancels) {
-  manual_timer timer;
-  std::vector<timer_handle> handles;
-  std::size_t cancelled = 0;
-  for (int i = 0; i < 1000; ++i) {
-    handles.push_back(timer.schedule_after(i * 1h, [&] {
-      for (const timer_handle& handle : handles) {
-        cancelled += handle.cancel() == cancel_result::cancelled ? 1U : 0U;
-      }
-    }));
-  }
-  EXPECT_EQ(timer.stop(run_now), 1U);
-  EXPECT_EQ(cancelled, 999U);
-  EXPECT_EQ(timer.stats().cancelled, 999U);
   EXPECT_TRUE(conserved(timer));
 }
 
@@ -128,32 +54,6 @@ TEST(StopRunNow, RunsOnceWhatACallbackReschedules) {
   EXPECT_EQ(timer.stop(run_now), 500U);
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(StopRunNow, RefusesWhatItsCallbacksSchedule) {
-  manual_timer timer;
-  std::vector<std::error_code> codes;
-  for (int i = 0; i < 3; ++i) {
-    timer.schedule_after(1h, [&] {
-      codes.push_back(refusal_of([&] { timer.schedule_after(0ms, nothing); }).code);
-      codes.push_back(refusal_of([&] { timer.schedule_every(1ms, nothing); }).code);
-    });
-  }
-  EXPECT_EQ(timer.stop(run_now), 3U);
-  EXPECT_THAT(codes, AllOf(SizeIs(6), Each(std::error_code(timer_errc::stopped))));
-}
-
-TEST(StopRunNow, GoesOnAfterACallbackThatThrows) {
-  std::vector<std::uint64_t> tags;
-  manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  int runs = 0;
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    timer.schedule_after(1h, [&runs, i] { i % 2 == 0 ? throw std::runtime_error("asked for") : ++runs; }, {.tag = i});
-  }
-  EXPECT_EQ(timer.stop(run_now), 10U);
-  EXPECT_EQ(runs, 5);
-  EXPECT_THAT(tags, UnorderedElementsAre(0U, 2U, 4U, 6U, 8U));
-  EXPECT_EQ(timer.stats().failed, 5U);
 }
 
 /// Each callback of a `stop(run_now)` stops again; each timer must have one outcome.
@@ -180,23 +80,6 @@ TEST(StopRunNow, LetsItsCallbacksStopAgain) {
       expect_each_once_when_stopped_within(count, way);
     }
   }
-}
-
-TEST(StopRunNow, FromACallbackRunsTheSiblingsAndNotItselfAgain) {
-  manual_timer timer;
-  std::vector<int> ran;
-  std::size_t ran_there = 0;
-  timer.schedule_every(1ms, [&] {
-    ran.push_back(0);
-    ran_there = timer.stop(run_now);
-    ran.push_back(10);
-  });
-  timer.schedule_after(1ms, [&] { ran.push_back(1); });
-  timer.schedule_after(1h, [&] { ran.push_back(2); });
-  EXPECT_EQ(timer.advance_by(2h), 1U);
-  EXPECT_EQ(ran_there, 2U);
-  EXPECT_THAT(ran, UnorderedElementsAre(0, 1, 2, 10));
-  EXPECT_EQ(ran.back(), 10);
 }
 
 TEST(StopRunNow, FromACallbackOfAnotherServiceRunsAllAndEnds) {
@@ -238,15 +121,6 @@ TEST(StopRunNow, WithoutMemoryCanBeCalledAgain) {
     EXPECT_THAT(once.counts(), Each(1)) << left;
   }
   EXPECT_TRUE(enough);
-}
-
-TEST(StopRunNow, HoldsTheLockForFewTimers) {
-  manual_timer timer;
-  for (int i = 0; i < 3000; ++i) {
-    timer.schedule_after(1h, nothing);
-  }
-  timer.stop(run_now);
-  EXPECT_LE(timer.stats().largest_hold, max_timers_per_lock);
 }
 
 TEST(StopRunNow, AfterAStopWithoutMemoryLosesNothing) {

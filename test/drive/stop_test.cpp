@@ -12,9 +12,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "support/allocation.hpp"
@@ -30,65 +28,10 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::nanoseconds;
 using testing::Each;
-using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 
 // ---- The end ----
-
-/// Stops from the callback of the `stopper`-th of `count` timers, and checks that each has had one outcome.
-void expect_each_once_when_stopped_by(int stopper, int count, nanoseconds spread) {
-  manual_timer timer({.wheel_size = 20});
-  std::vector<int> outcomes(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    timer.schedule_after(
-        400ms + (static_cast<int>(i) % 7) * spread,
-        [&, i] {
-          ++outcomes[i];
-          for (const pending_task& task : static_cast<int>(i) == stopper ? timer.stop() : std::vector<pending_task>()) {
-            ++outcomes[task.tag];
-          }
-        },
-        {.tag = i});
-  }
-  timer.advance_by(1h);
-  EXPECT_THAT(outcomes, Each(1));
-  EXPECT_EQ(timer.stats().fired + timer.stats().returned, static_cast<std::uint64_t>(count));
-  EXPECT_TRUE(conserved(timer));
-}
-
-TEST(Stop, InEachStepOfAFlushLosesNothing) {
-  for (const int stopper : {0, 1, 2, 63, 64, 255, 256, 257, 511, 700, 998, 999}) {
-    expect_each_once_when_stopped_by(stopper, 1000, 0ms);
-    expect_each_once_when_stopped_by(stopper, 1000, 3ms);
-    expect_each_once_when_stopped_by(stopper, 1000, 30ms);
-  }
-}
-
-TEST(Stop, ReturnsManyOfThem) {
-  live_captures captures;
-  manual_timer timer;
-  schedule_far(timer, captures, 100'000);
-  {
-    const std::vector<pending_task> left = timer.stop();
-    EXPECT_EQ(left.size(), 100'000U);
-    EXPECT_EQ(captures.alive(), 100'000);
-  }
-  EXPECT_EQ(captures.alive(), 0);
-}
-
-TEST(Stop, ScheduleInACallbackAfterStopIsRefused) {
-  manual_timer timer;
-  std::error_code code;
-  timer.schedule_after(1ms, [&] {
-    timer.stop();
-    code = refusal_of([&] { timer.schedule_after(1ms, nothing); }).code;
-  });
-  timer.advance_by(1h);
-  EXPECT_EQ(code, timer_errc::stopped);
-}
 
 TEST(Destructor, DropsWhatIsPending) {
   live_captures captures;
@@ -206,17 +149,6 @@ TEST(Stop, NothingIsPendingAfterIt) {
   }
 }
 
-TEST(Stop, NothingRunsAfterIt) {
-  for (const how way : every_how) {
-    manual_timer timer;
-    schedule_some(timer);
-    stop_by(timer, way);
-    const std::uint64_t fired = timer.stats().fired;
-    EXPECT_EQ(timer.advance_by(2h), 0U);
-    EXPECT_EQ(timer.stats().fired, fired);
-  }
-}
-
 TEST(Stop, AnotherOneOfAnyKindFindsNothing) {
   for (const how first : every_how) {
     manual_timer timer;
@@ -228,46 +160,6 @@ TEST(Stop, AnotherOneOfAnyKindFindsNothing) {
     EXPECT_THAT(timer.stop(drain, time_point::max()), IsEmpty());
     EXPECT_EQ(timer.stats().fired, counts.fired);
     EXPECT_EQ(timer.stats().returned, counts.returned);
-  }
-}
-
-TEST(Stop, ConservesTheCounts) {
-  for (const how way : every_how) {
-    manual_timer timer;
-    schedule_some(timer);
-    timer.advance_by(20ms);
-    const std::vector<std::uint64_t> returned = stop_by(timer, way);
-    const timer_stats counts = timer.stats();
-    EXPECT_TRUE(conserved(counts));
-    EXPECT_EQ(counts.returned, returned.size());
-    EXPECT_EQ(counts.pending, 0U);
-    EXPECT_EQ(counts.due, 0U);
-    EXPECT_EQ(counts.running, 0U);
-    EXPECT_EQ(counts.early, 0U);
-  }
-}
-
-TEST(Stop, OfAnEmptyServiceReturnsNothing) {
-  for (const how way : every_how) {
-    manual_timer timer;
-    EXPECT_FALSE(timer.stopped());
-    EXPECT_THAT(stop_by(timer, way), IsEmpty());
-    EXPECT_TRUE(timer.stopped());
-  }
-}
-
-TEST(Stop, DestroysEveryCaptureInTheEnd) {
-  for (const how way : every_how) {
-    live_captures captures;
-    manual_timer timer;
-    for (int i = 0; i < 600; ++i) {
-      timer.schedule_after(i * 1ms, [token = captures.make()] {});
-      timer.schedule_every(i * 1ms + 1ns, [token = captures.make()] {});
-    }
-    timer.advance_by(10ms);
-    stop_by(timer, way);
-    EXPECT_EQ(captures.alive(), 0);
-    EXPECT_EQ(captures.destroyed(), 1200);
   }
 }
 
@@ -328,23 +220,6 @@ TEST(Stop, FromACallbackEachTimerHasOneOutcome) {
   }
 }
 
-TEST(Stop, FromTheOnlyCallbackFindsNothing) {
-  for (const how way : every_how) {
-    for (const bool periodic : {false, true}) {
-      manual_timer timer;
-      std::vector<std::uint64_t> returned{99};
-      int runs = 0;
-      const auto stop = [&] { ++runs, returned = stop_by(timer, way); };
-      periodic ? timer.schedule_every(1ms, stop) : timer.schedule_after(1ms, stop);
-      timer.advance_by(1h);
-      EXPECT_EQ(runs, 1);
-      EXPECT_THAT(returned, IsEmpty());
-      EXPECT_TRUE(timer.stopped());
-      EXPECT_EQ(timer.pending(), 0U);
-    }
-  }
-}
-
 TEST(Stop, FromARuleEndsItsTimer) {
   for (const how way : every_how) {
     manual_timer timer;
@@ -393,13 +268,6 @@ TEST(Stop, FromOnErrorAndFromAVisit) {
 
 // ---- stop() ----
 
-TEST(Stop, ReturnsPeriodicOnesToo) {
-  manual_timer timer;
-  schedule_some(timer);
-  timer.advance_by(5ms);
-  EXPECT_THAT(stop_by(timer, how::take), UnorderedElementsAre(2U, 3U, 4U, 5U, 6U));
-}
-
 TEST(Stop, WithoutMemoryTakesNoneAndCanBeCalledAgain) {
   bool enough = false;
   for (std::uint64_t left = 0; !enough && left < 100; ++left) {
@@ -415,16 +283,6 @@ TEST(Stop, WithoutMemoryTakesNoneAndCanBeCalledAgain) {
     EXPECT_THAT(once.counts(), Each(1));
   }
   EXPECT_TRUE(enough);
-}
-
-TEST(Stop, TheReturnedCallablesMayUseTheStoppedService) {
-  manual_timer timer;
-  std::vector<std::error_code> codes;
-  timer.schedule_after(1ms, [&] { codes.push_back(refusal_of([&] { timer.schedule_after(1ms, nothing); }).code); });
-  for (pending_task& left : timer.stop()) {
-    left.callback();
-  }
-  EXPECT_THAT(codes, ElementsAre(std::error_code(timer_errc::stopped)));
 }
 
 // ---- Without leaks ----

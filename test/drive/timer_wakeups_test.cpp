@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <ctime>
 #include <future>
-#include <optional>
 #include <thread>
 
 #if defined(__linux__)
@@ -148,15 +147,6 @@ TEST(Timer, RescheduleEarlierWakesThePoller) {
   EXPECT_FALSE(handle.reschedule_after(1ms));
 }
 
-TEST(Timer, RescheduleToThePastWakesThePoller) {
-  probe one;
-  timer service;
-  const timer_handle handle = service.schedule_after(1h, one.callback());
-  settle();
-  EXPECT_TRUE(handle.reschedule(time_point::min()));
-  EXPECT_TRUE(eventually([&] { return one.ran(); }));
-}
-
 TEST(Timer, RescheduleLaterCostsNoWakeup) {
   timer service;
   const timer_handle handle = service.schedule_after(1h, nothing);
@@ -211,37 +201,7 @@ TEST(Timer, RescheduleWithoutMemoryLosesNothing) {
   EXPECT_TRUE(eventually([&] { return one.ran(); }, 10s));
 }
 
-TEST(Timer, RemainingBecomesLess) {
-  timer service;
-  const timer_handle handle = service.schedule_after(1h, nothing);
-  const std::optional<nanoseconds> first = handle.remaining();
-  std::this_thread::sleep_for(20ms);
-  const std::optional<nanoseconds> second = handle.remaining();
-  ASSERT_TRUE(first && second);
-  EXPECT_LE(*first, 1h);
-  EXPECT_LE(*second, *first - 20ms);
-}
-
-TEST(Timer, NowIsTheSteadyClock) {
-  const timer service;
-  const time_point before = steady_clock::now();
-  const time_point now = service.now();
-  EXPECT_LE(before, now);
-  EXPECT_LE(now, steady_clock::now());
-}
-
 // ---- The end ----
-
-TEST(Timer, AWakeUpForAnEarlierTimerIsNotAnEmptyOne) {
-  timer service;
-  service.schedule_after(24h, nothing);
-  settle();
-  const timer_stats before = service.stats();
-  service.schedule_after(12h, nothing);
-  settle();
-  EXPECT_EQ(service.stats().wakeups, before.wakeups + 1);
-  EXPECT_EQ(service.stats().empty_wakeups, before.empty_wakeups);
-}
 
 #if defined(__linux__)
 TEST(Timer, TheSystemWakesThePollerWithinASixteenthOfATick) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <new>
 #include <numeric>
 #include <random>
@@ -103,8 +102,6 @@ class Bucket : public ::testing::Test {
   bucket bucket_;
 };
 
-TEST_F(Bucket, IsEmptyAtFirst) { expect_content({}); }
-
 TEST_F(Bucket, PollsInTheOrderInWhichTheyWereAdded) {
   for (const timer_number s : {5U, 1U, 9U, 3U}) {
     add(s);
@@ -115,27 +112,6 @@ TEST_F(Bucket, PollsInTheOrderInWhichTheyWereAdded) {
   expect_content({3});
   EXPECT_THAT(clear(), ElementsAre(3));
   expect_content({});
-}
-
-TEST_F(Bucket, ErasesTheOnlyElement) {
-  add(8);
-  erase(8);
-  expect_content({});
-  EXPECT_FALSE(store_.linked(8));
-  add(8);
-  expect_content({8});
-}
-
-TEST_F(Bucket, ErasesHeadMiddleAndTail) {
-  for (const timer_number victim : {0U, 2U, 4U}) {
-    clear();
-    add_first(5);
-    erase(victim);
-    timer_numbers rest = first_numbers(5);
-    std::erase(rest, victim);
-    expect_content(rest);
-    EXPECT_FALSE(store_.linked(victim));
-  }
 }
 
 TEST_F(Bucket, KeepsTheOrderOfWhatAnEraseLeaves) {
@@ -242,35 +218,6 @@ TEST_F(Bucket, ErasesAnyElementAcrossChunkBorders) {
   }
 }
 
-TEST_F(Bucket, ErasesEverythingFromEitherEnd) {
-  for (const timer_number count : {63U, 64U, 65U, 128U, 200U}) {
-    for (const bool from_front : {true, false}) {
-      add_first(count);
-      for (timer_number i = 0; i < count; ++i) {
-        erase(from_front ? i : count - 1 - i);
-        ASSERT_EQ(bucket_.size(store_), count - 1 - i);
-        ASSERT_TRUE(bucket_.invariants_hold(store_)) << i << " of " << count;
-      }
-      expect_content({});
-    }
-  }
-}
-
-TEST_F(Bucket, ClearGivesOnlyLiveOnes) {
-  add_first(300);
-  timer_numbers live;
-  for (timer_number s = 0; s < 300; ++s) {
-    if (s % 3 == 0) {
-      erase(s);
-    } else {
-      live.push_back(s);
-    }
-  }
-  expect_content(live);
-  EXPECT_THAT(clear(), UnorderedElementsAreArray(live));
-  expect_content({});
-}
-
 TEST_F(Bucket, FrontRunEndsAtTheChunkBorder) {
   for (const timer_number count : {1U, small - 1, small, small + 1, small + full}) {
     add_first(count);
@@ -340,23 +287,6 @@ TEST_F(Bucket, ErasesAnyElementAfterAPartialDrain) {
         ASSERT_FALSE(HasFailure()) << victim << " of " << count << " after " << drained;
       }
     }
-  }
-}
-
-TEST_F(Bucket, TakesNewOnesAfterAPartialDrain) {
-  for (const std::uint32_t drained : {1U, 63U, 64U, 65U, 100U}) {
-    add_first(100);
-    poll(drained);
-    for (timer_number s = 500; s < 600; ++s) {
-      add(s);
-    }
-    timer_numbers expected = first_numbers(100);
-    expected.erase(expected.begin(), expected.begin() + drained);
-    for (timer_number s = 500; s < 600; ++s) {
-      expected.push_back(s);
-    }
-    EXPECT_EQ(content(), expected);
-    EXPECT_EQ(clear(), expected);
   }
 }
 

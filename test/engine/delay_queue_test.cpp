@@ -25,13 +25,6 @@ std::vector<tick> expirations_of(delay_queue& queue) {
   return expirations;
 }
 
-TEST(DelayQueue, IsEmptyAtFirst) {
-  delay_queue queue;
-  EXPECT_TRUE(queue.empty());
-  EXPECT_EQ(queue.size(), 0U);
-  EXPECT_TRUE(queue.invariants_hold());
-}
-
 TEST(DelayQueue, FrontIsTheMemberThatExpiresFirst) {
   delay_queue queue;
   queue.grow(3);
@@ -44,57 +37,6 @@ TEST(DelayQueue, FrontIsTheMemberThatExpiresFirst) {
   queue.update(2, 5);
   EXPECT_EQ(queue.front().which, 2U);
   EXPECT_EQ(queue.front().expiration, 5U);
-}
-
-TEST(DelayQueue, KnowsEachMemberAndItsKey) {
-  delay_queue queue;
-  queue.grow(4);
-  queue.push(3, 7);
-  queue.push(1, never);
-  EXPECT_TRUE(queue.contains(3));
-  EXPECT_TRUE(queue.contains(1));
-  EXPECT_FALSE(queue.contains(0));
-  EXPECT_EQ(queue.expiration(3), 7U);
-  EXPECT_EQ(queue.expiration(1), never);
-  queue.erase(3);
-  EXPECT_FALSE(queue.contains(3));
-}
-
-TEST(DelayQueue, GivesMembersInTheOrderOfTheirExpirations) {
-  delay_queue queue;
-  queue.grow(1'000);
-  std::mt19937 random(3);
-  std::multiset<tick> expected;
-  for (delay_queue::member m = 0; m < 1'000; ++m) {
-    const tick expiration = random() % 300;
-    queue.push(m, expiration);
-    expected.insert(expiration);
-  }
-  EXPECT_EQ(expirations_of(queue), std::vector<tick>(expected.begin(), expected.end()));
-}
-
-TEST(DelayQueue, UpdateToLaterLetsOthersGoFirst) {
-  delay_queue queue;
-  queue.grow(8);
-  for (delay_queue::member m = 0; m < 8; ++m) {
-    queue.push(m, 10 + m);
-  }
-  queue.update(0, 14);
-  queue.update(1, 100);
-  EXPECT_TRUE(queue.invariants_hold());
-  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{12, 13, 14, 14, 15, 16, 17, 100}));
-}
-
-TEST(DelayQueue, UpdateToEarlierGoesAhead) {
-  delay_queue queue;
-  queue.grow(8);
-  for (delay_queue::member m = 0; m < 8; ++m) {
-    queue.push(m, 10 + m);
-  }
-  queue.update(7, 9);
-  queue.update(6, 11);
-  EXPECT_EQ(queue.front().which, 7U);
-  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{9, 10, 11, 11, 12, 13, 14, 15}));
 }
 
 TEST(DelayQueue, ErasesAnyMember) {

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -15,7 +14,6 @@
 #include <vector>
 
 #include "support/allocation.hpp"
-#include "support/build.hpp"
 #include "support/drive.hpp"
 #include "support/oracle.hpp"
 #include "support/short_of_memory.hpp"
@@ -41,13 +39,6 @@ std::uint64_t digit_rule(tick deadline, tick n) {
     digits += deadline % n != 0 ? 1U : 0U;
   }
   return digits;
-}
-
-/// How often the only timer of a wheel moves on its way.
-std::uint64_t moves_of(const engine_options& options, tick deadline) {
-  hierarchical_wheel wheel(options);
-  expect_each_at_its_tick(wheel, insert_all(wheel, {deadline}));
-  return wheel.stats().moves();
 }
 
 /// One number of each level, lowest first.
@@ -137,14 +128,6 @@ TEST(HierarchicalWheel, LevelsBeyondTheListTakeItsLastSize) {
   EXPECT_EQ(of_each_level(wheel, &level_stats::tick_length), (ticks{1, 60, 3'600, 86'400, 86'400 * 24}));
 }
 
-TEST(HierarchicalWheel, EachSecondOfADayFiresOnceAtItsTick) {
-  hierarchical_wheel wheel(engine_options{.wheel_sizes = {60, 60, 24}});
-  std::vector<tick> seconds(86'399);
-  std::iota(seconds.begin(), seconds.end(), 1);
-  expect_each_at_its_tick(wheel, insert_all(wheel, seconds));
-  EXPECT_EQ(wheel.stats().levels.size(), 3U);
-}
-
 TEST(HierarchicalWheel, OverflowWheelIsMadeByTheFirstTimerThatNeedsIt) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 10});
   insert_all(wheel, {1, 5, 9});
@@ -155,12 +138,6 @@ TEST(HierarchicalWheel, OverflowWheelIsMadeByTheFirstTimerThatNeedsIt) {
   EXPECT_EQ(wheel.stats().levels.size(), 2U);
   wheel.insert(12, 100);
   EXPECT_EQ(wheel.stats().levels.size(), 3U);
-}
-
-TEST(HierarchicalWheel, RefusedTimerMakesNoWheel) {
-  hierarchical_wheel wheel(engine_options{.wheel_size = 10, .start = 1'000});
-  EXPECT_FALSE(wheel.insert(0, 3));
-  EXPECT_EQ(wheel.stats().levels.size(), 1U);
 }
 
 TEST(HierarchicalWheel, OverflowWheelStartsAtTheStartTrimmedToItsTick) {
@@ -210,14 +187,6 @@ TEST(HierarchicalWheel, WorkedTraceOfSize20) {
   EXPECT_EQ(of_each_level(wheel, &level_stats::flushes), (std::vector<std::uint64_t>{3, 3, 1}));
 }
 
-TEST(HierarchicalWheel, MovesOfTheWorkedTrace) {
-  ticks moves;
-  for (const tick delay : {2U, 10U, 60U, 234U, 1'000U}) {
-    moves.push_back(moves_of(engine_options{.wheel_size = 20}, delay));
-  }
-  EXPECT_EQ(moves, (ticks{0, 0, 0, 1, 1}));
-}
-
 std::vector<timer_number> numbers_of(std::span<const entry> entries) {
   std::vector<timer_number> numbers(entries.size());
   std::transform(entries.begin(), entries.end(), numbers.begin(), [](const entry& e) { return e.which; });
@@ -243,17 +212,6 @@ TEST(HierarchicalWheel, AdvanceShowsWhatIsSoonBesideWhatIsDue) {
   EXPECT_THAT(numbers_of(result.soon), ElementsAre(1));
 }
 
-TEST(HierarchicalWheel, MovesOncePerNonZeroDigitBelowTheTopOne) {
-  for (const std::uint32_t n : {2U, 3U, 10U, 20U, 64U, 256U, 512U, 1'000U}) {
-    std::mt19937_64 random(n);
-    for (int i = 0; i < (slow_build ? 100 : 1'000); ++i) {
-      const tick deadline = 1 + (random() >> (1 + random() % 63));
-      ASSERT_EQ(moves_of(engine_options{.wheel_size = n}, deadline), digit_rule(deadline, n))
-          << "deadline " << deadline << " on wheels of " << n;
-    }
-  }
-}
-
 TEST(HierarchicalWheel, MovesOfManyTimersAddUpToTheDigitRule) {
   for (const std::uint32_t n : {3U, 10U, 20U, 64U, 256U, 512U}) {
     hierarchical_wheel wheel(engine_options{.wheel_size = n});
@@ -267,21 +225,6 @@ TEST(HierarchicalWheel, MovesOfManyTimersAddUpToTheDigitRule) {
     EXPECT_EQ(drain(wheel, 1'800'000).size(), 20'000U);
     EXPECT_EQ(wheel.stats().moves(), expected) << "wheels of " << n;
   }
-}
-
-TEST(HierarchicalWheel, FlatWheelWhereNothingOverflowsNeverMovesATimer) {
-  constexpr tick half_hour_in_ms = 1'800'000;
-  hierarchical_wheel wheel(engine_options{.wheel_size = half_hour_in_ms});
-  std::mt19937_64 random(1);
-  ticks deadlines(1'000);
-  std::generate(deadlines.begin(), deadlines.end(), [&] { return 1 + random() % (half_hour_in_ms - 1); });
-  const schedule expected = insert_all(wheel, deadlines);
-  for (const auto& [deadline, numbers] : expected) {
-    ASSERT_EQ(wheel.next_expiration(), deadline);
-    ASSERT_EQ(drain(wheel, deadline), numbers);
-  }
-  EXPECT_EQ(wheel.stats().levels.size(), 1U);
-  EXPECT_EQ(wheel.stats().moves(), 0U);
 }
 
 TEST(HierarchicalWheel, ErasedBeforeItsFirstCascadeItNeverMoves) {
@@ -383,18 +326,6 @@ TEST(HierarchicalWheel, StepCanEndInTheMiddleOfACascade) {
   EXPECT_EQ(drain(wheel, 47).size(), 100U);
 }
 
-TEST(HierarchicalWheel, TimerCostsAtMostTwoHeapOperationsPerLevelOfItsLife) {
-  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
-  std::mt19937_64 random(1);
-  for (timer_number s = 0; s < 20'000; ++s) {
-    wheel.insert(s, 1 + random() % 8'000);
-  }
-  drain(wheel, 8'000);
-  const engine_stats stats = wheel.stats();
-  EXPECT_LE(stats.heap_operations, 2 * (20'000 + stats.moves()));
-  EXPECT_LE(stats.moves(), 2U * 20'000);
-}
-
 TEST(HierarchicalWheel, RefusesAWheelSizeOutOfRangeAndNamesIt) {
   for (const std::uint32_t size : {0U, 1U, (1U << 24U) + 1, UINT32_MAX}) {
     const auto names_value_and_range = ThrowsMessage<std::invalid_argument>(
@@ -413,11 +344,6 @@ TEST(HierarchicalWheel, RefusesAWheelSizeOutOfRangeAndNamesIt) {
   }
 }
 
-TEST(HierarchicalWheel, AcceptsTheLimitsOfTheWheelSize) {
-  EXPECT_NO_THROW(hierarchical_wheel(engine_options{.wheel_size = 2}));
-  EXPECT_NO_THROW(hierarchical_wheel(engine_options{.wheel_sizes = {2, 1U << 24U}}));
-}
-
 TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimer) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 512});
   EXPECT_LE(count_allocations([&] {
@@ -426,17 +352,6 @@ TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimer) {
               }
             }),
             200U);
-}
-
-TEST(HierarchicalWheelMemory, NothingIsAllocatedPerTimerWhenTheClockAdvancesWithEach) {
-  hierarchical_wheel wheel(engine_options{.wheel_size = 512});
-  EXPECT_LE(count_allocations([&] {
-              for (timer_number s = 0; s < 20'000; ++s) {
-                wheel.insert(s, 1'800'000);
-                wheel.advance(s);
-              }
-            }),
-            100U);
 }
 
 TEST(HierarchicalWheelMemory, AdvanceWithNothingDueTakesNone) {

@@ -6,19 +6,14 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_record.hpp"
-#include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -28,20 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 
 // ---- Callables ----
-
-int answer() { return 42; }
-
-TEST(Callable, RunsAnyCallableThatCanBeMoved) {
-  manual_timer timer;
-  int runs = 0;
-  timer.schedule_after(1ms, [&runs, box = std::make_unique<int>(1)] { runs += *box; });
-  timer.schedule_after(1ms, [&runs, count = 0]() mutable { return runs += ++count; });
-  timer.schedule_after(1ms, std::function<void()>([&runs] { ++runs; }));
-  timer.schedule_after(1ms, &answer);
-  timer.schedule_after(1ms, answer);
-  EXPECT_EQ(timer.advance_by(1ms), 5U);
-  EXPECT_EQ(runs, 3);
-}
 
 template <std::size_t Size>
 void expect_captures_intact() {
@@ -71,30 +52,6 @@ TEST(Callable, KeepsCapturesOfAnySizeIntact) {
   expect_captures_intact<4096>();
 }
 
-TEST(Callable, KeepsCapturesOfAStricterAlignment) {
-  struct alignas(64) aligned {
-    int value;
-  };
-  manual_timer timer;
-  bool right = false;
-  timer.schedule_after(1ms, [&right, a = aligned{7}] {
-    right = reinterpret_cast<std::uintptr_t>(&a) % 64 == 0 && a.value == 7;  // NOLINT
-  });
-  timer.advance_by(1ms);
-  EXPECT_TRUE(right);
-}
-
-TEST(Callable, StopReturnsBoxedCallables) {
-  manual_timer timer;
-  int sum = 0;
-  std::array<int, 25> content{};
-  content.back() = 71;
-  timer.schedule_after(1h, [&sum, content] { sum += content.back(); });
-  std::vector<pending_task> left = timer.stop();
-  left.at(0).callback();
-  EXPECT_EQ(sum, 71);
-}
-
 TEST(Callable, AReturnedTaskCanBeScheduledElsewhere) {
   manual_timer one;
   manual_timer other;
@@ -105,27 +62,6 @@ TEST(Callable, AReturnedTaskCanBeScheduledElsewhere) {
   }
   other.advance_by(1h);
   EXPECT_EQ(runs, 1);
-}
-
-TEST(Callable, RefusesAnEmptyCallback) {
-  manual_timer timer;
-  void (*null)() = nullptr;
-  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, std::function<void()>()); }).code, timer_errc::empty_callback);
-  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, null); }).code, timer_errc::empty_callback);
-  EXPECT_EQ(refusal_of([&] { timer.schedule_at(at(1ms), task()); }).code, timer_errc::empty_callback);
-  std::error_code error;
-  EXPECT_FALSE(timer.schedule_after(1ms, null, error));
-  EXPECT_EQ(error, timer_errc::empty_callback);
-}
-
-TEST(Callable, AnEmptyCallbackLeavesTheCountsUnchanged) {
-  manual_timer timer;
-  std::error_code error;
-  timer.schedule_after(1ms, std::function<void()>(), error);
-  const timer_stats counts = timer.stats();
-  EXPECT_EQ(counts.scheduled, 0U);
-  EXPECT_EQ(counts.pending, 0U);
-  EXPECT_EQ(counts.rejected, 0U);
 }
 
 // Throws when it is copied or moved for the `moves`-th time, counted from 0.
@@ -196,62 +132,6 @@ TEST(CapturedObject, UsesTheServiceWhenItsTimerIsCancelled) {
   const timer_handle handle = timer.schedule_after(1h, [captured = on_destruction(callback)] {});
   handle.cancel();
   EXPECT_EQ(uses, 1);
-}
-
-TEST(CapturedObject, UsesTheServiceWhenItsTimerHasFired) {
-  manual_timer timer;
-  int uses = 0;
-  const auto callback = [&] { ++uses, use(timer); };
-  timer.schedule_after(1ms, [captured = on_destruction(callback)] {});
-  timer.advance_by(1ms);
-  EXPECT_EQ(uses, 1);
-}
-
-TEST(CapturedObject, UsesTheServiceWhenItsCallbackThrew) {
-  const captured_stderr silence;
-  manual_timer timer;
-  int uses = 0;
-  const auto callback = [&] { ++uses, use(timer); };
-  timer.schedule_after(1ms, [captured = on_destruction(callback)] { throw 42; });
-  timer.advance_by(1ms);
-  EXPECT_EQ(uses, 1);
-}
-
-TEST(CapturedObject, UsesTheServiceWhenItsTimerIsRefused) {
-  manual_timer timer({.max_pending = 0});
-  int uses = 0;
-  const auto callback = [&] { ++uses, use(timer); };
-  EXPECT_THROW(timer.schedule_after(1h, [captured = on_destruction(callback)] {}), timer_error);
-  EXPECT_EQ(uses, 1);
-}
-
-TEST(CapturedObject, UsesTheServiceWhenTheReturnedOnesAreDropped) {
-  manual_timer timer;
-  int uses = 0;
-  const auto callback = [&] { ++uses, use(timer); };
-  for (int i = 0; i < 1000; ++i) {
-    timer.schedule_after(1h, [captured = on_destruction(callback)] {});
-  }
-  timer.stop();
-  EXPECT_EQ(uses, 1000);
-}
-
-TEST(CapturedObject, UsesTheHandlesOfADyingService) {
-  std::vector<timer_handle> handles;
-  int uses = 0;
-  {
-    manual_timer timer;
-    const auto callback = [&] {
-      ++uses;
-      for (const timer_handle& handle : handles) {
-        EXPECT_EQ(handle.cancel(), cancel_result::finished);
-      }
-    };
-    for (int i = 0; i < 10; ++i) {
-      handles.push_back(timer.schedule_after(1h, [captured = on_destruction(callback)] {}));
-    }
-  }
-  EXPECT_EQ(uses, 10);
 }
 
 TEST(CapturedObject, CancelsASiblingThatIsDue) {

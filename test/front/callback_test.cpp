@@ -20,7 +20,6 @@
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
-#include "support/service_record.hpp"
 #include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -37,7 +36,6 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
@@ -63,23 +61,6 @@ TEST(Callback, OfMCallbacksTheNthThrowsAndTheOthersRun) {
   }
 }
 
-TEST(Callback, WritesWhatACallbackThrewToStandardError) {
-  manual_timer timer;
-  timer.schedule_after(1ms, [] { throw std::runtime_error("the warehouse is closed"); });
-  captured_stderr output;
-  timer.advance_by(1ms);
-  EXPECT_THAT(output.text(), HasSubstr("the warehouse is closed"));
-}
-
-TEST(Callback, WritesWhatEachOfTwoCallbacksThrew) {
-  manual_timer timer;
-  timer.schedule_after(1ms, [] { throw std::runtime_error("the warehouse is closed"); });
-  timer.schedule_after(2ms, [] { throw std::runtime_error("the order is unknown"); });
-  captured_stderr output;
-  timer.advance_by(2ms);
-  EXPECT_THAT(output.text(), AllOf(HasSubstr("the warehouse is closed"), HasSubstr("the order is unknown")));
-}
-
 TEST(Callback, SurvivesAThrowOfSomethingThatIsNoException) {
   captured_stderr output;
   manual_timer timer;
@@ -88,17 +69,6 @@ TEST(Callback, SurvivesAThrowOfSomethingThatIsNoException) {
   EXPECT_EQ(timer.advance_by(2ms), 2U);
   EXPECT_EQ(timer.stats().failed, 1U);
   EXPECT_FALSE(output.text().empty());
-}
-
-TEST(Callback, AThrowFinishesTheTimerAndDestroysItsCaptures) {
-  const captured_stderr silence;
-  live_captures captures;
-  manual_timer timer;
-  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] { throw 42; });
-  timer.advance_by(1ms);
-  EXPECT_EQ(handle.status(), timer_status::finished);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_TRUE(conserved(timer));
 }
 
 TEST(Callback, ACallbackSchedulesAHundredThousandMore) {
@@ -147,32 +117,6 @@ TEST(Callback, ACallbackDropsItsOwnHandle) {
   EXPECT_EQ(captures.alive(), 0);
 }
 
-TEST(Callback, ACallbackOverwritesItsOwnHandle) {
-  manual_timer timer;
-  recorder record(timer);
-  timer_handle self;
-  self = timer.schedule_after(1ms, [&] {
-    self = {};
-    self = record.after(1ms, 1);
-  });
-  timer.advance_by(2ms);
-  EXPECT_THAT(record.ran, ElementsAre(1));
-}
-
-TEST(Callback, CancelInACallbackDestroysTheCapturesOfTheOther) {
-  manual_timer timer;
-  live_captures captures;
-  std::int64_t alive = -1;
-  timer_handle victim;
-  timer.schedule_after(1ms, [&] {
-    victim.cancel();
-    alive = captures.alive();
-  });
-  victim = timer.schedule_after(1ms, [token = captures.make()] {});
-  timer.advance_by(1ms);
-  EXPECT_EQ(alive, 0);
-}
-
 TEST(Callback, CancelInTheOwnCallbackLeavesItsCapturesAliveUntilItEnds) {
   manual_timer timer;
   live_captures captures;
@@ -214,24 +158,6 @@ TEST(Callback, IsGivenItsOwnHandle) {
   EXPECT_EQ(timer.advance_by(10ms), 1U);
   EXPECT_EQ(given, made);
   EXPECT_EQ(given.status(), timer_status::finished);
-}
-
-TEST(Callback, MayKeepItsHandleBeyondTheService) {
-  std::vector<timer_handle> kept;
-  {
-    manual_timer timer;
-    const auto keep = [&](const timer_handle& self) { kept.push_back(self); };
-    timer.schedule_after(10ms, keep);
-    timer.schedule_at(at(10ms), keep);
-    timer.schedule_every(10ms, keep);
-    timer.advance_by(10ms);
-  }
-  ASSERT_THAT(kept, SizeIs(3));
-  for (const timer_handle& handle : kept) {
-    EXPECT_EQ(handle.status(), timer_status::finished);
-    EXPECT_EQ(handle.cancel(), cancel_result::finished);
-    EXPECT_FALSE(handle.reschedule_after(1ms));
-  }
 }
 
 TEST(Callback, MayTakeItsHandleByValue) {

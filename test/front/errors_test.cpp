@@ -5,21 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "support/allocation.hpp"
 #include "support/service_audit.hpp"
@@ -156,28 +152,6 @@ TEST(Errors, ARuleIsAskedBeforeTheServiceRefuses) {
 
 // ---- What becomes of the callable ----
 
-TEST(Errors, ARefusalLeavesTheCallableWithTheCaller) {
-  manual_timer timer;
-  timer.stop();
-  live_captures captures;
-  std::error_code error;
-  auto first = [token = captures.make()] {};
-  EXPECT_THROW(timer.schedule_after(1s, std::move(first)), timer_error);
-  EXPECT_EQ(captures.alive(), 1);
-  auto second = [token = captures.make()] {};
-  timer.schedule_after(1s, std::move(second), error);
-  EXPECT_EQ(captures.alive(), 2);
-}
-
-TEST(Errors, ARefusalLeavesACallableThatWasCopied) {
-  manual_timer timer;
-  timer.stop();
-  const auto captured = std::make_shared<int>(7);
-  const auto callback = [captured] {};
-  EXPECT_THROW(timer.schedule_after(1s, callback), timer_error);
-  EXPECT_EQ(captured.use_count(), 2);
-}
-
 TEST(Errors, ARuleThatThrowsAtOnceGetsOutOfBothForms) {
   manual_timer timer;
   live_captures captures;
@@ -218,15 +192,6 @@ TEST(Errors, StatsWithoutMemoryThrowsAndChangesNothing) {
   EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(timer.stats()); }));
   EXPECT_TRUE(conserved(timer));
   EXPECT_EQ(timer.stats().pending, 1U);
-}
-
-TEST(Errors, ForEachPendingWithoutMemoryThrowsAndChangesNothing) {
-  manual_timer timer;
-  timer.schedule_after(1h, nothing);
-  int visits = 0;
-  EXPECT_FALSE(succeeds_with(0, [&] { timer.for_each_pending([&](const pending_timer& /*one*/) { ++visits; }); }));
-  EXPECT_EQ(visits, 0);
-  EXPECT_EQ(timer.pending(), 1U);
 }
 
 TEST(Errors, AnExecutorWithoutMemoryIsNotMade) {

@@ -22,7 +22,6 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::hours;
 using std::chrono::nanoseconds;
 using testing::ElementsAre;
 
@@ -37,14 +36,6 @@ TEST(ManualTimer, IgnoresAStepBack) {
   EXPECT_EQ(timer.advance_to(time_point::min()), 0U);
   EXPECT_EQ(timer.now(), at(1h));
   EXPECT_EQ(timer.advance_by(5ms), 1U);
-}
-
-TEST(ManualTimer, CountsDelaysFromTheSameClockAfterAStepBack) {
-  manual_timer timer({}, starting_at(1h));
-  timer.advance_to(at(0h));
-  const timer_handle handle = timer.schedule_after(5ms, nothing);
-  EXPECT_EQ(handle.deadline(), at(1h + 5ms));
-  EXPECT_EQ(timer.advance_to(at(1h + 4ms)), 0U);
 }
 
 void expect_all_in_one_jump(nanoseconds jump) {
@@ -67,12 +58,6 @@ TEST(ManualTimer, AJumpOfAnHourRunsEverythingDueOnceAtItsTick) { expect_all_in_o
 
 TEST(ManualTimer, AJumpOfAHundredYearsRunsEverythingDueOnceAtItsTick) { expect_all_in_one_jump(hundred_years); }
 
-TEST(ManualTimer, AnEmptyServiceJumpsAHundredYears) {
-  manual_timer timer({.tick = 1ns});
-  EXPECT_EQ(timer.advance_by(hundred_years), 0U);
-  EXPECT_EQ(timer.now(), at(hundred_years));
-}
-
 // ---- An idle hour ----
 
 TEST(ManualTimer, AnIdleHourDoesNotPushAShortTimerUp) {
@@ -82,35 +67,6 @@ TEST(ManualTimer, AnIdleHourDoesNotPushAShortTimerUp) {
   EXPECT_EQ(timer.advance_by(5ms), 1U);
   EXPECT_EQ(timer.stats().levels.size(), 1U);
   EXPECT_EQ(timer.stats().moves, 0U);
-}
-
-TEST(ManualTimer, AnIdleHourAfterUseDoesNotPushAShortTimerUp) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 8});
-  for (int hour = 0; hour < 5; ++hour) {
-    timer.schedule_after(5ms, nothing);
-    timer.advance_by(1h);
-  }
-  EXPECT_EQ(timer.stats().fired, 5U);
-  EXPECT_EQ(timer.stats().levels.size(), 1U);
-  EXPECT_EQ(timer.stats().moves, 0U);
-}
-
-TEST(ManualTimer, AnHourWithOnlyAFarTimerDoesNotPushAShortOneUp) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 512});
-  timer.schedule_after(hours(24), nothing);
-  timer.advance_by(1h);
-  timer.schedule_after(5ms, nothing);
-  EXPECT_EQ(timer.advance_by(5ms), 1U);
-  EXPECT_EQ(timer.stats().moves, 0U);
-}
-
-TEST(ManualTimer, AFarTimerMovesOncePerLevelAtMost) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 20});
-  timer.schedule_after(234ms, nothing);
-  timer.schedule_after(1000ms, nothing);
-  timer.schedule_after(60ms, nothing);
-  EXPECT_EQ(timer.advance_by(1s), 3U);
-  EXPECT_EQ(timer.stats().moves, 2U);
 }
 
 // ---- A timer that arms itself again ----
@@ -137,17 +93,6 @@ TEST(ManualTimer, ATimerArmsItselfTenMillionTimes) {
   EXPECT_LT(timer.stats().bytes, 1U << 20U);
 }
 
-TEST(ManualTimer, ATimerArmsItselfThroughSingleSteps) {
-  constexpr std::uint64_t times = scaled(1'000'000);
-  manual_timer timer;
-  std::uint64_t left = times;
-  timer.schedule_after(1ms, self_arming{&timer, &left});
-  for (std::uint64_t i = 0; i < times; ++i) {
-    ASSERT_EQ(timer.advance_by(1ms), 1U);
-  }
-  EXPECT_EQ(left, 0U);
-}
-
 // ---- Order and the clock ----
 
 TEST(ManualTimer, RunsTheTimersOfOneTickInTheOrderInWhichTheyWereScheduled) {
@@ -162,19 +107,6 @@ TEST(ManualTimer, RunsTheTimersOfOneTickInTheOrderInWhichTheyWereScheduled) {
     timer.advance_by(delay + 1ms);
     EXPECT_EQ(record.ran, expected) << delay.count();
   }
-}
-
-TEST(ManualTimer, RunsInTheOrderOfTheTicks) {
-  manual_timer timer({.wheel_size = 8});
-  dice random(4);
-  std::vector<time_point> ran;
-  for (int i = 0; i < 10'000; ++i) {
-    const time_point deadline = timer.now() + random.between(1ms, 20s);
-    timer.schedule_at(deadline,
-                      [&ran, deadline] { ran.push_back(std::chrono::ceil<std::chrono::milliseconds>(deadline)); });
-  }
-  EXPECT_EQ(timer.advance_by(20s), 10'000U);
-  EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
 }
 
 TEST(ManualTimer, RunsInTheOrderOfTheTicksOverAllShards) {
@@ -205,27 +137,6 @@ TEST(ManualTimer, ACallbackSeesTheClockAtItsOwnTick) {
   EXPECT_EQ(timer.now(), at(1h));
 }
 
-TEST(ManualTimer, RunsWhatACallbackSchedulesBeforeTheEndOfTheStep) {
-  manual_timer timer;
-  std::vector<time_point> seen;
-  timer.schedule_after(10ms, [&] {
-    timer.schedule_after(5ms, [&] { seen.push_back(timer.now()); });
-    timer.schedule_after(90ms, [&] { seen.push_back(timer.now()); });
-    timer.schedule_after(91ms, [&] { seen.push_back(timer.now()); });
-  });
-  EXPECT_EQ(timer.advance_by(100ms), 3U);
-  EXPECT_THAT(seen, ElementsAre(at(15ms), at(100ms)));
-}
-
-TEST(ManualTimer, RunsANearTimerOfACallbackBeforeAFarOneThatWasThereFirst) {
-  manual_timer timer({.wheel_size = 8});
-  recorder record(timer);
-  record.after(1s, 2);
-  timer.schedule_after(500ms, [&] { record.after(1ms, 1); });
-  timer.advance_by(2s);
-  EXPECT_THAT(record.ran, ElementsAre(1, 2));
-}
-
 TEST(ManualTimer, RefusesToAdvanceInsideACallback) {
   manual_timer timer;
   recorder record(timer);
@@ -254,11 +165,6 @@ TEST(ManualTimer, ServicesAdvanceEachOther) {
   outer.schedule_after(1ms, [&] { inner.advance_by(1ms); });
   outer.advance_by(1ms);
   EXPECT_THAT(record.ran, ElementsAre(1));
-}
-
-TEST(ManualTimer, StartsAtTheTimeOfTheClockThatItIsGiven) {
-  const manual_timer timer({}, starting_at(42h));
-  EXPECT_EQ(timer.now(), at(42h));
 }
 
 // ---- One type ----

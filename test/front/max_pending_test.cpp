@@ -5,14 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstddef>
 #include <functional>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -34,36 +31,6 @@ TEST(MaxPending, RefusesTheThirdOfTwoAndSaysTheNumbers) {
   EXPECT_EQ(timer.stats().rejected, 1U);
 }
 
-TEST(MaxPending, TheMessageCarriesTheCountAndTheLimit) {
-  manual_timer timer({.max_pending = 1234});
-  for (int i = 0; i < 1234; ++i) {
-    timer.schedule_after(1h, nothing);
-  }
-  const std::string message = refusal_of([&] { timer.schedule_after(1h, nothing); }).message;
-  const std::size_t first = message.find("1234");
-  ASSERT_NE(first, std::string::npos) << message;
-  EXPECT_NE(message.find("1234", first + 1), std::string::npos) << message;
-}
-
-TEST(MaxPending, TheErrorCodeOverloadsDoNotThrow) {
-  live_captures captures;
-  manual_timer timer({.max_pending = 0});
-  std::error_code error;
-  EXPECT_FALSE(timer.schedule_after(
-      1h, [token = captures.make()] {}, error));
-  EXPECT_EQ(error, timer_errc::too_many_pending);
-  error.clear();
-  EXPECT_FALSE(timer.schedule_at(
-      at(1h), [token = captures.make()] {}, error));
-  EXPECT_EQ(error, timer_errc::too_many_pending);
-  error.clear();
-  EXPECT_FALSE(timer.schedule_at(
-      at(1h), [token = captures.make()] {}, {.tag = 3}, error));
-  EXPECT_EQ(error, timer_errc::too_many_pending);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(timer.stats().rejected, 3U);
-}
-
 TEST(MaxPending, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
@@ -79,39 +46,6 @@ TEST(MaxPending, AfterACancelOneMoreIsAccepted) {
   first.cancel();
   EXPECT_NO_THROW(timer.schedule_after(1h, nothing));
   EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);
-}
-
-TEST(MaxPending, AfterAFireOneMoreIsAccepted) {
-  manual_timer timer({.max_pending = 2});
-  timer.schedule_after(1ms, nothing);
-  timer.schedule_after(1h, nothing);
-  timer.advance_by(1ms);
-  EXPECT_NO_THROW(timer.schedule_after(1h, nothing));
-  EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);
-}
-
-TEST(MaxPending, ACallbackMayTakeItsOwnPlace) {
-  manual_timer timer({.max_pending = 1});
-  timer.schedule_after(1ms, [&] { timer.schedule_after(1ms, nothing); });
-  EXPECT_EQ(timer.advance_by(2ms), 2U);
-  EXPECT_EQ(timer.stats().rejected, 0U);
-}
-
-TEST(MaxPending, RefusalsDoNotUseUpPlaces) {
-  manual_timer timer({.max_pending = 1});
-  const timer_handle handle = timer.schedule_after(1h, nothing);
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);
-  }
-  handle.cancel();
-  EXPECT_NO_THROW(timer.schedule_after(1h, nothing));
-}
-
-TEST(MaxPending, RescheduleWorksAtTheLimit) {
-  manual_timer timer({.max_pending = 1});
-  const timer_handle handle = timer.schedule_after(1h, nothing);
-  EXPECT_TRUE(handle.reschedule_after(1ms));
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
 }
 
 TEST(MaxPending, AFailedCallableUsesUpNoPlace) {

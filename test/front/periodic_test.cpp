@@ -4,19 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <latch>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#include "support/service_audit.hpp"
 #include "support/service_periodic.hpp"
-#include "support/service_scale.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -24,7 +20,6 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::hours;
 using std::chrono::nanoseconds;
 using testing::ElementsAre;
 
@@ -39,27 +34,6 @@ std::size_t run_all(manual_timer& timer, kept_tasks& tasks) {
 }
 
 // ---- When it runs ----
-
-TEST(Periodic, RunsEveryPeriodUnderEveryPolicy) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer;
-    run_log log(timer);
-    timer.schedule_every(10ms, log.writing(), policy);
-    EXPECT_EQ(timer.advance_by(45ms), 4U);
-    EXPECT_THAT(log.times, ElementsAre(10ms, 20ms, 30ms, 40ms));
-  }
-}
-
-TEST(Periodic, TheFirstRunIsOnePeriodFromNow) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer({}, starting_at(7ms));
-    run_log log(timer);
-    const timer_handle handle = timer.schedule_every(10ms, log.writing(), policy);
-    EXPECT_EQ(handle.deadline(), at(17ms));
-    EXPECT_EQ(timer.advance_to(at(17ms) - 1ns), 0U);
-    EXPECT_EQ(timer.advance_to(at(17ms)), 1U);
-  }
-}
 
 TEST(Periodic, EachRunWaitsForItsWholePeriod) {
   for (const period_policy policy : every_policy) {
@@ -104,38 +78,6 @@ TEST(Periodic, ThePolicyIsAFixedDelayUnlessGiven) {
   EXPECT_EQ(handle.deadline(), at(47ms));
 }
 
-TEST(Periodic, SeveralKeepTheirOwnPeriods) {
-  manual_timer timer;
-  std::vector<int> ran;
-  for (const int period : {2, 3, 7}) {
-    timer.schedule_every(period * 1ms, [&ran, period] { ran.push_back(period); });
-  }
-  timer.advance_by(42ms);
-  EXPECT_EQ(std::count(ran.begin(), ran.end(), 2), 21);
-  EXPECT_EQ(std::count(ran.begin(), ran.end(), 3), 14);
-  EXPECT_EQ(std::count(ran.begin(), ran.end(), 7), 6);
-}
-
-TEST(Periodic, MaySchedulePeriodicTimersInItsCallback) {
-  manual_timer timer;
-  run_log log(timer);
-  timer.schedule_after(5ms, [&] { timer.schedule_every(10ms, log.writing()); });
-  timer.advance_by(30ms);
-  EXPECT_THAT(log.times, ElementsAre(15ms, 25ms));
-}
-
-TEST(Periodic, RunsAMillionTimes) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer({.wheel_size = 8});
-    std::uint64_t runs = 0;
-    timer.schedule_every(
-        3ms, [&] { ++runs; }, policy);
-    timer.advance_by(3ms * scaled(1'000'000));
-    EXPECT_EQ(runs, scaled(1'000'000));
-    EXPECT_TRUE(conserved(timer));
-  }
-}
-
 // ---- Runs that are late ----
 
 /// The deadline after a first run, due at 10 ms, that begins at `begin` and ends at `end`; the period is 10 ms.
@@ -175,58 +117,6 @@ TEST(Periodic, SkipTakesTheNextMultipleAfterTheEndOfTheRun) {
   EXPECT_EQ(deadline_after_run(fixed_rate_skip, 10ms, 40ms + 1ns), at(50ms));
 }
 
-struct late_runs {
-  std::size_t at_45ms;
-  std::vector<nanoseconds> later;
-};
-
-/// Period 10 ms; the first run is kept back until 45 ms, from then on all are in time.
-late_runs kept_back_until_45ms(period_policy policy) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  run_log log(timer);
-  timer.schedule_every(10ms, log.writing(), policy);
-  timer.advance_by(45ms);
-  EXPECT_EQ(tasks.size(), 1U) << "runs overlap";
-  const std::size_t late = run_all(timer, tasks);
-  log.times.clear();
-  for (int step = 0; step < 25; ++step) {
-    timer.advance_by(1ms);
-    run_all(timer, tasks);
-  }
-  EXPECT_TRUE(conserved(timer));
-  return {late, log.times};
-}
-
-TEST(Periodic, CatchUpRunsAllThatWasMissed) {
-  const late_runs runs = kept_back_until_45ms(fixed_rate_catch_up);
-  EXPECT_EQ(runs.at_45ms, 4U);
-  EXPECT_THAT(runs.later, ElementsAre(50ms, 60ms, 70ms));
-}
-
-TEST(Periodic, SkipRunsOneOfThoseThatWereMissed) {
-  const late_runs runs = kept_back_until_45ms(fixed_rate_skip);
-  EXPECT_EQ(runs.at_45ms, 1U);
-  EXPECT_THAT(runs.later, ElementsAre(50ms, 60ms, 70ms));
-}
-
-TEST(Periodic, FixedDelayStartsAnewAfterALateRun) {
-  const late_runs runs = kept_back_until_45ms(fixed_delay);
-  EXPECT_EQ(runs.at_45ms, 1U);
-  EXPECT_THAT(runs.later, ElementsAre(55ms, 65ms));
-}
-
-TEST(Periodic, CatchUpSeesEachMissedDeadline) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  std::vector<std::optional<time_point>> deadlines;
-  timer.schedule_every(
-      10ms, [&](const timer_handle& self) { deadlines.push_back(self.deadline()); }, fixed_rate_catch_up);
-  timer.advance_by(39ms);
-  run_all(timer, tasks);
-  EXPECT_THAT(deadlines, ElementsAre(at(10ms), at(20ms), at(30ms)));
-}
-
 TEST(Periodic, CatchUpDoesNotMissARunInAJumpOfHours) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -234,21 +124,6 @@ TEST(Periodic, CatchUpDoesNotMissARunInAJumpOfHours) {
   timer.advance_by(3h);
   EXPECT_EQ(run_all(timer, tasks), 3U * 3600U);
   EXPECT_EQ(timer.stats().fired, 3U * 3600U);
-}
-
-TEST(Periodic, ARunThatHasNotEndedIsNotHandedOverAgain) {
-  for (const period_policy policy : every_policy) {
-    kept_tasks tasks;
-    manual_timer timer({.executor = tasks.taking()});
-    std::size_t handed_over_meanwhile = 99;
-    timer.schedule_every(
-        10ms, [&] { handed_over_meanwhile = tasks.size(); }, policy);
-    timer.advance_by(10ms);
-    timer.advance_by(1h);
-    EXPECT_EQ(tasks.size(), 1U);
-    tasks.run();
-    EXPECT_EQ(handed_over_meanwhile, 0U);
-  }
 }
 
 TEST(Periodic, WhileARunLastsNoOtherBegins) {
@@ -288,20 +163,6 @@ TEST(Periodic, ATaskOfAnEarlierRunDoesNotRunTheTimerAgain) {
 
 // ---- The ends of time ----
 
-TEST(Periodic, AHugePeriodNeverFires) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer({}, starting_at(1h));
-    const timer_handle handles[] = {timer.schedule_every(hours::max(), nothing, policy),
-                                    timer.schedule_every(nanoseconds::max(), nothing, policy),
-                                    timer.schedule_every(std::chrono::duration<double>::max(), nothing, policy)};
-    EXPECT_EQ(timer.advance_to(time_point::max()), 0U);
-    for (const timer_handle& handle : handles) {
-      EXPECT_EQ(handle.deadline(), time_point::max());
-      EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-    }
-  }
-}
-
 TEST(Periodic, TheLastRunsBeforeTheEndOfTimeAreNotEarly) {
   for (const period_policy policy : every_policy) {
     manual_timer timer({}, starting_at(nanoseconds::max() - 25ms));
@@ -322,16 +183,6 @@ TEST(Periodic, ASkipOverMoreThanHalfOfAllTimeIsToALaterDeadline) {
   // "At the next multiple of the period that is later than now."
   ASSERT_TRUE(handle.deadline());
   EXPECT_GT(*handle.deadline(), timer.now());
-}
-
-TEST(Periodic, RunsFromAnyStartOfTime) {
-  for (const nanoseconds start : {nanoseconds::min(), -1ns, nanoseconds(std::int64_t{1} << 40)}) {
-    for (const period_policy policy : every_policy) {
-      manual_timer timer({.tick = 1ns}, starting_at(start));
-      timer.schedule_every(10ns, nothing, policy);
-      EXPECT_EQ(timer.advance_by(105ns), 10U);
-    }
-  }
 }
 
 }  // namespace

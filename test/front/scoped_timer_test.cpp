@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
@@ -28,15 +27,6 @@ TEST(ScopedTimer, CancelsWhenItIsDestroyed) {
   }
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().cancelled, 1U);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-}
-
-TEST(ScopedTimer, EndsAPeriodicTimer) {
-  manual_timer timer;
-  {
-    const scoped_timer scoped = timer.schedule_every(1ms, nothing);
-    EXPECT_EQ(timer.advance_by(3ms), 3U);
-  }
   EXPECT_EQ(timer.advance_by(1h), 0U);
 }
 
@@ -128,18 +118,6 @@ TEST(ScopedTimer, MayOutliveTheService) {
     timer.advance_by(1ms);
   }
   EXPECT_EQ(scoped->status(), timer_status::finished);
-}
-
-TEST(ScopedTimer, IsDestroyedAfterItsTimerWasReturned) {
-  manual_timer timer;
-  std::vector<pending_task> left;
-  int runs = 0;
-  {
-    const scoped_timer scoped = timer.schedule_after(1ms, [&] { ++runs; });
-    left = timer.stop();
-  }
-  left.at(0).callback();
-  EXPECT_EQ(runs, 1);
 }
 
 }  // namespace

@@ -31,19 +31,6 @@ using namespace std::chrono_literals;
 
 // ---- Stop tokens ----
 
-TEST(StopToken, CancelsAPendingTimerAndDestroysItsCaptures) {
-  live_captures captures;
-  std::stop_source stop;
-  manual_timer timer;
-  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
-  EXPECT_EQ(captures.alive(), 1);
-  stop.request_stop();
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(handle.status(), timer_status::finished);
-  EXPECT_EQ(timer.stats().cancelled, 1U);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-}
-
 TEST(StopToken, CancelsAtOnceIfItWasStoppedBefore) {
   live_captures captures;
   std::stop_source stop;
@@ -58,24 +45,6 @@ TEST(StopToken, CancelsAtOnceIfItWasStoppedBefore) {
   EXPECT_EQ(timer.advance_by(1h), 0U);
 }
 
-TEST(StopToken, LetsATimerFireUntilItIsStopped) {
-  std::stop_source stop;
-  manual_timer timer;
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.stop = stop.get_token()});
-  timer.schedule_at(at(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
-  timer.schedule_at(std::chrono::system_clock::time_point(1ms), [&] { ++runs; }, {.stop = stop.get_token()});
-  EXPECT_EQ(timer.advance_by(1ms), 3U);
-  EXPECT_EQ(runs, 3);
-}
-
-TEST(StopToken, OfNoSourceNeverCancels) {
-  manual_timer timer;
-  timer.schedule_after(1ms, nothing, {.stop = std::stop_token()});
-  timer.schedule_every(1ms, nothing, {.stop = std::stop_token()});
-  EXPECT_EQ(timer.advance_by(2ms), 3U);
-}
-
 TEST(StopToken, OfADestroyedSourceNeverCancels) {
   live_captures captures;
   manual_timer timer;
@@ -88,40 +57,6 @@ TEST(StopToken, OfADestroyedSourceNeverCancels) {
   EXPECT_EQ(captures.alive(), 0);
 }
 
-TEST(StopToken, DoesNothingToATimerThatHasFired) {
-  live_captures captures;
-  std::stop_source stop;
-  manual_timer timer;
-  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
-  timer.advance_by(1ms);
-  EXPECT_EQ(captures.alive(), 0);
-  const timer_handle next = timer.schedule_after(1ms, nothing);
-  stop.request_stop();
-  EXPECT_EQ(next.status(), timer_status::pending);
-  EXPECT_EQ(timer.stats().cancelled, 0U);
-}
-
-TEST(StopToken, StoppedInTheCallbackLetsThatRunEnd) {
-  live_captures captures;
-  std::stop_source stop;
-  manual_timer timer;
-  bool ended = false;
-  std::int64_t alive = 0;
-  const timer_handle handle = timer.schedule_after(1ms,
-                                                   [&, token = captures.make()] {
-                                                     stop.request_stop();
-                                                     alive = captures.alive();
-                                                     ended = true;
-                                                   },
-                                                   {.stop = stop.get_token()});
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
-  EXPECT_TRUE(ended);
-  EXPECT_EQ(alive, 1);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(handle.status(), timer_status::finished);
-  EXPECT_EQ(timer.stats().cancelled, 0U);
-}
-
 TEST(StopToken, StoppedInTheCallbackEndsAPeriodicTimer) {
   live_captures captures;
   std::stop_source stop;
@@ -129,28 +64,6 @@ TEST(StopToken, StoppedInTheCallbackEndsAPeriodicTimer) {
   timer.schedule_every(1ms, [&, token = captures.make()] { stop.request_stop(); }, {.stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(captures.alive(), 0);
-}
-
-TEST(StopToken, EndsAPeriodicTimerBetweenItsRuns) {
-  live_captures captures;
-  std::stop_source stop;
-  manual_timer timer;
-  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip, {.tag = 5, .stop = stop.get_token()});
-  EXPECT_EQ(timer.advance_by(35ms), 3U);
-  stop.request_stop();
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-}
-
-TEST(StopToken, StoppedByASiblingThatIsDueToo) {
-  std::stop_source stop;
-  manual_timer timer;
-  timer.schedule_after(1ms, [&] { stop.request_stop(); });
-  for (int i = 0; i < 1000; ++i) {
-    timer.schedule_after(1ms, nothing, {.stop = stop.get_token()});
-  }
-  EXPECT_EQ(timer.advance_by(1h), 1U);
-  EXPECT_EQ(timer.stats().cancelled, 1000U);
 }
 
 TEST(StopToken, MayOutliveTheService) {
@@ -183,33 +96,6 @@ TEST(StopToken, DoesNotKeepAReturnedCallableFromBeingCalled) {
   EXPECT_EQ(runs, 2);
 }
 
-TEST(StopToken, OfARefusedTimerDoesNothing) {
-  live_captures captures;
-  std::stop_source stop;
-  manual_timer timer({.max_pending = 1});
-  const timer_handle first = timer.schedule_after(1ms, nothing);
-  EXPECT_EQ(
-      refusal_of([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
-      timer_errc::too_many_pending);
-  EXPECT_EQ(
-      refusal_of([&] { timer.schedule_every(0ms, [token = captures.make()] {}, {.stop = stop.get_token()}); }).code,
-      timer_errc::invalid_period);
-  EXPECT_EQ(captures.alive(), 0);
-  stop.request_stop();
-  EXPECT_EQ(first.status(), timer_status::pending);
-}
-
-TEST(StopToken, LetsACallbackHaveItsHandle) {
-  std::stop_source stop;
-  manual_timer timer;
-  timer_handle given;
-  const timer_handle made =
-      timer.schedule_after(1ms, [&](const timer_handle& self) { given = self; }, {.tag = 3, .stop = stop.get_token()});
-  EXPECT_EQ(made.tag(), 3U);
-  timer.advance_by(1ms);
-  EXPECT_EQ(given, made);
-}
-
 TEST(StopToken, MayBeStoppedByACaptureThatDies) {
   std::stop_source stop;
   manual_timer timer;
@@ -228,26 +114,6 @@ TEST(StopToken, MayBeOwnedByTheCallableItself) {
                        {.stop = token});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(captures.alive(), 0);
-}
-
-TEST(StopToken, LeavesNoMemoryBehind) {
-  manual_timer timer;
-  const auto use = [&timer](bool stopped) {
-    std::stop_source stop;
-    for (int i = 0; i < 100; ++i) {
-      timer.schedule_after(1ms, [large = std::array<char, 100>()] { static_cast<void>(large); },
-                           {.stop = stop.get_token()});
-      timer.schedule_every(1h, nothing, {.stop = stop.get_token()}).cancel();
-    }
-    static_cast<void>(stopped && stop.request_stop());
-    timer.advance_by(1ms);
-  };
-  use(true);
-  use(false);
-  const std::size_t bytes = allocations.live_bytes;
-  use(true);
-  use(false);
-  EXPECT_EQ(allocations.live_bytes, bytes);
 }
 
 TEST(StopToken, SchedulingWithoutMemoryLeavesNothingBehind) {

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdint>
-#include <string>
 #include <vector>
 
 #include "support/service_virtual.hpp"
@@ -27,28 +25,6 @@ TEST(TimerOptions, RefusesATickThatIsNotPositive) {
   const refusal negative = refusal_of_options({.tick = -17ns});
   EXPECT_EQ(negative.code, timer_errc::invalid_option);
   EXPECT_THAT(negative.message, HasSubstr("-17"));
-}
-
-TEST(TimerOptions, RefusesAWheelSizeOutOfRange) {
-  for (const std::uint32_t size : {0U, 1U, (1U << 24U) + 1}) {
-    const refusal error = refusal_of_options({.wheel_size = size});
-    EXPECT_EQ(error.code, timer_errc::invalid_option);
-    EXPECT_THAT(error.message, HasSubstr(std::to_string(size)));
-    EXPECT_THAT(error.message, HasSubstr("[2, 16777216]"));
-  }
-}
-
-TEST(TimerOptions, RefusesAWheelSizeOfALevelOutOfRange) {
-  const refusal error = refusal_of_options({.wheel_sizes = {60, 60, 1}});
-  EXPECT_EQ(error.code, timer_errc::invalid_option);
-  EXPECT_THAT(error.message, HasSubstr("1"));
-}
-
-TEST(TimerOptions, RefusesTooManyShards) {
-  const refusal error = refusal_of_options({.shards = 1025});
-  EXPECT_EQ(error.code, timer_errc::invalid_option);
-  EXPECT_THAT(error.message, HasSubstr("1025"));
-  EXPECT_THAT(error.message, HasSubstr("1024"));
 }
 
 TEST(TimerOptions, RefusesNoPollerAndMoreThanOneForEachShard) {

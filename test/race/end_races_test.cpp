@@ -44,7 +44,7 @@ class ends_of_services : public testing::Test {
   ends_of_services(bool pooled, unsigned pollers) : pooled_(pooled), pollers_(pollers) {}
   ~ends_of_services() override { pool_.join(); }
 
-  static std::uint64_t rounds() { return stress_rounds(Kind::rounds / 15); }
+  static std::uint64_t rounds() { return stress_rounds(200); }
 
   /// Races `actions` and a look at the counts; with `added` timers beside those that are there first.
   void race_to_the_end(std::uint64_t added, std::vector<action> actions) {

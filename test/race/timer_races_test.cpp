@@ -216,6 +216,20 @@ TYPED_TEST(TimerRace, DropOfTheHandleAgainstFire) {
   this->expect_one_outcome_each(this->rounds());
 }
 
+TYPED_TEST(TimerRace, QuestionsAgainstFire) {
+  race(
+      this->rounds(), [&](std::uint64_t round) noexcept { this->arm_counted(round); },
+      [&](std::uint64_t round) {
+        const timer_handle copy = this->handle();
+        const std::optional<std::uint64_t> tag = copy.tag();
+        EXPECT_TRUE(!tag || *tag == round) << "of another timer";
+        EXPECT_TRUE(copy.status() != timer_status::finished || !copy.deadline());
+        EXPECT_LE(copy.remaining().value_or(0ns), TypeParam::soon);
+      },
+      [&](std::uint64_t round) { this->fire(round); });
+  this->expect_one_outcome_each(this->rounds());
+}
+
 TYPED_TEST(TimerRace, CancelAndWaitAgainstTheEndOfTheCallback) {
   const auditor audit(this->service());
   race(

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -158,156 +157,6 @@ TEST(TimerStress, StopInTheMiddleOfEverythingLosesNothing) {
   }
 }
 
-// ---- Two against one timer ----
-
-/// A service driven by hand, one tick a round; for each round one timer that is due in it.
-class duel {
- public:
-  explicit duel(std::uint64_t rounds) : outcomes_(rounds) {}
-
-  void prepare(std::uint64_t round) {
-    handle_ =
-        service_.schedule_after(1ms, [this, round, token = captures_.make()] { outcomes_.add(round); }, {.tag = round});
-  }
-  void fire(std::uint64_t) { service_.advance_by(1ms); }
-  void cancel(std::uint64_t round) {
-    const timer_handle copy = handle_;
-    outcomes_.add(round, copy.cancel());
-  }
-  void delay(std::uint64_t) {
-    const timer_handle copy = handle_;
-    copy.reschedule_after(3ms);
-  }
-  void expect_one_outcome_each(std::uint64_t rounds) {
-    service_.advance_by(1h);
-    EXPECT_EQ(outcomes_.wrong(rounds), 0U);
-    EXPECT_EQ(service_.stats().early, 0U);
-    EXPECT_EQ(service_.pending(), 0U);
-    EXPECT_EQ(captures_.alive(), 0);
-    EXPECT_TRUE(conserved(service_));
-  }
-
-  timer_handle& handle() { return handle_; }
-
- private:
-  live_captures captures_;
-  outcomes outcomes_;
-  manual_timer service_;
-  timer_handle handle_;
-};
-
-TEST(TimerStress, CancelAgainstFire) {
-  const std::uint64_t rounds = stress_rounds(50'000);
-  duel both(rounds);
-  race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
-      [&](std::uint64_t round) { both.fire(round); }, [&](std::uint64_t round) { both.cancel(round); });
-  both.expect_one_outcome_each(rounds);
-}
-
-TEST(TimerStress, CancelAgainstCancelAgainstFire) {
-  const std::uint64_t rounds = stress_rounds(50'000);
-  duel both(rounds);
-  race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
-      [&](std::uint64_t round) { both.cancel(round); }, [&](std::uint64_t round) { both.fire(round); },
-      [&](std::uint64_t round) { both.cancel(round); });
-  both.expect_one_outcome_each(rounds);
-}
-
-TEST(TimerStress, RescheduleAgainstFire) {
-  const std::uint64_t rounds = stress_rounds(50'000);
-  duel both(rounds);
-  race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
-      [&](std::uint64_t round) { both.delay(round); }, [&](std::uint64_t round) { both.fire(round); });
-  both.expect_one_outcome_each(rounds);
-}
-
-TEST(TimerStress, RescheduleAgainstCancelAgainstFire) {
-  const std::uint64_t rounds = stress_rounds(50'000);
-  duel both(rounds);
-  race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
-      [&](std::uint64_t round) { both.delay(round); }, [&](std::uint64_t round) { both.fire(round); },
-      [&](std::uint64_t round) { both.cancel(round); });
-  both.expect_one_outcome_each(rounds);
-}
-
-TEST(TimerStress, DropOfTheHandleAgainstFire) {
-  const std::uint64_t rounds = stress_rounds(50'000);
-  duel both(rounds);
-  race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); }, [&](std::uint64_t) { both.handle() = {}; },
-      [&](std::uint64_t round) { both.fire(round); });
-  both.expect_one_outcome_each(rounds);
-}
-
-TEST(TimerStress, QuestionsAgainstFire) {
-  const std::uint64_t rounds = stress_rounds(50'000);
-  duel both(rounds);
-  race(
-      rounds, [&](std::uint64_t round) noexcept { both.prepare(round); },
-      [&](std::uint64_t round) {
-        const timer_handle copy = both.handle();
-        const std::optional<std::uint64_t> tag = copy.tag();
-        EXPECT_TRUE(!tag || *tag == round) << "of another timer";
-        EXPECT_TRUE(copy.status() != timer_status::finished || !copy.deadline());
-        EXPECT_LE(copy.remaining().value_or(0ns), 1ms);
-      },
-      [&](std::uint64_t round) { both.fire(round); });
-  both.expect_one_outcome_each(rounds);
-}
-
-TEST(TimerStress, StopAgainstFireAndCancel) {
-  for (std::uint64_t i = 0; i < stress_rounds(1000); ++i) {
-    constexpr std::uint64_t timers = 300;
-    outcomes each(timers);
-    manual_timer service;
-    std::vector<timer_handle> handles;
-    for (std::uint64_t which = 0; which < timers; ++which) {
-      handles.push_back(service.schedule_after(1ms, [&each, which] { each.add(which); }, {.tag = which}));
-    }
-    race(
-        1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { service.advance_by(1ms); },
-        [&](std::uint64_t) { each.add(service.stop()); }, [&](std::uint64_t) { each.add(service.stop()); },
-        [&](std::uint64_t) {
-          for (std::uint64_t which = 0; which < timers; ++which) {
-            each.add(which, handles[which].cancel());
-          }
-        });
-    ASSERT_EQ(each.wrong(timers), 0U);
-    ASSERT_TRUE(conserved(service));
-  }
-}
-
-TEST(TimerStress, CancelAgainstFireOnTheThreadOfTheService) {
-  const std::uint64_t rounds = stress_rounds(2'000);
-  live_captures captures;
-  outcomes each(rounds);
-  timer service({.tick = 10us});
-  timer_handle handle;
-  time_point deadline;
-  const auto cancel_on_time = [&](std::uint64_t round) {
-    const timer_handle copy = handle;
-    while (std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::yield();
-    }
-    each.add(round, copy.cancel());
-  };
-  race(
-      rounds,
-      [&](std::uint64_t round) noexcept {
-        deadline = std::chrono::steady_clock::now() + 200us;
-        handle = service.schedule_at(deadline, [&each, round, token = captures.make()] { each.add(round); });
-        deadline += static_cast<int>(round % 200) * 1us;
-      },
-      cancel_on_time, cancel_on_time);
-  service.stop();
-  EXPECT_EQ(each.wrong(rounds), 0U);
-  EXPECT_EQ(captures.alive(), 0);
-}
-
 // ---- The poller falls asleep ----
 
 // The more shards, the longer the poller looks for something to do before it sleeps, and the more there is to hit.
@@ -408,18 +257,6 @@ TEST(TimerStress, UseOfHandlesAgainstTheDestructor) {
     ASSERT_LE(ended, 100U);
     ASSERT_EQ(captures.alive(), 0);
     ASSERT_EQ(captures.destroyed(), 100);
-  }
-}
-
-TEST(TimerStress, DropOfTheLastHandleAgainstTheDestructor) {
-  for (std::uint64_t round = 0; round < stress_rounds(2'000); ++round) {
-    auto service = std::make_unique<manual_timer>();
-    timer_handle first = service->schedule_after(1h, nothing);
-    timer_handle second = first;
-    race(
-        1, [](std::uint64_t) noexcept {}, [&](std::uint64_t) { first = {}; }, [&](std::uint64_t) { service.reset(); },
-        [&](std::uint64_t) { second = {}; });
-    ASSERT_FALSE(first || second);
   }
 }
 

@@ -21,9 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
 struct told_error {
   std::string what;
@@ -101,54 +99,6 @@ TEST(OnError, MayUseTheService) {
   timer.schedule_after(1ms, [] { throw std::runtime_error("asked for"); });
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_THAT(returned, ElementsAre(1U));
-}
-
-TEST(OnError, ThatThrowsLeavesItsServiceAlive) {
-  captured_stderr output;
-  manual_timer timer(
-      {.on_error = [](const std::exception_ptr&, std::uint64_t) { throw std::runtime_error("handler"); }});
-  timer.schedule_after(1ms, [] { throw std::runtime_error("original"); });
-  timer.schedule_after(2ms, nothing);
-  EXPECT_EQ(timer.advance_by(2ms), 2U);
-  EXPECT_EQ(timer.stats().failed, 1U);
-  EXPECT_THAT(output.text(), HasSubstr("original"));
-}
-
-TEST(OnError, WithoutItEachKindIsWrittenOncePerSecond) {
-  captured_stderr output;
-  manual_timer timer;
-  for (int i = 0; i < 100; ++i) {
-    timer.schedule_after(1ms, [] { throw std::runtime_error("kind-A"); });
-    timer.schedule_after(500ms, [] { throw std::runtime_error("kind-A"); });
-    timer.schedule_after(500ms, [] { throw std::runtime_error("kind-B"); });
-    timer.schedule_after(1200ms, [] { throw std::runtime_error("kind-A"); });
-  }
-  timer.advance_by(3s);
-  const std::string text = output.text();
-  EXPECT_EQ(occurrences(text, "kind-A"), 2U) << text;
-  EXPECT_EQ(occurrences(text, "kind-B"), 1U) << text;
-  EXPECT_EQ(timer.stats().failed, 400U);
-}
-
-TEST(OnError, WithoutItWhatIsNoExceptionIsWrittenToo) {
-  captured_stderr output;
-  manual_timer timer;
-  timer.schedule_after(1ms, [] { throw 42; });
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
-  EXPECT_THAT(output.text(), Not(IsEmpty()));
-  EXPECT_EQ(timer.stats().failed, 1U);
-}
-
-TEST(OnError, WithoutItAThrowingExecutorIsWrittenToo) {
-  captured_stderr output;
-  bool refuse = true;
-  manual_timer timer({.executor = [&](task&& work) { refuse ? throw std::runtime_error("full") : work(); }});
-  timer.schedule_after(1ms, nothing);
-  timer.advance_by(1ms);
-  refuse = false;
-  timer.advance_by(10ms);
-  EXPECT_THAT(output.text(), HasSubstr("full"));
-  EXPECT_EQ(timer.stats().fired, 1U);
 }
 
 }  // namespace

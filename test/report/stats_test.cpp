@@ -4,13 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <system_error>
-#include <vector>
 
-#include "support/service_audit.hpp"
-#include "support/service_random.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -44,32 +39,6 @@ TEST(Stats, EveryOutcomeIsCountedOnce) {
 }
 
 // ---- Counts ----
-
-TEST(Stats, CountsAgreeInsideCallbacks) {
-  manual_timer timer;
-  dice random(3);
-  std::vector<timer_handle> handles;
-  std::uint64_t begun = 0;
-  for (int i = 0; i < 1000; ++i) {
-    handles.push_back(timer.schedule_after(random.between(0ms, 2s), [&] {
-      handles[random.below(handles.size())].cancel();
-      const timer_stats counts = timer.stats();
-      EXPECT_TRUE(conserved(counts));
-      EXPECT_EQ(counts.fired, ++begun);
-      EXPECT_EQ(counts.pending, timer.pending());
-    }));
-  }
-  timer.advance_by(2s);
-  EXPECT_EQ(timer.pending(), 0U);
-}
-
-TEST(Stats, ATimerIsNoLongerPendingOnceItsCallbackHasBegun) {
-  manual_timer timer;
-  std::size_t seen = 99;
-  timer.schedule_after(1ms, [&] { seen = timer.pending(); });
-  timer.advance_by(1ms);
-  EXPECT_EQ(seen, 0U);
-}
 
 TEST(Stats, TheCountDoesNotDipDuringACascade) {
   manual_timer timer({.wheel_size = 8});
@@ -125,13 +94,6 @@ TEST(Stats, LatenessIsCountedFromTheDeadline) {
   EXPECT_EQ(counts.lateness.count(), 2U);
   EXPECT_EQ(counts.lateness.max(), 5ms);
   EXPECT_EQ(counts.early, 0U);
-}
-
-TEST(Stats, LatenessOfADelayBelowZeroCountsFromItsDeadline) {
-  manual_timer timer({.tick = 1ms}, starting_at(1h));
-  timer.schedule_at(at(1h - 5ms), nothing);
-  timer.advance_to(at(1h));
-  EXPECT_EQ(timer.stats().lateness.max(), 5ms);
 }
 
 TEST(Stats, LatenessOfTheSmallestDeadlineDoesNotOverflow) {

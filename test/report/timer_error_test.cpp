@@ -57,31 +57,6 @@ TEST(TimerError, IsASystemError) {
   }
 }
 
-TEST(TimerError, TooManyPendingCarriesBothNumbers) {
-  manual_timer timer({.max_pending = 4711});
-  for (int i = 0; i < 4711; ++i) {
-    timer.schedule_every(1ms, nothing);
-  }
-  const refusal answer = refusal_of([&] { timer.schedule_every(1ms, nothing); });
-  EXPECT_EQ(answer.code, timer_errc::too_many_pending);
-  EXPECT_EQ(occurrences(answer.message, "4711"), 2U) << answer.message;
-}
-
-TEST(TimerError, ABadOptionIsNamedWithItsValueAndItsRange) {
-  const refusal tick = refusal_of_options({.tick = -7ns});
-  EXPECT_EQ(tick.code, timer_errc::invalid_option);
-  EXPECT_THAT(tick.message, AllOf(HasSubstr("tick"), HasSubstr("-7"), HasSubstr("1")));
-  const refusal size = refusal_of_options({.wheel_size = 20'000'000});
-  EXPECT_EQ(size.code, timer_errc::invalid_option);
-  EXPECT_THAT(size.message, AllOf(HasSubstr("wheel size"), HasSubstr("20000000"), HasSubstr("2")));
-  const refusal sizes = refusal_of_options({.wheel_sizes = {60, 1, 24}});
-  EXPECT_EQ(sizes.code, timer_errc::invalid_option);
-  EXPECT_THAT(sizes.message, AllOf(HasSubstr("wheel size"), HasSubstr("1"), HasSubstr("2")));
-  const refusal shards = refusal_of_options({.shards = 1025});
-  EXPECT_EQ(shards.code, timer_errc::invalid_option);
-  EXPECT_THAT(shards.message, AllOf(HasSubstr("shards"), HasSubstr("1025"), HasSubstr("1024")));
-}
-
 TEST(TimerError, RefusesToAdvanceInACallbackOfEveryKind) {
   manual_timer timer;
   std::vector<std::error_code> codes;

@@ -8,9 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <latch>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,7 +16,6 @@
 #include "support/allocation.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
-#include "support/service_random.hpp"
 #include "support/service_refusing.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -27,11 +24,9 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-using testing::UnorderedElementsAre;
 
 // ---- Stop ----
 
@@ -52,25 +47,6 @@ TEST(ExecutorStop, ReturnsWhatWasHandedOverAndItsTaskDoesNothing) {
   EXPECT_TRUE(conserved(timer));
 }
 
-TEST(ExecutorStop, FromATaskReturnsTheOtherHandedOverOnes) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  std::vector<std::uint64_t> returned;
-  for (std::uint64_t i = 0; i < 5; ++i) {
-    timer.schedule_after(1ms,
-                         [&] {
-                           for (const pending_task& one : timer.stop()) {
-                             returned.push_back(one.tag);
-                           }
-                         },
-                         {.tag = i});
-  }
-  timer.advance_by(1ms);
-  tasks.run();
-  EXPECT_THAT(returned, UnorderedElementsAre(1U, 2U, 3U, 4U));
-  EXPECT_EQ(timer.stats().fired, 1U);
-}
-
 TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -83,17 +59,6 @@ TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
   tasks.run();
   EXPECT_THAT(threads, SizeIs(2));
   EXPECT_EQ(tasks.size(), 0U);
-}
-
-TEST(ExecutorStop, DrainRunsThroughTheExecutor) {
-  manual_timer timer({.executor = [](task&& work) { work(); }});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  timer.schedule_after(2ms, [&] { ++runs; });
-  timer.schedule_after(1h, [&] { ++runs; });
-  EXPECT_THAT(timer.stop(drain, at(10ms)), SizeIs(1));
-  EXPECT_EQ(runs, 2);
-  EXPECT_TRUE(conserved(timer));
 }
 
 TEST(ExecutorStop, DrainReturnsWhatTheExecutorHasNotBegun) {
@@ -210,18 +175,6 @@ TEST(ExecutorEnd, DestroyingATaskAfterTheServiceDoesNothing) {
   EXPECT_EQ(captures.destroyed(), 1);
 }
 
-TEST(ExecutorEnd, DestroyingATaskAfterStopDoesNothing) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_after(1ms, nothing);
-  timer.advance_by(1ms);
-  timer.stop();
-  tasks.drop();
-  EXPECT_EQ(timer.pending(), 0U);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-  EXPECT_TRUE(conserved(timer));
-}
-
 void end_with_tasks_in_the_executor(live_captures& captures) {
   manual_timer timer(
       {.executor = [own = std::vector<task>()](task&& work) mutable { own.push_back(std::move(work)); }});
@@ -238,67 +191,6 @@ TEST(ExecutorEnd, MayOwnItsTasksAndDiesWithTheService) {
   end_with_tasks_in_the_executor(captures);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(allocations.live_bytes, bytes);
-}
-
-// ---- At random ----
-
-/// Schedules, cancels, moves, accepts, runs and drops at random; each timer must run at most once, and none may be
-/// lost.
-void expect_no_loss(std::uint64_t seed) {
-  SCOPED_TRACE(seed);
-  dice random(seed);
-  kept_tasks tasks;
-  manual_timer timer({.wheel_size = 8,
-                      .executor =
-                          [&](task&& work) {
-                            if (random.one_in(3)) {
-                              throw std::runtime_error("full");
-                            }
-                            random.one_in(3) ? void() : tasks.taking()(std::move(work));
-                          },
-                      .on_error = ignore});
-  std::vector<int> ends;
-  std::vector<timer_handle> handles;
-  for (int step = 0; step < 500; ++step) {
-    const std::size_t id = ends.size();
-    const std::size_t other = random.below(id + 1);
-    switch (random.below(6)) {
-      case 0:
-      case 1:
-        ends.push_back(0);
-        handles.push_back(timer.schedule_after(random.between(-1ms, 40ms), [&ends, id] { ++ends[id]; }));
-        break;
-      case 2:
-        if (other < id && handles[other].cancel() == cancel_result::cancelled) {
-          ++ends[other];
-        }
-        break;
-      case 3:
-        if (other < id) {
-          handles[other].reschedule_after(random.between(-1ms, 40ms));
-        }
-        break;
-      case 4:
-        random.one_in(2) ? static_cast<void>(tasks.run()) : tasks.drop();
-        break;
-      default:
-        timer.advance_by(random.between(0ms, 20ms));
-    }
-    ASSERT_TRUE(conserved(timer));
-    ASSERT_EQ(timer.pending(), static_cast<std::size_t>(std::count(ends.begin(), ends.end(), 0)));
-  }
-  for (int step = 0; step < 1000; ++step) {
-    timer.advance_by(1ms);
-    tasks.run();
-  }
-  EXPECT_THAT(ends, Each(1));
-  EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(ExecutorEnd, LosesNoTimerWhateverHappens) {
-  for (std::uint64_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
-    expect_no_loss(seed);
-  }
 }
 
 }  // namespace

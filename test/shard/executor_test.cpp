@@ -5,12 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -24,8 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-using testing::Each;
-using testing::ElementsAre;
 using testing::Ge;
 
 // ---- Handing over ----
@@ -44,41 +38,6 @@ TEST(Executor, NothingRunsOnTheDriver) {
   EXPECT_EQ(runs, 3);
 }
 
-TEST(Executor, IsGivenNothingBeforeTheDeadline) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_after(10ms, nothing);
-  EXPECT_EQ(timer.advance_to(at(10ms) - 1ns), 0U);
-  EXPECT_EQ(tasks.size(), 0U);
-  EXPECT_EQ(timer.advance_to(at(10ms)), 1U);
-  EXPECT_EQ(tasks.size(), 1U);
-}
-
-TEST(Executor, IsGivenTheTimersInTheOrderOfTheTicks) {
-  kept_tasks tasks;
-  manual_timer timer({.wheel_size = 4, .executor = tasks.taking()});
-  std::vector<int> ran;
-  for (const int delay : {70, 3, 700, 4, 1, 300, 2, 71}) {
-    timer.schedule_after(delay * 1ms, [&ran, delay] { ran.push_back(delay); });
-  }
-  EXPECT_EQ(timer.advance_by(1s), 8U);
-  tasks.run();
-  EXPECT_THAT(ran, ElementsAre(1, 2, 3, 4, 70, 71, 300, 700));
-}
-
-TEST(Executor, IsGivenEachOfManyOnce) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  std::vector<int> runs(3000);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_after(static_cast<int>(i % 5) * 1ms, [&runs, i] { ++runs[i]; });
-  }
-  EXPECT_EQ(timer.advance_by(10ms), 3000U);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-  EXPECT_EQ(tasks.run(), 3000U);
-  EXPECT_THAT(runs, Each(1));
-}
-
 TEST(Executor, AHandedOverTimerIsPendingAndDue) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -93,75 +52,6 @@ TEST(Executor, AHandedOverTimerIsPendingAndDue) {
   EXPECT_EQ(timer.stats().pending, 2U);
   EXPECT_EQ(timer.stats().fired, 0U);
   EXPECT_TRUE(conserved(timer));
-}
-
-TEST(Executor, CountsAgreeInATaskAndAfterIt) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  for (int i = 0; i < 3; ++i) {
-    timer.schedule_after(1ms, [&] {
-      EXPECT_TRUE(conserved(timer));
-      EXPECT_EQ(timer.stats().running, 1U);
-      EXPECT_EQ(timer.stats().due + timer.stats().fired, 3U);
-    });
-  }
-  timer.advance_by(1ms);
-  tasks.run();
-  EXPECT_EQ(timer.stats().running, 0U);
-  EXPECT_EQ(timer.stats().due, 0U);
-  EXPECT_EQ(timer.stats().fired, 3U);
-  EXPECT_EQ(timer.stats().refused, 0U);
-}
-
-TEST(Executor, AHandedOverTimerKeepsItsPlace) {
-  kept_tasks tasks;
-  manual_timer timer({.max_pending = 1, .executor = tasks.taking()});
-  timer.schedule_after(1ms, nothing);
-  timer.advance_by(1ms);
-  EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, nothing); }).code, timer_errc::too_many_pending);
-  tasks.run();
-  EXPECT_TRUE(timer.schedule_after(1ms, nothing));
-}
-
-TEST(Executor, ForEachPendingShowsWhatWasHandedOver) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_after(1ms, nothing, {.tag = 5});
-  timer.advance_by(1ms);
-  std::vector<std::uint64_t> tags;
-  timer.for_each_pending([&](const pending_timer& one) { tags.push_back(one.tag); });
-  EXPECT_THAT(tags, ElementsAre(5U));
-}
-
-TEST(Executor, MayRunItsTasksInline) {
-  manual_timer timer({.executor = [](task&& work) { work(); }});
-  std::vector<nanoseconds> ran;
-  timer.schedule_every(10ms, [&] { ran.push_back(timer.now().time_since_epoch()); });
-  timer.schedule_after(5ms, [&] { timer.schedule_after(1ms, nothing); });
-  EXPECT_EQ(timer.advance_by(35ms), 5U);
-  EXPECT_THAT(ran, ElementsAre(10ms, 20ms, 30ms));
-}
-
-TEST(Executor, MayRunMovedTasksInline) {
-  live_captures captures;
-  manual_timer timer({.executor = [](task work) { work(); }});
-  timer.schedule_after(1ms, [token = captures.make()] {});
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(timer.stats().refused, 0U);
-}
-
-TEST(Executor, ACallbackGetsItsHandleThere) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  timer_handle given;
-  const timer_handle made = timer.schedule_after(1ms, [&](const timer_handle& self) {
-    given = self;
-    EXPECT_EQ(self.status(), timer_status::running);
-  });
-  timer.advance_by(1ms);
-  tasks.run();
-  EXPECT_EQ(given, made);
 }
 
 TEST(Executor, RunsATaskThatWasMovedAround) {
@@ -226,21 +116,6 @@ TEST(Executor, ATaskMayBeDestroyedWhileItRuns) {
   EXPECT_EQ(handle.status(), timer_status::pending);
 }
 
-TEST(Executor, CallbacksMayUseTheServiceThere) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] {
-    timer.schedule_after(0ms, [&] { ++runs; });
-    timer.schedule_after(1h, [&] { ++runs; }).cancel();
-  });
-  timer.advance_by(1ms);
-  tasks.run();
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
-  tasks.run();
-  EXPECT_EQ(runs, 1);
-}
-
 TEST(Executor, MayUseTheServiceWhenItIsGivenATask) {
   kept_tasks tasks;
   manual_timer* service = nullptr;
@@ -255,32 +130,6 @@ TEST(Executor, MayUseTheServiceWhenItIsGivenATask) {
   service = &timer;
   timer.schedule_after(1ms, nothing);
   EXPECT_EQ(timer.advance_by(1h), 5U);
-}
-
-TEST(Executor, DestroysTheCapturesWhenTheRunEnds) {
-  live_captures captures;
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_after(1ms, [&, token = captures.make()] { EXPECT_EQ(captures.alive(), 1); });
-  timer.advance_by(1ms);
-  EXPECT_EQ(captures.alive(), 1);
-  std::vector<task> kept = tasks.take();
-  kept.at(0)();
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(captures.destroyed(), 1);
-}
-
-TEST(Executor, ACallbackThatThrowsThereIsReportedAndDoesNotReachTheExecutor) {
-  std::vector<std::uint64_t> tags;
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking(),
-                      .on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  timer.schedule_after(1ms, [] { throw std::runtime_error("asked for"); }, {.tag = 5});
-  timer.advance_by(1ms);
-  EXPECT_NO_THROW(tasks.run());
-  EXPECT_THAT(tags, ElementsAre(5U));
-  EXPECT_EQ(timer.stats().failed, 1U);
-  EXPECT_EQ(timer.stats().refused, 0U);
 }
 
 TEST(Executor, LatenessIsCountedToTheStartOfTheRun) {
@@ -312,19 +161,6 @@ TEST(ExecutorCancel, AfterTheHandOverSaysCancelledAndTheTaskDoesNothing) {
   EXPECT_EQ(timer.stats().cancelled, 1U);
 }
 
-TEST(ExecutorCancel, ATaskCancelsASiblingThatWasHandedOverToo) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  timer_handle first;
-  timer_handle second;
-  first = timer.schedule_after(1ms, [&] { EXPECT_EQ(second.cancel(), cancel_result::cancelled); });
-  second = timer.schedule_after(1ms, [&] { EXPECT_EQ(first.cancel(), cancel_result::cancelled); });
-  timer.advance_by(1ms);
-  tasks.run();
-  EXPECT_EQ(timer.stats().fired, 1U);
-  EXPECT_EQ(timer.stats().cancelled, 1U);
-}
-
 TEST(ExecutorCancel, RescheduleAfterTheHandOverMovesTheTimer) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -341,22 +177,6 @@ TEST(ExecutorCancel, RescheduleAfterTheHandOverMovesTheTimer) {
   EXPECT_EQ(timer.stats().early, 0U);
 }
 
-TEST(ExecutorCancel, AllTasksOfATimerThatWasMovedRunItOnce) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  const timer_handle handle = timer.schedule_after(1ms, [&] { ++runs; });
-  for (int i = 0; i < 5; ++i) {
-    timer.advance_by(1ms);
-    handle.reschedule_after(1ms);
-  }
-  timer.advance_by(1ms);
-  EXPECT_EQ(tasks.run(), 6U);
-  EXPECT_EQ(runs, 1);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-  EXPECT_TRUE(conserved(timer));
-}
-
 TEST(ExecutorCancel, DroppingTheTaskOfATimerThatWasMovedDoesNothing) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -368,22 +188,6 @@ TEST(ExecutorCancel, DroppingTheTaskOfATimerThatWasMovedDoesNothing) {
   EXPECT_EQ(timer.advance_to(at(1h) - 1ns), 0U);
   EXPECT_EQ(timer.advance_to(at(1h)), 1U);
   EXPECT_EQ(tasks.size(), 1U);
-}
-
-TEST(ExecutorCancel, RescheduleToThePastAfterTheHandOverRunsItOnce) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()}, starting_at(1h));
-  int runs = 0;
-  const timer_handle handle = timer.schedule_after(1ms, [&] { ++runs; });
-  timer.advance_by(1ms);
-  EXPECT_TRUE(handle.reschedule(at(1min)));
-  EXPECT_EQ(handle.deadline(), at(1min));
-  timer.advance_by(1ms);
-  tasks.run();
-  EXPECT_EQ(runs, 1);
-  timer.advance_by(1h);
-  EXPECT_EQ(tasks.size(), 0U);
-  EXPECT_EQ(timer.stats().due, 0U);
 }
 
 TEST(ExecutorCancel, IsNotGivenATimerThatASiblingHasCancelled) {
@@ -459,19 +263,6 @@ TEST(Executor, CopiesShareOneTarget) {
   first(task(nothing));
   copy(task(nothing));
   EXPECT_EQ(calls, 2);
-}
-
-TEST(Executor, OfOneServiceMayServeAnother) {
-  kept_tasks tasks;
-  manual_timer first({.executor = tasks.taking()});
-  manual_timer second({.executor = tasks.taking()});
-  std::vector<int> ran;
-  first.schedule_after(1ms, [&] { ran.push_back(1); });
-  second.schedule_after(1ms, [&] { ran.push_back(2); });
-  first.advance_by(1ms);
-  second.advance_by(1ms);
-  tasks.run();
-  EXPECT_THAT(ran, ElementsAre(1, 2));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <system_error>
 #include <vector>
 
 #include "support/allocation.hpp"
@@ -36,20 +35,6 @@ TEST(Memory, TheMemoryOfCancelledTimersIsUsedAgain) {
     handles = schedule_far(timer, captures, many);
     EXPECT_LE(timer.stats().bytes, bytes);
   }
-}
-
-TEST(Memory, TheMemoryOfFiredTimersIsUsedAgain) {
-  live_captures captures;
-  manual_timer timer;
-  schedule_far(timer, captures, 10'000);
-  timer.advance_by(2h);
-  const std::size_t bytes = timer.stats().bytes;
-  for (int round = 0; round < 10; ++round) {
-    schedule_far(timer, captures, 10'000);
-    timer.advance_by(2h);
-  }
-  EXPECT_LE(timer.stats().bytes, bytes + bytes / 10);
-  EXPECT_EQ(captures.alive(), 0);
 }
 
 TEST(Memory, BytesCoverTheNodes) {
@@ -131,16 +116,6 @@ TEST(Memory, RescheduleWithoutMemoryChangesNothing) {
   }
 }
 
-TEST(Memory, StopWithoutMemoryReturnsTheRestWhenCalledAgain) {
-  manual_timer timer;
-  for (int i = 0; i < 1000; ++i) {
-    timer.schedule_after(1h, nothing);
-  }
-  EXPECT_FALSE(succeeds_with(0, [&] { timer.stop(); }));
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.stop().size(), 1000U);
-}
-
 TEST(Memory, AStepThatFailsForLackOfMemoryLosesNothing) {
   for (std::uint64_t left = 0; left < 30; ++left) {
     int runs = 0;
@@ -183,14 +158,6 @@ TEST(Memory, ConstructionWithoutMemoryLeavesNothingBehind) {
     EXPECT_EQ(allocations.live_bytes, before) << left;
   }
   EXPECT_GT(left, 10U) << "memory was needed";
-}
-
-TEST(Memory, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
-  manual_timer timer;
-  std::error_code error;
-  EXPECT_TRUE(succeeds_with(0, [&] { timer.schedule_after(1h, nothing, error); }));
-  EXPECT_EQ(error, std::errc::not_enough_memory);
-  EXPECT_EQ(timer.stats().scheduled, 0U);
 }
 
 TEST(Memory, TheMemoryOfAServiceIsOfOperatorNewAloneWithoutHugePages) {

@@ -11,12 +11,9 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "support/nothing.hpp"
-#include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
-#include "support/service_random.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/asio.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -25,7 +22,6 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 /// Callbacks on a pool of two threads.
@@ -105,44 +101,6 @@ TEST_F(TimerOnAPool, ATimerThatWaitsForABusyExecutorCanBeCancelled) {
 
 // ---- cancel_and_wait ----
 
-/// A callback that takes its time, and what it captured too, and who waits for it from another thread.
-void expect_waits_for_the_end(timer& service) {
-  live_captures captures;
-  std::latch begun(1);
-  std::atomic<bool> ended{false};
-  const timer_handle handle = service.schedule_after(1ms, [&, token = captures.make()] {
-    begun.count_down();
-    std::this_thread::sleep_for(100ms);
-    ended = true;
-  });
-  begun.wait();
-  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::running);
-  EXPECT_TRUE(ended);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::finished);
-}
-
-TEST_F(TimerInline, CancelAndWaitFromAnotherThreadReturnsAfterTheCallback) { expect_waits_for_the_end(service()); }
-
-TEST_F(TimerOnAPool, CancelAndWaitFromAnotherThreadReturnsAfterTheCallback) { expect_waits_for_the_end(service()); }
-
-void expect_does_not_wait_for_itself(timer& service) {
-  std::atomic<int> answers{0};
-  service.schedule_after(
-      1ms, [&](const timer_handle& self) { answers += self.cancel_and_wait() == cancel_result::running ? 1 : 0; });
-  ASSERT_TRUE(eventually([&] { return answers == 1; }));
-  service.schedule_every(
-      1ms, [&](const timer_handle& self) { answers += self.cancel_and_wait() == cancel_result::running ? 1 : 0; });
-  ASSERT_TRUE(eventually([&] { return answers == 2; }));
-  std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(answers, 2) << "a periodic timer that its callback cancels is over";
-  EXPECT_EQ(service.pending(), 0U);
-}
-
-TEST_F(TimerInline, CancelAndWaitFromItsOwnCallbackReturnsAtOnce) { expect_does_not_wait_for_itself(service()); }
-
-TEST_F(TimerOnAPool, CancelAndWaitFromItsOwnCallbackReturnsAtOnce) { expect_does_not_wait_for_itself(service()); }
-
 TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
   std::latch begun(1);
   std::atomic<bool> ended{false};
@@ -160,58 +118,7 @@ TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
   EXPECT_TRUE(eventually([&] { return waited.load(); }));
 }
 
-TEST_F(TimerOnAPool, AScopedTimerWaitsForItsCallback) {
-  std::latch begun(1);
-  std::atomic<bool> ended{false};
-  {
-    const scoped_timer owner = service().schedule_after(0ns, [&] {
-      begun.count_down();
-      std::this_thread::sleep_for(50ms);
-      ended = true;
-    });
-    begun.wait();
-  }
-  EXPECT_TRUE(ended);
-}
-
 // ---- stop(drain, until) ----
-
-/// From a thread of the caller's: what is due soon runs, what is far is returned, and nobody waits longer than need be.
-void expect_drains(timer& service) {
-  std::atomic<int> runs{0};
-  for (int i = 0; i < 20; ++i) {
-    service.schedule_after(i * 3ms, [&] { ++runs; });
-  }
-  service.schedule_every(5ms, nothing);
-  service.schedule_after(24h, nothing, {.tag = 7});
-  const time_point until = steady_clock::now() + 300ms;
-  const std::vector<pending_task> left = service.stop(drain, until);
-  EXPECT_GE(steady_clock::now(), until);
-  EXPECT_EQ(runs, 20);
-  ASSERT_EQ(left.size(), 1U);
-  EXPECT_EQ(left[0].tag, 7U);
-  EXPECT_TRUE(conserved(service));
-}
-
-TEST_F(TimerInline, DrainFromAnotherThread) { expect_drains(service()); }
-
-TEST_F(TimerOnAPool, DrainFromAnotherThread) { expect_drains(service()); }
-
-void expect_drain_returns_when_idle(timer& service) {
-  std::atomic<bool> ended{false};
-  service.schedule_after(20ms, [&] {
-    std::this_thread::sleep_for(50ms);
-    ended = true;
-  });
-  const time_point before = steady_clock::now();
-  EXPECT_TRUE(service.stop(drain, time_point::max()).empty());
-  EXPECT_TRUE(ended);
-  EXPECT_LT(steady_clock::now() - before, patience);
-}
-
-TEST_F(TimerInline, DrainReturnsAsSoonAsNothingIsPendingOrRunning) { expect_drain_returns_when_idle(service()); }
-
-TEST_F(TimerOnAPool, DrainReturnsAsSoonAsNothingIsPendingOrRunning) { expect_drain_returns_when_idle(service()); }
 
 void expect_drains_in_a_callback(timer& service) {
   std::atomic<int> runs{0};
@@ -300,54 +207,7 @@ TEST_F(TimerOnAPool, DrainFromACallbackReturnsWhenTheLastTimerIsCancelled) {
   expect_drain_in_a_callback_sees_a_cancel(service());
 }
 
-// ---- stop(run_now) ----
-
-void expect_runs_all_now(timer& service) {
-  std::vector<std::thread::id> where(10);
-  for (std::thread::id& place : where) {
-    service.schedule_after(24h, [&] { place = std::this_thread::get_id(); });
-  }
-  EXPECT_EQ(service.stop(run_now), 10U);
-  for (const std::thread::id place : where) {
-    EXPECT_EQ(place, std::this_thread::get_id());
-  }
-  EXPECT_EQ(service.stop(run_now), 0U);
-  EXPECT_EQ(service.stats().fired, 10U);
-}
-
-TEST_F(TimerInline, RunNowFromAnotherThread) { expect_runs_all_now(service()); }
-
-TEST_F(TimerOnAPool, RunNowFromAnotherThread) { expect_runs_all_now(service()); }
-
-void expect_runs_all_now_in_a_callback(timer& service) {
-  std::atomic<int> runs{0};
-  std::atomic<int> ran{-1};
-  for (int i = 0; i < 10; ++i) {
-    service.schedule_after(24h, [&] { ++runs; });
-  }
-  service.schedule_after(1ms, [&] { ran = static_cast<int>(service.stop(run_now)); });
-  ASSERT_TRUE(eventually([&] { return ran >= 0; }));
-  EXPECT_EQ(ran, 10);
-  EXPECT_EQ(runs, 10);
-  service.stop();
-  EXPECT_TRUE(conserved(service));
-}
-
-TEST_F(TimerInline, RunNowFromACallback) { expect_runs_all_now_in_a_callback(service()); }
-
-TEST_F(TimerOnAPool, RunNowFromACallback) { expect_runs_all_now_in_a_callback(service()); }
-
-// A stop that found no memory has closed the service, and taken none.
 // ---- stop() and destruction ----
-
-TEST_F(TimerOnAPool, StopFromACallbackReturnsTheOthers) {
-  std::atomic<int> returned{-1};
-  service().schedule_after(1h, nothing);
-  service().schedule_after(10ms, [&] { returned = static_cast<int>(service().stop().size()); });
-  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
-  EXPECT_EQ(returned, 1);
-  EXPECT_TRUE(service().stop().empty());
-}
 
 TEST_F(TimerOnAPool, TwoCallbacksStopAtOnce) {
   std::atomic<int> returned{0};
@@ -362,21 +222,6 @@ TEST_F(TimerOnAPool, TwoCallbacksStopAtOnce) {
   ASSERT_TRUE(eventually([&] { return service().stopped(); }));
   service().stop();
   EXPECT_EQ(returned, 1);
-}
-
-TEST_F(TimerOnAPool, StopWaitsForTheCallbacksThatRun) {
-  std::latch begun(2);
-  std::atomic<int> ended{0};
-  for (int i = 0; i < 2; ++i) {
-    service().schedule_after(1ms, [&] {
-      begun.count_down();
-      std::this_thread::sleep_for(100ms);
-      ++ended;
-    });
-  }
-  begun.wait();
-  service().stop();
-  EXPECT_EQ(ended, 2);
 }
 
 TEST_F(TimerOnAPool, TheDestructorWaitsForTheCallbacksThatRun) {

@@ -28,7 +28,7 @@ struct by_hand {
   static constexpr unsigned pollers = 1;
   static constexpr nanoseconds soon = 1ms;
   static constexpr nanoseconds tick = 1ms;
-  static constexpr std::uint64_t rounds = 3'000;
+  static constexpr std::uint64_t rounds = 25'000;
 
   /// Runs what is due `soon`, unless another thread is at it.
   static void fire(manual_timer& service) {

@@ -1,0 +1,242 @@
+/// \file
+/// What users of Dubbo, Netty, Kafka and its port to Go are told by docs/coming_from/peers.md: its snippets, and what is
+/// about their wheels. The rest of that page is held by the tests that its rows name in docs/guarantees.md.
+///
+/// What lies between `// snippet NAME` and `// end` stands in that page to the letter; the test `pages` sees to it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/engines.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::SizeIs;
+
+// ---- The snippets of docs/coming_from/peers.md ----
+
+// snippet dubbo
+std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std::uint64_t>& not_sent) {
+  manual_timer timer({.tick = 1s, .wheel_size = 32, .engine = engine_kind::hashed, .max_pending = 100'000});
+  const auto attempt = [&send](const timer_handle& self) {
+    if (send()) {
+      self.cancel();
+    }
+  };
+  timer.schedule_every(5s, attempt, fixed_delay, {.tag = 1001});
+  const timer_handle other = timer.schedule_after(1min, [] {}, {.tag = 1002});
+  const bool cancelled = other.cancel() == cancel_result::cancelled;
+  timer.advance_by(20s);
+  for (const pending_task& left : timer.stop()) {
+    not_sent.push_back(left.tag);
+  }
+  return cancelled && timer.stopped() ? timer.pending() : no_limit;
+}
+// end
+
+// snippet netty
+std::vector<std::string> read_timeout(std::deque<task>& pool) {
+  std::vector<std::string> log;
+  manual_timer timer({
+      .tick = 10ms,
+      .wheel_size = 512,
+      .engine = engine_kind::hashed,
+      .executor = [&pool](task&& work) { pool.push_back(std::move(work)); },
+  });
+  const timer_handle idle = timer.schedule_after(30s, [&log] { log.emplace_back("idle"); });
+  timer.advance_by(29s);
+  idle.reschedule_after(30s);
+  timer.advance_by(30s);
+  for (task& work : pool) {
+    work();
+  }
+  return log;
+}
+// end
+
+// snippet kafka
+std::size_t expire_operations(std::vector<std::string>& expired) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  const timer_handle produce = timer.schedule_after(30s, [&expired] { expired.emplace_back("produce"); });
+  timer.schedule_after(500ms, [&expired] { expired.emplace_back("fetch"); });
+  produce.cancel();
+  timer.advance_by(500ms);
+  const std::size_t left = timer.pending();
+  timer.stop();
+  return left;
+}
+// end
+
+// snippet go
+std::vector<time_point> every_day_of_three() {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  std::vector<time_point> ran;
+  const auto next = [](time_point previous) -> std::optional<time_point> {
+    return previous < time_point(72h) ? std::optional(previous + 24h) : std::nullopt;
+  };
+  timer.schedule_with(next, [&] { ran.push_back(timer.now()); });
+  const timer_handle after = timer.schedule_after(1h, [&] { ran.clear(); });
+  const bool stopped = after.cancel() == cancel_result::cancelled;
+  timer.advance_by(240h);
+  return stopped ? ran : std::vector<time_point>();
+}
+// end
+
+TEST(PeersPage, DubboSnippetCountsAndReturnsWhatWasNotSent) {
+  std::vector<std::uint64_t> not_sent;
+  int attempts = 0;
+  EXPECT_EQ(retry_until_sent([&] { return ++attempts == 3; }, not_sent), 0U);
+  EXPECT_THAT(not_sent, SizeIs(0));
+  EXPECT_EQ(attempts, 3);
+  EXPECT_EQ(retry_until_sent([] { return false; }, not_sent), 0U);
+  EXPECT_THAT(not_sent, ElementsAre(1001));
+}
+
+TEST(PeersPage, NettySnippetIsIdleThirtySecondsAfterTheLastRead) {
+  std::deque<task> pool;
+  EXPECT_THAT(read_timeout(pool), ElementsAre("idle"));
+}
+
+TEST(PeersPage, KafkaSnippetExpiresWhatWasNotCompleted) {
+  std::vector<std::string> expired;
+  EXPECT_EQ(expire_operations(expired), 0U);
+  EXPECT_THAT(expired, ElementsAre("fetch"));
+}
+
+TEST(PeersPage, GoSnippetRunsOnThreeDays) { EXPECT_THAT(every_day_of_three(), ElementsAre(at(24h), at(48h), at(72h))); }
+
+// ---- On every engine ----
+
+class PeersOnEveryEngine : public on_every_engine {};
+
+INSTANTIATE_TEST_SUITE_P(Engines, PeersOnEveryEngine, every_engine, engine_name);
+
+TEST_P(PeersOnEveryEngine, WhatWasCancelledBeforeTheTickNeverRuns) {
+  by_hand timer({.tick = 100ms, .wheel_size = 4});
+  std::vector<int> ran;
+  std::vector<timer_handle> handles;
+  for (int i = 0; i < 6; ++i) {
+    handles.push_back(timer.schedule_after(milliseconds(100 * (i % 3)), [&ran, i] { ran.push_back(i); }));
+  }
+  handles[0].cancel();
+  timer.advance_by(50ms);
+  handles[4].cancel();
+  handles[5].cancel();
+  timer.advance_by(1s);
+  EXPECT_THAT(ran, ElementsAre(3, 1, 2));
+}
+
+TEST_P(PeersOnEveryEngine, WhatWasAddedSinceTheLastTickAndIsDueRunsInThisTick) {
+  by_hand timer({.tick = 100ms, .wheel_size = 4});
+  std::vector<time_point> ran;
+  const auto note = [&] { ran.push_back(timer.now()); };
+  timer.schedule_after(1h, nothing);
+  timer.advance_by(150ms);
+  timer.schedule_after(50ms, note);
+  timer.schedule_after(1ns, note);
+  timer.advance_by(49ms);
+  timer.schedule_after(1ms, note);
+  EXPECT_THAT(ran, SizeIs(0));
+  timer.advance_by(1ms);
+  EXPECT_THAT(ran, ElementsAre(at(200ms), at(200ms), at(200ms)));
+}
+
+TEST_P(PeersOnEveryEngine, StopAfterEachMoveIsTrueAndFinal) {
+  for (const milliseconds moved : {0ms, 1ms, 400ms, 440ms, 449ms}) {
+    by_hand timer({.tick = 1ms, .wheel_size = 20});
+    bool ran = false;
+    const timer_handle handle = timer.schedule_after(450ms, [&] { ran = true; });
+    timer.advance_by(moved);
+    EXPECT_EQ(handle.cancel(), cancel_result::cancelled) << moved.count();
+    timer.advance_by(1h);
+    EXPECT_FALSE(ran) << moved.count();
+  }
+}
+
+// ---- On the wheel that is the peer's ----
+
+std::vector<int> numbers_to(int end) {
+  std::vector<int> all(static_cast<std::size_t>(end));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+TEST(PeersWheel, FirstComeFirstServedWithinASlot) {
+  manual_timer_on<hashed_wheel> timer({.tick = 1s, .wheel_size = 8});
+  std::vector<int> first;
+  std::vector<int> a_round_later;
+  for (int i = 0; i < 300; ++i) {
+    timer.schedule_after(3s, [&first, i] { first.push_back(i); });
+    timer.schedule_after(11s, [&a_round_later, i] { a_round_later.push_back(i); });
+  }
+  EXPECT_EQ(timer.advance_by(10s), 300U);
+  EXPECT_EQ(timer.advance_by(1s), 300U);
+  EXPECT_THAT(first, ElementsAreArray(numbers_to(300)));
+  EXPECT_THAT(a_round_later, ElementsAreArray(numbers_to(300)));
+}
+
+TEST(PeersWheel, TheHierarchicalWheelKeepsTheSizeThatWasAskedFor) {
+  const manual_timer timer({.wheel_size = 60});
+  EXPECT_EQ(timer.stats().levels.at(0).wheel_size, 60U);
+}
+
+TEST(PeersWheel, ATimerIsLookedAtOncePerRound) {
+  manual_timer_on<hashed_wheel> timer({.tick = 1s, .wheel_size = 64});
+  timer.schedule_after(130s, nothing);
+  timer.advance_to(at(2s));
+  EXPECT_EQ(timer.stats().looks, 1U);
+  timer.advance_to(at(129s));
+  EXPECT_EQ(timer.stats().looks, 2U);
+  timer.advance_to(at(130s));
+  EXPECT_EQ(timer.stats().looks, 3U);
+  EXPECT_EQ(timer.stats().moves, 0U);
+}
+
+TEST(PeersWheel, LevelsShowTickSizeIntervalAndCurrentTime) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  EXPECT_THAT(timer.stats().levels, SizeIs(1)) << "an overflow wheel is made when it is needed";
+  timer.schedule_after(450ms, nothing);
+  timer.advance_by(419ms);
+  const std::vector<level_stats> levels = timer.stats().levels;
+  ASSERT_THAT(levels, SizeIs(3));
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(levels[i].interval, levels[i].tick_length * 20);
+    EXPECT_EQ(levels[i].tick_length, i == 0 ? 1 : levels[i - 1].interval);
+    EXPECT_EQ(levels[i].current_time % levels[i].tick_length, 0U);
+  }
+  EXPECT_EQ(levels[2].current_time, 400U);
+}
+
+TEST(PeersWheel, ABucketIsQueuedOncePerRevolution) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 20});
+  for (int revolution = 1; revolution <= 3; ++revolution) {
+    for (int i = 0; i < 100; ++i) {
+      timer.schedule_after(7ms, nothing);
+    }
+    EXPECT_EQ(timer.stats().levels[0].buckets_queued, static_cast<std::uint64_t>(revolution));
+    timer.advance_by(20ms);
+  }
+  EXPECT_EQ(timer.stats().levels[0].flushes, 3U);
+  EXPECT_EQ(timer.stats().levels[0].largest_flush, 100U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
