@@ -42,7 +42,7 @@ function(timing_wheel_postgres_test name label)
 endfunction()
 
 foreach(name IN ITEMS
-    store postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
+    postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
     postgres_statements postgres_pooler postgres_scheduler)
   timing_wheel_postgres_test(${name} unit)
   if(name STREQUAL "postgres_page")

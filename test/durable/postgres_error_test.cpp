@@ -1,6 +1,4 @@
 #include <arpa/inet.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -8,19 +6,11 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
-#include <string>
-#include <thread>
 
 #include "durable/support/postgres_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 class PostgresError : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:

@@ -1,27 +1,13 @@
 // What a lease survives: locks of users, transactions that last, and a server that is away.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
 
 #include "durable/support/long_jobs.hpp"
 #include "durable/support/postgres_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::Each;
-using testing::Pair;
-using testing::SizeIs;
 
 class PostgresLeases : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  protected:
@@ -121,8 +107,7 @@ TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {
     EXPECT_EQ(durable::reschedule(user.get(), "close", "a", due_time(1h), target), reschedule_result::running);
   });
   lost_race_of([&] {
-    request again = asked("a", 1h);
-    again.replace = true;
+    const request again = replacing(asked("a", 1h));
     const scheduled result = schedule(user.get(), again, target);
     EXPECT_FALSE(result.inserted || result.replaced);
   });

@@ -1,25 +1,11 @@
 // The scheduler on a server, in real time.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "durable/support/postgres_case.hpp"
 #include "durable/support/slow_handlers.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::SizeIs;
 
 class PostgresScheduler : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:

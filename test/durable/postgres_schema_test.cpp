@@ -1,19 +1,9 @@
 #include "durable/postgres/schema.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "durable/support/postgres_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::SizeIs;
 
 class PostgresSchema : public PostgresCase {};  // NOLINT(readability-identifier-naming): a suite
 
@@ -75,17 +65,11 @@ TEST(PostgresSchemaless, TablesThatAreDroppedLaterAreMissedToo) {
 TEST(PostgresSchemaless, SeveralMayMigrateAtATime) {
   for (int round = 0; round < 5; ++round) {
     const std::string schema = new_schema();
-    std::vector<std::thread> threads;
-    for (int number = 0; number < 6; ++number) {
-      threads.emplace_back([&] {
-        postgres_store store(server().conninfo(), options_in(schema));
-        store.migrate();
-        put(store, "a");
-      });
-    }
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
+    on_threads(6, [&](int number) {
+      postgres_store store(server().conninfo(), options_in(schema));
+      store.migrate();
+      put(store, "a");
+    });
     postgres_store store(server().conninfo(), options_in(schema));
     EXPECT_THAT(all_rows(store), SizeIs(1));
     EXPECT_EQ(server().ask("SELECT count(*) FROM " + schema + ".version"), "1");

@@ -1,15 +1,4 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <set>
 #include <span>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "durable/support/forwarding_store.hpp"
 #include "durable/support/postgres_case.hpp"
@@ -17,14 +6,6 @@
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::Ge;
-using testing::IsEmpty;
-using testing::Le;
-using testing::SizeIs;
 
 using names = std::vector<std::string>;
 using parts = std::vector<std::vector<std::int16_t>>;
@@ -190,12 +171,7 @@ TEST_F(PostgresShares, NodesThatComeAtATimeAgreeInTheEnd) {
   constexpr int count = 6;
   parts last(count);
   for (int round = 0; round < 8; ++round) {
-    std::vector<std::thread> threads;
-    for (int number = 0; number < count; ++number) {
-      threads.emplace_back(
-          [&, number] { last[static_cast<std::size_t>(number)] = turn("n" + std::to_string(number)); });
-    }
-    std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+    on_threads(count, [&](int number) { last[static_cast<std::size_t>(number)] = turn("n" + std::to_string(number)); });
   }
   EXPECT_EQ(owned(last), 64U);
   EXPECT_THAT(sizes(last), Each(Le(11U)));
@@ -394,7 +370,7 @@ TEST_F(PostgresShares, WhatTwoSetsHaveInCommonRunsOnce) {
     all[key] += count;
   }
   EXPECT_THAT(all, SizeIs(200));
-  EXPECT_THAT(all, Each(testing::Pair(testing::_, 1)));
+  EXPECT_THAT(all, Each(Pair(testing::_, 1)));
   EXPECT_EQ(both.store.rows_of_others + one.store.rows_of_others, 0);
 }
 

@@ -1,15 +1,7 @@
 // What statements cost: by the server's plans and its own counters, not by clocks.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cstdlib>
 #include <regex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "durable/postgres/sql.hpp"
 #include "durable/support/postgres_case.hpp"
@@ -18,8 +10,6 @@ namespace timing_wheel::durable::test {
 namespace {
 
 using testing::AnyOf;
-using testing::HasSubstr;
-using testing::Not;
 
 class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -92,7 +82,7 @@ class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifi
     const std::string counted = "SELECT seq_tup_read,idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname='" +
                                 schema + "' AND relname='check'";
     tell_counters(alone);
-    alone.transact([&](transaction& open) { EXPECT_THAT(numbers_of(open, counted), testing::Each(0)); });
+    alone.transact([&](transaction& open) { EXPECT_THAT(numbers_of(open, counted), Each(0)); });
     std::vector<long long> found;
     alone.transact([&](store_transaction& open) {
       work(open);
@@ -169,7 +159,7 @@ TEST_F(PostgresStatements, NoPlanIsMadeWhileThePlannerIsTheUsers) {
   });
   alone.transact([&](store_transaction& open) { open.cancel("close", "b"); });
   alone.transact(work);
-  EXPECT_THAT(keys_in(alone), testing::ElementsAre("b"));
+  EXPECT_THAT(keys_in(alone), ElementsAre("b"));
 }
 
 TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {

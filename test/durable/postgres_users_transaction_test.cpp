@@ -1,26 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <barrier>
-#include <chrono>
-#include <future>
-#include <mutex>
-#include <set>
-#include <string>
-#include <system_error>
-#include <thread>
 
 #include "durable/support/postgres_case.hpp"
-#include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class PostgresUsersTransaction : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -99,8 +83,7 @@ TEST_F(PostgresUsersTransaction, LeavesARunningCheckAloneAlsoWhenItsLeaseHasEnde
   put(store, "a");
   for (const auto lease : {1h, -1h}) {
     const auto held = claim(store, lease).at(0);
-    request again = asked("a", 2h, "two");
-    again.replace = true;
+    const request again = replacing(asked("a", 2h, "two"));
     EXPECT_FALSE(schedule(user.get(), again, target).replaced);
     EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), cancel_result::running);
     EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h, target), reschedule_result::running);
@@ -201,8 +184,7 @@ TEST_F(PostgresUsersTransaction, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
     user.execute("DELETE FROM " + table("check"));
     return answer;
   };
-  request again = asked("a", 2h, "two");
-  again.replace = true;
+  const request again = replacing(asked("a", 2h, "two"));
   EXPECT_EQ(answer_of([&] { return durable::cancel(user.get(), "close", "a", target); }), cancel_result::cancelled);
   EXPECT_EQ(answer_of([&] { return session.cancel("close", "a"); }), cancel_result::cancelled);
   EXPECT_EQ(answer_of([&] { return durable::reschedule(user.get(), "close", "a", 1h, target); }),
@@ -398,8 +380,7 @@ TEST_F(PostgresUsersTransaction, KeepsNobodyWaitingButWhoWantsItsRow) {
   put(store, "a", 1h);
   user.execute("BEGIN");
   durable::reschedule(user.get(), "close", "a", 2h, target);
-  request again = asked("a", 3h);
-  again.replace = true;
+  const request again = replacing(asked("a", 3h));
   const std::uint64_t before = store.counts().statements;
   std::future<scheduled> replaces = std::async(std::launch::async, [&] { return checks.schedule(again); });
   while (store.counts().statements < before + 2) {  // it has tried twice: so it is set aside
@@ -477,7 +458,7 @@ TEST_F(PostgresUsersTransaction, ThatKeepsARowForTooLongIsToldInTheEnd) {
   const caught said = error_of(
       [&] { store.transact_within({.lock_wait = 50ms}, [](store_transaction& open) { open.schedule(asked("a")); }); });
   EXPECT_EQ(said.code, errc::row_locked);
-  EXPECT_THAT(said.words, testing::HasSubstr("another transaction keeps the row"));
+  EXPECT_THAT(said.words, HasSubstr("another transaction keeps the row"));
   std::vector<std::string> limits;
   const auto look = [&](store_transaction& open) {
     PGresult* const shown = PQexec(postgres_connection(open), "SHOW lock_timeout");

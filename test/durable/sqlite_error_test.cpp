@@ -1,14 +1,9 @@
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "durable/support/sqlite_case.hpp"
 #include "support/in_child.hpp"
@@ -17,9 +12,6 @@
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::SizeIs;
 using timing_wheel::test::child_end;
 using timing_wheel::test::in_child;
 
@@ -122,7 +114,7 @@ TEST_F(SqliteError, AFullFileUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
               });
             }).code,
             sqlite_code(SQLITE_FULL));
-  EXPECT_THAT(keys_by_time(store), testing::ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
   limit("100000");
   EXPECT_TRUE(put(store, asked("c", {}, std::string(500000, 'p'))).inserted);
 }
@@ -171,7 +163,7 @@ TEST_F(SqliteError, AFullDiskUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
   std::ofstream(folder.file("disk/ballast")) << std::string(700000, 'x');
   const std::error_code found = error_of([&] { put(small, asked("b", {}, std::string(500000, 'p'))); }).code;
   EXPECT_EQ(found, sqlite_code(SQLITE_FULL));
-  EXPECT_THAT(keys_by_time(small), testing::ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(small), ElementsAre("a"));
   std::filesystem::remove(folder.file("disk/ballast"));
   EXPECT_TRUE(put(small, asked("b", {}, std::string(300000, 'p'))).inserted);
 }

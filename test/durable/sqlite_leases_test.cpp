@@ -1,13 +1,6 @@
 // What a lease survives: transactions that last, of a handler and of a user.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sqlite3.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <thread>
 
 #include "durable/support/long_jobs.hpp"
 #include "durable/support/sqlite_case.hpp"
@@ -69,8 +62,8 @@ TEST_F(SqliteLeases, ATransactionalHandlerDoublesNoRun) {
   }
   std::this_thread::sleep_for(3 * lease);
   const auto runs = jobs.finish();
-  EXPECT_THAT(runs, testing::SizeIs(10));
-  EXPECT_THAT(runs, testing::Each(testing::Pair(testing::_, 1)));
+  EXPECT_THAT(runs, SizeIs(10));
+  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
 }
 
 }  // namespace

@@ -1,9 +1,4 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <csignal>
-#include <string>
-#include <vector>
 
 #include "durable/support/sqlite_case.hpp"
 #include "durable/support/worker.hpp"
@@ -13,8 +8,6 @@ namespace {
 
 using testing::AnyOf;
 using testing::Contains;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class SqliteProcess : public SqliteCase {
  public:

@@ -1,11 +1,6 @@
 // The scheduler on a file, with threads of its own, on the real clock.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
 #include <deque>
-#include <thread>
 
 #include "durable/node/group_commit.hpp"
 #include "durable/support/forwarding_store.hpp"

@@ -1,20 +1,9 @@
 #include "durable/sqlite/schema.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "durable/support/sqlite_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::SizeIs;
 
 class SqliteSchema : public SqliteCase {
  public:
@@ -69,17 +58,11 @@ TEST(SqliteSchemaless, TablesThatAreDroppedLaterAreMissedToo) {
 
 TEST(SqliteSchemaless, SeveralMayMigrateAtATime) {
   const scratch_folder folder;
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 8; ++number) {
-    threads.emplace_back([&] {
-      sqlite_store store(folder.file());
-      store.migrate();
-      put(store, "a");
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  on_threads(8, [&](int number) {
+    sqlite_store store(folder.file());
+    store.migrate();
+    put(store, "a");
+  });
   sqlite_store store(folder.file());
   EXPECT_THAT(all_rows(store), SizeIs(1));
 }

@@ -1,9 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
 #include "durable/sqlite/sql.hpp"
 #include "durable/sqlite/window_reader.hpp"
 #include "durable/support/sqlite_case.hpp"
@@ -12,9 +6,6 @@
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 class SqliteStatements : public SqliteCase {
  public:

@@ -1,17 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <thread>
-#include <utility>
-
 #include "durable/support/sqlite_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 class SqliteUsersTransaction : public SqliteCase {
  public:
@@ -80,8 +70,7 @@ TEST_F(SqliteUsersTransaction, AnswersAsTheStoreForAKeyThatIsThere) {
 TEST_F(SqliteUsersTransaction, LeavesARunningCheckAlone) {
   put(store, "a");
   const auto held = claim(store).at(0);
-  request again = asked("a", 2h, "two");
-  again.replace = true;
+  const request again = replacing(asked("a", 2h, "two"));
   EXPECT_FALSE(schedule(user.get(), again).replaced);
   EXPECT_EQ(durable::cancel(user.get(), "close", "a"), cancel_result::running);
   EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h), reschedule_result::running);
@@ -101,7 +90,7 @@ TEST_F(SqliteUsersTransaction, ACancelThatIsRolledBackIsNone) {
   user.run("BEGIN");
   EXPECT_EQ(durable::cancel(user.get(), "close", "a"), cancel_result::cancelled);
   user.run("ROLLBACK");
-  EXPECT_THAT(claim(store), testing::SizeIs(1));
+  EXPECT_THAT(claim(store), SizeIs(1));
 }
 
 TEST_F(SqliteUsersTransaction, AClaimWaitsForACancelThatIsOpen) {
@@ -141,7 +130,7 @@ TEST_F(SqliteUsersTransaction, SaysWhatSqliteSaysWithTheFile) {
   caught found;
   store.transact([&](store_transaction&) { found = error_of([&] { schedule(user.get(), asked("a")); }); });
   EXPECT_EQ(found.code.value() & 0xff, SQLITE_BUSY);
-  EXPECT_THAT(found.words, testing::HasSubstr(folder.file()));
+  EXPECT_THAT(found.words, HasSubstr(folder.file()));
 }
 
 // ---- with statements that are kept
@@ -174,7 +163,7 @@ TEST_F(SqliteUsersTransaction, ASessionWorksInOneTransactionAfterAnother) {
     EXPECT_EQ(user.run(end), SQLITE_OK);
     put(store, "between" + std::to_string(store.counts().statements));
   }
-  EXPECT_THAT(keys_by_time(store), testing::SizeIs(5));
+  EXPECT_THAT(keys_by_time(store), SizeIs(5));
 }
 
 TEST_F(SqliteUsersTransaction, ASessionPreparesEachStatementOnce) {
