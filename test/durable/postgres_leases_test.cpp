@@ -46,16 +46,12 @@ TEST_P(PostgresLockedRow, HoldsUpNothingElse) {
     put(store, request{.kind = "quick", .key = std::to_string(number), .payload = {}, .due = {}});
     std::this_thread::sleep_for(100ms);  // four leases in all
   }
-  for (int i = 0; i < 400 && quick < 20; ++i) {
-    std::this_thread::sleep_for(5ms);
-  }
-  EXPECT_EQ(quick, 20);
+  EXPECT_TRUE(wait_until([&] { return quick == 20; }, 2s));
   EXPECT_THAT(rows_of(store, "quick"), SizeIs(0));  // their ends are written
   user.execute("ROLLBACK");
   auto runs = jobs.finish();
   runs.erase("0");  // the row that was locked
-  EXPECT_THAT(runs, SizeIs(9));
-  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+  expect_one_run_each(runs, 9);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -91,9 +87,7 @@ TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {
     store.transact([&](store_transaction& open) {
       open.claim(rows, open.now() + 1h, got);
       racing = std::thread([&] { call(); });
-      for (int i = 0; i < 2000 && server().ask("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"; ++i) {
-        std::this_thread::sleep_for(1ms);
-      }
+      wait_until([] { return server().ask("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0"; });
     });
     racing.join();
     ASSERT_THAT(got, SizeIs(1));
@@ -127,13 +121,9 @@ TEST_F(PostgresLeases, ATransactionalHandlerKeepsNoLeaseFromBeingExtended) {
   jobs.add_node();
   ASSERT_TRUE(jobs.begin(10));
   put(store, request{.kind = "slow", .key = "a", .payload = {}, .due = {}});
-  for (int i = 0; i < 1000 && slow == 0; ++i) {
-    std::this_thread::sleep_for(5ms);
-  }
+  EXPECT_TRUE(wait_until([&] { return slow != 0; }));
   std::this_thread::sleep_for(1500ms);
-  const auto runs = jobs.finish();
-  EXPECT_THAT(runs, SizeIs(10));
-  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+  expect_one_run_each(jobs.finish(), 10);
 }
 
 // ---- a server that is away

@@ -103,7 +103,8 @@ TEST_P(Store, TakesKindsThatAreUtf8Alone) {
   const std::string good = "\xe8\xae\xa2\xe5\x8d\x95";
   put(store, {.kind = good, .key = "a"});
   EXPECT_TRUE(store.find(good, "a"));
-  for (const std::string& bad : {std::string("\xff\xfe"), std::string("a\0b", 3)}) {
+  EXPECT_EQ(error_of([&] { put(store, {.kind = std::string(64, 'k'), .key = "a"}); }).code, errc::kind_too_long);
+  for (const std::string& bad : {std::string(), std::string("\xff\xfe"), std::string("a\0b", 3)}) {
     EXPECT_EQ(error_of([&] { put(store, {.kind = bad, .key = "a"}); }).code, errc::invalid_request);
     scheduler node(store);
     EXPECT_EQ(error_of([&] { node.on(bad, [](const job&) {}); }).code, errc::invalid_request);
@@ -139,7 +140,7 @@ TEST_P(Store, ReplacesAKeyIfAsked) {
 
 TEST_P(Store, DoesNotReplaceARunningCheckAlsoWhenItsLeaseHasEnded) {
   const scheduled first = put(store, asked("a", {}, "one"));
-  for (const auto lease : {1h, -1h}) {
+  for (const auto lease : {std::chrono::microseconds(1h), -1us}) {
     const auto held = claim(store, lease).at(0);
     const scheduled second = put(store, replacing(asked("a", 2h, "two")));
     EXPECT_FALSE(second.inserted || second.replaced);

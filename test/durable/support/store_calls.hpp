@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -84,11 +85,15 @@ inline reschedule_result move(store& in, std::string_view key, due_time due) {
 }
 
 /// All rows, whatever their time.
-inline std::vector<upcoming> all_rows(store& in, std::size_t limit = 100000) {
+inline std::vector<upcoming> all_rows(store& in, std::size_t limit = 100000,
+                                      std::span<const std::string> of_kinds = kinds) {
   std::vector<upcoming> found;
-  in.read_ahead({.until = instant::max(), .limit = limit, .kinds = kinds}, found);
+  in.read_ahead({.until = instant::max(), .limit = limit, .kinds = of_kinds}, found);
   return found;
 }
+
+/// Those of a kind.
+inline std::vector<upcoming> rows_of(store& in, const std::string& kind) { return all_rows(in, 100000, {&kind, 1}); }
 
 inline std::vector<claimed> claim(store& in, std::chrono::microseconds lease = 1h) {
   const std::vector<upcoming> wanted = all_rows(in);
