@@ -91,38 +91,5 @@ TEST_F(CuttingProxy, IsSilentAndGoesOn) {
   EXPECT_EQ(later.get(), "8");
 }
 
-TEST_F(CuttingProxy, KeepsAStatementOrItsAnswer) {
-  const postgres_session client(proxy.conninfo());
-  int before = 0;
-  for (const fault what : {fault::silent_before, fault::silent_after}) {
-    const int faults = proxy.faults();
-    proxy.plan(what, has("kept"));
-    auto answer = std::async(std::launch::async, [&] { client.execute("INSERT INTO kept VALUES(1)"); });
-    while (proxy.faults() == faults) {
-      std::this_thread::sleep_for(1ms);
-    }
-    EXPECT_EQ(answer.wait_for(50ms), std::future_status::timeout);
-    EXPECT_EQ(kept(), std::to_string(what == fault::silent_before ? before : before + 1));
-    proxy.go_on();
-    answer.get();
-    EXPECT_EQ(kept(), std::to_string(++before));
-  }
-}
-
-TEST_F(CuttingProxy, Delays) {
-  const postgres_session client(proxy.conninfo());
-  proxy.delay(30ms);
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(client.ask("SELECT 7"), "7");
-  EXPECT_THAT(std::chrono::steady_clock::now() - begin, Ge(60ms));
-}
-
-TEST_F(CuttingProxy, CutsAll) {
-  const postgres_session client(proxy.conninfo());
-  proxy.cut_all();
-  std::this_thread::sleep_for(20ms);
-  EXPECT_THROW(client.execute("SELECT 1"), std::runtime_error);
-}
-
 }  // namespace
 }  // namespace timing_wheel::test

@@ -42,8 +42,8 @@ function(timing_wheel_postgres_test name label)
 endfunction()
 
 foreach(name IN ITEMS
-    store postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
-    postgres_statements postgres_pooler postgres_scheduler)
+    postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
+    postgres_statements postgres_pooler)
   timing_wheel_postgres_test(${name} unit)
   if(name STREQUAL "postgres_page")
     target_compile_definitions(${executable} PRIVATE

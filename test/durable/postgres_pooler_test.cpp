@@ -1,22 +1,12 @@
 // Behind PgBouncer in transaction mode: each transaction may have another connection of the server's.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <future>
-#include <memory>
 #include <optional>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "durable/support/postgres_case.hpp"
 #include "durable/support/scratch_folder.hpp"
@@ -24,10 +14,6 @@
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 constexpr const char* program = "/usr/sbin/pgbouncer";
 
@@ -98,19 +84,13 @@ TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
   postgres_store pooled(between->conninfo(), some);
   const postgres_session busy(between->conninfo());
   pooled.migrate();
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 3; ++number) {
-    threads.emplace_back([&, number] {
-      for (int round = 0; round < 30; ++round) {
-        put(pooled, std::to_string(number) + "." + std::to_string(round));
-        static_cast<void>(pooled.find("close", "x"));
-        static_cast<void>(pooled.take_shares("n" + std::to_string(number), kinds, 1s));
-      }
-    });
-  }
-  for (std::thread& each : threads) {
-    each.join();
-  }
+  on_threads(3, [&](int number) {
+    for (int round = 0; round < 30; ++round) {
+      put(pooled, std::to_string(number) + "." + std::to_string(round));
+      static_cast<void>(pooled.find("close", "x"));
+      static_cast<void>(pooled.take_shares("n" + std::to_string(number), kinds, 1s));
+    }
+  });
   const auto held = claim(pooled);
   EXPECT_THAT(held, SizeIs(90));
   for (const claimed& each : held) {

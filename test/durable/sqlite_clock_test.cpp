@@ -1,8 +1,5 @@
 #include "durable/sqlite/clock.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <optional>
 
 #include "durable/support/fake_clocks.hpp"
@@ -10,9 +7,6 @@
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class SqliteClock : public testing::Test {
  public:

@@ -1,18 +1,6 @@
 // Nodes in processes of their own, on one file.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "durable/support/sqlite_case.hpp"
 #include "durable/support/worker.hpp"
@@ -24,10 +12,6 @@ namespace {
 
 using testing::ContainerEq;
 using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class SqliteNodes : public testing::Test {
  public:

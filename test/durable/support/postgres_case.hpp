@@ -1,10 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <string>
-
 #include "durable/support/private_postgres.hpp"
 #include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
