@@ -15,16 +15,19 @@
 namespace timing_wheel::asio {
 inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
-/// Cancels an operation that takes longer than `limit`, which counts from its begin. As `cancel_after` of Boost 1.86,
-/// with a timer on a wheel: `socket.async_read_some(buffer, cancel_after(timer, 5s, handler))`.
+/// Cancels an operation that takes longer than `limit`, counted from its begin. As `cancel_after` of Boost 1.86, with a
+/// timer on a wheel: `socket.async_read_some(buffer, cancel_after(timer, 5s, handler))`.
 ///
-/// The operation ends as one whose cancellation slot got a signal of that type: most with `error::operation_aborted`.
-/// If the operation ends first, its result stands, also if the limit passes before its handler is called. The handler
-/// is called once the operation and the wait of the timer have both ended. Until then the timer is the operation's: a
-/// new expiry or a cancel of the timer cancels the operation, and so does a wheel that refuses the wait.
+/// | what happens first | the handler gets |
+/// |---|---|
+/// | the operation ends | its result, also if the limit passes before the handler is called |
+/// | the limit passes | what the operation makes of a signal of `type`: most end with `error::operation_aborted` |
+/// | somebody cancels the timer, or gives it a new expiry | the same as if the limit had passed |
+/// | the wheel refuses the wait | the same as if the limit had passed |
 ///
-/// The handler's executor, allocator and cancellation slot are the operation's; the wait has the first two as well.
-/// Both share one block of that allocator, which has it back before the handler is called.
+/// The handler is called when the operation and the wait of the timer have both ended. Until then the timer belongs to
+/// the operation. The operation uses the handler's executor, allocator and cancellation slot; the wait uses the first
+/// two. Operation and wait share one block of that allocator, and free it before the handler is called.
 ///
 /// `timer` must outlive the operation. Complexity: that of one wait. Thread safety: the operation has to be in a
 /// strand, or in a context that one thread runs. \throws what the initiation throws; std::bad_alloc; what `async_wait`

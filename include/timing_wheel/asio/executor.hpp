@@ -16,9 +16,9 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 ///     boost::asio::thread_pool pool(4);
 ///     timer timer{{.executor = asio_executor(pool)}};
 ///
-/// The context must outlive the service. A context that was stopped keeps what it was given until it is destroyed; the
-/// timers of these tasks stay pending, and `timer::stop` returns them. Not part of the core: link the target
-/// `timing_wheel::asio`, or `timing_wheel::standalone_asio` for the Asio that is not of Boost.
+/// The context must outlive the service. A context that was stopped keeps its tasks until it is destroyed; the timers
+/// of these tasks stay pending, and `timer::stop` returns them. This header is not part of the core: link the target
+/// `timing_wheel::asio`, or `timing_wheel::standalone_asio` for the standalone Asio.
 template <class Context>
 [[nodiscard]] executor asio_executor(Context& context) {
   return [&context](task&& work) { asio::detail::net::post(context, std::move(work)); };

@@ -23,13 +23,14 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 ///     timing_wheel::asio::loop_driver driver(context, {.tick = 1ms});
 ///     timing_wheel::asio::use_timer(context, driver.timer());
 ///
-/// Callbacks of `driver.timer()` run on the context, in a strand. While one is pending, `io_context::run()` goes on, as
-/// with a `steady_timer` that waits; when the last wait of a wheel timer is cancelled or has ended, it returns. A timer
-/// that was scheduled on `driver.timer()` directly and then cancelled may keep it until its old deadline.
+/// Callbacks of `driver.timer()` run on the context, in a strand. `io_context::run()` goes on while a timer is pending,
+/// as with a `steady_timer` that waits, and returns when the last wait of a wheel timer has ended or was cancelled. If
+/// you schedule a timer on `driver.timer()` directly and cancel it, `run()` may go on until the old deadline.
 ///
-/// The driver may go before or after the context, which keeps what it needs. What is left on its timer then is dropped.
+/// The driver may be destroyed before or after the context, which keeps what it needs. Timers that are pending then are
+/// dropped.
 ///
-/// Thread safety: as `loop_timer`; but `next_event` and `run_due` are the driver's, and not to be called.
+/// Thread safety: as `loop_timer`. Only the driver calls `next_event` and `run_due`.
 class loop_driver {
  public:
   /// On an executor. Of `options.shards`, 0 stands for one.
@@ -52,7 +53,7 @@ class loop_driver {
   loop_driver& operator=(const loop_driver&) = delete;
   ~loop_driver() = default;
 
-  /// The service that it drives: for `use_timer`, and for callbacks of your own.
+  /// The timer that it drives: for `use_timer`, and for callbacks of your own.
   [[nodiscard]] loop_timer& timer() const noexcept { return core_->timer(); }
 
  private:

@@ -20,17 +20,21 @@
 namespace timing_wheel::asio {
 inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
-/// What the wheel timers of one execution context share: a `timing_wheel::timer`. It is a service of Asio's, one for
-/// each context, made when it is first used, and gone with the context.
+/// What the wheel timers of one execution context share: a `timing_wheel::timer`. It is a service in the sense of Asio:
+/// each context has one, makes it at the first use, and destroys it with itself.
 ///
-/// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own, unless
-/// `use_timer` has given one, that of a `loop_driver` for instance. When the context goes, waits that are left are
-/// destroyed, and their handlers not called.
+///     boost::asio::io_context context;
+///     timing_wheel::asio::wheel_timer idle(context, 30s);
+///     idle.async_wait(hang_up);  // makes the timer of this context: a tick of 1 ms, and a thread of its own
+///     auto pending = boost::asio::use_service<timing_wheel::asio::wheel_service>(context).wheel().pending();  // 1
+///
+/// `use_timer` gives the context another timer before its first wait, for instance that of a `loop_driver`. A context
+/// that is destroyed destroys the waits that are left, and calls none of their handlers.
 ///
 /// Thread safety: every member may be called from any thread.
 class wheel_service : public detail::net::execution_context::service {
  public:
-  /// What Asio finds it by.
+  /// By this Asio finds the service.
   TIMING_WHEEL_EXPORT inline static detail::net::execution_context::id id;
 
   /// For Asio: use `use_service<wheel_service>(context)`.
@@ -39,7 +43,7 @@ class wheel_service : public detail::net::execution_context::service {
   wheel_service& operator=(const wheel_service&) = delete;
   ~wheel_service() override = default;
 
-  /// The timer of this context; for its `stats()`, say. Makes it, if there is none yet.
+  /// The timer of this context, for instance for its `stats()`. Makes the timer if there is none yet.
   /// \throws as the constructor of `timing_wheel::timer`.
   [[nodiscard]] timing_wheel::timer& wheel() { return timers().wheel(); }
 
@@ -110,17 +114,19 @@ class wheel_service : public detail::net::execution_context::service {
   detail::registry::owner timers_;  // never changed again
 };
 
-/// Lets the wheel timers of `context` wait on `wheel`: one of yours with other options, which several contexts may
-/// share, or that of a `loop_driver`. To be called before the first wait of the context. `wheel` must outlive the
-/// context; one that is stopped or destroyed earlier ends the waits with `timer_errc::stopped`.
+/// Lets the wheel timers of `context` wait on `wheel`: a timer of yours with other options, or that of a `loop_driver`.
+/// Several contexts may share it. Call this before the first wait of the context. `wheel` must outlive the context; if
+/// it is stopped or destroyed earlier, it ends the waits with `timer_errc::stopped`.
 /// \throws timer_error (`invalid_option`) after the first wait, or if called again; std::bad_alloc. Thread safety: any
 /// thread.
 inline void use_timer(detail::net::execution_context& context, timing_wheel::timer& wheel) {
   detail::net::use_service<wheel_service>(context).use(wheel);
 }
 
-/// The error that a wait ends with if the wheel refuses it, to compare with what the handler got: the category is that
-/// of `timing_wheel::make_error_code`, in the error type of this Asio. No memory is `error::no_memory`.
+/// The error with which a wait ends if the wheel refuses it, to compare with what the handler got. The category is that
+/// of `timing_wheel::make_error_code`, in the error type of this Asio. A lack of memory is `error::no_memory`.
+///
+/// Example: `if (error == to_error_code(timer_errc::stopped)) return;`
 [[nodiscard]] inline detail::error_code to_error_code(timer_errc why) noexcept { return detail::error_of(why); }
 
 }  // namespace TIMING_WHEEL_ASIO_FLAVOUR

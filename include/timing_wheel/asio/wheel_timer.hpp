@@ -28,29 +28,35 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 ///     });
 ///     idle.expires_after(30s);  // the wait ends with operation_aborted
 ///
-/// **A wait** ends once: without an error at the expiry, never before it, and less than a tick of the wheel later; with
-/// `error::operation_aborted` if it was cancelled; or with another error if the wheel refuses it, see `to_error_code`.
-/// Its handler is posted: to its associated executor, which is the timer's if it has none, and never called within the
-/// call that starts or ends the wait. A wait lies in memory of the handler's associated allocator, which has it back
-/// before the handler is called; a thread of the wheel neither moves a handler nor uses its allocator. It counts as
-/// work of both executors. If the executor throws, for want of memory say, that handler is destroyed: what it throws
-/// gets out of the call that ended the wait, and at an expiry goes to `timer_options::on_error`.
+/// **A wait** ends once:
 ///
-/// **Cancelling** takes waits whose handler is not posted yet. One that is too late changes nothing.
+/// | a wait ends | its handler gets |
+/// |---|---|
+/// | at the expiry, never before it, and less than a tick of the wheel after it | no error |
+/// | because it was cancelled, moved, or its timer destroyed | `error::operation_aborted` |
+/// | because the wheel refuses it | another error, see `to_error_code` |
 ///
-/// The forms with an `error_code` clear it. A wheel for each context is made by `wheel_service`; `use_timer` gives it
-/// another one.
+/// The handler is posted to its associated executor (the timer's, if it has none), and is never called within the call
+/// that starts or ends the wait. The wait counts as work of both executors. It lies in memory of the handler's
+/// associated allocator, and is freed before the handler is called. A thread of the wheel neither moves a handler nor
+/// uses its allocator. If the executor throws, for instance for lack of memory, the handler is destroyed. The call that
+/// ended the wait throws what the executor threw; at an expiry, `timer_options::on_error` gets it.
 ///
-/// **Its size** is three words, if `Executor` is `any_io_executor` and the executor is that of an `io_context`. Any
-/// other one, such as a strand, lies in a block of its own, so that the constructors allocate for it and may throw
-/// std::bad_alloc; moving does not. Without RTTI, or with another `Executor`, the executor lies in the timer.
+/// **A cancel** ends the waits whose handler is not posted yet. A cancel that comes later changes nothing.
 ///
-/// Thread safety: distinct timers, any thread; one timer as an `int`, so that handlers which share it belong into a
+/// The forms with an `error_code` clear it. `wheel_service` makes a wheel for each context; `use_timer` gives the
+/// context another one.
+///
+/// **Its size** is three words, if `Executor` is `any_io_executor` and the executor is that of an `io_context`. Another
+/// executor, such as a strand, lies in a block of its own: so the constructors allocate for it and may throw
+/// std::bad_alloc; a move does not. Without RTTI, or with another `Executor`, the executor lies in the timer.
+///
+/// Thread safety: distinct timers, any thread; one timer as an `int`, so handlers that share a timer belong into a
 /// strand. A timer may be destroyed after its context.
 template <class Executor = detail::net::any_io_executor>
 class basic_wheel_timer {
  public:
-  /// What its handlers run on if they say nothing else.
+  /// Handlers that have no executor of their own run on this one.
   using executor_type = Executor;
   /// The monotonic clock.
   using clock_type = std::chrono::steady_clock;
@@ -59,7 +65,7 @@ class basic_wheel_timer {
   /// Of that clock.
   using time_point = clock_type::time_point;
 
-  /// The same timer for another executor; for completion tokens that are a default.
+  /// The same timer for another executor; for default completion tokens.
   template <class Other>
   struct rebind_executor {
     using other = basic_wheel_timer<Other>;  ///< That timer.
@@ -94,7 +100,7 @@ class basic_wheel_timer {
   basic_wheel_timer(basic_wheel_timer&& other) noexcept(std::is_nothrow_copy_constructible_v<kept>)
       : executor_(other.executor_), expiry_(std::exchange(other.expiry_, {})), state_(std::move(other.state_)) {}
 
-  /// Takes them over from a timer with another executor.
+  /// Takes over the expiry and the waits of a timer with another executor.
   // clang-format off
   template <class Other>
     requires(!std::same_as<Other, Executor>) && std::convertible_to<Other, Executor>
@@ -124,7 +130,7 @@ class basic_wheel_timer {
     }
   }
 
-  /// What its handlers run on if they say nothing else.
+  /// Handlers that have no executor of their own run on this one.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_.get(); }
 
   /// When it expires; the past for a new one.
@@ -181,8 +187,8 @@ class basic_wheel_timer {
   }
 
   /// Starts a wait until the expiry, for a handler or another completion token of `void(error_code)`, and returns at
-  /// once. Where Asio has cancellation slots (from 1.19 on, in Boost 1.77), that of the handler cancels this wait, in
-  /// O(waits of this timer). \throws std::bad_alloc, and what the making of the first wheel timer of a context throws.
+  /// once. Where Asio has cancellation slots (from 1.19 on, in Boost 1.77), the handler's slot cancels this wait, in
+  /// O(waits of this timer). \throws std::bad_alloc; what the constructor of the first wheel of a context throws.
   template <class Token = typename detail::net::default_completion_token<Executor>::type>
   auto async_wait(Token&& token = Token()) {
     return detail::net::async_initiate<Token, void(detail::error_code)>(initiation{this}, token);
@@ -239,7 +245,7 @@ class basic_wheel_timer {
   detail::state_reference state_;  // made by the first wait
 };
 
-/// What replaces `steady_timer`.
+/// Replaces `steady_timer`.
 using wheel_timer = basic_wheel_timer<>;
 
 }  // namespace TIMING_WHEEL_ASIO_FLAVOUR

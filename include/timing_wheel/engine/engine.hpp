@@ -15,59 +15,72 @@
 
 namespace timing_wheel {
 
-/// How an engine is made. One tick of an engine is 1; how long that lasts is the business of whoever drives it.
+/// How an engine is made. An engine counts ticks; its caller decides how long a tick lasts.
+///
+///     hierarchical_wheel clock_wheel({.wheel_sizes = {60, 60, 24}});  // seconds, minutes, hours
+///     hashed_wheel netty({.wheel_size = 512});
 struct engine_options {
-  /// Slots of each wheel, at least 2 and at most 2^24. None: 1024 of the lowest wheel and 2048 of each above, or 512 of
-  /// a hashed one. What an engine makes of it, its `stats()` tell.
+  /// Slots of each wheel, from 2 to 2^24. None: 1024 in the lowest wheel and 2048 in each above it; 512 in a hashed
+  /// wheel. `stats()` tells what the engine has made of it.
   std::optional<std::uint32_t> wheel_size = {};
-  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size`
-  /// for all.
+  /// Slots level by level, lowest first, for instance {60, 60, 24}. Levels beyond the last one given have its size.
+  /// Empty: every level has `wheel_size` slots.
   std::vector<std::uint32_t> wheel_sizes = {};
-  /// Where there is enough of it, memory is mapped, and asked for in huge pages of 2 MiB: less of them are touched when
-  /// timers are far apart. False, and on systems without: all of it is of `operator new`.
+  /// Above some 16 MiB the engine maps its memory, and asks the system for huge pages of 2 MiB, so that timers that lie
+  /// far apart touch fewer pages. False, or a system without them: all memory comes from `operator new`.
   bool huge_pages = true;
-  /// What the clock shows at first.
+  /// The tick that the clock shows at first.
   tick start = 0;
 };
 
-namespace detail {
-
-/// What an engine knows of a timer. The upper half of the deadline follows from where the entry lies.
-struct entry {
-  std::uint32_t deadline_low;  ///< The lower 32 bits of its deadline, in ticks.
-  timer_number which;          ///< Its number.
+/// What an engine keeps of a timer. The upper half of the deadline follows from the bucket in which the entry lies.
+struct engine_entry {
+  std::uint32_t deadline_low;  ///< The lower 32 bits of the deadline, in ticks.
+  timer_number which;          ///< The number of the timer.
 };
 
+namespace detail {
+using entry = engine_entry;
 }  // namespace detail
 
 /// What `advance` did.
 struct advance_result {
-  /// The timers that are due, no longer linked; none was run. Valid until the next call of `advance`.
+  /// The timers that are due. The engine has unlinked them and run none. Valid until the next call of `advance`.
   std::span<const timer_number> due;
-  /// The budget ended first: call again, with the same `now` or a later one.
+  /// True if the budget ended first: call again, with the same `now` or a later one.
   bool more = false;
-  /// Timers looked at: those that are due, and those that were moved or stay for another round.
+  /// How many timers the call looked at: those that are due, those that it moved, and those that stay for another
+  /// round.
   std::size_t handled = 0;
-  /// A hint: some of the timers that are due a few ticks on, or none. Whoever prefetches what they stand for does not
-  /// wait for memory when they are due. Valid until the engine changes.
-  std::span<const detail::entry> soon = {};
+  /// A hint: some of the timers that become due a few ticks later, or none. A caller that prefetches the data of these
+  /// timers does not wait for memory when they are due. Valid until the engine changes.
+  std::span<const engine_entry> soon = {};
 };
 
 /// A structure that keeps (deadline, number) pairs and gives back those that are due. It owns no timer, reads no clock,
-/// starts no thread and takes no lock; whoever uses it from several threads guards it.
+/// starts no thread and takes no lock. A caller that uses it from several threads needs a lock.
 ///
-/// - `insert(timer, deadline)`: false if it is due already: then it is not linked, and the caller runs it (Kafka's
-///   `add`). The timer must not be linked. May throw `std::bad_alloc`; then no timer has changed.
-/// - `reserve(timer, deadline)`: allocates what an insertion needs, so that the next one, with these arguments and at
-///   this clock, does not throw, also if an erase comes between. May throw `std::bad_alloc`; then no timer has changed.
-/// - `erase(timer)`: false if it was not linked.
-/// - `catch_up(now)`: moves the clock as near to `now` as it can without flushing or visiting anything. O(1).
-/// - `advance(now, budget)`: moves the clock to `now` and unlinks what is due, handling at most `budget` timers; it
-///   stops and resumes anywhere, in the middle of a bucket too. A `now` before the clock counts as the clock.
-/// - `read(counted)`: puts its counts into `counted`, and allocates nothing if that has room for the levels; `stats()`
-///   gives a copy.
-/// - `shrink_some()`: a short step of giving back memory that no timer is linked in; whether there may be more.
-/// - `next_expiration()`: when there is something to do next, never later than the earliest deadline; none if empty.
+///     hierarchical_wheel wheel;                    // tick 0
+///     wheel.insert(7, 1500);                       // timer 7 is due at tick 1500
+///     while (auto next = wheel.next_expiration()) {
+///       sleep_until_tick(*next);
+///       for (timer_number n : wheel.advance(*next).due) run(n);
+///     }
+///
+/// - `insert(n, deadline)`: links timer `n`, which must not be linked; returns false if it is due already: then it is
+///   not linked, and the caller runs it (Kafka's `add`). May throw `std::bad_alloc`; then no timer has changed.
+/// - `reserve(n, deadline)`: allocates what `insert` with these arguments needs at this clock, also if an erase comes
+///   between. May throw `std::bad_alloc`; then no timer has changed.
+/// - `erase(n)`: unlinks it; returns false if it was not linked.
+/// - `catch_up(now)`: moves the clock as near to `now` as it can without a flush or a visit; O(1).
+/// - `advance(now, budget)`: moves the clock to `now`, unlinks what is due, and handles at most `budget` timers; it
+///   stops and resumes anywhere, also in the middle of a bucket. A `now` before the clock counts as the clock; returns
+///   an `advance_result`. May throw `std::bad_alloc`, if it can show nothing; nothing is lost.
+/// - `next_expiration()`: returns when there is work next, never later than the earliest deadline; none if empty.
+/// - `shrink_some()`: gives back a little memory that no linked timer needs; returns whether there may be more.
+/// - `read(counted)`: copies the counts; allocates nothing if `counted` has memory for the levels. May throw
+///   `std::bad_alloc`.
+/// - `stats()`: returns the same as a copy. May throw `std::bad_alloc`.
 // clang-format off
 template <class E>
 concept timer_engine = std::constructible_from<E, const engine_options&> &&

@@ -21,32 +21,43 @@ namespace timing_wheel {
 
 /// A wheel that counts rounds, as in Netty and Dubbo (scheme 6 of Varghese and Lauck, 1987).
 ///
-/// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is, and each tick one slot is
-/// visited: every timer in it is looked at, is due if its rounds are over, and else stays for another round. The rounds
-/// that are left follow from the deadline and the tick of the visit, so that a look writes nothing, unless a timer has
-/// fired before it in the same visit: then the rest moves up by one, in order.
+/// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is. Each tick the wheel visits
+/// one slot and looks at every timer in it. If the rounds of a timer are over, it is due; else it stays for another
+/// round. The rounds that are left follow from the deadline and the tick of the visit, so a look writes nothing. Only
+/// if a timer has fired earlier in the same visit, the rest moves up by one, in order.
 ///
-/// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64. At 2 it is
-/// looked at, with two rounds to go; at 66, with one; at 130 it is due. That was 3 looks, and the clock stopped at each
-/// of the 130 ticks.
+/// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64.
+///
+/// | tick | the wheel |
+/// |---|---|
+/// | 2 | looks at it: two rounds to go |
+/// | 66 | looks at it: one round to go |
+/// | 130 | looks at it: due |
+///
+/// That was 3 looks, and the clock stopped at each of the 130 ticks.
 ///
 /// Options: the number of slots is `wheel_size`, or the first of `wheel_sizes`, rounded up to a power of two;
 /// `stats().levels[0].wheel_size` tells it.
 ///
-/// Cost: `insert` and `erase` O(1). A timer of delay d is looked at ⌊(d − 1) / slots⌋ + 1 times, and each tick looks at
-/// `size()` / slots timers, due or not; while anything is pending there is a wake-up on each tick. `advance` over any
-/// distance is O(slots / 64 + timers looked at), because a slot passed several times is visited once, for all those
-/// rounds together. `looks` counts each of them, modulo 2^64; `handled`, `flushes` and the budget count such a visit as
-/// one. Memory: 13 bytes per timer with full chunks, up to 27 where many were erased; 120 bytes per non-empty bucket at
-/// least; 80 bytes per slot; and what grows ahead, as of a `hierarchical_wheel`. Timers 2^32 ticks or more away when
-/// they come: 4 bytes per timer number of their pages of 4096. After warm-up nothing is allocated.
+/// - `insert`, `erase`: O(1).
+/// - a timer of delay d: ⌊(d − 1) / slots⌋ + 1 looks.
+/// - a tick: `size()` / slots looks, and a wake-up while a timer is pending.
+/// - `advance` over any distance: O(slots / 64 + looks): it visits a slot that it passes several times once, for all
+///   those rounds. `looks` counts each round, modulo 2^64; `handled`, `flushes` and the budget count one.
+/// - memory: 13 bytes per timer in full chunks, up to 27 where many were erased; at least 120 bytes per non-empty
+///   bucket; 80 bytes per slot; an eighth of 4.5 bytes per timer ahead of need.
+/// - a timer 2^32 ticks or more away when it comes: 4 bytes for each timer number of its page of 4096.
 ///
-/// Order: of one deadline, timers come in the order they came, unless one has filled the gap of another, or they came
-/// while visits were under way. Jumps of up to a revolution give them by deadline, longer ones slot by slot. Thread
-/// safety: none of its own. A const member may run beside another const member.
+/// After warm-up nothing is allocated.
 ///
-/// `advance` moves the clock to `now` at once; the visits may be behind it. Each slot therefore has two buckets: what a
-/// visit has looked at, and what comes meanwhile, waits in the other one for the next visit. So a visit can stop
+/// Order: timers of one deadline come in the order in which they came, unless one has filled the gap of another, or
+/// they came while visits were under way. Jumps of up to a revolution give timers by deadline, longer ones slot by
+/// slot.
+///
+/// Thread safety: none of its own. A const member may run beside another const member.
+///
+/// `advance` moves the clock to `now` at once; the visits may be behind it. So each slot has two buckets: timers that a
+/// visit has looked at, and timers that come meanwhile, wait in the other one for the next visit. So a visit can stop
 /// anywhere.
 ///
 /// Invariants, checked by `invariants_hold()`:
@@ -75,13 +86,13 @@ class hashed_wheel {
   /// Unlinks `n`. \returns false if it was not linked.
   TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
-  /// Moves the clock of an empty wheel to `now`; with anything pending it does nothing, because the next tick has to be
-  /// visited.
+  /// Moves the clock of an empty wheel to `now`. While a timer is pending it does nothing, because the wheel has to
+  /// visit the next tick.
   TIMING_WHEEL_EXPORT void catch_up(tick now) noexcept;
 
   /// Moves the clock to `now` and visits the slots up to there, looking at no more than `budget` timers. See
-  /// `timer_engine`. If it finds no memory, it ends as if the budget had; with nothing due to show, it throws
-  /// std::bad_alloc. Nothing is lost, and the call can be repeated.
+  /// `timer_engine`. If it finds no memory, it ends as if the budget had; if nothing was due until then, it
+  /// throws std::bad_alloc. Nothing is lost, and the call can be repeated.
   TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
   /// A step of giving back memory that no linked timer needs: it looks at 256 chunks, or at 64 KiB of an array, or
@@ -90,7 +101,7 @@ class hashed_wheel {
   /// be more.
   TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
 
-  /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
+  /// Whether `n` is linked, for any number. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 
   /// The tick after the clock; at most the clock while visits are under way; none if empty. Complexity: O(1).
@@ -103,8 +114,8 @@ class hashed_wheel {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// What has happened since it was made: one level, the wheel. Its `flushes` are the visits that found a timer; it
-  /// never moves any. `read` allocates nothing if `counted.levels` has room for the levels: 64 at most.
+  /// Copies the counts since the engine was made: one level, the wheel. Its `flushes` are the visits that found a
+  /// timer; it never moves a timer. Allocates nothing if `counted.levels` has memory for one level.
   TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {

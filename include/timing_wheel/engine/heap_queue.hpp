@@ -15,22 +15,23 @@
 
 namespace timing_wheel {
 
-/// A heap of timers, ordered by deadline, in which each knows its place: what `java.util.Timer`, `DelayQueue` and Go's
-/// runtime keep. The baseline that wheels are measured against.
+/// A heap of timers, ordered by deadline, in which each timer knows its place: what `java.util.Timer`, `DelayQueue` and
+/// Go's runtime keep. The baseline for the wheels.
 ///
-/// Example: timers due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves and 60 is the front. The
-/// clock stops at 2, 60 and 1000, at nothing between, and nothing is looked at before it is due.
+/// Example: timers are due at 60, 2 and 1000. The front is 2; when the clock is there, it leaves, and 60 is the front.
+/// The clock stops at 2, 60 and 1000, at nothing between, and no timer is looked at before it is due.
 ///
-/// Options: only `start` counts; sizes of wheels are checked and change nothing, so that `stats()` shows no level.
+/// Options: only `start` counts. Wheel sizes are checked and change nothing, so `stats()` shows no level.
 ///
-/// Cost, n pending: `insert`, `erase` and each timer fired O(log n), at worst the height of the heap (10 levels for a
-/// million timers), going down with up to 4 comparisons each; one heap operation. An insertion later than most, as
-/// delays of one length give, is O(1). `next_expiration` and `catch_up` O(1). When a timer number comes that is larger
-/// than all before, all may be copied: amortised O(1), at worst O(n). Memory: 20 bytes per timer number, up to 40 after
-/// growing. As long as no larger timer number comes, nothing is allocated.
+/// - `insert`, `erase`, each timer fired: O(log n): one heap operation; 10 levels for a million timers, with up to 4
+///   comparisons each.
+/// - an insertion later than most, as with delays of one length: O(1).
+/// - `next_expiration`, `catch_up`: O(1).
+/// - a timer number larger than all before: all may be copied: amortised O(1), at worst O(n).
+/// - memory: 20 bytes per timer number, up to 40 after growing; nothing is allocated unless a larger number comes.
 ///
 /// Order: timers of one tick come in no particular order.
-/// Thread safety: none of its own. A const member may run beside another const member.
+/// Thread safety: none of its own. Const members may run at the same time.
 ///
 /// Invariants, checked by `invariants_hold()`:
 /// 1. The heap is ordered, and each timer in it knows its place.
@@ -53,15 +54,15 @@ class heap_queue {
   /// Unlinks `n`. \returns false if it was not linked.
   TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
-  /// Moves the clock to `now`, or to just before the first deadline if that comes first. Complexity: O(1).
+  /// Moves the clock to `now`, or to the tick before the first deadline if that comes first. Complexity: O(1).
   void catch_up(tick now) noexcept {
     const tick last_quiet = queue_.empty() ? never - 1 : queue_.front().expiration - 1;
     clock_ = std::max(clock_, std::min(now, last_quiet));
   }
 
   /// Moves the clock to `now`; unlinks at most `budget` timers, in the order of their deadlines. See `timer_engine`. If
-  /// it finds no memory for the list of those that are due, it ends as if the budget had; with nothing due to show, it
-  /// throws std::bad_alloc. Nothing is lost, and the call can be repeated.
+  /// it finds no memory for the list of those that are due, it ends as if the budget had; if nothing was due until
+  /// then, it throws std::bad_alloc. Nothing is lost, and the call can be repeated.
   TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
   /// Gives back memory that no linked timer needs, if 256 at most are linked, and none whose number is in the upper
@@ -69,7 +70,7 @@ class heap_queue {
   /// before.
   TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
 
-  /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
+  /// Whether `n` is linked, for any number. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return n < queue_.members() && queue_.contains(n); }
 
   /// The earliest deadline; none if empty. Complexity: O(1).
@@ -82,8 +83,8 @@ class heap_queue {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return queue_.size(); }
 
-  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at
-  /// most.
+  /// Copies the counts since the engine was made. Allocates nothing if `counted.levels` has memory for the levels: 64
+  /// at most.
   TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {

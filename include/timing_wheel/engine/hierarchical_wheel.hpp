@@ -21,25 +21,36 @@ namespace timing_wheel {
 /// A hierarchical timing wheel as in Kafka (after Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987,
 /// scheme 7).
 ///
-/// Level k has `size` buckets of `tick_k` each; the tick of a level is the interval of the one below, and a level is
-/// made when the first timer comes that the levels below cannot hold. A level holds the deadlines before `current_k +
-/// interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a min-heap keyed
-/// by expiration; when the clock reaches one, its timers are inserted again: one level down, or due.
+/// Level k has `size` buckets of `tick_k` each. The tick of a level is the interval of the level below, and the wheel
+/// makes a level when the first timer comes that the levels below cannot hold. A level holds the deadlines before
+/// `current_k + interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a
+/// min-heap keyed by expiration. When the clock reaches a bucket, the wheel inserts its timers again: a level down, or
+/// due.
 ///
-/// Example, size 20, clock 0: deadline 234 does not fit 20 buckets of 1, so it goes into bucket 11 of the second level,
-/// [220, 240). At 220 that is flushed: 234 is now 14 away, and goes into the lowest level. At 234 it is due. It moved
-/// once, and the clock stopped at 220 and 234, at nothing between.
+/// Example, size 20, clock 0, a timer due at 234:
 ///
-/// Cost: `insert` O(levels) and at most one heap operation; `erase` O(1) and at most one heap operation; `advance`
-/// O(timers handled + buckets flushed), whatever the distance in ticks. A timer moves once for each non-zero digit of
-/// its deadline, below the top one, in base `size`. Memory: 13 bytes per timer with full chunks, up to 27 where many
-/// were erased; 120 bytes per non-empty bucket at least; 40 bytes per bucket; and what grows ahead of need, an eighth
-/// of 4.5 bytes per timer. After warm-up nothing is allocated. With so many slots that no timer needs a second level
-/// this is a flat wheel, where no timer moves: 1 800 000 slots take 84 MB, and nearly each of a million timers at
-/// random a small chunk of its own.
+/// | tick | the wheel |
+/// |---|---|
+/// | 0 | 234 does not fit 20 buckets of 1: it goes into bucket 11 of the second level, [220, 240) |
+/// | 220 | flushes that bucket: 234 is 14 away, and goes into the lowest level |
+/// | 234 | the timer is due |
 ///
-/// Order: within one tick, timers come in the order they entered its bucket, unless one has filled the gap of another.
-/// Thread safety: none of its own. A const member may run beside another const member.
+/// It moved once, and the clock stopped at 220 and 234, at nothing between.
+///
+/// - `insert`: O(levels) and at most one heap operation.
+/// - `erase`: O(1) and at most one heap operation.
+/// - `advance`: O(timers handled + buckets flushed), whatever the distance in ticks.
+/// - moves of a timer: one for each non-zero digit of its deadline, below the top one, in base `size`.
+/// - memory: 13 bytes per timer in full chunks, up to 27 where many were erased; at least 120 bytes per non-empty
+///   bucket; 40 bytes per bucket; an eighth of 4.5 bytes per timer ahead of need.
+/// - a flat wheel, of so many slots that no timer moves: 1 800 000 slots take 84 MB, and nearly each of a million
+///   random timers has a small chunk of its own.
+///
+/// After warm-up nothing is allocated.
+///
+/// Order: timers of one tick come in the order in which they entered its bucket, unless one has filled the gap of
+/// another.
+/// Thread safety: none of its own. Const members may run at the same time.
 ///
 /// Invariants, checked by `invariants_hold()`:
 /// 1. `tick_0` = 1, `tick_(k+1)` = `interval_k` = `tick_k × size_k`.
@@ -68,12 +79,12 @@ class hierarchical_wheel {
   /// Unlinks `n`. \returns false if it was not linked.
   TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
-  /// Moves the clock to `now`, or to just before the first expiration if that comes first. Complexity: O(1).
+  /// Moves the clock to `now`, or to the tick before the first expiration if that comes first. Complexity: O(1).
   void catch_up(tick now) noexcept { clock_ = std::max(clock_, std::min(now, queue_.front().expiration - 1)); }
 
   /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it
-  /// ends as if the budget had; with nothing due to show, it throws std::bad_alloc. Nothing is lost, and the call can
-  /// be repeated.
+  /// ends as if the budget had; if nothing was due until then, it throws std::bad_alloc. Nothing is lost, and the call
+  /// can be repeated.
   advance_result advance(tick now, std::size_t budget = no_limit) {
     const tick next = queue_.front().expiration;
     // Branches, so that a tick does not wait for the clock of the tick before.
@@ -98,7 +109,7 @@ class hierarchical_wheel {
   /// be more.
   TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
 
-  /// Whether `n` is linked. Any number may be asked for. Complexity: O(1).
+  /// Whether `n` is linked, for any number. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 
   /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty.
@@ -112,8 +123,8 @@ class hierarchical_wheel {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// What has happened since it was made. `read` allocates nothing if `counted.levels` has room for the levels: 64 at
-  /// most.
+  /// Copies the counts since the engine was made. Allocates nothing if `counted.levels` has memory for the levels: 64
+  /// at most.
   TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {

@@ -14,9 +14,12 @@ namespace timing_wheel {
 /// One wheel of a hierarchy, in ticks of the engine, and what has happened on it. Counts begin with the engine, and
 /// never go back.
 ///
-/// Example: with wheels of 20 slots, a timer that is due at 234 is inserted at 0. There are two levels then: one with
-/// ticks of 1 and an interval of 20, one with ticks of 20 and an interval of 400. After `advance(220)` the second one
-/// has one flush, of one timer, and one move; the current time of both is 220.
+/// Example: the wheels have 20 slots, and at 0 a timer is inserted that is due at 234. After `advance(220)`:
+///
+/// | level | `tick_length` | `interval` | `current_time` | `flushes` | `moves` |
+/// |---|---|---|---|---|---|
+/// | 0 | 1 | 20 | 220 | 0 | 0 |
+/// | 1 | 20 | 400 | 220 | 1, of one timer | 1 |
 struct level_stats {
   tick tick_length = 0;              ///< Ticks of the lowest wheel in one of this wheel.
   std::uint32_t wheel_size = 0;      ///< Slots.
@@ -28,8 +31,8 @@ struct level_stats {
   std::uint64_t buckets_queued = 0;  ///< Times that a bucket of this wheel entered the delay queue.
 };
 
-/// What has happened in an engine since it was made. How many timers are linked, and what the clock shows, the engine
-/// says itself. Thread safety: as a plain object.
+/// What has happened in an engine since it was made. The engine's own `size()` and `now()` tell how many timers are
+/// linked, and what the clock shows. Thread safety: as a plain object.
 struct engine_stats {
   std::vector<level_stats> levels;    ///< Lowest first; as many as wheels were made.
   std::uint64_t heap_operations = 0;  ///< Pushes, removals and changes of key in the heap.
