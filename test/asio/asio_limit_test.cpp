@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "asio/asio_worlds.hpp"
@@ -224,25 +223,6 @@ TYPED_TEST_F(LimitedOperation, GivesAFutureItsEnd) {
 }
 
 #if defined(BOOST_ASIO_HAS_CO_AWAIT) || defined(ASIO_HAS_CO_AWAIT)
-template <class Socket, class Timer>
-net::awaitable<void> read_with_limits(Socket& socket, Timer& timer, read_end& end) {
-  std::array<char, 16> room{};
-  end.size = co_await socket.async_read_some(net::buffer(room), cancel_after(timer, 1h, net::use_awaitable));
-  ++end.calls;
-  co_await socket.async_read_some(net::buffer(room),
-                                  cancel_after(timer, 1ms, net::redirect_error(net::use_awaitable, end.error)));
-  ++end.calls;
-}
-
-TYPED_TEST_F(LimitedOperation, LimitsAWaitOfACoroutine) {
-  this->write("message");
-  net::co_spawn(this->context_, read_with_limits(this->reader_, this->timer_, this->end_), net::detached);
-  this->context_.run();
-  EXPECT_EQ(this->end_.calls, 2);
-  EXPECT_EQ(this->end_.size, 7U);
-  EXPECT_EQ(this->end_.error, net::error::operation_aborted);
-}
-
 #if TIMING_WHEEL_ASIO_VERSION >= 103200
 template <class Socket, class Timer>
 net::awaitable<void> read_by_default(Socket& socket, Timer& timer, read_end& end) {

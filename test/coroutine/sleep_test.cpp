@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "coroutine/coroutine_types.hpp"
-#include "coroutines/task.hpp"
 #include "support/allocation.hpp"
 #include "support/in_child.hpp"
 #include "support/service_audit.hpp"
@@ -107,26 +106,6 @@ TEST(Sleep, MayBeAwaitedAgainAndBeginsEachTimeAnew) {
   timer.advance_by(1min);
   EXPECT_EQ(log, (std::vector<std::chrono::nanoseconds>{10s, 20s, 21s}));
   EXPECT_EQ(timer.stats().fired, 3U);
-}
-
-example::task<int> sleep_and_return(timer& by, std::chrono::nanoseconds delay, int value) {
-  co_await by.sleep_for(delay);
-  co_return value;
-}
-example::task<int> sleep_and_add(timer& by) {
-  const int first = co_await sleep_and_return(by, 1s, 1);
-  co_return first + co_await sleep_and_return(by, 2s, 2);
-}
-
-TEST(Sleep, WorksInATaskThatIsAwaitedByATask) {
-  manual_timer timer;
-  example::task<int> sum = sleep_and_add(timer);
-  sum.start();
-  timer.advance_by(3s - 1ns);
-  EXPECT_FALSE(sum.done());
-  timer.advance_by(1ns);
-  ASSERT_TRUE(sum.done());
-  EXPECT_EQ(sum.result(), 3);
 }
 
 TEST(Sleep, IsATimerWithATag) {
@@ -242,22 +221,6 @@ TEST(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
   EXPECT_EQ(told.error, timer_errc::stopped);
   EXPECT_EQ(thrown.times, 1);
   EXPECT_EQ(thrown.error, timer_errc::stopped);
-}
-
-started sleep_and_keep_the_words(timer& by, std::string& words) {
-  try {
-    static_cast<void>(co_await by.sleep_for(1s));
-  } catch (const timer_error& refusal) {
-    words = refusal.what();
-  }
-}
-
-TEST(Sleep, SaysHowManyArePendingWhenThereIsNoPlace) {
-  manual_timer timer({.max_pending = 1});
-  timer.schedule_after(1h, nothing);
-  std::string words;
-  const started one = sleep_and_keep_the_words(timer, words);
-  EXPECT_EQ(words, "1 pending, max_pending 1: too many timers are pending");
 }
 
 TEST(Sleep, InAChildOfForkIsRefused) {

@@ -9,12 +9,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,24 +29,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 // ---- Places ----
-
-TEST(ServiceRules, StopAndListLeaveOutNoPlace) {
-  for (const std::size_t count : {1U, 255U, 256U, 257U, 513U}) {
-    manual_timer timer;
-    for (std::size_t i = 0; i < count; ++i) {
-      timer.schedule_after(1h, nothing);
-    }
-    std::size_t listed = 0;
-    timer.for_each_pending([&](const pending_timer&) { ++listed; });
-    EXPECT_EQ(listed, count);
-    EXPECT_EQ(timer.stop().size(), count);
-  }
-}
 
 TEST(ServiceRules, TheListGoesOnAtTheFirstPlaceOfEachShard) {
   manual_timer timer({.shards = 3});
@@ -186,14 +168,6 @@ TEST(ServiceRules, ACalledTaskLetsGoOfItsShardOnce) {
   EXPECT_EQ(allocations.live_bytes, before);
 }
 
-TEST(ServiceRules, AnEmptyExecutorIsNone) {
-  manual_timer timer({.executor = std::function<void(task &&)>()});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  timer.advance_by(1ms);
-  EXPECT_EQ(runs, 1);
-}
-
 // ---- Who waits ----
 
 TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEnded) {
@@ -273,24 +247,6 @@ TEST(ServiceRules, ErrorsOfOneKindAreToldOnceASecond) {
     ++lines;
   }
   EXPECT_EQ(lines, 2U) << "at 10 ms and at 1010 ms";
-}
-
-TEST(ServiceRules, WhatOnErrorThrowsIsTold) {
-  manual_timer timer(
-      {.on_error = [](const std::exception_ptr&, std::uint64_t) { throw std::runtime_error("no disk"); }});
-  timer.schedule_after(1ms, [] { throw std::runtime_error("busy"); });
-  captured_stderr output;
-  timer.advance_by(1ms);
-  EXPECT_THAT(output.text(), AllOf(HasSubstr("on_error"), HasSubstr("no disk")));
-}
-
-TEST(ServiceRules, AnEmptyRuleIsRefused) {
-  manual_timer timer;
-  std::error_code error;
-  const std::function<std::optional<time_point>(time_point)> none;
-  EXPECT_THROW(timer.schedule_with(none, nothing), timer_error);
-  EXPECT_FALSE(timer.schedule_with(none, nothing, error));
-  EXPECT_EQ(error, timer_errc::empty_callback);
 }
 
 bool by_largest_flush(const level_stats& a, const level_stats& b) { return a.largest_flush < b.largest_flush; }

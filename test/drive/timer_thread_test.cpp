@@ -12,12 +12,10 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "support/service_audit.hpp"
-#include "support/service_probe.hpp"
 #include "support/service_random.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
@@ -52,23 +50,6 @@ TEST(Timer, RunsCallbacksOnOneThreadOfItsOwnOneAfterTheOther) {
   EXPECT_EQ(overlaps, 0);
   EXPECT_EQ(threads.size(), 1U);
   EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
-}
-
-TEST(Timer, CancelFromAnotherThreadSaysRunningWhileTheCallbackRuns) {
-  std::latch begun(1);
-  std::latch go_on(1);
-  timer service;
-  const timer_handle handle = service.schedule_after(1ms, [&] {
-    begun.count_down();
-    go_on.wait();
-  });
-  begun.wait();
-  EXPECT_EQ(handle.status(), timer_status::running);
-  EXPECT_EQ(handle.cancel(), cancel_result::running);
-  EXPECT_FALSE(handle.reschedule_after(1ms));
-  go_on.count_down();
-  EXPECT_TRUE(eventually([&] { return handle.status() == timer_status::finished; }));
-  EXPECT_EQ(handle.cancel(), cancel_result::finished);
 }
 
 // ---- In the middle of a batch, whose next callback blocks ----
@@ -239,30 +220,6 @@ TEST(Timer, ACallbackOfABatchFindsTheRoomThatItsOwnRunHasLeft) {
   EXPECT_TRUE(eventually([&] { return scheduled == 40; }));
   EXPECT_EQ(service.stats().failed, 0U);
   EXPECT_EQ(service.pending(), 40U);
-}
-
-/// A timer that takes its time and comes again, as one of many that together are more than a service can do.
-struct busy_timer {
-  timer* service;
-  void operator()() const {
-    const time_point end = steady_clock::now() + 20us;
-    while (steady_clock::now() < end) {
-    }
-    std::error_code stopped;
-    service->schedule_after(1ms, *this, stopped);
-  }
-};
-
-TEST(Timer, AnOverloadedServiceDoesNotStarveATimerThatWasDueWhenItCame) {
-  probe one;
-  timer service({.shards = 1});
-  for (int i = 0; i < 1000; ++i) {
-    service.schedule_after(1ms, busy_timer{&service});
-  }
-  settle();
-  service.schedule_after(-1min, one.callback());
-  EXPECT_TRUE(eventually([&] { return one.ran(); }, 5s));
-  service.stop();
 }
 
 // ---- In the middle of a cascade ----

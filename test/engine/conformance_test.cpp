@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/drive.hpp"
@@ -88,40 +90,21 @@ TYPED_TEST(Conformance, FiresEachDelayOfKafkasTimerTestAtItsTick) {
   expect_each_at_its_tick(engine, insert_all(engine, delays));
 }
 
-TYPED_TEST(Conformance, FiresDelaysAroundEachPowerOfTheWheelSizeAtTheirTicks) {
-  for (const std::uint32_t n : several_wheel_sizes) {
-    for (const tick start : clocks_around_turns(n)) {
-      SCOPED_TRACE("wheel size " + std::to_string(n) + ", start " + std::to_string(start));
-      TypeParam engine(engine_options{.wheel_size = n, .start = start});
-      expect_each_at_its_tick(engine, insert_all(engine, around_powers(n, start)));
-      ASSERT_FALSE(this->HasFailure());
-    }
-  }
-}
-
-TYPED_TEST(Conformance, FiresDelaysAroundEachPowerWhenTheClockHasMovedThere) {
+TYPED_TEST(Conformance, FiresDelaysAroundEachPowerOfTheWheelSizeHoweverTheClockCameThere) {
   for (const std::uint32_t n : several_wheel_sizes) {
     for (const tick now : clocks_around_turns(n)) {
-      SCOPED_TRACE("wheel size " + std::to_string(n) + ", clock " + std::to_string(now));
-      TypeParam engine(engine_options{.wheel_size = n});
-      if (now != 0) {
-        insert_all(engine, {now});
-        drain(engine, now);
+      for (const std::string_view way : {"start", "advance", "catch_up"}) {
+        SCOPED_TRACE("wheel size " + std::to_string(n) + ", clock " + std::to_string(now));
+        TypeParam engine(engine_options{.wheel_size = n, .start = way == "start" ? now : 0});
+        if (way == "advance" && now != 0) {
+          insert_all(engine, {now});
+          drain(engine, now);
+        }
+        engine.catch_up(now);
+        const std::size_t budget = way == "catch_up" ? 1 : no_limit;
+        expect_each_at_its_tick(engine, insert_all(engine, around_powers(n, now)), budget);
+        ASSERT_FALSE(this->HasFailure()) << way;
       }
-      expect_each_at_its_tick(engine, insert_all(engine, around_powers(n, now)));
-      ASSERT_FALSE(this->HasFailure());
-    }
-  }
-}
-
-TYPED_TEST(Conformance, FiresDelaysAroundEachPowerWhenTheClockHasCaughtUpThere) {
-  for (const std::uint32_t n : several_wheel_sizes) {
-    for (const tick now : clocks_around_turns(n)) {
-      SCOPED_TRACE("wheel size " + std::to_string(n) + ", clock " + std::to_string(now));
-      TypeParam engine(engine_options{.wheel_size = n});
-      engine.catch_up(now);
-      expect_each_at_its_tick(engine, insert_all(engine, around_powers(n, now)), 1);
-      ASSERT_FALSE(this->HasFailure());
     }
   }
 }
@@ -185,27 +168,6 @@ TYPED_TEST(Conformance, FinishesWorkUnderWayAlthoughTheClockStepsBack) {
   const std::size_t after_step_back = drain(engine, 7).size();
   EXPECT_EQ(after_step_back, reached == 40 ? 70U : 0U);
   EXPECT_EQ(drain(engine, 40).size() + after_step_back, 70U);
-}
-
-TYPED_TEST(Conformance, JumpMakesEverythingDueComeOutOnce) {
-  for (const tick jump : {hour_in_ms, hour_in_ns, century_in_ms, century_in_ns}) {
-    for (const std::uint32_t n : {3U, 20U, 512U}) {
-      SCOPED_TRACE("jump of " + std::to_string(jump) + ", wheel size " + std::to_string(n));
-      TypeParam engine(engine_options{.wheel_size = n});
-      const schedule all = insert_all(engine, random_deadlines(2'000, 1, 2 * jump, jump));
-      oracle expected;
-      for (const auto& [deadline, numbers] : all) {
-        std::for_each(numbers.begin(), numbers.end(),
-                      [&, when = deadline](timer_number one) { expected.insert(one, when); });
-      }
-      for (const timer_number s : drain(engine, jump)) {
-        EXPECT_LE(expected.take(s).value_or(never), jump);
-      }
-      EXPECT_GT(expected.earliest(), jump);
-      EXPECT_EQ(engine.size(), expected.size());
-      expect_each_at_its_tick(engine, expected.pending());
-    }
-  }
 }
 
 TYPED_TEST(Conformance, WorkOfAJumpIsBoundedByTimersAndNotByTicks) {

@@ -85,18 +85,6 @@ TYPED_TEST(EngineLife, BusyEngineStaysExactThroughEachUptime) {
   }
 }
 
-TYPED_TEST(EngineLife, BusyEngineStaysExactFromEachStartOfTime) {
-  for (const uptime& up : uptimes) {
-    for (const std::uint32_t n : {20U, 64U, 512U}) {
-      SCOPED_TRACE(std::string(up.name) + ", wheel size " + std::to_string(n));
-      busy_engine<TypeParam> busy(engine_options{.wheel_size = n, .start = up.length - hour});
-      busy.arm_fifty();
-      busy.live_until(up.length + 2 * hour);
-      ASSERT_FALSE(this->HasFailure());
-    }
-  }
-}
-
 TYPED_TEST(EngineLife, TimerRearmsItselfTenMillionTimes) {
   constexpr std::uint64_t times = scaled(10'000'000);
   TypeParam engine(engine_options{.wheel_size = 20});

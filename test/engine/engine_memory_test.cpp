@@ -13,7 +13,6 @@
 #include "support/drive.hpp"
 #include "support/engines.hpp"
 #include "support/oracle.hpp"
-#include "support/short_of_memory.hpp"
 
 namespace timing_wheel::test {
 namespace {

@@ -16,7 +16,6 @@
 #include "support/allocation.hpp"
 #include "support/drive.hpp"
 #include "support/oracle.hpp"
-#include "support/short_of_memory.hpp"
 
 namespace timing_wheel::test {
 namespace {

@@ -242,36 +242,6 @@ TEST(Callback, MayChangeWhatItCaptured) {
   EXPECT_THAT(seen, UnorderedElementsAre(1, 2, 11));
 }
 
-/// It calls, but its move may throw as far as the compiler knows.
-struct cautious {
-  explicit cautious(int& calls) : calls_(&calls) {}
-  cautious(cautious&& other) noexcept(false) : calls_(other.calls_) {}
-  void operator()() const { ++*calls_; }
-
- private:
-  int* calls_;
-};
-
-TEST(Callback, MayHaveAMoveThatCouldThrow) {
-  manual_timer timer;
-  int calls = 0;
-  timer.schedule_after(1ms, cautious(calls));
-  timer.schedule_every(1ms, cautious(calls));
-  timer.schedule_after(1ms, cautious(calls), {.stop = std::stop_token()});
-  timer.schedule_with(next_10ms, cautious(calls));
-  timer.advance_by(1ms);
-  EXPECT_EQ(calls, 3);
-}
-
-TEST(Callback, MayHaveANoexceptCall) {
-  manual_timer timer;
-  int calls = 0;
-  timer.schedule_after(1ms, [&]() noexcept { ++calls; });
-  timer.schedule_every(1ms, [&](const timer_handle&) noexcept { ++calls; });
-  timer.advance_by(1ms);
-  EXPECT_EQ(calls, 2);
-}
-
 // ---- What cannot ----
 
 /// Schedules `empty` in every way; each must be refused.

@@ -58,15 +58,6 @@ void expect_failure(const std::string& message, Action action) {
 
 std::optional<time_point> in_a_minute(time_point previous) { return previous + 1min; }
 
-/// Cannot be made by a move.
-struct unmovable_in_fact {
-  unmovable_in_fact() = default;
-  unmovable_in_fact(unmovable_in_fact&& /*other*/) { throw std::domain_error("a move"); }  // NOLINT(*-noexcept-move*)
-  unmovable_in_fact& operator=(unmovable_in_fact&&) = delete;
-  ~unmovable_in_fact() = default;
-  void operator()() const {}
-};
-
 /// Its destructor may throw: `cancel` would have nowhere to throw to.
 struct bad_at_its_end {
   ~bad_at_its_end() noexcept(false) {}  // NOLINT(modernize-use-equals-default)
@@ -163,15 +154,6 @@ TEST(Errors, ARuleThatThrowsAtOnceGetsOutOfBothForms) {
                std::domain_error);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().scheduled, 0U);
-}
-
-TEST(Errors, AMoveThatThrowsGetsOutOfBothForms) {
-  manual_timer timer;
-  std::error_code error;
-  EXPECT_THROW(timer.schedule_after(1s, unmovable_in_fact()), std::domain_error);
-  EXPECT_THROW(timer.schedule_after(1s, unmovable_in_fact(), error), std::domain_error);
-  EXPECT_EQ(timer.stats().scheduled, 0U);
-  EXPECT_EQ(timer.stats().rejected, 0U) << "it is no refusal of the service's";
 }
 
 TEST(Errors, AStopTokenChangesNothingOfARefusal) {

@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "support/nothing.hpp"
 #include "support/service_audit.hpp"
+#include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -329,23 +329,6 @@ TEST(LoopTimer, DrivesCodeThatTakesATimer) {
 }
 
 // ---- An executor ----
-
-TEST(LoopTimer, HandsWhatIsDueToTheExecutor) {
-  std::vector<task> queue;
-  loop l({.executor = [&](task work) { queue.push_back(std::move(work)); }});
-  int runs = 0;
-  for (int i = 0; i < 3; ++i) {
-    l.timer.schedule_after(overdue, [&] { ++runs; });
-  }
-  EXPECT_EQ(l.timer.run_due(2), 2U);
-  EXPECT_TRUE(l.has_come());
-  EXPECT_EQ(l.timer.run_due(), 1U);
-  EXPECT_EQ(runs, 0);
-  for (task& one : queue) {
-    one();
-  }
-  EXPECT_EQ(runs, 3);
-}
 
 TEST(LoopTimer, APeriodicTimerThatIsArmedAgainOnTheExecutorTellsTheLoop) {
   std::vector<task> queue;

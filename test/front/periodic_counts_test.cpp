@@ -10,11 +10,9 @@
 #include <cstdint>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "support/allocation.hpp"
 #include "support/service_audit.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_periodic.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -56,8 +54,6 @@ TEST(PeriodicRefusal, TheErrorCodeIsClearedOnSuccess) {
   EXPECT_FALSE(error);
 }
 
-// ---- max_pending ----
-
 // ---- Captures ----
 
 TEST(PeriodicMemory, KeepsCapturesOfAHundredBytesIntact) {
@@ -88,57 +84,6 @@ TEST(PeriodicMemory, ArmsAgainWithoutAllocating) {
     timer.advance_by(10s);
     EXPECT_EQ(count_allocations([&] { timer.advance_by(10s); }), 0U);
   }
-}
-
-/// Schedules with memory for `left` allocations. \returns whether there was enough.
-template <class Schedule>
-bool schedules_with(std::uint64_t left, Schedule schedule) {
-  live_captures captures;
-  manual_timer timer;
-  std::array<char, 100> large{};
-  const bool enough =
-      succeeds_with(left, [&] { schedule(timer, [large, token = captures.make()] { static_cast<void>(large); }); });
-  EXPECT_EQ(timer.stats().scheduled, enough ? 1U : 0U);
-  EXPECT_EQ(timer.pending(), enough ? 1U : 0U);
-  EXPECT_EQ(captures.alive(), enough ? 1 : 0);
-  timer.schedule_every(10ms, nothing);
-  EXPECT_EQ(timer.advance_by(10ms), enough ? 2U : 1U);
-  EXPECT_TRUE(conserved(timer));
-  return enough;
-}
-
-TEST(PeriodicMemory, SchedulingWithoutMemoryChangesNothing) {
-  std::uint64_t left = 0;
-  while (!schedules_with(left, [](manual_timer& timer, auto&& callback) {
-    timer.schedule_every(10ms, std::forward<decltype(callback)>(callback));
-  })) {
-    ASSERT_LT(++left, 100U);
-  }
-  EXPECT_GT(left, 0U);
-  left = 0;
-  while (!schedules_with(left, [](manual_timer& timer, auto&& callback) {
-    timer.schedule_with(ten_ms(9, none), std::forward<decltype(callback)>(callback));
-  })) {
-    ASSERT_LT(++left, 100U);
-  }
-}
-
-TEST(PeriodicMemory, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
-  live_captures captures;
-  manual_timer timer;
-  std::array<char, 100> large{};
-  std::error_code every;
-  std::error_code with;
-  {
-    const scarce_memory limit(0);
-    timer.schedule_every(
-        10ms, [large, token = captures.make()] { static_cast<void>(large); }, fixed_delay, every);
-    timer.schedule_with(
-        ten_ms(9, none), [large, token = captures.make()] { static_cast<void>(large); }, with);
-  }
-  EXPECT_EQ(every, std::errc::not_enough_memory);
-  EXPECT_EQ(with, std::errc::not_enough_memory);
-  EXPECT_EQ(captures.alive(), 0);
 }
 
 /// A timer whose periods grow, so that to arm it again may need another wheel, with memory for `left` allocations until
@@ -177,35 +122,6 @@ TEST(PeriodicMemory, ArmingAgainWithoutMemoryLosesNoTimer) {
     ASSERT_LT(++left, 1000U);
   }
   EXPECT_GT(left, 0U) << "nothing was tried";
-}
-
-/// Many periodic timers run with memory for `left` allocations only. \returns whether that was enough.
-bool all_arm_again_with(std::uint64_t left, period_policy policy) {
-  constexpr int count = 300;
-  manual_timer timer({.tick = 1ms, .wheel_size = 4});
-  std::vector<int> runs(count);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_every(
-        1ms * (1 + static_cast<int>(i) % 50), [&runs, i] { ++runs[i]; }, policy);
-  }
-  const bool enough = succeeds_with(left, [&] { timer.advance_by(200ms); });
-  EXPECT_EQ(timer.pending(), runs.size()) << "left " << left;
-  EXPECT_TRUE(conserved(timer));
-  timer.advance_to(at(200ms));
-  const std::vector<int> before = runs;
-  timer.advance_by(60ms);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    EXPECT_GT(runs[i], before[i]) << "timer " << i << ", left " << left;
-  }
-  EXPECT_EQ(timer.stats().early, 0U);
-  return enough;
-}
-
-TEST(PeriodicMemory, ManyArmAgainWithoutMemory) {
-  for (const period_policy policy : every_policy) {
-    for (std::uint64_t left = 0; !all_arm_again_with(left, policy) && left < 200 && !HasFailure(); ++left) {
-    }
-  }
 }
 
 }  // namespace

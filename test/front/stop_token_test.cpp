@@ -116,23 +116,6 @@ TEST(StopToken, MayBeOwnedByTheCallableItself) {
   EXPECT_EQ(captures.alive(), 0);
 }
 
-TEST(StopToken, SchedulingWithoutMemoryLeavesNothingBehind) {
-  live_captures captures;
-  bool enough = false;
-  for (std::uint64_t left = 0; !enough && left < 100; ++left) {
-    std::stop_source stop;
-    manual_timer timer;
-    enough = succeeds_with(
-        left, [&] { timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()}); });
-    EXPECT_EQ(timer.pending(), enough ? 1U : 0U) << left;
-    EXPECT_EQ(captures.alive(), enough ? 1 : 0) << left;
-    EXPECT_TRUE(conserved(timer));
-    stop.request_stop();
-    EXPECT_EQ(captures.alive(), 0);
-  }
-  EXPECT_TRUE(enough);
-}
-
 // ---- Tokens ----
 
 std::uint64_t allocations_of(timer& service, const schedule_options& options) {

@@ -13,15 +13,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "support/nothing.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stress.hpp"
+#include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "support/nothing.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stress.hpp"
+#include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 

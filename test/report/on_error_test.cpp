@@ -60,17 +60,6 @@ TEST(OnError, GetsWhatACallbackThrewWithItsTag) {
   EXPECT_THAT(output.text(), IsEmpty());
 }
 
-TEST(OnError, GetsWhatARuleThrew) {
-  std::vector<told_error> reports;
-  manual_timer timer(reporting_to(reports));
-  int asked = 0;
-  timer.schedule_with(
-      [&](time_point previous) { return ++asked == 1 ? previous + 1ms : throw std::runtime_error("rule"); }, nothing,
-      {.tag = 9});
-  timer.advance_by(1h);
-  EXPECT_THAT(reports, ElementsAre(told_error{"rule", 9}));
-}
-
 TEST(OnError, GetsWhatTheExecutorThrew) {
   std::vector<told_error> reports;
   timer_options options = reporting_to(reports);

@@ -13,7 +13,6 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::hours;
 using std::chrono::nanoseconds;
 
 // ---- The end ----
@@ -53,18 +52,6 @@ TEST(Stats, TheCountDoesNotDipDuringACascade) {
   EXPECT_EQ(timer.advance_by(1ms), 1000U);
 }
 
-TEST(Stats, HoldsTheLockForFewTimersHoweverManyAreDue) {
-  manual_timer timer({.wheel_size = 20});
-  for (int i = 0; i < 10'000; ++i) {
-    timer.schedule_after(1s, nothing);
-    timer.schedule_after(1h, nothing);
-  }
-  timer.advance_by(1s);
-  timer.stop();
-  EXPECT_GT(timer.stats().largest_hold, 0U);
-  EXPECT_LE(timer.stats().largest_hold, max_timers_per_lock);
-}
-
 TEST(Stats, HoldsTheLockForFewTimersHoweverManyWereDueWhenTheyCame) {
   manual_timer timer({}, starting_at(1h));
   for (int i = 0; i < 10'000; ++i) {
@@ -102,17 +89,6 @@ TEST(Stats, LatenessOfTheSmallestDeadlineDoesNotOverflow) {
   timer.advance_by(1ms);
   EXPECT_EQ(timer.stats().lateness.max(), nanoseconds::max());
   EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(Stats, LevelsAreThoseOfTheWheelSizes) {
-  manual_timer timer({.tick = 1s, .wheel_sizes = {60, 60, 24}});
-  timer.schedule_after(hours(23), nothing);
-  const timer_stats counts = timer.stats();
-  ASSERT_EQ(counts.levels.size(), 3U);
-  EXPECT_EQ(counts.levels[0].tick_length, 1U);
-  EXPECT_EQ(counts.levels[1].tick_length, 60U);
-  EXPECT_EQ(counts.levels[2].tick_length, 3600U);
-  EXPECT_EQ(counts.levels[2].interval, 86400U);
 }
 
 }  // namespace

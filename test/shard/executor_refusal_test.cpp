@@ -32,23 +32,6 @@ using testing::SizeIs;
 
 // ---- Refusals ----
 
-TEST(ExecutorRefusal, ARefusedTimerIsPendingAndComesBackAMillisecondLater) {
-  for (const way how : every_way) {
-    refusing target(how, 1);
-    manual_timer timer({.tick = 10us, .executor = target.taking(), .on_error = ignore});
-    target.timer = &timer;
-    const timer_handle handle = timer.schedule_after(5ms, nothing);
-    timer.advance_by(5ms);
-    EXPECT_EQ(handle.status(), timer_status::pending);
-    EXPECT_EQ(timer.stats().refused, 1U);
-    EXPECT_TRUE(conserved(timer));
-    timer.advance_to(at(6ms) - 1ns);
-    EXPECT_EQ(target.accepted.size(), 0U) << "too soon";
-    timer.advance_by(1ms);
-    EXPECT_EQ(target.accepted.size(), 1U);
-  }
-}
-
 TEST(ExecutorRefusal, ComesBackUntilItIsAccepted) {
   for (const way how : every_way) {
     refusing target(how, 100);

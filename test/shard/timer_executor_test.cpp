@@ -12,8 +12,8 @@
 #include <optional>
 #include <thread>
 
-#include "support/nothing.hpp"
 #include "support/service_captures.hpp"
+#include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/asio.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -180,31 +180,6 @@ TEST_F(TimerInline, DrainFromACallbackEndsWhenAnotherCallbackStops) {
   ASSERT_TRUE(eventually([&] { return drained >= 0; }));
   EXPECT_EQ(stopped, 1);
   EXPECT_EQ(drained, 0);
-}
-
-/// While a callback drains, another thread cancels the last pending timer.
-void expect_drain_in_a_callback_sees_a_cancel(timer& service) {
-  std::atomic<bool> draining{false};
-  std::atomic<bool> drained{false};
-  const timer_handle last = service.schedule_after(30s, nothing);
-  service.schedule_after(1ms, [&] {
-    draining = true;
-    EXPECT_TRUE(service.stop(drain, steady_clock::now() + 20s).empty());
-    drained = true;
-  });
-  ASSERT_TRUE(eventually([&] { return draining.load(); }));
-  settle();
-  EXPECT_EQ(last.cancel(), cancel_result::cancelled);
-  EXPECT_TRUE(eventually([&] { return drained.load(); }, 10s)) << "nothing is pending, and it drains on";
-  service.stop();
-}
-
-TEST_F(TimerInline, DrainFromACallbackReturnsWhenTheLastTimerIsCancelled) {
-  expect_drain_in_a_callback_sees_a_cancel(service());
-}
-
-TEST_F(TimerOnAPool, DrainFromACallbackReturnsWhenTheLastTimerIsCancelled) {
-  expect_drain_in_a_callback_sees_a_cancel(service());
 }
 
 // ---- stop() and destruction ----

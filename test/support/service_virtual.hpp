@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "support/nothing.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
+
+/// A callback.
+inline void nothing() {}
 
 constexpr time_point at(std::chrono::nanoseconds since_epoch) { return time_point(since_epoch); }
 
