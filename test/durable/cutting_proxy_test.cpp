@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <future>
 #include <optional>
 #include <string>
 
@@ -13,10 +11,8 @@
 namespace timing_wheel::test {
 namespace {
 
-using namespace std::chrono_literals;
 using fault = cutting_proxy::fault;
 using testing::Contains;
-using testing::Ge;
 
 class CuttingProxy : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -77,18 +73,6 @@ TEST_F(CuttingProxy, LosesACommit) {
   proxy.plan(fault::cut_before, begins_with("COMMIT"));
   EXPECT_THROW(client.execute("COMMIT"), std::runtime_error);
   EXPECT_EQ(kept(), "0");
-}
-
-TEST_F(CuttingProxy, IsSilentAndGoesOn) {
-  const postgres_session client(proxy.conninfo());
-  proxy.go_silent();
-  auto answer = std::async(std::launch::async, [&] { return client.ask("SELECT 7"); });
-  auto later = std::async(std::launch::async, [&] { return postgres_session(proxy.conninfo()).ask("SELECT 8"); });
-  EXPECT_EQ(answer.wait_for(100ms), std::future_status::timeout);
-  EXPECT_EQ(later.wait_for(0ms), std::future_status::timeout);
-  proxy.go_on();
-  EXPECT_EQ(answer.get(), "7");
-  EXPECT_EQ(later.get(), "8");
 }
 
 }  // namespace

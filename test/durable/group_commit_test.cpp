@@ -2,21 +2,10 @@
 
 #include "durable/node/group_commit.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <deque>
-#include <future>
-#include <stdexcept>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include "durable/support/forwarding_store.hpp"
-#include "timing_wheel/durable/error.hpp"
+#include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/manual_timer.hpp"
 

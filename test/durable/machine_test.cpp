@@ -1,15 +1,8 @@
 #include "durable/node/machine.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
 #include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
+#include "durable/support/store_calls.hpp"
 #include "support/allocation.hpp"
 
 namespace timing_wheel::durable {

@@ -102,12 +102,8 @@ TEST_F(PostgresError, AConnectionIsEncryptedAndTheServerKnownIfTheStringAsksForI
   EXPECT_THAT(stranger.words, HasSubstr("certificate verify failed"));
   postgres_store safe(login + ours + ".crt", options);
   std::string shown;
-  safe.transact([&](store_transaction& open) {
-    PGresult* const answer =
-        PQexec(postgres_connection(open), "SELECT ssl FROM pg_stat_ssl WHERE pid=pg_backend_pid()");
-    shown = PQgetvalue(answer, 0, 0);
-    PQclear(answer);
-  });
+  safe.transact(
+      [&](store_transaction& open) { shown = ask(open, "SELECT ssl FROM pg_stat_ssl WHERE pid=pg_backend_pid()"); });
   EXPECT_EQ(shown, "t");
   server().set("ssl", "off");
 }
@@ -254,11 +250,7 @@ TEST_F(PostgresError, OptionsOfTheUserStayBesideOurs) {
   const auto shown_in = [&](const std::string& conninfo) {
     postgres_store each(conninfo, options);
     std::string shown;
-    each.transact([&](store_transaction& open) {
-      PGresult* answer = PQexec(postgres_connection(open), "SELECT current_setting('work_mem')");
-      shown = PQgetvalue(answer, 0, 0);
-      PQclear(answer);
-    });
+    each.transact([&](store_transaction& open) { shown = ask(open, "SHOW work_mem"); });
     return shown;
   };
   EXPECT_EQ(shown_in(server().conninfo() + " options='-c work_mem=5MB'"), "5MB");

@@ -105,28 +105,6 @@ TEST_F(PostgresFaults, AnImmediateShutdownUnderLoadLosesNothing) {
   judge(server->conninfo(), promised);
 }
 
-TEST(PostgresStandby, ThatIsPromotedHasAllThatWasPromised) {
-  private_postgres primary;
-  make_ledger(primary.conninfo());
-  const auto standby = primary.standby("second");
-  primary.replicate_to("second");
-  const std::string both = "host=" + primary.host() + "," + standby->host() +
-                           " port=" + std::to_string(primary.port()) + "," + std::to_string(standby->port()) +
-                           " user=postgres dbname=postgres target_session_attrs=read-write";
-  std::vector<std::string> promised;
-  {
-    node here(both);
-    std::thread work([&] { promised = schedule_all(here.checks, 200, 5ms); });
-    std::this_thread::sleep_for(500ms);
-    primary.kill();
-    std::this_thread::sleep_for(100ms);
-    standby->promote();
-    work.join();
-    EXPECT_TRUE(wait_for_end(standby->conninfo()));
-  }
-  judge(standby->conninfo(), promised);
-}
-
 // ---- the network
 
 TEST_F(PostgresFaults, AScheduleWhoseAnswerWasLostMayBeRepeated) {
@@ -188,42 +166,6 @@ TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
   EXPECT_EQ(proxy.faults(), 1);
   EXPECT_EQ(attempt, 1);
   judge(server->conninfo(), {"a"});
-}
-
-TEST_F(PostgresFaults, AServerThatIsSilentIsOneErrorInTime) {
-  cutting_proxy proxy(server->socket());
-  postgres_store store(proxy.conninfo(), {.connect_timeout = 500ms, .statement_timeout = 300ms});
-  scheduler checks(store);
-  const request wanted{.kind = "transactional", .key = "a", .due = 1h};
-  EXPECT_TRUE(checks.schedule(wanted).inserted);
-  proxy.go_silent();
-  for (int times = 0; times < 2; ++times) {  // the connection that was open, and a new one
-    const auto begin = steady::now();
-    const std::string words = error_of([&] { checks.schedule(wanted); }).words;
-    EXPECT_THAT(words, Not(IsEmpty()));
-    EXPECT_THAT(steady::now() - begin, Le(3s)) << words;
-  }
-  proxy.go_on();
-  EXPECT_FALSE(checks.schedule(wanted).inserted);
-}
-
-TEST_F(PostgresFaults, ANodeGoesOnAfterASilence) {
-  cutting_proxy proxy(server->socket());
-  std::vector<std::string> promised;
-  {
-    node here(proxy.conninfo(), 500ms, server->conninfo(),
-              {.connect_timeout = 500ms, .statement_timeout = 300ms, .transaction_timeout = 500ms});
-    std::thread work([&] { promised = schedule_all(here.checks, 60, 20ms); });
-    for (int times = 0; times < 2; ++times) {
-      std::this_thread::sleep_for(300ms);
-      proxy.go_silent();
-      std::this_thread::sleep_for(700ms);
-      proxy.go_on();
-    }
-    work.join();
-    EXPECT_TRUE(wait_for_end(server->conninfo()));
-  }
-  judge(server->conninfo(), promised);
 }
 
 // ---- the node

@@ -29,9 +29,7 @@ class pooler {
         << "\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nserver_round_robin=1\n"
         << more;
     start();
-    for (int turn = 0; turn < 500 && !std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); ++turn) {
-      std::this_thread::sleep_for(10ms);
-    }
+    wait_until([this] { return std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); });
   }
   pooler(const pooler&) = delete;
   pooler& operator=(const pooler&) = delete;
@@ -108,9 +106,7 @@ TEST_F(PostgresPooler, ATransactionalHandlerHasTheLeaseAsItsLimitAndNobodyElse) 
   scheduler checks(pooled, {.lease = 4s});
   std::promise<std::string> limit;
   checks.on("close", [&](transaction& open, const job& /*what*/) {
-    PGresult* const shown = PQexec(postgres_connection(open), "SHOW idle_in_transaction_session_timeout");
-    limit.set_value(PQgetvalue(shown, 0, 0));
-    PQclear(shown);
+    limit.set_value(ask(open, "SHOW idle_in_transaction_session_timeout"));
   });
   checks.start();
   checks.schedule(asked("a", 0ms));

@@ -108,10 +108,7 @@ TEST_F(PostgresStatements, NamesTellSchemasApart) {
     std::string name;
     put(in, "a");
     in.transact([&](store_transaction& open) {
-      PGresult* answer = PQexec(postgres_connection(open),
-                                "SELECT name FROM pg_prepared_statements WHERE name LIKE 'timing_wheel_insert%'");
-      name = PQntuples(answer) == 1 ? PQgetvalue(answer, 0, 0) : "";
-      PQclear(answer);
+      name = ask(open, "SELECT name FROM pg_prepared_statements WHERE name LIKE 'timing_wheel_insert%'");
     });
     return name;
   };
@@ -130,11 +127,7 @@ TEST_F(PostgresStatements, NoPlanIsMadeWhileThePlannerIsTheUsers) {
     GTEST_SKIP() << "PostgreSQL 13 does not count plans";
   }
   const auto prepared_in = [](transaction& open) {
-    PGresult* answer = PQexec(postgres_connection(open),
-                              "SELECT coalesce(sum(generic_plans+custom_plans),0) FROM pg_prepared_statements");
-    const long long plans = std::stoll(PQgetvalue(answer, 0, 0));
-    PQclear(answer);
-    return plans;
+    return std::stoll(ask(open, "SELECT coalesce(sum(generic_plans+custom_plans),0) FROM pg_prepared_statements"));
   };
   postgres_options one = options;
   one.connections = 1;
@@ -233,10 +226,7 @@ TEST_F(PostgresStatements, AClaimReadsWhatItClaimsAlsoIfItsPlanIsFromAnEmptyTabl
   EXPECT_EQ(claim.by_scan, 0);
   EXPECT_LE(claim.by_index, 2 * 500);
   ASSERT_EQ(got.size(), 500U);
-  std::vector<ticket> done;
-  std::transform(got.begin(), got.end(), std::back_inserter(done), [](const claimed& one) {
-    return ticket{one.id, one.fence};
-  });
+  std::vector<ticket> done = tickets_of(got);
   const auto completion = reads_of(alone, [&](store_transaction& open) { open.complete(done); });
   EXPECT_EQ(completion.by_scan, 0);
   EXPECT_LE(completion.by_index, 500);
@@ -280,24 +270,16 @@ TEST_F(PostgresStatements, AClaimTouchesNoIndex) {
   const std::vector<claimed> rows = claim(store);
   store.transact([&](store_transaction& open) {
     const auto reading = [&] {
-      PGresult* answer = PQexec(postgres_connection(open),
-                                ("SELECT n_tup_upd,n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE schemaname='" +
-                                 schema + "' AND relname='check'")
-                                    .c_str());
-      const std::pair found(std::stoi(PQgetvalue(answer, 0, 0)), std::stoi(PQgetvalue(answer, 0, 1)));
-      PQclear(answer);
-      return found;
+      return numbers_of(open, "SELECT n_tup_upd,n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE schemaname='" +
+                                  schema + "' AND relname='check'");
     };
-    const auto [updates_before, hot_before] = reading();
-    std::vector<ticket> held;
-    for (const claimed& row : rows) {
-      held.push_back({row.id, row.fence});
-    }
+    const auto before = reading();
+    std::vector<ticket> held = tickets_of(rows);
     open.extend(held, open.now() + 2h);
     EXPECT_TRUE(std::all_of(held.begin(), held.end(), [](const ticket& of) { return of.held; }));
-    const auto [updates, hot] = reading();
-    EXPECT_EQ(updates - updates_before, 1000);
-    EXPECT_GE(hot - hot_before, 900);
+    const auto after = reading();
+    EXPECT_EQ(after.at(0) - before.at(0), 1000);
+    EXPECT_GE(after.at(1) - before.at(1), 900);
   });
 }
 

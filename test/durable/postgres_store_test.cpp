@@ -13,16 +13,7 @@
 namespace timing_wheel::durable::test {
 namespace {
 
-class PostgresStore : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
- public:
-  // What a statement of a handler's answers, as text.
-  static std::string ask(transaction& open, const std::string& sql) {
-    PGresult* answer = PQexec(postgres_connection(open), sql.c_str());
-    std::string value = PQntuples(answer) > 0 ? PQgetvalue(answer, 0, 0) : "";
-    PQclear(answer);
-    return value;
-  }
-};
+class PostgresStore : public PostgresCase {};  // NOLINT(readability-identifier-naming): a suite
 
 TEST_F(PostgresStore, TwoTransactionsAtATimeLeaveOutWhatTheOtherHas) {
   put(store, "a");
@@ -103,11 +94,7 @@ TEST_F(PostgresStore, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
       std::vector<claimed> got;
       open.take(wanted, got);
       calling = std::async(std::launch::async, [&] { store.transact(call); });
-      for (int turn = 0; turn < 2000 && user.count("SELECT count(*) FROM pg_stat_activity WHERE "
-                                                   "wait_event_type='Lock'") == 0;
-           ++turn) {
-        std::this_thread::sleep_for(1ms);
-      }
+      wait_until([&] { return user.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0"; });
       open.put_back(got.at(0), "close", open.now() + 1h, 1);
     });
     calling.get();

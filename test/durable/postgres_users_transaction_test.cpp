@@ -306,11 +306,7 @@ TEST_F(PostgresUsersTransaction, ThatKeepsARowForTooLongIsToldInTheEnd) {
   EXPECT_EQ(said.code, errc::row_locked);
   EXPECT_THAT(said.words, HasSubstr("another transaction keeps the row"));
   std::vector<std::string> limits;
-  const auto look = [&](store_transaction& open) {
-    PGresult* const shown = PQexec(postgres_connection(open), "SHOW lock_timeout");
-    limits.emplace_back(PQgetvalue(shown, 0, 0));
-    PQclear(shown);
-  };
+  const auto look = [&](store_transaction& open) { limits.push_back(ask(open, "SHOW lock_timeout")); };
   store.transact_within({.lock_wait = 50ms}, look);
   store.transact(look);
   EXPECT_THAT(limits, ElementsAre("50ms", "0"));

@@ -1,27 +1,17 @@
 #include "timing_wheel/durable/scheduler.hpp"
+#include "durable/support/store_calls.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <pthread.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <span>
 #include <sstream>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "durable/support/forwarding_store.hpp"
 #include "support/allocation.hpp"
 #include "support/prometheus_page.hpp"
-#include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/durable/metrics.hpp"
 #include "timing_wheel/manual_timer.hpp"

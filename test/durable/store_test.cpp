@@ -202,23 +202,6 @@ TEST_P(Store, ReadsAWindowInTheOrderOfTime) {
   EXPECT_LT(found[0].id, found[1].id);
 }
 
-TEST_P(Store, ReadsOnFromTheLastRow) {
-  for (int key = 0; key < 7; ++key) {
-    put(store, std::to_string(key), instant(key < 5 ? 3us : 4us));
-  }
-  const auto all = all_rows(store);
-  std::vector<upcoming> pages;
-  window which{.until = instant::max(), .limit = 2, .kinds = kinds};
-  for (int page = 0; page < 5; ++page) {
-    store.read_ahead(which, pages);
-    which.from = pages.back().due;
-    which.after_id = pages.back().id;
-  }
-  ASSERT_THAT(pages, SizeIs(7));
-  EXPECT_TRUE(std::equal(all.begin(), all.end(), pages.begin(), pages.end(),
-                         [](const upcoming& one, const upcoming& other) { return one.id == other.id; }));
-}
-
 TEST_P(Store, ReadsOnlyTheKindsAskedFor) {
   put(store, "a");
   put(store, request{.kind = "strange", .key = "b"});

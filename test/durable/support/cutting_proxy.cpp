@@ -91,7 +91,7 @@ class cutting_proxy::link {
       from_server_ += bytes;
       read_answers();
     }
-    if (over_ || owner_.silent_) {
+    if (over_) {
       return;
     }
     const bool written = write_to(server_, to_server_) && write_to(client_, to_client_);
@@ -263,16 +263,6 @@ std::vector<std::string> cutting_proxy::statements() const {
   return statements_;
 }
 
-void cutting_proxy::go_silent() {
-  silent_ = true;
-  wake();
-}
-
-void cutting_proxy::go_on() {
-  silent_ = false;
-  wake();
-}
-
 void cutting_proxy::wake() const { static_cast<void>(write(wake_in_, "", 1)); }
 
 std::optional<cutting_proxy::fault> cutting_proxy::look_at(std::string_view statement) {
@@ -307,19 +297,15 @@ void cutting_proxy::take_connection() {
 void cutting_proxy::run() {
   while (!stop_) {
     std::vector<pollfd> all = {{wake_out_, POLLIN, 0}, {listener_, POLLIN, 0}};
-    if (!silent_) {
-      for (const auto& each : links_) {
-        each->ask(all);
-      }
+    for (const auto& each : links_) {
+      each->ask(all);
     }
     poll(all.data(), all.size(), 1000);
     std::array<char, 64> ignored{};
     while (read(wake_out_, ignored.data(), ignored.size()) > 0) {
     }
     for (const auto& each : links_) {
-      if (!silent_) {
-        each->work();
-      }
+      each->work();
     }
     std::erase_if(links_, [](const auto& each) { return each->over(); });
     if ((all[1].revents & POLLIN) != 0) {

@@ -45,11 +45,6 @@ class cutting_proxy {
   /// Statements that the server was sent.
   [[nodiscard]] std::vector<std::string> statements() const;
 
-  /// Forwards nothing any more, on connections old and new. It takes new ones, and says nothing.
-  void go_silent();
-  /// What was kept goes on.
-  void go_on();
-
  private:
   class link;
   struct rule {
@@ -70,7 +65,6 @@ class cutting_proxy {
   int wake_out_ = -1;
   int port_ = 0;
   std::atomic<bool> stop_{false};
-  std::atomic<bool> silent_{false};
   std::atomic<int> faults_{0};
   mutable std::mutex mutex_;
   std::optional<rule> rule_;             // under the mutex

@@ -34,6 +34,14 @@ inline std::string sqlstate(const caught& error) {
   return error.code.category() == postgres_category() ? error.code.message().substr(9) : std::string();
 }
 
+/// The first value that a statement within a transaction answers with, as text; empty if there is none.
+inline std::string ask(transaction& open, const std::string& sql) {
+  PGresult* const answer = PQexec(postgres_connection(open), sql.c_str());
+  std::string value = PQntuples(answer) > 0 ? PQgetvalue(answer, 0, 0) : "";
+  PQclear(answer);
+  return value;
+}
+
 /// A schema with our tables, and a store on it.
 class PostgresCase : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  public:

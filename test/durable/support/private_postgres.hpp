@@ -52,8 +52,7 @@ struct private_postgres_options {
   std::filesystem::path wal = {};
   /// Listens on 127.0.0.1, too, on a free port.
   bool loopback = false;
-  /// Where its folder is made. Empty: in the build folder, or where the socket's path would be too long or the server
-  /// may not go there, in that for temporary files.
+  /// Where its folder is made. Empty: in that for temporary files, where the server may go whoever it runs as.
   std::filesystem::path parent = {};
 };
 

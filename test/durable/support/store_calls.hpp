@@ -155,12 +155,15 @@ struct caught {
   std::string words;
 };
 
-template <class Work>
+template <class Error = timer_error, class Work>
 caught error_of(Work work) {
   try {
     work();
-  } catch (const timer_error& error) {
-    return {error.code(), error.what()};
+  } catch (const Error& error) {
+    if constexpr (requires { error.code(); }) {
+      return {error.code(), error.what()};
+    }
+    return {{}, error.what()};
   }
   return {};
 }
