@@ -83,7 +83,7 @@ function(timing_wheel_lint)
   timing_wheel_lint_together(lint_durable_tests test/.clang-tidy
     test/durable/durable_unit_test test/durable/durable_stress_test)
   timing_wheel_lint_together(lint_postgres_tests test/.clang-tidy test/examples/order_compensation_durable_test
-    test/durable/durable_postgres_test test/durable/durable_postgres_node test/durable/timing_wheel_rig
+    test/durable/durable_postgres_test test/durable/durable_postgres_node test/durable/support/timing_wheel_rig
     test/durable/durable_sqlite_worker test/durable/durable_torture test/durable/durable_costs)
   timing_wheel_lint_together(lint_durable_faults test/.clang-tidy test/durable/durable_faults)
   timing_wheel_all_targets(targets ${PROJECT_SOURCE_DIR})

@@ -16,8 +16,9 @@
 #include <iostream>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <timing_wheel/timing_wheel.hpp>
+
+#include "story.hpp"
 
 using namespace std::chrono_literals;
 
@@ -64,6 +65,14 @@ class epoll_loop {
 
   [[nodiscard]] timing_wheel::timer& timer() noexcept { return timer_; }
 
+  void run() {
+    while (!stopped_) {
+      run_once();
+    }
+  }
+  void stop() noexcept { stopped_ = true; }
+
+ private:
   /// Waits once, and runs what is due. At most 64 callbacks, so that the sockets have their turn.
   void run_once() {
     arm(timer_.next_event());
@@ -78,7 +87,6 @@ class epoll_loop {
     timer_.run_due(64);
   }
 
- private:
   void watch(descriptor& one) {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &one}};
     checked(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.get(), &event), "epoll_ctl");
@@ -95,50 +103,17 @@ class epoll_loop {
     checked(timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &when, nullptr), "timerfd_settime");
   }
 
+  bool stopped_ = false;
   descriptor epoll_{epoll_create1(EPOLL_CLOEXEC), "epoll_create1"};
   descriptor alarm_{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create"};
   descriptor wake_up_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"};
   timing_wheel::loop_timer timer_{{}, [this] { wake_up_.write_one(); }};
 };
 
-int run_with_epoll() {
-  epoll_loop loop;
-  timing_wheel::timer& timer = loop.timer();
-
-  // Callbacks run on the loop's thread, and need no lock there.
-  int beats = 0;
-  int fired = 0;
-  bool silent = false;
-  const auto idle = timer.schedule_after(100ms, [&] { silent = true; });
-  timer.schedule_every(5ms, [&](const timing_wheel::timer_handle& heartbeat) {
-    idle.reschedule_after(100ms);
-    if (++beats == 10) {
-      heartbeat.cancel();
-    }
-  });
-
-  // Other threads schedule and cancel all the while.
-  const auto work = [&] {
-    for (int i = 0; i < 500; ++i) {
-      timer.schedule_after(i % 50 * 1ms, [&] { ++fired; });
-      timer.schedule_after(1h, [] {}).cancel();
-    }
-  };
-  const std::jthread one(work);
-  const std::jthread another(work);
-
-  while (!silent || fired < 1000) {
-    loop.run_once();
-  }
-  std::cout << beats << " heartbeats, then silence\n"
-            << fired << " timers of other threads fired\n"
-            << timer.pending() << " are left, " << timer.stats().early << " were early\n";
-  return 0;
-}
-
 int main() {
   try {
-    return run_with_epoll();
+    epoll_loop loop;
+    tell_story(loop);
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';
     return 1;

@@ -11,8 +11,9 @@
 #include <cstdint>
 #include <iostream>
 #include <system_error>
-#include <thread>
 #include <timing_wheel/timing_wheel.hpp>
+
+#include "story.hpp"
 
 using namespace std::chrono_literals;
 
@@ -38,6 +39,14 @@ class io_uring_loop {
 
   [[nodiscard]] timing_wheel::timer& timer() noexcept { return timer_; }
 
+  void run() {
+    while (!stopped_) {
+      run_once();
+    }
+  }
+  void stop() noexcept { stopped_ = true; }
+
+ private:
   /// Waits once, and runs what is due. At most 64 callbacks, so that the sockets have their turn.
   void run_once() {
     const auto next = timer_.next_event();
@@ -55,44 +64,20 @@ class io_uring_loop {
     timer_.run_due(64);
   }
 
- private:
   /// Its end is a completion. It is begun by the next wait.
   void read_wake_up() { io_uring_prep_read(io_uring_get_sqe(&ring_), wake_up_, &count_, sizeof count_, 0); }
 
+  bool stopped_ = false;
   io_uring ring_{};
   std::uint64_t count_ = 0;
   int wake_up_ = eventfd(0, EFD_CLOEXEC);
   timing_wheel::loop_timer timer_{{}, [this] { eventfd_write(wake_up_, 1); }};
 };
 
-int run_with_io_uring() {
-  io_uring_loop loop;
-  timing_wheel::timer& timer = loop.timer();
-
-  // Callbacks run on the loop's thread, and need no lock there.
-  int fired = 0;
-  const auto work = [&] {
-    for (int i = 0; i < 500; ++i) {
-      timer.schedule_after(i % 50 * 1ms, [&] { ++fired; });
-      timer.schedule_after(1h, [] {}).cancel();
-    }
-  };
-  std::jthread one(work);
-  std::jthread another(work);
-
-  while (fired < 1000) {
-    loop.run_once();
-  }
-  one.join();
-  another.join();
-  std::cout << fired << " timers of other threads fired\n"
-            << timer.pending() << " are left, " << timer.stats().early << " were early\n";
-  return 0;
-}
-
 int main() {
   try {
-    return run_with_io_uring();
+    io_uring_loop loop;
+    tell_story(loop);
   } catch (const std::system_error& e) {
     std::cerr << e.what() << '\n';
     const bool forbidden = e.code() == std::errc::operation_not_permitted;

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
-#include <thread>
 #include <timing_wheel/timing_wheel.hpp>
+
+#include "story.hpp"
 
 using namespace std::chrono_literals;
 
@@ -57,26 +57,5 @@ class libevent_loop {
 
 int main() {
   libevent_loop loop;
-  timing_wheel::timer& timer = loop.timer();
-
-  // Callbacks run on the loop's thread, and need no lock there.
-  int fired = 0;
-  const auto work = [&] {
-    for (int i = 0; i < 500; ++i) {
-      timer.schedule_after(i % 50 * 1ms, [&] {
-        if (++fired == 1000) {
-          loop.stop();
-        }
-      });
-      timer.schedule_after(1h, [] {}).cancel();
-    }
-  };
-  std::jthread one(work);
-  std::jthread another(work);
-
-  loop.run();
-  one.join();
-  another.join();
-  std::cout << fired << " timers of other threads fired\n"
-            << timer.pending() << " are left, " << timer.stats().early << " were early\n";
+  tell_story(loop);
 }

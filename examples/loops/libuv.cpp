@@ -11,8 +11,9 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <timing_wheel/timing_wheel.hpp>
+
+#include "story.hpp"
 
 using namespace std::chrono_literals;
 
@@ -85,55 +86,10 @@ class libuv_loop {
   timing_wheel::loop_timer timer_{{}, [this] { check(uv_async_send(&wake_up_), "uv_async_send"); }};
 };
 
-int run_with_libuv() {
-  libuv_loop loop;
-  timing_wheel::timer& timer = loop.timer();
-
-  // Callbacks run on the loop's thread, and need no lock there.
-  int beats = 0;
-  int fired = 0;
-  bool silent = false;
-  const auto stop_at_the_end = [&] {
-    if (silent && fired == 1000) {
-      loop.stop();
-    }
-  };
-  const auto idle = timer.schedule_after(100ms, [&] {
-    silent = true;
-    stop_at_the_end();
-  });
-  timer.schedule_every(5ms, [&](const timing_wheel::timer_handle& heartbeat) {
-    idle.reschedule_after(100ms);
-    if (++beats == 10) {
-      heartbeat.cancel();
-    }
-  });
-
-  // Other threads schedule and cancel all the while.
-  const auto work = [&] {
-    for (int i = 0; i < 500; ++i) {
-      timer.schedule_after(i % 50 * 1ms, [&] {
-        ++fired;
-        stop_at_the_end();
-      });
-      timer.schedule_after(1h, [] {}).cancel();
-    }
-  };
-  std::jthread one(work);
-  std::jthread another(work);
-
-  loop.run();
-  one.join();
-  another.join();
-  std::cout << beats << " heartbeats, then silence\n"
-            << fired << " timers of other threads fired\n"
-            << timer.pending() << " are left, " << timer.stats().early << " were early\n";
-  return 0;
-}
-
 int main() {
   try {
-    return run_with_libuv();
+    libuv_loop loop;
+    tell_story(loop);
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';
     return 1;

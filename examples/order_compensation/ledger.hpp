@@ -4,7 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace order_compensation {
@@ -20,26 +21,13 @@ struct goods {
 
 inline constexpr std::uint32_t product_count = 97;
 
-/// FNV-1a, 64 bits: the same on every machine, unlike `std::hash`.
-[[nodiscard]] constexpr std::uint64_t hash_of(std::string_view order_id) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : order_id) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return hash;
-}
-
-/// The same for orders without a name: the finalizer of SplitMix64.
-[[nodiscard]] constexpr std::uint64_t hash_of(order_index order) noexcept {
-  std::uint64_t hash = (std::uint64_t{order} + 1) * 0x9e3779b97f4a7c15;
+/// 1 to 5 units, the same on every machine. The finalizer of SplitMix64 spreads them.
+[[nodiscard]] constexpr goods goods_of(std::uint64_t order) noexcept {
+  std::uint64_t hash = (order + 1) * 0x9e3779b97f4a7c15;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
-  return hash ^ (hash >> 31);
-}
-
-/// The goods of the order whose id has this hash: 1 to 5 units.
-[[nodiscard]] constexpr goods goods_of(std::uint64_t id_hash) noexcept {
-  return {static_cast<std::uint32_t>(id_hash / 5 % product_count), static_cast<std::uint32_t>(1 + id_hash % 5)};
+  hash ^= hash >> 31;
+  return {static_cast<std::uint32_t>(hash / 5 % product_count), static_cast<std::uint32_t>(1 + hash % 5)};
 }
 
 /// Units of stock, over all products.
@@ -48,7 +36,7 @@ struct stock_figures {
   std::uint64_t confirmed = 0;
   std::uint64_t given_back = 0;
   std::uint64_t still_reserved = 0;    ///< Summed over the open orders, not calculated from the others.
-  std::uint32_t wrong_products = 0;    ///< Products whose `reserved` is not the sum of the other three.
+  std::uint64_t wrong_products = 0;    ///< Products whose `reserved` is not the sum of the other three.
   std::uint64_t refused_bookings = 0;  ///< Orders that were reserved, confirmed or given back a second time.
 
   [[nodiscard]] bool balanced() const noexcept {
@@ -56,8 +44,8 @@ struct stock_figures {
   }
 };
 
-/// Who has reserved what. Each order goes from nothing to reserved, and from there once to confirmed or given back; any
-/// other step changes nothing, is counted, and makes the balance wrong.
+/// Who has reserved what, in memory. Each order goes from nothing to reserved, and from there once to confirmed or
+/// given back; any other step changes nothing, is counted, and makes the balance wrong.
 ///
 /// Thread safety: orders may be booked from any thread; `balance` when nobody books.
 class ledger {
@@ -65,64 +53,47 @@ class ledger {
   explicit ledger(std::size_t orders) : states_(orders) {}
 
   /// \returns whether the step was allowed; so do the other two.
-  bool reserve(order_index order, goods what) noexcept {
-    return book(order, state::none, state::reserved, reserved_[what.product], what.units);
-  }
-  bool confirm(order_index order, goods what) noexcept {
-    return book(order, state::reserved, state::confirmed, confirmed_[what.product], what.units);
-  }
-  bool give_back(order_index order, goods what) noexcept {
-    return book(order, state::reserved, state::given_back, given_back_[what.product], what.units);
-  }
+  bool reserve(order_index order, goods what) noexcept { return book(order, none, reserved, what); }
+  bool confirm(order_index order, goods what) noexcept { return book(order, reserved, confirmed, what); }
+  bool give_back(order_index order, goods what) noexcept { return book(order, reserved, given_back, what); }
 
-  /// \param goods_of_order the goods that an order was booked with, by its index. Complexity: O(orders).
-  template <class GoodsOfOrder>
-  [[nodiscard]] stock_figures balance(GoodsOfOrder goods_of_order) const {
+  /// \param goods_of_order what an order was booked with, by its index. Complexity: O(orders).
+  [[nodiscard]] stock_figures balance(const std::function<goods(order_index)>& goods_of_order) const {
     std::array<std::uint64_t, product_count> open{};
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      if (states_[i].load(std::memory_order_relaxed) == state::reserved) {
+      if (states_[i].load(std::memory_order_relaxed) == reserved) {
         const goods what = goods_of_order(static_cast<order_index>(i));
         open[what.product] += what.units;
       }
     }
-    return add_up(open);
-  }
-
- private:
-  enum class state : std::uint8_t { none, reserved, confirmed, given_back };
-  using units_per_product = std::array<std::atomic<std::uint64_t>, product_count>;
-
-  // Memory order: relaxed; the timer service and the threads' joins publish what `balance` reads.
-  bool book(order_index order, state from, state to, std::atomic<std::uint64_t>& account,
-            std::uint32_t units) noexcept {
-    if (!states_[order].compare_exchange_strong(from, to, std::memory_order_relaxed)) {
-      refused_bookings_.fetch_add(1, std::memory_order_relaxed);
-      return false;
-    }
-    account.fetch_add(units, std::memory_order_relaxed);
-    return true;
-  }
-
-  [[nodiscard]] stock_figures add_up(const std::array<std::uint64_t, product_count>& open) const noexcept {
     stock_figures sum;
-    sum.refused_bookings = refused_bookings_.load(std::memory_order_relaxed);
+    sum.refused_bookings = refused_bookings_;
     for (std::size_t p = 0; p < product_count; ++p) {
-      const std::uint64_t reserved = reserved_[p].load(std::memory_order_relaxed);
-      const std::uint64_t confirmed = confirmed_[p].load(std::memory_order_relaxed);
-      const std::uint64_t given_back = given_back_[p].load(std::memory_order_relaxed);
-      sum.reserved += reserved;
-      sum.confirmed += confirmed;
-      sum.given_back += given_back;
+      const std::uint64_t in = units_[reserved][p];
+      sum.reserved += in;
+      sum.confirmed += units_[confirmed][p];
+      sum.given_back += units_[given_back][p];
       sum.still_reserved += open[p];
-      sum.wrong_products += reserved != confirmed + given_back + open[p] ? 1U : 0U;
+      sum.wrong_products += in != units_[confirmed][p] + units_[given_back][p] + open[p] ? 1U : 0U;
     }
     return sum;
   }
 
+ private:
+  enum state : std::uint8_t { none, reserved, confirmed, given_back };
+
+  // Memory order: relaxed; the timer service and the threads' joins publish what `balance` reads.
+  bool book(order_index order, state from, state to, goods what) noexcept {
+    if (!states_[order].compare_exchange_strong(from, to, std::memory_order_relaxed)) {
+      refused_bookings_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    units_[to][what.product].fetch_add(what.units, std::memory_order_relaxed);
+    return true;
+  }
+
   std::vector<std::atomic<state>> states_;
-  units_per_product reserved_{};
-  units_per_product confirmed_{};
-  units_per_product given_back_{};
+  std::array<std::array<std::atomic<std::uint64_t>, product_count>, 4> units_{};  // by the state that they went to
   std::atomic<std::uint64_t> refused_bookings_{0};
 };
 

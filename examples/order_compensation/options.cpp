@@ -5,6 +5,7 @@
 
 #include "common/duration.hpp"
 #include "common/orders_table.hpp"
+#include "common/program.hpp"
 #include "common/validators.hpp"
 
 namespace order_compensation {
@@ -31,6 +32,7 @@ std::string footer() {
          "become\n"
          "the delay.\n"
          "The new file is durable-PID.db, beside this program. It stays there if this program is killed by SIGKILL.\n"
+         "Where a new file or server is, is told first: you can look at it while this runs.\n"
          "A server of its own does not sync: what it has written survives its kills, though not a loss of power.\n"
          "The first Ctrl-C or SIGTERM ends the run with a report of its part, a second one at once.\n"
          "Exit status: 0; 1 if a row is malformed, there is no order in the file, the outcome is wrong, or it could "
@@ -59,9 +61,9 @@ struct raw_options {
 };
 
 /// \returns the one that the others need.
-CLI::Option* add_durable_options(CLI::App& app, durable_options& parsed, CLI::Option* orders) {
+CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* orders) {
   const CLI::Validator some_seconds = common::number_in(0.01, 1e7);
-  auto* durable = app.add_flag("--durable", parsed.chosen,
+  auto* durable = app.add_flag("--durable", parsed.durable,
                                "Keep orders, stock and checks in a database, the checks run by another process");
   app.add_option(
          "--store", parsed.store,
@@ -118,7 +120,7 @@ void add_options(CLI::App& app, raw_options& raw) {
   auto* wheel =
       app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]")
           ->check(common::whole_number().description(""));
-  auto* durable = add_durable_options(app, parsed.durable, orders);
+  auto* durable = add_durable_options(app, parsed, orders);
   for (CLI::Option* other : {live, checks, tick, wheel}) {
     durable->excludes(other);
   }
@@ -136,48 +138,38 @@ std::string named(std::string words) {
   return words;
 }
 
-}  // namespace
-
-store_choice read_store(const std::string& store) {
-  constexpr std::string_view file = "sqlite:";
-  constexpr std::string_view server = "postgres:";
-  if (store == "postgres") {
-    return {store_choice::kind::private_postgres, {}};
+void check_store(const options& chosen) {
+  const std::string store = chosen.store.value_or("sqlite:new");
+  if (chosen.kill_server && store != "postgres") {
+    throw common::usage_error("--kill-server: only with --store postgres, a server of its own");
   }
-  if (store.starts_with(file) && store.size() > file.size()) {
-    return {store_choice::kind::sqlite, store.substr(file.size())};
+  const bool is_named = (store.starts_with("sqlite:") || store.starts_with("postgres:")) && !store.ends_with(':');
+  if (!is_named && store != "postgres") {
+    throw common::usage_error("--store: " + common::quoted(store) +
+                              " is not sqlite:FILE, postgres or postgres:CONNINFO");
   }
-  if (store.starts_with(server) && store.size() > server.size()) {
-    return {store_choice::kind::postgres, store.substr(server.size())};
-  }
-  throw usage_error("--store: " + common::quoted(store) + " is not sqlite:FILE, postgres or postgres:CONNINFO");
 }
+
+}  // namespace
 
 options parse_options(int argc, const char* const* argv) {
   CLI::App app(purpose, common::program_name("order_compensation"));
   app.footer(footer());
   raw_options raw;
+  options& parsed = raw.parsed;
   add_options(app, raw);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    raw.parsed.help = app.help();
-    return raw.parsed;
+    parsed.help = app.help();
+    return parsed;
   } catch (const CLI::ParseError& error) {
-    throw usage_error(named(error.what()) + "; see " + app.get_name() + " --help");
+    throw common::usage_error(named(error.what()) + "; see " + app.get_name() + " --help");
   }
-  const durable_options& durable = raw.parsed.durable;
-  if (durable.store && !durable.worker) {
-    const store_choice chosen = read_store(*durable.store);
-    if (durable.kill_server && chosen.what != store_choice::kind::private_postgres) {
-      throw usage_error("--kill-server: only with --store postgres, a server of its own");
-    }
-  } else if (durable.kill_server) {
-    throw usage_error("--kill-server: only with --store postgres, a server of its own");
-  }
-  raw.parsed.delay = raw.delay.value_or(raw.parsed.orders && !raw.parsed.durable.chosen ? 30min : 5s);
-  raw.parsed.timer.tick = raw.tick.value_or(raw.parsed.timer.tick);
-  return raw.parsed;
+  check_store(parsed);
+  parsed.delay = raw.delay.value_or(parsed.orders && !parsed.durable ? 30min : 5s);
+  parsed.timer.tick = raw.tick.value_or(parsed.timer.tick);
+  return parsed;
 }
 
 }  // namespace order_compensation

@@ -5,13 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "common/program.hpp"
-#include "durable_options.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace order_compensation {
-
-using common::usage_error;
 
 /// More orders than this are refused: they are numbered with 32 bits.
 inline constexpr std::uint64_t max_orders = 1'000'000'000;
@@ -22,14 +18,23 @@ struct options {
   std::optional<std::string> json;
   std::chrono::nanoseconds delay{};  ///< From an order to its check; not negative.
   std::uint64_t repeat = 1;          ///< At least 1.
-  std::uint64_t checks = 1'000'000;
-  std::uint64_t seed = 1;
+  std::uint64_t checks = 1'000'000;  ///< At most `max_orders`.
+  std::uint64_t seed = 1;            ///< Which orders are approved, and when; and when processes are killed.
   bool quiet = false;
   timing_wheel::timer_options timer;
-  durable_options durable;
+
+  // What only `--durable` knows.
+  bool durable = false;
+  std::optional<std::string> store;    ///< "sqlite:FILE", "postgres:CONNINFO" or "postgres"; none: a file of its own.
+  std::optional<double> kill;          ///< Seconds between kills on average; none: no kill.
+  bool kill_server = false;            ///< The server is killed, too.
+  std::int64_t nodes = 1;              ///< Processes that run checks.
+  double seconds = 30;                 ///< How long orders are placed.
+  double per_second = 500;             ///< Orders.
+  std::optional<std::int64_t> worker;  ///< This process is a worker, of that number.
 };
 
-/// \throws usage_error.
+/// \throws common::usage_error.
 [[nodiscard]] options parse_options(int argc, const char* const* argv);
 
 }  // namespace order_compensation

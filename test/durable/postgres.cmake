@@ -1,11 +1,5 @@
 # On real PostgreSQL servers, each a private one.
 find_package(PostgreSQL REQUIRED)
-add_library(timing_wheel_rig STATIC support/private_postgres.cpp support/cutting_proxy.cpp)
-target_include_directories(timing_wheel_rig PUBLIC ${PROJECT_SOURCE_DIR}/test)
-target_link_libraries(timing_wheel_rig PUBLIC PostgreSQL::PostgreSQL PRIVATE timing_wheel_warnings)
-target_compile_features(timing_wheel_rig PUBLIC cxx_std_20)
-set_target_properties(timing_wheel_rig PROPERTIES CXX_EXTENSIONS OFF UNITY_BUILD OFF)
-
 timing_wheel_durable_tests(stress private_postgres)
 foreach(executable IN LISTS executables)
   target_link_libraries(${executable} PRIVATE timing_wheel_rig)

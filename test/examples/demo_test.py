@@ -74,54 +74,24 @@ class Replay(DemoTest):
             self.assertEqual(often[key], 1000 * once[key])
         self.assertEqual(often["stock"], {key: 1000 * units for key, units in once["stock"].items()})
 
-    def test_takes_another_delay(self):
-        figures, _ = self.figures("--orders", self.file(GOOD), "--delay", "1801s")
-        self.assertEqual((figures["cancelled"], figures["fired"]), (2, 1))
-
-    def test_takes_any_form_of_a_duration(self):
-        for delay, cancelled in (("1800s", 1), ("1800.5s", 1), ("0.5h", 1), ("30m1s", 2), ("1h30m", 2), ("1d", 2)):
-            figures, _ = self.figures("--orders", self.file(GOOD), "--delay", delay)
-            self.assertEqual(figures["cancelled"], cancelled, delay)
-
-    def test_says_that_nothing_fired(self):
-        for arguments, fired in (("1d", 1), ("10s", 3)):
-            figures, done = self.figures("--orders", self.file(GOOD), "--delay", arguments)
-            self.assertEqual(figures["fired"], fired)
-            self.assertIn("0.0 us", done.stdout)
-        approved = self.file(GOOD.replace("never,canceled,2017-12-31 23:00:00,\n", ""))
-        figures, done = self.figures("--orders", approved, "--delay", "1d")
-        self.assertEqual(figures["lateness_us"], {"p50": None, "p99": None, "max": None})
-        self.assertRegex(done.stdout, r"\n  lateness +nothing fired\n")
-        self.assertNotIn(" us\n", done.stdout)
-
     def test_reports_malformed_rows_and_goes_on(self):
-        path = self.file(GOOD + "never,canceled,2018-01-01 00:00:00,\n" + "x,created,2018-02-30 00:00:00,\n" +
-                         "y,created\n" + "z,created,2018-01-01 00:00:00,2017-12-31 00:00:00\n" +
+        path = self.file(GOOD + "never,canceled,2018-01-01 00:00:00,\n" + "x,created\n" * 30 +
                          "last,created,2018-01-01 00:00:00,")
         figures, done = self.figures("--orders", path, status=1)
-        self.assertEqual((figures["orders"], figures["malformed"]), (4, 4))
+        self.assertEqual((figures["orders"], figures["malformed"]), (4, 31))
         lines = done.stderr.splitlines()
-        self.assertEqual([line.split(": ")[0] for line in lines], [f"{path}:{n}" for n in (5, 6, 7, 8)])
+        self.assertEqual([line.split(": ")[0] for line in lines[:-1]], [f"{path}:{n}" for n in range(5, 25)])
         self.assertIn("was on line 4 already", lines[0])
-
-    def test_says_how_many_more_rows_are_malformed(self):
-        path = self.file(GOOD + "x\n" * 30)
-        done = self.demo("--orders", path, status=1)
-        self.assertEqual(len(done.stderr.splitlines()), 21)
-        self.assertIn("10 more", done.stderr)
+        self.assertIn("11 more", lines[-1])
 
     def test_of_no_order_is_an_error_without_a_report(self):
         json_file = self.folder / "figures.json"
         for text, line, reason in (
                 (b"", 1, "empty"),
-                (b"\n", 1, "header"),
                 (HEADER.encode(), None, "no order"),
                 (HEADER.encode() + b"x\n", 2, "too few columns"),
                 (b"order_id,order_status,order_purchase_timestamp\na,b,2018-01-01 00:00:00\n", 1, "order_approved_at"),
-                (b"\x7fELF\x02\x01\x01" + bytes(64), 1, "not text"),
-                (b"\x89PNG\r\n\x1a\n\xff\xfe", 1, "no column"),
                 (GOOD.encode() + b"\0", 5, "not text"),
-                (GOOD.encode("utf-16"), 1, "not text"),
         ):
             with self.subTest(text=text[:40]):
                 path = self.file(text)
@@ -170,56 +140,31 @@ class Refusals(DemoTest):
 
     def test_of_options(self):
         good = self.file(GOOD)
-        for arguments in (("--delay", "-5s"), ("--delay", "5"), ("--delay", "5y"), ("--delay", "107000d"),
-                          ("--delay", "5parsecs"), ("--repeat", "0"),
+        for arguments in (("--delay", "-5s"), ("--delay", "5"), ("--delay", "107000d"), ("--repeat", "0"),
                           ("--repeat", "x"), ("--tick", "0s"), ("--wheel-size", "1"), ("--live",), ("--bogus",)):
             with self.subTest(arguments=arguments):
                 self.assert_refused("--orders", good, *arguments)
-
-    def test_of_numbers_that_are_none(self):
         for number in ("-1", "nan", "18446744073709551616", "1.5", "", "one"):
             for option in ("--seed", "--checks", "--wheel-size"):
                 with self.subTest(option=option, number=number):
                     self.assertIn(option, self.assert_refused(option, number))
+        told = self.assert_refused("--delay", "5parsecs")
+        self.assertIn("--delay: '5parsecs' is not a duration: 'parsecs' is no unit", told)
 
-    def test_of_a_duration_says_why(self):
-        for text, reason in (("5", "the unit is missing"), ("-5s", "it is negative"),
-                             ("107000d", "it is longer than 292 years"),
-                             ("5parsecs", "'parsecs' is no unit"), ("", "empty")):
-            told = self.assert_refused("--delay", text)
-            self.assertIn(f"--delay: '{text}' is not a duration: ", told)
-            self.assertIn(reason, told)
-            self.assertIn("1h30m", told)
-
-    def test_is_not_help(self):
-        self.assertIn("--orders", self.demo("--help", status=0).stdout)
-
-
-class Help(DemoTest):
-    def test_names_the_columns_and_the_exit_statuses(self):
-        text = self.demo("--help", status=0).stdout
-        for word in HEADER.strip().split(","):
-            self.assertIn(word, text)
-        self.assertRegex(text, r"Exit status: 0; 1 if [^;]*; 2 if [^;]*; 130 after Ctrl-C, 143 after SIGTERM")
-        self.assertLess(max(map(len, text.split("Exit status")[0].splitlines()[-5:])), 121)
-
-    def test_and_errors_name_what_the_user_typed(self):
+    def test_and_the_help_name_what_the_user_typed(self):
         typed = {COMMAND: "./dev demo"}
-        self.assertIn("Usage: ./dev demo [OPTIONS]", self.demo("--help", status=0, **typed).stdout)
+        text = self.demo("--help", status=0, **typed).stdout
+        for words in ("Usage: ./dev demo [OPTIONS]", "Exit status: 0; 1 if", *HEADER.strip().split(",")):
+            self.assertIn(words, text)
         told = self.demo("--bogus", status=2, **typed).stderr
         self.assertTrue(told.startswith("./dev demo: "), told)
         self.assertIn("see ./dev demo --help", told)
-        path = self.file("")
-        told = self.demo("--orders", path, status=1, **typed).stderr
-        self.assertIn(f"./dev demo: {path}: ", told)
-        self.assertNotIn("order_compensation", told)
-        self.assertIn("Usage: order_compensation [OPTIONS]", self.demo("--help", status=0).stdout)
 
 
 class Outputs(DemoTest):
     def test_that_are_full_are_an_error(self):
         with open("/dev/full", "w", encoding="ascii") as full:
-            for arguments in (["--help"], ["--orders", self.file(GOOD)], ["--checks", 0]):
+            for arguments in (["--help"], ["--checks", 0]):
                 done = self.demo(*arguments, status=1, stdout=full)
                 self.assertIn("order_compensation: cannot write to standard output: No space left", done.stderr)
             path = self.folder / "figures.json"
@@ -228,12 +173,6 @@ class Outputs(DemoTest):
         done = self.demo("--orders", self.file(GOOD), "--json", "/dev/full", status=1)
         self.assertIn("✓", done.stdout)
         self.assertIn("order_compensation: cannot write /dev/full: No space left", done.stderr)
-
-    def test_that_are_too_large_are_an_error(self):
-        path = self.folder / "figures.json"
-        done = self.demo("--orders", self.file(GOOD), "--json", path, status=1, largest_file=100)
-        self.assertIn("✓", done.stdout)
-        self.assertIn(f"order_compensation: cannot write {path}: File too large", done.stderr)
 
 
 class Live(DemoTest):
@@ -248,12 +187,6 @@ class Live(DemoTest):
         self.assertGreater(figures["bytes_per_check"], 0)
         self.assert_ledger_balances(figures)
         self.assertEqual(done.stderr, "")
-
-    def test_creates_no_checks(self):
-        figures, done = self.figures("--checks", 0)
-        self.assertIn("nothing fired", done.stdout)
-        self.assertIsNone(figures["lateness_us"]["max"])
-        self.assertEqual((figures["orders"], figures["stock"]["reserved"]), (0, 0))
 
     def test_shows_what_is_still_reserved_when_interrupted(self):
         path = self.folder / "figures.json"
@@ -274,7 +207,7 @@ class Live(DemoTest):
     def test_ends_at_once_at_the_second_signal(self):
         arguments = ["--checks", 1000, "--delay", "1h"]
         interrupt, terminate = signal.SIGINT, signal.SIGTERM
-        for first, second in ((interrupt, interrupt), (terminate, interrupt), (interrupt, terminate)):
+        for first, second in ((interrupt, interrupt), (interrupt, terminate)):
             self.assertEqual(self.stop_twice(arguments, first, second), -second)
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -25,20 +26,11 @@ sys_seconds time_in(const char* column, const char* field) {
   return *time;
 }
 
-constexpr std::string_view time_pattern = "0000-00-00 00:00:00";
-
 /// Whether there is a digit wherever the pattern has a zero, and otherwise what the pattern has.
 bool looks_like_a_time(std::string_view text) {
-  return std::equal(text.begin(), text.end(), time_pattern.begin(), time_pattern.end(),
+  constexpr std::string_view pattern = "0000-00-00 00:00:00";
+  return std::equal(text.begin(), text.end(), pattern.begin(), pattern.end(),
                     [](char c, char expected) { return expected == '0' ? c >= '0' && c <= '9' : c == expected; });
-}
-
-int number_at(std::string_view text, std::size_t position, std::size_t digits) {
-  int number = 0;
-  for (const char c : text.substr(position, digits)) {
-    number = number * 10 + (c - '0');
-  }
-  return number;
 }
 
 }  // namespace
@@ -99,16 +91,19 @@ std::optional<sys_seconds> parse_time(std::string_view text) {
   if (!looks_like_a_time(text)) {
     return std::nullopt;
   }
-  const std::chrono::year_month_day date(std::chrono::year(number_at(text, 0, 4)),
-                                         std::chrono::month(static_cast<unsigned>(number_at(text, 5, 2))),
-                                         std::chrono::day(static_cast<unsigned>(number_at(text, 8, 2))));
-  const std::chrono::hours hour(number_at(text, 11, 2));
-  const std::chrono::minutes minute(number_at(text, 14, 2));
-  const std::chrono::seconds second(number_at(text, 17, 2));
-  if (!date.ok() || hour.count() > 23 || minute.count() > 59 || second.count() > 59) {
+  const auto number_at = [&](std::size_t position, std::size_t digits) {
+    unsigned number = 0;
+    std::from_chars(text.data() + position, text.data() + position + digits, number);
+    return number;
+  };
+  const std::chrono::year_month_day date(std::chrono::year(static_cast<int>(number_at(0, 4))),
+                                         std::chrono::month(number_at(5, 2)), std::chrono::day(number_at(8, 2)));
+  const std::chrono::hh_mm_ss time(std::chrono::hours(number_at(11, 2)) + std::chrono::minutes(number_at(14, 2)) +
+                                   std::chrono::seconds(number_at(17, 2)));
+  if (!date.ok() || number_at(11, 2) > 23 || number_at(14, 2) > 59 || number_at(17, 2) > 59) {
     return std::nullopt;
   }
-  return std::chrono::sys_days(date) + hour + minute + second;
+  return std::chrono::sys_days(date) + time.to_duration();
 }
 
 std::ifstream open_input(const std::string& path) {

@@ -8,7 +8,7 @@
 
 #include "durable/faults/scarce.hpp"
 #include "durable/node/node.hpp"
-#include "durable/torture/place.hpp"
+#include "durable/support/place.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
@@ -191,7 +191,7 @@ class in_memory final : public ground {
 // With threads, and the clock of the database.
 class in_database final : public ground {
  public:
-  explicit in_database(std::unique_ptr<place> in) : place_(std::move(in)) {}
+  explicit in_database(std::unique_ptr<rig::place> in) : place_(std::move(in)) {}
 
   void open() override {
     store_.reset();
@@ -205,29 +205,29 @@ class in_database final : public ground {
   void pass(std::chrono::milliseconds time) override { std::this_thread::sleep_for(time / 5); }
   void write_as_user(const request& asked) override {
     const unlimited own;
-    const std::unique_ptr<database> mine = place_->connect();
+    const std::unique_ptr<rig::database> mine = place_->connect();
     mine->begin();
     mine->schedule(asked);
-    mine->execute("COMMIT");
+    mine->commit();
   }
 
  private:
-  std::unique_ptr<place> place_;
+  std::unique_ptr<rig::place> place_;
   std::unique_ptr<store> store_;
 };
 
-#ifdef TIMING_WHEEL_TORTURE_SQLITE
+#ifdef TIMING_WHEEL_RIG_SQLITE
 std::unique_ptr<ground> in_file(const std::string& folder) {
   const std::string mine = folder + "/" + std::to_string(getpid());
   std::filesystem::create_directories(mine);
-  return std::make_unique<in_database>(place_of(mine + "/checks.db"));
+  return std::make_unique<in_database>(rig::sqlite_place(mine + "/checks.db"));
 }
 #endif
 
-#ifdef TIMING_WHEEL_TORTURE_POSTGRES
+#ifdef TIMING_WHEEL_RIG_POSTGRES
 std::unique_ptr<ground> on_server() {
-  static const std::unique_ptr<place> server = private_place();  // of the process that the others come from
-  return std::make_unique<in_database>(place_of(server->argument()));
+  static const std::unique_ptr<rig::place> server = rig::private_place();  // of the process that the others come from
+  return std::make_unique<in_database>(rig::place_of(server->argument()));
 }
 #endif
 
@@ -238,10 +238,10 @@ std::vector<ground_choice> all_grounds([[maybe_unused]] const std::string& folde
       {"node", false, false, [] { return std::make_unique<in_memory>(true); }},
       {"memory", false, false, [] { return std::make_unique<in_memory>(false); }},
   };
-#ifdef TIMING_WHEEL_TORTURE_SQLITE
+#ifdef TIMING_WHEEL_RIG_SQLITE
   all.push_back({"sqlite", true, false, [folder] { return in_file(folder); }});
 #endif
-#ifdef TIMING_WHEEL_TORTURE_POSTGRES
+#ifdef TIMING_WHEEL_RIG_POSTGRES
   all.push_back({"postgres", true, true, [] { return on_server(); }});
 #endif
   return all;

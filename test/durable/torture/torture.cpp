@@ -10,7 +10,6 @@
 // cancel.
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -30,26 +29,20 @@
 #include <thread>
 #include <vector>
 
-#include "durable/torture/place.hpp"
+#include "durable/support/child_process.hpp"
+#include "durable/support/ledger.hpp"
+#include "durable/support/place.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
 namespace durable = timing_wheel::durable;
-using durable::test::database;
-using durable::test::place;
+namespace rig = timing_wheel::rig;
 
 constexpr auto lease = 150ms;
 
 // ---- the worker
-
-std::int64_t microseconds_of(durable::instant when) { return when.time_since_epoch().count(); }
-
-std::string run_row(const durable::job& what, durable::instant now) {
-  return "INSERT INTO run(check_key,fence,due,at) VALUES('" + what.key() + "'," + std::to_string(what.fence()) + "," +
-         std::to_string(microseconds_of(what.due())) + "," + std::to_string(microseconds_of(now)) + ")";
-}
 
 // Whether leases are to be extended: by a worker that tells its points, and by one that dies there. Elsewhere chance
 // decides, when the machine is slow.
@@ -60,7 +53,7 @@ bool is_slow() {
 }
 
 // Runs what is due within the next moments, and ends.
-int work(const place& where) {
+int work(const rig::place& where) {
   const auto store = where.open_store(lease);
   const auto effects = where.connect();  // what a leased handler changes: beside the store, as another service would be
   durable::scheduler checks(
@@ -69,8 +62,9 @@ int work(const place& where) {
          std::cerr << "failure: " << what.what << '\n';
        }});
   checks.on("transactional", [&](durable::transaction& open, const durable::job& what) {
-    where.execute_in(open, run_row(what, open.now()));
-    where.execute_in(open, "UPDATE orders SET given_back=given_back+1 WHERE id='" + what.key() + "'");
+    const auto in = where.within(open);
+    rig::write_run(*in, what, open.now().time_since_epoch().count());
+    in->run("UPDATE orders SET given_back=given_back+1 WHERE id='" + what.key() + "'");
   });
   std::mutex mutex;
   checks.on("leased",
@@ -79,10 +73,10 @@ int work(const place& where) {
               const std::scoped_lock lock(mutex);
               // It refuses a fence below the highest.
               effects->begin();
-              effects->execute(run_row(what, store->now()));
-              effects->execute("UPDATE orders SET given_back=1,fence=" + std::to_string(what.fence()) + " WHERE id='" +
-                               what.key() + "' AND fence<" + std::to_string(what.fence()));
-              effects->execute("COMMIT");
+              rig::write_run(*effects, what, store->now().time_since_epoch().count());
+              effects->run("UPDATE orders SET given_back=1,fence=$1 WHERE id='" + what.key() + "' AND fence<$1",
+                           what.fence());
+              effects->commit();
             },
             {.max_attempts = 1'000'000});
   checks.start();
@@ -99,15 +93,15 @@ int work(const place& where) {
 
 class torture {
  public:
-  torture(std::string program, place& where, std::uint64_t seed)
+  torture(std::string program, rig::place& where, std::uint64_t seed)
       : program_(std::move(program)), where_(where), random_(seed) {
+    where_.remove();
     where_.prepare();
-    where_.open_store(lease)->migrate();
     own_ = where_.connect();
-    own_->execute(
+    own_->run(
         "CREATE TABLE orders(id TEXT PRIMARY KEY,kind TEXT,approved INT DEFAULT 0,given_back INT DEFAULT 0,"
         "fence BIGINT DEFAULT 0)");
-    own_->execute("CREATE TABLE run(check_key TEXT,fence BIGINT,due BIGINT,at BIGINT)");
+    rig::make_ledger(*own_);
   }
 
   void run(int rounds) {
@@ -127,30 +121,27 @@ class torture {
   // \returns whether all is as it must be.
   bool judge() {
     bool good = true;
-    const auto none = [&](const char* what, const std::string& sql) {
-      const std::int64_t count = own_->ask("SELECT count(*) FROM (" + sql + ") AS found");
+    const auto none = [&](const std::string& what, std::int64_t count) {
       good = good && count == 0;
       std::cout << what << ": " << count << '\n';
     };
-    std::cout << "orders: " << own_->ask("SELECT count(*) FROM orders") << '\n'
-              << "approved: " << own_->ask("SELECT count(*) FROM orders WHERE approved=1") << '\n'
-              << "runs: " << own_->ask("SELECT count(*) FROM run") << '\n';
-    none("lost", "SELECT 1 FROM orders WHERE approved=0 AND given_back=0");
-    none("doubled", "SELECT 1 FROM orders WHERE given_back>1");
-    none("given back after the approval", "SELECT 1 FROM orders WHERE approved=1 AND given_back>0");
-    none("run after the cancel", "SELECT 1 FROM run JOIN orders ON orders.id=check_key WHERE approved=1");
-    none("early", "SELECT 1 FROM run WHERE at<due");
-    none("transactional and run twice",
-         "SELECT 1 FROM run JOIN orders ON orders.id=check_key WHERE kind='transactional' GROUP BY check_key HAVING "
-         "count(*)>1");
-    none("two runs with one fence", "SELECT 1 FROM run GROUP BY check_key,fence HAVING count(*)>1");
-    none("still there", "SELECT 1 FROM " + where_.table("check"));
-    none("dead", "SELECT 1 FROM " + where_.table("dead"));
-    for (const auto& [point, count] : deaths_) {
-      std::cout << "deaths at " << point << ": " << count << '\n';
-      good = good && count > 0;
+    const auto count = [&](const std::string& what) { return own_->ask("SELECT count(*) FROM " + what); };
+    std::cout << "orders: " << count("orders") << '\n'
+              << "approved: " << count("orders WHERE approved=1") << '\n'
+              << "runs: " << count("run") << '\n';
+    none("lost", count("orders WHERE approved=0 AND given_back=0"));
+    none("doubled", count("orders WHERE given_back>1"));
+    none("given back after the approval", count("orders WHERE approved=1 AND given_back>0"));
+    none("run after the cancel", count("run JOIN orders ON orders.id=run.id WHERE approved=1"));
+    none("still there", count(where_.table("check")));
+    for (const auto& [what, times] : rig::faults_in(*own_, where_)) {
+      none(what, times);
     }
-    return good && own_->ask("SELECT count(*) FROM run") > 0;
+    for (const auto& [point, times] : deaths_) {
+      std::cout << "deaths at " << point << ": " << times << '\n';
+      good = good && times > 0;
+    }
+    return good && count("run") > 0;
   }
 
  private:
@@ -163,10 +154,7 @@ class torture {
       orders();
     }
     const std::string told = where_.file("points");
-    const int status = wait_for(start("list", told));
-    if (status != 0) {
-      throw std::runtime_error("the worker does not work: status " + std::to_string(status));
-    }
+    expect_good(start("list", told)->status());
     std::ifstream lines(told);
     for (std::string word; lines >> word;) {
       if (word == "point" && lines >> word) {
@@ -184,13 +172,11 @@ class torture {
     for (int i = 0; i < 6; ++i) {
       const std::string id = std::to_string(++count_);
       const std::string kind = one_in(2) ? "transactional" : "leased";
-      std::string insert = "INSERT INTO orders(id,kind) VALUES('";
-      insert.append(id).append("','").append(kind).append("')");
-      own_->execute(insert);
+      own_->run("INSERT INTO orders(id,kind) VALUES('" + id + "','" + kind + "')");
       own_->schedule({.kind = kind, .key = id, .due = std::chrono::milliseconds(pick(40))});
       open_.emplace_back(id, kind);
     }
-    own_->execute("COMMIT");
+    own_->commit();
     approve();
   }
 
@@ -199,35 +185,26 @@ class torture {
     const auto& [id, kind] = open_[which];
     own_->begin();
     if (own_->cancel(kind, id) == timing_wheel::cancel_result::cancelled) {
-      own_->execute("UPDATE orders SET approved=1 WHERE id='" + id + "'");
+      own_->run("UPDATE orders SET approved=1 WHERE id='" + id + "'");
     }
-    own_->execute("COMMIT");
+    own_->commit();
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(which));
     if (open_.size() > 20) {
       open_.erase(open_.begin(), open_.begin() + 10);
     }
   }
 
-  pid_t start(const std::string& plan, const std::string& told = "/dev/null") {
-    const std::string argument = where_.argument();
-    const pid_t child = fork();
-    if (child == 0) {
-      setenv("TIMING_WHEEL_FAIL_POINT", plan.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): a child has one thread
-      if (freopen(told.c_str(), "w", stderr) != nullptr) {
-        execl(program_.c_str(), program_.c_str(), "--worker", argument.c_str(), nullptr);
-      }
-      _exit(127);
-    }
-    if (child < 0) {
-      throw std::runtime_error("fork failed");
-    }
-    return child;
+  [[nodiscard]] std::unique_ptr<rig::child_process> start(const std::string& plan,
+                                                          const std::string& told = "/dev/null") const {
+    return std::make_unique<rig::child_process>(
+        std::vector<std::string>{"/bin/sh", "-c", R"(TIMING_WHEEL_FAIL_POINT=$1 exec "$0" --worker "$2" 2>"$3")",
+                                 program_, plan, where_.argument(), told});
   }
 
-  static int wait_for(pid_t child) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    return status;
+  static void expect_good(std::optional<int> status) {
+    if (status != 0) {
+      throw std::runtime_error("a worker ended with status " + std::to_string(status.value_or(-1)));
+    }
   }
 
   // Approves while the worker is on its way. Until one has died at a point, each dies at its first pass there: a worker
@@ -235,10 +212,10 @@ class torture {
   void die(const std::string& point, const std::string& action) {
     where_.end_holds(*own_);
     const std::size_t pass = deaths_[point] == 0 ? 1 : 1 + pick(3);
-    const pid_t child = start(point + ":" + action + ":" + std::to_string(pass));
-    int status = 0;
+    const auto child = start(point + ":" + action + ":" + std::to_string(pass));
+    std::optional<int> status;
     int approvals = 5;  // else those who wait for long find nothing
-    while (waitpid(child, &status, WNOHANG | WUNTRACED) == 0) {
+    while (!(status = child->status(WNOHANG | WUNTRACED))) {
       std::this_thread::sleep_for(1ms);
       if (action == "stop") {  // it may hold the lock for ever
         continue;
@@ -251,35 +228,31 @@ class torture {
         orders();
       }
     }
-    if (WIFSTOPPED(status)) {
+    if (WIFSTOPPED(*status)) {
       ++deaths_[point];
       std::this_thread::sleep_for(lease + 20ms);
       where_.end_holds(*own_);
-      const pid_t other = start("none:kill:1");
+      const auto other = start("none:kill:1");
       std::this_thread::sleep_for(10ms);
-      kill(child, SIGCONT);
-      wait_for(child);
-      status = wait_for(other);
-    } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+      child->send(SIGCONT);
+      child->status();
+      expect_good(other->status());
+    } else if (WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL) {
       ++deaths_[point];
-      return;
-    }
-    if (status != 0) {
-      throw std::runtime_error("a worker ended with status " + std::to_string(status));
+    } else {
+      expect_good(status);
     }
   }
 
   void live() {
     where_.end_holds(*own_);
-    if (const int status = wait_for(start("none:kill:1")); status != 0) {
-      throw std::runtime_error("the last worker ended with status " + std::to_string(status));
-    }
+    expect_good(start("none:kill:1")->status());
   }
 
   const std::string program_;
-  place& where_;
+  rig::place& where_;
   std::mt19937_64 random_;
-  std::unique_ptr<database> own_;
+  std::unique_ptr<rig::database> own_;
   std::vector<std::string> points_;
   std::map<std::string, std::uint64_t> deaths_;
   std::vector<std::pair<std::string, std::string>> open_;  // id and kind of some that may be approved
@@ -292,7 +265,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     if (arguments.size() == 2 && arguments[0] == "--worker") {
-      return work(*durable::test::place_of(arguments[1]));
+      return work(*rig::place_of(arguments[1]));
     }
     const bool on_server = arguments.size() >= 2 && arguments[0] == "--store" && arguments[1] == "postgres";
     const std::size_t named = on_server ? 2 : 1;
@@ -303,7 +276,7 @@ int main(int argc, char** argv) {
     const int rounds = arguments.size() > named ? std::stoi(arguments[named]) : 100;
     const std::uint64_t seed = std::random_device()();
     std::cout << "seed: " << seed << '\n';
-    const auto where = on_server ? durable::test::private_place() : durable::test::place_of(arguments[0]);
+    const auto where = on_server ? rig::private_place() : rig::place_of("sqlite:" + arguments[0]);
     torture all(std::filesystem::read_symlink("/proc/self/exe"), *where, seed);
     const auto begin = std::chrono::steady_clock::now();
     all.run(rounds);

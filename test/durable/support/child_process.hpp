@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-namespace order_compensation {
+namespace timing_wheel::rig {
 
-/// Another process. It should end when its standard input does: so it does not outlive this process. It has a process
-/// group of its own, so a Ctrl-C of the terminal is for us alone.
+/// Another process. It has a process group of its own, so a Ctrl-C of the terminal is for us alone. One that should not
+/// outlive this process ends when its standard input does.
 ///
 /// Thread safety: as a plain object.
 class child_process {
@@ -23,19 +23,19 @@ class child_process {
   /// Kills it, if it has not ended.
   ~child_process();
 
-  /// Whether it has ended by itself.
+  /// As `waitpid` tells it with these flags; none if it has nothing to tell yet. Once it has ended, always that.
+  std::optional<int> status(int flags = 0);
   [[nodiscard]] bool has_ended();
+  void send(int signal) const;
   /// SIGKILL. \returns whether that ended it; else it had ended before.
   bool kill();
-  /// Lets it end what it is doing, and waits for it. \returns whether it ended well.
+  /// Ends its standard input, and waits for its end. \returns whether it ended well.
   bool finish();
 
  private:
-  void wait(int flags);
-
   pid_t pid_ = -1;
   int input_ = -1;  // the writing end of what it reads
-  std::optional<int> status_;
+  std::optional<int> end_;
 };
 
-}  // namespace order_compensation
+}  // namespace timing_wheel::rig

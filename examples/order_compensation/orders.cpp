@@ -1,0 +1,159 @@
+#include "orders.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <random>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "common/program.hpp"
+#include "timing_wheel/time.hpp"
+
+namespace order_compensation {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::sys_seconds;
+using timing_wheel::saturating_nanoseconds;
+
+nanoseconds scaled(nanoseconds duration, double factor) {
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double, std::nano>(duration) * factor);
+}
+
+/// The next order of one copy.
+using cursor = std::tuple<sys_seconds, std::uint64_t, std::size_t>;  // when, which copy, which order
+
+/// All copies, in the order of time.
+class copies {
+ public:
+  copies(const std::vector<order>& orders, std::uint64_t repeat) {
+    std::transform(orders.begin(), orders.end(), std::back_inserter(orders_), [](const order& one) { return &one; });
+    std::stable_sort(orders_.begin(), orders_.end(),
+                     [](const order* a, const order* b) { return a->purchased < b->purchased; });
+    for (std::uint64_t copy = 0; copy < repeat && !orders_.empty(); ++copy) {
+      next_.emplace(first() + std::chrono::seconds(copy), copy, 0);
+    }
+  }
+
+  [[nodiscard]] sys_seconds first() const { return orders_.front()->purchased; }
+  [[nodiscard]] sys_seconds last() const { return orders_.back()->purchased; }
+
+  std::optional<order> operator()() {
+    if (next_.empty()) {
+      return std::nullopt;
+    }
+    const auto [at, copy, position] = next_.top();
+    next_.pop();
+    const std::chrono::seconds shift(copy);
+    if (const std::size_t following = position + 1; following < orders_.size()) {
+      next_.emplace(orders_[following]->purchased + shift, copy, following);
+    }
+    const auto& approved = orders_[position]->approved;
+    return order{at, approved ? std::optional(*approved + shift) : std::nullopt};
+  }
+
+ private:
+  std::vector<const order*> orders_;
+  std::priority_queue<cursor, std::vector<cursor>, std::greater<>> next_;
+};
+
+}  // namespace
+
+orders_file read_orders(std::istream& in, const std::string& name, common::progress& shown) {
+  orders_file file;
+  std::unordered_map<std::string, std::uint64_t> lines;  // of each id, for the rows that are good
+  const auto leave_out = [&](std::uint64_t line, std::string reason) {
+    ++file.malformed;
+    if (file.reported.size() < max_reported_rows) {
+      file.reported.push_back({line, std::move(reason)});
+    }
+  };
+  const auto add = [&](const common::order_row& row, std::uint64_t line) {
+    const auto [first, is_new] = lines.try_emplace(std::string(row.id), line);
+    if (!is_new) {
+      const std::string where = std::to_string(first->second);
+      return leave_out(line, "order_id " + common::quoted(row.id) + " was on line " + where + " already");
+    }
+    file.orders.push_back({row.purchased, row.approved});
+    if (constexpr std::size_t often = 4096; file.orders.size() % often == 0) {
+      shown.show("read " + std::to_string(file.orders.size()) + " orders");
+    }
+  };
+  try {
+    common::orders_table table(in);
+    for (bool more = true; more;) {
+      try {
+        const std::optional<common::order_row> row = table.next();
+        more = row.has_value();
+        if (row) {
+          add(*row, table.line());
+        }
+      } catch (const common::row_error& error) {
+        leave_out(table.line(), error.what());
+      }
+    }
+  } catch (const common::file_error& error) {
+    file.orders.clear();
+    leave_out(error.line(), error.what());
+  }
+  if (in.bad()) {
+    throw common::usage_error("cannot read " + name + " to its end");
+  }
+  return file;
+}
+
+order_plan steady_plan(double per_second, nanoseconds length, nanoseconds delay, std::uint64_t seed) {
+  return [=, random = std::mt19937_64(seed), number = std::uint64_t{0}]() mutable -> std::optional<planned_order> {
+    constexpr double approved_share = 0.95;
+    constexpr double longest_wait = 0.9;
+    const auto part = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };  // the same on every machine
+    const nanoseconds at = scaled(std::chrono::seconds(1), static_cast<double>(number++) / per_second);
+    if (at >= length) {
+      return std::nullopt;
+    }
+    const bool is_approved = part() < approved_share;
+    const nanoseconds approved = at + scaled(delay, longest_wait * part());
+    return planned_order{at, is_approved ? std::optional(approved) : std::nullopt};
+  };
+}
+
+order_plan recorded_plan(const std::vector<order>& orders, std::uint64_t repeat) {
+  return [next = copies(orders, repeat)]() mutable -> std::optional<planned_order> {
+    const std::optional<order> one = next();
+    if (!one) {
+      return std::nullopt;
+    }
+    planned_order planned{saturating_nanoseconds(one->purchased.time_since_epoch())};
+    if (one->approved) {
+      planned.approved = saturating_nanoseconds(one->approved->time_since_epoch());
+    }
+    return planned;
+  };
+}
+
+scaled_plan plan_of_file(const std::vector<order>& orders, std::uint64_t repeat, nanoseconds delay,
+                         nanoseconds length) {
+  copies next(orders, repeat);
+  const nanoseconds took = next.last() - next.first() + std::chrono::seconds(repeat - 1);
+  const auto ratio = [](nanoseconds a, nanoseconds b) {
+    return static_cast<double>(a.count()) / static_cast<double>(b.count());
+  };
+  const double factor = took > nanoseconds::zero() ? ratio(length, took) : 1;
+  const double life_factor = ratio(delay, delay_in_file);
+  const sys_seconds first = next.first();
+  auto plan = [=, next = std::move(next)]() mutable -> std::optional<planned_order> {
+    const std::optional<order> one = next();
+    if (!one) {
+      return std::nullopt;
+    }
+    planned_order planned{scaled(one->purchased - first, factor)};
+    if (one->approved) {
+      planned.approved = planned.at + scaled(*one->approved - one->purchased, life_factor);
+    }
+    return planned;
+  };
+  return {1 / factor, 1 / life_factor, std::move(plan)};
+}
+
+}  // namespace order_compensation

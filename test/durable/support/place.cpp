@@ -1,0 +1,36 @@
+#include "durable/support/place.hpp"
+
+namespace timing_wheel::rig {
+
+std::string database::with_numbers(const std::string& sql, const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (std::size_t at = 0; at < sql.size(); ++at) {
+    if (sql[at] == '$' && at + 1 < sql.size() && sql[at + 1] >= '1' && sql[at + 1] <= '9') {
+      text += std::to_string(values.at(static_cast<std::size_t>(sql[++at] - '1')));
+    } else {
+      text += sql[at];
+    }
+  }
+  return text;
+}
+
+std::unique_ptr<place> place_of(const std::string& argument) {
+  [[maybe_unused]] const std::string where = argument.substr(argument.find(':') + 1);
+#ifdef TIMING_WHEEL_RIG_SQLITE
+  if (argument.starts_with("sqlite:")) {
+    return sqlite_place(where);
+  }
+#endif
+#ifdef TIMING_WHEEL_RIG_POSTGRES
+  if (argument.starts_with("postgres:")) {
+    return postgres_place(where);
+  }
+#endif
+  throw std::runtime_error("this program was built without a store for " + argument.substr(0, argument.find(':')));
+}
+
+#ifndef TIMING_WHEEL_RIG_POSTGRES
+std::unique_ptr<place> private_place() { throw std::runtime_error("this program was built without PostgreSQL"); }
+#endif
+
+}  // namespace timing_wheel::rig
