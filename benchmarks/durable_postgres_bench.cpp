@@ -277,7 +277,7 @@ void take_with_users_update(benchmark::State& state, bool whole_life) {
     const auto wanted = due_rows(*all);
     all->transact([&](store_transaction& open) {
       std::vector<claimed> got;
-      open.take(wanted, got);
+      open.consume(wanted, got);
       open.savepoint();
       std::string ids;
       for (const claimed& each : got) {
@@ -579,7 +579,7 @@ void growth(benchmark::State& state) {
       fill(*all, next, batch, -1s);
       const auto wanted = due_rows(*all);
       std::vector<claimed> got;
-      all->transact([&](store_transaction& open) { open.take(wanted, got); });
+      all->transact([&](store_transaction& open) { open.consume(wanted, got); });
     }
   };
   for (auto _ : state) {

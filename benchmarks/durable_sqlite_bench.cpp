@@ -394,7 +394,7 @@ void take_with_users_update(benchmark::State& state) {
     const auto wanted = due_rows(*store);
     std::vector<claimed> got;
     store->transact([&](store_transaction& open) {
-      open.take(wanted, got);
+      open.consume(wanted, got);
       for (const claimed& each : got) {
         sqlite3_bind_int64(update, 1, each.id % 100000);
         sqlite3_step(update);
@@ -531,7 +531,7 @@ void churn(benchmark::State& state) {
         fill(*store, next, batch, -1s, true);
         const auto wanted = due_rows(*store);
         std::vector<claimed> got;
-        store->transact([&](store_transaction& open) { open.take(wanted, got); });
+        store->transact([&](store_transaction& open) { open.consume(wanted, got); });
       }
     };
     const auto begin = std::chrono::steady_clock::now();
@@ -545,7 +545,7 @@ void churn(benchmark::State& state) {
     fill(*store, next, sized(500'000), -1s, true);
     for (auto wanted = due_rows(*store); !wanted.empty(); wanted = due_rows(*store)) {
       std::vector<claimed> got;
-      store->transact([&](store_transaction& open) { open.take(wanted, got); });
+      store->transact([&](store_transaction& open) { open.consume(wanted, got); });
     }
     const users_connection user(store.name());
     user.run("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "durable/failures.hpp"
+#include "durable/node/failures.hpp"
 #include "durable/support/cutting_proxy.hpp"
 #include "durable/support/postgres_ledger.hpp"
 #include "durable/support/private_postgres.hpp"

@@ -49,8 +49,8 @@ TEST(PostgresSchemaless, EveryCallSaysThatTheTablesAreMissing) {
   EXPECT_EQ(error_of([&] { static_cast<void>(store.now()); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { static_cast<void>(store.find("close", "a")); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { static_cast<void>(store.list_dead(1)); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { static_cast<void>(store.take_shares("me", kinds, 1s)); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { store.retry_dead(1); }).code, errc::no_schema);
+  EXPECT_EQ(error_of([&] { static_cast<void>(store.renew_shares("me", kinds, 1s)); }).code, errc::no_schema);
+  EXPECT_EQ(error_of([&] { store.revive_dead(1); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { schedule(user.get(), asked("a"), target); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { durable::cancel(user.get(), "close", "a", target); }).code, errc::no_schema);
   store.migrate();

@@ -174,7 +174,7 @@ TEST_F(PostgresUsersTransaction, ACancelThatWaitedForTheEndSaysSo) {
   std::thread cancelling;
   store.transact([&](store_transaction& open) {
     std::vector<claimed> got;
-    open.take(wanted, got);
+    open.consume(wanted, got);
     cancelling = std::thread([&] { answer = durable::cancel(user.get(), "close", "a", target); });
     std::this_thread::sleep_for(30ms);
   });
@@ -192,7 +192,7 @@ TEST_F(PostgresUsersTransaction, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
     std::thread calling;
     store.transact([&](store_transaction& open) {
       std::vector<claimed> got;
-      open.take(wanted, got);
+      open.consume(wanted, got);
       calling = std::thread([&] { answer = call(); });
       wait_for_a_lock();
       open.put_back(got.at(0), "close", open.now() + 1h, 1);

@@ -51,7 +51,7 @@ TEST(SqliteSchemaless, EveryCallSaysThatTheTablesAreMissing) {
   EXPECT_EQ(error_of([&] { static_cast<void>(store.now()); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { static_cast<void>(store.find("close", "a")); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { static_cast<void>(store.list_dead(1)); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { store.retry_dead(1); }).code, errc::no_schema);
+  EXPECT_EQ(error_of([&] { store.revive_dead(1); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { schedule(user.get(), asked("a")); }).code, errc::no_schema);
   EXPECT_EQ(error_of([&] { durable::cancel(user.get(), "close", "a"); }).code, errc::no_schema);
   store.migrate();

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "durable/sqlite/range_reader.hpp"
 #include "durable/sqlite/sql.hpp"
-#include "durable/sqlite/window_reader.hpp"
 #include "durable/support/sqlite_case.hpp"
 
 // What statements cost: by SQLite's own counters, not by clocks.
@@ -28,7 +28,7 @@ class SqliteStatements : public SqliteCase {
 
   /// Steps of SQLite's machine that an empty look at the window before `until` takes.
   [[nodiscard]] int steps_of_an_empty_look(instant until) const {
-    const auto look = prepare(sqlite::window_reader::text(2, false));
+    const auto look = prepare(sqlite::range_reader::text(2, false));
     sqlite3_bind_int64(look.get(), 1, 0);
     sqlite3_bind_int64(look.get(), 2, until.time_since_epoch().count());
     sqlite3_bind_text(look.get(), 3, "close", -1, SQLITE_STATIC);
@@ -53,8 +53,8 @@ class SqliteStatements : public SqliteCase {
       texts.emplace_back(each.sql);
     }
     for (const std::size_t of : {1U, 2U, 32U}) {
-      texts.push_back(sqlite::window_reader::text(of, false));
-      texts.push_back(sqlite::window_reader::text(of, true));
+      texts.push_back(sqlite::range_reader::text(of, false));
+      texts.push_back(sqlite::range_reader::text(of, true));
     }
     return texts;
   }

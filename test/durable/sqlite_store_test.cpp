@@ -160,7 +160,7 @@ TEST_F(SqliteStore, ReadsOnFromTheLastRow) {
   }
   const auto all = all_rows(store);
   std::vector<upcoming> pages;
-  window which{.until = instant::max(), .limit = 2, .kinds = kinds};
+  read_range which{.until = instant::max(), .limit = 2, .kinds = kinds};
   for (int page = 0; page < 5; ++page) {
     store.read_ahead(which, pages);
     which.from = pages.back().due;
@@ -194,7 +194,7 @@ TEST_F(SqliteStore, ReadsManyKindsInTheOrderOfTime) {
   }
   std::vector<upcoming> in_pages;
   std::vector<upcoming> page;
-  window next{.until = instant::max(), .limit = 16, .kinds = many};
+  read_range next{.until = instant::max(), .limit = 16, .kinds = many};
   do {
     page.clear();
     store.read_ahead(next, page);
@@ -321,7 +321,7 @@ TEST_F(SqliteStore, PutsBackWhatItTookWithItsFence) {
   const auto wanted = all_rows(store);
   std::vector<claimed> got;
   store.transact([&](store_transaction& open) {
-    open.take(wanted, got);
+    open.consume(wanted, got);
     open.put_back(got.at(0), "close", open.now() + 1h, 1);
   });
   const auto found = store.find("close", "a");
@@ -337,7 +337,7 @@ TEST_F(SqliteStore, WhatTheHandlerScheduledStandsAgainstWhatIsPutBack) {
   const auto wanted = all_rows(store);
   std::vector<claimed> got;
   store.transact([&](store_transaction& open) {
-    open.take(wanted, got);
+    open.consume(wanted, got);
     open.schedule(asked("a", 1h, "new"));
     open.put_back(got.at(0), "close", open.now(), 1);
   });
@@ -378,8 +378,8 @@ TEST_F(SqliteStore, RetriesADeadCheckFromTheStart) {
   const auto held = claim(store).at(0);
   bury(store, held, "no");
   const std::int64_t id = store.list_dead(1).at(0).id;
-  EXPECT_TRUE(store.retry_dead(id));
-  EXPECT_FALSE(store.retry_dead(id));
+  EXPECT_TRUE(store.revive_dead(id));
+  EXPECT_FALSE(store.revive_dead(id));
   EXPECT_THAT(store.list_dead(1), IsEmpty());
   const auto again = claim(store).at(0);
   EXPECT_EQ(again.attempt, 1);
@@ -390,7 +390,7 @@ TEST_F(SqliteStore, RetriesNoDeadCheckBesideALivingOneOfItsKey) {
   put(store, "a");
   bury(store, claim(store).at(0), "no");
   put(store, "a", 1h);
-  EXPECT_FALSE(store.retry_dead(store.list_dead(1).at(0).id));
+  EXPECT_FALSE(store.revive_dead(store.list_dead(1).at(0).id));
   EXPECT_THAT(store.list_dead(1), SizeIs(1));
 }
 

@@ -413,11 +413,11 @@ TEST(Takeovers, AreSharesOfAKilledNodeThatAnotherHasNow) {
   const std::int64_t killed = notes.birth(1);
   const std::vector<std::string> kinds{check_kind, probe_kind};
   const auto store = place->open_store();
-  EXPECT_EQ(store->take_shares(node_of_worker(killed), kinds, 1h).value().size(), 64U);
+  EXPECT_EQ(store->renew_shares(node_of_worker(killed), kinds, 1h).value().size(), 64U);
   notes.death(killed, 1000, 1);
   EXPECT_EQ(takeovers(*database, 1), 0U);
   database->execute("UPDATE timing_wheel.node SET until=0");
-  EXPECT_EQ(store->take_shares(node_of_worker(killed + 1), kinds, 1h).value().size(), 64U);
+  EXPECT_EQ(store->renew_shares(node_of_worker(killed + 1), kinds, 1h).value().size(), 64U);
   EXPECT_EQ(takeovers(*database, 1), 64U);
   EXPECT_EQ(takeovers(*database, 2), 0U);
 }

@@ -70,32 +70,32 @@ inline std::vector<claimed> claim(store& in, std::chrono::microseconds lease = 1
 inline std::vector<claimed> take(store& in) {
   const std::vector<upcoming> wanted = all_rows(in);
   std::vector<claimed> got;
-  in.transact([&](store_transaction& open) { open.take(wanted, got); });
+  in.transact([&](store_transaction& open) { open.consume(wanted, got); });
   return got;
 }
 
 inline bool complete(store& in, const claimed& held) {
   ticket of{held.id, held.fence};
   in.transact([&](store_transaction& open) { open.complete({&of, 1}); });
-  return of.held;
+  return of.still_ours;
 }
 
 inline bool extend(store& in, const claimed& held, std::chrono::microseconds lease) {
   ticket of{held.id, held.fence};
   in.transact([&](store_transaction& open) { open.extend({&of, 1}, open.now() + lease); });
-  return of.held;
+  return of.still_ours;
 }
 
 inline bool retry(store& in, const claimed& held, instant due, int attempt) {
-  retry_op op{{held.id, held.fence}, due, attempt, held.orphaned};
-  in.transact([&](store_transaction& open) { open.retry({&op, 1}); });
-  return op.of.held;
+  release_op op{{held.id, held.fence}, due, attempt, held.orphaned};
+  in.transact([&](store_transaction& open) { open.release({&op, 1}); });
+  return op.of.still_ours;
 }
 
 inline bool bury(store& in, const claimed& held, const std::string& error) {
   bury_op op{{held.id, held.fence}, error};
   in.transact([&](store_transaction& open) { open.bury({&op, 1}); });
-  return op.of.held;
+  return op.of.still_ours;
 }
 
 /// The error that `work` throws, as its code; and its words.
@@ -121,7 +121,7 @@ inline std::vector<std::string> keys_in(store& in) {
   std::vector<claimed> got;
   try {
     in.transact([&](store_transaction& open) {
-      open.take(wanted, got);
+      open.consume(wanted, got);
       throw undo();
     });
   } catch (const undo&) {  // NOLINT(bugprone-empty-catch): as if nothing had been taken
