@@ -101,7 +101,7 @@ inline std::int64_t live(store& in, std::int64_t next, std::int64_t count) {
     fill(in, next, batch, -1s);
     const std::vector<upcoming> wanted = due_rows(in);
     std::vector<claimed> got;
-    in.transact([&](store_transaction& open) { open.take(wanted, got); });
+    in.transact([&](store_transaction& open) { open.consume(wanted, got); });
   }
   return next;
 }

@@ -175,7 +175,7 @@ void take_with_users_update(benchmark::State& state, bool whole_life) {
     const auto wanted = due_rows(*all);
     all->transact([&](store_transaction& open) {
       std::vector<claimed> got;
-      open.take(wanted, got);
+      open.consume(wanted, got);
       open.savepoint();
       std::string ids;
       for (const claimed& each : got) {

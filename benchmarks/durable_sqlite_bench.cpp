@@ -317,7 +317,7 @@ void take_with_users_update(benchmark::State& state) {
     const auto wanted = due_rows(*store);
     std::vector<claimed> got;
     store->transact([&](store_transaction& open) {
-      open.take(wanted, got);
+      open.consume(wanted, got);
       for (const claimed& each : got) {
         sqlite3_bind_int64(update, 1, each.id % 100000);
         sqlite3_step(update);
@@ -419,7 +419,7 @@ void churn(benchmark::State& state) {
     fill(*store, next, sized(500'000), -1s);
     for (auto wanted = due_rows(*store); !wanted.empty(); wanted = due_rows(*store)) {
       std::vector<claimed> got;
-      store->transact([&](store_transaction& open) { open.take(wanted, got); });
+      store->transact([&](store_transaction& open) { open.consume(wanted, got); });
     }
     const users_connection user(store.name());
     user.run("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -1,18 +1,30 @@
 # Not part of the core: checks that survive the process.
 add_library(timing_wheel_durable
   src/durable/scheduler.cpp
+  src/durable/lease_thread.cpp
+  src/durable/on_timer.cpp
+  src/durable/options.cpp
+  src/durable/own_thread.cpp
+  src/durable/run_gate.cpp
+  src/durable/scheduler_core.cpp
   src/durable/node/group_commit.cpp
   src/durable/node/node.cpp
   src/durable/node/lease_keeper.cpp
   src/durable/node/machine.cpp
+  src/durable/node/claims.cpp
+  src/durable/node/due_rows.cpp
+  src/durable/node/known_rows.cpp
+  src/durable/node/reader.cpp
+  src/durable/node/ready_rows.cpp
+  src/durable/node/run_rules.cpp
   src/durable/metrics.cpp
   src/durable/store/memory_store.cpp
   src/durable/store/store.cpp
   src/durable/request.cpp
-  src/durable/failures.cpp
+  src/durable/node/failures.cpp
   src/durable/error.cpp
   src/durable/store/text.cpp
-  src/durable/node/fail_point.cpp)
+  src/durable/store/fail_point.cpp)
 add_library(timing_wheel::durable ALIAS timing_wheel_durable)
 target_sources(timing_wheel_durable PUBLIC
   FILE_SET HEADERS
@@ -25,7 +37,7 @@ target_sources(timing_wheel_durable PUBLIC
     include/timing_wheel/durable/request.hpp
     include/timing_wheel/durable/scheduler.hpp
     include/timing_wheel/durable/store.hpp)
-# Places where tests kill the process; see src/durable/node/fail_point.hpp.
+# Places where tests kill the process; see src/durable/store/fail_point.hpp.
 if(TIMING_WHEEL_BUILD_TESTS AND NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_definitions(timing_wheel_durable PRIVATE TIMING_WHEEL_FAIL_POINTS)
 endif()
@@ -51,7 +63,7 @@ if(TIMING_WHEEL_SQLITE)
       src/durable/sqlite/sqlite_store.cpp
       src/durable/sqlite/transaction.cpp
       src/durable/sqlite/users_transaction.cpp
-      src/durable/sqlite/window_reader.cpp
+      src/durable/sqlite/range_reader.cpp
     PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/sqlite_store.hpp)
   target_link_libraries(timing_wheel_durable PRIVATE SQLite::SQLite3)
 endif()
@@ -67,7 +79,8 @@ if(TIMING_WHEEL_POSTGRES)
       src/durable/postgres/postgres_store.cpp
       src/durable/postgres/schema.cpp
       src/durable/postgres/transaction.cpp
-      src/durable/postgres/users_transaction.cpp
+      src/durable/postgres/users_call.cpp
+      src/durable/postgres/users_session.cpp
       src/durable/postgres/values.cpp
     PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/postgres_store.hpp)
   target_link_libraries(timing_wheel_durable PRIVATE PostgreSQL::PostgreSQL)

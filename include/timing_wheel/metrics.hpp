@@ -20,10 +20,11 @@ namespace timing_wheel {
 /// `le`, `level` and `kind` are taken. A value may have any bytes of UTF-8.
 using metric_labels = std::vector<std::pair<std::string, std::string>>;
 
-/// What one of several services has done.
-struct labelled_stats {
-  metric_labels labels;  ///< Different from those of the others.
-  timer_stats stats;     ///< As `timer::stats` gave it.
+/// The figures of one of several services on a page, or of one of several schedulers of durable checks.
+template <class Stats>
+struct labelled {
+  metric_labels labels;  ///< Different from those of the others on the page.
+  Stats stats;           ///< What `stats()` of the service, or of the scheduler, has returned.
 };
 
 /// Writes `figures` in the text format of Prometheus (version 0.0.4, `Content-Type: text/plain; version=0.0.4`).
@@ -38,6 +39,6 @@ struct labelled_stats {
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const timer_stats& figures,
                                           const metric_labels& labels = {});
 /// Of several services on one page: the format wants all samples of a name together.
-TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled_stats> services);
+TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled<timer_stats>> services);
 
 }  // namespace timing_wheel

@@ -69,16 +69,16 @@ constexpr std::array of_kind = {
 }  // namespace
 
 void write_prometheus(std::ostream& out, const scheduler_stats& figures, const metric_labels& labels) {
-  const labelled_stats alone{labels, figures};
+  const labelled<scheduler_stats> alone{labels, figures};
   write_prometheus(out, {&alone, 1});
 }
 
-void write_prometheus(std::ostream& out, std::span<const labelled_stats> schedulers) {
-  for (const labelled_stats& each : schedulers) {
-    timing_wheel::detail::check(each.labels);
+void write_prometheus(std::ostream& out, std::span<const labelled<scheduler_stats>> schedulers) {
+  for (const labelled<scheduler_stats>& each : schedulers) {
+    timing_wheel::detail::validate(each.labels);
   }
   const auto for_each_kind = [&](const auto& sample) {
-    for (const labelled_stats& each : schedulers) {
+    for (const labelled<scheduler_stats>& each : schedulers) {
       for (const kind_stats& kind : each.stats.kinds) {
         sample(timing_wheel::detail::with(each.labels, "kind", kind.kind), kind);
       }
@@ -86,7 +86,7 @@ void write_prometheus(std::ostream& out, std::span<const labelled_stats> schedul
   };
   timing_wheel::detail::exposition page;
   page.write(of_scheduler, [&](const auto& sample) {
-    for (const labelled_stats& each : schedulers) {
+    for (const labelled<scheduler_stats>& each : schedulers) {
       sample(each.labels, each.stats);
     }
   });

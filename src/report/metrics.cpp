@@ -73,29 +73,29 @@ constexpr std::array of_level = {
 }  // namespace
 
 void write_prometheus(std::ostream& out, const timer_stats& figures, const metric_labels& labels) {
-  const labelled_stats alone{labels, figures};
+  const labelled<timer_stats> alone{labels, figures};
   write_prometheus(out, {&alone, 1});
 }
 
-void write_prometheus(std::ostream& out, std::span<const labelled_stats> services) {
-  for (const labelled_stats& each : services) {
-    detail::check(each.labels);
+void write_prometheus(std::ostream& out, std::span<const labelled<timer_stats>> services) {
+  for (const labelled<timer_stats>& each : services) {
+    detail::validate(each.labels);
   }
   detail::exposition page;
   page.write(of_service, [&](const auto& sample) {
-    for (const labelled_stats& each : services) {
+    for (const labelled<timer_stats>& each : services) {
       sample(each.labels, each.stats);
     }
   });
   page.write(of_level, [&](const auto& sample) {
-    for (const labelled_stats& each : services) {
+    for (const labelled<timer_stats>& each : services) {
       for (std::size_t level = 0; level < each.stats.levels.size(); ++level) {
         sample(detail::with(each.labels, "level", std::to_string(level)), each.stats.levels[level]);
       }
     }
   });
   page.begin("timing_wheel_lateness_seconds", "histogram", "From the deadline to the start of the callback.");
-  for (const labelled_stats& each : services) {
+  for (const labelled<timer_stats>& each : services) {
     page.sample(each.labels, each.stats.lateness);
   }
   out.write(page.text().data(), static_cast<std::streamsize>(page.text().size()));

@@ -77,7 +77,7 @@ void append_number(std::string& to, double value) {
 
 }  // namespace
 
-void check(const metric_labels& labels) {
+void validate(const metric_labels& labels) {
   for (auto one = labels.begin(); one != labels.end(); ++one) {
     const std::string& name = one->first;
     const bool twice = std::any_of(labels.begin(), one, [&](const auto& other) { return other.first == name; });

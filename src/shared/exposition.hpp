@@ -58,7 +58,7 @@ class exposition {
 };
 
 /// \throws timer_error (`invalid_option`) if they are not as `metric_labels` says.
-void check(const metric_labels& labels);
+void validate(const metric_labels& labels);
 
 /// Those, and one more.
 [[nodiscard]] metric_labels with(metric_labels labels, const char* name, std::string value);

@@ -41,7 +41,7 @@ TEST_F(LeaseKeeper, ALeaseIsExtendedAtEachThirdOfIt) {
   EXPECT_EQ(keeper_.next_event(), origin + 10s);
   EXPECT_THAT(due(9999ms), IsEmpty());
   ASSERT_THAT(due(10s), ElementsAre(1));
-  asked_[0].held = true;
+  asked_[0].still_ours = true;
   EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
   EXPECT_EQ(keeper_.next_event(), origin + 20s);
   EXPECT_TRUE(keeper_.may_begin(1, 7, origin + 22s));
@@ -55,7 +55,7 @@ TEST_F(LeaseKeeper, ItIsHeldUntilTheEndIsWritten) {
   EXPECT_THAT(due(10s), ElementsAre(1));
   keeper_.drop(1);
   EXPECT_EQ(keeper_.next_event(), instant::max());
-  asked_[0].held = false;  // the answer comes after the end
+  asked_[0].still_ours = false;  // the answer comes after the end
   EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
 }
 
@@ -84,7 +84,7 @@ TEST_F(LeaseKeeper, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
   hold(2, 8);
   ASSERT_THAT(due(10s), ElementsAre(1, 2));
   asked_[0].locked = true;
-  asked_[1].held = true;
+  asked_[1].still_ours = true;
   EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
   EXPECT_FALSE(token.stop_requested());
   EXPECT_EQ(keeper_.next_event(), origin + 10s + 250ms);
@@ -96,7 +96,7 @@ TEST_F(LeaseKeeper, WhileTheStoreFailsAllAreTriedAgainSoon) {
   keeper_.failed(origin + 10s);
   EXPECT_EQ(keeper_.next_event(), origin + 10s + 250ms);
   ASSERT_THAT(due(50s), ElementsAre(1));  // ended long ago in the row, and still nobody else's
-  asked_[0].held = true;
+  asked_[0].still_ours = true;
   EXPECT_THAT(keeper_.extended(asked_, origin + 50s), IsEmpty());
   EXPECT_EQ(keeper_.next_event(), origin + 60s);
 }

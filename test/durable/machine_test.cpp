@@ -34,7 +34,7 @@ class Machine : public testing::Test {
   // Answers every read with what of `rows` lies in it.
   std::size_t read(microseconds now, const std::vector<upcoming>& rows) {
     std::size_t pages = 0;
-    while (const std::optional<window> page = machine_.next_read(zero + now)) {
+    while (const std::optional<read_range> page = machine_.next_read(zero + now)) {
       std::vector<upcoming> found;
       for (upcoming one : rows) {
         const auto kind = std::find(page->kinds.begin(), page->kinds.end(), machine_.kinds()[one.kind].name);
@@ -63,10 +63,10 @@ class Machine : public testing::Test {
     return ids;
   }
   // The n-th look after the first: it finds nothing. \returns its window.
-  window look(int number) {
+  read_range look(int number) {
     const instant now = zero + number * 250ms;
     machine_.advance(now);
-    window page = machine_.next_read(now).value();
+    read_range page = machine_.next_read(now).value();
     machine_.has_read(page, {}, now);
     EXPECT_FALSE(machine_.next_read(now).has_value());
     return page;
@@ -97,13 +97,13 @@ class Machine : public testing::Test {
         seen.insert(id);
       }
       machine_.has_ended(machine_.to_end(1000), zero + now);
-      const std::vector<upcoming> taken = machine_.to_take(10);
+      const std::vector<upcoming> taken = machine_.to_consume(10);
       std::vector<claimed> all;
       for (const upcoming& one : taken) {
         all.push_back(got(one));
         seen.insert(one.id);
       }
-      machine_.has_taken(taken, all, zero + now);
+      machine_.has_consumed(taken, all, zero + now);
       std::erase_if(rows, [&](const upcoming& one) { return seen.contains(one.id); });
     }
     EXPECT_EQ(seen.size(), 1000U);
@@ -115,13 +115,13 @@ class Machine : public testing::Test {
 };
 
 TEST_F(Machine, ReadsFromTheBeginningFirstAndTheLookAheadAtEachPoll) {
-  const window first = machine_.next_read(zero).value();
+  const read_range first = machine_.next_read(zero).value();
   EXPECT_EQ(first.from, instant::min());
   EXPECT_EQ(first.until, zero + 1s);
   machine_.has_read(first, {}, zero);
   EXPECT_FALSE(machine_.next_read(zero + 249ms).has_value());
   EXPECT_EQ(machine_.next_event(zero), zero + 250ms);
-  const window second = machine_.next_read(zero + 250ms).value();
+  const read_range second = machine_.next_read(zero + 250ms).value();
   EXPECT_EQ(second.from, zero - 1s);
   EXPECT_EQ(second.until, zero + 1250ms);
 }
@@ -191,7 +191,7 @@ TEST_F(Machine, ClaimsNoMoreThanABatchAndThanMayBeHeld) {
   EXPECT_EQ(claim(0s).size(), 5U);
   EXPECT_EQ(claim(0s).size(), 0U);
   machine_.ended(1, {});
-  const machine::ends ends = machine_.to_end(100);
+  const ends_to_write ends = machine_.to_end(100);
   ASSERT_EQ(ends.complete.size(), 1U);
   machine_.has_ended(ends, zero);
   EXPECT_EQ(claim(0s).size(), 1U);
@@ -203,7 +203,7 @@ TEST_F(Machine, AKindRunsNoMoreThanItsLimit) {
                    zero);
   EXPECT_EQ(limited.to_claim().size(), 2U);
   EXPECT_EQ(limited.to_claim().size(), 0U);
-  EXPECT_EQ(limited.to_take(10).size(), 1U);
+  EXPECT_EQ(limited.to_consume(10).size(), 1U);
   EXPECT_EQ(limited.next_event(zero), zero + 250ms);
 }
 
@@ -213,10 +213,10 @@ TEST_F(Machine, AnEndWhoseRowIsLockedIsWrittenLater) {
   claim(0s);
   machine_.ended(1, {});
   machine_.ended(2, {});
-  machine::ends ends = machine_.to_end(10);
+  ends_to_write ends = machine_.to_end(10);
   ASSERT_EQ(ends.complete.size(), 2U);
   ends.complete[0].locked = true;
-  ends.complete[1].held = true;
+  ends.complete[1].still_ours = true;
   machine_.has_ended(ends, zero);
   EXPECT_TRUE(machine_.invariants_hold());
   EXPECT_TRUE(machine_.all_set_aside());
@@ -227,7 +227,7 @@ TEST_F(Machine, AnEndWhoseRowIsLockedIsWrittenLater) {
   ends = machine_.to_end(10);
   ASSERT_EQ(ends.complete.size(), 1U);
   EXPECT_EQ(ends.complete[0].id, 1);
-  ends.complete[0].held = true;
+  ends.complete[0].still_ours = true;
   machine_.has_ended(ends, zero + 100ms);
   EXPECT_EQ(machine_.held(), 0U);
   EXPECT_TRUE(machine_.invariants_hold());
@@ -300,9 +300,9 @@ TEST_F(Machine, EachKindIsTheFirstInItsTurn) {
   std::vector<std::uint32_t> first;
   for (int i = 0; i < 4; ++i) {
     static_cast<void>(two.to_claim());
-    const std::vector<upcoming> asked = two.to_take(1);
+    const std::vector<upcoming> asked = two.to_consume(1);
     first.push_back(asked.front().kind);
-    two.has_taken(asked, {}, zero);
+    two.has_consumed(asked, {}, zero);
   }
   EXPECT_THAT(first, ElementsAre(0, 1, 0, 1));
 }
@@ -360,7 +360,7 @@ TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
     rows.push_back(row(i, microseconds(i) - 1h));
   }
   read(0s, rows);  // more than the quota of 20, less than twice of it
-  const window look = machine_.next_read(zero + 250ms).value();
+  const read_range look = machine_.next_read(zero + 250ms).value();
   EXPECT_THAT(look.kinds, ElementsAre("leased"));
   EXPECT_EQ(look.from, zero + 250ms - 1s);
   machine_.has_read(look, {}, zero + 250ms);
@@ -478,20 +478,20 @@ TEST_F(Machine, TheJitterShortensABackOffByNoMoreThanItsShare) {
 }
 
 TEST_F(Machine, AStoreThatIsNotDividedIsAskedForSharesOnce) {
-  ASSERT_TRUE(machine_.next_hold(zero).has_value());
+  ASSERT_TRUE(machine_.next_renewal(zero).has_value());
   machine_.expects_shares(zero);
   machine_.has_shares(std::nullopt, zero);
-  EXPECT_FALSE(machine_.next_hold(zero + 1h).has_value());
+  EXPECT_FALSE(machine_.next_renewal(zero + 1h).has_value());
   EXPECT_FALSE(machine_.next_read(zero)->shares.has_value());
 }
 
 TEST_F(Machine, AHoldOnSharesIsRenewedEachSecondLongBeforeItsEnd) {
-  EXPECT_GE(machine_.next_hold(zero).value(), 3 * 1s);
+  EXPECT_GE(machine_.next_renewal(zero).value(), 3 * 1s);
   machine_.expects_shares(zero);
   machine_.has_shares({{1, 2}}, zero);
   read(0s, {});
-  EXPECT_FALSE(machine_.next_hold(zero + 999ms).has_value());
-  EXPECT_TRUE(machine_.next_hold(zero + 1s).has_value());
+  EXPECT_FALSE(machine_.next_renewal(zero + 999ms).has_value());
+  EXPECT_TRUE(machine_.next_renewal(zero + 1s).has_value());
   read(750ms, {});
   EXPECT_EQ(machine_.next_event(zero + 750ms), zero + 1s);
   EXPECT_EQ(machine_.shares(), 2U);
@@ -501,7 +501,7 @@ TEST_F(Machine, ReadsItsSharesAndWhatIsOverdueByASecond) {
   machine_.has_shares({{2, 1}}, zero);
   read(0s, {});
   machine_.advance(zero + 5s);
-  const std::optional<window> page = machine_.next_read(zero + 5s);
+  const std::optional<read_range> page = machine_.next_read(zero + 5s);
   ASSERT_TRUE(page && page->shares);
   EXPECT_THAT(*page->shares, ElementsAre(1, 2));
   EXPECT_EQ(page->overdue, zero + 4s);
@@ -518,7 +518,7 @@ TEST_F(Machine, WhoHasEnoughToDoHelpsOthersAtEveryFourthLookAndForgetsNothingOfT
   const instant since = zero - 2s;
   int helped = 0;
   for (int look = 1; look <= 8; ++look) {
-    const window page = this->look(look);
+    const read_range page = this->look(look);
     helped += page.overdue != instant::min() ? 1 : 0;
     EXPECT_LE(page.from, std::max(since, zero + look * 250ms - 2s)) << "what was left out is in that of the next";
   }
@@ -547,11 +547,11 @@ TEST_F(Machine, WhoPollsSeldomMissesNothingThatBecameOverdueMeanwhile) {
   options_.poll = 5s;
   machine seldom(options_, kinds(), zero, 7);
   seldom.has_shares({{1}}, zero);
-  const window first = seldom.next_read(zero).value();
+  const read_range first = seldom.next_read(zero).value();
   seldom.has_read(first, {}, zero);
   ASSERT_FALSE(seldom.next_read(zero).has_value());
   seldom.advance(zero + 5s);
-  const window second = seldom.next_read(zero + 5s).value();
+  const read_range second = seldom.next_read(zero + 5s).value();
   EXPECT_LE(second.from, first.overdue);
 }
 
@@ -559,11 +559,11 @@ TEST_F(Machine, WithoutAnAnswerTheHoldEndsAndAllIsRead) {
   machine_.has_shares({{1}}, zero);
   read(0s, {});
   for (int second = 1; second <= 3; ++second) {
-    EXPECT_TRUE(machine_.next_hold(zero + second * 1s).has_value());
+    EXPECT_TRUE(machine_.next_renewal(zero + second * 1s).has_value());
     machine_.expects_shares(zero + second * 1s);
-    EXPECT_FALSE(machine_.next_hold(zero + second * 1s + 500ms).has_value());
+    EXPECT_FALSE(machine_.next_renewal(zero + second * 1s + 500ms).has_value());
   }
-  const window page = machine_.next_read(zero + 3s).value();
+  const read_range page = machine_.next_read(zero + 3s).value();
   EXPECT_FALSE(page.shares.has_value());
 }
 
@@ -573,7 +573,7 @@ TEST_F(Machine, NewSharesAreReadFromTheBeginning) {
   machine_.has_shares({{1}}, zero + 1ms);
   EXPECT_FALSE(machine_.next_read(zero + 1ms).has_value()) << "nothing new in less";
   machine_.has_shares({{1, 3}}, zero + 2ms);
-  const window page = machine_.next_read(zero + 2ms).value();
+  const read_range page = machine_.next_read(zero + 2ms).value();
   EXPECT_EQ(page.from, instant::min());
 }
 
@@ -598,12 +598,12 @@ TEST_F(Machine, WhatWasGivenBackIsAskedAgainAfterAPauseWithTheSameAttempt) {
   read(0s, {row(1, 0s)});
   claim(0s);
   machine_.given_back(1, zero, 10ms);
-  machine::ends ends = machine_.to_end(10);
+  ends_to_write ends = machine_.to_end(10);
   ASSERT_EQ(ends.give_back.size(), 1U);
   EXPECT_EQ(ends.give_back.front().due, zero);
   EXPECT_EQ(ends.give_back.front().attempt, 0);
   EXPECT_THAT(ends.retry, IsEmpty());
-  ends.give_back.front().of.held = true;
+  ends.give_back.front().of.still_ours = true;
   machine_.has_ended(ends, zero);
   EXPECT_THAT(ask(), IsEmpty());
   machine_.advance(zero + 10ms);
@@ -649,10 +649,10 @@ TEST_F(Machine, APageThatThereIsNoMemoryForIsReadAgain) {
   for (std::uint64_t left = 0; !had_memory; ++left) {
     ASSERT_LT(left, 100U);
     machine one(options_, kinds(), zero, 1);
-    const std::optional<window> page = one.next_read(zero);
+    const std::optional<read_range> page = one.next_read(zero);
     had_memory = succeeds_with(left, [&] { one.has_read(*page, rows, zero); }) && one.known() == 1;
     EXPECT_TRUE(one.invariants_hold());
-    const window again = one.next_read(zero + 250ms).value();
+    const read_range again = one.next_read(zero + 250ms).value();
     EXPECT_LE(again.from, zero - 1h) << left;
   }
 }
@@ -660,10 +660,10 @@ TEST_F(Machine, APageThatThereIsNoMemoryForIsReadAgain) {
 TEST_F(Machine, WithoutMemoryNothingIsAsked) {
   read(0s, {row(1, 0s), row(2, 0s, {}, 1)});
   EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_claim()); }));
-  EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_take(10)); }));
+  EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_consume(10)); }));
   EXPECT_TRUE(machine_.invariants_hold());
   EXPECT_THAT(ask(), ElementsAre(1));
-  EXPECT_EQ(machine_.to_take(10).size(), 1U);
+  EXPECT_EQ(machine_.to_consume(10).size(), 1U);
 }
 
 TEST_F(Machine, WhatFollowsACommitNeedsNoMemory) {
@@ -671,7 +671,7 @@ TEST_F(Machine, WhatFollowsACommitNeedsNoMemory) {
   ask();
   const std::vector<claimed> all{got(asked_[0]), got(asked_[1]), got(asked_[2]), got(asked_[3])};
   const outcome failed = dead(std::string(100, 'x'));
-  machine::end buried;
+  ending buried;
   {
     const scarce_memory none(0);
     machine_.has_claimed(asked_, all, zero);
@@ -683,9 +683,9 @@ TEST_F(Machine, WhatFollowsACommitNeedsNoMemory) {
   }
   EXPECT_EQ(buried.what, outcome::verdict::dead);
   EXPECT_EQ(buried.reason, "");
-  machine::ends ends = machine_.to_end(10);
+  ends_to_write ends = machine_.to_end(10);
   ASSERT_EQ(ends.size(), 4U);
-  ends.complete[0].locked = ends.retry[0].of.held = ends.give_back[0].of.held = true;
+  ends.complete[0].locked = ends.retry[0].of.still_ours = ends.give_back[0].of.still_ours = true;
   {
     const scarce_memory none(0);
     machine_.has_ended(ends, zero);

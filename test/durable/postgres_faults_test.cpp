@@ -2,7 +2,7 @@
 #include <iostream>
 #include <optional>
 
-#include "durable/failures.hpp"
+#include "durable/node/failures.hpp"
 #include "durable/support/cutting_proxy.hpp"
 #include "durable/support/postgres_ledger.hpp"
 #include "durable/support/scratch_folder.hpp"

@@ -93,7 +93,7 @@ TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {
     ASSERT_THAT(got, SizeIs(1));
     ticket of{got[0].id, got[0].fence};
     store.transact_within({.lock_wait = 1ms}, [&](store_transaction& open) { open.complete({&of, 1}); });
-    EXPECT_TRUE(of.held);
+    EXPECT_TRUE(of.still_ours);
     user.execute("COMMIT");
   };
   lost_race_of([&] { EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), cancel_result::running); });

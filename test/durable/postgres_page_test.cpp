@@ -108,15 +108,15 @@ TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
   ASSERT_EQ(ask(4).size(), 1U);
   EXPECT_GT(std::stoll(ask(4)[0][1]), 0);
   EXPECT_FALSE(ask(5).empty());
-  static_cast<void>(store.take_shares("me", kinds, 1h));
+  static_cast<void>(store.renew_shares("me", kinds, 1h));
   ASSERT_EQ(ask(6).size(), 1U);
   EXPECT_EQ(ask(6)[0][0], "close,other");
   EXPECT_EQ(ask(6)[0][1], "me");
   EXPECT_EQ(ask(6)[0][3], "64");
   EXPECT_EQ(run(blocks[3][7]), 0);
-  static_cast<void>(store.take_shares("me", kinds, 1h, true));
+  static_cast<void>(store.renew_shares("me", kinds, 1h, true));
   EXPECT_EQ(run(blocks[3][7]), 64);
-  EXPECT_EQ(store.take_shares("me", kinds, 1h)->size(), 64U);
+  EXPECT_EQ(store.renew_shares("me", kinds, 1h)->size(), 64U);
 }
 
 TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
@@ -129,19 +129,19 @@ TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
   EXPECT_TRUE(extend(worker, held, 1h));
   EXPECT_TRUE(retry(worker, held, instant(), 0));
   EXPECT_TRUE(bury(worker, claim(worker).at(0), "no"));
-  EXPECT_TRUE(worker.retry_dead(worker.list_dead(1).at(0).id));
+  EXPECT_TRUE(worker.revive_dead(worker.list_dead(1).at(0).id));
   EXPECT_EQ(move(worker, "a", instant()), reschedule_result::moved);
   EXPECT_TRUE(complete(worker, claim(worker).at(0)));
   put(worker, "b");
   const auto wanted = all_rows(worker);
   worker.transact([&](store_transaction& open) {
     std::vector<claimed> got;
-    open.take(wanted, got);
+    open.consume(wanted, got);
     open.put_back(got.at(0), "close", open.now(), 1);
   });
   EXPECT_EQ(cancel(worker, "b"), cancel_result::cancelled);
-  EXPECT_EQ(worker.take_shares("me", kinds, 1s)->size(), 64U);
-  EXPECT_TRUE(worker.take_shares("me", kinds, 1s, true)->empty());
+  EXPECT_EQ(worker.renew_shares("me", kinds, 1s)->size(), 64U);
+  EXPECT_TRUE(worker.renew_shares("me", kinds, 1s, true)->empty());
 }
 
 TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {

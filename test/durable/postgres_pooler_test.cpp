@@ -86,7 +86,7 @@ TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
     for (int round = 0; round < 30; ++round) {
       put(pooled, std::to_string(number) + "." + std::to_string(round));
       static_cast<void>(pooled.find("close", "x"));
-      static_cast<void>(pooled.take_shares("n" + std::to_string(number), kinds, 1s));
+      static_cast<void>(pooled.renew_shares("n" + std::to_string(number), kinds, 1s));
     }
   });
   const auto held = claim(pooled);

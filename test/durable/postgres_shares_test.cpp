@@ -21,7 +21,7 @@ class PostgresShares : public PostgresCase {  // NOLINT(readability-identifier-n
     return turn(member{node}, hold);
   }
   [[nodiscard]] std::vector<std::int16_t> turn(const member& node, std::chrono::milliseconds hold = 1h) {
-    return store.take_shares(node.name, node.kinds, hold).value();
+    return store.renew_shares(node.name, node.kinds, hold).value();
   }
   // Lets each have so many turns, one after another. Those of the last round.
   template <class Node>
@@ -70,7 +70,7 @@ TEST_F(PostgresShares, WhatADeadNodeHadIsTakenWhenItsHoldIsOverUntilItComesBackA
   const parts both = rounds({"b", "a"}, 3);
   EXPECT_EQ(owned(both), 64U);
   EXPECT_THAT(sizes(both), Each(32));
-  EXPECT_THAT(*store.take_shares("b", kinds, 1h, true), IsEmpty());
+  EXPECT_THAT(*store.renew_shares("b", kinds, 1h, true), IsEmpty());
   EXPECT_THAT(turn("a"), SizeIs(64));
   EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "1");
 }
@@ -184,7 +184,7 @@ TEST_F(PostgresShares, ASetMayHaveAnyNumberOfKinds) {
 TEST_F(PostgresShares, OneNameMayServeTwoSets) {
   const std::vector<member> all{{"a", {"x"}}, {"a", {"y"}}, {"b", {"y"}}};
   EXPECT_THAT(sizes(rounds(all, 3)), ElementsAre(64, 32, 32));
-  EXPECT_THAT(*store.take_shares("a", all[1].kinds, 1h, true), IsEmpty());
+  EXPECT_THAT(*store.renew_shares("a", all[1].kinds, 1h, true), IsEmpty());
   EXPECT_THAT(sizes(rounds(std::vector<member>{all[0], all[2]}, 1)), ElementsAre(64, 64));
 }
 
@@ -196,7 +196,7 @@ TEST_F(PostgresShares, ASetComesAndGoesWithoutAChangeForOthers) {
   for (int round = 0; round < 2; ++round) {
     EXPECT_THAT(turn(second), SizeIs(64));
     EXPECT_THAT(turn(first), SizeIs(64));
-    EXPECT_THAT(*store.take_shares("b", second.kinds, 1h, true), IsEmpty());
+    EXPECT_THAT(*store.renew_shares("b", second.kinds, 1h, true), IsEmpty());
     EXPECT_EQ(user.ask("SELECT string_agg(name,',') FROM " + table("node")), "a");
     EXPECT_EQ(user.ask("SELECT count(owner) FROM " + table("share") + " WHERE kinds='x,y'"), "0");
   }
@@ -231,7 +231,7 @@ class watched_store final : public forwarding_store {
   std::atomic<int> reads = 0;
   std::atomic<int> rows_of_others = 0;
 
-  void read_ahead(const window& which, std::vector<upcoming>& found) override {
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override {
     const std::size_t before = found.size();
     forwarding_store::read_ahead(which, found);
     reads += static_cast<int>(found.size() - before);

@@ -185,7 +185,7 @@ TEST_F(PostgresStatements, ATurnOfSharesFindsItsSetByTheIndex) {
   for (const std::string& fill : {std::string("SELECT 1"), more}) {
     user.execute(fill);
     user.execute("VACUUM ANALYZE " + table("share") + "," + table("node"));
-    for (const postgres::query* each : {&postgres::sql::take_shares, &postgres::sql::leave}) {
+    for (const postgres::query* each : {&postgres::sql::renew_shares, &postgres::sql::leave}) {
       const std::string plan = plan_of(*each);
       EXPECT_THAT(plan, HasSubstr("using share_pkey"));
       EXPECT_THAT(plan, Not(HasSubstr("Seq Scan"))) << plan;
@@ -230,7 +230,7 @@ TEST_F(PostgresStatements, AClaimReadsWhatItClaimsAlsoIfItsPlanIsFromAnEmptyTabl
   const auto completion = reads_of(alone, [&](store_transaction& open) { open.complete(done); });
   EXPECT_EQ(completion.by_scan, 0);
   EXPECT_LE(completion.by_index, 500);
-  EXPECT_TRUE(std::all_of(done.begin(), done.end(), [](const ticket& of) { return of.held; }));
+  EXPECT_TRUE(std::all_of(done.begin(), done.end(), [](const ticket& of) { return of.still_ours; }));
   EXPECT_EQ(plans_of(alone, "timing_wheel_claim"), std::pair(21LL, 0LL));
   EXPECT_EQ(plans_of(alone, "timing_wheel_complete"), std::pair(21LL, 0LL));
 }
@@ -244,7 +244,7 @@ TEST_F(PostgresStatements, TheSameWithoutPreparedStatements) {
   std::vector<claimed> got;
   const auto both = reads_of(unprepared, [&](store_transaction& open) {
     open.claim(rows, open.now() + 1h, got);
-    open.take(rows, got);
+    open.consume(rows, got);
   });
   EXPECT_EQ(both.by_scan, 0);
   EXPECT_LE(both.by_index, 3 * 500);
@@ -276,7 +276,7 @@ TEST_F(PostgresStatements, AClaimTouchesNoIndex) {
     const auto before = reading();
     std::vector<ticket> held = tickets_of(rows);
     open.extend(held, open.now() + 2h);
-    EXPECT_TRUE(std::all_of(held.begin(), held.end(), [](const ticket& of) { return of.held; }));
+    EXPECT_TRUE(std::all_of(held.begin(), held.end(), [](const ticket& of) { return of.still_ours; }));
     const auto after = reading();
     EXPECT_EQ(after.at(0) - before.at(0), 1000);
     EXPECT_GE(after.at(1) - before.at(1), 900);

@@ -24,7 +24,7 @@ TEST_F(PostgresStore, TwoTransactionsAtATimeLeaveOutWhatTheOtherHas) {
   store.transact([&](store_transaction& open) {
     open.claim({wanted.data(), 1}, open.now() + 1h, mine);
     std::async(std::launch::async, [&] {
-      store.transact([&](store_transaction& other) { other.take(wanted, others); });
+      store.transact([&](store_transaction& other) { other.consume(wanted, others); });
     }).get();
   });
   ASSERT_THAT(mine, SizeIs(1));
@@ -74,7 +74,7 @@ TEST_F(PostgresStore, ACheckThatGoesWhileItIsScheduledAnewIsWritten) {
   std::future<scheduled> again;
   store.transact([&](store_transaction& open) {
     std::vector<claimed> got;
-    open.take(wanted, got);
+    open.consume(wanted, got);
     again = std::async(std::launch::async, [&] { return put(store, asked("a", 1h, "new")); });
     std::this_thread::sleep_for(30ms);
   });
@@ -92,7 +92,7 @@ TEST_F(PostgresStore, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
     std::future<void> calling;
     store.transact([&](store_transaction& open) {
       std::vector<claimed> got;
-      open.take(wanted, got);
+      open.consume(wanted, got);
       calling = std::async(std::launch::async, [&] { store.transact(call); });
       wait_until([&] { return user.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0"; });
       open.put_back(got.at(0), "close", open.now() + 1h, 1);
@@ -148,7 +148,7 @@ TEST_F(PostgresStore, AHandlersStatementsArePlannedAsTheServerDoes) {
     each.transact([&](store_transaction& open) { EXPECT_EQ(ask(open, "SHOW enable_seqscan"), "on"); });
     each.transact([&](store_transaction& open) {
       std::vector<claimed> got;
-      open.take(wanted, got);
+      open.consume(wanted, got);
       open.savepoint();
       EXPECT_EQ(ask(open, "SHOW enable_seqscan") + ask(open, "SHOW enable_hashjoin"), "onon");
       EXPECT_EQ(ask(open, "SHOW plan_cache_mode"), "auto");

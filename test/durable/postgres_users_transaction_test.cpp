@@ -44,7 +44,7 @@ TEST_F(PostgresUsersTransaction, ACallWaitsForAClaimThatIsOpenAndForAnEnd) {
     std::future<decltype(call())> answer;
     store.transact([&](store_transaction& open) {
       std::vector<claimed> got;
-      takes ? open.take(wanted, got) : open.claim(wanted, open.now() + 1h, got);
+      takes ? open.consume(wanted, got) : open.claim(wanted, open.now() + 1h, got);
       answer = std::async(std::launch::async, call);
       wait_for_a_lock();
     });

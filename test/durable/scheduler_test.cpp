@@ -178,7 +178,7 @@ TEST_F(Scheduler, ADeadCheckCanBeTriedAgainOrDeleted) {
   const std::vector<dead_check> dead = checks.list_dead(10);
   ASSERT_EQ(dead.size(), 2U);
   works = true;
-  EXPECT_TRUE(checks.retry_dead(dead[0].id));
+  EXPECT_TRUE(checks.revive_dead(dead[0].id));
   EXPECT_TRUE(checks.delete_dead(dead[1].id));
   timer.advance_by(2s);
   EXPECT_TRUE(checks.list_dead(10).empty());
@@ -352,7 +352,7 @@ TEST_F(Scheduler, ATransactionalHandlerIsRefusedEveryCallOfItsScheduler) {
     expect_refusal([&] { checks.reschedule("parent", what.key(), 1s); });
     expect_refusal([&] { static_cast<void>(checks.find("parent", what.key())); });
     expect_refusal([&] { static_cast<void>(checks.list_dead(1)); });
-    expect_refusal([&] { checks.retry_dead(1); });
+    expect_refusal([&] { checks.revive_dead(1); });
     expect_refusal([&] { checks.delete_dead(1); });
   });
   checks.start();
@@ -434,7 +434,7 @@ TEST_F(Scheduler, CountsALostLeaseForItsKind) {
     store.transact([&](store_transaction& open) {
       ticket gone{what.fence(), what.fence()};  // the first claims are those of the first rows
       open.complete({&gone, 1});
-      EXPECT_TRUE(gone.held);
+      EXPECT_TRUE(gone.still_ours);
     });
   });
   checks.start();
@@ -481,10 +481,10 @@ class divided_store final : public test::forwarding_store {
 
   std::vector<std::string> turns;
 
-  [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
-                                                                     std::span<const std::string> kinds,
-                                                                     std::chrono::milliseconds /*hold*/,
-                                                                     bool leave) override {
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
+                                                                      std::span<const std::string> kinds,
+                                                                      std::chrono::milliseconds /*hold*/,
+                                                                      bool leave) override {
     std::string turn(node);
     std::for_each(kinds.begin(), kinds.end(), [&](const std::string& each) { turn.append(" ").append(each); });
     turns.push_back(turn + (leave ? " leaves" : ""));

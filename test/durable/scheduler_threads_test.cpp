@@ -133,7 +133,7 @@ TEST_F(SchedulerThreads, AJobThatHasLostItsRowIsAskedToStop) {
     store.transact([&](store_transaction& open) {
       ticket gone{what.fence(), what.fence()};  // the first claims are those of the first rows
       open.complete({&gone, 1});
-      EXPECT_TRUE(gone.held);
+      EXPECT_TRUE(gone.still_ours);
     });
     while (!what.stop_token().stop_requested()) {
       std::this_thread::sleep_for(1ms);

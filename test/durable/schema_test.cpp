@@ -16,7 +16,7 @@ class Schema : public UsersPlace {  // NOLINT(readability-identifier-naming): a 
     is_refused([&] { all_rows(on); });
     is_refused([&] { static_cast<void>(on.find("close", "a")); });
     is_refused([&] { static_cast<void>(on.list_dead(1)); });
-    is_refused([&] { on.retry_dead(1); });
+    is_refused([&] { on.revive_dead(1); });
     is_refused([&] { user.schedule(asked("a")); });
     is_refused([&] { user.cancel("a"); });
   }

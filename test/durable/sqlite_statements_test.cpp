@@ -1,5 +1,4 @@
 #include "durable/sqlite/sql.hpp"
-#include "durable/sqlite/window_reader.hpp"
 #include "durable/support/sqlite_case.hpp"
 
 // What statements cost: by SQLite's own counters, not by clocks.
@@ -23,8 +22,8 @@ class SqliteStatements : public SqliteCase {
       texts.emplace_back(each.sql);
     }
     for (const std::size_t of : {1U, 2U, 32U}) {
-      texts.push_back(sqlite::window_reader::text(of, false));
-      texts.push_back(sqlite::window_reader::text(of, true));
+      texts.push_back(sqlite::range_reader::text(of, false));
+      texts.push_back(sqlite::range_reader::text(of, true));
     }
     return texts;
   }

@@ -23,7 +23,7 @@ TEST_F(SqliteStore, ReadsManyKindsInTheOrderOfTime) {
   }
   std::vector<upcoming> in_pages;
   std::vector<upcoming> page;
-  window next{.until = instant::max(), .limit = 16, .kinds = many};
+  read_range next{.until = instant::max(), .limit = 16, .kinds = many};
   do {
     page.clear();
     store.read_ahead(next, page);

@@ -421,8 +421,8 @@ TEST_P(Store, RetriesADeadCheckFromTheStart) {
   const auto held = claim(store).at(0);
   bury(store, held, "no");
   const std::int64_t id = store.list_dead(1).at(0).id;
-  EXPECT_TRUE(store.retry_dead(id));
-  EXPECT_FALSE(store.retry_dead(id));
+  EXPECT_TRUE(store.revive_dead(id));
+  EXPECT_FALSE(store.revive_dead(id));
   EXPECT_THAT(store.list_dead(1), IsEmpty());
   const auto again = claim(store).at(0);
   EXPECT_EQ(again.attempt, 1);
@@ -434,7 +434,7 @@ TEST_P(Store, RetriesNoDeadCheckBesideALivingOneOfItsKeyAndDeletesIt) {
   bury(store, claim(store).at(0), "no");
   put(store, "a", 1h);
   const std::int64_t id = store.list_dead(1).at(0).id;
-  EXPECT_FALSE(store.retry_dead(id));
+  EXPECT_FALSE(store.revive_dead(id));
   EXPECT_THAT(store.list_dead(1), SizeIs(1));
   EXPECT_TRUE(store.delete_dead(id));
   EXPECT_FALSE(store.delete_dead(id));
@@ -494,7 +494,7 @@ TEST_P(Store, AnEndedLeaseIsClaimedOnlyWhileItMayBe) {
     std::vector<claimed> got;
     try {
       store.transact_within({.orphans_until = until}, [&](store_transaction& open) {
-        takes ? open.take(wanted, got) : open.claim(wanted, open.now() + 1h, got);
+        takes ? open.consume(wanted, got) : open.claim(wanted, open.now() + 1h, got);
         throw std::runtime_error("it was only a try");
       });
     } catch (const std::runtime_error&) {
@@ -658,13 +658,13 @@ TEST_P(Store, EndsAListOfClaimsEachByItsOwnFence) {
   ASSERT_THAT(held, SizeIs(4));
   std::vector<ticket> done = {
       {held[2].id, held[2].fence}, {held[0].id, held[0].fence - 1}, {held[3].id, held[3].fence}};
-  std::vector<retry_op> again = {{{held[1].id, held[1].fence}, instant(7us), 4}, {{-1, 0}, instant(7us), 4}};
+  std::vector<release_op> again = {{{held[1].id, held[1].fence}, instant(7us), 4}, {{-1, 0}, instant(7us), 4}};
   store.transact([&](store_transaction& open) {
     open.complete(done);
-    open.retry(again);
+    open.release(again);
   });
-  EXPECT_TRUE(done[0].held && !done[1].held && done[2].held);
-  EXPECT_TRUE(again[0].of.held && !again[1].of.held);
+  EXPECT_TRUE(done[0].still_ours && !done[1].still_ours && done[2].still_ours);
+  EXPECT_TRUE(again[0].of.still_ours && !again[1].of.still_ours);
   EXPECT_EQ(store.find("close", held[1].key)->due, instant(7us));
   EXPECT_THAT(all_rows(store), SizeIs(2));
 }
@@ -677,10 +677,10 @@ TEST_P(Store, EmptyListsDoNothing) {
     open.cancel(std::span<cancel_op>());
     open.reschedule({});
     open.claim({}, open.now(), got);
-    open.take({}, got);
+    open.consume({}, got);
     open.complete({});
     open.extend({}, open.now());
-    open.retry({});
+    open.release({});
     open.bury({});
   });
   EXPECT_THAT(keys_in(store), ElementsAre("a"));
@@ -709,7 +709,7 @@ TEST_P(Store, ReadsTheWindowOfALongRowOfOneDeadlineInPages) {
   put(store, request{.kind = "strange", .key = "x", .payload = {}, .due = instant(5us)});
   put(store, "last", instant(6us));
   std::vector<upcoming> found;
-  window which{.until = instant(7us), .limit = 2500, .kinds = kinds};
+  read_range which{.until = instant(7us), .limit = 2500, .kinds = kinds};
   for (int page = 0; page < 3; ++page) {
     store.read_ahead(which, found);
     which.from = found.back().due;

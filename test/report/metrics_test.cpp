@@ -130,7 +130,8 @@ TEST(Metrics, GiveTheLatenessAsAHistogram) {
 }
 
 TEST(Metrics, OfSeveralServicesStandTogether) {
-  std::vector<labelled_stats> services = {{{{"service", "a"}}, some_figures()}, {{{"service", "b"}}, some_figures()}};
+  std::vector<labelled<timer_stats>> services = {{{{"service", "a"}}, some_figures()},
+                                                 {{{"service", "b"}}, some_figures()}};
   services[1].stats.fired = 77;
   std::ostringstream out;
   write_prometheus(out, services);
@@ -157,7 +158,7 @@ TEST(Metrics, RefuseLabelsThatCannotBe) {
 
 TEST(Metrics, RefusedWriteNothing) {
   std::ostringstream out;
-  const std::vector<labelled_stats> services = {{{{"a", ""}}, {}}, {{{"-", ""}}, {}}};
+  const std::vector<labelled<timer_stats>> services = {{{{"a", ""}}, {}}, {{{"-", ""}}, {}}};
   EXPECT_THROW(write_prometheus(out, services), timer_error);
   EXPECT_THAT(out.str(), IsEmpty());
 }

@@ -10,24 +10,25 @@
 
 namespace timing_wheel::durable {
 
-/// Why a durable call was refused. What a database says has a category of its own, such as `sqlite_category`.
+/// Why a durable call was refused. If the database refuses a call, the code is the database's, in a category of its own
+/// such as `sqlite_category`.
 enum class errc : std::uint8_t {
   invalid_request = 1,  ///< The kind or the key is empty, or a kind is not UTF-8 or has a zero byte.
-  kind_too_long,        ///< Longer than `request_limits::kind`.
-  key_too_long,         ///< Longer than `request_limits::key`.
-  payload_too_long,     ///< Longer than `request_limits::payload`.
+  kind_too_long,        ///< The kind is longer than `request_limits::kind`.
+  key_too_long,         ///< The key is longer than `request_limits::key`.
+  payload_too_long,     ///< The payload is longer than `request_limits::payload`.
   no_schema,            ///< The tables are not there: call `store::migrate`.
   newer_schema,         ///< A newer version of the library has made the tables.
-  lost_lease,           ///< The lease ended before the job, and another node may have it. Its end was not written.
-  handler_exists,       ///< There is a handler for that kind already.
-  already_started,      ///< Handlers are set before `start`, which is called once.
-  store_damaged,        ///< The check of the file's integrity found something.
-  row_locked,           ///< A transaction of somebody else's kept a row for too long. Nothing was written: call again.
+  lost_lease,           ///< The lease ended before the job did, so another node may run it. Its end was not written.
+  handler_exists,       ///< The scheduler has a handler for that kind already.
+  already_started,      ///< `on` or `start` was called after `start`.
+  store_damaged,        ///< `sqlite_options::check_integrity` found the file damaged.
+  row_locked,           ///< Another transaction kept a row locked for too long. Nothing was written: call again.
 };
 
 /// The category of `errc`, by the name "timing_wheel.durable".
 [[nodiscard]] TIMING_WHEEL_EXPORT const std::error_category& durable_category() noexcept;
-/// So that an `errc` can be compared with a `std::error_code`, and turned into one.
+/// The `errc` as a `std::error_code`: by this, the two can also be compared.
 [[nodiscard]] TIMING_WHEEL_EXPORT std::error_code make_error_code(errc code) noexcept;
 
 }  // namespace timing_wheel::durable

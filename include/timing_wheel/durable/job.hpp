@@ -17,12 +17,13 @@
 
 namespace timing_wheel::durable {
 
-/// One run of a check: what a handler gets.
+/// One run of a check, as its handler gets it.
 ///
-/// A leased run holds its row on a lease, which is extended for it as long as it lasts. Thread safety: it is only read.
+/// A **leased** run holds its row by a **lease**: until the lease ends, no other node may run the check. The scheduler
+/// extends the lease as long as the handler runs. Thread safety: several threads may read a job.
 class job {
  public:
-  /// What it is made of. A user gets it from the scheduler, and makes one only to test a handler alone.
+  /// What a job is made of. The scheduler makes jobs; you make one only to test a handler alone.
   struct parts {
     std::string kind = {};     ///< As it was scheduled.
     std::string key = {};      ///< As it was scheduled.
@@ -31,7 +32,7 @@ class job {
     int attempt = 1;           ///< 1 for the first claim.
     std::int64_t fence = 0;    ///< See `job::fence`.
   };
-  /// A run with these parts.
+  /// Makes a job of these parts.
   explicit job(parts all, std::stop_token stop = {}) : parts_(std::move(all)), stop_(std::move(stop)) {}
 
   [[nodiscard]] const std::string& kind() const noexcept { return parts_.kind; }        ///< As it was scheduled.
@@ -40,14 +41,23 @@ class job {
   /// When this run was to begin, by the database's clock.
   [[nodiscard]] instant due() const noexcept { return parts_.due; }
   [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first claim.
-  /// Rises with each run of a check, on whatever node, undone runs included, and over all checks that ever have this
-  /// kind and key. It is the number in the row. Hand it to what the handler changes. If that refuses a fence below the
-  /// highest that it has seen, a run that has lost its lease does no harm. If a transaction is undone because the
-  /// server dies (in SQLite, for another process: if it is undone), the fences that it has drawn may be drawn again, in
-  /// any order.
+  /// A number that is higher in each run than in all runs before it, on any node, of all checks that ever have this
+  /// kind and key. Undone runs count, too. The row has the same number.
+  ///
+  /// Hand the fence to the system that the handler changes. If that system refuses a fence below the highest one that
+  /// it has seen, a run that has lost its lease does no harm:
+  ///
+  /// | the receiver sees | and |
+  /// |---|---|
+  /// | fence 7 of node A, which then stands still | accepts it: 7 is the highest |
+  /// | fence 8 of node B, which has run the check after A's lease ended | accepts it |
+  /// | fence 7 of node A again, which goes on | refuses it |
+  ///
+  /// If a transaction is undone because the server dies, the fences that it has drawn may be drawn again, in any order.
+  /// In SQLite the same may happen if a transaction is undone and another process draws the next fence.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
-  /// A stop is requested when the lease was lost, and when the scheduler stops. What waits for it is called on the
-  /// thread that extends leases, or on that of the scheduler: it must not block.
+  /// If the lease is lost, or the scheduler stops, a stop is requested. A `std::stop_callback` on it is called by the
+  /// thread that extends leases or by the scheduler's thread, so it must not block.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
 
  private:
@@ -55,25 +65,25 @@ class job {
   std::stop_token stop_;
 };
 
-/// How a run ended. A handler that returns nothing means `done`; one that throws means `retry`.
+/// How a run ended. A handler that returns nothing means `done`; a handler that throws means `retry`.
 class outcome {
  public:
   /// What is to become of the check.
   enum class verdict : std::uint8_t {
-    done,   ///< It is over.
-    retry,  ///< It runs again, after a delay; or it is dead, after `handler_options::max_attempts` runs.
-    dead,   ///< It is given up, and kept among the dead with the reason.
+    done,   ///< The check is over.
+    retry,  ///< The check runs again, after a delay. After `handler_options::max_attempts` runs it is dead.
+    dead,   ///< The check is given up. The store keeps it among the dead, with the reason.
   };
 
-  /// Over.
+  /// The check is over.
   outcome() noexcept = default;
   /// \cond
   outcome(verdict what, std::chrono::microseconds delay, std::string reason)
       : verdict_(what), delay_(delay), reason_(std::move(reason)) {}
   /// \endcond
 
-  [[nodiscard]] verdict what() const noexcept { return verdict_; }  ///< What is to become of it.
-  /// After how long to retry; negative: as the back-off of the kind says.
+  [[nodiscard]] verdict what() const noexcept { return verdict_; }  ///< What is to become of the check.
+  /// After how long to retry. Negative: the back-off of the kind decides.
   [[nodiscard]] std::chrono::microseconds delay() const noexcept { return delay_; }
   [[nodiscard]] const std::string& reason() const noexcept { return reason_; }  ///< What went wrong.
 
@@ -85,26 +95,36 @@ class outcome {
 
 /// The check is over.
 inline const outcome done{};
-/// The check runs again, `delay` from now; at once if it is not positive. What is longer than 292 years counts as that.
+/// The check runs again `delay` from now. If `delay` is not positive, it runs again at once; a delay of more than 292
+/// years counts as 292 years.
 template <class Rep, class Period>
 [[nodiscard]] outcome retry_after(std::chrono::duration<Rep, Period> delay,
                                   std::string reason = "retry was asked for") {
   const std::chrono::microseconds wait = saturating_microseconds(delay);
   return {outcome::verdict::retry, wait < wait.zero() ? wait.zero() : wait, std::move(reason)};
 }
-/// The check runs again after a back-off.
+/// The check runs again after the back-off of its kind, see `backoff`.
 [[nodiscard]] inline outcome retry(std::string reason) {
   return {outcome::verdict::retry, std::chrono::microseconds(-1), std::move(reason)};
 }
-/// The check is given up.
+/// The check is given up, and kept among the dead.
 [[nodiscard]] inline outcome dead(std::string reason) {
   return {outcome::verdict::dead, std::chrono::microseconds(-1), std::move(reason)};
 }
 
-/// How long to wait before the next run: `first` after the first run, `factor` times as long after each further one,
-/// and `most` at most. Up to a share of `jitter` is left out, at random, so that what failed together does not come
-/// back together. `first` is in [0, `most`], `factor` is at least 1, and `jitter` in [0, 1]. `most` may be
-/// `std::chrono::milliseconds::max()`: no limit. What is longer than 292 years counts as that.
+/// How long a check waits before its next run: `first` after the first run, `factor` times as long after each further
+/// run, and `most` at most. A part of each wait, up to the share `jitter`, is left out at random, so that checks that
+/// failed together do not come back together.
+///
+/// | with the defaults, after run | the check waits |
+/// |---|---|
+/// | 1 | 0.8 s to 1 s |
+/// | 2 | 1.6 s to 2 s |
+/// | 5 | 12.8 s to 16 s |
+/// | 11 and later | 8 min to 10 min |
+///
+/// `first` is in [0, `most`], `factor` at least 1, and `jitter` in [0, 1]. If `most` is
+/// `std::chrono::milliseconds::max()`, there is no limit; a wait of more than 292 years counts as 292 years.
 struct backoff {
   std::chrono::milliseconds first = std::chrono::seconds(1);  ///< After the first run.
   double factor = 2;                                          ///< From one wait to the next.
@@ -114,27 +134,39 @@ struct backoff {
 
 /// How the checks of a kind are run.
 struct handler_options {
-  /// Runs at a time on this node, at least 1. Of no meaning to a transactional handler, which runs alone.
+  /// How many runs this node has at a time, at most. At least 1. A transactional handler runs alone, whatever this
+  /// says.
   std::size_t max_running = std::numeric_limits<std::size_t>::max();
   /// After so many runs without a `done`, the check is dead. At least 1.
   ///
-  /// A leased run that ended without a word counts: with its process, or its lease. So does a claim that waited in the
-  /// queue of a process that died: nobody knows which runs had begun. Such an end makes a check dead after its third
-  /// run at the earliest, also if fewer are allowed. From the second run on it makes the check a suspect, until a run
-  /// asks for a retry. A node claims one suspect at a time. So a check whose runs all end so has one beside no other
-  /// suspect.
+  /// A leased run may end **without a word**: its process dies, or its lease ends. Such a run counts. So does a claim
+  /// that waited in the queue of a process that died, because nobody knows which runs had begun there.
+  ///
+  /// | a run ends without a word, and it is | the check |
+  /// |---|---|
+  /// | the first | runs again as any other |
+  /// | the second or a later one | is a **suspect**: it may be what kills the process |
+  /// | the third or a later one, and no more runs are allowed | is dead |
+  ///
+  /// A node claims one suspect at a time, so a suspect takes no other suspect down with it. A check is no suspect any
+  /// more once a run of it asks for a retry.
   int max_attempts = 20;
-  /// Between the runs.
+  /// How long the check waits between two runs.
   durable::backoff backoff = {};
 };
 
-/// Runs one job, on a lease. At least once; what it does should be idempotent, or honour `job::fence`.
+/// Runs one job, on a lease. It is called at least once for each check: if a node dies, another one runs the job again.
+/// So what the handler does should be idempotent, or be guarded by `job::fence`.
 using leased_handler = std::function<outcome(const job&)>;
-/// Runs one job within a transaction: what it writes through the connection and the end of the job commit together, or
-/// not at all. Only `done` keeps what it wrote. It may begin after a `cancelled`, if its node stood still before it for
-/// so long that the server has undone its transaction; then its SQL fails. So what it tells others is not undone.
+/// Runs one job within a transaction. What the handler writes through the connection commits together with the end of
+/// the job, or not at all; only `done` keeps it.
+///
+/// If its node stands still just before the handler for so long that the server undoes the transaction, the handler may
+/// begin although `cancel` has answered `cancelled`. Its SQL then fails; but what the handler tells other systems is
+/// not undone.
 using transactional_handler = std::function<outcome(transaction&, const job&)>;
-/// Runs several jobs within a transaction. If it throws, all is undone, and each job is given to it alone.
+/// Runs several jobs within one transaction. If the handler throws, all that it wrote is undone, and it is called again
+/// for each job alone.
 using batch_handler = std::function<void(transaction&, std::span<const job>)>;
 
 }  // namespace timing_wheel::durable

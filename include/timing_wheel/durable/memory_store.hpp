@@ -14,8 +14,8 @@
 
 namespace timing_wheel::durable {
 
-/// Checks in memory, for tests: nothing survives the object. With a `manual_timer` as its clock, and a scheduler that
-/// the same timer drives, handlers are tested in virtual time:
+/// Keeps checks in memory, for tests: nothing survives the object. If a `manual_timer` is its clock and drives the
+/// scheduler, too, a test moves the time by hand and waits for nothing:
 ///
 ///     timing_wheel::manual_timer timer;
 ///     durable::memory_store store(timer);
@@ -23,13 +23,16 @@ namespace timing_wheel::durable {
 ///     checks.on("verify", handler);
 ///     checks.start();
 ///     checks.schedule({.kind = "verify", .key = "order-17", .payload = {}, .due = 30min});
-///     timer.advance_by(30min);
+///     timer.advance_by(30min);  // the handler runs here
 ///
-/// Several schedulers may share it, as nodes share a database. A transactional handler has no connection here; what it
-/// schedules and cancels through its `transaction` is undone with it.
+/// Several schedulers may share a store, as nodes share a database. A transactional handler has no connection here. If
+/// the handler fails, what it has scheduled and cancelled through its `transaction` is undone.
+///
+/// The members that `store` has are described there. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT memory_store final : public store {
  public:
-  /// Its clock is that of `clock`, which must outlive it; the zero of a `manual_timer` is 1970.
+  /// Uses the clock of `clock`, which must outlive the store. The zero of a `manual_timer` is 1970-01-01.
+  /// \param limits How long the parts of a request may be.
   explicit memory_store(const timer& clock, const request_limits& limits = {});
   ~memory_store() override;
 
@@ -38,14 +41,14 @@ class TIMING_WHEEL_EXPORT memory_store final : public store {
   [[nodiscard]] const request_limits& limits() const noexcept override;
   void transact(const std::function<void(store_transaction&)>& work) override;
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
-  void read_ahead(const window& which, std::vector<upcoming>& found) override;
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
-  bool retry_dead(std::int64_t id) override;
+  bool revive_dead(std::int64_t id) override;
   bool delete_dead(std::int64_t id) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 
-  /// How many checks there are, pending and running.
+  /// How many checks there are, pending and running. The dead do not count.
   [[nodiscard]] std::size_t size() const;
 
  private:

@@ -23,40 +23,44 @@ struct pg_conn;  // PGconn of libpq
 
 namespace timing_wheel::durable {
 
-/// The category of PostgreSQL's error codes (SQLSTATE), by the name "postgres": the five characters as a number in base
-/// 36. `message` gives the characters back.
+/// The category of PostgreSQL's error codes (SQLSTATE), by the name "postgres". A code is the five characters as a
+/// number in base 36; `message` gives the characters back.
 [[nodiscard]] TIMING_WHEEL_EXPORT const std::error_category& postgres_category() noexcept;
 
-/// How a database is used.
+/// How a store uses its database.
 struct postgres_options {
-  /// The schema of the tables. Quoted, so any name will do.
+  /// The schema of the tables. The store quotes it, so any name will do.
   std::string schema = "timing_wheel";
-  /// Connections at a time, at most. In [1, 64]. They are opened when they are needed.
+  /// How many connections the store has at a time, at most. In [1, 64]. It opens each when it needs one more.
   std::size_t connections = 4;
-  /// How long to try to connect, over all hosts of the connection string, before a call fails. In
-  /// [1 ms, 1 000 000 s], some eleven days.
+  /// If none of the connection string's hosts accepts a connection in this time, the call fails. In [1 ms, 1 000 000
+  /// s], some eleven days.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
-  /// How long one statement may take, waiting for locks included. It also ends the wait for a server that is silent. In
-  /// the same range, and so is the next.
+  /// How long one statement may take, including its wait for locks. If the server is silent for that long, the call
+  /// fails, too. In the same range, and so is the next.
   std::chrono::milliseconds statement_timeout = std::chrono::seconds(10);
-  /// How long a transaction may do nothing, for a process that is frozen: afterwards the server ends it, and the
-  /// connection. In the transactions of a scheduler's jobs its lease takes this place.
+  /// If a transaction does nothing for that long, since its process is frozen, the server ends the transaction and the
+  /// connection. For the transactions of a scheduler's jobs, `scheduler_options::lease` takes this place.
   std::chrono::milliseconds transaction_timeout = std::chrono::seconds(30);
-  /// Prepare the statements. Behind PgBouncer it must be false.
+  /// Whether the store prepares its statements. Behind PgBouncer it must be false.
   bool prepare = true;
-  /// What may be written.
+  /// How long the parts of a request may be.
   request_limits limits = {};
 };
 
-/// Checks in a PostgreSQL database (13 or newer), which any number of nodes may use at a time.
+/// Keeps checks in a PostgreSQL database (13 or newer), which several nodes may use at a time; docs/scale.md says how
+/// many were measured.
 ///
-/// The connection string is libpq's: several hosts, TLS and a service file are as there. A connection that breaks is
-/// replaced; the call that met it fails, unless nothing had been sent. Every decision is made by the clock of the
-/// server. A role that may use the tables is enough, see docs/postgres.md; only `migrate` has to own the schema.
+/// The connection string is libpq's, so it may name several hosts, TLS and a service file. If a connection breaks, the
+/// store opens another one; the call that met the broken one fails, unless it had sent nothing yet. The clock of the
+/// server makes every decision. A role that may use the tables is enough, see docs/postgres.md; only `migrate` needs
+/// the owner of the schema.
+///
+/// The members that `store` has are described there. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT postgres_store final : public store {
  public:
   /// Connects once, to see that it can.
-  /// \throws timer_error with the SQLSTATE and the server's words; without the password. `invalid_option`.
+  /// \throws timer_error with the SQLSTATE and the server's words, never with the password; `invalid_option`.
   explicit postgres_store(const std::string& conninfo, const postgres_options& options = {});
   ~postgres_store() override;
 
@@ -65,14 +69,14 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] const request_limits& limits() const noexcept override;
   void transact(const std::function<void(store_transaction&)>& work) override;
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
-  void read_ahead(const window& which, std::vector<upcoming>& found) override;
-  [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
-                                                                     std::span<const std::string> kinds,
-                                                                     std::chrono::milliseconds hold,
-                                                                     bool leave = false) override;
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
+                                                                      std::span<const std::string> kinds,
+                                                                      std::chrono::milliseconds hold,
+                                                                      bool leave = false) override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
-  bool retry_dead(std::int64_t id) override;
+  bool revive_dead(std::int64_t id) override;
   bool delete_dead(std::int64_t id) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 
@@ -81,27 +85,27 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   std::unique_ptr<implementation> implementation_;
 };
 
-/// Where the tables are, for calls on a user's own connection.
+/// Where the tables are, for calls on your own connection.
 struct postgres_target {
   std::string_view schema = "timing_wheel";  ///< As in `postgres_options`.
-  request_limits limits = {};                ///< What may be written.
+  request_limits limits = {};                ///< How long the parts of a request may be.
 };
 
-/// Schedules in the transaction that is open on `connection`, the user's own: the check exists if, and only if, that
-/// transaction commits. One statement, and one round trip. A scheduler sees it at its next look. Each call
-/// has its statement planned anew; a `postgres_session` keeps it.
-/// \throws timer_error as `scheduler::schedule`; after an error of the server the transaction is to be rolled back.
-/// Thread safety: as the connection.
+/// Schedules in the transaction that is open on `connection`, which is your own. The check exists if, and only if, that
+/// transaction commits. The call is one statement, so one round trip. A scheduler sees the check at its next look. The
+/// server plans the statement of each call anew; a `postgres_session` keeps it.
+/// \throws timer_error as `scheduler::schedule`. After an error of the server you have to roll the transaction back.
+/// Thread safety: that of the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
-/// Cancels in the transaction that is open on `connection`.
+/// Cancels in the transaction that is open on `connection`: see `scheduler::cancel`.
 TIMING_WHEEL_EXPORT cancel_answer cancel(pg_conn* connection, std::string_view kind, std::string_view key,
                                          const postgres_target& target = {});
-/// Moves in the transaction that is open on `connection`.
+/// Moves a check in the transaction that is open on `connection`: see `scheduler::reschedule`.
 TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key,
                                                  due_time due, const postgres_target& target = {});
 
-/// The same calls, with their statements prepared once and kept: for a connection that makes many of them. A `schedule`
-/// takes the server half the time, since it plans nothing.
+/// Makes the same calls, but prepares each statement once and keeps it, for a connection that makes many calls. A
+/// `schedule` then takes the server half the time, since it plans nothing.
 ///
 ///     durable::postgres_session session(connection);
 ///     execute(connection, "BEGIN");
@@ -109,31 +113,34 @@ TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::strin
 ///     session.schedule({.kind = "verify", .key = order.id, .payload = {}, .due = 30min});
 ///     execute(connection, "COMMIT");
 ///
-/// The first use of each statement takes a round trip more, and so does that of one that searches (a cancel, a
-/// reschedule, a replacement) once in a second: then it is planned for the table as it has become. Settings of the
-/// connection stay as they are. `DISCARD ALL` or `DEALLOCATE ALL` on it make later calls fail with SQLSTATE 26000, as a
-/// pooler does that shares connections (PgBouncer in transaction mode): there use the functions. A connection that
-/// `PQreset` has made anew is noticed.
+/// | call | round trips |
+/// |---|---|
+/// | the first use of a statement | one more, to prepare it |
+/// | a cancel, a reschedule or a replacement, once in a second | one more: the server plans it for the table of now |
+/// | any other | as the function |
 ///
-/// Destroy it before the connection is closed. Thread safety: as the connection.
+/// The session changes no setting of the connection. After `DISCARD ALL` or `DEALLOCATE ALL` on it, later calls fail
+/// with SQLSTATE 26000. So do calls behind a pooler that shares connections (PgBouncer in transaction mode): use the
+/// functions there. If `PQreset` has made the connection anew, the session notices that.
+///
+/// Destroy the session before you close the connection. Thread safety: that of the connection.
 class TIMING_WHEEL_EXPORT postgres_session {
  public:
-  /// Prepares nothing yet. `connection` must outlive it.
-  /// \throws timer_error if there is none.
+  /// Prepares nothing yet. `connection` must outlive the session. \throws timer_error if `connection` is null.
   explicit postgres_session(pg_conn* connection, const postgres_target& target = {});
-  /// Takes the statements over. The other one may only be destroyed or assigned to.
+  /// Takes the statements over. The other session may only be destroyed or assigned to.
   postgres_session(postgres_session&& other) noexcept;
-  /// The same; its own statements are deallocated.
+  /// The same; the statements that this session had are deallocated.
   postgres_session& operator=(postgres_session&& other) noexcept;
-  /// Deallocates the statements, unless the connection is busy, broken, or in a transaction that has failed: then they
-  /// stay as long as it does.
+  /// Deallocates the statements. If the connection is busy, broken, or in a transaction that has failed, they stay as
+  /// long as the connection does.
   ~postgres_session();
 
-  /// As the function `schedule(pg_conn*, request)`.
+  /// Does what the function `schedule(pg_conn*, request)` does.
   scheduled schedule(const request& asked);
-  /// As the function `cancel(pg_conn*, kind, key)`.
+  /// Does what the function `cancel(pg_conn*, kind, key)` does.
   cancel_answer cancel(std::string_view kind, std::string_view key);
-  /// As the function `reschedule(pg_conn*, kind, key, due)`.
+  /// Does what the function `reschedule(pg_conn*, kind, key, due)` does.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  private:
@@ -141,7 +148,7 @@ class TIMING_WHEEL_EXPORT postgres_session {
   std::unique_ptr<implementation> implementation_;
 };
 
-/// The connection of a transactional handler's transaction. Null if the store is none of PostgreSQL.
+/// The connection of a transactional handler's transaction. Null unless the store is a `postgres_store`.
 [[nodiscard]] TIMING_WHEEL_EXPORT pg_conn* postgres_connection(transaction& open) noexcept;
 
 }  // namespace timing_wheel::durable

@@ -13,10 +13,11 @@
 
 namespace timing_wheel::durable {
 
-/// A time of the database's clock: microseconds since 1970-01-01, UTC. Every decision is made by that clock.
+/// A time of the database's clock, in microseconds since 1970-01-01, UTC. That clock decides when a check is due and
+/// when a lease ends; the clocks of the nodes decide nothing.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// `when + delay`, stopping at the ends of time instead of overflowing.
+/// `when + delay`; where that would overflow, the end of time.
 [[nodiscard]] constexpr instant saturating_add(instant when, std::chrono::microseconds delay) noexcept {
   std::int64_t count = 0;
   if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
@@ -25,7 +26,7 @@ using instant = std::chrono::sys_time<std::chrono::microseconds>;
   return instant(std::chrono::microseconds(count));
 }
 
-/// Any duration as microseconds: rounded up, and stopping at the ends of the range.
+/// Any duration as microseconds, rounded up; where that would overflow, the end of the range.
 template <class Rep, class Period>
 [[nodiscard]] constexpr std::chrono::microseconds saturating_microseconds(
     std::chrono::duration<Rep, Period> delay) noexcept {
@@ -34,10 +35,16 @@ template <class Rep, class Period>
 
 /// When a check is due: at an instant, or a delay after the moment at which the store writes it down.
 ///
-/// It is made from either, so that `.due = 30min` and `.due = std::chrono::system_clock::now() + 30min` both work.
-/// Prefer the delay: it is counted by the database's clock, whatever the caller's shows. Rounded up to microseconds; a
-/// delay that is not positive means at once, and one of more than 292 years counts as that. An instant may lie at an
-/// end of time.
+/// Prefer the delay: the database's clock counts it, so a wrong clock of the caller does no harm.
+///
+/// | `.due =` | due |
+/// |---|---|
+/// | `30min` | 30 minutes after the store has written the check |
+/// | `std::chrono::system_clock::now() + 30min` | when the database's clock shows that time |
+/// | nothing, or a delay that is not positive | at once |
+/// | a delay of more than 292 years | after 292 years |
+///
+/// All are rounded up to microseconds. An instant may lie at an end of time.
 class due_time {
  public:
   /// At once.
@@ -54,7 +61,7 @@ class due_time {
   constexpr due_time(instant when) noexcept  // NOLINT(google-explicit-constructor)
       : amount_(when.time_since_epoch()), absolute_(true) {}
 
-  /// The instant that it is, if the clock shows `now`.
+  /// The instant that this means if the database's clock shows `now`.
   [[nodiscard]] constexpr instant at(instant now) const noexcept {
     if (absolute_) {
       return instant(amount_);
@@ -67,61 +74,64 @@ class due_time {
   bool absolute_ = false;
 };
 
-/// A check to be made later.
+/// A check that is to be made later.
 struct request {
-  std::string kind;  ///< Which handler it is for. Not empty; UTF-8 without a zero byte. See `request_limits`.
-  /// Unique per kind while the check is pending or running. So a repeated call is harmless. Not empty. Any bytes.
+  std::string kind;  ///< Names the handler. Not empty; UTF-8 without a zero byte. See `request_limits`.
+  /// Names the check among those of its kind that are pending or running. If such a check has the key already, no
+  /// second one is written, so a repeated call is harmless. Not empty. Any bytes.
   std::string key;
-  std::string payload = {};  ///< What the handler gets. Bytes.
-  due_time due = {};         ///< When.
-  bool replace = false;      ///< If the key is there and not running: put the new payload and deadline in its place.
+  std::string payload = {};  ///< What the handler gets. Any bytes.
+  due_time due = {};         ///< When the handler is to run.
+  bool replace = false;      ///< If a pending check has the key: give it this payload and this deadline.
 };
 
-/// The longest that a store takes, in bytes. What is longer is refused before anything is written.
+/// How long the parts of a request may be, in bytes. A longer request is refused before anything is written.
 struct request_limits {
-  std::size_t kind = 63;              ///< Bytes of it.
-  std::size_t key = 255;              ///< Bytes of it.
-  std::size_t payload = 1024 * 1024;  ///< Bytes of it.
+  std::size_t kind = 63;              ///< Of `request::kind`.
+  std::size_t key = 255;              ///< Of `request::key`.
+  std::size_t payload = 1024 * 1024;  ///< Of `request::payload`.
 };
 
+/// Refuses a request that no store would write.
 /// \throws timer_error (`invalid_request`, `payload_too_long`, `key_too_long`, `kind_too_long`) with the numbers.
 TIMING_WHEEL_EXPORT void validate(const request& asked, const request_limits& limits);
 
 /// What became of a request.
 struct scheduled {
-  bool inserted = false;  ///< It is a new check. Else the key was there already.
-  bool replaced = false;  ///< The key was there, and has the new payload and deadline, as `request::replace` asked.
-  instant due{};          ///< The deadline that stands.
+  bool inserted = false;  ///< A new check was written. False: a check with that key was there.
+  bool replaced = false;  ///< The check that was there has the new payload and deadline, see `request::replace`.
+  instant due{};          ///< The deadline that the check has now.
 };
 
-/// What became of a call of `cancel`. It is compared with, and converts to, a `cancel_result`.
+/// What became of a call of `cancel`. It converts to a `cancel_result`, and can be compared with one.
 struct cancel_answer {
-  /// `cancelled`: no leased handler starts for it any more. `running`: a node has claimed it. `finished`: there is no
-  /// such check (any more).
+  /// `cancelled`: no leased handler starts for the check any more. `running`: a node has claimed it, and nothing has
+  /// changed. `finished`: there is no such check (any more).
   cancel_result result = cancel_result::finished;
-  /// Of a cancelled one: how often it was claimed since it was scheduled or replaced: the runs that have asked for a
-  /// retry, and those that have ended without a word. 0: none has begun, but for a transactional one that was undone.
+  /// If the check was cancelled: how often it was claimed since it was scheduled or replaced. That counts the runs that
+  /// asked for a retry and the leased runs that ended without a word. 0: no run has begun, except for transactional
+  /// runs that were undone.
   int attempts = 0;
 
-  /// Its result alone.
+  /// The result alone.
   constexpr operator cancel_result() const noexcept { return result; }  // NOLINT(google-explicit-constructor)
-  /// Whether result and attempts are the same.
+  /// Whether both the result and the attempts are the same.
   friend bool operator==(const cancel_answer&, const cancel_answer&) = default;
 };
 
-/// Writes the name of its result, and the attempts if there were any: "cancelled after 2 attempts".
+/// Writes the name of the result, and the attempts if there were any: "cancelled after 2 attempts".
 TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, const cancel_answer& answer);
 
 /// What became of a call of `reschedule`.
 enum class reschedule_result : std::uint8_t {
   moved,     ///< The check is pending, with the new deadline.
-  running,   ///< Its handler has begun. Nothing changed.
+  running,   ///< A node has claimed the check. Nothing has changed.
   finished,  ///< There is no such check (any more).
 };
 
-/// Its name, as it is written here.
+/// The name of the result, as it is written here.
 [[nodiscard]] TIMING_WHEEL_EXPORT const char* to_string(reschedule_result result) noexcept;
-/// Writes its name.
+/// Writes the name of the result.
 TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, reschedule_result result);
 
 /// A check as the store has it.
@@ -132,19 +142,20 @@ struct stored_check {
   instant due{};           ///< Its deadline.
   std::int64_t fence = 0;  ///< See `job::fence`.
   int attempt = 0;         ///< How often it was claimed.
-  bool running = false;    ///< A node has claimed it, and its end is not written.
+  bool running = false;    ///< A node has claimed it, and the end of the run is not written.
 };
 
-/// A check that was given up: its handler said so, or failed as often as `handler_options::max_attempts` allows.
+/// A check that was given up: its handler has returned `dead`, or has failed as often as
+/// `handler_options::max_attempts` allows.
 struct dead_check {
-  std::int64_t id = 0;     ///< Names it in calls that list, retry and delete.
+  std::int64_t id = 0;     ///< Names it in `list_dead`, `revive_dead` and `delete_dead`.
   std::string kind;        ///< As it was scheduled.
   std::string key;         ///< As it was scheduled.
   std::string payload;     ///< As it was scheduled.
   instant due{};           ///< Its deadline.
   std::int64_t fence = 0;  ///< See `job::fence`.
   int attempt = 0;         ///< How often it was claimed.
-  std::string error;       ///< What the last run said.
+  std::string error;       ///< What went wrong in the last run.
   instant died{};          ///< When it was given up.
 };
 

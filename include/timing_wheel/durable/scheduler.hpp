@@ -30,65 +30,82 @@
 
 namespace timing_wheel::durable {
 
-/// What went wrong in the background: a handler threw, or the store did not answer.
+/// What went wrong in the background, for example: a handler threw, or the store did not answer.
+///
+/// | `what` | means |
+/// |---|---|
+/// | "handler" | a handler threw |
+/// | "dead" | a check was given up |
+/// | "store" | a call of the store failed; the scheduler repeats it |
+/// | "lease" | another node may have the check, since the run has lost its lease |
+/// | "executor" | the executor has refused a run; the check goes back |
+/// | "completion" | a completion threw |
+/// | "timer" | the timer that drives has refused; the scheduler looks again after a poll |
+/// | "scheduler" | memory was short, or the clock of the store failed |
 struct failure {
-  std::string_view what;  ///< "handler", "dead", "store", "lease", "executor", "completion", "timer" or "scheduler".
-  std::string_view kind;  ///< Of the job, if it is about one.
-  std::string_view key;   ///< Of the job, if it is about one.
-  /// What went wrong. Of a check that dies ("dead"), what its last run threw, or a std::runtime_error with the reason.
+  std::string_view what;  ///< One of the words above.
+  std::string_view kind;  ///< Of the job, if the failure is about one.
+  std::string_view key;   ///< Of the job, if the failure is about one.
+  /// What was thrown. If a check dies ("dead"): what its last run threw, or a std::runtime_error with the reason.
   std::exception_ptr error;
-  int attempt = 0;  ///< The number of the run, from 1 on, if it is about one.
-  /// Of a "handler" whose check runs again: after how long, at most. None: it does not, or nobody knows.
+  int attempt = 0;  ///< The number of the run, from 1 on, if the failure is about one.
+  /// If a handler threw ("handler") and its check runs again: after how long, at most. None: the check does not run
+  /// again, or nobody knows.
   std::optional<std::chrono::microseconds> again = {};
 };
 
-/// How a scheduler works. The defaults suit most.
+/// How a scheduler works. The defaults suit most. A **node** is a scheduler that was started; several nodes may share a
+/// store. A **look** is one reading of the rows that are due soon.
 struct scheduler_options {
-  /// How far ahead rows are read. A check that was written so long before its deadline is on time to a tick. In
-  /// [1 ms, 30 days], and so are `poll` and `sweep`: what is read at each look grows with it, and what a node forgets
-  /// comes back by them.
+  /// How far ahead a look reads. If a check was written that long before its deadline, it is on time to a tick. A
+  /// longer look-ahead makes each look read more. In [1 ms, 30 days], and so are `poll` and `sweep`.
   std::chrono::milliseconds look_ahead = std::chrono::seconds(1);
-  /// How often the store is looked at. What others have scheduled for sooner than the look-ahead is late by one at
-  /// most.
+  /// How long it is from one look to the next. If another process schedules a check for sooner than the look-ahead,
+  /// that check is late by one `poll` at most.
   std::chrono::milliseconds poll = std::chrono::milliseconds(250);
-  /// How often it is looked at from the beginning, for rows that were committed late.
+  /// How often a look begins at the beginning of the table, for rows that were committed long after they were due.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
-  /// How long a leased job is safe from other nodes without a sign of life from this one; extended at each third of it,
-  /// by a thread that does nothing else. While the database does not answer, no lease is lost: a node that has seen
-  /// that, or has just come, leaves ended leases alone for half a lease. A store on a server ends a transaction of this
-  /// node in which nothing happens for so long: a transactional handler that stalls is undone, and runs again. In [10
-  /// ms, 30 days]. A check of a node that has died waits for its end.
+  /// How long a leased job is safe from other nodes if this node gives no sign of life. A thread that does nothing else
+  /// extends each lease when a third of it has passed. In [10 ms, 30 days].
+  ///
+  /// | if | then |
+  /// |---|---|
+  /// | a node dies | its leased checks wait for the ends of their leases; then other nodes run them |
+  /// | the database does not answer | no lease is lost: nodes leave ended ones alone for half a lease afterwards |
+  /// | a transactional handler stalls so long, on a server | its transaction is undone, and the check runs again |
   std::chrono::milliseconds lease = std::chrono::seconds(30);
-  /// Deadlines are rounded up to it. At least 1 ms, at most a sixth of `lease`.
+  /// The node rounds deadlines up to a multiple of this. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
-  /// Checks that are claimed, completed or taken in one transaction, at most. In [1, 1 000].
+  /// How many checks one transaction claims, completes or consumes, at most. In [1, 1 000].
   std::size_t batch = 500;
-  /// Leased jobs that this node holds at a time, queued and running. What is due beyond that stays in the table. At
-  /// least 1.
+  /// How many leased jobs this node has at a time, queued and running. If more checks are due, they stay in the table
+  /// for any node. At least 1.
   std::size_t max_claimed = 1000;
-  /// Rows that this node remembers at a time: memory stays flat, however much is due. At least `batch`.
+  /// How many rows this node remembers at a time. So its memory stays flat, however many checks are due. At least
+  /// `batch`.
   std::size_t max_known = 20'000;
-  /// A transaction of transactional handlers takes as many jobs as it is likely to run in this time, but one at least:
-  /// meanwhile others cannot write. Not negative; at `std::chrono::milliseconds::max()` it takes a batch.
+  /// A transaction of transactional handlers runs as many jobs as are likely to end in this time, but one at least: in
+  /// SQLite nobody else can write meanwhile. Not negative. At `std::chrono::milliseconds::max()` it runs a batch.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
-  /// Names this node in a store that divides its table among nodes. Unique there. UTF-8 without a zero byte. Empty: a
-  /// name by chance.
+  /// Names this node where nodes divide a table among themselves. No two nodes of a store may have one name. UTF-8
+  /// without a zero byte. Empty: the scheduler draws a name by chance.
   std::string node = {};
-  /// Where leased handlers run. Empty: on `threads` threads of the scheduler. It has to call or drop each task that it
-  /// has taken: the destructor waits for that. A scheduler calls it from one thread at a time; one that several
-  /// schedulers share is called by several.
+  /// Where leased handlers run. Empty: on `threads` threads of the scheduler. The executor has to call or drop each
+  /// task that it has accepted: the scheduler's destructor waits for that. A scheduler calls the executor from one
+  /// thread at a time; if several schedulers share an executor, several threads call it.
   timing_wheel::executor executor = {};
-  /// Threads for leased handlers, if there is no executor. In [1, 1024].
+  /// How many threads leased handlers have, if there is no executor. In [1, 1024].
   unsigned threads = 2;
-  /// Is told what goes wrong, on the thread where it does; by several threads at a time. Empty: it is written to
-  /// standard error, one line each, at most once a second of each `failure::what`.
+  /// Is called for each failure, on the thread where it happens, so by several threads at a time. Empty: the scheduler
+  /// writes a line to standard error, at most one a second for each `failure::what`.
   std::function<void(const failure&)> on_failure = {};
 };
 
-/// What a scheduler has done since it was made with the checks of one kind.
+/// What a scheduler has done with the checks of one kind since it was made. The members mean what those of
+/// `scheduler_stats` mean.
 struct kind_stats {
   std::string kind;                 ///< As in `scheduler::on`.
-  std::uint64_t fired = 0;          ///< As in `scheduler_stats`, and so are those that follow.
+  std::uint64_t fired = 0;          ///< Runs begun here.
   std::uint64_t done = 0;           ///< Runs whose end was written.
   std::uint64_t retried = 0;        ///< Checks put back after a run.
   std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin.
@@ -103,27 +120,28 @@ struct kind_stats {
 /// What a scheduler has done since it was made.
 struct scheduler_stats {
   std::uint64_t scheduled = 0;      ///< New checks written by calls of this scheduler.
-  std::uint64_t duplicates = 0;     ///< Requests whose key was there.
-  std::uint64_t cancelled = 0;      ///< Checks cancelled by its calls.
+  std::uint64_t duplicates = 0;     ///< Requests whose key a check had already.
+  std::uint64_t cancelled = 0;      ///< Checks cancelled by calls of this scheduler.
   std::uint64_t fired = 0;          ///< Runs begun here.
   std::uint64_t done = 0;           ///< Runs whose end was written: the check is over.
   std::uint64_t retried = 0;        ///< Checks put back after a run, to run again.
-  std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin: refused, too late, or a stop.
+  std::uint64_t given_back = 0;     ///< Checks put back because their run was refused, late or stopped at its begin.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;    ///< Runs whose end or extension found the lease gone.
   std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.
   std::uint64_t failures = 0;       ///< Calls of the store that failed in the background, and were repeated.
   std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
-  std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed. The backlog that this node sees.
+  std::size_t ready = 0;            ///< Rows that are due here and not yet claimed: the backlog that this node sees.
   std::size_t known = 0;            ///< Rows remembered here, now.
   std::size_t shares = 0;           ///< Shares of the table that this node reads ahead, if its store is divided.
   std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
   histogram lateness;               ///< From the deadline to the begin of the run.
-  store_counts store;               ///< Of the store, with all that use it.
+  store_counts store;               ///< What the store has done, for all that use this object.
   std::vector<kind_stats> kinds;    ///< The same by kind, in the order of `scheduler::on`. Empty before `start`.
 };
 
-/// Runs checks that survive the process: each at least once, never early, on one of the nodes that share the store.
+/// Runs **checks**: jobs for later that a store keeps, so that they survive the process. Each runs at least once, never
+/// early, on one of the nodes that share the store.
 ///
 ///     #include <timing_wheel/durable/sqlite_store.hpp>
 ///     durable::sqlite_store store("orders.db");
@@ -135,36 +153,46 @@ struct scheduler_stats {
 ///     checks.start();
 ///     checks.schedule({.kind = "verify", .key = "order-17", .payload = {}, .due = 30min});
 ///
-/// **The row is the truth, a lease is a hint, the wheel is a cache.** Rows due soon are read ahead into a hierarchical
-/// wheel; when one is due, a statement on its row decides whether this node may run it. So a cancel has to tell nobody.
+/// **The row is the truth, a lease is a hint, the wheel is a cache.** A node reads the rows that are due soon into a
+/// hierarchical wheel. When a row is due, a statement on it decides whether this node may run the check. So a cancel
+/// only changes the row, and has to tell no node.
 ///
-/// **Handlers** are leased or transactional, by what they take: see `leased_handler`, `transactional_handler` and
-/// `batch_handler`. Leased ones run on the executor, beside each other. Transactional ones run on the scheduler's own
-/// thread, one after the other, and keep the store's write lock meanwhile; they must not call a scheduler of it
-/// (`transaction::schedule` is what they may).
+/// **Handlers** are leased or transactional; the parameters decide:
 ///
-/// A scheduler that was not started schedules and cancels only.
+/// | parameters | type | runs |
+/// |---|---|---|
+/// | `(const job&)` | `leased_handler` | on the executor, beside others |
+/// | `(transaction&, const job&)` | `transactional_handler` | on the scheduler's thread, one after another |
+/// | `(transaction&, std::span<const job>)` | `batch_handler` | the same, with several jobs at once |
 ///
-/// Thread safety: every member may be called from any thread, but for `on` and `start`: those by one, first.
+/// A handler of the last two types keeps the store's write lock. So it must call no scheduler of the store; it may call
+/// `transaction::schedule` and `transaction::cancel`.
+///
+/// If a scheduler was not started, it schedules and cancels, and runs nothing.
+///
+/// Thread safety: any thread may call any member, except `on` and `start`: one thread calls those, before the others.
 class TIMING_WHEEL_EXPORT scheduler {
  public:
-  /// What an asynchronous call ends with: the error, or none and what became of the request.
+  /// Is called when an asynchronous call has ended: with the error; or with no error and what became of the request.
   using completion = std::function<void(std::error_code, scheduled)>;
 
-  /// Has threads of its own. The store must outlive it.
+  /// Makes a scheduler that has threads of its own. The store must outlive it.
   /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
   explicit scheduler(store& where, const scheduler_options& options = {});
-  /// Works in the callbacks of `driven_by`, and its jobs run there; a thread of its own only extends leases. With a
-  /// `manual_timer` it has no thread, and on a `memory_store` on the same it runs in virtual time, for tests. Both must
-  /// outlive it. The `on_earlier` of a `loop_timer` is called under a lock of the scheduler then, and must not call it.
+  /// Makes a scheduler that works in the callbacks of `driven_by`, where its jobs run, too; a thread of its own only
+  /// extends leases. The store and the timer must outlive it.
+  ///
+  /// If the timer is a `manual_timer`, the scheduler has no thread; with a `memory_store` on the same timer it runs in
+  /// virtual time, for tests. If the timer is a `loop_timer`, its `on_earlier` is called under a lock of the scheduler,
+  /// and must not call the scheduler.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
-  /// Stops. It must not be destroyed by a handler, a completion or `on_failure` of its own.
+  /// Stops. A handler, a completion or `on_failure` of this scheduler must not destroy it.
   ~scheduler();
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
 
-  /// Says what runs the checks of `kind`. `handler` takes `(const job&)`, `(transaction&, const job&)` or
-  /// `(transaction&, std::span<const job>)`, and returns an `outcome` or nothing.
+  /// Sets the handler that runs the checks of `kind`. `handler` has one of the parameter lists above, and returns an
+  /// `outcome` or nothing.
   /// \throws timer_error (`handler_exists`, `already_started`, `invalid_request`, `invalid_option`, `empty_callback`).
   template <class Handler>
   void on(std::string kind, Handler handler, const handler_options& options = {}) {
@@ -179,56 +207,68 @@ class TIMING_WHEEL_EXPORT scheduler {
     }
   }
 
-  /// Begins to run what is due. \throws timer_error (`already_started`), what the store throws, and what the timer that
-  /// drives it says; then it has not begun.
+  /// Begins to run the checks that are due. \throws timer_error (`already_started`), what the store throws, and what
+  /// the timer that drives the scheduler throws; then it has not begun.
   void start();
 
-  /// Claims nothing any more, asks running jobs to stop (`job::stop_token`), waits for them, writes their ends, and
-  /// gives back what has not begun. If the store fails, or others have locked the rows of all that is left, it stops
-  /// trying after 5 s: then the leases end by themselves.
-  /// Called again, it does nothing. From a handler or a completion it returns at once, and the rest is done when that
-  /// has ended. Afterwards `schedule` is refused (`stopped`), no completion is called any more, and a timer that drives
-  /// it has none of its timers any more. What was scheduled without waiting is written or refused before; `stop` waits
-  /// for the store to say so.
+  /// Stops running checks:
+  ///
+  /// 1. The node claims no check any more, and gives back the checks whose runs have not begun.
+  /// 2. Running jobs are asked to stop (`job::stop_token`). `stop` waits for them and writes their ends. If the store
+  ///    fails, or other transactions have locked all rows that are left, it gives up after 5 s; the leases then end by
+  ///    themselves.
+  /// 3. The requests that were posted without waiting are written, or refused, and their completions are called.
+  ///
+  /// Afterwards `schedule` is refused (`stopped`), no completion is called any more, and the timer that drives the
+  /// scheduler has no timer of it any more. A second call does nothing. If a handler or a completion calls `stop`, it
+  /// returns at once, and the rest follows when that handler or completion has ended.
   void stop();
 
-  /// Writes a check, and returns when it is durable. Callers on several threads share a commit.
-  /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written. A lost answer may
-  /// mean that it was written after all: the same call again is harmless, by its key, unless the check has run
-  /// meanwhile: then it is a new one.
+  /// Writes a check, and returns when it is durable. If several threads call at a time, they share a commit.
+  /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written.
+  ///
+  /// If the answer to the commit is lost, the call throws although the check may be written. Then call again: if the
+  /// check is there, its key makes the second call harmless; if the check has run meanwhile, the second call writes a
+  /// new one.
   scheduled schedule(const request& asked);
-  /// The same for several, all or nothing.
+  /// Writes several checks, all or none.
   std::vector<scheduled> schedule(std::span<const request> asked);
-  /// The same, without waiting: `then` is called when it is durable or has failed, and before `stop` returns. That is
-  /// on a thread of the scheduler, or on one that waits in another call and commits both, or in `stop`. It must not
-  /// block.
+  /// Writes a check without waiting. When the check is durable, or the write has failed, `then` is called: by a thread
+  /// of the scheduler, by a thread whose own call commits both, or by `stop`, and before `stop` returns. `then` must
+  /// not block.
   /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
   void schedule(request asked, completion then);
-  /// The same as the first, without a `timer_error`: a refusal, what the store says, and a lack of memory
-  /// (`std::errc::not_enough_memory`) are told by `error`, which is cleared if it worked.
+  /// Does what the first one does, and sets `error` instead of throwing: to the refusal, to what the store says, or to
+  /// `std::errc::not_enough_memory`. If the call has worked, it clears `error`.
   scheduled schedule(const request& asked, std::error_code& error);
 
-  /// Cancels: `cancelled` means that no leased handler starts for it any more, on any node, and the answer says how
-  /// often it was tried before. `running`: a node has claimed it. `finished`: there is no such check. \throws what the
-  /// store says.
+  /// Cancels a check. \throws what the store says.
+  ///
+  /// | answer | means |
+  /// |---|---|
+  /// | `cancelled` | no node starts a leased handler for the check any more; `attempts` says how often it was tried |
+  /// | `running` | a node has claimed the check; nothing has changed |
+  /// | `finished` | there is no such check (any more) |
   cancel_answer cancel(std::string_view kind, std::string_view key);
-  /// Moves a check that is pending. \throws what the store says.
+  /// Gives a pending check another deadline. \throws what the store says.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
-  /// The check of that key, pending or running; or none. \throws what the store says.
+  /// \returns the check of that key, pending or running; none if there is no such check. \throws what the store says.
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
 
-  /// The dead, see `store`.
+  /// \returns dead checks with ids above `after`, at most `limit`, in the order of their ids.
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0);
-  /// Makes a dead check pending again, due now. \returns whether there was one, and no check of its key.
-  bool retry_dead(std::int64_t id);
-  /// Deletes a dead check. \returns whether there was one.
+  /// Makes a dead check pending again, due now, as if it had never run. \returns false if there is no such dead check,
+  /// or if another check has its key by now.
+  bool revive_dead(std::int64_t id);
+  /// Deletes a dead check. \returns whether there was such a check.
   bool delete_dead(std::int64_t id);
 
-  /// What it has done. The counts of all kinds are of one moment. Complexity: O(kinds), 8 KiB are copied for each.
+  /// What the scheduler has done. The counts of all kinds belong to one moment. Complexity: O(kinds); 8 KiB are copied
+  /// for each kind.
   [[nodiscard]] scheduler_stats stats() const;
 
  private:
-  class TIMING_WHEEL_LOCAL implementation;
+  class TIMING_WHEEL_LOCAL core;
 
   void add(std::string kind, leased_handler handler, const handler_options& options);
   void add(std::string kind, transactional_handler handler, const handler_options& options);
@@ -250,7 +290,7 @@ class TIMING_WHEEL_EXPORT scheduler {
     };
   }
 
-  std::unique_ptr<implementation> implementation_;
+  std::unique_ptr<core> core_;
 };
 
 }  // namespace timing_wheel::durable

@@ -19,29 +19,40 @@
 
 namespace timing_wheel::durable {
 
-/// A row that is due soon, as a node reads it ahead: what it needs to know when to come for it, and no more.
+// A store keeps checks in **rows**. If you only use a store, `store::migrate` and the calls of `scheduler` will do; the
+// rest of this header is for a store of your own.
+
+/// A row that is due soon. A node reads no more of it than it needs to know when to come back for it.
 struct upcoming {
   std::int64_t id = 0;     ///< Of the row.
   instant due{};           ///< Its deadline.
-  instant lease{};         ///< Until when a node holds it; the epoch if none does.
-  std::uint32_t kind = 0;  ///< Its place in `window::kinds`.
+  instant lease{};         ///< Until when a node has claimed it; the epoch if none has.
+  std::uint32_t kind = 0;  ///< Which of `read_range::kinds` it has.
   int attempt = 0;         ///< How often it was claimed.
 };
 
-/// Which rows to read: those with (due, id) after (`from`, `after_id`) and due before `until`, of one of the kinds; at
+/// Which rows to read: those of one of the kinds with (due, id) after (`from`, `after_id`) and due before `until`; at
 /// most `limit` of them, in the order of (due, id).
-struct window {
-  instant from = instant::min();  ///< Rows of this time are read, too, if their ids are above `after_id`.
-  std::int64_t after_id = std::numeric_limits<std::int64_t>::min();  ///< With `from`: where a page before has ended.
-  instant until{};                                                   ///< Rows of this time are not read.
-  std::size_t limit = 0;                                             ///< Of rows.
-  std::span<const std::string> kinds = {};                           ///< Only rows of these.
-  /// Only rows of these shares, and those due before `overdue`. None: rows of all shares.
+///
+/// | rows (due, id) | `from` 10, `after_id` 5, `until` 20, `limit` 2 |
+/// |---|---|
+/// | (10, 5) | was the last row of the page before |
+/// | (10, 7), (12, 3) | are read; the next page begins at `from` 12, `after_id` 3 |
+/// | (19, 1) | lies on the next page |
+/// | (20, 2) | is not read: it is not due before 20 |
+struct read_range {
+  instant from = instant::min();  ///< Rows that are due then are read if their ids are above `after_id`.
+  std::int64_t after_id = std::numeric_limits<std::int64_t>::min();  ///< Of the last row of the page before.
+  instant until{};                                                   ///< Rows that are due then or later are not read.
+  std::size_t limit = 0;                                             ///< How many rows to read, at most.
+  std::span<const std::string> kinds = {};                           ///< Only rows of these kinds are read.
+  /// Only rows of these shares are read, and those that are due before `overdue`. None: rows of all shares.
   std::optional<std::span<const std::int16_t>> shares = {};
-  instant overdue = instant::min();  ///< With `shares`: rows due before it are read, whosever they are.
+  /// If there are `shares`: rows that are due before it are read, whichever share they have.
+  instant overdue = instant::min();
 };
 
-/// A row that this node has claimed, or taken, with all that is in it.
+/// A row that this node has claimed or consumed, with all that is in it.
 struct claimed {
   std::int64_t id = 0;     ///< Of the row.
   std::int64_t fence = 0;  ///< See `job::fence`.
@@ -50,14 +61,14 @@ struct claimed {
   instant due{};           ///< Its deadline.
   std::string key;         ///< As it was scheduled.
   std::string payload;     ///< As it was scheduled.
-  bool orphaned = false;   ///< It had a lease that had ended. See `store_transaction`.
+  bool orphaned = false;   ///< When it was claimed, it had a lease that had ended. See `store_transaction`.
 };
 
 /// A claim as the store knows it: the row, and the fence that the claim has drawn.
 struct ticket {
-  std::int64_t id = 0;     ///< Of the row.
-  std::int64_t fence = 0;  ///< See `job::fence`.
-  bool held = false;       ///< Out: the row was still there with that fence, and was changed.
+  std::int64_t id = 0;      ///< Of the row.
+  std::int64_t fence = 0;   ///< See `job::fence`.
+  bool still_ours = false;  ///< Out: the row was there with that fence, and was changed.
   /// Out: the row is still there with that fence, and another transaction has locked it, so it was not changed. Only
   /// with `transaction_limits::skip_locked`.
   bool locked = false;
@@ -86,11 +97,11 @@ struct reschedule_op {
   reschedule_result result{};  ///< Out.
 };
 
-/// A claim to give back, to be claimed again at `due` or later.
-struct retry_op {
+/// A claim to give up; at `due` or later the row may be claimed again.
+struct release_op {
   ticket of;              ///< Which claim.
   instant due{};          ///< Its deadline.
-  int attempt = 0;        ///< What the row is to say from now on.
+  int attempt = 0;        ///< The number of attempts that the row has from now on.
   bool orphaned = false;  ///< As in the `claimed`.
 };
 
@@ -100,44 +111,50 @@ struct bury_op {
   std::string error;  ///< What went wrong.
 };
 
-/// How long a transaction may hold others up, and be held up, beyond what the store's options say. A store whose
-/// transactions do not run beside each other has only `orphans_until` and `asked_at`.
+/// How long a transaction may hold others up, and be held up, where that differs from the store's options. If the
+/// transactions of a store never run beside each other, it heeds only `orphans_until` and `asked_at`.
 struct transaction_limits {
-  /// A statement that waits for another transaction's row for longer fails, with `errc::row_locked`. None: it waits as
-  /// long as a statement may take. At least 1 ms.
+  /// If a statement waits for longer than this for a row that another transaction has locked, it fails with
+  /// `errc::row_locked`. None: it waits as long as a statement may take. At least 1 ms.
   std::optional<std::chrono::milliseconds> lock_wait = {};
-  /// A transaction that does nothing for longer between two statements is undone, since its process may be frozen, and
-  /// whatever comes after in it fails. None: what the store's options say. At least 1 ms.
+  /// If the transaction does nothing for longer than this between two statements, its process may be frozen: the server
+  /// undoes the transaction, and every later statement in it fails. None: what the store's options say. At least 1 ms.
   std::optional<std::chrono::milliseconds> idle = {};
-  /// `complete`, `extend`, `retry` and `bury` leave out rows that another transaction has locked, and say so in
-  /// `ticket::locked`. False: they wait for such a row, up to `lock_wait`.
+  /// If another transaction has locked a row, `complete`, `extend`, `release` and `bury` leave the row out, and say so
+  /// in `ticket::locked`. False: they wait for the row, up to `lock_wait`.
   bool skip_locked = false;
-  /// Rows whose lease has ended are claimed and taken only if `now()` is not later: a statement that an outage of the
-  /// database has held up comes too late, since their owners had no chance to extend. None: always.
+  /// Rows whose lease has ended are claimed and consumed only if `now()` is not later than this. If an outage of the
+  /// database has held the statement up, the owners of the leases had no chance to extend them either. None: always.
   std::optional<instant> orphans_until = {};
-  /// Uses a connection that the store keeps for such transactions, so no other use of the store keeps it waiting, and
-  /// gives up after so long without an answer, to a try to connect too: for extensions. None: as the others. At least
-  /// 1 ms.
+  /// For extensions of leases: the transaction uses a connection that the store keeps for such transactions alone, so
+  /// that it waits for no other use of the store. If the server does not answer for so long, also to a try to connect,
+  /// it gives up. None: it uses the connections of all others. At least 1 ms.
   std::optional<std::chrono::milliseconds> urgent = {};
-  /// Since when somebody has waited for it: the limit to a wait for another process's lock of the whole database counts
-  /// from then, or from when this store last had that lock. None: since the call.
+  /// Since when a caller has waited for this transaction. The time to wait for another process's lock of the whole
+  /// database counts from then, or from when this store last had that lock. None: from the call.
   std::optional<std::chrono::steady_clock::time_point> asked_at = {};
 };
 
-/// What a transactional handler is given: a transaction of the store that is open, and commits with the end of the job.
+/// The open transaction that a transactional handler gets. It commits together with the end of the job.
 ///
-/// The handler's own statements go through the connection (`sqlite_connection(transaction&)`). It must neither commit
-/// nor roll back. Thread safety: for the thread that was given it, until the handler returns.
+///     checks.on("verify", [](durable::transaction& open, const durable::job& check) {
+///       mark_as_unpaid(durable::sqlite_connection(open), check.key());
+///       open.schedule({.kind = "remind", .key = check.key(), .payload = {}, .due = std::chrono::hours(24)});
+///     });
+///
+/// Run your own statements on its connection: `sqlite_connection(transaction&)`, `postgres_connection(transaction&)`.
+/// The handler must neither commit nor roll back. Thread safety: only the thread that runs the handler, until it
+/// returns.
 class TIMING_WHEEL_EXPORT transaction {
  public:
   virtual ~transaction() = default;
 
-  /// The database's clock. It stands still within a transaction.
+  /// What the database's clock shows. Within a transaction it stands still.
   [[nodiscard]] virtual instant now() = 0;
 
-  /// Schedules within this transaction: as `scheduler::schedule`, and undone if the transaction is.
+  /// Schedules within this transaction, as `scheduler::schedule` does. If the transaction is undone, so is the check.
   scheduled schedule(const request& asked);
-  /// Cancels within this transaction.
+  /// Cancels within this transaction, as `scheduler::cancel` does.
   cancel_answer cancel(std::string_view kind, std::string_view key);
 
   /// \cond
@@ -155,73 +172,77 @@ class TIMING_WHEEL_EXPORT transaction {
   /// \endcond
 };
 
-/// A transaction as the scheduler uses it. One list of operations is one statement, or a prepared one for each.
+/// A transaction as a scheduler uses it. A store runs one statement for a list of operations, or a prepared statement
+/// for each of them.
 ///
-/// **Pending** is a row without a lease: its handler has not begun, or has ended with a retry. One with a lease is
-/// running, also when that has ended: nobody knows how far its handler came, so it is only for another claim. **Free**
-/// is a row that is pending, or whose lease has ended by `now()`.
+/// | a row is | if |
+/// |---|---|
+/// | **pending** | it has no lease: its handler has not begun, or has ended with a retry |
+/// | **running** | it has a lease, even an ended one: its handler may have begun, so only a claim may follow |
+/// | **free** | it is pending, or its lease has ended by `now()` |
+/// | **orphaned** | its lease had ended when it was claimed |
 ///
-/// **Orphaned** is a row that was claimed when its lease had ended. Who had it may be stopped just before its handler,
-/// and go on at any time. So it must never be pending again: given up, it keeps a lease that has ended, and that nobody
-/// can extend. By that the next claim finds it orphaned, too.
+/// The node that had an orphaned row before may stand still just before its handler, and go on at any time. So an
+/// orphaned row must never be pending again: if it is given up, it keeps a lease that has ended and that nobody can
+/// extend. By that lease, the next claim finds the row orphaned, too.
 class TIMING_WHEEL_EXPORT store_transaction : public transaction {
  public:
   using transaction::cancel;
-  /// Writes new rows, without a lease and with attempt 0. A key that is there stays as it is, unless `replace` asks and
-  /// the row is pending.
+  /// Writes new rows, without a lease and with attempt 0. If a row has the key already, it stays as it is, unless the
+  /// request says `replace` and the row is pending.
   void append(std::span<append_op> ops) override = 0;
-  /// Deletes pending rows: `cancelled`. One that is running stays: `running`. None: `finished`.
+  /// Deletes pending rows: `cancelled`. A running row stays: `running`. If there is no row: `finished`.
   void cancel(std::span<cancel_op> ops) override = 0;
   /// Gives pending rows a new deadline.
   virtual void reschedule(std::span<reschedule_op> ops) = 0;
 
-  /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free: gives each a new fence,
-  /// raises its attempt by one, sets the lease to end at `lease`, and adds them to `got`. A row that another
-  /// transaction has locked is left out. A fence is drawn from one counter of the store while the row is held, so it is
-  /// higher than any that a check of that kind and key ever had. What a transaction has drawn stays drawn if it is
-  /// undone; if the server dies as well (in SQLite: if the process dies, or another one draws), these numbers may be
-  /// drawn again.
+  /// Claims those rows of `wanted` (at most 1 000) that are there, due by `now()` and free. Gives each a new fence,
+  /// raises its attempt by one, sets its lease to end at `lease`, and adds it to `got`. Leaves out a row that another
+  /// transaction has locked.
+  ///
+  /// A fence is drawn from one counter of the store while the row is locked, so it is higher than all fences that
+  /// checks of that kind and key ever had. If a transaction is undone, the fences that it has drawn stay drawn; if the
+  /// server dies as well (in SQLite: if the process dies, or another process draws), they may be drawn again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
-  /// The same, but deletes them: the transaction does what is to be done, and commits both.
-  virtual void take(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
-  /// Writes a row that this transaction has taken again, to be due at `due`, with that attempt; the fence stays. It is
-  /// pending; or, if it was orphaned, it has a lease that has ended.
-  virtual void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) = 0;
+  /// Claims rows in the same way, and deletes them: the transaction does the job itself, and commits both.
+  virtual void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
+  /// Writes a row again that this transaction has consumed: due at `due`, with that attempt and the same fence. The row
+  /// is pending; if it was orphaned, it has a lease that has ended.
+  virtual void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) = 0;
+  /// Writes a row to the dead that this transaction has consumed.
+  virtual void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) = 0;
 
-  /// Writes a row that this transaction has taken to the dead.
-  virtual void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) = 0;
-
-  /// Deletes claimed rows.
+  /// Deletes claimed rows: their jobs are done.
   virtual void complete(std::span<ticket> ops) = 0;
-  /// Sets the end of their leases.
+  /// Sets the end of the leases of claimed rows.
   virtual void extend(std::span<ticket> ops, instant lease) = 0;
-  /// Gives claims up: another deadline, and no lease; or, for an orphaned row, one that has ended.
-  virtual void retry(std::span<retry_op> ops) = 0;
+  /// Gives claims up: the rows get another deadline and no lease; an orphaned row gets a lease that has ended.
+  virtual void release(std::span<release_op> ops) = 0;
   /// Moves claimed rows to the dead.
   virtual void bury(std::span<bury_op> ops) = 0;
 
   /// Begins a part of the transaction that can be undone alone. Parts do not nest.
   virtual void savepoint() = 0;
-  /// The same, for a part in which no handler runs. Here it is `savepoint`.
+  /// Begins a part in which no handler runs. Here it is `savepoint`.
   virtual void own_savepoint() { savepoint(); }
-  /// Undoes what was done since, and ends the part.
+  /// Undoes what was done in the part, and ends it.
   virtual void rollback_to_savepoint() = 0;
-  /// Keeps it, and ends the part.
+  /// Keeps what was done in the part, and ends it.
   virtual void release_savepoint() = 0;
 };
 
 /// What a store has done since it was made.
 struct store_counts {
-  std::uint64_t statements = 0;  ///< Executed, but for those of a user's own connection.
+  std::uint64_t statements = 0;  ///< Statements executed, without those on your own connections.
   std::uint64_t rows_read = 0;   ///< Rows that reads, claims and takes have returned.
-  std::uint64_t commits = 0;     ///< Transactions that have written.
+  std::uint64_t commits = 0;     ///< Transactions that have written and committed.
 };
 
-/// Where checks are kept. The row is the truth: whatever a node remembers of it is a hint.
+/// Keeps checks, a row for each. The row is the truth: what a node remembers of it is a hint.
 ///
-/// Thread safety: every member may be called from any thread. A read may run beside a transaction. Errors: every member
-/// throws timer_error with the code and the words of the database; then nothing was changed, unless it was the answer
-/// to a commit that was lost: then it may have happened.
+/// Thread safety: any thread may call any member. A read may run beside a transaction. Errors: if the database refuses,
+/// every member throws timer_error with the code and the words of the database, and has changed nothing. Only if the
+/// answer to a commit is lost, the change may have happened all the same.
 class TIMING_WHEEL_EXPORT store {
  public:
   store() = default;
@@ -229,49 +250,56 @@ class TIMING_WHEEL_EXPORT store {
   store& operator=(const store&) = delete;
   virtual ~store() = default;
 
-  /// Makes the tables, or brings those of an older version up to date. Needed once; harmless again.
+  /// Makes the tables, or brings those of an older version up to date. Call it once; a further call does nothing.
   /// \throws timer_error (`newer_schema`) if a newer library has made them.
   virtual void migrate() = 0;
 
-  /// The database's clock.
+  /// What the database's clock shows.
   [[nodiscard]] virtual instant now() = 0;
 
-  /// What may be written.
+  /// How long the parts of a request may be.
   [[nodiscard]] virtual const request_limits& limits() const noexcept = 0;
 
-  /// Runs `work` in a transaction that may write, and commits when it returns: then all of it is durable. What `work`
-  /// throws undoes it. Others may run beside it, or wait.
+  /// Runs `work` in a transaction that may write. When `work` returns, commits: then all of it is durable. If `work`
+  /// throws, undoes the transaction, and throws the same. Other transactions may run meanwhile, or wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
-  /// The same, within `limits`. Here it is `transact`, without limits.
+  /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
-  /// Adds the rows of `which` to `found`, leased ones too. Complexity: O(rows of the window), those of other kinds
-  /// included, whatever lies outside of it.
-  virtual void read_ahead(const window& which, std::vector<upcoming>& found) = 0;
+  /// Adds the rows of `which` to `found`, also those with a lease. Complexity: O(rows due in that range of time), rows
+  /// of other kinds included, however many rows lie outside of it.
+  virtual void read_ahead(const read_range& which, std::vector<upcoming>& found) = 0;
 
-  /// Renews this node's hold on its shares of the table for `hold`, takes those that are nobody's and gives up those
-  /// beyond its part. All shares are divided among the living nodes that serve the same `kinds`, in any order, so that
-  /// these have about as many each; nodes of another set divide all of them among themselves. `leave` gives up all.
-  /// Shares only keep nodes from reading the same rows: two that believe to have the same one do no harm.
-  /// \returns the shares that this node has; none if the store is not divided, and a node reads all of it.
-  [[nodiscard]] virtual std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
-                                                                             std::span<const std::string> kinds,
-                                                                             std::chrono::milliseconds hold,
-                                                                             bool leave = false);
+  /// A store may divide its table into **shares**, so that nodes do not read the same rows. The call renews this node's
+  /// shares for `hold`, takes shares that no node has, and gives up those beyond its part: the living nodes that serve
+  /// the same `kinds`, in any order, get about as many shares each. Nodes that serve another set of kinds divide all
+  /// shares among themselves once more. With `leave` the node gives up all.
+  ///
+  /// | nodes of one set | shares of 64 |
+  /// |---|---|
+  /// | 1 | 64 |
+  /// | 3 | 21 or 22 each |
+  ///
+  /// Two nodes that both believe to have a share do no harm: a claim decides which of them runs a check.
+  /// \returns the shares that this node has; none if the store is not divided, so that a node reads all of it.
+  [[nodiscard]] virtual std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
+                                                                              std::span<const std::string> kinds,
+                                                                              std::chrono::milliseconds hold,
+                                                                              bool leave = false);
 
-  /// The check of that key, or none.
+  /// \returns the check of that key; none if there is no such check.
   [[nodiscard]] virtual std::optional<stored_check> find(std::string_view kind, std::string_view key) = 0;
 
-  /// Dead checks with ids above `after`, at most `limit`, in the order of their ids.
+  /// \returns dead checks with ids above `after`, at most `limit`, in the order of their ids.
   [[nodiscard]] virtual std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) = 0;
-  /// Makes a dead check pending again, due now, with attempt 0. \returns whether there was one, and no check of its
-  /// key.
-  virtual bool retry_dead(std::int64_t id) = 0;
-  /// Deletes a dead check. \returns whether there was one.
+  /// Makes a dead check pending again, due now, with attempt 0. \returns false if there is no such dead check, or if
+  /// another check has its key by now.
+  virtual bool revive_dead(std::int64_t id) = 0;
+  /// Deletes a dead check. \returns whether there was such a check.
   virtual bool delete_dead(std::int64_t id) = 0;
 
-  /// How much it has done.
+  /// What the store has done since it was made.
   [[nodiscard]] virtual store_counts counts() const noexcept = 0;
 };
 

@@ -139,7 +139,7 @@ std::vector<std::int64_t> lease_keeper::extended(std::span<const ticket> asked, 
       if (mine == nullptr || mine->fence != one.fence) {
         continue;  // its end was written meanwhile
       }
-      if (one.held) {
+      if (one.still_ours) {
         mine->valid = saturating_add(sent, length_ * 5 / 12);
         put_off(*mine, regular_, saturating_add(sent, length_ / 3));
       } else if (one.locked) {

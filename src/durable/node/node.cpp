@@ -7,8 +7,8 @@
 #include <sstream>
 #include <utility>
 
-#include "durable/node/fail_point.hpp"
 #include "durable/store/boot_clock.hpp"
+#include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
 #include "timing_wheel/durable/error.hpp"
 
@@ -251,7 +251,7 @@ std::chrono::microseconds node::step() {
   }
   instant now = store_.now();
   machine_.advance(now);
-  take_news(now);
+  receive_news(now);
   if (closing()) {
     closed_at_ = std::min(closed_at_, std::chrono::steady_clock::now());
     machine_.close();
@@ -261,13 +261,13 @@ std::chrono::microseconds node::step() {
     leases_.stop_all();
     give_up_shares();
   }
-  take_shares();
+  renew_shares();
   read_ahead();
   bool more = write_leased();
-  more = take_transactional() || more;
+  more = consume_transactional() || more;
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
-  take_news(now);
+  receive_news(now);
   const instant next = machine_.next_event(now);
   show_state(now);
   return more || next <= now ? microseconds::zero() : std::min(next - now, lease_pause);
@@ -355,7 +355,7 @@ bool node::idle() {
   return leases_.running() == 0 && ends_.empty() && (machine_.held() == 0 || gives_up);
 }
 
-void node::take_news(instant now) noexcept {
+void node::receive_news(instant now) noexcept {
   run_list ends;
   std::vector<upcoming> news;
   {
@@ -435,23 +435,23 @@ void node::hinted(const Call& call_store) {
   }
 }
 
-void node::take_shares() {
+void node::renew_shares() {
   const instant now = store_.now();
-  if (const std::optional<std::chrono::milliseconds> hold = machine_.next_hold(now)) {
+  if (const std::optional<std::chrono::milliseconds> hold = machine_.next_renewal(now)) {
     machine_.expects_shares(now);
-    hinted([&] { machine_.has_shares(store_.take_shares(name_, kinds_, *hold), store_.now()); });
+    hinted([&] { machine_.has_shares(store_.renew_shares(name_, kinds_, *hold), store_.now()); });
   }
 }
 
 // Once, and so that others need not wait for the end of the hold.
 void node::give_up_shares() {
   if (!std::exchange(has_left_, true) && machine_.shares() != 0) {
-    hinted([&] { static_cast<void>(store_.take_shares(name_, kinds_, std::chrono::milliseconds::zero(), true)); });
+    hinted([&] { static_cast<void>(store_.renew_shares(name_, kinds_, std::chrono::milliseconds::zero(), true)); });
   }
 }
 
 void node::read_ahead() {
-  while (const std::optional<window> page = machine_.next_read(store_.now())) {
+  while (const std::optional<read_range> page = machine_.next_read(store_.now())) {
     found_.clear();
     if (!tried(false, [&] { store_.read_ahead(*page, found_); })) {
       return;
@@ -466,7 +466,7 @@ bool node::write_leased() {
   if (machine_.resting(asked_at)) {
     return false;
   }
-  machine::ends ends = machine_.to_end(2 * options_.batch);
+  ends_to_write ends = machine_.to_end(2 * options_.batch);
   asked_rows asked(machine_, machine_.to_claim());
   if (ends.empty() && asked.rows().empty()) {
     return false;
@@ -479,8 +479,8 @@ bool node::write_leased() {
     transact_past_locks(limits, [&](store_transaction& open) {
       got.clear();
       open.complete(ends.complete);
-      open.retry(ends.retry);
-      open.retry(ends.give_back);
+      open.release(ends.retry);
+      open.release(ends.give_back);
       open.bury(ends.bury);
       if (!asked.rows().empty()) {
         open.claim(asked.rows(), saturating_add(open.now(), options_.lease), got);
@@ -496,7 +496,7 @@ bool node::write_leased() {
   return worked;
 }
 
-void node::has_written_leased(const asked_rows& asked, const machine::ends& written, const std::vector<claimed>& got,
+void node::has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
                               instant sent) {
   drop_leases(written);
   const bool held_none = leases_.next_event() == instant::max();
@@ -513,7 +513,7 @@ void node::has_written_leased(const asked_rows& asked, const machine::ends& writ
 }
 
 // Of what is written. What somebody else has locked is held until it is.
-void node::drop_leases(const machine::ends& written) {
+void node::drop_leases(const ends_to_write& written) {
   const auto drop = [this](const ticket& of) {
     if (!of.locked) {
       leases_.drop(of.id);
@@ -521,29 +521,29 @@ void node::drop_leases(const machine::ends& written) {
   };
   std::for_each(written.complete.begin(), written.complete.end(), drop);
   for (const auto* some : {&written.retry, &written.give_back}) {
-    std::for_each(some->begin(), some->end(), [&](const retry_op& one) { drop(one.of); });
+    std::for_each(some->begin(), some->end(), [&](const release_op& one) { drop(one.of); });
   }
   std::for_each(written.bury.begin(), written.bury.end(), [&](const bury_op& one) { drop(one.of); });
 }
 
-void node::count_ends(const machine::ends& written) {
+void node::count_ends(const ends_to_write& written) {
   const auto count = [&](const ticket& of, std::uint64_t tally::*as) {
     if (of.locked) {
       return;
     }
     tally& kind = tally_[machine_.kind_of(of.id)];
-    ++(kind.*(of.held ? as : &tally::lost_leases));
-    if (!of.held) {
+    ++(kind.*(of.still_ours ? as : &tally::lost_leases));
+    if (!of.still_ours) {
       failures_.report({"lease", {}, {}, lost_lease(of.id)});
     }
   };
   for (const ticket& one : written.complete) {
     count(one, &tally::done);
   }
-  for (const retry_op& one : written.retry) {
+  for (const release_op& one : written.retry) {
     count(one.of, &tally::retried);
   }
-  for (const retry_op& one : written.give_back) {
+  for (const release_op& one : written.give_back) {
     count(one.of, &tally::given_back);
   }
   for (const bury_op& one : written.bury) {
@@ -552,8 +552,8 @@ void node::count_ends(const machine::ends& written) {
   add_tally();
 }
 
-// What was taken is over, but for what was put back, or died.
-void node::count_taken(std::span<const claimed> got) {
+// What was consumed is over; what was put back, or died, is not done.
+void node::count_consumed(std::span<const claimed> got) {
   for (const claimed& one : got) {
     ++tally_[one.kind].done;
   }
@@ -589,7 +589,7 @@ void node::begin_runs(const std::vector<claimed>& got) {
   const instant begin = lease_clock();
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
-      machine::end gives_up{outcome::verdict::dead, {}, without_a_done(one)};
+      ending gives_up{outcome::verdict::dead, {}, without_a_done(one)};
       failures_.report({"dead", machine_.kinds()[one.kind].name, one.key, exception_of(gives_up.reason), one.attempt});
       machine_.ended(one.id, std::move(gives_up));
     } else if (std::unique_ptr<leased_run> run = make_run(one); run != nullptr) {
@@ -616,28 +616,28 @@ std::unique_ptr<node::leased_run> node::make_run(const claimed& one) noexcept {
 
 // ---- transactional
 
-bool node::take_transactional() {
+bool node::consume_transactional() {
   if (machine_.resting(store_.now())) {
     return false;
   }
-  asked_rows asked(machine_, machine_.to_take(take_limit_));
+  asked_rows asked(machine_, machine_.to_consume(consume_limit_));
   const std::vector<upcoming>& rows = asked.rows();
   if (rows.empty()) {
     return false;
   }
   std::vector<claimed> got;
   const auto begin = std::chrono::steady_clock::now();
-  bool worked = take(rows, true, got);
+  bool worked = consume(rows, true, got);
   // A commit is lost once, or twice; what is lost again and again alone is broken by its handler.
   constexpr unsigned most_losses = 3;
   if (!worked && entered_ && rows.size() == 1 && ++lost_alone_[rows.front().id] >= most_losses) {
-    worked = take(rows, false, got);
+    worked = consume(rows, false, got);
   }
   if (lost_alone_.size() > options_.batch) {  // of rows that went elsewhere
     lost_alone_.clear();
   }
   if (!worked) {
-    take_limit_ = 1;  // so that one that breaks its transaction stands alone
+    consume_limit_ = 1;  // so that one that breaks its transaction stands alone
     return false;
   }
   asked.answered();
@@ -645,16 +645,16 @@ bool node::take_transactional() {
   for (const upcoming& row : lost_alone_.empty() ? std::span<const upcoming>() : std::span(rows)) {
     lost_alone_.erase(row.id);
   }
-  machine_.has_taken(rows, got, answered_at_);
+  machine_.has_consumed(rows, got, answered_at_);
   for (const upcoming& row : put_back_) {
     machine_.expect(row, answered_at_);
   }
-  count_taken(got);
+  count_consumed(got);
   return true;
 }
 
 // \returns whether it was committed. Without its handlers, each job is one that has failed.
-bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got) {
+bool node::consume(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got) {
   const std::string why = why_;
   const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(store_.now())};
   const bool worked = tried(true, [&] {
@@ -664,7 +664,7 @@ bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector
       put_back_.clear();
       died_.clear();
       bad_runs_.clear();
-      open.take(asked, got);
+      open.consume(asked, got);
       if (with_handlers) {
         run_all(got, open);
       } else {
@@ -688,9 +688,9 @@ bool node::take(std::span<const upcoming> asked, bool with_handlers, std::vector
 void node::adapt(std::size_t took, std::chrono::steady_clock::duration time) {
   const std::chrono::nanoseconds most = saturating_nanoseconds(options_.transaction_time);
   if (time > most) {
-    take_limit_ = std::max<std::size_t>(1, took / 2);
-  } else if (took == take_limit_ && time < most / 2) {
-    take_limit_ = std::min(options_.batch, take_limit_ * 2);
+    consume_limit_ = std::max<std::size_t>(1, took / 2);
+  } else if (took == consume_limit_ && time < most / 2) {
+    consume_limit_ = std::min(options_.batch, consume_limit_ * 2);
   }
 }
 
@@ -777,13 +777,13 @@ void node::tell_bad_runs(bool committed) {
 }
 
 void node::put_back(const claimed& one, const outcome& said, store_transaction& open) {
-  const machine::end how = machine_.decide(one.kind, one.attempt, said, open.now());
+  const ending how = machine_.decide(one.kind, one.attempt, said, open.now());
   const std::string& kind = machine_.kinds()[one.kind].name;
   if (how.what == outcome::verdict::retry) {
     open.put_back(one, kind, how.due, one.attempt);
     put_back_.push_back({one.id, how.due, {}, one.kind});
   } else {
-    open.bury_taken(one, kind, how.reason);
+    open.bury_consumed(one, kind, how.reason);
     died_.push_back(one.kind);
   }
 }

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "durable/failures.hpp"
+#include "durable/node/failures.hpp"
 #include "durable/node/lease_keeper.hpp"
 #include "durable/node/machine.hpp"
 #include "timing_wheel/durable/job.hpp"
@@ -130,30 +130,30 @@ class node {
   [[nodiscard]] bool begins(const leased_run& which) noexcept;
   [[nodiscard]] outcome call_handler(const leased_run& which) noexcept;
   void note_end(std::unique_ptr<leased_run> which) noexcept;
-  void take_news(instant now) noexcept;
+  void receive_news(instant now) noexcept;
   void has_ended(const leased_run& which, instant now) noexcept;
   template <class Call>
   void hinted(const Call& call_store);
-  void take_shares();
+  void renew_shares();
   void give_up_shares();
   void read_ahead();
   bool write_leased();
-  bool take_transactional();
-  void has_written_leased(const asked_rows& asked, const machine::ends& written, const std::vector<claimed>& got,
+  bool consume_transactional();
+  void has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
                           instant sent);
   std::unique_ptr<leased_run> make_run(const claimed& one) noexcept;
   void begin_runs(const std::vector<claimed>& got);
   [[nodiscard]] instant lease_clock() const;
   void transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work);
-  void drop_leases(const machine::ends& written);
+  void drop_leases(const ends_to_write& written);
   void report_store_failure();
-  bool take(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
+  bool consume(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
   void run_one(const transactional_handler& handler, const claimed& one, store_transaction& open);
   void put_back(const claimed& one, const outcome& said, store_transaction& open);
-  void count_ends(const machine::ends& written);
-  void count_taken(std::span<const claimed> got);
+  void count_ends(const ends_to_write& written);
+  void count_consumed(std::span<const claimed> got);
   void add_tally();
   void show_state(instant now);
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
@@ -188,7 +188,7 @@ class node {
   machine machine_;
   std::vector<upcoming> found_;
   bool has_left_ = false;  // gave up its shares
-  std::size_t take_limit_ = 16;
+  std::size_t consume_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed
   std::vector<upcoming> put_back_;                         // by the transaction that is open

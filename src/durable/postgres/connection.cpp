@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "durable/postgres/sql.hpp"
+#include "durable/store/fnv.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable::postgres {
@@ -40,10 +41,7 @@ bool is_error(const result& answer) {
 // With the name comes which text it is for: sessions that meet behind a pooler may have other tables, or be of another
 // version. The text has the schema in it.
 std::string name_for(const char* name, std::string_view text) {
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-  for (const char each : text) {
-    hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
-  }
+  const std::uint64_t hash = fnv1a(text);
   std::string all = std::string(name) + "_";
   for (int shift = 60; shift >= 0; shift -= 4) {
     all.push_back("0123456789abcdef"[(hash >> shift) & 15]);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "durable/postgres/values.hpp"
+#include "durable/store/counters.hpp"
 
 // A connection of our own: statements that are prepared when they are first run, and waits that end.
 
@@ -37,13 +37,6 @@ inline constexpr const char* behind_a_pooler =
 [[noreturn]] void fail(const result& answer, const PGconn* connection, std::string_view doing);
 /// The same, with another SQLSTATE.
 [[noreturn]] void fail(std::string_view doing, std::string_view sqlstate, std::string_view text);
-
-/// What a store counts. Thread safety: any thread.
-struct counters {
-  std::atomic<std::uint64_t> statements{0};
-  std::atomic<std::uint64_t> rows_read{0};
-  std::atomic<std::uint64_t> commits{0};
-};
 
 /// What connections of a store share. It outlives them.
 struct connection_rules {

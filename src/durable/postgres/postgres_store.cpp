@@ -11,6 +11,7 @@
 #include "durable/postgres/pool.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/transaction.hpp"
+#include "durable/store/fnv.hpp"
 #include "durable/store/instant.hpp"
 #include "durable/store/range.hpp"
 #include "shared/fork_watch.hpp"
@@ -31,7 +32,7 @@ std::int64_t count_of(std::size_t limit) {
   return static_cast<std::int64_t>(std::min(limit, most));
 }
 
-void in_range(const char* name, milliseconds value) { check_range(name, value, milliseconds(1), longest_limit); }
+void in_range(const char* name, milliseconds value) { validate_range(name, value, milliseconds(1), longest_limit); }
 
 // The same for all who serve these, however long they are; else they are names, for people. An index has no room for
 // more than 2 700 bytes.
@@ -50,14 +51,11 @@ std::string name_of_set(std::span<const std::string> kinds) {
   if (names.size() <= longest) {
     return names;
   }
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a; two sets of one hash would share their shares, no more
-  for (const char each : names) {
-    hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
-  }
-  return std::to_string(sorted.size()) + " kinds, " + std::to_string(hash);
+  // Two sets of one hash would share their shares, no more.
+  return std::to_string(sorted.size()) + " kinds, " + std::to_string(fnv1a(names));
 }
 
-postgres_options checked(postgres_options options) {
+postgres_options validated(postgres_options options) {
   if (options.connections < 1 || options.connections > 64) {
     throw timer_error(timer_errc::invalid_option,
                       "connections is " + std::to_string(options.connections) + "; it must be in [1, 64]");
@@ -72,7 +70,7 @@ postgres_options checked(postgres_options options) {
   return options;
 }
 
-transaction_limits checked(transaction_limits limits) {
+transaction_limits validated(transaction_limits limits) {
   for (auto& [name, limit] : {std::pair<const char*, std::optional<milliseconds>&>("lock_wait", limits.lock_wait),
                               std::pair<const char*, std::optional<milliseconds>&>("urgent", limits.urgent),
                               std::pair<const char*, std::optional<milliseconds>&>("idle", limits.idle)}) {
@@ -89,7 +87,7 @@ transaction_limits checked(transaction_limits limits) {
 class postgres_store::implementation {
  public:
   implementation(const std::string& conninfo, const postgres_options& options)
-      : options_(checked(options)),
+      : options_(validated(options)),
         connection_rules_{prefix_of(options_.schema), options_.statement_timeout, options_.prepare, &counts_},
         transaction_rules_(rules_for(options_, counts_)),
         pool_(conninfo, options_.connections, options_, connection_rules_),
@@ -105,19 +103,19 @@ class postgres_store::implementation {
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
   void transact(const Work& work, const transaction_limits& limits = {});
-  void read_ahead(const window& which, std::vector<upcoming>& found);
-  [[nodiscard]] std::vector<std::int16_t> take_shares(std::string_view node, std::span<const std::string> kinds,
-                                                      milliseconds hold, bool leave);
+  void read_ahead(const read_range& which, std::vector<upcoming>& found);
+  [[nodiscard]] std::vector<std::int16_t> renew_shares(std::string_view node, std::span<const std::string> kinds,
+                                                       milliseconds hold, bool leave);
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
-  [[nodiscard]] store_counts counts() const noexcept;
+  [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
 
  private:
   class in_transaction;
 
   void check_process() const;
   result ask(const query& which, const parameters& values);
-  [[nodiscard]] std::optional<std::pair<instant, std::int64_t>> read_page(const window& which, std::size_t limit,
+  [[nodiscard]] std::optional<std::pair<instant, std::int64_t>> read_page(const read_range& which, std::size_t limit,
                                                                           std::vector<upcoming>& found);
 
   // Immutable.
@@ -240,12 +238,12 @@ instant postgres_store::implementation::now() {
   return clock_.last_guess();
 }
 
-void postgres_store::implementation::read_ahead(const window& which, std::vector<upcoming>& found) {
+void postgres_store::implementation::read_ahead(const read_range& which, std::vector<upcoming>& found) {
   if (which.limit == 0 || which.kinds.empty() || which.from >= which.until) {
     return;
   }
   const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
-  window page = which;
+  read_range page = which;
   while (found.size() < limit) {
     const auto end = read_page(page, limit - found.size(), found);
     if (!end) {
@@ -257,7 +255,7 @@ void postgres_store::implementation::read_ahead(const window& which, std::vector
 
 // \returns where the next page begins, if this one has ended before the window has.
 std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::read_page(
-    const window& which, std::size_t limit, std::vector<upcoming>& found) {
+    const read_range& which, std::size_t limit, std::vector<upcoming>& found) {
   constexpr std::int64_t most_looked_at = 5000;
   array kinds(element::text);
   std::for_each(which.kinds.begin(), which.kinds.end(), [&](const std::string& each) { kinds.add(each); });
@@ -293,9 +291,9 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
   return next;
 }
 
-std::vector<std::int16_t> postgres_store::implementation::take_shares(std::string_view node,
-                                                                      std::span<const std::string> kinds,
-                                                                      milliseconds hold, bool leave) {
+std::vector<std::int16_t> postgres_store::implementation::renew_shares(std::string_view node,
+                                                                       std::span<const std::string> kinds,
+                                                                       milliseconds hold, bool leave) {
   const std::string set = name_of_set(kinds);
   parameters values;
   values.bind(node).bind(set);
@@ -308,7 +306,7 @@ std::vector<std::int16_t> postgres_store::implementation::take_shares(std::strin
   std::vector<std::int16_t> mine;
   // \returns whether all rows of the set were there.
   const auto take = [&] {
-    const result rows = ask(sql::take_shares, values);
+    const result rows = ask(sql::renew_shares, values);
     counts_.commits.fetch_add(1, std::memory_order_relaxed);
     mine.clear();
     bool all = true;
@@ -364,11 +362,6 @@ std::vector<dead_check> postgres_store::implementation::list_dead(std::size_t li
   return found;
 }
 
-store_counts postgres_store::implementation::counts() const noexcept {
-  return {counts_.statements.load(std::memory_order_relaxed), counts_.rows_read.load(std::memory_order_relaxed),
-          counts_.commits.load(std::memory_order_relaxed)};
-}
-
 postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)
     : implementation_(std::make_unique<implementation>(conninfo, options)) {}
 
@@ -384,17 +377,17 @@ void postgres_store::transact(const std::function<void(store_transaction&)>& wor
 
 void postgres_store::transact_within(const transaction_limits& limits,
                                      const std::function<void(store_transaction&)>& work) {
-  implementation_->transact(work, checked(limits));
+  implementation_->transact(work, validated(limits));
 }
 
-void postgres_store::read_ahead(const window& which, std::vector<upcoming>& found) {
+void postgres_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {
   implementation_->read_ahead(which, found);
 }
 
-std::optional<std::vector<std::int16_t>> postgres_store::take_shares(std::string_view node,
-                                                                     std::span<const std::string> kinds,
-                                                                     milliseconds hold, bool leave) {
-  return implementation_->take_shares(node, kinds, hold, leave);
+std::optional<std::vector<std::int16_t>> postgres_store::renew_shares(std::string_view node,
+                                                                      std::span<const std::string> kinds,
+                                                                      milliseconds hold, bool leave) {
+  return implementation_->renew_shares(node, kinds, hold, leave);
 }
 
 std::optional<stored_check> postgres_store::find(std::string_view kind, std::string_view key) {
@@ -405,7 +398,7 @@ std::vector<dead_check> postgres_store::list_dead(std::size_t limit, std::int64_
   return implementation_->list_dead(limit, after);
 }
 
-bool postgres_store::retry_dead(std::int64_t id) {
+bool postgres_store::revive_dead(std::int64_t id) {
   bool done = false;
   implementation_->transact([&](writing_transaction& open) { done = open.raise_dead(id); });
   return done;

@@ -103,8 +103,8 @@ inline constexpr query claim{
     "claiming", "timing_wheel_claim",
     "UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=$3::bigint "
     "FROM " TIMING_WHEEL_FREE("NO KEY UPDATE") "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
-inline constexpr query take{
-    "taking", "timing_wheel_take",
+inline constexpr query consume{
+    "consuming", "timing_wheel_consume",
     "DELETE FROM @check c "
     "USING " TIMING_WHEEL_FREE("UPDATE") "nextval('@fence'),c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query put_back{"putting back", "timing_wheel_put_back",
@@ -119,11 +119,11 @@ inline constexpr query put_back{"putting back", "timing_wheel_put_back",
 //
 // The second form of each leaves out what others have locked. It costs
 // more, since each row is locked before it is changed; so it is for the case that the first had to wait.
-#define TIMING_WHEEL_HELD "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease>1"
+#define TIMING_WHEEL_OURS "c.id=ANY(ARRAY[u.id]) AND c.fence=u.fence AND c.lease>1"
 #define TIMING_WHEEL_ALL(columns, names) \
-  "unnest(" columns ") WITH ORDINALITY u(" names ",place) WHERE " TIMING_WHEEL_HELD
+  "unnest(" columns ") WITH ORDINALITY u(" names ",place) WHERE " TIMING_WHEEL_OURS
 #define TIMING_WHEEL_UNLOCKED(columns, names, lock)                                                             \
-  "(SELECT u.* FROM unnest(" columns ") WITH ORDINALITY u(" names ",place) JOIN @check c ON " TIMING_WHEEL_HELD \
+  "(SELECT u.* FROM unnest(" columns ") WITH ORDINALITY u(" names ",place) JOIN @check c ON " TIMING_WHEEL_OURS \
   " FOR " lock " OF c SKIP LOCKED) u WHERE c.id=ANY(ARRAY[u.id])"
 #define TIMING_WHEEL_TICKETS "$1::bigint[],$2::bigint[]"
 
@@ -141,16 +141,16 @@ inline constexpr query extend_unlocked{
     "extending a lease", "timing_wheel_extend_unlocked",
     TIMING_WHEEL_EXTEND(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_TICKETS, "id,fence", "NO KEY UPDATE"))};
 
-#define TIMING_WHEEL_RETRY(which)                                                                       \
+#define TIMING_WHEEL_RELEASE(which)                                                                     \
   "UPDATE @check c SET lease=CASE u.orphaned WHEN 1 THEN 1 END,due=u.due,attempt=u.attempt FROM " which \
   " RETURNING u.place"
-#define TIMING_WHEEL_RETRIES TIMING_WHEEL_TICKETS ",$3::bigint[],$4::integer[],$5::integer[]"
-inline constexpr query retry{
-    "giving a claim back", "timing_wheel_retry",
-    TIMING_WHEEL_RETRY(TIMING_WHEEL_ALL(TIMING_WHEEL_RETRIES, "id,fence,due,attempt,orphaned"))};
-inline constexpr query retry_unlocked{
-    "giving a claim back", "timing_wheel_retry_unlocked",
-    TIMING_WHEEL_RETRY(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_RETRIES, "id,fence,due,attempt,orphaned", "NO KEY UPDATE"))};
+#define TIMING_WHEEL_RELEASES TIMING_WHEEL_TICKETS ",$3::bigint[],$4::integer[],$5::integer[]"
+inline constexpr query release{
+    "giving a claim back", "timing_wheel_release",
+    TIMING_WHEEL_RELEASE(TIMING_WHEEL_ALL(TIMING_WHEEL_RELEASES, "id,fence,due,attempt,orphaned"))};
+inline constexpr query release_unlocked{"giving a claim back", "timing_wheel_release_unlocked",
+                                        TIMING_WHEEL_RELEASE(TIMING_WHEEL_UNLOCKED(
+                                            TIMING_WHEEL_RELEASES, "id,fence,due,attempt,orphaned", "NO KEY UPDATE"))};
 
 #define TIMING_WHEEL_BURY(which)                                                \
   "WITH gone AS (DELETE FROM @check c USING " which                             \
@@ -164,11 +164,11 @@ inline constexpr query bury_unlocked{
     "burying", "timing_wheel_bury_unlocked",
     TIMING_WHEEL_BURY(TIMING_WHEEL_UNLOCKED(TIMING_WHEEL_BURIALS, "id,fence,error", "UPDATE"))};
 // Which of them are still held: of those that were left out, these are locked.
-inline constexpr query held{"looking for a claim", "timing_wheel_held",
-                            "SELECT u.place FROM @check c JOIN unnest(" TIMING_WHEEL_TICKETS
-                            ") WITH ORDINALITY u(id,fence,place) ON " TIMING_WHEEL_HELD};
-inline constexpr query bury_taken{
-    "burying", "timing_wheel_bury_taken",
+inline constexpr query still_ours{"looking for a claim", "timing_wheel_still_ours",
+                                  "SELECT u.place FROM @check c JOIN unnest(" TIMING_WHEEL_TICKETS
+                                  ") WITH ORDINALITY u(id,fence,place) ON " TIMING_WHEEL_OURS};
+inline constexpr query bury_consumed{
+    "burying", "timing_wheel_bury_consumed",
     "INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "
     "VALUES($1::text,$2::bytea,$3::bytea,$4::bigint,$5::bigint,$6::bigint,$7::bytea," TIMING_WHEEL_NOW ")"};
 inline constexpr query raise{"retrying a dead check", "timing_wheel_raise",
@@ -207,8 +207,8 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
 //
 // Of 64 shares each node has its part, and the first by name have one more where that does not come out even: so one
 // that has too many always knows it, and nobody goes without while others could give.
-inline constexpr query take_shares{
-    "taking shares", "timing_wheel_take_shares",
+inline constexpr query renew_shares{
+    "taking shares", "timing_wheel_renew_shares",
     "WITH me AS (INSERT INTO @node(kinds,name,until) VALUES($2::text,$1::text," TIMING_WHEEL_NOW
     "+$3::bigint) "
     "ON CONFLICT(kinds,name) DO UPDATE SET until=excluded.until),"
@@ -278,17 +278,17 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &cancel,
                                              &reschedule,
                                              &claim,
-                                             &take,
+                                             &consume,
                                              &put_back,
                                              &complete,
                                              &complete_unlocked,
                                              &extend,
                                              &extend_unlocked,
-                                             &retry,
-                                             &retry_unlocked,
+                                             &release,
+                                             &release_unlocked,
                                              &bury,
                                              &bury_unlocked,
-                                             &held,
+                                             &still_ours,
                                              &raise,
                                              &delete_dead,
                                              &read_ahead,
@@ -308,14 +308,14 @@ inline constexpr const query* on_checks[] = {&insert,
 #undef TIMING_WHEEL_MICROSECONDS
 #undef TIMING_WHEEL_NOW
 #undef TIMING_WHEEL_FREE
-#undef TIMING_WHEEL_HELD
+#undef TIMING_WHEEL_OURS
 #undef TIMING_WHEEL_ALL
 #undef TIMING_WHEEL_UNLOCKED
 #undef TIMING_WHEEL_TICKETS
 #undef TIMING_WHEEL_COMPLETE
 #undef TIMING_WHEEL_EXTEND
-#undef TIMING_WHEEL_RETRY
-#undef TIMING_WHEEL_RETRIES
+#undef TIMING_WHEEL_RELEASE
+#undef TIMING_WHEEL_RELEASES
 #undef TIMING_WHEEL_BURY
 #undef TIMING_WHEEL_BURIALS
 #undef TIMING_WHEEL_AFTER

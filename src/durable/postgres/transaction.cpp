@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "durable/node/fail_point.hpp"
 #include "durable/postgres/schema.hpp"
+#include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
 
 namespace timing_wheel::durable::postgres {
@@ -110,7 +110,7 @@ struct tickets {
   explicit tickets(std::span<Op> ops) {
     for (Op& op : ops) {
       ticket& of = claim_of(op);
-      of.held = of.locked = false;
+      of.still_ours = of.locked = false;
       ids.add(of.id);
       fences.add(of.fence);
     }
@@ -388,62 +388,62 @@ void writing_transaction::claim(std::span<const upcoming> wanted, instant lease,
   }
 }
 
-void writing_transaction::take(std::span<const upcoming> wanted, std::vector<claimed>& got) {
+void writing_transaction::consume(std::span<const upcoming> wanted, std::vector<claimed>& got) {
   array ids(element::bigint);
   for (const upcoming& row : wanted) {
     ids.add(row.id);
   }
   if (!wanted.empty()) {
-    read_claimed(run(sql::take, parameters().bind(ids).bind(ended_leases())), wanted, got);
+    read_claimed(run(sql::consume, parameters().bind(ids).bind(ended_leases())), wanted, got);
   }
 }
 
 // If what ran has scheduled that key anew, that stands.
-void writing_transaction::put_back(const claimed& taken, std::string_view kind, instant due, int attempt) {
+void writing_transaction::put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) {
   run(sql::put_back, parameters()
-                         .bind(taken.id)
-                         .bind(taken.fence)
+                         .bind(consumed.id)
+                         .bind(consumed.fence)
                          .bind(std::int64_t{attempt})
                          .bind(microseconds_of(due))
-                         .bind(std::int64_t{taken.orphaned ? 1 : 0})
+                         .bind(std::int64_t{consumed.orphaned ? 1 : 0})
                          .bind(kind)
-                         .bind(std::string_view(taken.key))
-                         .bind(std::string_view(taken.payload)));
+                         .bind(std::string_view(consumed.key))
+                         .bind(std::string_view(consumed.payload)));
 }
 
 template <class Op>
-void writing_transaction::change_held(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,
-                                      const parameters& values) {
+void writing_transaction::change_claims(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,
+                                        const parameters& values) {
   const result changed = run(skips_locked_ ? skipping : waiting, values);
   for (int row = 0; row < changed.rows(); ++row) {
-    claim_of(ops[place_in(changed, row)]).held = true;
+    claim_of(ops[place_in(changed, row)]).still_ours = true;
   }
   if (!skips_locked_ || changed.rows() == static_cast<int>(ops.size())) {
     return;
   }
-  const result held = look(sql::held, parameters().bind(of.ids).bind(of.fences));
-  for (int row = 0; row < held.rows(); ++row) {
-    ticket& one = claim_of(ops[place_in(held, row)]);
-    one.locked = !one.held;
+  const result ours = look(sql::still_ours, parameters().bind(of.ids).bind(of.fences));
+  for (int row = 0; row < ours.rows(); ++row) {
+    ticket& one = claim_of(ops[place_in(ours, row)]);
+    one.locked = !one.still_ours;
   }
 }
 
 void writing_transaction::complete(std::span<ticket> ops) {
   if (!ops.empty()) {
     tickets of(ops);
-    change_held(ops, sql::complete, sql::complete_unlocked, of, parameters().bind(of.ids).bind(of.fences));
+    change_claims(ops, sql::complete, sql::complete_unlocked, of, parameters().bind(of.ids).bind(of.fences));
   }
 }
 
 void writing_transaction::extend(std::span<ticket> ops, instant lease) {
   if (!ops.empty()) {
     tickets of(ops);
-    change_held(ops, sql::extend, sql::extend_unlocked, of,
-                parameters().bind(of.ids).bind(of.fences).bind(microseconds_of(lease)));
+    change_claims(ops, sql::extend, sql::extend_unlocked, of,
+                  parameters().bind(of.ids).bind(of.fences).bind(microseconds_of(lease)));
   }
 }
 
-void writing_transaction::retry(std::span<retry_op> ops) {
+void writing_transaction::release(std::span<release_op> ops) {
   if (ops.empty()) {
     return;
   }
@@ -451,13 +451,13 @@ void writing_transaction::retry(std::span<retry_op> ops) {
   array dues(element::bigint);
   array attempts(element::integer);
   array orphaned(element::integer);
-  for (const retry_op& op : ops) {
+  for (const release_op& op : ops) {
     dues.add(microseconds_of(op.due));
     attempts.add(std::int64_t{op.attempt});
     orphaned.add(std::int64_t{op.orphaned ? 1 : 0});
   }
-  change_held(ops, sql::retry, sql::retry_unlocked, of,
-              parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts).bind(orphaned));
+  change_claims(ops, sql::release, sql::release_unlocked, of,
+                parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts).bind(orphaned));
 }
 
 void writing_transaction::bury(std::span<bury_op> ops) {
@@ -469,18 +469,18 @@ void writing_transaction::bury(std::span<bury_op> ops) {
   for (const bury_op& op : ops) {
     errors.add(op.error);
   }
-  change_held(ops, sql::bury, sql::bury_unlocked, of, parameters().bind(of.ids).bind(of.fences).bind(errors));
+  change_claims(ops, sql::bury, sql::bury_unlocked, of, parameters().bind(of.ids).bind(of.fences).bind(errors));
 }
 
-void writing_transaction::bury_taken(const claimed& taken, std::string_view kind, std::string_view error) {
-  run(sql::bury_taken, parameters()
-                           .bind(kind)
-                           .bind(std::string_view(taken.key))
-                           .bind(std::string_view(taken.payload))
-                           .bind(microseconds_of(taken.due))
-                           .bind(taken.fence)
-                           .bind(std::int64_t{taken.attempt})
-                           .bind(error));
+void writing_transaction::bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) {
+  run(sql::bury_consumed, parameters()
+                              .bind(kind)
+                              .bind(std::string_view(consumed.key))
+                              .bind(std::string_view(consumed.payload))
+                              .bind(microseconds_of(consumed.due))
+                              .bind(consumed.fence)
+                              .bind(std::int64_t{consumed.attempt})
+                              .bind(error));
 }
 
 // With what has to be said before a handler's first statement.

@@ -38,13 +38,13 @@ class writing_transaction final : public store_transaction {
   void cancel(std::span<cancel_op> ops) override;
   void reschedule(std::span<reschedule_op> ops) override;
   void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override;
-  void take(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
-  void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override;
+  void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
+  void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) override;
   void complete(std::span<ticket> ops) override;
   void extend(std::span<ticket> ops, instant lease) override;
-  void retry(std::span<retry_op> ops) override;
+  void release(std::span<release_op> ops) override;
   void bury(std::span<bury_op> ops) override;
-  void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override;
+  void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) override;
   void savepoint() override;
   void own_savepoint() override;
   void rollback_to_savepoint() override;
@@ -61,8 +61,8 @@ class writing_transaction final : public store_transaction {
   result run(const query& which, const parameters& values);
   // On claims: the statement, or the one that leaves out locked rows.
   template <class Op>
-  void change_held(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,
-                   const parameters& values);
+  void change_claims(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,
+                     const parameters& values);
   result look(const query& which, const parameters& values);
   [[nodiscard]] result look_at_what_stands(names& of);
   void append_different(std::vector<append_op*> ops);

@@ -53,7 +53,7 @@ constexpr std::int64_t most_ahead = 2048;
 
 }  // namespace
 
-room::room(database& writer)
+disk_reserve::disk_reserve(database& writer)
     : writer_(writer),
       page_size_(std::stoll(writer.ask({"opening", "PRAGMA page_size"}))),
       count_pages_(writer.get(), {"committing", "PRAGMA page_count"}) {
@@ -63,7 +63,7 @@ room::room(database& writer)
 
 // How many pages this commit adds is known only to a statement, which costs as much as one that schedules. So there is
 // room for twice what one has added so far; and only if the disk does not have that, the statement asks.
-void room::reserve() {
+void disk_reserve::reserve() {
   sqlite3_file* file = nullptr;
   sqlite3_file_control(writer_.get(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
   std::int64_t pages = committed_pages(file);
@@ -85,18 +85,18 @@ void room::reserve() {
 }
 
 // A file system that cannot take room in advance goes on without.
-bool room::grow_to(std::int64_t pages) noexcept {
+bool disk_reserve::grow_to(std::int64_t pages) noexcept {
   sqlite3_int64 size = pages * page_size_;
   const int result = sqlite3_file_control(writer_.get(), "main", SQLITE_FCNTL_SIZE_HINT, &size);
   return result != SQLITE_FULL && (result != SQLITE_IOERR_WRITE || has_room(writer_.get(), size));
 }
 
-bool room::was_full() noexcept {
+bool disk_reserve::was_full() noexcept {
   return std::exchange(refused_, false) || (sqlite3_errcode(writer_.get()) & 0xff) == SQLITE_FULL;
 }
 
 // A log that has not the room for 16 000 pages is copied back when it is half as long as it became.
-void room::clear_log() noexcept {
+void disk_reserve::clear_log() noexcept {
   const time now = std::chrono::steady_clock::now();
   if (now < next_clearing_) {
     return;
@@ -110,7 +110,7 @@ void room::clear_log() noexcept {
   careful_until_ = now + 1min;
 }
 
-void room::committed() noexcept {
+void disk_reserve::committed() noexcept {
   if (careful_ && std::chrono::steady_clock::now() > careful_until_) {
     sqlite3_wal_autocheckpoint(writer_.get(), log_pages);
     careful_ = false;

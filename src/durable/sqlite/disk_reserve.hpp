@@ -13,9 +13,9 @@ namespace timing_wheel::durable::sqlite {
 /// by. If the log had taken the last of the disk, it could never be copied: room that is freed would go to the log too.
 /// So the room in the file is taken **before** a commit goes into the log. Then the log can always be copied, and its
 /// own room is used again. Thread safety: who holds the lock for writing.
-class room {
+class disk_reserve {
  public:
-  explicit room(database& writer);
+  explicit disk_reserve(database& writer);
 
   /// In the transaction that is open, right before its commit. Throws SQLITE_FULL if the file cannot grow so far.
   /// \pre The transaction is one that writes (`writing_transaction::check_open`): it holds SQLite's write lock.

@@ -79,8 +79,8 @@ void look_through(database& opened) {
 }  // namespace
 
 std::unique_ptr<database> open_writer(const std::string& file, const sqlite_options& options) {
-  check_range("sqlite_options::busy_timeout", options.busy_timeout, std::chrono::milliseconds(0),
-              std::chrono::milliseconds::max());
+  validate_range("sqlite_options::busy_timeout", options.busy_timeout, std::chrono::milliseconds(0),
+                 std::chrono::milliseconds::max());
   if (sqlite3_threadsafe() == 0) {
     throw timer_error(std::error_code(SQLITE_MISUSE, sqlite_category()), "this SQLite was built for a single thread");
   }

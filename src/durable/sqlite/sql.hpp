@@ -44,9 +44,10 @@ inline constexpr query claim{
     "claiming", TIMING_WHEEL_CLAIM "AND due<=?2 AND lease IS NULL RETURNING fence,attempt,due,key,payload,0"};
 inline constexpr query take_over{
     "claiming", TIMING_WHEEL_CLAIM "AND due<=?2 AND lease<=?2 RETURNING fence,attempt,due,key,payload,1"};
-inline constexpr query take{"taking",
-                            "DELETE FROM timing_wheel_check WHERE id=?1 AND due<=?2 AND (lease IS NULL OR lease<=?3) "
-                            "RETURNING ?4,attempt+1,due,key,payload,lease IS NOT NULL"};
+inline constexpr query consume{
+    "consuming",
+    "DELETE FROM timing_wheel_check WHERE id=?1 AND due<=?2 AND (lease IS NULL OR lease<=?3) "
+    "RETURNING ?4,attempt+1,due,key,payload,lease IS NOT NULL"};
 inline constexpr query put_back{"putting back",
                                 "INSERT INTO timing_wheel_check(id,fence,attempt,due,lease,kind,key,payload) "
                                 "VALUES(?1,?2,?3,?4,iif(?5,?6,NULL),?7,?8,?9) ON CONFLICT(kind,key) DO NOTHING"};
@@ -56,23 +57,23 @@ inline constexpr query draw_fences{"claiming",
 inline constexpr query complete{"completing", "DELETE FROM timing_wheel_check WHERE id=?1 AND fence=?2 AND lease>1"};
 inline constexpr query extend{"extending a lease",
                               "UPDATE timing_wheel_check SET lease=?3 WHERE id=?1 AND fence=?2 AND lease>1"};
-inline constexpr query retry{"giving a claim back",
-                             "UPDATE timing_wheel_check SET lease=iif(?5,?6,NULL),due=?3,attempt=?4 "
-                             "WHERE id=?1 AND fence=?2 AND lease>1"};
+inline constexpr query release{"giving a claim back",
+                               "UPDATE timing_wheel_check SET lease=iif(?5,?6,NULL),due=?3,attempt=?4 "
+                               "WHERE id=?1 AND fence=?2 AND lease>1"};
 inline constexpr query bury{"burying",
                             "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
                             "SELECT kind,key,payload,due,fence,attempt,?3,?4 FROM timing_wheel_check "
                             "WHERE id=?1 AND fence=?2 AND lease>1"};
-inline constexpr query bury_taken{"burying",
-                                  "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
-                                  "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"};
+inline constexpr query bury_consumed{"burying",
+                                     "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
+                                     "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"};
 inline constexpr query raise{"retrying a dead check",
                              "INSERT INTO timing_wheel_check(due,kind,key,payload) "
                              "SELECT ?2,kind,key,payload FROM timing_wheel_dead WHERE id=?1 "
                              "ON CONFLICT(kind,key) DO NOTHING"};
 inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_wheel_dead WHERE id=?1"};
 
-// Reads; those of a window are in window_reader.cpp.
+// Reads; those of a window are in range_reader.cpp.
 inline constexpr query find{"finding",
                             "SELECT payload,due,fence,attempt,lease FROM timing_wheel_check "
                             "WHERE kind=?1 AND key=?2"};
@@ -109,8 +110,8 @@ inline constexpr query users_reschedule{
 
 /// All that touch our tables, for the test that none looks through a whole table.
 inline constexpr query on_tables[] = {insert,    replace,      find_due,      cancel,       reschedule,
-                                      claim,     take_over,    take,          draw_fences,  put_back,
-                                      complete,  extend,       retry,         bury,         bury_taken,
+                                      claim,     take_over,    consume,       draw_fences,  put_back,
+                                      complete,  extend,       release,       bury,         bury_consumed,
                                       raise,     delete_dead,  find,          list_dead,    read_clock,
                                       set_clock, users_insert, users_replace, users_cancel, users_reschedule};
 

@@ -6,13 +6,13 @@
 #include <thread>
 #include <utility>
 
-#include "durable/node/fail_point.hpp"
 #include "durable/sqlite/disk_reserve.hpp"
 #include "durable/sqlite/fair_lock.hpp"
 #include "durable/sqlite/opening.hpp"
+#include "durable/sqlite/range_reader.hpp"
 #include "durable/sqlite/schema.hpp"
 #include "durable/sqlite/transaction.hpp"
-#include "durable/sqlite/window_reader.hpp"
+#include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
 #include "shared/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
@@ -53,10 +53,10 @@ class sqlite_store::implementation {
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
   void transact(const Work& work, const transaction_limits& limits = {});
-  void read_ahead(const window& which, std::vector<upcoming>& found);
+  void read_ahead(const read_range& which, std::vector<upcoming>& found);
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
-  [[nodiscard]] store_counts counts() const noexcept;
+  [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
 
  private:
@@ -81,7 +81,7 @@ class sqlite_store::implementation {
   fair_lock write_lock_;
   std::unique_ptr<database> writer_;
   writing_transaction transaction_{*writer_, options_.limits, counts_};
-  room room_{*writer_};
+  disk_reserve reserve_{*writer_};
   statement read_clock_{writer_->get(), sql::read_clock, &counts_.statements};
   statement set_clock_{writer_->get(), sql::set_clock, &counts_.statements};
   std::optional<unsigned> written_version_;            // of the file, when this connection last knew its clock
@@ -91,7 +91,7 @@ class sqlite_store::implementation {
   std::mutex read_lock_;
   std::unique_ptr<database> reader_;
   statement see_clock_{reader_->get(), sql::read_clock, &counts_.statements};
-  window_reader window_reader_{reader_->get(), counts_};
+  range_reader window_reader_{reader_->get(), counts_};
   statement find_{reader_->get(), sql::find, &counts_.statements};
   statement list_dead_{reader_->get(), sql::list_dead, &counts_.statements};
   std::optional<unsigned> read_version_;
@@ -118,10 +118,10 @@ class sqlite_store::implementation::writing {
   writing(const writing&) = delete;
   writing& operator=(const writing&) = delete;
   ~writing() {
-    const bool was_full = !committed_ && store_.room_.was_full();
+    const bool was_full = !committed_ && store_.reserve_.was_full();
     store_.transaction_.roll_back();
     if (was_full) {
-      store_.room_.clear_log();
+      store_.reserve_.clear_log();
     }
     store_.clock_is_new_ = false;
     if (begun_) {
@@ -140,10 +140,10 @@ class sqlite_store::implementation::writing {
   }
   void commit() {
     store_.transaction_.check_open();
-    store_.room_.reserve();
+    store_.reserve_.reserve();
     store_.transaction_.commit();
     committed_ = true;
-    store_.room_.committed();
+    store_.reserve_.committed();
     store_.written_version_.reset();
     if (!std::exchange(store_.clock_is_new_, false)) {
       store_.written_version_ = store_.writer_->data_version();
@@ -253,7 +253,7 @@ void sqlite_store::implementation::see_clock_to_read() {
   }
 }
 
-void sqlite_store::implementation::read_ahead(const window& which, std::vector<upcoming>& found) {
+void sqlite_store::implementation::read_ahead(const read_range& which, std::vector<upcoming>& found) {
   if (which.limit == 0 || which.kinds.empty() || which.from >= which.until) {
     return;
   }
@@ -299,11 +299,6 @@ std::vector<dead_check> sqlite_store::implementation::list_dead(std::size_t limi
   return found;
 }
 
-store_counts sqlite_store::implementation::counts() const noexcept {
-  return {counts_.statements.load(std::memory_order_relaxed), counts_.rows_read.load(std::memory_order_relaxed),
-          counts_.commits.load(std::memory_order_relaxed)};
-}
-
 void sqlite_store::implementation::adopt_wall_clock() {
   transact([this](store_transaction&) { set_clock(); });
   transact([](store_transaction&) {});
@@ -327,7 +322,7 @@ void sqlite_store::transact_within(const transaction_limits& limits,
   implementation_->transact(work, limits);
 }
 
-void sqlite_store::read_ahead(const window& which, std::vector<upcoming>& found) {
+void sqlite_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {
   implementation_->read_ahead(which, found);
 }
 
@@ -339,7 +334,7 @@ std::vector<dead_check> sqlite_store::list_dead(std::size_t limit, std::int64_t 
   return implementation_->list_dead(limit, after);
 }
 
-bool sqlite_store::retry_dead(std::int64_t id) {
+bool sqlite_store::revive_dead(std::int64_t id) {
   bool done = false;
   implementation_->transact([&](writing_transaction& open) { done = open.raise_dead(id); });
   return done;

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "durable/node/fail_point.hpp"
+#include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
 
 namespace timing_wheel::durable::sqlite {
@@ -30,14 +30,14 @@ writing_transaction::writing_transaction(database& on, const request_limits& lim
       reschedule_(on.get(), sql::reschedule, &counts.statements),
       claim_(on.get(), sql::claim, &counts.statements),
       take_over_(on.get(), sql::take_over, &counts.statements),
-      take_(on.get(), sql::take, &counts.statements),
+      consume_(on.get(), sql::consume, &counts.statements),
       draw_fences_(on.get(), sql::draw_fences, &counts.statements),
       put_back_(on.get(), sql::put_back, &counts.statements),
       complete_(on.get(), sql::complete, &counts.statements),
       extend_(on.get(), sql::extend, &counts.statements),
-      retry_(on.get(), sql::retry, &counts.statements),
+      release_(on.get(), sql::release, &counts.statements),
       bury_(on.get(), sql::bury, &counts.statements),
-      bury_taken_(on.get(), sql::bury_taken, &counts.statements),
+      bury_taken_(on.get(), sql::bury_consumed, &counts.statements),
       raise_(on.get(), sql::raise, &counts.statements),
       delete_dead_(on.get(), sql::delete_dead, &counts.statements) {}
 
@@ -174,25 +174,25 @@ void writing_transaction::claim(statement& how, const upcoming& wanted, instant 
   read_claimed(run, wanted, got);
 }
 
-void writing_transaction::take(std::span<const upcoming> wanted, std::vector<claimed>& got) {
+void writing_transaction::consume(std::span<const upcoming> wanted, std::vector<claimed>& got) {
   const std::int64_t ended = takes_over_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
   std::int64_t fence = wanted.empty() ? 0 : first_fence(wanted.size());
   for (const upcoming& row : wanted) {
-    execution run = take_.run();
+    execution run = consume_.run();
     run.bind(row.id).bind(microseconds_of(now_)).bind(ended).bind(fence++);
     read_claimed(run, row, got);
   }
 }
 
 // If what ran has scheduled that key anew, that stands.
-void writing_transaction::put_back(const claimed& taken, std::string_view kind, instant due, int attempt) {
+void writing_transaction::put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) {
   execution run = put_back_.run();
-  run.bind(taken.id).bind(taken.fence).bind(attempt).bind(microseconds_of(due));
-  run.bind(taken.orphaned ? 1 : 0)
+  run.bind(consumed.id).bind(consumed.fence).bind(attempt).bind(microseconds_of(due));
+  run.bind(consumed.orphaned ? 1 : 0)
       .bind(held_by_nobody)
       .bind_text(kind)
-      .bind_blob(taken.key)
-      .bind_blob(taken.payload)
+      .bind_blob(consumed.key)
+      .bind_blob(consumed.payload)
       .finish();
 }
 
@@ -202,22 +202,22 @@ bool writing_transaction::complete(const ticket& of) {
 
 void writing_transaction::complete(std::span<ticket> ops) {
   for (ticket& op : ops) {
-    op.held = complete(op);
+    op.still_ours = complete(op);
   }
 }
 
 void writing_transaction::extend(std::span<ticket> ops, instant lease) {
   for (ticket& op : ops) {
-    op.held = extend_.run().bind(op.id).bind(op.fence).bind(microseconds_of(lease)).finish() == 1;
+    op.still_ours = extend_.run().bind(op.id).bind(op.fence).bind(microseconds_of(lease)).finish() == 1;
   }
 }
 
-void writing_transaction::retry(std::span<retry_op> ops) {
-  for (retry_op& op : ops) {
-    execution run = retry_.run();
+void writing_transaction::release(std::span<release_op> ops) {
+  for (release_op& op : ops) {
+    execution run = release_.run();
     run.bind(op.of.id).bind(op.of.fence).bind(microseconds_of(op.due)).bind(op.attempt);
     run.bind(op.orphaned ? 1 : 0).bind(held_by_nobody);
-    op.of.held = run.finish() == 1;
+    op.of.still_ours = run.finish() == 1;
   }
 }
 
@@ -225,14 +225,14 @@ void writing_transaction::bury(std::span<bury_op> ops) {
   for (bury_op& op : ops) {
     execution run = bury_.run();
     run.bind(op.of.id).bind(op.of.fence).bind_text(op.error).bind(microseconds_of(now_));
-    op.of.held = run.finish() == 1 && complete(op.of);
+    op.of.still_ours = run.finish() == 1 && complete(op.of);
   }
 }
 
-void writing_transaction::bury_taken(const claimed& taken, std::string_view kind, std::string_view error) {
+void writing_transaction::bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) {
   execution run = bury_taken_.run();
-  run.bind_text(kind).bind_blob(taken.key).bind_blob(taken.payload).bind(microseconds_of(taken.due));
-  run.bind(taken.fence).bind(taken.attempt).bind_text(error).bind(microseconds_of(now_)).finish();
+  run.bind_text(kind).bind_blob(consumed.key).bind_blob(consumed.payload).bind(microseconds_of(consumed.due));
+  run.bind(consumed.fence).bind(consumed.attempt).bind_text(error).bind(microseconds_of(now_)).finish();
 }
 
 void writing_transaction::savepoint() { savepoint_.run().finish(); }

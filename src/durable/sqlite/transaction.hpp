@@ -1,20 +1,12 @@
 #pragma once
 
-#include <atomic>
-
 #include "durable/sqlite/clock.hpp"
 #include "durable/sqlite/database.hpp"
 #include "durable/sqlite/sql.hpp"
+#include "durable/store/counters.hpp"
 #include "timing_wheel/durable/store.hpp"
 
 namespace timing_wheel::durable::sqlite {
-
-/// What a store counts. Thread safety: any thread.
-struct counters {
-  std::atomic<std::uint64_t> statements{0};
-  std::atomic<std::uint64_t> rows_read{0};
-  std::atomic<std::uint64_t> commits{0};
-};
 
 /// The transactions of the writing connection, one after another, with the statements that they share.
 class writing_transaction final : public store_transaction {
@@ -42,13 +34,13 @@ class writing_transaction final : public store_transaction {
   void cancel(std::span<cancel_op> ops) override;
   void reschedule(std::span<reschedule_op> ops) override;
   void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override;
-  void take(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
-  void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override;
+  void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
+  void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) override;
   void complete(std::span<ticket> ops) override;
   void extend(std::span<ticket> ops, instant lease) override;
-  void retry(std::span<retry_op> ops) override;
+  void release(std::span<release_op> ops) override;
   void bury(std::span<bury_op> ops) override;
-  void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override;
+  void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) override;
   void savepoint() override;
   void rollback_to_savepoint() override;
   void release_savepoint() override;
@@ -77,8 +69,8 @@ class writing_transaction final : public store_transaction {
   std::int64_t changes_before_ = 0;
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
-  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_over_, take_, draw_fences_, put_back_;
-  statement complete_, extend_, retry_, bury_, bury_taken_, raise_, delete_dead_;
+  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_over_, consume_, draw_fences_, put_back_;
+  statement complete_, extend_, release_, bury_, bury_taken_, raise_, delete_dead_;
 };
 
 }  // namespace timing_wheel::durable::sqlite

@@ -159,7 +159,7 @@ class journal {
 };
 
 // Of 64 shares. The store itself is not divided: tests do that.
-bool is_of(const window& which, std::int64_t id, instant due) {
+bool is_of(const read_range& which, std::int64_t id, instant due) {
   return !which.shares || due < which.overdue ||
          std::find(which.shares->begin(), which.shares->end(), id % 64) != which.shares->end();
 }
@@ -242,7 +242,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     }
   }
 
-  void take(std::span<const upcoming> wanted, std::vector<claimed>& got) override {
+  void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
     for (const upcoming& one : wanted) {
@@ -254,29 +254,30 @@ class memory_store::implementation::open_transaction final : public store_transa
     }
   }
 
-  void put_back(const claimed& taken, std::string_view kind, instant due, int attempt) override {
+  void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
-    if (owner_.all.find(kind, taken.key) != nullptr) {
+    if (owner_.all.find(kind, consumed.key) != nullptr) {
       return;  // what ran has scheduled that key anew
     }
     auto row = std::make_unique<stored>();
-    row->id = taken.id;
+    row->id = consumed.id;
     row->kind = kind;
-    row->key = taken.key;
-    row->payload = taken.payload;
+    row->key = consumed.key;
+    row->payload = consumed.payload;
     row->due = due;
-    row->lease = given_up(taken.orphaned);
-    row->fence = taken.fence;
+    row->lease = given_up(consumed.orphaned);
+    row->fence = consumed.fence;
     row->attempt = attempt;
-    undo_.put(taken.id, std::move(row));
+    undo_.put(consumed.id, std::move(row));
   }
 
-  void bury_taken(const claimed& taken, std::string_view kind, std::string_view error) override {
+  void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
-    undo_.put_dead(std::make_unique<buried>(dead_check{taken.id, std::string(kind), taken.key, taken.payload, taken.due,
-                                                       taken.fence, taken.attempt, std::string(error), now_}));
+    undo_.put_dead(
+        std::make_unique<buried>(dead_check{consumed.id, std::string(kind), consumed.key, consumed.payload,
+                                            consumed.due, consumed.fence, consumed.attempt, std::string(error), now_}));
   }
 
   void complete(std::span<ticket> ops) override {
@@ -285,8 +286,8 @@ class memory_store::implementation::open_transaction final : public store_transa
   void extend(std::span<ticket> ops, instant lease) override {
     for_held(ops, [&](const stored& row) { change(row, [&](stored& mine) { mine.lease = lease; }); });
   }
-  void retry(std::span<retry_op> ops) override {
-    for (retry_op& op : ops) {
+  void release(std::span<release_op> ops) override {
+    for (release_op& op : ops) {
       for_held({&op.of, 1}, [&](const stored& row) {
         change(row, [&](stored& mine) {
           mine.lease = given_up(op.orphaned);
@@ -374,8 +375,8 @@ class memory_store::implementation::open_transaction final : public store_transa
     ++owner_.counts.statements;
     for (ticket& op : ops) {
       const stored* const row = owner_.all.find(op.id);
-      op.held = row != nullptr && row->fence == op.fence && row->lease > instant_of(held_by_nobody);
-      if (op.held) {
+      op.still_ours = row != nullptr && row->fence == op.fence && row->lease > instant_of(held_by_nobody);
+      if (op.still_ours) {
         what(*row);
       }
     }
@@ -415,7 +416,7 @@ void memory_store::transact_within(const transaction_limits& limits,
   ++implementation_->counts.commits;
 }
 
-void memory_store::read_ahead(const window& which, std::vector<upcoming>& found) {
+void memory_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {
   const std::scoped_lock lock(implementation_->mutex);
   tables& all = implementation_->all;
   ++implementation_->counts.statements;
@@ -454,7 +455,7 @@ std::vector<dead_check> memory_store::list_dead(std::size_t limit, std::int64_t 
   return some;
 }
 
-bool memory_store::retry_dead(std::int64_t id) {
+bool memory_store::revive_dead(std::int64_t id) {
   const std::scoped_lock writing(implementation_->writing);
   const std::scoped_lock lock(implementation_->mutex);
   tables& all = implementation_->all;

@@ -19,9 +19,9 @@ void store::transact_within(const transaction_limits& /*limits*/, const std::fun
   transact(work);
 }
 
-std::optional<std::vector<std::int16_t>> store::take_shares(std::string_view /*node*/,
-                                                            std::span<const std::string> /*kinds*/,
-                                                            std::chrono::milliseconds /*hold*/, bool /*leave*/) {
+std::optional<std::vector<std::int16_t>> store::renew_shares(std::string_view /*node*/,
+                                                             std::span<const std::string> /*kinds*/,
+                                                             std::chrono::milliseconds /*hold*/, bool /*leave*/) {
   return std::nullopt;
 }
 

@@ -234,7 +234,7 @@ std::vector<request> one_at_a_time() {
 cost look(counted_store& on) {
   const std::vector<std::string> kinds = {"close", "other"};
   std::vector<upcoming> found;
-  const window ahead{.until = on.where().now() + 1s, .limit = 1000, .kinds = kinds};
+  const read_range ahead{.until = on.where().now() + 1s, .limit = 1000, .kinds = kinds};
   on.where().read_ahead(ahead, found);
   const cost before = on.so_far();
   on.where().read_ahead(ahead, found);

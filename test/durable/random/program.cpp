@@ -60,14 +60,14 @@ class seen_store final : public forwarding_store {
     });
     met_.after_commit();
   }
-  void read_ahead(const window& which, std::vector<upcoming>& found) override {
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override {
     met_.call();
     forwarding_store::read_ahead(which, found);
   }
-  std::optional<std::vector<std::int16_t>> take_shares(std::string_view node, std::span<const std::string> kinds,
-                                                       milliseconds hold, bool leave) override {
+  std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node, std::span<const std::string> kinds,
+                                                        milliseconds hold, bool leave) override {
     met_.call();
-    return met_.shares([&] { return forwarding_store::take_shares(node, kinds, hold, leave); });
+    return met_.shares([&] { return forwarding_store::renew_shares(node, kinds, hold, leave); });
   }
 
  private:

@@ -23,12 +23,12 @@ class forwarding_store : public store {
   [[nodiscard]] instant now() override { return real_.now(); }
   [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
   void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
-  void read_ahead(const window& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
-  [[nodiscard]] std::optional<std::vector<std::int16_t>> take_shares(std::string_view node,
-                                                                     std::span<const std::string> kinds,
-                                                                     std::chrono::milliseconds hold,
-                                                                     bool leave) override {
-    return real_.take_shares(node, kinds, hold, leave);
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
+                                                                      std::span<const std::string> kinds,
+                                                                      std::chrono::milliseconds hold,
+                                                                      bool leave) override {
+    return real_.renew_shares(node, kinds, hold, leave);
   }
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
     return real_.find(kind, key);
@@ -36,7 +36,7 @@ class forwarding_store : public store {
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
     return real_.list_dead(limit, after);
   }
-  bool retry_dead(std::int64_t id) override { return real_.retry_dead(id); }
+  bool revive_dead(std::int64_t id) override { return real_.revive_dead(id); }
   bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
   [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
 

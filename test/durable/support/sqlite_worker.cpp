@@ -43,7 +43,7 @@ void take_all(sqlite_store& store) {
     std::vector<claimed> got;
     store.transact([&](store_transaction& open) {
       got.clear();
-      open.take(wanted, got);
+      open.consume(wanted, got);
       for (const claimed& each : got) {
         open.schedule(request{.kind = "done", .key = each.key});
       }
@@ -65,7 +65,7 @@ void claim_all(sqlite_store& store) {
       ticket of{each.id, each.fence};
       store.transact([&](store_transaction& open) {
         open.complete({&of, 1});
-        if (of.held) {
+        if (of.still_ours) {
           open.schedule(request{.kind = "done", .key = each.key});
         }
       });

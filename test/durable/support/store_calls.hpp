@@ -108,7 +108,7 @@ std::vector<claimed> take(store& in, const Then& then) {
   const std::vector<upcoming> wanted = all_rows(in);
   std::vector<claimed> got;
   in.transact([&](store_transaction& open) {
-    open.take(wanted, got);
+    open.consume(wanted, got);
     then(open, got);
   });
   return got;
@@ -128,25 +128,25 @@ inline std::vector<ticket> tickets_of(const std::vector<claimed>& held) {
 inline bool complete(store& in, const claimed& held) {
   ticket of{held.id, held.fence};
   in.transact([&](store_transaction& open) { open.complete({&of, 1}); });
-  return of.held;
+  return of.still_ours;
 }
 
 inline bool extend(store& in, const claimed& held, std::chrono::microseconds lease) {
   ticket of{held.id, held.fence};
   in.transact([&](store_transaction& open) { open.extend({&of, 1}, open.now() + lease); });
-  return of.held;
+  return of.still_ours;
 }
 
 inline bool retry(store& in, const claimed& held, instant due, int attempt) {
-  retry_op op{{held.id, held.fence}, due, attempt, held.orphaned};
-  in.transact([&](store_transaction& open) { open.retry({&op, 1}); });
-  return op.of.held;
+  release_op op{{held.id, held.fence}, due, attempt, held.orphaned};
+  in.transact([&](store_transaction& open) { open.release({&op, 1}); });
+  return op.of.still_ours;
 }
 
 inline bool bury(store& in, const claimed& held, const std::string& error) {
   bury_op op{{held.id, held.fence}, error};
   in.transact([&](store_transaction& open) { open.bury({&op, 1}); });
-  return op.of.held;
+  return op.of.still_ours;
 }
 
 /// The error that `work` throws, as its code; and its words.

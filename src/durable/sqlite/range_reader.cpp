@@ -1,4 +1,4 @@
-#include "durable/sqlite/window_reader.hpp"
+#include "durable/sqlite/range_reader.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -18,7 +18,7 @@ constexpr std::size_t kinds_at_once = 32;  // SQLite allows 500 in one statement
 // The window is two ranges: SQLite does not bound an index by (due, id) > (?, ?), and a million rows may share a
 // deadline. UNION ALL with an order is a merge of ranges that are each in that order: no row is sorted, and none is
 // read that is not asked for. `kind IN (…)` would sort all that is due.
-std::string window_reader::text(std::size_t kinds, bool same_due) {
+std::string range_reader::text(std::size_t kinds, bool same_due) {
   std::string all;
   for (std::size_t kind = 0; kind < kinds; ++kind) {
     all.append(all.empty() ? "" : " UNION ALL ").append("SELECT id,due,lease,attempt,").append(std::to_string(kind));
@@ -28,7 +28,7 @@ std::string window_reader::text(std::size_t kinds, bool same_due) {
   return all.append(" ORDER BY 2,1");
 }
 
-execution window_reader::run(std::size_t kinds, bool same_due) {
+execution range_reader::run(std::size_t kinds, bool same_due) {
   std::unique_ptr<prepared>& kept = (same_due ? same_due_ : later_)[kinds];
   if (!kept) {
     kept = std::make_unique<prepared>(connection_, text(kinds, same_due), counts_);
@@ -36,24 +36,24 @@ execution window_reader::run(std::size_t kinds, bool same_due) {
   return kept->run.run();
 }
 
-void window_reader::read(const window& which, std::vector<upcoming>& found) {
+void range_reader::read(const read_range& which, std::vector<upcoming>& found) {
   const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
   std::int64_t from = which.from.time_since_epoch().count();
   if (which.after_id != std::numeric_limits<std::int64_t>::min()) {
-    read_range(which, true, from, which.after_id, limit, found);
+    read_part(which, true, from, which.after_id, limit, found);
     if (which.from == instant::max()) {
       return;
     }
     ++from;
   }
   if (found.size() < limit) {
-    read_range(which, false, from, which.until.time_since_epoch().count(), limit, found);
+    read_part(which, false, from, which.until.time_since_epoch().count(), limit, found);
   }
 }
 
 // Until `found` has `limit` rows.
-void window_reader::read_range(const window& which, bool same_due, std::int64_t first, std::int64_t second,
-                               std::size_t limit, std::vector<upcoming>& found) {
+void range_reader::read_part(const read_range& which, bool same_due, std::int64_t first, std::int64_t second,
+                             std::size_t limit, std::vector<upcoming>& found) {
   const std::size_t begin = found.size();
   for (std::size_t group = 0; group < which.kinds.size(); group += kinds_at_once) {
     const auto kinds = which.kinds.subspan(group, std::min(kinds_at_once, which.kinds.size() - group));

@@ -16,11 +16,11 @@ namespace timing_wheel::durable::sqlite {
 /// rows of other kinds cost nothing, however many of them are due.
 ///
 /// Up to 32 kinds are one statement. Thread safety: as the connection.
-class window_reader {
+class range_reader {
  public:
-  window_reader(sqlite3* connection, counters& counts) noexcept : connection_(connection), counts_(counts) {}
+  range_reader(sqlite3* connection, counters& counts) noexcept : connection_(connection), counts_(counts) {}
 
-  void read(const window& which, std::vector<upcoming>& found);
+  void read(const read_range& which, std::vector<upcoming>& found);
 
   /// The text of the statement that reads those of `kinds` kinds: with `same_due`, rows of one deadline and ids above
   /// another; else rows between two deadlines.
@@ -35,8 +35,8 @@ class window_reader {
   };
 
   [[nodiscard]] execution run(std::size_t kinds, bool same_due);
-  void read_range(const window& which, bool same_due, std::int64_t first, std::int64_t second, std::size_t limit,
-                  std::vector<upcoming>& found);
+  void read_part(const read_range& which, bool same_due, std::int64_t first, std::int64_t second, std::size_t limit,
+                 std::vector<upcoming>& found);
 
   sqlite3* connection_;
   counters& counts_;

@@ -1,4 +1,4 @@
-#include "durable/node/fail_point.hpp"
+#include "durable/store/fail_point.hpp"
 
 #ifdef TIMING_WHEEL_FAIL_POINTS
 

@@ -1,4 +1,4 @@
-#include "durable/failures.hpp"
+#include "durable/node/failures.hpp"
 
 #include <cstdio>
 #include <cstdlib>

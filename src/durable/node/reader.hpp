@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "durable/node/known_rows.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable {
+
+/// Decides which page of the table is read, and when.
+///
+/// A **pass** goes from the low-water mark to the end of the look-ahead, page by page; one begins at every poll, and,
+/// at every sweep, at the beginning of the table. A pass leaves out the kinds whose quota is used up; for these a poll
+/// reads the look-ahead alone. When half of such a quota is free, a pass begins at once. What a pass left out, or could
+/// not keep, is **missed**.
+///
+/// Example, look-ahead 1 s, poll 250 ms: after a pass that began at 9.75 s, and with nothing known or missed, the pass of
+/// 10 s reads from 8.75 s until 11 s.
+///
+/// Invariants; `invariants_hold()` checks 3 and 4:
+/// 1. The cursor only rises within a pass.
+/// 2. The low-water mark lies before each known row, before what was missed, and a look-ahead before the begin of the
+///    last pass that came to its end.
+/// 3. If a kind was left out, then something was missed: so the next pass begins there at the latest.
+/// 4. A page is of the kinds whose names it has.
+///
+/// Thread safety: as a plain object.
+class reader {
+ public:
+  /// All but `now` must outlive it.
+  reader(const scheduler_options& options, const std::vector<kind_rules>& kinds, const known_rows& rows, instant now)
+      : options_(options), kinds_(kinds), rows_(rows), next_poll_(now), next_sweep_(now), left_out_(kinds.size()) {}
+
+  /// Whether a page is to be read now, and which. It stays valid until the next call.
+  /// \param shares those that this node reads; none: it reads all.
+  /// \param busy the node has enough to do: it helps others with what is overdue only at every fourth pass.
+  /// \throws std::bad_alloc.
+  [[nodiscard]] std::optional<read_range> next(instant now, const std::optional<std::vector<std::int16_t>>& shares,
+                                               bool busy);
+  /// The kind that the last page has at that place.
+  [[nodiscard]] std::uint32_t kind_at(std::uint32_t place) const noexcept { return kinds_read_[place]; }
+  /// The page has been read, and what was found is known or missed.
+  void has_read(const read_range& read, std::span<const upcoming> found);
+
+  /// A row of that deadline is to be met again, although it is not known.
+  void miss(instant due) noexcept { missed_ = std::min(missed_, due); }
+  /// There was no room for a row of that kind.
+  void leave_out(std::uint32_t kind, instant due) noexcept;
+
+  /// The next pass sweeps.
+  void sweep(instant now) noexcept { next_sweep_ = now; }
+  /// A pass from the beginning of the table is to begin at once.
+  void read_anew(instant now) noexcept;
+  /// The clock was set back.
+  void restart(instant now) noexcept { read_anew(now); }
+
+  /// When there is something to read next; now, or before, if there is already.
+  [[nodiscard]] instant next_event(instant now) const noexcept { return passing_ || hungry() ? now : next_poll_; }
+
+  [[nodiscard]] bool invariants_hold() const;
+
+ private:
+  [[nodiscard]] bool hungry() const noexcept;
+  [[nodiscard]] bool choose_kinds(bool of_full_ones);
+  [[nodiscard]] instant low_water(instant now, bool has_shares) const noexcept;
+  void begin_pass(instant now, bool has_shares, bool busy);
+  [[nodiscard]] std::optional<read_range> next_page(instant now);
+  [[nodiscard]] read_range page(instant from, std::int64_t after, instant now) const;
+
+  const scheduler_options& options_;
+  const std::vector<kind_rules>& kinds_;
+  const known_rows& rows_;
+
+  instant next_poll_;
+  instant next_sweep_;
+  bool look_due_ = false;  // a page for the full kinds is to be read
+  bool helps_ = true;      // this pass reads what is overdue, whosever it is
+  unsigned looks_ = 0;     // passes begun with enough to do
+
+  instant missed_ = instant::max();  // the earliest row, since the last pass began
+  instant passed_ = instant::min();  // when the last pass that came to its end began
+  instant pass_began_ = instant::min();
+  bool passing_ = false;
+  instant cursor_due_{};
+  std::int64_t cursor_id_ = 0;
+  std::vector<bool> left_out_;  // by kind: of the last pass, for its quota
+
+  bool reading_pass_ = false;              // the page that is being read belongs to the pass
+  std::vector<std::uint32_t> kinds_read_;  // by the page that is being read
+  std::vector<std::string> names_read_;    // of these
+};
+
+}  // namespace timing_wheel::durable

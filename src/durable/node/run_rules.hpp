@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "timing_wheel/durable/job.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::durable {
+
+/// What a node has to know of a kind.
+struct kind_rules {
+  std::string name;
+  bool transactional = false;
+  handler_options options;
+};
+
+/// What is to become of a run.
+struct ending {
+  outcome::verdict what = outcome::verdict::done;  ///< `retry` becomes `dead` after as many attempts as allowed.
+  instant due{};                                   ///< Of a retry.
+  std::string reason;                              ///< Empty if there was no memory for it.
+  bool began = true;                               ///< False: the claim is given back.
+};
+
+/// Decides how the run that is the `attempt`-th of its check ends, if its handler has `said` that.
+[[nodiscard]] ending decide(const handler_options& options, int attempt, const outcome& said, instant now,
+                            std::minstd_rand& random) noexcept;
+
+/// How long a check waits at most after a run that was not `done`; none if it dies.
+[[nodiscard]] std::optional<std::chrono::microseconds> longest_pause(const handler_options& options, int attempt,
+                                                                     const outcome& said) noexcept;
+
+/// Whether a claim is one too many: the run before did not end the row, because it ended without a word, or because
+/// more were allowed then.
+[[nodiscard]] bool exhausted(const handler_options& options, int attempt) noexcept;
+
+/// Whether the row may be one that kills its process: see `machine`, "Suspects".
+[[nodiscard]] bool suspicious(const kind_rules& kind, const upcoming& what) noexcept;
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "durable/driver.hpp"
+#include "durable/lease_thread.hpp"
+#include "durable/node/failures.hpp"
+#include "durable/node/group_commit.hpp"
+#include "durable/node/node.hpp"
+#include "durable/run_gate.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+
+namespace timing_wheel::durable {
+
+/// What users ask of a scheduler: it writes their checks by the group commit, and has the node that runs them once it
+/// is started. A driver calls its steps.
+///
+/// Invariants:
+/// 1. Nothing is written for users from within a transaction of the same store: what was written would not be undone
+///    with the transaction, and might wait for it.
+/// 2. Once a node is there, it stays until the end, so whoever has read the pointer may use it.
+///
+/// Thread safety: any thread, `add` and `start` excepted: those by one, first.
+class scheduler::core {
+ public:
+  /// \param driven_by a timer; null: a thread of its own drives.
+  core(store& where, timer* driven_by, const scheduler_options& options);
+  core(const core&) = delete;
+  core& operator=(const core&) = delete;
+  ~core();
+
+  void add(std::string kind, leased_handler handler, const handler_options& options);
+  void add(std::string kind, transactional_handler handler, const handler_options& options);
+  void add(std::string kind, batch_handler handler, const handler_options& options);
+  void start();
+  void stop();
+
+  void append(std::span<append_op> ops);
+  void post(request asked, completion then);
+  cancel_answer cancel(std::string_view kind, std::string_view key);
+  reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
+  /// The store, for what needs no more.
+  [[nodiscard]] store& where() const;
+  [[nodiscard]] scheduler_stats stats() const;
+
+ private:
+  struct served_kind {
+    kind_rules rules;
+    any_handler handler;
+  };
+
+  // A handler that knows that it is one of this scheduler.
+  [[nodiscard]] leased_handler guarded(leased_handler handler) const;
+  [[nodiscard]] transactional_handler guarded(transactional_handler handler) const;
+  [[nodiscard]] batch_handler guarded(batch_handler handler) const;
+  template <class Handler>
+  void add_guarded(std::string kind, Handler handler, const handler_options& options);
+  void refuse_inside_transaction() const;
+  void refuse_after_stop() const;
+  [[nodiscard]] node* started() const;
+
+  void written(std::span<const append_op> ops) noexcept;
+  void tell(node* mine, const append_op& op);
+  void start_run(std::unique_ptr<node::leased_run> run);
+  [[nodiscard]] progress step();
+  void wake() { driver_->wake(); }
+
+  store& store_;
+  const scheduler_options options_;
+  failures failures_;
+  group_commit commits_;
+  std::vector<served_kind> kinds_;
+  run_gate gate_;
+
+  mutable std::mutex mutex_;  // guards what follows, up to the driver
+  std::unique_ptr<node> node_;
+  bool stopping_ = false;
+  std::uint64_t scheduled_ = 0;
+  std::uint64_t duplicates_ = 0;
+  std::uint64_t cancelled_ = 0;
+
+  // Destroyed first, since their threads use all of the above.
+  std::unique_ptr<driver> driver_;
+  std::optional<lease_thread> leases_;  // none in virtual time, where nothing goes on by itself
+};
+
+}  // namespace timing_wheel::durable
