@@ -543,7 +543,7 @@ class scheduler::implementation {
       }
       if (at_the_end || !serves(pause, refused)) {
         timer_handle next = timer_->schedule_after(
-            pause, [this] { drive(); }, refused);
+            pause, [this] { drive(); }, {}, refused);
         armed_ = refused ? armed_ : std::move(next);
       }
     }

@@ -9,8 +9,8 @@ namespace timing_wheel::detail {
 enum class doing {
   callback,
   hand_over,  // it has called the executor
-  run_now,    // it runs the rest, in `stop(run_now)`
-  drain,      // it waits for the rest, or runs it, in `stop(drain)`
+  run_now,    // it runs the rest, in `stop_run_now`
+  drain,      // it waits for the rest, or runs it, in `stop_drain`
   call,       // it is in a call of the front that may run such code: see inside_service.hpp
 };
 
@@ -73,7 +73,7 @@ class run_frame {
 /// A handle for the length of a callback, which counts no reference: whoever runs the callback keeps the shard.
 class borrowed_handle {
  public:
-  borrowed_handle(timer_owner* owner, timer_id id) noexcept : handle_(owner, id) {}
+  borrowed_handle(timer_owner* owner, timer_id id) noexcept : handle_(owner->handle_to(id)) {}
   ~borrowed_handle() {}  // NOLINT(modernize-use-equals-default): the handle must not drop what it did not count
   borrowed_handle(const borrowed_handle&) = delete;
   borrowed_handle& operator=(const borrowed_handle&) = delete;

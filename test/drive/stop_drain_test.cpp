@@ -1,5 +1,5 @@
 /// \file
-/// `stop(drain, until)`: it runs what is due by then, and returns the rest.
+/// `stop_drain(until)`: it runs what is due by then, and returns the rest.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(StopDrain, RunsWhatIsDueBeforeAndReturnsTheRest) {
     timer.schedule_after(delay * 1ms, [&] { ran.push_back(timer.now().time_since_epoch()); },
                          {.tag = static_cast<std::uint64_t>(delay)});
   }
-  const std::vector<pending_task> left = timer.stop(drain, at(100ms));
+  const std::vector<pending_task> left = timer.stop_drain(at(100ms));
   EXPECT_THAT(ran, ElementsAre(1ms, 50ms, 99ms));
   ASSERT_THAT(left, SizeIs(2));
   EXPECT_EQ(left[0].tag + left[1].tag, 601U);
@@ -55,7 +55,7 @@ TEST(StopDrain, ReturnsCallablesThatCanBeCalled) {
   int runs = 0;
   timer.schedule_after(1h, [&] { ++runs; });
   timer.schedule_every(1h, [&] { ++runs; });
-  for (pending_task& left : timer.stop(drain, at(1ms))) {
+  for (pending_task& left : timer.stop_drain(at(1ms))) {
     left.callback();
   }
   EXPECT_EQ(runs, 2);
@@ -64,7 +64,7 @@ TEST(StopDrain, ReturnsCallablesThatCanBeCalled) {
 TEST(StopDrain, EndsWhenNothingIsLeft) {
   manual_timer timer;
   timer.schedule_after(5ms, nothing);
-  EXPECT_THAT(timer.stop(drain, at(1h)), IsEmpty());
+  EXPECT_THAT(timer.stop_drain(at(1h)), IsEmpty());
   EXPECT_THAT(timer.now(), AllOf(Ge(at(5ms)), Le(at(1h))));
   EXPECT_EQ(timer.stats().fired, 1U);
 }
@@ -74,9 +74,8 @@ TEST(StopDrain, DoesNotArmPeriodicTimersAgain) {
     live_captures captures;
     manual_timer timer;
     int runs = 0;
-    timer.schedule_every(
-        10ms, [&runs, token = captures.make()] { ++runs; }, policy);
-    EXPECT_THAT(timer.stop(drain, at(1s)), IsEmpty());
+    timer.schedule_every(10ms, [&runs, token = captures.make()] { ++runs; }, {.policy = policy});
+    EXPECT_THAT(timer.stop_drain(at(1s)), IsEmpty());
     EXPECT_EQ(runs, 1);
     EXPECT_EQ(captures.alive(), 0);
     EXPECT_EQ(timer.stats().rearmed, 0U);
@@ -90,7 +89,7 @@ TEST(StopDrain, ToTheEndOfTimeRunsAllButWhatNeverFires) {
     timer.schedule_after(delay, [&] { ++runs; });
   }
   timer.schedule_at(time_point::max(), [&] { ++runs; }, {.tag = 9});
-  const std::vector<pending_task> left = timer.stop(drain, time_point::max());
+  const std::vector<pending_task> left = timer.stop_drain(time_point::max());
   EXPECT_EQ(runs, 3);
   ASSERT_THAT(left, SizeIs(1));
   EXPECT_EQ(left[0].tag, 9U);
@@ -104,7 +103,7 @@ TEST(StopDrain, UntilAPastTimeRunsNothingOfTheFutureAndLeavesTheClock) {
     timer.schedule_after(1ms, once.running(0), {.tag = 0});
     timer.schedule_after(1h, once.running(1), {.tag = 1});
     timer.schedule_after(-1ms, once.running(2), {.tag = 2});
-    const std::vector<pending_task> left = timer.stop(drain, until);
+    const std::vector<pending_task> left = timer.stop_drain(until);
     EXPECT_EQ(once.counts()[0] + once.counts()[1], 0);
     once.add(left);
     EXPECT_THAT(once.counts(), Each(1));
@@ -117,7 +116,7 @@ TEST(StopDrain, ATimerDueExactlyThenRunsOrIsReturned) {
   manual_timer timer;
   ends once(1);
   timer.schedule_after(10ms, once.running(0), {.tag = 0});
-  once.add(timer.stop(drain, at(10ms)));
+  once.add(timer.stop_drain(at(10ms)));
   EXPECT_THAT(once.counts(), ElementsAre(1));
 }
 
@@ -129,7 +128,7 @@ TEST(StopDrain, RefusesWhatItsCallbacksSchedule) {
     codes.push_back(refusal_of([&] { timer.schedule_every(1ms, nothing); }).code);
   });
   timer.schedule_after(1h, nothing);
-  timer.stop(drain, at(10ms));
+  timer.stop_drain(at(10ms));
   EXPECT_THAT(codes, AllOf(SizeIs(2), Each(std::error_code(timer_errc::stopped))));
 }
 
@@ -149,7 +148,7 @@ TEST(StopDrain, LetsItsCallbacksCancelAndReschedule) {
   handles = {timer.schedule_after(2ms, once.running(1), {.tag = 1}),
              timer.schedule_after(2ms, once.running(2), {.tag = 2}),
              timer.schedule_after(1h, once.running(3), {.tag = 3})};
-  const std::vector<pending_task> left = timer.stop(drain, at(10ms));
+  const std::vector<pending_task> left = timer.stop_drain(at(10ms));
   ASSERT_THAT(left, SizeIs(1));
   EXPECT_EQ(left[0].tag, 2U);
   once.add(left);
@@ -161,7 +160,7 @@ TEST(StopDrain, GoesOnAfterACallbackThatThrows) {
   int runs = 0;
   timer.schedule_after(1ms, [] { throw std::runtime_error("asked for"); });
   timer.schedule_after(2ms, [&] { ++runs; });
-  EXPECT_THAT(timer.stop(drain, at(10ms)), IsEmpty());
+  EXPECT_THAT(timer.stop_drain(at(10ms)), IsEmpty());
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(timer.stats().failed, 1U);
 }
@@ -178,7 +177,7 @@ void expect_each_once_when_stopped_during_a_drain(how way) {
                          },
                          {.tag = i});
   }
-  once.add(timer.stop(drain, at(10ms)));
+  once.add(timer.stop_drain(at(10ms)));
   EXPECT_THAT(once.counts(), Each(1)) << "way " << static_cast<int>(way);
   EXPECT_TRUE(timer.stopped());
   EXPECT_EQ(timer.pending(), 0U);
@@ -201,7 +200,7 @@ TEST(StopDrain, FromACallbackDoesNotThrow) {
   timer.schedule_after(1ms, [&] {
     once.add(0U);
     try {
-      once.add(timer.stop(drain, at(3ms)));
+      once.add(timer.stop_drain(at(3ms)));
     } catch (const std::exception&) {
       threw = true;
     }
@@ -220,7 +219,7 @@ TEST(StopDrain, WithoutMemoryLosesNothing) {
     for (std::size_t i = 0; i < once.size(); ++i) {
       timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
     }
-    enough = succeeds_with(left, [&] { once.add(timer.stop(drain, at(250ms))); });
+    enough = succeeds_with(left, [&] { once.add(timer.stop_drain(at(250ms))); });
     EXPECT_TRUE(conserved(timer));
     once.add(timer.stop());
     EXPECT_THAT(once.counts(), Each(1)) << left;

@@ -133,7 +133,7 @@ TEST_P(StopOnEveryEngine, AfterItNothingIsAcceptedAndNothingIsCounted) {
       1ms, [token = captures.make()] {}, {.tag = 7}, error));
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_EQ(captures.alive(), 0);
-  EXPECT_FALSE(timer.schedule_after(1ms, nothing, error));
+  EXPECT_FALSE(timer.schedule_after(1ms, nothing, {}, error));
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);
   EXPECT_THROW(timer.schedule_every(1ms, nothing), timer_error);

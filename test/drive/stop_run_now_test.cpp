@@ -1,5 +1,5 @@
 /// \file
-/// `stop(run_now)`: it runs the rest.
+/// `stop_run_now`: it runs the rest.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(StopRunNow, RunsEachPendingOneOnceWhateverItsDeadline) {
                : timer.schedule_every(static_cast<int>(i) * 1h, once.running(i));
   }
   timer.schedule_at(time_point::max(), nothing);
-  EXPECT_EQ(timer.stop(run_now), 1001U);
+  EXPECT_EQ(timer.stop_run_now(), 1001U);
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_EQ(timer.stats().fired, 1001U);
   EXPECT_EQ(timer.stats().returned, 0U);
@@ -50,7 +50,7 @@ TEST(StopRunNow, RunsThemOnThisThreadBeforeItReturns) {
   manual_timer timer;
   std::thread::id ran;
   timer.schedule_after(1h, [&] { ran = std::this_thread::get_id(); });
-  timer.stop(run_now);
+  timer.stop_run_now();
   EXPECT_EQ(ran, std::this_thread::get_id());
 }
 
@@ -58,7 +58,7 @@ TEST(StopRunNow, CountsNoneAsEarlyAndNoLatenessBelowZero) {
   manual_timer timer({}, starting_at(1h));
   timer.schedule_after(1h, nothing);
   timer.schedule_every(1h, nothing);
-  timer.stop(run_now);
+  timer.stop_run_now();
   EXPECT_EQ(timer.stats().early, 0U);
   EXPECT_EQ(timer.stats().lateness.max(), 0ns);
   EXPECT_EQ(timer.now(), at(1h));
@@ -69,10 +69,9 @@ TEST(StopRunNow, DoesNotArmPeriodicOnesAgain) {
     live_captures captures;
     manual_timer timer;
     int runs = 0;
-    timer.schedule_every(
-        1ms, [&runs, token = captures.make()] { ++runs; }, policy);
+    timer.schedule_every(1ms, [&runs, token = captures.make()] { ++runs; }, {.policy = policy});
     timer.advance_by(10ms);
-    EXPECT_EQ(timer.stop(run_now), 1U);
+    EXPECT_EQ(timer.stop_run_now(), 1U);
     EXPECT_EQ(runs, 11);
     EXPECT_EQ(captures.alive(), 0);
     EXPECT_EQ(timer.advance_by(1h), 0U);
@@ -91,8 +90,8 @@ TEST(StopRunNow, ShowsEachItselfAsRunning) {
     tags.push_back(self.tag().value_or(99));
   };
   timer.schedule_after(1h, look, {.tag = 1});
-  timer.schedule_every(1h, look, fixed_delay, {.tag = 2});
-  timer.stop(run_now);
+  timer.schedule_every(1h, look, {.policy = fixed_delay, .tag = 2});
+  timer.stop_run_now();
   EXPECT_THAT(tags, UnorderedElementsAre(1U, 2U));
 }
 
@@ -107,7 +106,7 @@ TEST(StopRunNow, DoesNotRunWhatACallbackCancels) {
       }
     }));
   }
-  EXPECT_EQ(timer.stop(run_now), 1U);
+  EXPECT_EQ(timer.stop_run_now(), 1U);
   EXPECT_EQ(cancelled, 999U);
   EXPECT_EQ(timer.stats().cancelled, 999U);
   EXPECT_TRUE(conserved(timer));
@@ -125,7 +124,7 @@ TEST(StopRunNow, RunsOnceWhatACallbackReschedules) {
       }
     }));
   }
-  EXPECT_EQ(timer.stop(run_now), 500U);
+  EXPECT_EQ(timer.stop_run_now(), 500U);
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_EQ(timer.stats().early, 0U);
 }
@@ -139,7 +138,7 @@ TEST(StopRunNow, RefusesWhatItsCallbacksSchedule) {
       codes.push_back(refusal_of([&] { timer.schedule_every(1ms, nothing); }).code);
     });
   }
-  EXPECT_EQ(timer.stop(run_now), 3U);
+  EXPECT_EQ(timer.stop_run_now(), 3U);
   EXPECT_THAT(codes, AllOf(SizeIs(6), Each(std::error_code(timer_errc::stopped))));
 }
 
@@ -150,13 +149,13 @@ TEST(StopRunNow, GoesOnAfterACallbackThatThrows) {
   for (std::uint64_t i = 0; i < 10; ++i) {
     timer.schedule_after(1h, [&runs, i] { i % 2 == 0 ? throw std::runtime_error("asked for") : ++runs; }, {.tag = i});
   }
-  EXPECT_EQ(timer.stop(run_now), 10U);
+  EXPECT_EQ(timer.stop_run_now(), 10U);
   EXPECT_EQ(runs, 5);
   EXPECT_THAT(tags, UnorderedElementsAre(0U, 2U, 4U, 6U, 8U));
   EXPECT_EQ(timer.stats().failed, 5U);
 }
 
-/// Each callback of a `stop(run_now)` stops again; each timer must have one outcome.
+/// Each callback of a `stop_run_now` stops again; each timer must have one outcome.
 void expect_each_once_when_stopped_within(std::size_t count, how way) {
   manual_timer timer;
   ends once(count);
@@ -168,7 +167,7 @@ void expect_each_once_when_stopped_within(std::size_t count, how way) {
                          },
                          {.tag = i});
   }
-  timer.stop(run_now);
+  timer.stop_run_now();
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_TRUE(conserved(timer));
   EXPECT_EQ(timer.stats().early, 0U);
@@ -188,7 +187,7 @@ TEST(StopRunNow, FromACallbackRunsTheSiblingsAndNotItselfAgain) {
   std::size_t ran_there = 0;
   timer.schedule_every(1ms, [&] {
     ran.push_back(0);
-    ran_there = timer.stop(run_now);
+    ran_there = timer.stop_run_now();
     ran.push_back(10);
   });
   timer.schedule_after(1ms, [&] { ran.push_back(1); });
@@ -205,7 +204,7 @@ TEST(StopRunNow, FromACallbackOfAnotherServiceRunsAllAndEnds) {
   other->schedule_after(1h, [&] { ++runs; });
   manual_timer timer;
   timer.schedule_after(1ms, [&] {
-    EXPECT_EQ(other->stop(run_now), 1U);
+    EXPECT_EQ(other->stop_run_now(), 1U);
     other.reset();
   });
   EXPECT_EQ(timer.advance_by(1ms), 1U);
@@ -220,7 +219,7 @@ TEST(StopRunNow, DestroysTheCapturesOfEachBeforeTheNextBegins) {
   for (int i = 0; i < 5; ++i) {
     timer.schedule_after(1h, [&, token = captures.make()] { alive.push_back(captures.alive()); });
   }
-  timer.stop(run_now);
+  timer.stop_run_now();
   EXPECT_THAT(alive, ElementsAre(5, 4, 3, 2, 1));
 }
 
@@ -230,11 +229,11 @@ TEST(StopRunNow, WithoutMemoryCanBeCalledAgain) {
     manual_timer timer;
     ends once(1000);
     for (std::size_t i = 0; i < once.size(); ++i) {
-      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = i});
+      timer.schedule_every(1h, once.running(i), {.policy = fixed_delay, .tag = i});
     }
-    enough = succeeds_with(left, [&] { timer.stop(run_now); });
+    enough = succeeds_with(left, [&] { timer.stop_run_now(); });
     EXPECT_TRUE(conserved(timer));
-    timer.stop(run_now);
+    timer.stop_run_now();
     EXPECT_THAT(once.counts(), Each(1)) << left;
   }
   EXPECT_TRUE(enough);
@@ -245,7 +244,7 @@ TEST(StopRunNow, HoldsTheLockForFewTimers) {
   for (int i = 0; i < 3000; ++i) {
     timer.schedule_after(1h, nothing);
   }
-  timer.stop(run_now);
+  timer.stop_run_now();
   EXPECT_LE(timer.stats().largest_hold, max_timers_per_lock);
 }
 
@@ -256,7 +255,7 @@ TEST(StopRunNow, AfterAStopWithoutMemoryLosesNothing) {
     service.schedule_after(1h, [&] { ++runs; });
   }
   EXPECT_FALSE(succeeds_with(0, [&] { service.stop(); }));
-  EXPECT_EQ(service.stop(run_now), runs);
+  EXPECT_EQ(service.stop_run_now(), runs);
   EXPECT_EQ(runs + service.stop().size(), 10U) << "neither run nor returned";
 }
 

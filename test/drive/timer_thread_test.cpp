@@ -188,7 +188,7 @@ TEST_F(BlockedBatch, ThoseBehindAreReturnedByStopAndDoNotRun) {
 }
 
 TEST_F(BlockedBatch, ThoseBehindAreRunByAnotherThreadThatStopsWithRunNow) {
-  std::thread stopping([&] { EXPECT_EQ(service().stop(run_now), each); });
+  std::thread stopping([&] { EXPECT_EQ(service().stop_run_now(), each); });
   EXPECT_TRUE(eventually([&] { return ran_behind() == static_cast<int>(each); }));
   go_on();
   stopping.join();
@@ -308,7 +308,7 @@ struct busy_timer {
     while (steady_clock::now() < end) {
     }
     std::error_code stopped;
-    service->schedule_after(1ms, *this, stopped);
+    service->schedule_after(1ms, *this, {}, stopped);
   }
 };
 
@@ -509,7 +509,7 @@ std::uint64_t add_until_refused(timer& service, std::atomic<std::uint64_t>& runs
   std::error_code error;
   std::uint64_t accepted = 0;
   while (service.schedule_after(
-      random.between(0ns, 100ms), [&] { ++runs; }, error)) {
+      random.between(0ns, 100ms), [&] { ++runs; }, {}, error)) {
     ++accepted;
   }
   EXPECT_EQ(error, timer_errc::stopped);

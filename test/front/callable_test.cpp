@@ -114,14 +114,14 @@ TEST(Callable, RefusesAnEmptyCallback) {
   EXPECT_EQ(refusal_of([&] { timer.schedule_after(1ms, null); }).code, timer_errc::empty_callback);
   EXPECT_EQ(refusal_of([&] { timer.schedule_at(at(1ms), task()); }).code, timer_errc::empty_callback);
   std::error_code error;
-  EXPECT_FALSE(timer.schedule_after(1ms, null, error));
+  EXPECT_FALSE(timer.schedule_after(1ms, null, {}, error));
   EXPECT_EQ(error, timer_errc::empty_callback);
 }
 
 TEST(Callable, AnEmptyCallbackLeavesTheCountsUnchanged) {
   manual_timer timer;
   std::error_code error;
-  timer.schedule_after(1ms, std::function<void()>(), error);
+  timer.schedule_after(1ms, std::function<void()>(), {}, error);
   const timer_stats counts = timer.stats();
   EXPECT_EQ(counts.scheduled, 0U);
   EXPECT_EQ(counts.pending, 0U);
@@ -182,7 +182,7 @@ TEST(Callable, ACallableThatComparesWithAStringIsNotEmpty) {
 /// What such an object does: all that takes a lock.
 void use(manual_timer& timer) {
   std::error_code error;
-  const timer_handle handle = timer.schedule_after(1h, nothing, error);
+  const timer_handle handle = timer.schedule_after(1h, nothing, {}, error);
   handle.reschedule_after(2h);
   handle.cancel();
   EXPECT_TRUE(conserved(timer));

@@ -47,7 +47,7 @@ std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std:
       self.cancel();
     }
   };
-  timer.schedule_every(5s, attempt, fixed_delay, {.tag = 1001});
+  timer.schedule_every(5s, attempt, {.policy = fixed_delay, .tag = 1001});
   const timer_handle other = timer.schedule_after(1min, [] {}, {.tag = 1002});
   const bool cancelled = other.cancel() == cancel_result::cancelled;
   timer.advance_by(20s);
@@ -315,7 +315,7 @@ TEST_P(DubboParity, MoreThanAHundredThousandAddedInOneTickAllRunInTheNext) {
 TEST_P(DubboParity, FixedDelayCountsFromTheEndOfASlowTask) {
   std::deque<task> pool;
   by_hand timer({.executor = [&pool](task&& work) { pool.push_back(std::move(work)); }});
-  timer.schedule_every(10ms, nothing, fixed_delay);
+  timer.schedule_every(10ms, nothing, {.policy = fixed_delay});
   EXPECT_EQ(timer.advance_by(10ms), 1U);
   EXPECT_EQ(timer.advance_by(25ms), 0U) << "it has not ended, so that the next is not due";
   pool.front()();

@@ -165,7 +165,7 @@ TEST(Errors, ARefusalLeavesTheCallableWithTheCaller) {
   EXPECT_THROW(timer.schedule_after(1s, std::move(first)), timer_error);
   EXPECT_EQ(captures.alive(), 1);
   auto second = [token = captures.make()] {};
-  timer.schedule_after(1s, std::move(second), error);
+  timer.schedule_after(1s, std::move(second), {}, error);
   EXPECT_EQ(captures.alive(), 2);
 }
 
@@ -185,7 +185,7 @@ TEST(Errors, ARuleThatThrowsAtOnceGetsOutOfBothForms) {
   const auto failing = [](time_point /*previous*/) -> std::optional<time_point> { throw std::domain_error("a rule"); };
   EXPECT_THROW(timer.schedule_with(failing, [token = captures.make()] {}), std::domain_error);
   EXPECT_THROW(timer.schedule_with(
-                   failing, [token = captures.make()] {}, error),
+                   failing, [token = captures.make()] {}, {}, error),
                std::domain_error);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().scheduled, 0U);
@@ -195,7 +195,7 @@ TEST(Errors, AMoveThatThrowsGetsOutOfBothForms) {
   manual_timer timer;
   std::error_code error;
   EXPECT_THROW(timer.schedule_after(1s, unmovable_in_fact()), std::domain_error);
-  EXPECT_THROW(timer.schedule_after(1s, unmovable_in_fact(), error), std::domain_error);
+  EXPECT_THROW(timer.schedule_after(1s, unmovable_in_fact(), {}, error), std::domain_error);
   EXPECT_EQ(timer.stats().scheduled, 0U);
   EXPECT_EQ(timer.stats().rejected, 0U) << "it is no refusal of the service's";
 }

@@ -41,7 +41,7 @@ std::map<std::uint64_t, int> visits_by_tag(const manual_timer& timer) {
 TEST(ForEachPending, ShowsHandleDeadlineAndTag) {
   manual_timer timer;
   const timer_handle first = timer.schedule_after(10ms, nothing, {.tag = 1});
-  const timer_handle second = timer.schedule_every(20ms, nothing, fixed_delay, {.tag = 2});
+  const timer_handle second = timer.schedule_every(20ms, nothing, {.policy = fixed_delay, .tag = 2});
   std::map<std::uint64_t, pending_timer> found;
   timer.for_each_pending([&](const pending_timer& one) { found[one.tag] = one; });
   ASSERT_THAT(found, ElementsAre(Key(1U), Key(2U)));
@@ -112,7 +112,7 @@ TEST(ForEachPending, DoesNotShowWhatFiredOrWasCancelled) {
 TEST(ForEachPending, DoesNotShowTheOneThatRuns) {
   manual_timer timer;
   std::map<std::uint64_t, int> visits;
-  timer.schedule_every(1ms, [&] { visits = visits_by_tag(timer); }, fixed_delay, {.tag = 1});
+  timer.schedule_every(1ms, [&] { visits = visits_by_tag(timer); }, {.policy = fixed_delay, .tag = 1});
   timer.schedule_after(1ms, nothing, {.tag = 2});
   timer.schedule_after(1h, nothing, {.tag = 3});
   timer.advance_by(1ms);

@@ -640,7 +640,7 @@ TEST(LoopTimer, StopRunsTheRest) {
   int runs = 0;
   l.timer.schedule_after(overdue, [&] { ++runs; });
   l.timer.schedule_after(1h, [&] { ++runs; });
-  EXPECT_EQ(l.timer.stop(run_now), 2U);
+  EXPECT_EQ(l.timer.stop_run_now(), 2U);
   EXPECT_EQ(runs, 2);
   EXPECT_EQ(l.timer.run_due(), 0U);
 }
@@ -655,7 +655,7 @@ TEST(LoopTimer, DrainSleepsAndRunsWhatBecomesDueAndReturnsTheRest) {
       }
       l.timer.schedule_after(1h, nothing);
       const time_point until = l.timer.now() + 20ms;
-      const std::size_t rest = l.timer.stop(drain, until).size();
+      const std::size_t rest = l.timer.stop_drain(until).size();
       EXPECT_GE(steady_clock::now(), until);
       EXPECT_EQ(runs + rest, 4U);
       return runs == 3;
@@ -668,7 +668,7 @@ TEST(LoopTimer, DrainEndsWhenNothingIsPending) {
   loop l;
   const time_point start = l.timer.now();
   l.timer.schedule_after(2ms, nothing);
-  EXPECT_THAT(l.timer.stop(drain, start + 2 * patience), SizeIs(0));
+  EXPECT_THAT(l.timer.stop_drain(start + 2 * patience), SizeIs(0));
   EXPECT_LT(steady_clock::now(), start + patience);
 }
 
@@ -679,7 +679,7 @@ TEST(LoopTimer, DrainGoesOnWithWhatABudgetHasLeft) {
     l.timer.schedule_after(overdue, [&] { ++runs; });
   }
   l.timer.run_due(2);
-  EXPECT_THAT(l.timer.stop(drain, time_point::max()), SizeIs(0));
+  EXPECT_THAT(l.timer.stop_drain(time_point::max()), SizeIs(0));
   EXPECT_EQ(runs, 5);
 }
 
@@ -692,7 +692,7 @@ void expect_end_of_drain(loop_timer& timer, const std::function<void(const timer
     std::this_thread::sleep_for(20ms);
     meanwhile(far);
   });
-  EXPECT_THAT(timer.stop(drain, start + 2 * patience), SizeIs(0));
+  EXPECT_THAT(timer.stop_drain(start + 2 * patience), SizeIs(0));
   EXPECT_LT(steady_clock::now(), start + patience);
 }
 
@@ -721,7 +721,7 @@ TEST(LoopTimer, DrainOnAnotherThreadRunsTheRestAfterTheLoopHasLeftRunDue) {
   l.timer.schedule_after(1ms, [&] { ran_after = ended; });
   std::jthread another;
   l.timer.schedule_after(overdue, [&] {
-    another = std::jthread([&] { l.timer.stop(drain, time_point::max()); });
+    another = std::jthread([&] { l.timer.stop_drain(time_point::max()); });
     std::this_thread::sleep_for(5ms);
     ended = true;
   });

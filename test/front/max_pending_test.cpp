@@ -50,11 +50,11 @@ TEST(MaxPending, TheErrorCodeOverloadsDoNotThrow) {
   manual_timer timer({.max_pending = 0});
   std::error_code error;
   EXPECT_FALSE(timer.schedule_after(
-      1h, [token = captures.make()] {}, error));
+      1h, [token = captures.make()] {}, {}, error));
   EXPECT_EQ(error, timer_errc::too_many_pending);
   error.clear();
   EXPECT_FALSE(timer.schedule_at(
-      at(1h), [token = captures.make()] {}, error));
+      at(1h), [token = captures.make()] {}, {}, error));
   EXPECT_EQ(error, timer_errc::too_many_pending);
   error.clear();
   EXPECT_FALSE(timer.schedule_at(
@@ -67,7 +67,7 @@ TEST(MaxPending, TheErrorCodeOverloadsDoNotThrow) {
 TEST(MaxPending, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_after(1h, nothing, error));
+  EXPECT_TRUE(timer.schedule_after(1h, nothing, {}, error));
   EXPECT_FALSE(error);
 }
 
@@ -127,7 +127,7 @@ TEST(MaxPending, TheLimitIsThatOfTheServiceNotOfAShard) {
     adders.emplace_back([&] {
       for (int k = 0; k < 10; ++k) {
         std::error_code error;
-        timer.schedule_after(1h, nothing, error);
+        timer.schedule_after(1h, nothing, {}, error);
       }
     });
   }

@@ -40,7 +40,7 @@ TEST(PeriodicRefusal, RefusesAPeriodThatIsNotPositiveAndNamesIt) {
   manual_timer timer;
   for (const auto& [period, number] : {std::pair<nanoseconds, const char*>(0ns, "0"), {-5ns, "-5"}, {-7h, "-252"}}) {
     for (const period_policy policy : every_policy) {
-      const refusal answer = refusal_of([&, p = period] { timer.schedule_every(p, nothing, policy); });
+      const refusal answer = refusal_of([&, p = period] { timer.schedule_every(p, nothing, {.policy = policy}); });
       EXPECT_EQ(answer.code, timer_errc::invalid_period);
       EXPECT_THAT(answer.message, HasSubstr(number));
     }
@@ -53,7 +53,7 @@ TEST(PeriodicRefusal, ReportsAPeriodThatIsNotPositiveAsAnErrorCode) {
   for (const nanoseconds period : {0ns, -1ns, nanoseconds::min()}) {
     std::error_code error;
     const timer_handle handle = timer.schedule_every(
-        period, [token = captures.make()] {}, fixed_delay, {.tag = 7}, error);
+        period, [token = captures.make()] {}, {.policy = fixed_delay, .tag = 7}, error);
     EXPECT_EQ(error, timer_errc::invalid_period);
     EXPECT_FALSE(handle);
   }
@@ -95,7 +95,7 @@ TEST(PeriodicRefusal, IsRefusedByAStoppedService) {
   std::error_code error;
   const auto always = [](time_point previous) { return std::optional(previous + 1ms); };
   EXPECT_FALSE(timer.schedule_with(
-      always, [token = captures.make()] {}, error));
+      always, [token = captures.make()] {}, {}, error));
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().rejected, 2U);
@@ -104,10 +104,10 @@ TEST(PeriodicRefusal, IsRefusedByAStoppedService) {
 TEST(PeriodicRefusal, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_every(1ms, nothing, fixed_delay, error));
+  EXPECT_TRUE(timer.schedule_every(1ms, nothing, {.policy = fixed_delay}, error));
   EXPECT_FALSE(error);
   error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, error));
+  EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, {}, error));
   EXPECT_FALSE(error);
 }
 
@@ -118,7 +118,7 @@ TEST(PeriodicRefusal, KeepsItsPlaceWhileItRuns) {
   std::vector<std::error_code> answers;
   timer.schedule_every(10ms, [&] {
     std::error_code error;
-    timer.schedule_after(1ms, nothing, error);
+    timer.schedule_after(1ms, nothing, {}, error);
     answers.push_back(error);
   });
   EXPECT_EQ(timer.advance_by(35ms), 3U);
@@ -145,9 +145,9 @@ void expect_its_place_back(Next next, Callback callback) {
   timer.schedule_with(next, callback);
   timer.advance_by(1s);
   std::error_code error;
-  timer.schedule_after(1ms, nothing, error);
+  timer.schedule_after(1ms, nothing, {}, error);
   EXPECT_FALSE(error);
-  timer.schedule_after(1ms, nothing, error);
+  timer.schedule_after(1ms, nothing, {}, error);
   EXPECT_EQ(error, timer_errc::too_many_pending);
 }
 
@@ -231,7 +231,7 @@ TEST(PeriodicCounts, AnEndedOneLeavesNothingInTheCounts) {
 
 TEST(PeriodicCounts, LatenessIsThatOfEachRun) {
   manual_timer timer({.tick = 10ms});
-  timer.schedule_every(25ms, nothing, fixed_rate_catch_up);
+  timer.schedule_every(25ms, nothing, {.policy = fixed_rate_catch_up});
   timer.advance_by(100ms);
   EXPECT_EQ(timer.stats().lateness.count(), 4U);
 }
@@ -254,8 +254,7 @@ TEST(PeriodicMemory, KeepsCapturesOfAHundredBytesIntact) {
   manual_timer timer({.wheel_size = 4});
   int intact = 0;
   for (const period_policy policy : every_policy) {
-    timer.schedule_every(
-        3ms, [&intact, bytes, expected = bytes] { intact += bytes == expected; }, policy);
+    timer.schedule_every(3ms, [&intact, bytes, expected = bytes] { intact += bytes == expected; }, {.policy = policy});
   }
   timer.advance_by(3s);
   EXPECT_EQ(intact, 3000);
@@ -278,9 +277,8 @@ TEST(PeriodicMemory, ArmsAgainWithoutAllocating) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
     std::array<char, 100> large{};
-    timer.schedule_every(3ms, nothing, policy);
-    timer.schedule_every(
-        7ms, [large] { static_cast<void>(large); }, policy);
+    timer.schedule_every(3ms, nothing, {.policy = policy});
+    timer.schedule_every(7ms, [large] { static_cast<void>(large); }, {.policy = policy});
     timer.schedule_with([](time_point previous) { return previous + 5ms; }, nothing);
     timer.advance_by(10s);
     EXPECT_EQ(count_allocations([&] { timer.advance_by(10s); }), 0U);
@@ -340,9 +338,9 @@ TEST(PeriodicMemory, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
   {
     const scarce_memory limit(0);
     timer.schedule_every(
-        10ms, [large, token = captures.make()] { static_cast<void>(large); }, fixed_delay, every);
+        10ms, [large, token = captures.make()] { static_cast<void>(large); }, {}, every);
     timer.schedule_with(
-        ten_ms(9, none), [large, token = captures.make()] { static_cast<void>(large); }, with);
+        ten_ms(9, none), [large, token = captures.make()] { static_cast<void>(large); }, {}, with);
   }
   EXPECT_EQ(every, std::errc::not_enough_memory);
   EXPECT_EQ(with, std::errc::not_enough_memory);
@@ -393,8 +391,7 @@ bool all_arm_again_with(std::uint64_t left, period_policy policy) {
   manual_timer timer({.tick = 1ms, .wheel_size = 4});
   std::vector<int> runs(count);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_every(
-        1ms * (1 + static_cast<int>(i) % 50), [&runs, i] { ++runs[i]; }, policy);
+    timer.schedule_every(1ms * (1 + static_cast<int>(i) % 50), [&runs, i] { ++runs[i]; }, {.policy = policy});
   }
   const bool enough = succeeds_with(left, [&] { timer.advance_by(200ms); });
   EXPECT_EQ(timer.pending(), runs.size()) << "left " << left;

@@ -33,8 +33,8 @@ using testing::SizeIs;
 TEST(PeriodicHandle, TheHandleStaysTheSameOverAllRuns) {
   manual_timer timer;
   std::vector<timer_handle> seen;
-  const timer_handle handle =
-      timer.schedule_every(10ms, [&](const timer_handle& self) { seen.push_back(self); }, fixed_delay, {.tag = 17});
+  const timer_handle handle = timer.schedule_every(10ms, [&](const timer_handle& self) { seen.push_back(self); },
+                                                   {.policy = fixed_delay, .tag = 17});
   for (int run = 1; run <= 5; ++run) {
     EXPECT_EQ(handle.status(), timer_status::pending);
     EXPECT_EQ(handle.deadline(), at(run * 10ms));
@@ -77,12 +77,11 @@ TEST(PeriodicEnd, InItsOwnCallbackEndsIt) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
     std::vector<cancel_result> answers;
-    const timer_handle handle = timer.schedule_every(
-        10ms,
-        [&](const timer_handle& self) {
-          answers = {self.cancel(), self.cancel()};
-        },
-        policy);
+    const timer_handle handle = timer.schedule_every(10ms,
+                                                     [&](const timer_handle& self) {
+                                                       answers = {self.cancel(), self.cancel()};
+                                                     },
+                                                     {.policy = policy});
     EXPECT_EQ(timer.advance_by(1h), 1U);
     EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
     EXPECT_EQ(handle.cancel(), cancel_result::finished);
@@ -208,7 +207,7 @@ TEST(PeriodicEnd, ACallbackMayDropItsOwnHandle) {
 TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunOfAFixedDelay) {
   manual_timer timer;
   run_log log(timer);
-  const timer_handle handle = timer.schedule_every(10ms, log.writing(), fixed_delay);
+  const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = fixed_delay});
   timer.advance_by(10ms);
   EXPECT_TRUE(handle.reschedule(at(27ms)));
   timer.advance_to(at(50ms));
@@ -218,7 +217,7 @@ TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunOfAFixedDelay) {
 TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunOfACatchUp) {
   manual_timer timer;
   run_log log(timer);
-  const timer_handle handle = timer.schedule_every(10ms, log.writing(), fixed_rate_catch_up);
+  const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = fixed_rate_catch_up});
   timer.advance_by(10ms);
   EXPECT_TRUE(handle.reschedule(at(27ms)));
   timer.advance_to(at(50ms));
@@ -229,7 +228,7 @@ TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunOfACatchUp) {
 TEST(PeriodicHandle, AfterARescheduleASkipGoesOnAtTheMultiplesOfThePeriodFromThereOn) {
   manual_timer timer;
   run_log log(timer);
-  const timer_handle handle = timer.schedule_every(10ms, log.writing(), fixed_rate_skip);
+  const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = fixed_rate_skip});
   timer.advance_by(10ms);
   EXPECT_TRUE(handle.reschedule(at(27ms)));
   timer.advance_to(at(50ms));
@@ -265,8 +264,7 @@ TEST(PeriodicEnd, StopDuringARunDoesNotArmItAgain) {
     live_captures captures;
     manual_timer timer;
     std::size_t returned = 99;
-    timer.schedule_every(
-        10ms, [&, token = captures.make()] { returned = timer.stop().size(); }, policy);
+    timer.schedule_every(10ms, [&, token = captures.make()] { returned = timer.stop().size(); }, {.policy = policy});
     EXPECT_EQ(timer.advance_by(1h), 1U);
     EXPECT_EQ(returned, 0U);
     EXPECT_EQ(captures.alive(), 0);
@@ -279,7 +277,7 @@ TEST(PeriodicEnd, StopReturnsItsCallableWhichCanBeCalled) {
   live_captures captures;
   manual_timer timer;
   int runs = 0;
-  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, fixed_rate_skip, {.tag = 17});
+  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, {.policy = fixed_rate_skip, .tag = 17});
   timer.advance_by(25ms);
   std::vector<pending_task> left = timer.stop();
   ASSERT_THAT(left, SizeIs(1));

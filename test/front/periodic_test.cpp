@@ -44,7 +44,7 @@ TEST(Periodic, RunsEveryPeriodUnderEveryPolicy) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
     run_log log(timer);
-    timer.schedule_every(10ms, log.writing(), policy);
+    timer.schedule_every(10ms, log.writing(), {.policy = policy});
     EXPECT_EQ(timer.advance_by(45ms), 4U);
     EXPECT_THAT(log.times, ElementsAre(10ms, 20ms, 30ms, 40ms));
   }
@@ -54,7 +54,7 @@ TEST(Periodic, TheFirstRunIsOnePeriodFromNow) {
   for (const period_policy policy : every_policy) {
     manual_timer timer({}, starting_at(7ms));
     run_log log(timer);
-    const timer_handle handle = timer.schedule_every(10ms, log.writing(), policy);
+    const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = policy});
     EXPECT_EQ(handle.deadline(), at(17ms));
     EXPECT_EQ(timer.advance_to(at(17ms) - 1ns), 0U);
     EXPECT_EQ(timer.advance_to(at(17ms)), 1U);
@@ -64,7 +64,7 @@ TEST(Periodic, TheFirstRunIsOnePeriodFromNow) {
 TEST(Periodic, EachRunWaitsForItsWholePeriod) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
-    timer.schedule_every(10ms, nothing, policy);
+    timer.schedule_every(10ms, nothing, {.policy = policy});
     for (int run = 1; run <= 100; ++run) {
       ASSERT_EQ(timer.advance_to(at(run * 10ms) - 1ns), 0U);
       ASSERT_EQ(timer.advance_to(at(run * 10ms)), 1U);
@@ -76,8 +76,8 @@ TEST(Periodic, AFixedDelayIsCountedFromTheRunAndAFixedRateFromTheDeadline) {
   manual_timer timer({.tick = 10ms});
   run_log delay(timer);
   run_log rate(timer);
-  timer.schedule_every(25ms, delay.writing(), fixed_delay);
-  timer.schedule_every(25ms, rate.writing(), fixed_rate_catch_up);
+  timer.schedule_every(25ms, delay.writing(), {.policy = fixed_delay});
+  timer.schedule_every(25ms, rate.writing(), {.policy = fixed_rate_catch_up});
   timer.advance_by(150ms);
   EXPECT_THAT(delay.times, ElementsAre(30ms, 60ms, 90ms, 120ms, 150ms));
   EXPECT_THAT(rate.times, ElementsAre(30ms, 50ms, 80ms, 100ms, 130ms, 150ms));
@@ -87,8 +87,7 @@ TEST(Periodic, APeriodShorterThanATickRunsOncePerTickUnlessItCatchesUp) {
   manual_timer timer({.tick = 10ms});
   std::array<int, 3> runs{};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_every(
-        1ms, [&runs, i] { ++runs[i]; }, every_policy[i]);
+    timer.schedule_every(1ms, [&runs, i] { ++runs[i]; }, {.policy = every_policy[i]});
   }
   timer.advance_by(100ms);
   EXPECT_THAT(runs, ElementsAre(10, 100, 10));
@@ -128,8 +127,7 @@ TEST(Periodic, RunsAMillionTimes) {
   for (const period_policy policy : every_policy) {
     manual_timer timer({.wheel_size = 8});
     std::uint64_t runs = 0;
-    timer.schedule_every(
-        3ms, [&] { ++runs; }, policy);
+    timer.schedule_every(3ms, [&] { ++runs; }, {.policy = policy});
     timer.advance_by(3ms * scaled(1'000'000));
     EXPECT_EQ(runs, scaled(1'000'000));
     EXPECT_TRUE(conserved(timer));
@@ -144,8 +142,7 @@ std::optional<time_point> deadline_after_run(period_policy policy, nanoseconds b
   manual_timer timer({.executor = tasks.taking()});
   std::latch begun(1);
   std::latch over(1);
-  const timer_handle handle = timer.schedule_every(
-      10ms, [&] { begun.count_down(), over.wait(); }, policy);
+  const timer_handle handle = timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, {.policy = policy});
   timer.advance_to(at(begin));
   std::thread thread([&] { tasks.run(); });
   begun.wait();
@@ -185,7 +182,7 @@ late_runs kept_back_until_45ms(period_policy policy) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
   run_log log(timer);
-  timer.schedule_every(10ms, log.writing(), policy);
+  timer.schedule_every(10ms, log.writing(), {.policy = policy});
   timer.advance_by(45ms);
   EXPECT_EQ(tasks.size(), 1U) << "runs overlap";
   const std::size_t late = run_all(timer, tasks);
@@ -220,8 +217,8 @@ TEST(Periodic, CatchUpSeesEachMissedDeadline) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
   std::vector<std::optional<time_point>> deadlines;
-  timer.schedule_every(
-      10ms, [&](const timer_handle& self) { deadlines.push_back(self.deadline()); }, fixed_rate_catch_up);
+  timer.schedule_every(10ms, [&](const timer_handle& self) { deadlines.push_back(self.deadline()); },
+                       {.policy = fixed_rate_catch_up});
   timer.advance_by(39ms);
   run_all(timer, tasks);
   EXPECT_THAT(deadlines, ElementsAre(at(10ms), at(20ms), at(30ms)));
@@ -230,7 +227,7 @@ TEST(Periodic, CatchUpSeesEachMissedDeadline) {
 TEST(Periodic, CatchUpDoesNotMissARunInAJumpOfHours) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_every(1s, nothing, fixed_rate_catch_up);
+  timer.schedule_every(1s, nothing, {.policy = fixed_rate_catch_up});
   timer.advance_by(3h);
   EXPECT_EQ(run_all(timer, tasks), 3U * 3600U);
   EXPECT_EQ(timer.stats().fired, 3U * 3600U);
@@ -241,8 +238,7 @@ TEST(Periodic, ARunThatHasNotEndedIsNotHandedOverAgain) {
     kept_tasks tasks;
     manual_timer timer({.executor = tasks.taking()});
     std::size_t handed_over_meanwhile = 99;
-    timer.schedule_every(
-        10ms, [&] { handed_over_meanwhile = tasks.size(); }, policy);
+    timer.schedule_every(10ms, [&] { handed_over_meanwhile = tasks.size(); }, {.policy = policy});
     timer.advance_by(10ms);
     timer.advance_by(1h);
     EXPECT_EQ(tasks.size(), 1U);
@@ -256,8 +252,7 @@ TEST(Periodic, WhileARunLastsNoOtherBegins) {
   manual_timer timer({.executor = tasks.taking()});
   std::latch begun(1);
   std::latch over(1);
-  timer.schedule_every(
-      10ms, [&] { begun.count_down(), over.wait(); }, fixed_rate_catch_up);
+  timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, {.policy = fixed_rate_catch_up});
   timer.advance_by(10ms);
   std::thread thread([&] { tasks.run(); });
   begun.wait();
@@ -291,9 +286,10 @@ TEST(Periodic, ATaskOfAnEarlierRunDoesNotRunTheTimerAgain) {
 TEST(Periodic, AHugePeriodNeverFires) {
   for (const period_policy policy : every_policy) {
     manual_timer timer({}, starting_at(1h));
-    const timer_handle handles[] = {timer.schedule_every(hours::max(), nothing, policy),
-                                    timer.schedule_every(nanoseconds::max(), nothing, policy),
-                                    timer.schedule_every(std::chrono::duration<double>::max(), nothing, policy)};
+    const timer_handle handles[] = {
+        timer.schedule_every(hours::max(), nothing, {.policy = policy}),
+        timer.schedule_every(nanoseconds::max(), nothing, {.policy = policy}),
+        timer.schedule_every(std::chrono::duration<double>::max(), nothing, {.policy = policy})};
     EXPECT_EQ(timer.advance_to(time_point::max()), 0U);
     for (const timer_handle& handle : handles) {
       EXPECT_EQ(handle.deadline(), time_point::max());
@@ -305,7 +301,7 @@ TEST(Periodic, AHugePeriodNeverFires) {
 TEST(Periodic, TheLastRunsBeforeTheEndOfTimeAreNotEarly) {
   for (const period_policy policy : every_policy) {
     manual_timer timer({}, starting_at(nanoseconds::max() - 25ms));
-    const timer_handle handle = timer.schedule_every(10ms, nothing, policy);
+    const timer_handle handle = timer.schedule_every(10ms, nothing, {.policy = policy});
     EXPECT_EQ(timer.advance_to(time_point::max()), 2U);
     EXPECT_EQ(handle.deadline(), time_point::max());
     EXPECT_EQ(timer.stats().early, 0U);
@@ -316,7 +312,7 @@ TEST(Periodic, TheLastRunsBeforeTheEndOfTimeAreNotEarly) {
 TEST(Periodic, ASkipOverMoreThanHalfOfAllTimeIsToALaterDeadline) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()}, starting_at(nanoseconds::min()));
-  const timer_handle handle = timer.schedule_every(1h, nothing, fixed_rate_skip);
+  const timer_handle handle = timer.schedule_every(1h, nothing, {.policy = fixed_rate_skip});
   timer.advance_to(time_point::max() - 90min);
   tasks.run();
   // "At the next multiple of the period that is later than now."
@@ -328,7 +324,7 @@ TEST(Periodic, RunsFromAnyStartOfTime) {
   for (const nanoseconds start : {nanoseconds::min(), -1ns, nanoseconds(std::int64_t{1} << 40)}) {
     for (const period_policy policy : every_policy) {
       manual_timer timer({.tick = 1ns}, starting_at(start));
-      timer.schedule_every(10ns, nothing, policy);
+      timer.schedule_every(10ns, nothing, {.policy = policy});
       EXPECT_EQ(timer.advance_by(105ns), 10U);
     }
   }

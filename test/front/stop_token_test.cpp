@@ -135,7 +135,8 @@ TEST(StopToken, EndsAPeriodicTimerBetweenItsRuns) {
   live_captures captures;
   std::stop_source stop;
   manual_timer timer;
-  timer.schedule_every(10ms, [token = captures.make()] {}, fixed_rate_skip, {.tag = 5, .stop = stop.get_token()});
+  timer.schedule_every(10ms, [token = captures.make()] {},
+                       {.policy = fixed_rate_skip, .tag = 5, .stop = stop.get_token()});
   EXPECT_EQ(timer.advance_by(35ms), 3U);
   stop.request_stop();
   EXPECT_EQ(captures.alive(), 0);
@@ -373,7 +374,7 @@ TEST(StopTokenOption, EndsEachVerb) {
   const schedule_options options{.tag = 5, .stop = source.get_token()};
   timer.schedule_after(1ms, count, options);
   timer.schedule_at(timer.now() + 1ms, count, options);
-  timer.schedule_every(1ms, count, options);
+  timer.schedule_every(1ms, count, {.tag = 5, .stop = source.get_token()});
   timer.schedule_with([](time_point previous) { return std::optional(previous + 1ms); }, count, options);
   EXPECT_EQ(timer.pending(), 4U);
   source.request_stop();

@@ -188,7 +188,7 @@ TEST(Memory, ConstructionWithoutMemoryLeavesNothingBehind) {
 TEST(Memory, TheErrorCodeOverloadsReportThatThereIsNoMemory) {
   manual_timer timer;
   std::error_code error;
-  EXPECT_TRUE(succeeds_with(0, [&] { timer.schedule_after(1h, nothing, error); }));
+  EXPECT_TRUE(succeeds_with(0, [&] { timer.schedule_after(1h, nothing, {}, error); }));
   EXPECT_EQ(error, std::errc::not_enough_memory);
   EXPECT_EQ(timer.stats().scheduled, 0U);
 }

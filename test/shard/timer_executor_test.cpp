@@ -174,7 +174,7 @@ TEST_F(TimerOnAPool, AScopedTimerWaitsForItsCallback) {
   EXPECT_TRUE(ended);
 }
 
-// ---- stop(drain, until) ----
+// ---- stop_drain(until) ----
 
 /// From a thread of the caller's: what is due soon runs, what is far is returned, and nobody waits longer than need be.
 void expect_drains(timer& service) {
@@ -185,7 +185,7 @@ void expect_drains(timer& service) {
   service.schedule_every(5ms, nothing);
   service.schedule_after(24h, nothing, {.tag = 7});
   const time_point until = steady_clock::now() + 300ms;
-  const std::vector<pending_task> left = service.stop(drain, until);
+  const std::vector<pending_task> left = service.stop_drain(until);
   EXPECT_GE(steady_clock::now(), until);
   EXPECT_EQ(runs, 20);
   ASSERT_EQ(left.size(), 1U);
@@ -204,7 +204,7 @@ void expect_drain_returns_when_idle(timer& service) {
     ended = true;
   });
   const time_point before = steady_clock::now();
-  EXPECT_TRUE(service.stop(drain, time_point::max()).empty());
+  EXPECT_TRUE(service.stop_drain(time_point::max()).empty());
   EXPECT_TRUE(ended);
   EXPECT_LT(steady_clock::now() - before, patience);
 }
@@ -221,7 +221,7 @@ void expect_drains_in_a_callback(timer& service) {
     service.schedule_after(20ms + i * 2ms, [&] { ++runs; });
   }
   service.schedule_after(10ms, [&] {
-    const auto left = service.stop(drain, steady_clock::now() + 200ms);
+    const auto left = service.stop_drain(steady_clock::now() + 200ms);
     EXPECT_EQ(runs, 20);
     returned = static_cast<int>(left.size());
   });
@@ -249,7 +249,7 @@ TEST_F(TimerInline, DrainFromACallbackReturnsWhatHasNotBegunInTime) {
   std::atomic<int> returned{-1};
   with_all_due_at_once(service(), [&](time_point due) {
     service().schedule_at(
-        due, [&] { returned = static_cast<int>(service().stop(drain, steady_clock::now() + 20ms).size()); });
+        due, [&] { returned = static_cast<int>(service().stop_drain(steady_clock::now() + 20ms).size()); });
     for (int i = 0; i < 600; ++i) {
       service().schedule_at(due, [&] {
         ++runs;
@@ -267,7 +267,7 @@ TEST_F(TimerInline, DrainFromACallbackEndsWhenAnotherCallbackStops) {
   std::atomic<int> stopped{-1};
   service().schedule_after(24h, nothing);
   with_all_due_at_once(service(), [&](time_point due) {
-    service().schedule_at(due, [&] { drained = static_cast<int>(service().stop(drain, time_point::max()).size()); });
+    service().schedule_at(due, [&] { drained = static_cast<int>(service().stop_drain(time_point::max()).size()); });
     service().schedule_at(due, [&] { stopped = static_cast<int>(service().stop().size()); });
   });
   ASSERT_TRUE(eventually([&] { return drained >= 0; }));
@@ -282,7 +282,7 @@ void expect_drain_in_a_callback_sees_a_cancel(timer& service) {
   const timer_handle last = service.schedule_after(30s, nothing);
   service.schedule_after(1ms, [&] {
     draining = true;
-    EXPECT_TRUE(service.stop(drain, steady_clock::now() + 20s).empty());
+    EXPECT_TRUE(service.stop_drain(steady_clock::now() + 20s).empty());
     drained = true;
   });
   ASSERT_TRUE(eventually([&] { return draining.load(); }));
@@ -300,18 +300,18 @@ TEST_F(TimerOnAPool, DrainFromACallbackReturnsWhenTheLastTimerIsCancelled) {
   expect_drain_in_a_callback_sees_a_cancel(service());
 }
 
-// ---- stop(run_now) ----
+// ---- stop_run_now() ----
 
 void expect_runs_all_now(timer& service) {
   std::vector<std::thread::id> where(10);
   for (std::thread::id& place : where) {
     service.schedule_after(24h, [&] { place = std::this_thread::get_id(); });
   }
-  EXPECT_EQ(service.stop(run_now), 10U);
+  EXPECT_EQ(service.stop_run_now(), 10U);
   for (const std::thread::id place : where) {
     EXPECT_EQ(place, std::this_thread::get_id());
   }
-  EXPECT_EQ(service.stop(run_now), 0U);
+  EXPECT_EQ(service.stop_run_now(), 0U);
   EXPECT_EQ(service.stats().fired, 10U);
 }
 
@@ -325,7 +325,7 @@ void expect_runs_all_now_in_a_callback(timer& service) {
   for (int i = 0; i < 10; ++i) {
     service.schedule_after(24h, [&] { ++runs; });
   }
-  service.schedule_after(1ms, [&] { ran = static_cast<int>(service.stop(run_now)); });
+  service.schedule_after(1ms, [&] { ran = static_cast<int>(service.stop_run_now()); });
   ASSERT_TRUE(eventually([&] { return ran >= 0; }));
   EXPECT_EQ(ran, 10);
   EXPECT_EQ(runs, 10);
