@@ -90,33 +90,15 @@ sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay, const
 
 template <deadline_clock Clock, class Duration>
 sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_arguments& options) {
-  const std::chrono::nanoseconds since_epoch = saturating_nanoseconds(deadline.time_since_epoch());
-  return sleep_operation({this, detail::kind_of<Clock>, since_epoch, options, nullptr});
+  return sleep_operation(
+      {this, detail::kind_of<Clock>, detail::nanoseconds_of(deadline).time_since_epoch(), options, nullptr});
 }
 template <deadline_clock Clock, class Duration>
 sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_arguments& options,
                                    std::error_code& error) {
-  const std::chrono::nanoseconds since_epoch = saturating_nanoseconds(deadline.time_since_epoch());
-  return sleep_operation({this, detail::kind_of<Clock>, since_epoch, options, &error});
+  return sleep_operation(
+      {this, detail::kind_of<Clock>, detail::nanoseconds_of(deadline).time_since_epoch(), options, &error});
 }
-
-/// What `with_timeout` returns. Await it once, as an rvalue.
-template <class Make>
-class [[nodiscard]] time_limited {
- public:
-  /// For `with_timeout`.
-  time_limited(timer& by, std::chrono::nanoseconds limit, Make make, const timeout_arguments& options,
-               std::error_code* error)
-      : what_{&by, limit, options.tag, options.stop.token(), error, std::move(make)} {}
-
-  /// Begins, in a coroutine.
-  auto operator co_await() && noexcept(std::is_nothrow_move_constructible_v<Make>) {
-    return detail::limited<Make>(std::move(what_));
-  }
-
- private:
-  detail::limit_request<Make> what_;
-};
 
 /// Limits the time of an awaitable: `co_await` calls `make(stop_token)`, and awaits what that returns.
 ///
@@ -141,19 +123,22 @@ class [[nodiscard]] time_limited {
 /// | the service drops the limit: a stop is requested, and waited for | `timer_error` (`stopped`) | an empty answer |
 /// | memory for the two allocations of `with_timeout` itself | throws `std::bad_alloc` | throws the same |
 ///
-/// The coroutine goes on where the awaitable resumes it. After a late end, that may be the thread that drives the
-/// service, inside `request_stop`.
+/// Await the result of `with_timeout` once, as an rvalue. The coroutine goes on where the awaitable resumes it; after a
+/// late end, that may be the thread that drives the service, inside `request_stop`.
 template <class Rep, class Period, class Make>
-requires detail::awaited_with_stop<std::decay_t<Make>> time_limited<std::decay_t<Make>> with_timeout(
-    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, const timeout_arguments& options = {}) {
-  return {timer, saturating_nanoseconds(limit), std::forward<Make>(make), options, nullptr};
+requires detail::awaited_with_stop<std::decay_t<Make>>
+auto with_timeout(timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,
+                  const timeout_arguments& options = {}) {
+  return detail::time_limited<std::decay_t<Make>>(
+      {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), nullptr, std::forward<Make>(make)});
 }
 /// The form with an `error`.
 template <class Rep, class Period, class Make>
-requires detail::awaited_with_stop<std::decay_t<Make>> time_limited<std::decay_t<Make>> with_timeout(
-    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, const timeout_arguments& options,
-    std::error_code& error) {
-  return {timer, saturating_nanoseconds(limit), std::forward<Make>(make), options, &error};
+requires detail::awaited_with_stop<std::decay_t<Make>>
+auto with_timeout(timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, const timeout_arguments& options,
+                  std::error_code& error) {
+  return detail::time_limited<std::decay_t<Make>>(
+      {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), &error, std::forward<Make>(make)});
 }
 
 }  // namespace timing_wheel

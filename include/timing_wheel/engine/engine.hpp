@@ -30,14 +30,14 @@ struct engine_options {
   tick start = 0;
 };
 
-namespace detail {
-
 /// What an engine knows of a timer. The upper half of the deadline follows from where the entry lies.
-struct entry {
+struct wheel_entry {
   std::uint32_t deadline_low;  ///< The lower 32 bits of its deadline, in ticks.
   timer_number which;          ///< Its number.
 };
 
+namespace detail {
+using entry = wheel_entry;
 }  // namespace detail
 
 /// What `advance` did.
@@ -50,7 +50,7 @@ struct advance_result {
   std::size_t handled = 0;
   /// A hint: some of the timers that are due a few ticks on, or none. Whoever prefetches what they stand for does not
   /// wait for memory when they are due. Valid until the engine changes.
-  std::span<const detail::entry> soon = {};
+  std::span<const wheel_entry> soon = {};
 };
 
 /// A structure that keeps (deadline, number) pairs and gives back those that are due. It owns no timer, reads no clock,
