@@ -64,7 +64,8 @@ class own_service {
   }
   template <class F>
   void schedule_every(handle& timer, std::chrono::nanoseconds period, F&& callback) {
-    timer = timer_.schedule_every(period, std::forward<F>(callback), fixed_rate_catch_up, {.tag = periodic_tag});
+    timer =
+        timer_.schedule_every(period, std::forward<F>(callback), {.policy = fixed_rate_catch_up, .tag = periodic_tag});
   }
 
   /// The handle is dropped too, because each user pays for that.

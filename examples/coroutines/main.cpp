@@ -58,7 +58,7 @@ task<bool> ask_with_retries(timing_wheel::timer& timer, std::chrono::seconds lat
 // snippet shutdown
 task<> heartbeat(timing_wheel::timer& timer) {
   std::error_code error;
-  while (co_await timer.sleep_for(10s, error) == sleep_result::elapsed) {
+  while (co_await timer.sleep_for(10s, {}, error) == sleep_result::elapsed) {
     at(timer) << "alive\n";
   }
   at(timer) << "no more heartbeats: " << error.message() << '\n';

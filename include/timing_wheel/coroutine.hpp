@@ -3,96 +3,73 @@
 #include "timing_wheel/detail/requirements.hpp"
 
 #include <chrono>
-#include <concepts>
 #include <coroutine>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
+#include <iosfwd>
 #include <stop_token>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 
-#include "timing_wheel/detail/callable.hpp"
+#include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/sleeping.hpp"
 #include "timing_wheel/detail/time_limit.hpp"
-#include "timing_wheel/executor.hpp"
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer.hpp"
-#include "timing_wheel/timer_handle.hpp"
 #include "timing_wheel/timer_options.hpp"
 
 /// \file
-/// For coroutines of any type: `co_await timer.sleep_for(30min)`, and `co_await with_timeout(timer, 5s, …)`. The page
-/// docs/coroutines.md has the rules about threads and lifetimes, and what each race ends in.
+/// Sleeps and time limits, for coroutines of any type. The page docs/coroutines.md has the rules about threads and
+/// lifetimes, and the end of each race.
 
 namespace timing_wheel {
 
-/// What may be said of a sleep: the argument after the time. Written in the braces of the call, its stop token may be a
-/// temporary: `t.sleep_for(1s, {.stop = source.get_token()})`. A `sleep_options` that has a name refers to its stop
-/// token, which must live until the call; so a temporary does not compile there.
-struct sleep_options {
-  /// A number of the caller's, which `stop`, `for_each_pending` and `on_error` give back.
-  std::uint64_t tag = 0;
-  /// Ends the sleep when a stop is requested; there is none if it was before. It costs no allocation.
-  stop_token_ref stop = {};
-  /// Where the coroutine goes on; that must live until it does, so a temporary does not compile. Empty: where the
-  /// service runs its callbacks.
-  executor_ref on = {};
-
-  /// What the calls take.
-  operator detail::sleep_options_in_braces() const noexcept {  // NOLINT(google-explicit-constructor)
-    return {tag, stop, on};
-  }
+/// How a sleep ended.
+enum class sleep_result : std::uint8_t {
+  elapsed,  ///< The time is over, or `timer::stop_run_now` has run the timer.
+  stopped,  ///< The stop token asked for it.
+  failed,   ///< The `std::error_code` tells why.
 };
 
-/// What may be said of a limit: the argument after what it is for. As `sleep_options`.
-struct timeout_options {
-  /// As that of a sleep.
-  std::uint64_t tag = 0;
-  /// A stop that is requested of it is passed on.
-  stop_token_ref stop = {};
+/// The name of the value, for instance "elapsed".
+[[nodiscard]] TIMING_WHEEL_EXPORT const char* to_string(sleep_result result) noexcept;
+/// Writes the name of the value.
+TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, sleep_result result);
 
-  /// What the calls take.
-  operator detail::timeout_options_in_braces() const noexcept {  // NOLINT(google-explicit-constructor)
-    return {tag, stop};
-  }
-};
-
-/// A sleep that has not begun: what `timer::sleep_for` and `timer::sleep_until` return. It begins when it is awaited,
-/// each time anew.
+/// What `timer::sleep_for` and `timer::sleep_until` return: a sleep that has not begun. Each `co_await` of it begins a
+/// new sleep.
 ///
 ///     const sleep_result end = co_await timer.sleep_for(30min, {.stop = token});
-///     if (end == sleep_result::elapsed) {
-///       verify(id);
-///     }
+///     if (end == sleep_result::elapsed) verify(id);
 ///
-/// **What comes back.** `elapsed`, never early; or `stopped`, if the stop token asked for it. If the service refuses,
-/// or has been stopped meanwhile, nothing is lost: the coroutine goes on, and `co_await` throws what `schedule_after`
-/// would. Given a `std::error_code&`, it returns `failed` instead, and the error tells why. These are the errors:
+/// | What happens | `co_await` without an `error` | with an `error` |
+/// |---|---|---|
+/// | the time is over | returns `elapsed`, never early | the same, and clears `error` |
+/// | a stop is requested | returns `stopped` | the same, and clears `error` |
+/// | the sleep cannot begin | throws what `schedule_after` throws, at once | returns `failed`, at once |
+/// | the timer is dropped | throws `timer_error` (`stopped`) | returns `failed` |
+/// | the executor throws, or drops its task | throws `timer_error` | returns `failed` |
 ///
-/// - those of `schedule_after`, if the sleep could not begin: the coroutine was not suspended
-/// - `timer_errc::stopped`, if the timer was dropped: the service has ended, or what `stop` returned was destroyed
-///   without a call, or somebody has cancelled the timer by a handle or a key
-/// - `std::errc::resource_unavailable_try_again`, if the executor that was asked for threw, or destroyed what it was
-///   given; so the coroutine is on the thread that did
+/// A timer is dropped when the service ends, when the program destroys the timers that `stop` returned, or when a
+/// handle or a key cancels it. The error of an executor is `std::errc::resource_unavailable_try_again`.
 ///
-/// **Where it goes on.** On `sleep_options::on`, if given. Else as a callback would: on the thread that drives the
-/// service, or on its executor. A stop request does not run the coroutine: it makes its timer due at once. When the
-/// timer is dropped, the coroutine goes on where it is dropped, or on `sleep_options::on`.
+/// | The coroutine goes on | on |
+/// |---|---|
+/// | after its time, or after a stop request | `sleep_options::on`; else where the service runs callbacks |
+/// | when the timer is dropped | `sleep_options::on`; else the thread that drops it |
+/// | when the executor refuses | the thread that called the executor, or that destroyed its task |
 ///
-/// **Cost.** One timer; no allocation: what is needed lies in the frame of the coroutine.
+/// A stop request does not run the coroutine: it makes the timer due at once.
 ///
-/// **Destroying a coroutine that sleeps** cancels its timer. It must not be destroyed while another thread may resume
-/// it, as every coroutine.
+/// **Cost.** A sleep is one timer, and allocates nothing: it lies in the frame of the coroutine.
 ///
-/// Thread safety: as a plain object.
+/// If you destroy a coroutine that sleeps, its timer is cancelled. As with every coroutine, do not destroy it while
+/// another thread may resume it. Thread safety: as a plain object.
 class [[nodiscard]] sleep_operation {
  public:
-  /// Begins the sleep, in a coroutine. `this` may go meanwhile.
-  /// \returns what awaits it: a `sleep_result`, see above.
-  detail::sleeping operator co_await() const noexcept { return detail::sleeping(what_); }
+  /// Begins the sleep, in a coroutine. This object may go meanwhile.
+  /// \returns an awaiter, whose result is a `sleep_result`.
+  auto operator co_await() const noexcept { return detail::sleeping(what_); }
 
  private:
   friend class timer;
@@ -102,106 +79,66 @@ class [[nodiscard]] sleep_operation {
 };
 
 template <class Rep, class Period>
-sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay) {
-  return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), 0, {}, {}, nullptr});
+sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_arguments& options) {
+  return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), options, nullptr});
 }
 template <class Rep, class Period>
-sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay,
-                                 const detail::sleep_options_in_braces& options) {
-  return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), options.tag,
-                          options.stop.token(), options.on, nullptr});
-}
-template <class Rep, class Period>
-sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay, std::error_code& error) {
-  return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), 0, {}, {}, &error});
-}
-template <class Rep, class Period>
-sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay,
-                                 const detail::sleep_options_in_braces& options, std::error_code& error) {
-  return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), options.tag,
-                          options.stop.token(), options.on, &error});
+sleep_operation timer::sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_arguments& options,
+                                 std::error_code& error) {
+  return sleep_operation({this, detail::time_kind::delay, saturating_nanoseconds(delay), options, &error});
 }
 
-template <detail::deadline_clock Clock, class Duration>
-sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline) {
+template <deadline_clock Clock, class Duration>
+sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_arguments& options) {
   return sleep_operation(
-      {this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()), 0, {}, {}, nullptr});
+      {this, detail::kind_of<Clock>, detail::nanoseconds_of(deadline).time_since_epoch(), options, nullptr});
 }
-template <detail::deadline_clock Clock, class Duration>
-sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline,
-                                   const detail::sleep_options_in_braces& options) {
-  return sleep_operation({this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()),
-                          options.tag, options.stop.token(), options.on, nullptr});
-}
-template <detail::deadline_clock Clock, class Duration>
-sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline, std::error_code& error) {
+template <deadline_clock Clock, class Duration>
+sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_arguments& options,
+                                   std::error_code& error) {
   return sleep_operation(
-      {this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()), 0, {}, {}, &error});
-}
-template <detail::deadline_clock Clock, class Duration>
-sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> deadline,
-                                   const detail::sleep_options_in_braces& options, std::error_code& error) {
-  return sleep_operation({this, detail::kind_of<Clock>, saturating_nanoseconds(deadline.time_since_epoch()),
-                          options.tag, options.stop.token(), options.on, &error});
+      {this, detail::kind_of<Clock>, detail::nanoseconds_of(deadline).time_since_epoch(), options, &error});
 }
 
-/// What `with_timeout` returns, before it is awaited. To be awaited once, as an rvalue.
-template <class Make>
-class [[nodiscard]] time_limited {
- public:
-  /// Begins, in a coroutine.
-  detail::limited<Make> operator co_await() && noexcept(std::is_nothrow_move_constructible_v<Make>) {
-    return detail::limited<Make>(std::move(what_));
-  }
-
-  /// For `with_timeout`.
-  explicit time_limited(detail::limit_request<Make> what) : what_(std::move(what)) {}
-
- private:
-  detail::limit_request<Make> what_;
-};
-
-/// Makes something that can be awaited, and awaits it, `limit` long at most.
+/// Limits the time of an awaitable: `co_await` calls `make(stop_token)`, and awaits what that returns.
 ///
 ///     auto page = co_await with_timeout(timer, 5s, [&](std::stop_token stop) { return fetch(url, stop); });
-///     if (!page) { give_up(); }    // 5 s were not enough
+///     if (!page) give_up();  // 5 s were not enough
 ///
-/// `make(stop_token)` is called when the coroutine awaits. When the time is over, a stop is requested of that token,
-/// **and what was made is waited for all the same**: it runs in the coroutine that awaits, and nothing is left behind
-/// that uses what has gone. So what ignores the token is waited for until it ends by itself. A stop that is requested
-/// of `options.stop` is passed on.
+/// When the limit is over, `with_timeout` requests a stop of the token, **and goes on waiting until the awaitable has
+/// ended**. So nothing is left behind that uses destroyed objects, and an awaitable that ignores its token ends late.
+/// A stop request of `options.stop` is passed on to the token.
 ///
-/// \returns an empty optional if the time was over before it ended; whatever it ended with then, a value or an
-/// exception, is destroyed. Else what it returned, as an optional; a pointer, if that is a reference; `true` and
-/// `false`, if it returns nothing. What it throws in time gets out, and so what it does after `options.stop` has asked.
-/// \throws timer_error, std::bad_alloc as `timer::schedule_after`; then nothing was made. timer_error (`stopped`) if
-/// the service has dropped the limit; then a stop was requested too, and waited for. With an `error`, these are told by
-/// it, and the answer is empty; but for a lack of memory for the two small allocations that it makes, a count of owners
-/// and the state of a `std::stop_source`, which throws.
+/// | The awaitable ends | `co_await` returns, or throws |
+/// |---|---|
+/// | in time, with a value | the value, as an optional |
+/// | in time, with a reference | a pointer |
+/// | in time, with `void` | `true` |
+/// | in time, with an exception; also after a stop request of `options.stop` | that exception |
+/// | late, in whatever way | an empty optional, a null pointer, or `false`; its value or exception is destroyed |
 ///
-/// The coroutine goes on where what was made resumes it. It may be on the thread that drives the service, inside
-/// `request_stop`.
+/// | What fails | without an `error` | with an `error` |
+/// |---|---|---|
+/// | the service refuses the limit: `make` is not called | throws as `timer::schedule_after` | an empty answer |
+/// | the service drops the limit: a stop is requested, and waited for | `timer_error` (`stopped`) | an empty answer |
+/// | memory for the two allocations of `with_timeout` itself | throws `std::bad_alloc` | throws the same |
+///
+/// Await the result of `with_timeout` once, as an rvalue. The coroutine goes on where the awaitable resumes it; after a
+/// late end, that may be the thread that drives the service, inside `request_stop`.
 template <class Rep, class Period, class Make>
-requires detail::awaited_with_stop<std::decay_t<Make>> time_limited<std::decay_t<Make>> with_timeout(
-    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,
-    const detail::timeout_options_in_braces& options = {}) {
-  return time_limited<std::decay_t<Make>>(
+requires detail::awaited_with_stop<std::decay_t<Make>>
+auto with_timeout(timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,
+                  const timeout_arguments& options = {}) {
+  return detail::time_limited<std::decay_t<Make>>(
       {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), nullptr, std::forward<Make>(make)});
 }
-/// The same, without a `timer_error`: see above.
+/// The form with an `error`.
 template <class Rep, class Period, class Make>
-requires detail::awaited_with_stop<std::decay_t<Make>> time_limited<std::decay_t<Make>> with_timeout(
-    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,
-    const detail::timeout_options_in_braces& options, std::error_code& error) {
-  return time_limited<std::decay_t<Make>>(
+requires detail::awaited_with_stop<std::decay_t<Make>>
+auto with_timeout(timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, const timeout_arguments& options,
+                  std::error_code& error) {
+  return detail::time_limited<std::decay_t<Make>>(
       {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), &error, std::forward<Make>(make)});
-}
-/// The same, without a `timer_error`: see above.
-template <class Rep, class Period, class Make>
-requires detail::awaited_with_stop<std::decay_t<Make>> time_limited<std::decay_t<Make>> with_timeout(
-    timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, std::error_code& error) {
-  return time_limited<std::decay_t<Make>>(
-      {&timer, saturating_nanoseconds(limit), 0, {}, &error, std::forward<Make>(make)});
 }
 
 }  // namespace timing_wheel

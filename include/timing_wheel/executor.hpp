@@ -13,36 +13,52 @@
 
 namespace timing_wheel {
 
-/// What can be given a task: `e(std::move(task))`, or `e.execute(std::move(task))` as with the executors of Boost.Asio.
+/// What takes a task: by `e(std::move(task))`, or by `e.execute(std::move(task))` as the executors of Boost.Asio.
 template <class E>
 concept task_executor = std::invocable<E&, task&&> || requires(E& e, task&& work) {
   e.execute(std::move(work));
 };
 
-/// Where a service runs its callbacks: anything that can be given a task. Empty: on the thread that drives the service.
+namespace detail {
+template <task_executor E>
+void give(E& to, task&& work) {
+  if constexpr (std::invocable<E&, task&&>) {
+    static_cast<void>(to(std::move(work)));
+  } else {
+    static_cast<void>(to.execute(std::move(work)));
+  }
+}
+}  // namespace detail
+
+/// Where a service runs its callbacks: anything that takes a task. If it is empty, the callbacks run on the thread that
+/// drives the service.
 ///
 ///     boost::asio::thread_pool pool(4);
 ///     timer timer{{.executor = [&pool](task&& work) { boost::asio::post(pool, std::move(work)); }}};
 ///
-/// The service gives it one task for each timer that is due; until that task is called, the timer can still be
-/// cancelled. It may call the task on any thread, now or later, and should do so once. **Refusing** is to throw, or to
-/// destroy the task without having called it: then the timer is pending again, and is given anew at the first tick
-/// after a millisecond, until it is accepted, cancelled or returned by `stop`. So an executor cannot lose a timer. What
-/// it throws goes to `on_error`.
+/// The service gives the executor one task for each timer that is due. Until the executor calls the task, the timer can
+/// be cancelled.
 ///
-/// Thread safety: it is called outside every lock, by who drives the service: one thread at a time. With several
-/// `timer_options::pollers` each poller calls it, for the timers of its own shards, and several of them do so at the
-/// same time: a queue that it keeps needs a lock then. While it blocks, that thread hands nothing else over.
+/// | The executor | What happens |
+/// |---|---|
+/// | calls the task, on any thread, now or later | the callback runs; call a task once |
+/// | refuses: throws, or destroys the task without a call | the timer is pending again; the service gives it anew |
+/// | keeps the task longer than the service lives | the task does nothing |
 ///
-/// What it is made from is shared by the copies; the service lets go of it in its destructor. Tasks may outlive the
-/// service; then they do nothing.
+/// After a refusal, the service gives the timer anew at the first tick after a millisecond, until the executor accepts
+/// it, or somebody cancels or stops it. So an executor cannot lose a timer. `on_error` gets what the executor throws.
+///
+/// Thread safety: the thread that drives the service calls the executor, one call at a time, outside every lock. With
+/// several `timer_options::pollers`, each poller calls it for its own shards, several of them at the same time; a queue
+/// in the executor then needs a lock. While the executor blocks, that thread gives nothing else to it.
+///
+/// Copies share the target. The service lets go of it in its destructor.
 class executor {
  public:
   /// Empty: callbacks run on the thread that drives the service.
   executor() noexcept = default;
 
-  /// Keeps `target`, which copies of this executor share; a null pointer or an empty `std::function` makes an empty
-  /// one.
+  /// Keeps `target`, which copies share. A null pointer or an empty `std::function` makes an empty executor.
   /// \throws std::bad_alloc, and what moving `target` throws.
   // clang-format off
   template <class E>
@@ -53,22 +69,60 @@ class executor {
       return;
     }
     give_ = [shared = std::make_shared<std::decay_t<E>>(std::forward<E>(target))](task&& work) {
-      if constexpr (std::invocable<std::decay_t<E>&, task&&>) {
-        static_cast<void>((*shared)(std::move(work)));
-      } else {
-        static_cast<void>(shared->execute(std::move(work)));
-      }
+      detail::give(*shared, std::move(work));
     };
   }
 
-  /// Whether it has something to give tasks to.
+  /// Whether it has a target.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(give_); }
 
-  /// Gives it `work`. Throws what it throws. Thread safety: that of what it was made from. \pre not empty.
+  /// Gives `work` to the target. \throws what the target throws. Thread safety: that of the target. \pre not empty.
   void operator()(task&& work) const { give_(std::move(work)); }
 
  private:
   std::function<void(task&&)> give_;
+};
+
+/// Refers to an `executor`, or to any other `task_executor`. It does not keep its target, so it costs no allocation,
+/// and the target must outlive it.
+class executor_ref {
+ public:
+  /// Refers to nothing.
+  executor_ref() noexcept = default;
+
+  /// Refers to `target`, or to nothing if that is an empty `executor` or `std::function`.
+  // clang-format off
+  template <class E>
+    requires(!std::same_as<std::remove_cv_t<E>, executor_ref>) && std::is_object_v<E> && task_executor<E>
+  executor_ref(E& target) noexcept {  // NOLINT(google-explicit-constructor)
+    // clang-format on
+    if constexpr (std::same_as<std::remove_cv_t<E>, executor>) {
+      if (!target) {
+        return;
+      }
+    } else if (detail::is_null<std::remove_cv_t<E>>(target)) {
+      return;
+    }
+    target_ = const_cast<void*>(static_cast<const volatile void*>(std::addressof(target)));
+    give_ = [](void* to, task&& work) { detail::give(*static_cast<E*>(to), std::move(work)); };
+  }
+
+  /// A temporary would be destroyed before the coroutine goes on.
+  // clang-format off
+  template <class E>
+    requires(!std::same_as<E, executor_ref>) && task_executor<E>
+  executor_ref(const E&& temporary) = delete;
+  // clang-format on
+
+  /// Whether it refers to a target.
+  [[nodiscard]] explicit operator bool() const noexcept { return give_ != nullptr; }
+
+  /// Gives `work` to the target. \throws what the target throws. \pre it has one.
+  void operator()(task&& work) const { give_(target_, std::move(work)); }
+
+ private:
+  void* target_ = nullptr;
+  void (*give_)(void* target, task&& work) = nullptr;
 };
 
 }  // namespace timing_wheel

@@ -15,23 +15,27 @@ namespace timing_wheel {
 
 /// Counts durations in classes that are at most 1/16 of their value wide, from 1 ns to 292 years, in 8 KiB.
 ///
-/// It is the log-linear scheme of HdrHistogram: the position of the highest bit, and the four bits below it.
+/// The class of a duration is the position of its highest bit, and the four bits below that bit (HdrHistogram's
+/// log-linear scheme).
 ///
-/// Example: 1 µs lies in the class from 992 to 1023 ns. After a thousand durations of 1 µs and one of 1 ms,
-/// `quantile(0.5)` is 1023 ns, the end of that class, and `quantile(1)` is 1 ms, since none was longer.
+///     histogram late;
+///     for (int i = 0; i < 1000; ++i) late.record(1us);  // the class from 992 to 1023 ns
+///     late.record(1ms);
+///     late.quantile(0.5);  // 1023 ns: the end of that class
+///     late.quantile(1);    // 1 ms: no duration was longer
 ///
 /// Thread safety: as a plain object.
 class histogram {
  public:
-  /// Counts nothing yet. \throws std::bad_alloc: all of its memory is taken here.
+  /// An empty histogram. It allocates all of its memory here. \throws std::bad_alloc.
   histogram() : counts_(classes) {}
   /// Copies all counts. \throws std::bad_alloc.
   histogram(const histogram&) = default;  // and no move: one that was moved from could count nothing
-  /// Takes over the counts of the other one. Never allocates.
+  /// Copies all counts. Never allocates.
   histogram& operator=(const histogram&) = default;
   ~histogram() = default;
 
-  /// Negative durations count as zero. Complexity: O(1), no allocation.
+  /// Counts one duration; a negative one counts as zero. Complexity: O(1), no allocation.
   void record(std::chrono::nanoseconds value) noexcept {
     const auto v = static_cast<std::uint64_t>(value.count() < 0 ? 0 : value.count());
     ++counts_[class_of(v)];
@@ -39,26 +43,26 @@ class histogram {
     largest_ = v > largest_ ? v : largest_;
   }
 
-  /// Adds the counts of `other`, as if all its durations had been recorded here. Complexity: O(classes), no allocation.
+  /// Adds the counts of `other`. Complexity: O(classes), no allocation.
   TIMING_WHEEL_EXPORT void merge(const histogram& other) noexcept;
 
   /// How many durations were recorded.
   [[nodiscard]] std::uint64_t count() const noexcept { return total_; }
-  /// The largest of them, exactly; zero if empty.
+  /// The largest duration, exactly; zero if the histogram is empty.
   [[nodiscard]] std::chrono::nanoseconds max() const noexcept {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(largest_));
   }
 
-  /// All of them added up, each taken for the middle of its class: within 1/32 of the exact sum. Nothing is added up in
-  /// `record`. Complexity: O(classes).
+  /// The sum of all durations, each taken for the middle of its class: within 1/32 of the exact sum. Complexity:
+  /// O(classes).
   [[nodiscard]] TIMING_WHEEL_EXPORT std::chrono::duration<double> sum() const noexcept;
 
-  /// How many lie in classes that end at `most` or before: each was at most `most`, and one that is missing was more
-  /// than 15/16 of it. Complexity: O(classes).
+  /// How many durations lie in classes that end at `most` or before. Each of these is at most `most`. A duration of at
+  /// most `most` that is not counted is longer than 15/16 of it. Complexity: O(classes).
   [[nodiscard]] TIMING_WHEEL_EXPORT std::uint64_t count_up_to(std::chrono::nanoseconds most) const noexcept;
 
-  /// The upper end of the class that the `share` smallest values end in, and never more than `max()`; zero if empty.
-  /// `share` is clamped to [0, 1]: 0.5 is the median, 0.99 the 99th percentile. Complexity: O(classes).
+  /// The quantile of a share: 0.5 for the median, 0.99 for the 99th percentile. The result is the upper end of a class,
+  /// but never more than `max()`; zero if the histogram is empty. `share` is clamped to [0, 1]. Complexity: O(classes).
   [[nodiscard]] TIMING_WHEEL_EXPORT std::chrono::nanoseconds quantile(double share) const noexcept;
 
  private:

@@ -11,61 +11,69 @@
 
 namespace timing_wheel {
 
-/// A service in a loop of your own, on the monotonic clock, without a thread: callbacks run in `run_due`, on the loop's
-/// thread.
+/// A service in an event loop of your own, on the monotonic clock, without a thread. The loop's thread calls `run_due`,
+/// which runs the callbacks.
 ///
-///     timing_wheel::loop_timer timer({}, [&] { wake_the_loop(); });    // for instance, write to an eventfd
+///     timing_wheel::loop_timer timer({}, [&] { wake_the_loop(); });  // for instance, write to an eventfd
 ///     for (;;) {
-///       sleep_until_or_woken(timer.next_event());                      // for instance, epoll_wait with a timerfd
+///       sleep_until_or_woken(timer.next_event());                    // for instance, epoll_wait with a timerfd
 ///       timer.run_due();
 ///     }
 ///
-/// Other threads may schedule and cancel all the while. `on_earlier` is called when the next event has become earlier
-/// than the one that `next_event` has told last: on the thread that scheduled, rescheduled or gave a task back, outside
-/// every lock. It has to make the loop call `next_event` again, and is not called any more until then. So no wake-up is
-/// lost: a timer that comes before `next_event` looks is seen by it, and one that comes after is seen to be earlier
-/// than what it told. Before the first `next_event` nothing has been told, and `on_earlier` is not called: a loop that
-/// may sleep before it has a timer asks once first. A loop whose timers are scheduled on its own thread only needs no
-/// `on_earlier`, if it asks `next_event` each time before it sleeps. The destructor waits for an `on_earlier` that is
-/// running.
+/// Other threads may schedule and cancel meanwhile. **The wake-up**, `on_earlier`:
 ///
-/// A loop that sleeps to the millisecond should round the time up, as examples/loops/poll.cpp shows; else it asks in
-/// vain once.
+/// | Question | Answer |
+/// |---|---|
+/// | When does the service call it? | A timer is due earlier than the last `next_event` has told. |
+/// | On which thread? | On the one that schedules, reschedules, or gives a task back; outside every lock. |
+/// | What must it do? | Make the loop call `next_event` again. The service does not call it again before that. |
+/// | Which loop needs none? | One that schedules all timers on its thread, and calls `next_event` before each sleep. |
 ///
-/// Thread safety: as `timer`; `next_event` and `run_due` are for the loop's thread.
+/// No wake-up is lost: `next_event` sees the timers that came before it, and a timer that comes later is compared with
+/// what it told. Before the first `next_event` the service does not call `on_earlier`. So a loop that may sleep before
+/// it has a timer calls `next_event` once first. The destructor waits for an `on_earlier` that is running.
+///
+/// A loop that sleeps in whole milliseconds should round the time up, as examples/loops/poll.cpp does. Otherwise it
+/// wakes once before the timer is due.
+///
+/// Thread safety: as `timer`, but only the loop's thread calls `next_event` and `run_due`.
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty, and may destroy the service. What it throws is reported as what an executor throws
-  /// is.
-  /// \throws timer_error as `timer`; it needs no thread.
+  /// `on_earlier` may be empty, and may destroy the service. `timer_options::on_error` gets what it throws.
+  /// \throws timer_error, std::bad_alloc as `timer`.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
-  /// When `run_due` has something to do next; none if nothing is pending. It is the same until that changes, and no
-  /// reading of the clock: what is overdue, or was left by a budget, has a time in the past, of the tick in which the
-  /// earliest was due, or of the start of the service. Complexity: O(shards + timers that are due and that a budget has
-  /// left, 256 for each shard at most). Arms `on_earlier` for what comes before.
+  /// When `run_due` has work next; none if no timer is pending. From now on, the service calls `on_earlier` for an
+  /// earlier timer.
+  ///
+  /// The call does not read the clock. If timers are overdue, or if a budget left some, the answer is in the past: the
+  /// tick in which the earliest was due, or the start of the service. Complexity: O(shards + timers that a budget left,
+  /// at most 256 for each shard).
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
-  /// Runs the callbacks that are due, at most `budget` of them, and moves timers to lower wheels as they come near.
-  /// With a budget, or when a cascade is long, it may leave work: then `next_event` has come already. Complexity:
-  /// O(shards + timers run or moved).
-  /// \returns how many callbacks ran, or were handed to the executor.
-  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
-  /// calls; std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
+  /// Runs the callbacks that are due, at most `budget` of them, and moves timers that come near to lower wheels. If a
+  /// budget or a long cascade leaves work, `next_event` is in the past. Complexity: O(shards + timers run or moved).
+  /// \returns how many callbacks ran, or were given to the executor.
+  /// \throws timer_error (`nested_advance`) if another call is running: on another thread, or around the callback that
+  /// calls; std::bad_alloc if a cascade finds no memory. Then nothing is lost, and you can repeat the call.
   std::size_t run_due(std::size_t budget = no_limit);
 
-  /// In a child of `fork`: goes on here, with all timers and handles as they were at the fork, for instance in a daemon
-  /// whose parent ends. What the parent still does with its own copy is not seen here. It needs no thread of the
-  /// parent's, but a lock that was held at the fork would be held for ever, so: \pre no other thread was in a call of
-  /// this service, or of a handle of it, when the parent forked, and none is now; no callback of it was running. In any
-  /// other process it does nothing. Complexity: O(shards); with an executor, O(timers).
+  /// In a child of `fork`, makes the service go on with all timers and handles as they were at the fork; for instance
+  /// in a daemon whose parent ends. The parent's copy is independent of it. In the process that made the service, the
+  /// call does nothing.
   ///
-  /// Calls of this process before that were refused, and stay so. So call it first: a `scoped_timer` that was destroyed
-  /// before has cancelled nothing.
+  ///     if (fork() == 0) {
+  ///       timer.continue_after_fork();  // first: until then every call is refused, and a scoped_timer cancels nothing
+  ///       serve();
+  ///     }
   ///
-  /// What the executor had been given, and had not begun, is handed over anew at the next tick, because its threads are
-  /// not here; it counts as `refused`. A task from before the fork may be kept, called or destroyed here, before or
-  /// after this call, and no timer is lost or runs twice; but until its timer is handed over anew, it does nothing.
+  /// \pre when the parent forked, no callback was running, and no other thread was in a call of this service or of one
+  /// of its handles (a lock that a thread held then would stay locked). No other thread is in one now.
+  ///
+  /// The threads of an executor are not in the child. So the service gives the tasks that had not begun to the executor
+  /// anew, at the next tick, and counts them as `refused`. The child may keep, call or destroy a task from before the
+  /// fork: it does nothing until its timer is given anew, and no timer is lost or runs twice. Complexity: O(shards);
+  /// with an executor, O(timers).
   void continue_after_fork() noexcept;
 };
 

@@ -11,36 +11,40 @@
 
 namespace timing_wheel {
 
-/// A service in virtual time, without a thread: the clock stands still until `advance_to` moves it. The engine, the
-/// rules and the code are those of `timer`. Hand it to code that takes a `timer&`, to test that code in no time:
+/// A service in virtual time, without a thread. Its clock stands still until `advance_to` moves it. All else is as in a
+/// `timer`, so a test can pass it to code that takes a `timer&`, and need not wait:
 ///
 ///     timing_wheel::manual_timer timer;
-///     reservation held(timer, order);          // it schedules a check in half an hour
+///     reservation held(timer, order);  // schedules a check in half an hour
 ///     timer.advance_by(30min);
 ///     assert(held.given_back());
 ///
-/// The order in which callbacks run is always the same, if one thread schedules: by ticks, and within one tick as the
-/// engine says. The wall clock shows the same time since its epoch as this clock does: a `std::chrono::system_clock`
-/// deadline is reached then.
+/// If one thread schedules, the callbacks always run in the same order: by ticks, and within a tick as the engine says.
+/// The wall clock is virtual too: it shows the same time since its epoch as this clock. After a `fork`, the service
+/// goes on in both processes, if no other thread was using it.
 ///
-/// In a process made by `fork` it goes on like any object, if no other thread was using it at the fork.
-///
-/// Thread safety: as `timer`; `advance_to` and `advance_by` by one thread at a time.
+/// Thread safety: as `timer`, but only one thread at a time may call `advance_to` and `advance_by`.
 class TIMING_WHEEL_EXPORT manual_timer : public timer {
  public:
-  /// \throws as `timer`, but needs no thread. `start` is what the clock shows at first.
+  /// The clock shows `start` at first. \throws timer_error, std::bad_alloc as `timer`.
   explicit manual_timer(const timer_options& options = {}, time_point start = time_point());
 
-  /// Moves the clock to `when`, stopping at each expiration on the way and running what is due there, so that a
-  /// callback sees the clock at its own tick, and what it schedules before `when` runs too. With a `when` before the
-  /// clock, the clock stays and what is due by now runs. A callback that goes on scheduling with no delay keeps this
-  /// call from returning.
+  /// Moves the clock to `when`. On the way it stops at each tick at which a timer is due, and runs the callbacks there:
+  /// a callback sees its own tick on the clock, and a timer that it schedules before `when` runs too.
   ///
-  /// Complexity: O(timers + buckets), whatever the distance; with `engine_kind::hashed` a step for each tick while
-  /// anything is pending. \returns how many callbacks ran. With an executor, it counts what was handed over; one that
-  /// refuses is asked again at every millisecond on the way.
-  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
-  /// calls; std::bad_alloc if a cascade finds no memory; then nothing is lost, and the call can be repeated.
+  ///     timer.schedule_after(10ms, [&] { timer.schedule_after(10ms, f); });
+  ///     timer.advance_by(30ms);  // runs both: at 10 ms, and at 20 ms
+  ///
+  /// If `when` has passed, the clock stays, and the timers that are due by now run. The call does not return while a
+  /// callback goes on scheduling without delay.
+  ///
+  /// \returns how many callbacks ran, or were given to the executor. An executor that refuses is asked again at each
+  /// millisecond on the way.
+  /// \throws timer_error (`nested_advance`) if another call is running: on another thread, or around the callback that
+  /// calls; std::bad_alloc if a cascade finds no memory. Then nothing is lost, and you can repeat the call.
+  ///
+  /// Complexity: O(timers + buckets), whatever the distance; with `engine_kind::hashed` one step for each tick while a
+  /// timer is pending.
   std::size_t advance_to(time_point when);
 
   /// `advance_to(now() + delay)`.
@@ -49,8 +53,8 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
     return advance_to(saturating_add(now(), saturating_nanoseconds(delay)));
   }
 
-  /// When there is something to do next: a callback to run, or timers to move to a lower wheel. Never later than the
-  /// earliest deadline's tick, or the present, if that tick is over. None if nothing is pending. Complexity: O(shards).
+  /// When the service has to run a callback next, or to move timers to a lower wheel; none if no timer is pending. It
+  /// is not later than the tick of the earliest deadline, or than now, if that tick is over. Complexity: O(shards).
   [[nodiscard]] std::optional<time_point> next_event() const noexcept;
 };
 

@@ -14,31 +14,39 @@
 
 namespace timing_wheel {
 
-/// Names and values that tell one service from others, for instance `{{"service", "orders"}}`.
+/// Labels that tell one service from others, as names and values: `{{"service", "orders"}}`.
 ///
-/// A name begins with a letter or `_`, goes on with letters, digits and `_`, and does not begin with `__`. The names
-/// `le`, `level` and `kind` are taken. A value may have any bytes of UTF-8.
+/// | Part | May be |
+/// |---|---|
+/// | name | letters, digits and `_`, not first a digit, not first `__`; not `le`, `level` or `kind` |
+/// | value | any bytes of UTF-8 |
 using metric_labels = std::vector<std::pair<std::string, std::string>>;
 
-/// The figures of one of several services on a page, or of one of several schedulers of durable checks.
+/// The figures of one of several services, or of one of several schedulers of durable checks.
 template <class Stats>
 struct labelled {
-  metric_labels labels;  ///< Different from those of the others on the page.
-  Stats stats;           ///< What `stats()` of the service, or of the scheduler, has returned.
+  metric_labels labels;  ///< They differ from the labels of the others on the page.
+  Stats stats;           ///< What `stats()` returned.
 };
 
 /// Writes `figures` in the text format of Prometheus (version 0.0.4, `Content-Type: text/plain; version=0.0.4`).
 ///
-/// Names begin with `timing_wheel_`; docs/metrics.md lists them. Counters end in `_total` and count from the start of
-/// the service. Times are in seconds. The lateness is a histogram of 25 classes from 1 µs to 100 s. A duration is
-/// counted in its class up to a sixteenth higher than it was. All is written at once, and `out`'s locale and flags are
-/// not used. Complexity: O(figures written). Thread safety: that of `out`; figures are copies, so any thread may write
-/// its own.
-/// \throws timer_error (`invalid_option`) naming a label that is not as above, and then writes nothing; std::bad_alloc;
+///     std::ostringstream page;
+///     write_prometheus(page, timer.stats(), {{"service", "orders"}});
+///
+/// | Kind | Names | Meaning |
+/// |---|---|---|
+/// | all | begin with `timing_wheel_` | docs/metrics.md lists them; times are in seconds |
+/// | counters | end in `_total` | count from the start of the service |
+/// | lateness | a histogram | 25 classes from 1 µs to 100 s; a duration may count as a sixteenth longer than it was |
+///
+/// The function writes the whole text at once, and ignores the locale and the flags of `out`. Complexity: O(figures
+/// written). Thread safety: that of `out`; figures are copies, so each thread may write its own.
+/// \throws timer_error (`invalid_option`, with the label that is wrong), before anything is written; std::bad_alloc;
 /// what `out` throws.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const timer_stats& figures,
                                           const metric_labels& labels = {});
-/// Of several services on one page: the format wants all samples of a name together.
+/// Writes several services on one page. Do not write them one by one: the format wants all samples of a name together.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled<timer_stats>> services);
 
 }  // namespace timing_wheel

@@ -10,24 +10,26 @@
 
 namespace timing_wheel {
 
-/// A timer that `stop` took out: it will not run by itself any more, and belongs to the caller. Of a periodic one, the
-/// callback is one run.
+/// A timer that `timer::stop` took out. The service does not run it any more: it belongs to the caller.
 ///
-/// The callback can be called, kept, or moved into another service, whose `schedule_at` takes it like any callable.
-/// Destroying it destroys what it captured. What it captured by reference must live as long. Thread safety: as a plain
-/// object.
+///     for (pending_task& left : timer.stop()) {
+///       next.schedule_at(left.deadline, std::move(left.callback), {.tag = left.tag});  // another service goes on
+///     }
+///
+/// The caller may also call the callback, keep it or destroy it. The callback of a periodic timer is one run. Objects
+/// that it captured by reference must live as long as it does. Thread safety: as a plain object.
 struct pending_task {
-  time_point deadline;    ///< When it should have run: as it was asked for, not rounded to a tick.
-  std::uint64_t tag = 0;  ///< The number given when it was scheduled.
+  time_point deadline;    ///< When it should have run, not rounded to a tick.
+  std::uint64_t tag = 0;  ///< Its `schedule_options::tag`.
   task callback;          ///< What it would have run.
 };
 
-/// A timer that `for_each_pending` shows, as it was when its shard was looked at. It may have fired since, or have been
-/// cancelled or moved; its handle tells. Thread safety: as a plain object.
+/// A timer as `timer::for_each_pending` found it. It may have fired since, or another thread may have cancelled or
+/// rescheduled it: the handle tells. Thread safety: as a plain object.
 struct pending_timer {
-  timer_handle handle;    ///< To cancel it, for instance.
-  time_point deadline;    ///< When it should run: as it was asked for, not rounded to a tick.
-  std::uint64_t tag = 0;  ///< The number given when it was scheduled.
+  timer_handle handle;    ///< Cancels the timer, for instance.
+  time_point deadline;    ///< When it should run, not rounded to a tick.
+  std::uint64_t tag = 0;  ///< Its `schedule_options::tag`.
 };
 
 }  // namespace timing_wheel

@@ -25,26 +25,31 @@ class task_source;
 std::optional<time_point> deadline_after_run(task& of, time_point previous, time_point now);
 }  // namespace detail
 
-/// What can be scheduled: anything that can be moved, and called without arguments or with the handle of its timer
-/// (`const timer_handle&`; with it, if both are possible). What it returns is ignored.
+/// What can be scheduled: a callable that can be moved, and that takes no argument or the handle of its timer.
+///
+///     timer.schedule_after(1s, [] { … });
+///     timer.schedule_every(1s, [](const timer_handle& self) { self.cancel(); });
+///
+/// If both ways are possible, the service passes the handle. It ignores the result.
 // clang-format off
 template <class F>
 concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::callable_with_handle<std::decay_t<F>>) &&
                          std::constructible_from<std::decay_t<F>, F> && std::move_constructible<std::decay_t<F>>;
 // clang-format on
 
-/// A callable that can be moved and not copied, in 32 bytes.
+/// A callable that can be moved and not copied, in 32 bytes. An `executor` is given one for each timer that is due, and
+/// `timer::stop` returns one for each timer that was pending.
 ///
-/// Up to 24 bytes of captures lie inside, if they can be moved without throwing; larger ones are boxed, in one
-/// allocation. A task made from a null pointer or an empty `std::function` is empty. A service moves tasks under a
-/// lock, so the move constructor of a callable, and the destructor of one moved from, must not use it. Thread safety:
-/// as a plain object.
+/// | A lambda captures | Bytes | It lies |
+/// |---|---|---|
+/// | a `std::unique_ptr` and two references | 24 | in the task |
+/// | a `std::unique_ptr` and three references | 32 | in a box: one allocation |
+/// | an object whose move may throw | any | in a box |
+/// | a pointer, in a periodic timer (16 bytes hold the period) | 8 | in the task |
 ///
-/// Example: a lambda that captures a `std::unique_ptr` and two references has 24 bytes, and lies inside. With a third
-/// reference it has 32, and is boxed. In a periodic timer the period lies there too, and leaves 8 bytes.
-///
-/// Users meet it in two places: an `executor` is given one for each timer that is due, and `stop` returns one for each
-/// that was pending.
+/// A task made from a null pointer or an empty `std::function` is empty. A service moves tasks under a lock. So the
+/// move constructor of a callable must not use the service, and neither must the destructor of a callable that was
+/// moved from. Thread safety: as a plain object.
 class task {
  public:
   /// Bytes of captures that need no allocation.
@@ -53,7 +58,7 @@ class task {
   /// An empty task.
   task() noexcept = default;
 
-  /// Holds `callable`, moved or copied here. Throws what that throws, and `std::bad_alloc` if it has to be boxed.
+  /// Moves or copies `callable` into the task. \throws what that throws; std::bad_alloc if it needs a box.
   // clang-format off
   template <class F>
     requires(!std::same_as<std::decay_t<F>, task>) && timer_callback<F>
@@ -80,10 +85,9 @@ class task {
     kind_ = &kind;
   }
 
-  /// Takes the callable over; `other` is empty then. Moves the callable if it lies inside, else only its box. Never
-  /// allocates.
+  /// Takes over the callable of `other`, which is empty then. Never allocates: of a box, only the pointer moves.
   task(task&& other) noexcept { move_from(other); }
-  /// Destroys the callable that it had, and takes over that of `other`, which is empty then.
+  /// Destroys its callable, and takes over that of `other`, which is empty then.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       reset();
@@ -93,10 +97,10 @@ class task {
   }
   ~task() { reset(); }
 
-  /// Whether there is a callable.
+  /// Whether the task holds a callable.
   [[nodiscard]] explicit operator bool() const noexcept { return kind_ != nullptr; }
 
-  /// Calls it; a callable that takes a handle gets `self`. \pre not empty.
+  /// Calls the callable; one that takes a handle gets `self`. \pre not empty.
   void operator()(const timer_handle& self = {}) { kind_->call(storage_.data(), self); }
 
   /// Destroys the callable and what it captured.

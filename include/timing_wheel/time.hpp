@@ -12,20 +12,25 @@
 #include <type_traits>
 
 /// \file
-/// The time points of a service, and arithmetic on them that never overflows. What is too far lies at an end of time,
-/// `time_point::max()` or `min()`. A timer that is due at `max()` never fires; it can be cancelled.
+/// The time points of a service, and arithmetic on them that does not overflow: a result that is too far becomes
+/// `time_point::max()` or `min()`. A timer that is due at `max()` never fires, and can be cancelled.
 ///
-/// All of it is `constexpr`, throws nothing and is O(1).
+/// All functions are `constexpr`, throw nothing and are O(1).
 
 namespace timing_wheel {
 
-/// A point of time of a service. Every service uses the time points of the monotonic clock, a `manual_timer` too, so
-/// that code under test need not know which it has.
+/// A point of time of a service, on the monotonic clock. A `manual_timer` uses the same type, so code under test need
+/// not know which service it has.
 using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 
-/// `when + delay`, stopping at the ends of time instead of overflowing.
+/// The clocks whose time points can be deadlines.
+template <class Clock>
+concept deadline_clock =
+    std::same_as<Clock, std::chrono::steady_clock> || std::same_as<Clock, std::chrono::system_clock>;
+
+/// `when + delay`, or the end of time that the sum passes.
 ///
-/// Example: an hour after `time_point::max() - 1ns` is `time_point::max()`.
+///     saturating_add(time_point::max() - 1ns, 1h) == time_point::max()
 [[nodiscard]] constexpr time_point saturating_add(time_point when, std::chrono::nanoseconds delay) noexcept {
   std::int64_t count = 0;
   if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
@@ -34,9 +39,9 @@ using time_point = std::chrono::time_point<std::chrono::steady_clock, std::chron
   return time_point(std::chrono::nanoseconds(count));
 }
 
-/// `to - from`, stopping at the ends of the range instead of overflowing. Negative if `to` is the earlier one.
+/// `to - from`, or the end of the range that the difference passes. Negative if `to` is earlier.
 ///
-/// Example: from `time_point::min()` to `max()` it is `std::chrono::nanoseconds::max()`, some 292 years.
+///     saturating_difference(time_point::max(), time_point::min()) == std::chrono::nanoseconds::max()  // 292 years
 [[nodiscard]] constexpr std::chrono::nanoseconds saturating_difference(time_point to, time_point from) noexcept {
   std::int64_t count = 0;
   if (__builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &count)) {
@@ -83,13 +88,17 @@ struct nanoseconds_in {
 
 }  // namespace detail
 
-/// Any duration as nanoseconds: rounded up, and stopping at the ends of the range instead of overflowing. Every delay
-/// and every period goes through it.
+/// Any duration as nanoseconds: rounded up, or the end of the range that it passes. Each delay and each period goes
+/// through this function.
 ///
-/// Example: 0.1 s in a `double` is 100 ms; 1 ps is 1 ns; 1.5 ns is 2 ns, and -1.5 ns is -1 ns; `std::chrono::hours` at
-/// their maximum are `nanoseconds::max()`.
-///
-/// A floating-point NaN is no duration; it becomes the largest one, so that it never fires early.
+/// | Duration | Nanoseconds |
+/// |---|---|
+/// | 0.1 s in a `double` | 100 000 000 |
+/// | 1 ps | 1 |
+/// | 1.5 ns | 2 |
+/// | -1.5 ns | -1 |
+/// | the largest `std::chrono::hours` | `std::chrono::nanoseconds::max()` |
+/// | a floating-point NaN | `std::chrono::nanoseconds::max()`, so that the timer is not early |
 template <class Rep, class Period>
 [[nodiscard]] constexpr std::chrono::nanoseconds saturating_nanoseconds(
     std::chrono::duration<Rep, Period> delay) noexcept {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <stop_token>
+#include <type_traits>
 #include <vector>
 
 #include "timing_wheel/detail/same_build.hpp"
@@ -17,63 +18,172 @@
 
 namespace timing_wheel {
 
-/// What keeps the timers of a service in order.
+/// The structure that keeps the timers of a service in order.
 enum class engine_kind : std::uint8_t {
-  hierarchical,  ///< Kafka's wheel: far timers lie on overflow wheels, and cascade down (`hierarchical_wheel`).
-  hashed,        ///< One wheel that counts rounds, as Netty's and Dubbo's (`hashed_wheel`). It wakes at every tick.
-  heap,          ///< A heap by deadline, as in most event loops (`heap_queue`): O(log n), where others are O(1).
+  hierarchical,  ///< Kafka's wheel: overflow wheels hold far timers, which cascade down (`hierarchical_wheel`).
+  hashed,        ///< One wheel that counts rounds, as in Netty and Dubbo (`hashed_wheel`). It wakes at each tick.
+  heap,          ///< A heap by deadline, as in most event loops (`heap_queue`): O(log n) where the others are O(1).
 };
 
-/// How a service is made. Every field has a default that suits most.
+/// The options of a service. Each has a default that suits most programs.
+///
+///     timer service{{.tick = 10ms, .max_pending = 1'000'000, .on_error = log_it}};
 struct timer_options {
-  /// The grain of time: a timer fires less than one tick, plus the scheduling latency of the machine, after its
-  /// deadline. At least 1 ns. Wake-ups and cascades become fewer with a longer tick. On Linux the poller's timer slack
-  /// is at most a sixteenth of it, and so is that of the threads that callbacks start on it.
+  /// The grain of time, at least 1 ns. A timer fires less than one tick after its deadline, plus the scheduling latency
+  /// of the machine. A longer tick means fewer wake-ups and cascades. On Linux, the timer slack of a poller, and of
+  /// threads that its callbacks start, is at most a sixteenth of a tick.
   std::chrono::nanoseconds tick = std::chrono::milliseconds(1);
-  /// Slots of each wheel, in [2, 2^24]. None: 1024 of the lowest and 2048 of each above, so that with a tick of 1 ms
-  /// the next half hour lies on two wheels; a hashed one has 512.
+  /// Slots of each wheel, in [2, 2^24]. By default the lowest wheel has 1024, and each above it 2048: with a tick of
+  /// 1 ms, two wheels hold the next half hour. By default a hashed wheel has 512.
   std::optional<std::uint32_t> wheel_size = {};
-  /// Slots level by level, lowest first, for instance {60, 60, 24}; levels beyond take the last. Empty: `wheel_size`
-  /// for all.
+  /// Slots of each level, lowest first, for instance {60, 60, 24}. Higher levels have as many as the last one. Empty:
+  /// `wheel_size` for all.
   std::vector<std::uint32_t> wheel_sizes = {};
-  /// Each shard takes memory from `operator new` at first, and maps what it needs beyond some 16 MiB, asking for huge
-  /// pages: timers far apart are then reached faster. False, and on systems without: `operator new` gives all of it.
+  /// Each shard takes some 16 MiB from `operator new`, and maps further memory as huge pages: then timers that lie far
+  /// apart are reached faster. If false, or if the system has none, all memory is from `operator new`.
   bool huge_pages = true;
-  /// Which engine. Every promise holds for each; what they cost differs (see docs/tuning.md).
+  /// The engine. Each keeps all promises; docs/tuning.md compares their costs.
   engine_kind engine = engine_kind::hierarchical;
-  /// Parts with a lock, a wheel and memory of their own; a thread keeps to one as a habit. At most 1024. 0: as many as
-  /// the machine has cores, and for a `timer` not fewer than pollers; one for a `manual_timer`.
+  /// Shards, at most 1024. Each has a lock, a wheel and memory of its own, and a thread usually keeps to one. 0: one
+  /// for each core of the machine, and not fewer than pollers; for a `manual_timer`, one.
   unsigned shards = 0;
-  /// Threads of a `timer` that sleep and run what is due, at most one for each shard; the shards are dealt to them in
-  /// turn. With more than one, callbacks of different shards run at the same time, and so do rules, the executor,
-  /// `on_thread_start` and `on_error`; a timer never runs beside itself. More is for programs whose callbacks keep one
-  /// core busy (see docs/many_cores.md). Others drive a `manual_timer` and a `loop_timer`, which ignore it, whatever it
-  /// is.
+  /// Poller threads of a `timer`, at most one for each shard. They share the shards out. With several, callbacks of
+  /// different shards run at the same time, and so do rules, the executor, `on_thread_start` and `on_error`; but a
+  /// timer never runs beside itself. Ask for more if callbacks keep one core busy (docs/many_cores.md). A
+  /// `manual_timer` and a `loop_timer` ignore this option.
   unsigned pollers = 1;
-  /// `schedule` refuses when as many timers are pending. A periodic timer keeps its place while its callback runs.
+  /// The service refuses a timer when this many are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;
-  /// Where callbacks run. Empty: on the thread that drives the service, or on each poller, one after the other. Called
-  /// by one thread at a time, or with several pollers by each of them, several at a time.
+  /// Where callbacks run. If empty, they run one after the other on the thread that drives the service, or on each
+  /// poller. One thread at a time calls the executor; with several pollers, each of them does.
   timing_wheel::executor executor = {};
-  /// Called on each poller thread before it does anything else: to place it on a core, to give it a name or a priority,
-  /// to prepare what is local to a thread. It may run before the constructor of the service returns, and on several
-  /// pollers at a time. What it throws goes to `on_error`, and the thread goes on.
+  /// Each poller calls this first: to choose its core, name or priority, or to prepare what is local to the thread. It
+  /// may run before the constructor of the service returns. If it throws, `on_error` gets that, and the thread goes on.
   std::function<void()> on_thread_start = {};
-  /// Gets every exception of a callback, of a rule for the next deadline, of the executor, of `on_thread_start` and of
-  /// `on_earlier`, with the tag of the timer (else 0); on the thread where it happened, outside every lock. With
-  /// several pollers, or threads of an executor, it is called by several at a time. Empty, or if it throws itself: each
-  /// kind (what it says) is written to standard error, at most once a second of the service's clock. Those of callbacks
-  /// and rules are counted, either way.
+  /// Gets the exceptions of callbacks, rules, the executor, `on_thread_start` and `on_earlier`, with the tag of the
+  /// timer or 0. It is called on the thread that threw, outside every lock, and by several threads at a time if there
+  /// are several.
+  ///
+  /// If it is empty, or throws itself, the service writes the exception to standard error: each text at most once in a
+  /// second of its clock. Failures of callbacks and rules are counted in any case (`timer_counts::failed`).
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
 };
 
-/// What may be said of a timer when it is scheduled: the last argument of every `schedule` function, before the
-/// `std::error_code`.
+/// Options of a timer that runs once, or by a rule: the argument after the callback.
+///
+///     timer.schedule_after(30min, check, {.tag = 7, .stop = token});
+///
+/// The order of the members is part of the interface, since braces name them in that order.
 struct schedule_options {
-  /// A number of the caller's, which the handle, `stop`, `for_each_pending` and `on_error` give back.
+  /// A number of the caller's choice. The handle, `stop`, `for_each_pending` and `on_error` give it back.
   std::uint64_t tag = 0;
-  /// Cancels the timer when a stop is requested; at once if it was before. One that can be stopped costs an allocation.
+  /// A stop request cancels the timer; one that was made before cancels it at once. A token costs one allocation.
   std::stop_token stop = {};
 };
+
+/// When a periodic timer runs next. Runs of one timer never overlap.
+///
+/// Example: the period is 10 ms, and the first run begins at 10 ms and ends at 35 ms. The next runs begin at:
+///
+/// | Policy | Next runs | After the process was stopped for an hour, a timer of 1 s |
+/// |---|---|---|
+/// | `fixed_delay` | 45 ms | runs once |
+/// | `fixed_rate_catch_up` | 35 ms (for 20), as soon as possible (for 30), 40 ms | runs 3600 times in a row |
+/// | `fixed_rate_skip` | 40 ms | runs once |
+///
+/// If a deadline is past the end of time, the timer stays pending until it is cancelled.
+enum class period_policy : std::uint8_t {
+  fixed_delay,          ///< One period after the end of the run (Dubbo's rule). Slow runs never pile up.
+  fixed_rate_catch_up,  ///< One period after the deadline before. Missed runs follow as fast as possible.
+  fixed_rate_skip,      ///< At the first regular deadline that is later than now. Missed runs are left out.
+};
+using enum period_policy;
+
+/// Options of a periodic timer: the argument of `schedule_every` after the callback.
+///
+///     timer.schedule_every(5s, send_heartbeat, {.policy = timing_wheel::fixed_rate_skip, .tag = 7});
+///
+/// The order of the members is part of the interface, since braces name them in that order.
+struct periodic_options {
+  /// When the next run is due.
+  period_policy policy = fixed_delay;
+  /// As `schedule_options::tag`.
+  std::uint64_t tag = 0;
+  /// As `schedule_options::stop`.
+  std::stop_token stop = {};
+};
+
+/// Refers to a stop token, which must live until it is copied.
+class stop_token_ref {
+ public:
+  /// Refers to none.
+  stop_token_ref() noexcept = default;
+  /// Refers to `token`.
+  stop_token_ref(const std::stop_token& token) noexcept : token_(&token) {}  // NOLINT(google-explicit-constructor)
+  /// A temporary may go before it is copied.
+  stop_token_ref(const std::stop_token&& temporary) = delete;
+
+  /// A copy of the token; without one, a token that cannot be stopped.
+  [[nodiscard]] std::stop_token token() const noexcept { return token_ != nullptr ? *token_ : std::stop_token(); }
+
+ private:
+  const std::stop_token* token_ = nullptr;
+};
+
+/// Refers to a stop token in the braces of a call, which copies the token: so a temporary lives long enough.
+struct stop_token_argument : stop_token_ref {
+  /// Refers to none.
+  stop_token_argument() noexcept = default;
+  /// Refers to `token`.
+  stop_token_argument(const std::stop_token& token) noexcept  // NOLINT(google-explicit-constructor)
+      : stop_token_ref(token) {}
+  /// Refers to the same.
+  stop_token_argument(stop_token_ref token) noexcept : stop_token_ref(token) {}  // NOLINT(google-explicit-constructor)
+};
+
+/// The type of what a sleep takes; `sleep_options` convert to it. Write it in braces, and give it no name: with a name
+/// it would outlive a temporary. It has no destructor, because GCC 12 destroys such braces twice in a `co_await`.
+struct sleep_arguments {
+  std::uint64_t tag = 0;          ///< As `sleep_options::tag`.
+  stop_token_argument stop = {};  ///< As `sleep_options::stop`. Here it may be a temporary.
+  executor_ref on = {};           ///< As `sleep_options::on`.
+};
+
+/// Options of a sleep: the argument after the time.
+///
+///     co_await timer.sleep_for(1s, {.stop = source.get_token()});  // braces: the token may be a temporary
+///     const sleep_options named{.stop = token};                    // a name: the token must live until the call
+///     co_await timer.sleep_for(1s, named);
+struct sleep_options {
+  /// A number of the caller's choice. `stop`, `for_each_pending` and `on_error` give it back.
+  std::uint64_t tag = 0;
+  /// A stop request ends the sleep; one that was made before lets none begin. It costs no allocation.
+  stop_token_ref stop = {};
+  /// Where the coroutine goes on. The executor must live until then, so a temporary does not compile. Empty: where the
+  /// service runs its callbacks.
+  executor_ref on = {};
+
+  /// What the calls take.
+  operator sleep_arguments() const noexcept { return {tag, stop, on}; }  // NOLINT(google-explicit-constructor)
+};
+
+/// The type of what `with_timeout` takes; `timeout_options` convert to it. As `sleep_arguments`.
+struct timeout_arguments {
+  std::uint64_t tag = 0;          ///< As `timeout_options::tag`.
+  stop_token_argument stop = {};  ///< As `timeout_options::stop`. Here it may be a temporary.
+};
+
+/// Options of a limit: the argument of `with_timeout` after what it limits. They are written as `sleep_options`.
+struct timeout_options {
+  /// As `sleep_options::tag`.
+  std::uint64_t tag = 0;
+  /// `with_timeout` passes a stop request on to what it limits.
+  stop_token_ref stop = {};
+
+  /// What the calls take.
+  operator timeout_arguments() const noexcept { return {tag, stop}; }  // NOLINT(google-explicit-constructor)
+};
+
+static_assert(std::is_trivially_destructible_v<sleep_arguments> && std::is_trivially_destructible_v<timeout_arguments>);
 
 }  // namespace timing_wheel

@@ -14,58 +14,59 @@
 
 namespace timing_wheel {
 
-/// The largest number of timers that is handled under one hold of a lock, in cascade, in expiry, in `stop` and in
+/// A service handles at most this many timers under one hold of a lock: in a cascade, in an expiry, in a stop and in
 /// `for_each_pending`.
 inline constexpr std::size_t max_timers_per_lock = 256;
 
-/// What has happened to the timers of a service since it was made. At every instant of each shard,
-/// `scheduled == fired + cancelled + returned + pending`.
+/// What has happened to the timers of a service since it was made. In each shard, at every instant:
 ///
-/// Example: a periodic timer that has run twice and waits for its third run is 3 scheduled, of which 2 rearmed, 2 fired
-/// and 1 pending.
+///     scheduled == fired + cancelled + returned + pending
+///
+/// Example: a periodic timer has run twice, and waits for its third run. It counts as 3 scheduled (2 of them rearmed),
+/// 2 fired and 1 pending.
 struct timer_counts {
-  std::uint64_t scheduled = 0;  ///< Accepted by a `schedule` call, and armed again by a period.
+  std::uint64_t scheduled = 0;  ///< Timers that a `schedule` call accepted, and runs that a period armed again.
   std::uint64_t fired = 0;      ///< Callbacks begun.
-  /// Ended by `cancel`, a `scoped_timer` or a stop token, before their callbacks had begun.
+  /// Timers that `cancel`, a `scoped_timer` or a stop token ended before their callbacks had begun.
   std::uint64_t cancelled = 0;
-  std::uint64_t returned = 0;  ///< Given back by `stop`.
-  std::uint64_t pending = 0;   ///< Neither of these yet.
-  std::uint64_t rearmed = 0;   ///< Among `scheduled`: by a period.
-  std::uint64_t due = 0;       ///< Among `pending`: handed to the executor or the driver, and not begun. Its backlog.
-  std::uint64_t running = 0;   ///< Callbacks that run now.
-  std::uint64_t rejected = 0;  ///< Refused, because stopped or above `max_pending`; not among `scheduled`.
-  std::uint64_t refused = 0;   ///< Times that the executor refused a timer; it is given again.
-  std::uint64_t early = 0;     ///< Callbacks begun before their deadline, but for `stop(run_now)`. It is always 0.
-  std::uint64_t failed = 0;    ///< Callbacks, and rules for a next deadline, that threw.
-  std::uint64_t largest_hold = 0;  ///< Most timers handled under one hold of a lock; at most `max_timers_per_lock`.
+  std::uint64_t returned = 0;  ///< Timers that a stop gave back.
+  std::uint64_t pending = 0;   ///< Timers to which none of these has happened yet.
+  std::uint64_t rearmed = 0;   ///< Among `scheduled`: runs that a period armed again.
+  std::uint64_t due = 0;       ///< Among `pending`: timers that wait in the executor, or for the driver. The backlog.
+  std::uint64_t running = 0;   ///< Callbacks that are running.
+  std::uint64_t rejected = 0;  ///< Timers that a stopped or full service refused. Not among `scheduled`.
+  std::uint64_t refused = 0;   ///< Times that the executor refused a timer. The service gives it anew.
+  /// Callbacks begun before their deadline. It is always 0; `stop_run_now` does not count.
+  std::uint64_t early = 0;
+  std::uint64_t failed = 0;        ///< Callbacks, and rules for a next deadline, that threw.
+  std::uint64_t largest_hold = 0;  ///< Most timers under one hold of a lock. At most `max_timers_per_lock`.
 
-  /// Adds those of another part of the service.
+  /// Adds the counts of another part of the service.
   TIMING_WHEEL_EXPORT timer_counts& operator+=(const timer_counts& other) noexcept;
 };
 
 /// What a service has done since it was made.
 ///
-/// Each shard is counted in its turn, and consistent in itself. With several shards, and while others schedule and
-/// cancel, the sum is not that of one instant: `pending` may then show more than there ever were at once, also more
-/// than `max_pending`, which itself is exact.
+/// The shards are counted one after the other, and the counts of each shard belong to one instant. If other threads use
+/// the service meanwhile, the sum over several shards belongs to no single instant: `pending` may show more timers than
+/// ever were pending at once, and more than `max_pending`. The limit itself is exact.
 struct timer_stats : timer_counts {
-  /// Times that a poller thread woke, or that `run_due` of a `loop_timer` was called.
+  /// Times that a poller woke, or that the loop called `loop_timer::run_due`.
   std::uint64_t wakeups = 0;
-  /// Among them: at the end of a sleep, or in `run_due`, with nothing to move and nothing to run.
+  /// Among `wakeups`: a sleep was over, or `run_due` was called, and no timer was to be moved or run.
   std::uint64_t empty_wakeups = 0;
-  /// Among them: before that end, for a timer earlier than what it slept for, or for a `stop`.
+  /// Among `wakeups`: a sleep was cut short, by an earlier timer or by a stop.
   std::uint64_t earlier_wakeups = 0;
-  std::uint64_t moves = 0;          ///< Timers moved to a lower wheel.
-  std::uint64_t looks = 0;          ///< Timers that a `hashed_wheel` has looked at as it visited their slot.
-  std::size_t bytes = 0;            ///< Memory held for timers and wheels, in use or kept for reuse.
-  std::vector<level_stats> levels;  ///< Per wheel, lowest first, summed over the shards; clocks are those of the first.
-  histogram lateness;               ///< From the deadline to the start of the callback.
+  std::uint64_t moves = 0;  ///< Timers moved to a lower wheel.
+  std::uint64_t looks = 0;  ///< Timers that a `hashed_wheel` looked at when it visited their slots.
+  std::size_t bytes = 0;    ///< Memory for timers and wheels, in use or kept.
+  /// Each wheel, lowest first: sums over the shards, and the clock of the first shard.
+  std::vector<level_stats> levels;
+  histogram lateness;  ///< From the deadline to the start of the callback.
 };
-/// Another name for it.
-using stats = timer_stats;
 
-/// A screen for people: what became of the timers, what is wrong, lateness, wake-ups, memory, and a line for each
-/// wheel. The text may change from version to version; programs use `write_prometheus`.
+/// Writes a screen for people: what became of the timers, what is wrong, lateness, wake-ups, memory, and a line for
+/// each wheel. The text may change with each version; a program should use `write_prometheus`.
 TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, const timer_stats& of);
 
 }  // namespace timing_wheel

@@ -11,9 +11,8 @@
 /// 2. The same service in virtual time, for tests; and in a loop of your own.
 #include "timing_wheel/loop_timer.hpp"
 #include "timing_wheel/manual_timer.hpp"
-/// 3. What a handle answers, when periodic timers run, and why the service may refuse.
+/// 3. What a handle answers, and why the service may refuse.
 #include "timing_wheel/error.hpp"
-#include "timing_wheel/periodic.hpp"
 #include "timing_wheel/timer_handle.hpp"
 /// 4. The callable that a timer holds, where it runs, and the histogram of lateness.
 #include "timing_wheel/executor.hpp"

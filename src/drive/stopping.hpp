@@ -27,11 +27,11 @@ class stopping {
 
   /// `timer::stop`.
   std::vector<pending_task> take_the_rest();
-  /// `timer::stop(discard)`.
+  /// `timer::stop_discard`.
   std::size_t discard_the_rest();
-  /// `timer::stop(run_now)`.
+  /// `timer::stop_run_now`.
   std::size_t run_the_rest();
-  /// `timer::stop(drain, until)`.
+  /// `timer::stop_drain`.
   std::vector<pending_task> drain(time_point until);
 
   /// The destructor of the front. If that was called by code that the service runs, the rest is left to `bury`.

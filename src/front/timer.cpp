@@ -86,47 +86,47 @@ timer_handle refused(const detail::service& by, detail::refusal why, std::error_
   if (error != nullptr) {
     error->clear();
   }
-  return {result.owner, result.id};
+  return result.owner->handle_to(result.id);
 }
 
 timer_handle start_stoppable(detail::service& by, const detail::arming& wanted, detail::task_source& callback,
-                             const schedule_options& options, std::error_code* error) {
+                             std::uint64_t tag, const std::stop_token& stop, std::error_code* error) {
   const std::unique_ptr<detail::stop_block, detail::stop_block::leave> block(
       detail::stop_block::allocate(callback.kind()));
   if (block == nullptr) {
     return refused(by, detail::refusal::no_memory, error);
   }
   detail::stoppable_source source(callback, *block);
-  timer_handle made = ask(by, wanted, source, options.tag, error);
+  timer_handle made = ask(by, wanted, source, tag, error);
   if (made) {
-    block->cancel_with(options.stop, made);  // a stop that was requested before destroys what was captured
+    block->cancel_with(stop, made);  // a stop that was requested before destroys what was captured
   }
   return made;
 }
 
 timer_handle start_prepared(detail::service& by, const detail::arming& wanted, detail::task_source& callback,
-                            const schedule_options& options, std::error_code* error) {
+                            std::uint64_t tag, const std::stop_token& stop, std::error_code* error) {
   using kept = detail::task_source::kept;
   if (callback.where() == kept::nowhere) {
     return refused(by, detail::refusal::empty_callback, error);
   }
-  if (options.stop.stop_possible()) {
-    return start_stoppable(by, wanted, callback, options, error);
+  if (stop.stop_possible()) {
+    return start_stoppable(by, wanted, callback, tag, stop, error);
   }
   if (callback.where() != kept::boxed) {
-    return ask(by, wanted, callback, options.tag, error);
+    return ask(by, wanted, callback, tag, error);
   }
   const detail::task_source::box box(callback);
-  return box.is_there() ? ask(by, wanted, callback, options.tag, error)
-                        : refused(by, detail::refusal::no_memory, error);
+  return box.is_there() ? ask(by, wanted, callback, tag, error) : refused(by, detail::refusal::no_memory, error);
 }
 
 // Uses the service no more when user code has run: what was captured may be destroyed in it, and the front with that.
+template <class Options>
 [[gnu::always_inline]] inline timer_handle start(detail::service& by, const detail::arming& wanted,
-                                                 detail::task_source& callback, const schedule_options& options,
+                                                 detail::task_source& callback, const Options& options,
                                                  std::error_code* error) {
   if (callback.where() != detail::task_source::kept::inside || options.stop.stop_possible()) [[unlikely]] {
-    return start_prepared(by, wanted, callback, options, error);
+    return start_prepared(by, wanted, callback, options.tag, options.stop, error);
   }
   return ask(by, wanted, callback, options.tag, error);
 }
@@ -164,7 +164,7 @@ timer_handle timer::start_at(detail::wall_time deadline, detail::task_source& ca
 }
 
 timer_handle timer::start_every(const detail::periodic_rule& rule, detail::task_source& callback,
-                                const schedule_options& options, std::error_code* error) {
+                                const periodic_options& options, std::error_code* error) {
   if (rule.period <= rule.period.zero()) {
     return refused(*service_, detail::refusal::invalid_period, error, rule.period);
   }
@@ -196,22 +196,37 @@ cancel_result timer::cancel(std::uint64_t key) noexcept {
                                             : cancel_result::finished;
 }
 
+cancel_result timer::cancel_and_wait(std::uint64_t key) noexcept {
+  const detail::key_code::place where = service_->context->keys.place_of(key);
+  if (where.shard >= service_->all.size()) {
+    return cancel_result::finished;
+  }
+  detail::shard& owner = service_->all[where.shard];
+  owner.add_references(1);
+  const timer_handle kept = owner.handle_to(where.id);  // the callback may destroy the service meanwhile
+  const cancel_result result = owner.cancel_unknown(where.id);
+  if (result == cancel_result::running) {
+    kept.cancel_and_wait();
+  }
+  return result;
+}
+
 std::vector<pending_task> timer::stop() {
   const detail::inside_service inside(service_);
   return inside->end.take_the_rest();
 }
 
-std::size_t timer::stop(discard_t /*how*/) {
+std::size_t timer::stop_discard() {
   const detail::inside_service inside(service_);
   return inside->end.discard_the_rest();
 }
 
-std::size_t timer::stop(run_now_t /*how*/) {
+std::size_t timer::stop_run_now() {
   const detail::inside_service inside(service_);
   return inside->end.run_the_rest();
 }
 
-std::vector<pending_task> timer::stop(drain_t /*how*/, time_point until) {
+std::vector<pending_task> timer::stop_drain(time_point until) {
   const detail::inside_service inside(service_);
   return inside->end.drain(until);
 }

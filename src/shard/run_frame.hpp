@@ -10,8 +10,8 @@ class timer_owner;
 enum class doing {
   callback,
   hand_over,  // it has called the executor
-  run_now,    // it runs the rest, in `stop(run_now)`
-  drain,      // it waits for the rest, or runs it, in `stop(drain)`
+  run_now,    // it runs the rest, in `stop_run_now`
+  drain,      // it waits for the rest, or runs it, in `stop_drain`
   call,       // it is in a call of the front that may run such code: see inside_service.hpp
 };
 
@@ -69,23 +69,6 @@ class run_frame {
   const timer_owner* owner_;
   timer_id id_;
   const run_frame* outer_;
-};
-
-/// A handle for the length of a callback, which counts no reference: whoever runs the callback keeps the shard.
-class borrowed_handle {
- public:
-  borrowed_handle(timer_owner* owner, timer_id id) noexcept : handle_(owner, id) {}
-  ~borrowed_handle() {}  // NOLINT(modernize-use-equals-default): the handle must not drop what it did not count
-  borrowed_handle(const borrowed_handle&) = delete;
-  borrowed_handle& operator=(const borrowed_handle&) = delete;
-
-  [[nodiscard]] const timer_handle& get() const noexcept { return handle_; }
-
- private:
-  union {
-    timer_handle
-        handle_;  // NOLINT(readability-identifier-naming): private, though clang-tidy does not see it in a union
-  };
 };
 
 }  // namespace timing_wheel::detail

@@ -203,7 +203,7 @@ class shard_on final : public shard {
     const std::lock_guard lock(timers_.mutex);
     return !is_gone() && timers_.core->list(cursor, [&](timer_id id, const timer_node& node) {
       count_reference();
-      found.push_back({timer_handle(this, id), node.deadline, node.tag});
+      found.push_back({handle_to(id), node.deadline, node.tag});
     });
   }
 

@@ -56,6 +56,9 @@ class timer_owner {
   }
   void drop_spare_references() noexcept { drop_references(std::exchange(spare_references_, 0)); }
 
+  /// A handle to one of its timers, which takes over a reference.
+  [[nodiscard]] timer_handle handle_to(timer_id id) noexcept { return timer_handle(this, id); }
+
   // Memory order: a new reference is made from an existing one, so the increment orders nothing. The decrement releases
   // what this reference did, and the last one acquires it, before the object is destroyed.
   void add_references(std::uint64_t count) noexcept { references_.fetch_add(count, std::memory_order_relaxed); }
@@ -71,6 +74,23 @@ class timer_owner {
  private:
   std::uint64_t spare_references_ = 0;  // guarded by the lock of the shard
   alignas(64) std::atomic<std::uint64_t> references_{1};
+};
+
+/// A handle for the length of a callback, which counts no reference: whoever runs the callback keeps the shard.
+class borrowed_handle {
+ public:
+  borrowed_handle(timer_owner* owner, timer_id id) noexcept : handle_(owner->handle_to(id)) {}
+  ~borrowed_handle() {}  // NOLINT(modernize-use-equals-default): the handle must not drop what it did not count
+  borrowed_handle(const borrowed_handle&) = delete;
+  borrowed_handle& operator=(const borrowed_handle&) = delete;
+
+  [[nodiscard]] const timer_handle& get() const noexcept { return handle_; }
+
+ private:
+  union {
+    timer_handle
+        handle_;  // NOLINT(readability-identifier-naming): private, though clang-tidy does not see it in a union
+  };
 };
 
 /// What the turns of a drive have done so far.

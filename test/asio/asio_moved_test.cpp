@@ -151,7 +151,7 @@ TYPED_TEST(MovedWheelTimer, IsToldOfAStopOfTheWheel) {
   std::vector<error_code> told;
   this->timer_.expires_at(this->start_ + 20s);
   this->timer_.async_wait(handler([&](const error_code& error) { told.push_back(error); }));
-  this->wheel_.stop(timing_wheel::drain, this->start_ + 30s);
+  this->wheel_.stop_drain(this->start_ + 30s);
   this->poll();
   EXPECT_EQ(told, std::vector<error_code>{to_error_code(timer_errc::stopped)});
 }

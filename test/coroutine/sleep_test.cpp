@@ -313,7 +313,7 @@ TEST(Sleep, IsEndedByStopThatRunsAll) {
   manual_timer timer;
   waking end;
   const started one = sleep_for(timer, 1h, {}, end);
-  EXPECT_EQ(timer.stop(run_now), 1U);
+  EXPECT_EQ(timer.stop_run_now(), 1U);
   EXPECT_EQ(end.times, 1);
   EXPECT_EQ(end.result, sleep_result::elapsed);
 }
@@ -324,7 +324,7 @@ TEST(Sleep, GoesOnWithAnErrorWhenTheServiceIsDestroyed) {
   {
     std::optional<manual_timer> timer(std::in_place);
     one = [](class timer& by, waking& told) -> started {
-      told.result = co_await by.sleep_for(1h, told.error);
+      told.result = co_await by.sleep_for(1h, {}, told.error);
       ++told.times;
     }(*timer, end);
     timer.reset();
@@ -598,7 +598,7 @@ TEST(Sleep, LetsWhatTheCoroutineThrowsOutToOnError) {
 detached sleep_and_stop(timer& by, waking& end) {
   end.result = co_await by.sleep_for(1s);
   by.stop();
-  end.result = co_await by.sleep_for(1s, end.error);
+  end.result = co_await by.sleep_for(1s, {}, end.error);
   ++end.times;
 }
 
@@ -615,7 +615,7 @@ TEST(Sleep, MayEndInACoroutineThatStopsTheService) {
 
 TEST(Sleep, MayEndWithinTheCallThatSchedulesIt) {
   std::optional<loop_timer> timer;
-  timer.emplace(timer_options{}, [&] { timer->stop(run_now); });
+  timer.emplace(timer_options{}, [&] { timer->stop_run_now(); });
   EXPECT_FALSE(timer->next_event());
   waking end;
   const started one = sleep_for(*timer, 1h, {}, end);

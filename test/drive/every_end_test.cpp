@@ -69,7 +69,7 @@ class scene {
   void wait_for_refusal() {
     for (std::error_code error; error != timer_errc::stopped; std::this_thread::yield()) {
       const scoped_timer unused = service.schedule_after(
-          1h, [] {}, error);
+          1h, [] {}, {}, error);
     }
   }
 
@@ -119,12 +119,12 @@ const std::vector<end<Front>>& every_end() {
            left.pop_back();
          }
        }},
-      {"discard", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop(discard); }},
-      {"run_now", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop(run_now); }},
+      {"discard", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop_discard(); }},
+      {"run_now", [](s& one) { one.service.schedule_after(1h, one.owner()), one.service.stop_run_now(); }},
       {"drain",
        [](s& one) {
          one.service.schedule_after(1ms, [&one, kept = one.owner()] { one.wait_for_refusal(); });
-         one.service.stop(drain, one.service.now() + 10ms);
+         one.service.stop_drain(one.service.now() + 10ms);
        }},
       {"destructor of another one",
        [](s& one) {
@@ -199,7 +199,7 @@ TYPED_TEST(EveryEnd, WithCapturesThatUseTheServiceLeavesNothing) {
       if (const auto service = weak.lock()) {
         std::error_code error;
         service->schedule_after(
-            1h, [token = one.captures.make()] {}, error);
+            1h, [token = one.captures.make()] {}, {}, error);
         one.handles.back().cancel();
         EXPECT_EQ(service->pending(), service->stats().pending);
       }
@@ -217,13 +217,13 @@ TYPED_TEST(EveryEnd, WithCapturesThatEndTheServiceLeavesNothing) {
             service->stop();
             break;
           case 1:
-            service->stop(discard);
+            service->stop_discard();
             break;
           case 2:
-            service->stop(run_now);
+            service->stop_run_now();
             break;
           default:
-            service->stop(drain, service->now());
+            service->stop_drain(service->now());
         }
       }
     };
@@ -235,9 +235,9 @@ TYPED_TEST(EveryEnd, OfADyingServiceMayBeAskedForByWhatItDestroys) {
   one.when_destroyed = [&] {
     std::error_code error;
     EXPECT_FALSE(one.service.schedule_after(
-        1h, [] {}, error));
+        1h, [] {}, {}, error));
     EXPECT_EQ(error, timer_errc::stopped);
-    one.service.stop(discard);
+    one.service.stop_discard();
     EXPECT_EQ(one.service.pending(), 0U);
     EXPECT_EQ(one.handles.back().cancel(), cancel_result::finished);
   };
@@ -267,9 +267,9 @@ const std::vector<end<Front>>& ends_from_within() {
   static const std::vector<end<Front>> ends{
       {"destroy", [](s& one) { one.destroy(); }},
       {"stop", [](s& one) { one.service.stop(), one.destroy(); }},
-      {"discard", [](s& one) { one.service.stop(discard), one.destroy(); }},
-      {"run_now", [](s& one) { one.service.stop(run_now), one.destroy(); }},
-      {"drain", [](s& one) { one.service.stop(drain, one.service.now()), one.destroy(); }}};
+      {"discard", [](s& one) { one.service.stop_discard(), one.destroy(); }},
+      {"run_now", [](s& one) { one.service.stop_run_now(), one.destroy(); }},
+      {"drain", [](s& one) { one.service.stop_drain(one.service.now()), one.destroy(); }}};
   return ends;
 }
 
@@ -300,7 +300,7 @@ TYPED_TEST(EveryEnd, ByARuleThatIsAskedForTheFirstDeadlineIsTold) {
         return gives_one ? std::optional(previous) : std::nullopt;
       };
       EXPECT_FALSE(one.service.schedule_with(
-          rule, [] {}, error));
+          rule, [] {}, {}, error));
       EXPECT_EQ(error, gives_one ? timer_errc::stopped : std::error_code());
       EXPECT_TRUE(one.is_over());
     }
@@ -367,10 +367,10 @@ void call_everything(scene<Front>& one) {
   Front& service = one.service;
   std::error_code error;
   service.schedule_after(
-      1h, [] {}, error);
+      1h, [] {}, {}, error);
   service.schedule_every(
-      1h, [] {}, error);
-  service.schedule_with([](time_point previous) { return std::optional(previous + 1h); }, [] {}, error);
+      1h, [] {}, {}, error);
+  service.schedule_with([](time_point previous) { return std::optional(previous + 1h); }, [] {}, {}, error);
   one.handles.front().reschedule_after(2h, error);
   one.handles.front().cancel_and_wait();
   service.cancel(one.handles.back().key());
@@ -395,7 +395,7 @@ TYPED_TEST(EveryEnd, ByCodeThatCallsEverythingBeforeAndAfterLeavesNothing) {
       where.call(one, [&, begun = false]() mutable {
         if (!std::exchange(begun, true)) {
           call_everything(one);
-          one.service.stop(discard);
+          one.service.stop_discard();
           call_everything(one);
           one.destroy();
           over = true;

@@ -76,7 +76,7 @@ TYPED_TEST(EveryFront, StopReturnsEachPendingOneOnceAndItCanBeRun) {
     std::vector<int> ran;
     service.schedule_after(1h, [&] { ran.push_back(1); }, {.tag = 1});
     service.schedule_after(2h, [&] { ran.push_back(2); }, {.tag = 2}).cancel();
-    service.schedule_every(3h, [&] { ran.push_back(3); }, fixed_delay, {.tag = 3});
+    service.schedule_every(3h, [&] { ran.push_back(3); }, {.policy = fixed_delay, .tag = 3});
     service.schedule_at(time_point::max(), [&] { ran.push_back(4); }, {.tag = 4});
     std::vector<pending_task> left = service.stop();
     EXPECT_THAT(tags_of(left), UnorderedElementsAre(1, 3, 4));
@@ -159,9 +159,9 @@ TYPED_TEST(EveryFront, StopRunsTheRestOnItsThread) {
     for (std::thread::id& place : where) {
       service.schedule_after(24h, [&] { place = std::this_thread::get_id(); });
     }
-    EXPECT_EQ(service.stop(run_now), 10U);
+    EXPECT_EQ(service.stop_run_now(), 10U);
     EXPECT_THAT(where, testing::Each(std::this_thread::get_id()));
-    EXPECT_EQ(service.stop(run_now), 0U);
+    EXPECT_EQ(service.stop_run_now(), 0U);
     EXPECT_EQ(service.stats().fired, 10U);
   });
 }

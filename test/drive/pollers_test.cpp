@@ -327,7 +327,7 @@ void drain_until_the_last_has_begun(int together) {
   on_a_fresh_thread([&] {
     service.schedule_after(1ms, [&] {
       scheduled.wait();
-      EXPECT_TRUE(service.stop(drain, steady_clock::now() + patience).empty());
+      EXPECT_TRUE(service.stop_drain(steady_clock::now() + patience).empty());
       drained.count_down();
     });
     service.schedule_after(20ms, [&] { ++runs; });
@@ -369,7 +369,7 @@ TEST(Pollers, DrainsInCallbacksOfEachDoNotWaitForEachOther) {
       service.schedule_after(0ms, [&] {
         EXPECT_TRUE(meet(both));
         scheduled.wait();
-        EXPECT_TRUE(service.stop(drain, steady_clock::now() + patience).empty());
+        EXPECT_TRUE(service.stop_drain(steady_clock::now() + patience).empty());
         ++drained;
       });
       for (int k = 1; k <= 50; ++k) {

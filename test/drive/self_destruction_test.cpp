@@ -61,7 +61,7 @@ TEST(SelfDestruction, InACallbackThatStopRunsEndsIt) {
   auto service = std::make_unique<timer>(timer_options{.on_error = handler.as_on_error()});
   service->schedule_after(1h, [&] { service.reset(); });
   service->schedule_after(2h, [] {});
-  service->stop(run_now);
+  service->stop_run_now();
   EXPECT_EQ(service, nullptr);
   EXPECT_TRUE(eventually([&] { return handler.is_free(); }));
 }

@@ -186,6 +186,28 @@ TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEnded) {
   EXPECT_EQ(handle.status(), timer_status::finished);
 }
 
+TEST(ServiceRules, CancelAndWaitByKeyReturnsWhenTheCallbackHasEndedEvenIfThatDestroysTheService) {
+  for (const bool destroys : {false, true}) {
+    auto owner = std::make_unique<manual_timer>();
+    manual_timer& timer = *owner;
+    std::atomic<bool> begun{false};
+    std::atomic<bool> ended{false};
+    const auto callback = [&] {
+      begun = true;
+      settle();
+      if (destroys) {
+        owner.reset();
+      }
+      ended = true;
+    };
+    const std::uint64_t key = timer.schedule_after(1ms, callback).key();
+    const std::jthread driver([&] { timer.advance_by(1ms); });
+    ASSERT_TRUE(eventually([&] { return begun.load(); }));
+    EXPECT_EQ(timer.cancel_and_wait(key), cancel_result::running);
+    EXPECT_TRUE(ended);
+  }
+}
+
 TEST(ServiceRules, CancelAndWaitInsideItsOwnCallbackDoesNotWait) {
   manual_timer timer;
   std::optional<cancel_result> answer;
@@ -211,7 +233,7 @@ TEST(ServiceRules, StopWaitsForACallbackOnAThreadOfTheExecutor) {
   EXPECT_TRUE(ended);
 }
 
-/// How long `stop(drain)` takes, of a service with a far timer, if another thread calls `action(service, handle)`
+/// How long `stop_drain` takes, of a service with a far timer, if another thread calls `action(service, handle)`
 /// meanwhile.
 template <class Action>
 nanoseconds time_to_drain(Action action) {
@@ -222,7 +244,7 @@ nanoseconds time_to_drain(Action action) {
     settle();
     action(service, handle);
   });
-  service.stop(drain, begin + 6s);
+  service.stop_drain(begin + 6s);
   return service.now() - begin;
 }
 

@@ -1,5 +1,5 @@
 /// \file
-/// `stop(drain, until)`: it runs what is due by then, and returns the rest.
+/// `stop_drain(until)`: it runs what is due by then, and returns the rest.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(StopDrain, RunsWhatIsDueBeforeAndReturnsTheRest) {
     timer.schedule_after(delay * 1ms, [&] { ran.push_back(timer.now().time_since_epoch()); },
                          {.tag = static_cast<std::uint64_t>(delay)});
   }
-  const std::vector<pending_task> left = timer.stop(drain, at(100ms));
+  const std::vector<pending_task> left = timer.stop_drain(at(100ms));
   EXPECT_THAT(ran, ElementsAre(1ms, 50ms, 99ms));
   ASSERT_THAT(left, SizeIs(2));
   EXPECT_EQ(left[0].tag + left[1].tag, 601U);
@@ -51,7 +51,7 @@ TEST(StopDrain, ToTheEndOfTimeRunsAllButWhatNeverFires) {
     timer.schedule_after(delay, [&] { ++runs; });
   }
   timer.schedule_at(time_point::max(), [&] { ++runs; }, {.tag = 9});
-  const std::vector<pending_task> left = timer.stop(drain, time_point::max());
+  const std::vector<pending_task> left = timer.stop_drain(time_point::max());
   EXPECT_EQ(runs, 3);
   ASSERT_THAT(left, SizeIs(1));
   EXPECT_EQ(left[0].tag, 9U);
@@ -65,7 +65,7 @@ TEST(StopDrain, UntilAPastTimeRunsNothingOfTheFutureAndLeavesTheClock) {
     timer.schedule_after(1ms, once.running(0), {.tag = 0});
     timer.schedule_after(1h, once.running(1), {.tag = 1});
     timer.schedule_after(-1ms, once.running(2), {.tag = 2});
-    const std::vector<pending_task> left = timer.stop(drain, until);
+    const std::vector<pending_task> left = timer.stop_drain(until);
     EXPECT_EQ(once.counts()[0] + once.counts()[1], 0);
     once.add(left);
     EXPECT_THAT(once.counts(), Each(1));
@@ -82,7 +82,7 @@ TEST(StopDrain, RefusesWhatItsCallbacksSchedule) {
     codes.push_back(refusal_of([&] { timer.schedule_every(1ms, nothing); }).code);
   });
   timer.schedule_after(1h, nothing);
-  timer.stop(drain, at(10ms));
+  timer.stop_drain(at(10ms));
   EXPECT_THAT(codes, AllOf(SizeIs(2), Each(std::error_code(timer_errc::stopped))));
 }
 
@@ -98,7 +98,7 @@ void expect_each_once_when_stopped_during_a_drain(how way) {
                          },
                          {.tag = i});
   }
-  once.add(timer.stop(drain, at(10ms)));
+  once.add(timer.stop_drain(at(10ms)));
   EXPECT_THAT(once.counts(), Each(1)) << "way " << static_cast<int>(way);
   EXPECT_TRUE(timer.stopped());
   EXPECT_EQ(timer.pending(), 0U);
@@ -119,7 +119,7 @@ TEST(StopDrain, WithoutMemoryLosesNothing) {
     for (std::size_t i = 0; i < once.size(); ++i) {
       timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
     }
-    enough = succeeds_with(left, [&] { once.add(timer.stop(drain, at(250ms))); });
+    enough = succeeds_with(left, [&] { once.add(timer.stop_drain(at(250ms))); });
     EXPECT_TRUE(conserved(timer));
     once.add(timer.stop());
     EXPECT_THAT(once.counts(), Each(1)) << left;

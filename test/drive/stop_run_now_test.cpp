@@ -1,5 +1,5 @@
 /// \file
-/// `stop(run_now)`: it runs the rest.
+/// `stop_run_now`: it runs the rest.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(StopRunNow, RunsEachPendingOneOnceWhateverItsDeadline) {
                : timer.schedule_every(static_cast<int>(i) * 1h, once.running(i));
   }
   timer.schedule_at(time_point::max(), nothing);
-  EXPECT_EQ(timer.stop(run_now), 1001U);
+  EXPECT_EQ(timer.stop_run_now(), 1001U);
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_EQ(timer.stats().fired, 1001U);
   EXPECT_EQ(timer.stats().returned, 0U);
@@ -51,12 +51,12 @@ TEST(StopRunNow, RunsOnceWhatACallbackReschedules) {
       }
     }));
   }
-  EXPECT_EQ(timer.stop(run_now), 500U);
+  EXPECT_EQ(timer.stop_run_now(), 500U);
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_EQ(timer.stats().early, 0U);
 }
 
-/// Each callback of a `stop(run_now)` stops again; each timer must have one outcome.
+/// Each callback of a `stop_run_now()` stops again; each timer must have one outcome.
 void expect_each_once_when_stopped_within(std::size_t count, how way) {
   manual_timer timer;
   ends once(count);
@@ -68,7 +68,7 @@ void expect_each_once_when_stopped_within(std::size_t count, how way) {
                          },
                          {.tag = i});
   }
-  timer.stop(run_now);
+  timer.stop_run_now();
   EXPECT_THAT(once.counts(), Each(1));
   EXPECT_TRUE(conserved(timer));
   EXPECT_EQ(timer.stats().early, 0U);
@@ -88,7 +88,7 @@ TEST(StopRunNow, FromACallbackOfAnotherServiceRunsAllAndEnds) {
   other->schedule_after(1h, [&] { ++runs; });
   manual_timer timer;
   timer.schedule_after(1ms, [&] {
-    EXPECT_EQ(other->stop(run_now), 1U);
+    EXPECT_EQ(other->stop_run_now(), 1U);
     other.reset();
   });
   EXPECT_EQ(timer.advance_by(1ms), 1U);
@@ -103,7 +103,7 @@ TEST(StopRunNow, DestroysTheCapturesOfEachBeforeTheNextBegins) {
   for (int i = 0; i < 5; ++i) {
     timer.schedule_after(1h, [&, token = captures.make()] { alive.push_back(captures.alive()); });
   }
-  timer.stop(run_now);
+  timer.stop_run_now();
   EXPECT_THAT(alive, ElementsAre(5, 4, 3, 2, 1));
 }
 
@@ -113,11 +113,11 @@ TEST(StopRunNow, WithoutMemoryCanBeCalledAgain) {
     manual_timer timer;
     ends once(1000);
     for (std::size_t i = 0; i < once.size(); ++i) {
-      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = i});
+      timer.schedule_every(1h, once.running(i), {.policy = fixed_delay, .tag = i});
     }
-    enough = succeeds_with(left, [&] { timer.stop(run_now); });
+    enough = succeeds_with(left, [&] { timer.stop_run_now(); });
     EXPECT_TRUE(conserved(timer));
-    timer.stop(run_now);
+    timer.stop_run_now();
     EXPECT_THAT(once.counts(), Each(1)) << left;
   }
   EXPECT_TRUE(enough);
@@ -130,7 +130,7 @@ TEST(StopRunNow, AfterAStopWithoutMemoryLosesNothing) {
     service.schedule_after(1h, [&] { ++runs; });
   }
   EXPECT_FALSE(succeeds_with(0, [&] { service.stop(); }));
-  EXPECT_EQ(service.stop(run_now), runs);
+  EXPECT_EQ(service.stop_run_now(), runs);
   EXPECT_EQ(runs + service.stop().size(), 10U) << "neither run nor returned";
 }
 

@@ -62,8 +62,8 @@ std::vector<timer_handle> schedule_some(manual_timer& timer) {
           timer.schedule_after(5ms, nothing, {.tag = 1}),
           timer.schedule_after(1h, nothing, {.tag = 2}),
           timer.schedule_at(time_point::max(), nothing, {.tag = 3}),
-          timer.schedule_every(7ms, nothing, fixed_delay, {.tag = 4}),
-          timer.schedule_every(7ms, nothing, fixed_rate_catch_up, {.tag = 5}),
+          timer.schedule_every(7ms, nothing, {.policy = fixed_delay, .tag = 4}),
+          timer.schedule_every(7ms, nothing, {.policy = fixed_rate_catch_up, .tag = 5}),
           timer.schedule_with(next_10ms, nothing, {.tag = 6})};
 }
 
@@ -77,13 +77,13 @@ TEST(StopDiscard, DestroysWhatIsPendingAndSaysHowMany) {
   timer.schedule_after(-1ms, [&runs, token = captures.make()] { ++runs; });
   timer.schedule_every(1ms, [&runs, token = captures.make()] { ++runs; });
   timer.schedule_after(1ms, [token = captures.make()] {}).cancel();
-  EXPECT_EQ(timer.stop(discard), 3U);
+  EXPECT_EQ(timer.stop_discard(), 3U);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(runs, 0);
   EXPECT_EQ(far.status(), timer_status::finished);
   EXPECT_EQ(timer.stats().returned, 3U);
   EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.stop(discard), 0U);
+  EXPECT_EQ(timer.stop_discard(), 0U);
 }
 
 TEST(StopDiscard, InACallbackLeavesOutTheOneThatRuns) {
@@ -91,7 +91,7 @@ TEST(StopDiscard, InACallbackLeavesOutTheOneThatRuns) {
   manual_timer timer;
   std::size_t dropped = 0;
   timer.schedule_after(1ms, [&, token = captures.make()] {
-    dropped = timer.stop(discard);
+    dropped = timer.stop_discard();
     EXPECT_EQ(captures.alive(), 1);
   });
   schedule_far(timer, captures, 1'000);
@@ -104,10 +104,10 @@ TEST(StopDiscard, TakesMemoryForOneHoldOfTheLockAndWithoutItCanBeCalledAgain) {
   live_captures captures;
   manual_timer timer({.shards = 1});
   schedule_far(timer, captures, 10'000);
-  EXPECT_FALSE(succeeds_with(0, [&] { timer.stop(discard); }));
+  EXPECT_FALSE(succeeds_with(0, [&] { timer.stop_discard(); }));
   EXPECT_EQ(captures.alive(), 10'000);
   std::size_t dropped = 0;
-  EXPECT_TRUE(succeeds_with(1, [&] { dropped = timer.stop(discard); }));
+  EXPECT_TRUE(succeeds_with(1, [&] { dropped = timer.stop_discard(); }));
   EXPECT_EQ(dropped, 10'000U);
   EXPECT_EQ(captures.alive(), 0);
 }
@@ -156,8 +156,8 @@ TEST(Stop, AnotherOneOfAnyKindFindsNothing) {
     stop_by(timer, first);
     const timer_stats counts = timer.stats();
     EXPECT_THAT(timer.stop(), IsEmpty());
-    EXPECT_EQ(timer.stop(run_now), 0U);
-    EXPECT_THAT(timer.stop(drain, time_point::max()), IsEmpty());
+    EXPECT_EQ(timer.stop_run_now(), 0U);
+    EXPECT_THAT(timer.stop_drain(time_point::max()), IsEmpty());
     EXPECT_EQ(timer.stats().fired, counts.fired);
     EXPECT_EQ(timer.stats().returned, counts.returned);
   }
@@ -203,7 +203,8 @@ void expect_each_once_when_stopped_by(std::size_t stopper, how way) {
       once.add(i);
       i == stopper ? once.add(stop_by(timer, way)) : void();
     };
-    i % 3 == 2 ? timer.schedule_every(1h, run, fixed_delay, {.tag = i}) : timer.schedule_after(5ms, run, {.tag = i});
+    i % 3 == 2 ? timer.schedule_every(1h, run, {.policy = fixed_delay, .tag = i})
+               : timer.schedule_after(5ms, run, {.tag = i});
   }
   timer.advance_by(5ms);
   EXPECT_THAT(once.counts(), Each(1));
@@ -274,7 +275,7 @@ TEST(Stop, WithoutMemoryTakesNoneAndCanBeCalledAgain) {
     manual_timer timer;
     ends once(1000);
     for (std::size_t i = 0; i < once.size(); ++i) {
-      timer.schedule_every(1h, once.running(i), fixed_delay, {.tag = i});
+      timer.schedule_every(1h, once.running(i), {.policy = fixed_delay, .tag = i});
     }
     enough = succeeds_with(left, [&] { once.add(timer.stop()); });
     EXPECT_EQ(timer.pending(), enough ? 0U : 1000U);

@@ -131,7 +131,7 @@ TEST_F(BlockedBatch, ThoseBehindAreReturnedByStopAndDoNotRun) {
 }
 
 TEST_F(BlockedBatch, ThoseBehindAreRunByAnotherThreadThatStopsWithRunNow) {
-  std::thread stopping([&] { EXPECT_EQ(service().stop(run_now), each); });
+  std::thread stopping([&] { EXPECT_EQ(service().stop_run_now(), each); });
   EXPECT_TRUE(eventually([&] { return ran_behind() == static_cast<int>(each); }));
   go_on();
   stopping.join();

@@ -637,7 +637,7 @@ TEST(SchedulerOnAFullTimer, LooksAgainAfterAPoll) {
     ran[what.key()] = timer.now().time_since_epoch();
     for (std::error_code full; what.key() == "a" && !full;) {
       others.push_back(timer.schedule_after(
-          1h, [] {}, full));
+          1h, [] {}, {}, full));
     }
   });
   checks.start();

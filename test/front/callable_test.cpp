@@ -118,7 +118,7 @@ TEST(Callable, ACallableThatComparesWithAStringIsNotEmpty) {
 /// What such an object does: all that takes a lock.
 void use(manual_timer& timer) {
   std::error_code error;
-  const timer_handle handle = timer.schedule_after(1h, nothing, error);
+  const timer_handle handle = timer.schedule_after(1h, nothing, {}, error);
   handle.reschedule_after(2h);
   handle.cancel();
   EXPECT_TRUE(conserved(timer));

@@ -199,7 +199,7 @@ TEST(Callback, MayBeAFunctionOrAPointerToOne) {
   timer.schedule_after(1ms, &function);
   timer.schedule_after(1ms, function_with_result);
   timer.schedule_after(1ms, function_with_handle, {.tag = 100});
-  timer.schedule_every(1ms, function_with_handle, fixed_delay, {.tag = 1000});
+  timer.schedule_every(1ms, function_with_handle, {.policy = fixed_delay, .tag = 1000});
   timer.schedule_with(next_10ms, &function);
   timer.advance_by(1ms);
   EXPECT_EQ(calls_of_a_function, 1103);
@@ -214,7 +214,7 @@ TEST(Callback, MayBeAStdFunction) {
   timer.schedule_after(10ms, alone);
   timer.schedule_after(10ms, with, {.tag = 7});
   timer.schedule_every(10ms, alone);
-  timer.schedule_every(10ms, with, fixed_delay, {.tag = 7, .stop = std::stop_token()});
+  timer.schedule_every(10ms, with, {.policy = fixed_delay, .tag = 7, .stop = std::stop_token()});
   timer.schedule_with(rule, with, {.tag = 7});
   EXPECT_EQ(timer.advance_by(10ms), 5U);
   EXPECT_EQ(calls, 5);
@@ -259,7 +259,7 @@ void expect_refused_everywhere(Empty empty) {
   EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty); }), timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_every(1ms, empty, {.stop = stop.get_token()}); }), timer_errc::empty_callback);
   EXPECT_EQ(code_of([&] { timer.schedule_with(next_10ms, empty); }), timer_errc::empty_callback);
-  EXPECT_FALSE(timer.schedule_every(1ms, empty, fixed_delay, error));
+  EXPECT_FALSE(timer.schedule_every(1ms, empty, {.policy = fixed_delay}, error));
   EXPECT_EQ(error, timer_errc::empty_callback);
   EXPECT_EQ(timer.stats().scheduled, 0U);
   EXPECT_EQ(timer.advance_by(1s), 0U);

@@ -150,7 +150,7 @@ TEST(Errors, ARuleThatThrowsAtOnceGetsOutOfBothForms) {
   const auto failing = [](time_point /*previous*/) -> std::optional<time_point> { throw std::domain_error("a rule"); };
   EXPECT_THROW(timer.schedule_with(failing, [token = captures.make()] {}), std::domain_error);
   EXPECT_THROW(timer.schedule_with(
-                   failing, [token = captures.make()] {}, error),
+                   failing, [token = captures.make()] {}, {}, error),
                std::domain_error);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().scheduled, 0U);

@@ -62,7 +62,7 @@ TEST(ForEachPending, VisitsTheTimersOfAllShards) {
 TEST(ForEachPending, DoesNotShowTheOneThatRuns) {
   manual_timer timer;
   std::map<std::uint64_t, int> visits;
-  timer.schedule_every(1ms, [&] { visits = visits_by_tag(timer); }, fixed_delay, {.tag = 1});
+  timer.schedule_every(1ms, [&] { visits = visits_by_tag(timer); }, {.policy = fixed_delay, .tag = 1});
   timer.schedule_after(1ms, nothing, {.tag = 2});
   timer.schedule_after(1h, nothing, {.tag = 3});
   timer.advance_by(1ms);

@@ -43,6 +43,26 @@ TEST(Key, OfARunningTimerSaysRunning) {
   EXPECT_EQ(answer, cancel_result::running);
 }
 
+TEST(Key, CancelsItsTimerAndWaitsForNothingIfThatIsPending) {
+  manual_timer timer;
+  bool ran = false;
+  const std::uint64_t key = timer.schedule_after(1ms, [&] { ran = true; }).key();
+  EXPECT_EQ(timer.cancel_and_wait(key), cancel_result::cancelled);
+  EXPECT_EQ(timer.cancel_and_wait(key), cancel_result::finished);
+  timer.advance_by(1s);
+  EXPECT_FALSE(ran);
+}
+
+TEST(Key, DoesNotWaitForTheCallbackThatUsesIt) {
+  manual_timer timer;
+  std::vector<cancel_result> answers;
+  const auto use_key = [&](const timer_handle& self) { answers.push_back(timer.cancel_and_wait(self.key())); };
+  timer.schedule_after(1ms, use_key);
+  timer.schedule_every(1ms, use_key);
+  timer.advance_by(1s);
+  EXPECT_EQ(answers, std::vector(2, cancel_result::running));
+}
+
 TEST(Key, OfAFinishedTimerWhosePlaceIsUsedAgainFitsNothing) {
   manual_timer timer;
   const std::uint64_t stale = timer.schedule_after(1ms, nothing).key();
@@ -73,6 +93,7 @@ TEST(Key, OfAnotherServiceFitsNothing) {
   }
   for (const std::uint64_t key : keys) {
     ASSERT_EQ(mine.cancel(key), cancel_result::finished);
+    ASSERT_EQ(mine.cancel_and_wait(key), cancel_result::finished);
   }
   EXPECT_EQ(mine.pending(), many);
 }
@@ -83,6 +104,8 @@ TEST(Key, OfNoTimerIsZeroAndFitsNothing) {
   EXPECT_EQ(timer_handle().key(), 0U);
   EXPECT_EQ(timer.cancel(0), cancel_result::finished);
   EXPECT_EQ(timer.cancel(UINT64_MAX), cancel_result::finished);
+  EXPECT_EQ(timer.cancel_and_wait(0), cancel_result::finished);
+  EXPECT_EQ(timer.cancel_and_wait(UINT64_MAX), cancel_result::finished);
   EXPECT_EQ(timer.pending(), 1U);
 }
 

@@ -495,7 +495,7 @@ TEST(LoopTimer, DrainSleepsAndRunsWhatBecomesDueAndReturnsTheRest) {
       }
       l.timer.schedule_after(1h, nothing);
       const time_point until = l.timer.now() + 20ms;
-      const std::size_t rest = l.timer.stop(drain, until).size();
+      const std::size_t rest = l.timer.stop_drain(until).size();
       EXPECT_GE(steady_clock::now(), until);
       EXPECT_EQ(runs + rest, 4U);
       return runs == 3;
@@ -511,7 +511,7 @@ TEST(LoopTimer, DrainGoesOnWithWhatABudgetHasLeft) {
     l.timer.schedule_after(overdue, [&] { ++runs; });
   }
   l.timer.run_due(2);
-  EXPECT_THAT(l.timer.stop(drain, time_point::max()), SizeIs(0));
+  EXPECT_THAT(l.timer.stop_drain(time_point::max()), SizeIs(0));
   EXPECT_EQ(runs, 5);
 }
 
@@ -524,7 +524,7 @@ void expect_end_of_drain(loop_timer& timer, const std::function<void(const timer
     std::this_thread::sleep_for(20ms);
     meanwhile(far);
   });
-  EXPECT_THAT(timer.stop(drain, start + 2 * patience), SizeIs(0));
+  EXPECT_THAT(timer.stop_drain(start + 2 * patience), SizeIs(0));
   EXPECT_LT(steady_clock::now(), start + patience);
 }
 
@@ -553,7 +553,7 @@ TEST(LoopTimer, DrainOnAnotherThreadRunsTheRestAfterTheLoopHasLeftRunDue) {
   l.timer.schedule_after(1ms, [&] { ran_after = ended; });
   std::jthread another;
   l.timer.schedule_after(overdue, [&] {
-    another = std::jthread([&] { l.timer.stop(drain, time_point::max()); });
+    another = std::jthread([&] { l.timer.stop_drain(time_point::max()); });
     std::this_thread::sleep_for(5ms);
     ended = true;
   });

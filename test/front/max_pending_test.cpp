@@ -34,7 +34,7 @@ TEST(MaxPending, RefusesTheThirdOfTwoAndSaysTheNumbers) {
 TEST(MaxPending, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_after(1h, nothing, error));
+  EXPECT_TRUE(timer.schedule_after(1h, nothing, {}, error));
   EXPECT_FALSE(error);
 }
 
@@ -61,7 +61,7 @@ TEST(MaxPending, TheLimitIsThatOfTheServiceNotOfAShard) {
     adders.emplace_back([&] {
       for (int k = 0; k < 10; ++k) {
         std::error_code error;
-        timer.schedule_after(1h, nothing, error);
+        timer.schedule_after(1h, nothing, {}, error);
       }
     });
   }

@@ -41,7 +41,7 @@ std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std:
       self.cancel();
     }
   };
-  timer.schedule_every(5s, attempt, fixed_delay, {.tag = 1001});
+  timer.schedule_every(5s, attempt, {.policy = fixed_delay, .tag = 1001});
   const timer_handle other = timer.schedule_after(1min, [] {}, {.tag = 1002});
   const bool cancelled = other.cancel() == cancel_result::cancelled;
   timer.advance_by(20s);

@@ -30,7 +30,7 @@ TEST(PeriodicRefusal, RefusesAPeriodThatIsNotPositiveAndNamesIt) {
   manual_timer timer;
   for (const auto& [period, number] : {std::pair<nanoseconds, const char*>(0ns, "0"), {-5ns, "-5"}, {-7h, "-252"}}) {
     for (const period_policy policy : every_policy) {
-      const refusal answer = refusal_of([&, p = period] { timer.schedule_every(p, nothing, policy); });
+      const refusal answer = refusal_of([&, p = period] { timer.schedule_every(p, nothing, {.policy = policy}); });
       EXPECT_EQ(answer.code, timer_errc::invalid_period);
       EXPECT_THAT(answer.message, HasSubstr(number));
     }
@@ -47,10 +47,10 @@ TEST(PeriodicRefusal, AcceptsTheSmallestPeriod) {
 TEST(PeriodicRefusal, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_every(1ms, nothing, fixed_delay, error));
+  EXPECT_TRUE(timer.schedule_every(1ms, nothing, {.policy = fixed_delay}, error));
   EXPECT_FALSE(error);
   error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, error));
+  EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, {}, error));
   EXPECT_FALSE(error);
 }
 
@@ -64,8 +64,7 @@ TEST(PeriodicMemory, KeepsCapturesOfAHundredBytesIntact) {
   manual_timer timer({.wheel_size = 4});
   int intact = 0;
   for (const period_policy policy : every_policy) {
-    timer.schedule_every(
-        3ms, [&intact, bytes, expected = bytes] { intact += bytes == expected; }, policy);
+    timer.schedule_every(3ms, [&intact, bytes, expected = bytes] { intact += bytes == expected; }, {.policy = policy});
   }
   timer.advance_by(3s);
   EXPECT_EQ(intact, 3000);
@@ -77,9 +76,8 @@ TEST(PeriodicMemory, ArmsAgainWithoutAllocating) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
     std::array<char, 100> large{};
-    timer.schedule_every(3ms, nothing, policy);
-    timer.schedule_every(
-        7ms, [large] { static_cast<void>(large); }, policy);
+    timer.schedule_every(3ms, nothing, {.policy = policy});
+    timer.schedule_every(7ms, [large] { static_cast<void>(large); }, {.policy = policy});
     timer.schedule_with([](time_point previous) { return previous + 5ms; }, nothing);
     timer.advance_by(10s);
     EXPECT_EQ(count_allocations([&] { timer.advance_by(10s); }), 0U);

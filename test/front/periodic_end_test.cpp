@@ -28,12 +28,11 @@ TEST(PeriodicEnd, InItsOwnCallbackEndsIt) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
     std::vector<cancel_result> answers;
-    const timer_handle handle = timer.schedule_every(
-        10ms,
-        [&](const timer_handle& self) {
-          answers = {self.cancel(), self.cancel()};
-        },
-        policy);
+    const timer_handle handle = timer.schedule_every(10ms,
+                                                     [&](const timer_handle& self) {
+                                                       answers = {self.cancel(), self.cancel()};
+                                                     },
+                                                     {.policy = policy});
     EXPECT_EQ(timer.advance_by(1h), 1U);
     EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
     EXPECT_EQ(handle.cancel(), cancel_result::finished);
@@ -92,7 +91,7 @@ TEST(PeriodicEnd, StopReturnsItsCallableWhichCanBeCalled) {
   live_captures captures;
   manual_timer timer;
   int runs = 0;
-  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, fixed_rate_skip, {.tag = 17});
+  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, {.policy = fixed_rate_skip, .tag = 17});
   timer.advance_by(25ms);
   std::vector<pending_task> left = timer.stop();
   ASSERT_THAT(left, SizeIs(1));

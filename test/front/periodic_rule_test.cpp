@@ -33,7 +33,7 @@ TEST(PeriodicThrow, ACallbackThatThrowsGoesOn) {
   for (const period_policy policy : every_policy) {
     std::vector<std::uint64_t> tags;
     manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-    timer.schedule_every(10ms, [] { throw std::runtime_error("asked for"); }, policy, {.tag = 17});
+    timer.schedule_every(10ms, [] { throw std::runtime_error("asked for"); }, {.policy = policy, .tag = 17});
     EXPECT_EQ(timer.advance_by(35ms), 3U);
     EXPECT_THAT(tags, ElementsAre(17U, 17U, 17U));
     EXPECT_EQ(timer.stats().failed, 3U);

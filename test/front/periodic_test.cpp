@@ -38,7 +38,7 @@ std::size_t run_all(manual_timer& timer, kept_tasks& tasks) {
 TEST(Periodic, EachRunWaitsForItsWholePeriod) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
-    timer.schedule_every(10ms, nothing, policy);
+    timer.schedule_every(10ms, nothing, {.policy = policy});
     for (int run = 1; run <= 100; ++run) {
       ASSERT_EQ(timer.advance_to(at(run * 10ms) - 1ns), 0U);
       ASSERT_EQ(timer.advance_to(at(run * 10ms)), 1U);
@@ -50,8 +50,8 @@ TEST(Periodic, AFixedDelayIsCountedFromTheRunAndAFixedRateFromTheDeadline) {
   manual_timer timer({.tick = 10ms});
   run_log delay(timer);
   run_log rate(timer);
-  timer.schedule_every(25ms, delay.writing(), fixed_delay);
-  timer.schedule_every(25ms, rate.writing(), fixed_rate_catch_up);
+  timer.schedule_every(25ms, delay.writing(), {.policy = fixed_delay});
+  timer.schedule_every(25ms, rate.writing(), {.policy = fixed_rate_catch_up});
   timer.advance_by(150ms);
   EXPECT_THAT(delay.times, ElementsAre(30ms, 60ms, 90ms, 120ms, 150ms));
   EXPECT_THAT(rate.times, ElementsAre(30ms, 50ms, 80ms, 100ms, 130ms, 150ms));
@@ -61,8 +61,7 @@ TEST(Periodic, APeriodShorterThanATickRunsOncePerTickUnlessItCatchesUp) {
   manual_timer timer({.tick = 10ms});
   std::array<int, 3> runs{};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_every(
-        1ms, [&runs, i] { ++runs[i]; }, every_policy[i]);
+    timer.schedule_every(1ms, [&runs, i] { ++runs[i]; }, {.policy = every_policy[i]});
   }
   timer.advance_by(100ms);
   EXPECT_THAT(runs, ElementsAre(10, 100, 10));
@@ -86,8 +85,7 @@ std::optional<time_point> deadline_after_run(period_policy policy, nanoseconds b
   manual_timer timer({.executor = tasks.taking()});
   std::latch begun(1);
   std::latch over(1);
-  const timer_handle handle = timer.schedule_every(
-      10ms, [&] { begun.count_down(), over.wait(); }, policy);
+  const timer_handle handle = timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, {.policy = policy});
   timer.advance_to(at(begin));
   std::thread thread([&] { tasks.run(); });
   begun.wait();
@@ -120,7 +118,7 @@ TEST(Periodic, SkipTakesTheNextMultipleAfterTheEndOfTheRun) {
 TEST(Periodic, CatchUpDoesNotMissARunInAJumpOfHours) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  timer.schedule_every(1s, nothing, fixed_rate_catch_up);
+  timer.schedule_every(1s, nothing, {.policy = fixed_rate_catch_up});
   timer.advance_by(3h);
   EXPECT_EQ(run_all(timer, tasks), 3U * 3600U);
   EXPECT_EQ(timer.stats().fired, 3U * 3600U);
@@ -131,8 +129,7 @@ TEST(Periodic, WhileARunLastsNoOtherBegins) {
   manual_timer timer({.executor = tasks.taking()});
   std::latch begun(1);
   std::latch over(1);
-  timer.schedule_every(
-      10ms, [&] { begun.count_down(), over.wait(); }, fixed_rate_catch_up);
+  timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, {.policy = fixed_rate_catch_up});
   timer.advance_by(10ms);
   std::thread thread([&] { tasks.run(); });
   begun.wait();
@@ -166,7 +163,7 @@ TEST(Periodic, ATaskOfAnEarlierRunDoesNotRunTheTimerAgain) {
 TEST(Periodic, TheLastRunsBeforeTheEndOfTimeAreNotEarly) {
   for (const period_policy policy : every_policy) {
     manual_timer timer({}, starting_at(nanoseconds::max() - 25ms));
-    const timer_handle handle = timer.schedule_every(10ms, nothing, policy);
+    const timer_handle handle = timer.schedule_every(10ms, nothing, {.policy = policy});
     EXPECT_EQ(timer.advance_to(time_point::max()), 2U);
     EXPECT_EQ(handle.deadline(), time_point::max());
     EXPECT_EQ(timer.stats().early, 0U);
@@ -177,7 +174,7 @@ TEST(Periodic, TheLastRunsBeforeTheEndOfTimeAreNotEarly) {
 TEST(Periodic, ASkipOverMoreThanHalfOfAllTimeIsToALaterDeadline) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()}, starting_at(nanoseconds::min()));
-  const timer_handle handle = timer.schedule_every(1h, nothing, fixed_rate_skip);
+  const timer_handle handle = timer.schedule_every(1h, nothing, {.policy = fixed_rate_skip});
   timer.advance_to(time_point::max() - 90min);
   tasks.run();
   // "At the next multiple of the period that is later than now."

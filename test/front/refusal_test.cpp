@@ -47,24 +47,22 @@ TYPED_TEST_SUITE(Refusal, callables);
 /// Calls each form of each verb with `callback`, and checks that it was refused and left as it was.
 template <class Callable>
 void expect_all_refuse(timer& refusing, Callable& callback, const schedule_options& options) {
+  const periodic_options periodic{.policy = fixed_rate_skip, .tag = options.tag, .stop = options.stop};
   std::error_code error;
   auto rule = [](time_point previous) { return std::optional(previous + 1ms); };
   EXPECT_ANY_THROW(refusing.schedule_after(1ms, std::move(callback), options));
   EXPECT_ANY_THROW(refusing.schedule_at(refusing.now(), std::move(callback), options));
-  EXPECT_ANY_THROW(refusing.schedule_every(1ms, std::move(callback), fixed_rate_skip, options));
-  EXPECT_ANY_THROW(refusing.schedule_every(1ms, std::move(callback), options));
+  EXPECT_ANY_THROW(refusing.schedule_every(1ms, std::move(callback), periodic));
   EXPECT_ANY_THROW(refusing.schedule_with(rule, std::move(callback), options));
   const auto refused = [&](const timer_handle& handle) { return !handle && std::exchange(error, {}); };
   EXPECT_TRUE(refused(refusing.schedule_after(1ms, std::move(callback), options, error)));
-  EXPECT_TRUE(refused(refusing.schedule_after(1ms, std::move(callback), error)));
+  EXPECT_TRUE(refused(refusing.schedule_after(1ms, std::move(callback), {}, error)));
   EXPECT_TRUE(refused(refusing.schedule_at(std::chrono::system_clock::now(), std::move(callback), options, error)));
-  EXPECT_TRUE(refused(refusing.schedule_at(refusing.now(), std::move(callback), error)));
-  EXPECT_TRUE(refused(refusing.schedule_every(1ms, std::move(callback), fixed_delay, options, error)));
-  EXPECT_TRUE(refused(refusing.schedule_every(1ms, std::move(callback), fixed_delay, error)));
-  EXPECT_TRUE(refused(refusing.schedule_every(1ms, std::move(callback), options, error)));
-  EXPECT_TRUE(refused(refusing.schedule_every(1ms, std::move(callback), error)));
+  EXPECT_TRUE(refused(refusing.schedule_at(refusing.now(), std::move(callback), {}, error)));
+  EXPECT_TRUE(refused(refusing.schedule_every(1ms, std::move(callback), periodic, error)));
+  EXPECT_TRUE(refused(refusing.schedule_every(1ms, std::move(callback), {}, error)));
   EXPECT_TRUE(refused(refusing.schedule_with(rule, std::move(callback), options, error)));
-  EXPECT_TRUE(refused(refusing.schedule_with(rule, std::move(callback), error)));
+  EXPECT_TRUE(refused(refusing.schedule_with(rule, std::move(callback), {}, error)));
   EXPECT_TRUE(callback.has_content());
 }
 
@@ -151,7 +149,7 @@ TEST(RefusalOfALargeCallable, LeavesNoMemoryBehind) {
   std::error_code error;
   const auto refuse = [&] {
     full.schedule_after(
-        1ms, [large = std::array<char, 200>()] { static_cast<void>(large); }, error);
+        1ms, [large = std::array<char, 200>()] { static_cast<void>(large); }, {}, error);
   };
   refuse();
   const std::size_t before = allocations.live_bytes;

@@ -222,7 +222,7 @@ TEST(StopTokenOption, EndsEachVerb) {
   const schedule_options options{.tag = 5, .stop = source.get_token()};
   timer.schedule_after(1ms, count, options);
   timer.schedule_at(timer.now() + 1ms, count, options);
-  timer.schedule_every(1ms, count, options);
+  timer.schedule_every(1ms, count, {.tag = 5, .stop = source.get_token()});
   timer.schedule_with([](time_point previous) { return std::optional(previous + 1ms); }, count, options);
   EXPECT_EQ(timer.pending(), 4U);
   source.request_stop();

@@ -6,7 +6,7 @@
 using namespace std::chrono_literals;
 
 timing_wheel::timer_handle boundary::schedule(timing_wheel::timer& timer, int& runs) {
-  return timer.schedule_every(1s, [&runs] { ++runs; }, timing_wheel::fixed_rate_skip, {.tag = 5});
+  return timer.schedule_every(1s, [&runs] { ++runs; }, {.policy = timing_wheel::fixed_rate_skip, .tag = 5});
 }
 
 void boundary::refuse(timing_wheel::timer& timer) { timer.schedule_after(1s, std::function<void()>()); }

@@ -55,7 +55,7 @@ bool is_stopped() {
 }
 
 coroutine sleep_until_dropped(timing_wheel::timer& timer, std::error_code& error, sleep_result& end) {
-  end = co_await timer.sleep_for(1h, error);
+  end = co_await timer.sleep_for(1h, {}, error);
 }
 
 bool is_told_that_the_service_ends() {

@@ -34,7 +34,7 @@ bool is_kept_when_paid() {
 bool works_on_a_thread() {
   timing_wheel::timer timer;
   const reservation held(timer, 1ms);
-  timer.stop(timing_wheel::drain, timer.now() + 10s);
+  timer.stop_drain(timer.now() + 10s);
   return held.given_back();
 }
 

@@ -14,7 +14,7 @@ bool pool_runs_a_timer() {
   std::atomic<bool> ran = false;
   timing_wheel::timer timer{{.executor = timing_wheel::asio_executor(pool)}};
   timer.schedule_after(1ms, [&] { ran = true; });
-  timer.stop(timing_wheel::drain, timer.now() + 10s);
+  timer.stop_drain(timer.now() + 10s);
   return ran;
 }
 

@@ -46,28 +46,28 @@ int main() {
   std::error_code error;
   timing_wheel::manual_timer timer({.max_pending = 2});
 
-  timer.schedule_after(1s, count, error);
+  timer.schedule_after(1s, count, {}, error);
   expect(!error, "a one-shot is taken");
-  const auto beat = timer.schedule_every(2s, count, timing_wheel::fixed_delay, {.tag = 7}, error);
+  const auto beat = timer.schedule_every(2s, count, {.policy = timing_wheel::fixed_delay, .tag = 7}, error);
   expect(!error, "a periodic timer is taken");
-  timer.schedule_at(timer.now() + 1s, count, error);
+  timer.schedule_at(timer.now() + 1s, count, {}, error);
   expect(error == timer_errc::too_many_pending, "a third is one too many");
   timer.advance_by(2s);
   expect(runs == 2, "both have run");
   expect(beat.cancel() == timing_wheel::cancel_result::cancelled, "the periodic one is pending again");
 
-  timer.schedule_after(1s, std::function<void()>(), error);
+  timer.schedule_after(1s, std::function<void()>(), {}, error);
   expect(error == timer_errc::empty_callback, "an empty callback is refused");
-  timer.schedule_every(0s, count, timing_wheel::fixed_delay, error);
+  timer.schedule_every(0s, count, {.policy = timing_wheel::fixed_delay}, error);
   expect(error == timer_errc::invalid_period, "no period is refused");
   has_memory = false;
-  timer.schedule_after(1s, needs_a_box(), error);
+  timer.schedule_after(1s, needs_a_box(), {}, error);
   has_memory = true;
   expect(error == std::errc::not_enough_memory, "no memory is an error code");
-  expect(!timer.schedule_with(never, count, error) && !error, "a rule without a deadline schedules nothing");
+  expect(!timer.schedule_with(never, count, {}, error) && !error, "a rule without a deadline schedules nothing");
 
   timer.stop();
-  timer.schedule_after(1s, count, error);
+  timer.schedule_after(1s, count, {}, error);
   expect(error == timer_errc::stopped, "a stopped service refuses");
   return failures == 0 ? 0 : 1;
 }

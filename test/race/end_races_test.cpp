@@ -76,11 +76,11 @@ class ends_of_services : public testing::Test {
     };
   }
   action runs_all_now() {
-    return [this](std::uint64_t) { end([this] { service_->stop(run_now); }); };
+    return [this](std::uint64_t) { end([this] { service_->stop_run_now(); }); };
   }
   action drains() {
     return
-        [this](std::uint64_t) { end([this] { each_->add(service_->stop(drain, service_->now() + 4 * Kind::soon)); }); };
+        [this](std::uint64_t) { end([this] { each_->add(service_->stop_drain(service_->now() + 4 * Kind::soon)); }); };
   }
   /// Adds until it is refused; the timers that were refused count as over.
   action adds_as(std::uint64_t thread) {
@@ -98,7 +98,7 @@ class ends_of_services : public testing::Test {
   action rearms() {
     return [this](std::uint64_t) {
       std::error_code error;
-      service_->schedule_every(Kind::soon, traced(periodic_), fixed_rate_catch_up, {.tag = timers}, error);
+      service_->schedule_every(Kind::soon, traced(periodic_), {.policy = fixed_rate_catch_up, .tag = timers}, error);
       if (error) {
         EXPECT_EQ(error, timer_errc::stopped);
       }

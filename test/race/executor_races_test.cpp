@@ -176,16 +176,15 @@ TEST(ExecutorRaces, RunsOfAPeriodicTimerNeverOverlapOnAPool) {
   std::vector<timer_handle> handles;
   for (run_log& log : logs) {
     const std::size_t i = handles.size();
-    handles.push_back(service.schedule_every(
-        1us,
-        [&log, &runs] {
-          log.overlaps += log.inside.exchange(true, std::memory_order_relaxed);
-          ++log.runs;
-          spin(50);
-          log.inside.store(false, std::memory_order_relaxed);
-          ++runs;
-        },
-        static_cast<period_policy>(i % 3)));
+    handles.push_back(service.schedule_every(1us,
+                                             [&log, &runs] {
+                                               log.overlaps += log.inside.exchange(true, std::memory_order_relaxed);
+                                               ++log.runs;
+                                               spin(50);
+                                               log.inside.store(false, std::memory_order_relaxed);
+                                               ++runs;
+                                             },
+                                             {.policy = static_cast<period_policy>(i % 3)}));
   }
   dice random(21);
   const time_point end = steady_clock::now() + patience;

@@ -81,7 +81,7 @@ class TimerRace : public testing::Test {
   }
   void arm_periodic(period_policy policy) noexcept {
     end_last();
-    arm(service_->schedule_every(Driver::soon, traced(trace_), policy));
+    arm(service_->schedule_every(Driver::soon, traced(trace_), {.policy = policy}));
   }
 
   /// After it, nothing of the timer of the round before touches the trace. \returns whether it ran.

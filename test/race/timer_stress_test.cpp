@@ -139,7 +139,7 @@ TEST(TimerStress, StopInTheMiddleOfEverythingLosesNothing) {
         std::error_code error;
         dice random(round * threads + i);
         while (const timer_handle handle = service.schedule_after(
-                   random.between(0us, 500us), [&] { ++fired; }, error)) {
+                   random.between(0us, 500us), [&] { ++fired; }, {}, error)) {
           ++accepted;
           cancelled += random.one_in(4) && handle.cancel() == cancel_result::cancelled;
         }
@@ -291,7 +291,7 @@ TEST(TimerStress, TheLimitHoldsWhileEverybodyAdds) {
       adders.emplace_back([&] {
         for (std::uint64_t k = 0; k < stress_rounds(50'000); ++k) {
           std::error_code error;
-          service.schedule_after(1ms, nothing, error);
+          service.schedule_after(1ms, nothing, {}, error);
           refused += error == timer_errc::too_many_pending;
         }
       });

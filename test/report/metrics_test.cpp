@@ -39,7 +39,7 @@ timer_stats some_figures() {
   std::error_code refused;
   for (int i = 0; i < 3; ++i) {
     timer.schedule_after(
-        1h, [] {}, refused);
+        1h, [] {}, {}, refused);
   }
   return timer.stats();
 }

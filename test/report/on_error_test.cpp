@@ -52,7 +52,7 @@ TEST(OnError, GetsWhatACallbackThrewWithItsTag) {
   manual_timer timer(reporting_to(reports));
   timer.schedule_after(1ms, [] { throw std::runtime_error("first"); }, {.tag = 1});
   timer.schedule_after(1ms, nothing, {.tag = 2});
-  timer.schedule_every(2ms, [] { throw 42; }, fixed_delay, {.tag = 3});
+  timer.schedule_every(2ms, [] { throw 42; }, {.policy = fixed_delay, .tag = 3});
   EXPECT_EQ(timer.advance_by(4ms), 4U);
   EXPECT_THAT(reports, ElementsAre(told_error{"first", 1}, told_error{"not an exception", 3},
                                    told_error{"not an exception", 3}));

@@ -24,7 +24,7 @@ TEST(Stats, EveryOutcomeIsCountedOnce) {
   timer.advance_by(1ms);
   for (int i = 0; i < 5; ++i) {
     std::error_code error;
-    timer.schedule_after(1h, nothing, error);
+    timer.schedule_after(1h, nothing, {}, error);
   }
   timer.stop();
   EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);

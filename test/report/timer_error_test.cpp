@@ -77,7 +77,7 @@ TEST(TimerError, RefusesToAdvanceInACallbackOfEveryKind) {
 TEST(TimerError, ACallbackThatStopRunsMayAdvanceSinceNobodyElseDoes) {
   manual_timer timer;
   timer.schedule_after(1ms, [&] { timer.advance_by(5ms); });
-  EXPECT_EQ(timer.stop(run_now), 1U);
+  EXPECT_EQ(timer.stop_run_now(), 1U);
   EXPECT_EQ(timer.now(), at(5ms));
 }
 

@@ -37,7 +37,7 @@ class ClockFaults : public testing::Test {
     given source(note);
     const admitted result = shard_->schedule(shown_, saturating_add(shown_, delay), source, 0, false);
     EXPECT_EQ(result.answer, verdict::accepted);
-    return {shard_.get(), result.id};
+    return shard_->handle_to(result.id);
   }
 
   void run_due() {

@@ -54,7 +54,7 @@ TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
   timer.schedule_after(1ms, [&] { threads.push_back(std::this_thread::get_id()); });
   timer.schedule_after(1h, [&] { threads.push_back(std::this_thread::get_id()); });
   timer.advance_by(1ms);
-  EXPECT_EQ(timer.stop(run_now), 2U);
+  EXPECT_EQ(timer.stop_run_now(), 2U);
   EXPECT_THAT(threads, ElementsAre(std::this_thread::get_id(), std::this_thread::get_id()));
   tasks.run();
   EXPECT_THAT(threads, SizeIs(2));
@@ -66,7 +66,7 @@ TEST(ExecutorStop, DrainReturnsWhatTheExecutorHasNotBegun) {
   manual_timer timer({.executor = tasks.taking()});
   int runs = 0;
   timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
-  std::vector<pending_task> left = timer.stop(drain, at(10ms));
+  std::vector<pending_task> left = timer.stop_drain(at(10ms));
   EXPECT_EQ(tasks.run(), 1U);
   for (pending_task& one : left) {
     one.callback();
@@ -80,7 +80,7 @@ TEST(ExecutorStop, DrainReturnsWhatIsRefusedToTheEnd) {
     refusing target(how, always);
     manual_timer timer({.executor = target.taking(), .on_error = ignore});
     timer.schedule_after(1ms, nothing, {.tag = 5});
-    const std::vector<pending_task> left = timer.stop(drain, at(10ms));
+    const std::vector<pending_task> left = timer.stop_drain(at(10ms));
     ASSERT_THAT(left, SizeIs(1));
     EXPECT_EQ(left[0].tag, 5U);
     EXPECT_EQ(left[0].deadline, at(1ms));
@@ -94,7 +94,7 @@ TEST(ExecutorStop, DrainRunsWhatIsAcceptedInTheEnd) {
   manual_timer timer({.executor = [&](task&& work) { refusals-- > 0 ? void() : work(); }});
   int runs = 0;
   timer.schedule_after(1ms, [&] { ++runs; });
-  EXPECT_THAT(timer.stop(drain, at(100ms)), IsEmpty());
+  EXPECT_THAT(timer.stop_drain(at(100ms)), IsEmpty());
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(timer.stats().refused, 3U);
 }
@@ -140,7 +140,7 @@ TEST(ExecutorStop, RunNowPassesOverWhatRunsOnAnotherThread) {
   });
   timer.schedule_after(1h, [&] { over.count_down(); });
   timer.advance_by(1ms);
-  EXPECT_EQ(timer.stop(run_now), 2U);
+  EXPECT_EQ(timer.stop_run_now(), 2U);
   thread.join();
 }
 

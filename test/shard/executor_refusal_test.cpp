@@ -70,7 +70,7 @@ TEST(ExecutorRefusal, ARefusedPeriodicTimerGoesOn) {
     for (const period_policy policy : {fixed_delay, fixed_rate_catch_up, fixed_rate_skip}) {
       refusing target(how, 3);
       manual_timer timer({.executor = target.taking(), .on_error = ignore});
-      const timer_handle handle = timer.schedule_every(10ms, nothing, policy);
+      const timer_handle handle = timer.schedule_every(10ms, nothing, {.policy = policy});
       timer.advance_by(20ms);
       EXPECT_EQ(target.accepted.run(), 1U);
       EXPECT_EQ(timer.stats().rearmed, 1U);

@@ -118,7 +118,7 @@ TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
   EXPECT_TRUE(eventually([&] { return waited.load(); }));
 }
 
-// ---- stop(drain, until) ----
+// ---- stop_drain(until) ----
 
 void expect_drains_in_a_callback(timer& service) {
   std::atomic<int> runs{0};
@@ -128,7 +128,7 @@ void expect_drains_in_a_callback(timer& service) {
     service.schedule_after(20ms + i * 2ms, [&] { ++runs; });
   }
   service.schedule_after(10ms, [&] {
-    const auto left = service.stop(drain, steady_clock::now() + 200ms);
+    const auto left = service.stop_drain(steady_clock::now() + 200ms);
     EXPECT_EQ(runs, 20);
     returned = static_cast<int>(left.size());
   });
@@ -156,7 +156,7 @@ TEST_F(TimerInline, DrainFromACallbackReturnsWhatHasNotBegunInTime) {
   std::atomic<int> returned{-1};
   with_all_due_at_once(service(), [&](time_point due) {
     service().schedule_at(
-        due, [&] { returned = static_cast<int>(service().stop(drain, steady_clock::now() + 20ms).size()); });
+        due, [&] { returned = static_cast<int>(service().stop_drain(steady_clock::now() + 20ms).size()); });
     for (int i = 0; i < 600; ++i) {
       service().schedule_at(due, [&] {
         ++runs;
@@ -174,7 +174,7 @@ TEST_F(TimerInline, DrainFromACallbackEndsWhenAnotherCallbackStops) {
   std::atomic<int> stopped{-1};
   service().schedule_after(24h, nothing);
   with_all_due_at_once(service(), [&](time_point due) {
-    service().schedule_at(due, [&] { drained = static_cast<int>(service().stop(drain, time_point::max()).size()); });
+    service().schedule_at(due, [&] { drained = static_cast<int>(service().stop_drain(time_point::max()).size()); });
     service().schedule_at(due, [&] { stopped = static_cast<int>(service().stop().size()); });
   });
   ASSERT_TRUE(eventually([&] { return drained >= 0; }));

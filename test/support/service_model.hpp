@@ -241,7 +241,7 @@ class service_model {
     callback_with_handle small{{this, which, captures_.make()}};
     std::error_code error;
     if (one.which == kind::every) {
-      one.handle = timer_.schedule_every(one.period, std::move(small), one.policy, {.tag = which}, error);
+      one.handle = timer_.schedule_every(one.period, std::move(small), {.policy = one.policy, .tag = which}, error);
       rejected_ -= valid ? 0 : 1;  // it is refused before the service is asked
       return admit(which, std::move(one), error, expected);
     }
@@ -355,13 +355,13 @@ class service_model {
 
   void stop_now() {
     if (running_now_) {
-      EXPECT_EQ(timer_.stop(run_now), 0U);
+      EXPECT_EQ(timer_.stop_run_now(), 0U);
       return;
     }
     draining_ = true;
     const std::uint64_t fired = fired_;
     running_now_ = true;
-    const std::size_t ran = timer_.stop(run_now);
+    const std::size_t ran = timer_.stop_run_now();
     running_now_ = false;
     EXPECT_LE(ran, fired_ - fired);
     stopped_ = true;
@@ -370,14 +370,14 @@ class service_model {
 
   void drain_until(time_point until) {
     if (running_now_ || running_down_) {
-      EXPECT_TRUE(timer_.stop(drain, until).empty());
+      EXPECT_TRUE(timer_.stop_drain(until).empty());
       return;
     }
     draining_ = true;
     running_down_ = true;
     const time_point before = timer_.now();
     const bool outermost = !std::exchange(advancing_, true);
-    const std::vector<pending_task> left = timer_.stop(drain, until);
+    const std::vector<pending_task> left = timer_.stop_drain(until);
     advancing_ = !outermost;
     running_down_ = false;
     if (!left.empty()) {
@@ -732,8 +732,8 @@ class service_model {
   bool draining_ = false;
   bool stopped_ = false;
   bool advancing_ = false;
-  bool running_now_ = false;   // in stop(run_now)
-  bool running_down_ = false;  // in stop(drain)
+  bool running_now_ = false;   // in stop_run_now()
+  bool running_down_ = false;  // in stop_drain
   int depth_ = 0;              // callbacks in one another
   time_point latest_run_ = time_point::min();
   std::uint64_t scheduled_ = 0;

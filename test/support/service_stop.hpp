@@ -27,16 +27,16 @@ inline std::vector<std::uint64_t> stop_by(manual_timer& timer, how way) {
       break;
     case how::drop:
       timer.for_each_pending([&](const pending_timer& one) { tags.push_back(one.tag); });
-      EXPECT_EQ(timer.stop(discard), tags.size());
+      EXPECT_EQ(timer.stop_discard(), tags.size());
       break;
     case how::run:
-      timer.stop(run_now);
+      timer.stop_run_now();
       break;
     case how::drain_all:
-      left = timer.stop(drain, time_point::max());
+      left = timer.stop_drain(time_point::max());
       break;
     case how::drain_nothing:
-      left = timer.stop(drain, timer.now());
+      left = timer.stop_drain(timer.now());
       break;
   }
   for (const pending_task& one : left) {

@@ -264,10 +264,10 @@ TEST_F(Fork, LeavesAChildWhoseServiceRefusesAndWhoseTimersAreFinished) {
   const child_end child = in_child([&] {
     std::error_code error;
     const bool refused = !service.schedule_after(
-                             1ms, [] {}, error) &&
+                             1ms, [] {}, {}, error) &&
                          error == timer_errc::forked;
     const bool refused_again = !service.schedule_every(
-                                   1ms, [] {}, error) &&
+                                   1ms, [] {}, {}, error) &&
                                error == timer_errc::forked;
     const refusal thrown = refusal_of([&] { service.schedule_after(1ms, [] {}); });
     std::size_t visited = 0;
@@ -276,8 +276,9 @@ TEST_F(Fork, LeavesAChildWhoseServiceRefusesAndWhoseTimersAreFinished) {
         {refused, refused_again, thrown.code == timer_errc::forked, handle.status() == timer_status::finished,
          !handle.deadline(), !handle.tag(), handle.cancel() == cancel_result::finished, !handle.reschedule_after(1ms),
          handle.cancel_and_wait() == cancel_result::finished, service.cancel(key) == cancel_result::finished,
-         service.pending() == 0, visited == 0, service.stats().scheduled == 0, service.stopped(),
-         service.stop().empty(), service.stop(run_now) == 0, service.stop(drain, service.now() + 1h).empty()});
+         service.cancel_and_wait(key) == cancel_result::finished, service.pending() == 0, visited == 0,
+         service.stats().scheduled == 0, service.stopped(), service.stop().empty(), service.stop_run_now() == 0,
+         service.stop_drain(service.now() + 1h).empty()});
   });
   EXPECT_EQ(child, well) << child.code;
   EXPECT_EQ(handle.status(), timer_status::pending);
@@ -325,7 +326,7 @@ TEST_F(Fork, LeavesAChildWhoseLoopTimerSaysThatNothingIsToBeDone) {
               std::error_code error;
               return first_broken({!service.next_event(), service.run_due() == 0,
                                    !service.schedule_after(
-                                       1ms, [] {}, error) &&
+                                       1ms, [] {}, {}, error) &&
                                        error == timer_errc::forked});
             }),
             well);
@@ -477,7 +478,7 @@ TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {
     children.push_back(begin_child([&] {
       std::error_code error;
       service.schedule_after(
-          1ms, [] {}, error);
+          1ms, [] {}, {}, error);
       static_cast<void>(service.pending());
       service.stop();
       return error == timer_errc::forked ? 0 : 1;
@@ -597,7 +598,7 @@ TEST_F(Fork, InACallbackOfAStopThatRunsTheRestLeavesAChildInWhichThatStopReturns
   service.schedule_after(1h, [&] { (*forks)(); });
   service.schedule_after(1h, [&] { ++ran; });
   forks.emplace(service);
-  service.stop(run_now);
+  service.stop_run_now();
   if (forks->child() == 0) {
     _exit(ran);
   }

@@ -2,6 +2,7 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <concepts>
@@ -15,7 +16,9 @@
 
 #include "timing_wheel/detail/callable.hpp"
 #include "timing_wheel/task.hpp"
+#include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_handle.hpp"
+#include "timing_wheel/timer_options.hpp"
 
 /// \file
 /// How a callable of the caller's becomes the task of a timer: only when the service has accepted it. Until then it
@@ -39,6 +42,26 @@ struct arming {
   time_point now;
   time_point deadline;
   bool recurring = false;
+};
+
+/// The deadline after `previous`, under a policy. \pre the period is positive.
+struct periodic_rule {
+  std::chrono::nanoseconds period;
+  period_policy policy;
+
+  time_point operator()(time_point previous, time_point now) const noexcept {
+    switch (policy) {
+      case fixed_delay:
+        return saturating_add(now, period);
+      case fixed_rate_catch_up:
+        return saturating_add(previous, period);
+      case fixed_rate_skip:
+        break;
+    }
+    const time_point from = std::max(previous, now);
+    const std::uint64_t past = distance(previous, from) % static_cast<std::uint64_t>(period.count());
+    return saturating_add(from - std::chrono::nanoseconds(past), period);
+  }
 };
 
 /// A callable that waits for the service to accept it.

@@ -7,7 +7,6 @@
 #include <concepts>
 #include <coroutine>
 #include <cstdint>
-#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -23,119 +22,13 @@
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer.hpp"
 #include "timing_wheel/timer_handle.hpp"
+#include "timing_wheel/timer_options.hpp"
 
 namespace timing_wheel {
 
-/// How a sleep ended.
-enum class sleep_result : std::uint8_t {
-  elapsed,  ///< The time is over, or `stop(run_now)` has run the timer.
-  stopped,  ///< Its stop token asked for it.
-  failed,   ///< There was an error, and the `std::error_code` that was given tells which.
-};
-
-/// Its name, as it is written here.
-[[nodiscard]] TIMING_WHEEL_EXPORT const char* to_string(sleep_result result) noexcept;
-/// Writes its name.
-TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, sleep_result result);
-
-/// Refers to a stop token that lives until it is copied.
-class stop_token_ref {
- public:
-  /// Refers to none.
-  stop_token_ref() noexcept = default;
-  /// Refers to `token`.
-  stop_token_ref(const std::stop_token& token) noexcept : token_(&token) {}  // NOLINT(google-explicit-constructor)
-  /// A temporary may go before it is copied.
-  stop_token_ref(const std::stop_token&& temporary) = delete;
-
-  /// A copy of the token; one that cannot be stopped, if there is none.
-  [[nodiscard]] std::stop_token token() const noexcept { return token_ != nullptr ? *token_ : std::stop_token(); }
-
- private:
-  const std::stop_token* token_ = nullptr;
-};
-
-/// Refers to what can be given a task: an `executor`, or anything else that is a `task_executor`. Unlike an `executor`
-/// it does not keep that, so making and copying it costs nothing; what it refers to must outlive its use.
-class executor_ref {
- public:
-  /// Refers to nothing.
-  executor_ref() noexcept = default;
-
-  /// Refers to `target`; to nothing, if that is an empty `executor` or `std::function`.
-  // clang-format off
-  template <class E>
-    requires(!std::same_as<std::remove_cv_t<E>, executor_ref>) && std::is_object_v<E> && task_executor<E>
-  executor_ref(E& target) noexcept {  // NOLINT(google-explicit-constructor)
-    // clang-format on
-    if constexpr (std::same_as<std::remove_cv_t<E>, executor>) {
-      if (!target) {
-        return;
-      }
-    } else if (detail::is_null<std::remove_cv_t<E>>(target)) {
-      return;
-    }
-    target_ = const_cast<void*>(static_cast<const volatile void*>(std::addressof(target)));
-    give_ = [](void* to, task&& work) {
-      if constexpr (std::invocable<E&, task&&>) {
-        static_cast<void>((*static_cast<E*>(to))(std::move(work)));
-      } else {
-        static_cast<void>(static_cast<E*>(to)->execute(std::move(work)));
-      }
-    };
-  }
-
-  /// A temporary would go before the coroutine goes on.
-  // clang-format off
-  template <class E>
-    requires(!std::same_as<E, executor_ref>) && task_executor<E>
-  executor_ref(const E&& temporary) = delete;
-  // clang-format on
-
-  /// Whether it refers to something.
-  [[nodiscard]] explicit operator bool() const noexcept { return give_ != nullptr; }
-
-  /// Gives it `work`. Throws what that throws. \pre it refers to something.
-  void operator()(task&& work) const { give_(target_, std::move(work)); }
-
- private:
-  void* target_ = nullptr;
-  void (*give_)(void* target, task&& work) = nullptr;
-};
+enum class sleep_result : std::uint8_t;
 
 namespace detail {
-
-/// A stop token in the braces of a call. The call copies it, so a temporary lives long enough.
-class stop_token_in_braces {
- public:
-  stop_token_in_braces() noexcept = default;
-  stop_token_in_braces(const std::stop_token& token) noexcept : token_(token) {}  // NOLINT(google-explicit-constructor)
-  stop_token_in_braces(stop_token_ref token) noexcept : token_(token) {}          // NOLINT(google-explicit-constructor)
-
-  [[nodiscard]] std::stop_token token() const noexcept { return token_.token(); }
-
- private:
-  stop_token_ref token_;
-};
-
-/// What `sleep_options` becomes in a call, and what its braces make.
-///
-/// It does not keep the stop token: GCC 12 destroys an aggregate twice that is written in a `co_await` expression. So
-/// these have no destructor. They must not be given a name, by which they would outlive a temporary.
-struct sleep_options_in_braces {
-  std::uint64_t tag = 0;
-  stop_token_in_braces stop = {};
-  executor_ref on = {};
-};
-
-/// As `sleep_options_in_braces`, of `timeout_options`.
-struct timeout_options_in_braces {
-  std::uint64_t tag = 0;
-  stop_token_in_braces stop = {};
-};
-
-static_assert(std::is_trivially_destructible_v<sleep_options_in_braces> &&
-              std::is_trivially_destructible_v<timeout_options_in_braces>);
 
 /// What the time of a sleep means.
 enum class time_kind : std::uint8_t { delay, steady, wall };
@@ -145,6 +38,10 @@ inline constexpr time_kind kind_of =
 
 /// What to sleep, and how.
 struct sleep_request {
+  sleep_request(timer* of, time_kind how, std::chrono::nanoseconds until, const sleep_arguments& options,
+                std::error_code* told) noexcept
+      : by(of), kind(how), time(until), tag(options.tag), stop(options.stop.token()), on(options.on), error(told) {}
+
   timer* by;
   time_kind kind;
   std::chrono::nanoseconds time;  // a delay, or since the epoch

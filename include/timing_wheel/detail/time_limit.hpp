@@ -242,4 +242,19 @@ class limited {
   std::optional<std::stop_callback<pass_on>> stop_passed_on_;
 };
 
+/// What `with_timeout` returns, before it is awaited.
+template <class Make>
+class [[nodiscard]] time_limited {
+ public:
+  explicit time_limited(limit_request<Make> what) : what_(std::move(what)) {}
+
+  /// Begins, in a coroutine.
+  auto operator co_await() && noexcept(std::is_nothrow_move_constructible_v<Make>) {
+    return limited<Make>(std::move(what_));
+  }
+
+ private:
+  limit_request<Make> what_;
+};
+
 }  // namespace timing_wheel::detail

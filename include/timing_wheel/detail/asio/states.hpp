@@ -19,11 +19,11 @@
 #include "timing_wheel/detail/asio/waits.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/error.hpp"
-#include "timing_wheel/periodic.hpp"
 #include "timing_wheel/task.hpp"
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer.hpp"
 #include "timing_wheel/timer_handle.hpp"
+#include "timing_wheel/timer_options.hpp"
 
 /// \cond
 namespace timing_wheel::asio {
@@ -445,7 +445,7 @@ inline void timer_state::add(wait& added, time_point expiry) {
 inline void timer_state::arm(std::uint32_t generation) {
   std::error_code refused;
   expiry_rule rule(state_reference::to(*this), generation);
-  timer_handle made = home().wheel().schedule_with(std::move(rule), nothing(), refused);
+  timer_handle made = home().wheel().schedule_with(std::move(rule), nothing(), {}, refused);
   if (refused) {
     finish(generation, ending_of(refused));
     home().cancelled();  // another one may have been, before this
