@@ -101,7 +101,7 @@ void on_timer::arm(microseconds pause, bool at_the_end) {
     }
     if (at_the_end || !serves(pause, refused)) {
       timer_handle next = timer_.schedule_after(
-          pause, [this] { drive(true); }, refused);
+          pause, [this] { drive(true); }, {}, refused);
       armed_ = refused ? armed_ : std::move(next);
     }
   }

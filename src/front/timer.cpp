@@ -197,7 +197,7 @@ cancel_result timer::cancel(std::uint64_t key) noexcept {
 }
 
 cancel_result timer::cancel_and_wait(std::uint64_t key) noexcept {
-  const detail::key_code::place where = service_->context->keys.place_of(key);
+  const detail::key_code::shard_and_id where = service_->context->keys.decoded(key);
   if (where.shard >= service_->all.size()) {
     return cancel_result::finished;
   }
