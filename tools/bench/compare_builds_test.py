@@ -35,68 +35,36 @@ def result(*runs):
     return {"benchmarks": [{"run_type": "iteration", "time_unit": "us", **run} for run in runs]}
 
 
-class Arithmetic(unittest.TestCase):
-    # Rounds of (base, here); the median of the ratios would be 0.95.
-    PAIRS = [(100, 95), (80, 90), (120, 60), (90, 90.9), (200, 190)]
-
-    def test_the_ratio_is_that_of_the_medians(self):
-        comparison = script.Comparison("churn", self.PAIRS)
-        self.assertEqual(comparison.medians, [100, 90.9])
-        self.assertAlmostEqual(comparison.ratio, 0.909)
-
-    def test_the_range_is_that_of_the_rounds(self):
-        comparison = script.Comparison("churn", self.PAIRS)
-        self.assertAlmostEqual(min(comparison.ratios), 0.5)
-        self.assertAlmostEqual(max(comparison.ratios), 1.125)
-
-    def test_a_row_has_medians_extremes_and_ratios(self):
-        row = script.table([script.Comparison("churn<wheel>/10000", self.PAIRS)], ["main", "here"])[1]
+class Figures(unittest.TestCase):
+    def test_a_row_has_medians_extremes_and_the_ratios_of_rounds(self):
+        # Rounds of (base, here); the median of the ratios would be 0.95.
+        churn = script.Comparison("churn<wheel>/10000", [(100, 95), (80, 90), (120, 60), (90, 90.9), (200, 190)])
         self.assertEqual(
-            re.split("  +", row),
+            re.split("  +", script.table([churn], ["main", "here"])[1]),
             ["churn<wheel>/10000", "100 ns (80.0 ns–200 ns)", "90.9 ns (60.0 ns–190 ns)", "0.909", "0.500–1.125"])
-
-    def test_only_rounds_that_agree_have_a_verdict(self):
-        self.assertEqual(script.Comparison("x", self.PAIRS).verdict, "")
-        self.assertEqual(script.Comparison("x", [(10, 9), (10, 8), (10, 7), (10, 6), (10, 9)]).verdict, "faster")
-        self.assertEqual(script.Comparison("x", [(9, 10), (8, 10), (7, 10), (6, 10), (9, 10)]).verdict, "slower")
-
-    def test_few_rounds_and_small_changes_have_no_verdict(self):
-        self.assertEqual(script.Comparison("x", [(9, 10)] * 4).verdict, "")
-        self.assertEqual(script.Comparison("x", [(1000, 1019)] * 5).verdict, "")
-
-    def test_times_have_three_digits(self):
         self.assertEqual([script.short(time) for time in (0.5, 9.99, 99.9, 999, 999.9, 12_340, 1.5e9)],
                          ["0.50 ns", "9.99 ns", "99.9 ns", "999 ns", "1.00 µs", "12.3 µs", "1.50 s"])
 
-
-class Results(unittest.TestCase):
-    def test_times_are_in_nanoseconds(self):
-        self.assertEqual(script.value_of(result({"real_time": 2.5})), 2500)
-
-    def test_a_timer_counts_more_than_an_iteration(self):
-        self.assertAlmostEqual(script.value_of(result({"real_time": 2.5, "per_timer": 3e-8})), 30)
-
-    def test_of_repetitions_the_median_counts_and_aggregates_do_not(self):
-        runs = [{"real_time": time} for time in (1, 9, 2)] + [{"real_time": 77, "run_type": "aggregate"}]
-        self.assertEqual(script.value_of(result(*runs)), 2000)
-
-    def test_another_counter_is_taken_as_it_is(self):
-        self.assertEqual(script.value_of(result({"real_time": 2.5, "per_timer": 3e-8, "wakes": 7}), "wakes"), 7)
-        self.assertIsNone(script.value_of(result({"real_time": 2.5}), "wakes"))
-        self.assertEqual(
-            script.Comparison("x", [(200, 100)] * 5, "wakes").cells()[1:3], ["200 (200–200)", "100 (100–100)"])
-        self.assertEqual(script.Comparison("x", [(200, 100)] * 5, "wakes").verdict, "less")
-
-    def test_a_counter_may_be_0(self):
+    def test_only_enough_rounds_that_agree_have_a_verdict(self):
+        for pairs, counter, verdict in (
+                ([(10, 9), (10, 8), (10, 7), (10, 6), (10, 9)], None, "faster"),
+                ([(9, 10), (8, 10), (7, 10), (6, 10), (9, 10)], None, "slower"),
+                ([(10, 9), (10, 8), (10, 7), (10, 6), (10, 11)], None, ""),
+                ([(9, 10)] * 4, None, ""), ([(1000, 1019)] * 5, None, ""), ([(200, 100)] * 5, "wakes", "less")):
+            self.assertEqual(script.Comparison("x", pairs, counter).verdict, verdict)
         self.assertEqual(script.Comparison("x", [(0, 0)], "early").ratio, 1)
         self.assertEqual(script.Comparison("x", [(0, 1)], "early").ratio, float("inf"))
 
-    def test_an_error_and_nothing_are_failures(self):
+    def test_a_timer_counts_more_than_an_iteration_and_of_repetitions_the_median(self):
+        self.assertEqual(script.value_of(result({"real_time": 2.5})), 2500)
+        self.assertAlmostEqual(script.value_of(result({"real_time": 2.5, "per_timer": 3e-8})), 30)
+        runs = [{"real_time": time} for time in (1, 9, 2)] + [{"real_time": 77, "run_type": "aggregate"}]
+        self.assertEqual(script.value_of(result(*runs)), 2000)
+        self.assertEqual(script.value_of(result({"real_time": 2.5, "per_timer": 3e-8, "wakes": 7}), "wakes"), 7)
+        self.assertIsNone(script.value_of(result({"real_time": 2.5}), "wakes"))
         for broken in (result(), result({"error_occurred": True, "error_message": "no memory"})):
             with self.assertRaises(script.Failure):
                 script.value_of(broken)
-
-    def test_a_filter_means_one_name(self):
         self.assertEqual(script.only("churn<a, 2>/10.5/threads:2"), r"--benchmark_filter=^churn<a, 2>/10\.5/threads:2$")
 
 
@@ -131,41 +99,27 @@ class Programs(unittest.TestCase):
         self.assertEqual([(row[0], row[-2:]) for row in rows[1:3]],
                          [(name, ["0.500", "0.500–0.500"]) for name in ("one", "two")])
 
-    def test_what_only_one_has_is_said_and_left_out(self):
-        a = self.build("a", 200, x_bench=["one", "old"], y_bench=["three"])
-        b = self.build("b", 100, x_bench=["one", "new"], z_bench=["four"])
-        done = self.compared("--rounds", "1", "--names", "main", "here", a, b)
-        self.assertEqual([line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]], ["one"])
-        for sentence in ("only main has y_bench", "only here has z_bench", "only main has, in x_bench: old",
-                         "only here has, in x_bench: new"):
-            self.assertIn(sentence, done.stderr)
+    def test_what_only_one_has_or_a_filter_leaves_out_is_not_compared(self):
+        a = self.build("a", 200, x_bench=["one", "two", "old"], y_bench=["three"])
+        b = self.build("b", 100, x_bench=["one", "two", "new"], z_bench=["four"])
+        for arguments, left in (((), ["one", "two"]), (("--benchmark_filter=tw",), ["two"])):
+            done = self.compared("--rounds", "1", "--names", "main", "here", a, b, *arguments)
+            self.assertEqual([line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]], left)
+            for sentence in ("only main has y_bench", "only here has z_bench"):
+                self.assertIn(sentence, done.stderr)
+            self.assertEqual("only main has, in x_bench: old" in done.stderr, not arguments)
 
-    def test_a_filter_is_passed_on(self):
-        a, b = self.build("a", 200, x_bench=["one", "two"]), self.build("b", 100, x_bench=["one", "two"])
-        done = self.compared("--rounds", "1", a, b, "--benchmark_filter=tw")
-        self.assertEqual([line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]], ["two"])
-
-    def test_a_counter_that_no_benchmark_has_is_an_error(self):
-        done = self.compared("--counter", "wakes", self.build("a", 1, x_bench=["one"]),
-                             self.build("b", 1, x_bench=["one"]))
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("no benchmark has the counter wakes", done.stderr)
-
-    def test_nothing_in_common_is_an_error(self):
-        done = self.compared(self.build("a", 1, x_bench=["one"]), self.build("b", 1, x_bench=["two"]))
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("no benchmark in common", done.stderr)
-
-    def test_a_program_that_fails_is_an_error(self):
+    def test_what_cannot_be_compared_is_an_error(self):
         a, b = self.build("a", 1, x_bench=["one"]), self.build("b", 1, x_bench=["one"])
-        Path(b, "x_bench").write_text("#!/bin/sh\necho broken >&2\nexit 3\n", encoding="utf-8")
-        done = self.compared(a, b)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("exit code 3\nbroken", done.stderr)
-
-    def test_rounds_are_positive(self):
-        for rounds in ("0", "-1", "two"):
-            self.assertEqual(self.compared("--rounds", rounds, "a", "b").returncode, 2)
+        c, d = self.build("c", 1, x_bench=["two"]), self.build("d", 1, x_bench=["one"])
+        Path(d, "x_bench").write_text("#!/bin/sh\necho broken >&2\nexit 3\n", encoding="utf-8")
+        for arguments, status, words in (
+                (("--counter", "wakes", a, b), 1, "no benchmark has the counter wakes"),
+                ((a, c), 1, "no benchmark in common"), ((a, d), 1, "exit code 3\nbroken"),
+                (("--rounds", "0", a, b), 2, "positive"), (("--rounds", "two", a, b), 2, "positive")):
+            done = self.compared(*arguments)
+            self.assertEqual(done.returncode, status)
+            self.assertIn(words, done.stderr)
 
 
 if __name__ == "__main__":

@@ -127,9 +127,8 @@ def by_workload(results):
     """A column for each workload, and a bar for each contender."""
     columns = [
         name for name in WORKLOADS if any(result.workload == name and result.timers == MILLION for result in results)]
-    chosen = [
-        result for result in results
-        if result.workload in columns and result.timers == MILLION and result.value(PER_TIMER)]
+    chosen = [result for result in results
+              if result.workload in columns and result.timers == MILLION and result.value(PER_TIMER)]
     if not chosen:
         return None
     contenders = contenders_of(chosen)
@@ -230,9 +229,8 @@ def levels_for(slots):
 
 def by_wheel_size(results):
     kinds = {"churn_by_wheel_size": ("churn", "c0"), "fire_by_wheel_size": ("fire, cascades included", "c1")}
-    chosen = [
-        result for result in results
-        if result.workload in kinds and result.contender.isdecimal() and result.value(PER_TIMER)]
+    chosen = [result for result in results
+              if result.workload in kinds and result.contender.isdecimal() and result.value(PER_TIMER)]
     if not chosen:
         return None
     sizes = sorted({result.timers for result in chosen})
@@ -264,9 +262,8 @@ def by_wheel_size(results):
 
 def by_share(results):
     """A line for each contender against the share cancelled."""
-    chosen = [
-        r for r in results
-        if r.workload == "compensation_by_share" and "cancelled" in r.parameters and r.value(PER_TIMER)]
+    chosen = [r for r in results
+              if r.workload == "compensation_by_share" and "cancelled" in r.parameters and r.value(PER_TIMER)]
     if not chosen:
         return None
     timers = MILLION if any(r.timers == MILLION for r in chosen) else max(r.timers for r in chosen)
@@ -302,9 +299,8 @@ def service_throughput(results):
     most = {workload: max((r.timers for r in results if r.workload == workload and r.timers and r.timers <= MILLION),
                           default=0)
             for workload in ("schedule_then_cancel", "shards")}
-    services = [
-        r for r in results
-        if r.workload == "schedule_then_cancel" and r.timers == most[r.workload] and r.value(SCHEDULES)]
+    services = [r for r in results
+                if r.workload == "schedule_then_cancel" and r.timers == most[r.workload] and r.value(SCHEDULES)]
     shards = [r for r in results if r.workload == "shards" and r.timers == most[r.workload] and r.value(SCHEDULES)]
     if not services or not shards:
         return None

@@ -59,30 +59,11 @@ WIDTH = 5.8  # inches of 72 units; a phone shows the letters at nearly their siz
 PARTS = 300  # of a run, in its picture
 
 plt.rcParams.update(
-    {
-        "font.size": 9.5,
-        "font.family": "sans-serif",
-        "svg.fonttype": "none",
-        "axes.edgecolor": MUTED,
-        "axes.labelcolor": INK,
-        "axes.titlesize": 10,
-        "text.color": INK,
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
-        "axes.grid": True,
-        "grid.color": GRID,
-        "grid.linewidth": 0.7,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "figure.facecolor": "none",
-        "axes.facecolor": "none",
-        "lines.linewidth": 1.4,
-        "lines.markersize": 4,
-        "figure.constrained_layout.use": True,
-    }
+    {"font.size": 9.5, "font.family": "sans-serif", "svg.fonttype": "none", "axes.edgecolor": MUTED,
+     "axes.labelcolor": INK, "axes.titlesize": 10, "text.color": INK, "xtick.color": MUTED, "ytick.color": MUTED,
+     "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.7,
+     "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": "none",
+     "axes.facecolor": "none", "lines.linewidth": 1.4, "lines.markersize": 4, "figure.constrained_layout.use": True}
 )
 
 
@@ -106,23 +87,8 @@ def duration(ms):
 
 def duration_axis(axis, low, high):
     """Ticks of a logarithmic axis in milliseconds, at times that people use."""
-    nice = [
-        1e-3,
-        1e-2,
-        0.1,
-        1,
-        10,
-        100,
-        1e3,
-        10e3,
-        60e3,
-        600e3,
-        3600e3,
-        6 * 3600e3,
-        86400e3,
-        7 * 86400e3,
-        365 * 86400e3,
-    ]
+    nice = [1e-3, 1e-2, 0.1, 1, 10, 100, 1e3, 10e3, 60e3, 600e3, 3600e3, 6 * 3600e3, 86400e3, 7 * 86400e3,
+            365 * 86400e3]
     ticks = [t for t in nice if low * 0.999 <= t <= high * 1.001]
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(FuncFormatter(lambda t, _: duration(t)))
@@ -161,12 +127,8 @@ class Engine:
         self.css = f"var(--c{index % 8})"
         self.line, self.marker, self.dashes = FAMILY[self.kind]
         tick = duration(self.tick_ms)
-        names = {
-            "hierarchical": f"hierarchy {tick} × {self.slots}",
-            "hashed": f"hashed {tick} × {self.slots}",
-            "heap": "heap" if self.tick_ms == 1 else f"heap {tick}",
-            "flat": f"flat {tick}",
-        }
+        names = {"hierarchical": f"hierarchy {tick} × {self.slots}", "hashed": f"hashed {tick} × {self.slots}",
+                 "heap": "heap" if self.tick_ms == 1 else f"heap {tick}", "flat": f"flat {tick}"}
         self.name = names[self.kind]
 
     @property
@@ -293,10 +255,8 @@ def along_time(data, engines):
         seconds = line["width_ms"] / 1e3
         work = [handled / seconds for handled in line["handled"]]
         times = [i * line["width_ms"] / length for i in range(len(work))]
-        rows += [
-            [i * seconds, engine.data["engine"], w, wakes / seconds]
-            for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))
-        ]
+        rows += [[i * seconds, engine.data["engine"], w, wakes / seconds]
+                 for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))]
         tops.append((max(work, default=0), engine))
         group = max(1, len(work) // PARTS)  # the highest of some, so that no spike is lost
         times, work = times[::group], [max(work[i : i + group]) for i in range(0, len(work), group)]
@@ -316,12 +276,8 @@ def along_time(data, engines):
     spikes = [
         (
             t
-            / (
-                sum(e.data["timeline"]["handled"])
-                / max(len(e.data["timeline"]["handled"]), 1)
-                / (e.data["timeline"]["width_ms"] / 1e3)
-                or 1
-            ),
+            / (sum(e.data["timeline"]["handled"]) / max(len(e.data["timeline"]["handled"]), 1)
+               / (e.data["timeline"]["width_ms"] / 1e3) or 1),
             e,
         )
         for t, e in tops
@@ -393,14 +349,8 @@ def lateness(data, engines):
         groups.setdefault(engine.tick_ms, (engine, points))
     for tick, (engine, points) in sorted(groups.items()):
         ax.plot(*zip(*points), color=engine.colour, linestyle=engine.line, marker=engine.marker, markersize=3)
-        ax.annotate(
-            f"tick {duration(tick)}",
-            points[9],
-            xytext=(-7, 5),
-            textcoords="offset points",
-            ha="right",
-            color=engine.colour,
-        )
+        ax.annotate(f"tick {duration(tick)}", points[9], xytext=(-7, 5), textcoords="offset points", ha="right",
+                    color=engine.colour)
     ax.set_xscale("log")
     ticks = sorted(groups)
     ax.set_xlim(ticks[0] / 40, ticks[-1] * 1.5)
@@ -413,21 +363,12 @@ def lateness(data, engines):
     early = sum(e.data["early"] for e in engines)
     if most.data["lateness_us"]["max"] is None:
         return Picture("lateness", "Lateness", "Nothing fired, so nothing was late.", fig, rows)
-    sentence = (
-        "Lateness is the tick's rounding and nothing else: below one tick for every timer, "
-        f"{number(most.data['lateness_us']['max'] / 1e3)} ms "
-        f"at most with {most.name}; {'none is early' if early == 0 else f'{early} were early'}."
-    )
-    return Picture(
-        "lateness",
-        "Lateness",
-        sentence,
-        fig,
-        rows,
-        (),
-        "Engines with the same tick lie on the same line. Virtual time: "
-        "what the machine needs to wake a thread comes on top.",
-    )
+    sentence = ("Lateness is the tick's rounding and nothing else: below one tick for every timer, "
+                f"{number(most.data['lateness_us']['max'] / 1e3)} ms "
+                f"at most with {most.name}; {'none is early' if early == 0 else f'{early} were early'}.")
+    return Picture("lateness", "Lateness", sentence, fig, rows, (),
+                   "Engines with the same tick lie on the same line. Virtual time: "
+                   "what the machine needs to wake a thread comes on top.")
 
 
 def bars(engines, values, label, logarithmic=True):
@@ -493,14 +434,8 @@ def break_even(data, engines):
     size, rho, move, look = even["size"], even["move_per_look"], even["ns_per_move"], even["ns_per_look"]
     base = min(even["runs"][-1]["hierarchical_ns_per_timer"])
     limits = [0.9, 1.1, 2, 10, 100]
-    labels = [
-        "rounds take less",
-        "about the same",
-        "up to 2 times",
-        "2 to 10 times",
-        "10 to 100 times",
-        "more than 100 times",
-    ]
+    labels = ["rounds take less", "about the same", "up to 2 times", "2 to 10 times", "10 to 100 times",
+              "more than 100 times"]
     delays = [10 ** (k / 12) for k in range(0, 96 + 1)]
     ticks = [10 ** (k / 12) for k in range(-12, 36 + 1)]
 
@@ -578,19 +513,11 @@ def break_even_measured(data, engines):
         colour = COLOUR[f"c{(0, 1, 2)[index % 3]}"]
         ax.plot(delays, run["hierarchical_ns_per_timer"], color=colour, linestyle=FAMILY["hierarchical"][0], marker="o")
         ax.plot(delays, run["hashed_ns_per_timer"], color=colour, linestyle=FAMILY["hashed"][0], marker="s")
-        ax.annotate(
-            rate,
-            (delays[-1], run["hashed_ns_per_timer"][-1]),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-        )
+        ax.annotate(rate, (delays[-1], run["hashed_ns_per_timer"][-1]), xytext=(5, 0), textcoords="offset points",
+                    va="center", color=colour)
         top = max(top, *run["hashed_ns_per_timer"])
-        rows += [
-            [d, run["timers_per_tick"], a, b]
-            for d, a, b in zip(delays, run["hierarchical_ns_per_timer"], run["hashed_ns_per_timer"])
-        ]
+        rows += [[d, run["timers_per_tick"], a, b]
+                 for d, a, b in zip(delays, run["hierarchical_ns_per_timer"], run["hashed_ns_per_timer"])]
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(delays[0] * 0.85, delays[-1] * 5)
@@ -645,11 +572,8 @@ def by_share_cancelled(data, engines):
     ax.set_xlabel("share cancelled")
     ax.set_ylabel("moves or looks per timer")
     last = shares.index(0.95) if 0.95 in shares else len(shares) - 1
-    drops = [
-        (c["work_per_timer"][0], c["work_per_timer"][last], e)
-        for e, c in zip(engines, sweep["engines"])
-        if c["work_per_timer"][0]
-    ]
+    drops = [(c["work_per_timer"][0], c["work_per_timer"][last], e) for e, c in zip(engines, sweep["engines"])
+             if c["work_per_timer"][0]]
     sentence = "No engine moves or looks at a timer here."
     if drops:
         first = [d for d in drops if d[2].kind == "hierarchical"]
@@ -657,10 +581,8 @@ def by_share_cancelled(data, engines):
         sentence = (
             "A timer that is cancelled before its first cascade costs no move, but each revolution it waited through "
             "costs a look: "
-            + "; ".join(
-                f"with {shares[last] * 100:.0f} % cancelled, {e.name} goes from {number(a)} to {number(b)}"
-                for a, b, e in first[:1] + second[:1]
-            )
+            + "; ".join(f"with {shares[last] * 100:.0f} % cancelled, {e.name} goes from {number(a)} to {number(b)}"
+                        for a, b, e in first[:1] + second[:1])
             + "."
         )
     rows = [["share_cancelled"] + [e.data["engine"] for e in engines]]
@@ -676,17 +598,9 @@ def by_share_cancelled(data, engines):
     )
 
 
-PICTURES = {
-    "work_by_delay": by_delay,
-    "work_along_time": along_time,
-    "flush_sizes": flush_sizes,
-    "lateness": lateness,
-    "wakeups": wakeups,
-    "memory": memory,
-    "break_even": break_even,
-    "break_even_measured": break_even_measured,
-    "by_share_cancelled": by_share_cancelled,
-}
+PICTURES = {"work_by_delay": by_delay, "work_along_time": along_time, "flush_sizes": flush_sizes, "lateness": lateness,
+            "wakeups": wakeups, "memory": memory, "break_even": break_even, "break_even_measured": break_even_measured,
+            "by_share_cancelled": by_share_cancelled}
 
 STYLE = """
 *{box-sizing:border-box}
@@ -727,27 +641,21 @@ def variables():
         return "".join(f"--{entry[0]}:{entry[index]};" for entry in THEME.values())
 
     font = "--font:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;"
-    return (
-        f":root{{color-scheme:light dark;{font}{block(1)}}}"
-        f"@media screen and (prefers-color-scheme:dark){{:root{{{block(2)}}}}}"
-    )
+    return (f":root{{color-scheme:light dark;{font}{block(1)}}}"
+            f"@media screen and (prefers-color-scheme:dark){{:root{{{block(2)}}}}}")
 
 
 def table(rows, limit=200):
     head = "".join(f"<th>{html.escape(str(cell))}</th>" for cell in rows[0])
     body = "".join(
         "<tr>"
-        + "".join(
-            f"<td>{html.escape(number(c) if isinstance(c, (int, float)) else str('' if c is None else c))}</td>"
-            for c in row
-        )
+        + "".join(f"<td>{html.escape(number(c) if isinstance(c, (int, float)) else str('' if c is None else c))}</td>"
+                  for c in row)
         + "</tr>"
         for row in rows[1 : limit + 1]
     )
-    return (
-        '<div class="scroll" role="region" aria-label="table, scrolls sideways" tabindex="0">'
-        f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return ('<div class="scroll" role="region" aria-label="table, scrolls sideways" tabindex="0">'
+            f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>')
 
 
 def download(name, kind, text, label):
@@ -756,18 +664,12 @@ def download(name, kind, text, label):
 
 
 def key_of(engine):
-    marker = {
-        "o": '<circle cx="15" cy="5" r="3.4" {}/>',
-        "s": '<path d="M12 2h6v6h-6z" {}/>',
-        "^": '<path d="M15 1l4 7h-8z" {}/>',
-        "D": '<path d="M15 1l4 4-4 4-4-4z" {}/>',
-    }[engine.marker]
-    return (
-        f'<span class="key"><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M1 5H29" stroke="{engine.css}" '
-        'stroke-width="2" '
-        f'stroke-dasharray="{engine.dashes}"/>{marker.format(f"fill={chr(34)}{engine.css}{chr(34)}")}</svg>'
-        f'{engine.name}</span>'
-    )
+    marker = {"o": '<circle cx="15" cy="5" r="3.4" {}/>', "s": '<path d="M12 2h6v6h-6z" {}/>',
+              "^": '<path d="M15 1l4 7h-8z" {}/>', "D": '<path d="M15 1l4 4-4 4-4-4z" {}/>'}[engine.marker]
+    return (f'<span class="key"><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M1 5H29" stroke="{engine.css}" '
+            'stroke-width="2" '
+            f'stroke-dasharray="{engine.dashes}"/>{marker.format(f"fill={chr(34)}{engine.css}{chr(34)}")}</svg>'
+            f'{engine.name}</span>')
 
 
 def figure_of(picture):
@@ -792,16 +694,8 @@ def summary_table(engines):
     rows[0] += ["ns / operation", "longest step, µs"] if timed else []
     for e in engines:
         d, added = e.data, max(e.data["added"], 1)
-        row = [
-            d["engine"],
-            d["fired"],
-            d["cancelled"],
-            d["moves"]["total"] / added,
-            d["looks"] / added,
-            d["wakeups"],
-            d["flush_max"] if e.kind != "heap" else None,
-            d["bytes_per_timer"],
-        ]
+        row = [d["engine"], d["fired"], d["cancelled"], d["moves"]["total"] / added, d["looks"] / added, d["wakeups"],
+               d["flush_max"] if e.kind != "heap" else None, d["bytes_per_timer"]]
         row += [d.get("ns_per_operation"), d.get("longest_step_us")] if timed else []
         rows.append(row)
     return table(rows)
@@ -815,25 +709,16 @@ def page(data, text, engines):
         ("Arrivals", load["arrivals"]),
         ("Cancelled", load["cancel"]),
         ("Seed", str(load["seed"])),
-        (
-            "Machine",
-            f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
-            f"{machine['system']}; "
-            f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}",
-        ),
+        ("Machine", f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
+         f"{machine['system']}; " f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}"),
     ]
     listed = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts)
     if data["problems"]:
-        verdict = (
-            '<div class="wrong"><p>Counts that are not what the rules say:</p><ul>'
-            + "".join(f"<li>{html.escape(p)}</li>" for p in data["problems"])
-            + "</ul></div>"
-        )
+        verdict = ('<div class="wrong"><p>Counts that are not what the rules say:</p><ul>'
+                   + "".join(f"<li>{html.escape(p)}</li>" for p in data["problems"]) + "</ul></div>")
     else:
-        verdict = (
-            "<p>Every engine fired the same timers, each in its tick, none early; "
-            "every count is what the rules say.</p>"
-        )
+        verdict = ("<p>Every engine fired the same timers, each in its tick, none early; "
+                   "every count is what the rules say.</p>")
     pictures = "\n".join(figure_of(draw(data, engines)) for draw in PICTURES.values())
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">

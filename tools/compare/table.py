@@ -36,34 +36,21 @@ def looks_per_tick(engine):
 
 
 # engine, what, the figure computed, how to count it
-EVEN = (
-    (HIERARCHICAL[0], "moves per timer", 3.8, per_timer),
-    (HIERARCHICAL[0], "wake-ups per second", 455, per_second),
-    (HIERARCHICAL[0], "largest flush", 88889, flush_of(4)),
-    (HIERARCHICAL[1], "moves per timer", 2.0, per_timer),
-    (HIERARCHICAL[1], "wake-ups per second", 427, per_second),
-    (HIERARCHICAL[1], "largest flush", 145636, flush_of(2)),
-    (HIERARCHICAL[2], "moves per timer", 2.0, per_timer),
-    (HIERARCHICAL[2], "largest flush", 22756, flush_of(2)),
-    (HASHED[0], "looks per timer", 3516, per_timer),
-    (HASHED[0], "wake-ups per second", 1000, per_second),
-    (HASHED[0], "looks per tick", 1953, looks_per_tick),
-    (HASHED[1], "looks per timer", 352, per_timer),
-    (HASHED[1], "wake-ups per second", 100, per_second),
-    (HASHED[1], "looks per tick", 1953, looks_per_tick),
-    (HASHED[2], "looks per timer", 35, per_timer),
-    (HASHED[2], "wake-ups per second", 10, per_second),
-    (HASHED[2], "looks per tick", 1953, looks_per_tick),
-    ("heap", "moves per timer", 0, per_timer),
-    ("heap", "wake-ups per second", 427, per_second),
-)
-BURST = (
-    (HIERARCHICAL[0], "largest flush, top level", 1000000, flush_of(4)),
-    (HIERARCHICAL[0], "largest flush, level below", 800000, flush_of(3)),
-    (HIERARCHICAL[1], "largest flush, top level", 1000000, flush_of(2)),
-    (HIERARCHICAL[1], "largest flush, level below", 51200, flush_of(1)),
-    (HASHED[2], "timers in a slot", 10000, lambda engine: engine["flush_max"]),
-)
+EVEN = ((HIERARCHICAL[0], "moves per timer", 3.8, per_timer), (HIERARCHICAL[0], "wake-ups per second", 455, per_second),
+        (HIERARCHICAL[0], "largest flush", 88889, flush_of(4)), (HIERARCHICAL[1], "moves per timer", 2.0, per_timer),
+        (HIERARCHICAL[1], "wake-ups per second", 427, per_second),
+        (HIERARCHICAL[1], "largest flush", 145636, flush_of(2)), (HIERARCHICAL[2], "moves per timer", 2.0, per_timer),
+        (HIERARCHICAL[2], "largest flush", 22756, flush_of(2)), (HASHED[0], "looks per timer", 3516, per_timer),
+        (HASHED[0], "wake-ups per second", 1000, per_second), (HASHED[0], "looks per tick", 1953, looks_per_tick),
+        (HASHED[1], "looks per timer", 352, per_timer), (HASHED[1], "wake-ups per second", 100, per_second),
+        (HASHED[1], "looks per tick", 1953, looks_per_tick), (HASHED[2], "looks per timer", 35, per_timer),
+        (HASHED[2], "wake-ups per second", 10, per_second), (HASHED[2], "looks per tick", 1953, looks_per_tick),
+        ("heap", "moves per timer", 0, per_timer), ("heap", "wake-ups per second", 427, per_second))
+BURST = ((HIERARCHICAL[0], "largest flush, top level", 1000000, flush_of(4)),
+         (HIERARCHICAL[0], "largest flush, level below", 800000, flush_of(3)),
+         (HIERARCHICAL[1], "largest flush, top level", 1000000, flush_of(2)),
+         (HIERARCHICAL[1], "largest flush, level below", 51200, flush_of(1)),
+         (HASHED[2], "timers in a slot", 10000, lambda engine: engine["flush_max"]))
 
 
 def counted(tool, arrivals, engines):

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def doxygen(settings, **environment):
-    configuration = (ROOT / "docs" / "site" / "Doxyfile").read_text(encoding="utf-8")
+    configuration = (ROOT / "tools" / "site" / "Doxyfile").read_text(encoding="utf-8")
     configuration += "".join(f"{name} = {value}\n" for name, value in settings.items())
     return subprocess.run(["doxygen", "-"], input=configuration, text=True, cwd=ROOT, env=os.environ | environment,
                           stderr=subprocess.PIPE, check=False)
