@@ -39,49 +39,6 @@ TEST(StopRunNow, RunsEachPendingOneOnceWhateverItsDeadline) {
   EXPECT_TRUE(conserved(timer));
 }
 
-TEST(StopRunNow, RunsOnceWhatACallbackReschedules) {
-  manual_timer timer;
-  std::vector<timer_handle> handles;
-  ends once(500);
-  for (std::size_t i = 0; i < once.size(); ++i) {
-    handles.push_back(timer.schedule_after(static_cast<int>(i) * 1h, [&, i] {
-      once.add(i);
-      for (std::size_t other = 0; other < handles.size(); other += 7) {
-        static_cast<void>(handles[other].reschedule_after(static_cast<int>(other % 3) * 1h));
-      }
-    }));
-  }
-  EXPECT_EQ(timer.stop(run_now), 500U);
-  EXPECT_THAT(once.counts(), Each(1));
-  EXPECT_EQ(timer.stats().early, 0U);
-}
-
-/// Each callback of a `stop(run_now)` stops again; each timer must have one outcome.
-void expect_each_once_when_stopped_within(std::size_t count, how way) {
-  manual_timer timer;
-  ends once(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    timer.schedule_after(1h,
-                         [&, i] {
-                           once.add(i);
-                           once.add(stop_by(timer, way));
-                         },
-                         {.tag = i});
-  }
-  timer.stop(run_now);
-  EXPECT_THAT(once.counts(), Each(1));
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(StopRunNow, LetsItsCallbacksStopAgain) {
-  for (const how way : every_how) {
-    for (const std::size_t count : {1U, 2U, 100U}) {
-      expect_each_once_when_stopped_within(count, way);
-    }
-  }
-}
-
 TEST(StopRunNow, FromACallbackOfAnotherServiceRunsAllAndEnds) {
   int runs = 0;
   auto other = std::make_unique<manual_timer>();

@@ -5,10 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <system_error>
-#include <thread>
-#include <vector>
 
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -46,28 +43,6 @@ TEST(MaxPending, AfterACancelOneMoreIsAccepted) {
   first.cancel();
   EXPECT_NO_THROW(timer.schedule_after(1h, nothing));
   EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);
-}
-
-TEST(MaxPending, AFailedCallableUsesUpNoPlace) {
-  manual_timer timer({.max_pending = 1});
-  EXPECT_THROW(timer.schedule_after(1h, std::function<void()>()), timer_error);
-  EXPECT_NO_THROW(timer.schedule_after(1h, nothing));
-}
-
-TEST(MaxPending, TheLimitIsThatOfTheServiceNotOfAShard) {
-  manual_timer timer({.shards = 8, .max_pending = 10});
-  std::vector<std::jthread> adders;
-  for (int i = 0; i < 8; ++i) {
-    adders.emplace_back([&] {
-      for (int k = 0; k < 10; ++k) {
-        std::error_code error;
-        timer.schedule_after(1h, nothing, error);
-      }
-    });
-  }
-  adders.clear();
-  EXPECT_EQ(timer.pending(), 10U);
-  EXPECT_EQ(timer.stats().rejected, 70U);
 }
 
 }  // namespace
