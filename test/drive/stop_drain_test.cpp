@@ -86,31 +86,6 @@ TEST(StopDrain, RefusesWhatItsCallbacksSchedule) {
   EXPECT_THAT(codes, AllOf(SizeIs(2), Each(std::error_code(timer_errc::stopped))));
 }
 
-/// A callback of a drain stops again in another way; each timer must have one outcome.
-void expect_each_once_when_stopped_during_a_drain(how way) {
-  manual_timer timer;
-  ends once(100);
-  for (std::size_t i = 0; i < once.size(); ++i) {
-    timer.schedule_after(static_cast<int>(i / 5) * 1ms,
-                         [&, i] {
-                           once.add(i);
-                           i % 10 == 3 ? once.add(stop_by(timer, way)) : void();
-                         },
-                         {.tag = i});
-  }
-  once.add(timer.stop_drain(at(10ms)));
-  EXPECT_THAT(once.counts(), Each(1)) << "way " << static_cast<int>(way);
-  EXPECT_TRUE(timer.stopped());
-  EXPECT_EQ(timer.pending(), 0U);
-  EXPECT_TRUE(conserved(timer));
-}
-
-TEST(StopDrain, LetsItsCallbacksStopAgain) {
-  for (const how way : every_how) {
-    expect_each_once_when_stopped_during_a_drain(way);
-  }
-}
-
 TEST(StopDrain, WithoutMemoryLosesNothing) {
   bool enough = false;
   for (std::uint64_t left = 0; !enough && left < 200; ++left) {

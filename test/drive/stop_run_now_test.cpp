@@ -56,32 +56,6 @@ TEST(StopRunNow, RunsOnceWhatACallbackReschedules) {
   EXPECT_EQ(timer.stats().early, 0U);
 }
 
-/// Each callback of a `stop_run_now()` stops again; each timer must have one outcome.
-void expect_each_once_when_stopped_within(std::size_t count, how way) {
-  manual_timer timer;
-  ends once(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    timer.schedule_after(1h,
-                         [&, i] {
-                           once.add(i);
-                           once.add(stop_by(timer, way));
-                         },
-                         {.tag = i});
-  }
-  timer.stop_run_now();
-  EXPECT_THAT(once.counts(), Each(1));
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(StopRunNow, LetsItsCallbacksStopAgain) {
-  for (const how way : every_how) {
-    for (const std::size_t count : {1U, 2U, 100U}) {
-      expect_each_once_when_stopped_within(count, way);
-    }
-  }
-}
-
 TEST(StopRunNow, FromACallbackOfAnotherServiceRunsAllAndEnds) {
   int runs = 0;
   auto other = std::make_unique<manual_timer>();

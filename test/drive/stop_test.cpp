@@ -221,38 +221,6 @@ TEST(Stop, FromACallbackEachTimerHasOneOutcome) {
   }
 }
 
-TEST(Stop, FromARuleEndsItsTimer) {
-  for (const how way : every_how) {
-    manual_timer timer;
-    int asked = 0;
-    timer.schedule_with(
-        [&](time_point previous) {
-          ++asked == 2 ? static_cast<void>(stop_by(timer, way)) : void();
-          return previous + 1ms;
-        },
-        nothing);
-    EXPECT_EQ(timer.advance_by(1h), 1U);
-    EXPECT_EQ(timer.pending(), 0U);
-    EXPECT_TRUE(conserved(timer));
-  }
-}
-
-TEST(Stop, FromACaptureThatDies) {
-  for (const how way : every_how) {
-    manual_timer timer;
-    ends once(10);
-    for (std::size_t i = 1; i < once.size(); ++i) {
-      timer.schedule_after(static_cast<int>(i) * 1ms, once.running(i), {.tag = i});
-    }
-    once.add(0U);
-    const timer_handle first =
-        timer.schedule_after(1h, [last = on_destruction([&] { once.add(stop_by(timer, way)); })] {});
-    first.cancel();
-    EXPECT_THAT(once.counts(), Each(1));
-    EXPECT_TRUE(timer.stopped());
-  }
-}
-
 TEST(Stop, FromOnErrorAndFromAVisit) {
   for (const how way : every_how) {
     manual_timer* service = nullptr;

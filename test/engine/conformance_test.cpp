@@ -290,6 +290,15 @@ TYPED_TEST(Conformance, NextExpirationIsNeverLaterThanTheEarliestDeadline) {
   }
 }
 
+TYPED_TEST(Conformance, NextExpirationLiesAfterTheClockWhenNoWorkIsLeft) {
+  TypeParam engine(engine_options{.wheel_size = 10});
+  insert_all(engine, random_deadlines(300, 1, 5'000, 4));
+  for (tick now = 1; now < 5'000; now += 7) {
+    drain(engine, now);
+    ASSERT_GT(engine.next_expiration().value_or(never), now);
+  }
+}
+
 TYPED_TEST(Conformance, CatchUpTakesAnEmptyEngineToNow) {
   TypeParam engine(engine_options{.wheel_size = 10, .start = 7});
   for (const tick now : {tick{8}, tick{1'000}, century_in_ns, never - 1}) {

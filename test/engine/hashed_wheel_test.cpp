@@ -243,6 +243,16 @@ TEST(HashedWheel, TimersFarAwayAreNotMistakenForNearOnesOfTheSameLowerHalf) {
   EXPECT_TRUE(wheel.invariants_hold());
 }
 
+TEST(HashedWheel, SlotOfAFarTimerServesANearOneAfterwards) {
+  hashed_wheel wheel(engine_options{.wheel_size = 16});
+  wheel.insert(0, never);
+  wheel.insert(1, never);
+  ASSERT_TRUE(wheel.erase(0));
+  wheel.insert(0, 40);
+  EXPECT_TRUE(wheel.invariants_hold());
+  EXPECT_THAT(drain(wheel, 40), ElementsAre(0));
+}
+
 TEST(HashedWheel, NearTimersInSlotsBeyondThoseOfFarOnesComeAndGo) {
   hashed_wheel wheel(engine_options{.wheel_size = 16});
   wheel.insert(0, never);

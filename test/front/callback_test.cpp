@@ -220,19 +220,6 @@ TEST(Callback, MayBeAStdFunction) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST(Callback, LeavesTheOriginalOfACopyAlone) {
-  manual_timer timer;
-  int calls = 0;
-  std::function<void()> original = [&] { ++calls; };
-  timer.schedule_after(1ms, original);
-  timer.schedule_every(1ms, original);
-  timer.schedule_after(1ms, original, {.stop = std::stop_token()});
-  ASSERT_TRUE(original);
-  original = nullptr;
-  timer.advance_by(1ms);
-  EXPECT_EQ(calls, 3);
-}
-
 TEST(Callback, MayChangeWhatItCaptured) {
   manual_timer timer;
   std::vector<int> seen;

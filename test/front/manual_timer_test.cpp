@@ -157,16 +157,6 @@ TEST(ManualTimer, RefusesToAdvanceFromTwoThreadsAtOnce) {
   EXPECT_EQ(error.code, timer_errc::nested_advance);
 }
 
-TEST(ManualTimer, ServicesAdvanceEachOther) {
-  manual_timer outer;
-  manual_timer inner;
-  recorder record(inner);
-  record.after(1ms, 1);
-  outer.schedule_after(1ms, [&] { inner.advance_by(1ms); });
-  outer.advance_by(1ms);
-  EXPECT_THAT(record.ran, ElementsAre(1));
-}
-
 // ---- One type ----
 
 TEST(ManualTimer, TellsItsNextEvent) {

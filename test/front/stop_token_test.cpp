@@ -31,20 +31,6 @@ using namespace std::chrono_literals;
 
 // ---- Stop tokens ----
 
-TEST(StopToken, CancelsAtOnceIfItWasStoppedBefore) {
-  live_captures captures;
-  std::stop_source stop;
-  stop.request_stop();
-  manual_timer timer;
-  timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
-  timer.schedule_at(at(0ms), [token = captures.make()] {}, {.stop = stop.get_token()});
-  timer.schedule_every(1ms, [token = captures.make()] {}, {.stop = stop.get_token()});
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(timer.pending(), 0U);
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-}
-
 TEST(StopToken, OfADestroyedSourceNeverCancels) {
   live_captures captures;
   manual_timer timer;

@@ -120,27 +120,6 @@ TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
 
 // ---- stop_drain(until) ----
 
-void expect_drains_in_a_callback(timer& service) {
-  std::atomic<int> runs{0};
-  std::atomic<int> returned{-1};
-  service.schedule_after(24h, nothing);
-  for (int i = 0; i < 20; ++i) {
-    service.schedule_after(20ms + i * 2ms, [&] { ++runs; });
-  }
-  service.schedule_after(10ms, [&] {
-    const auto left = service.stop_drain(steady_clock::now() + 200ms);
-    EXPECT_EQ(runs, 20);
-    returned = static_cast<int>(left.size());
-  });
-  ASSERT_TRUE(eventually([&] { return returned >= 0; }));
-  EXPECT_EQ(returned, 1);
-  EXPECT_TRUE(service.stop().empty());
-}
-
-TEST_F(TimerInline, DrainFromACallback) { expect_drains_in_a_callback(service()); }
-
-TEST_F(TimerOnAPool, DrainFromACallback) { expect_drains_in_a_callback(service()); }
-
 /// Lets `work` schedule for one time, which has come before any of it runs; what comes first runs first.
 template <class Work>
 void with_all_due_at_once(timer& service, Work work) {
