@@ -129,7 +129,7 @@ class Servers(DurableTest):
         """A run on a server of its own, whose address it tells while it runs. Yields it, and the folder."""
         arguments = ["--durable", "--store", "postgres", "--seconds", 60]
         with self.running(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as parent:
-            told = re.search(r"postgres:.*host=(\S+)", parent.stderr.readline())
+            told = re.search(r"psql 'host=(\S+)", parent.stderr.readline())
             self.assertIsNotNone(told)
             yield parent, Path(told.group(1))
 
