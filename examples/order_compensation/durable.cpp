@@ -186,12 +186,12 @@ class keeper {
       }
     }
     if (killing_ && steady::now() >= next_kill_) {
-      next_kill_ = random_moment(1);
       kill_one();
+      next_kill_ = random_moment(1);
     }
     if (killing_ && options_.kill_server && steady::now() >= next_server_kill_) {
-      next_server_kill_ = random_moment(kills_to_one);
       kill_server();
+      next_server_kill_ = random_moment(kills_to_one);  // from its new start: else a slow one would never be up
     }
   }
 
