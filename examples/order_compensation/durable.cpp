@@ -186,8 +186,8 @@ class keeper {
       }
     }
     if (killing_ && steady::now() >= next_kill_) {
-      kill_one();
       next_kill_ = random_moment(1);
+      kill_one();
     }
     if (killing_ && options_.kill_server && steady::now() >= next_server_kill_) {
       kill_server();

@@ -95,6 +95,7 @@ class Kills(DurableTest):
         self.assertEqual([node["node"] for node in figures["nodes"]], [1, 2, 3])
         self.assertEqual(sum(node["fired"] for node in figures["nodes"]), figures["fired"])
 
+
 @unittest.skipUnless("--postgres" in sys.argv, "the program was built without PostgreSQL")
 class Servers(DurableTest):
     def arguments(self, *more):
