@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <future>
@@ -30,6 +31,8 @@ using steady = std::chrono::steady_clock;
 constexpr auto shop_pause = 5ms;
 /// How often is looked whether checks are pending, when all orders are placed.
 constexpr auto pending_pause = 50ms;
+/// How often workers are looked at that should not have ended.
+constexpr auto look_pause = 20ms;
 /// Checks that are overdue by as much, while none comes to its end, will not run.
 constexpr auto patience = 60s;
 /// A worker that does not live as long, and three more like it, will not come to work.
@@ -62,7 +65,7 @@ class run_place {
     try {
       place_ = store == "postgres" ? rig::private_place() : rig::place_of(store);
     } catch (const std::runtime_error& error) {
-      throw common::usage_error(std::string("--store: ") + error.what() + ", or name one with --store");
+      throw common::usage_error(std::string("--store: ") + error.what());
     }
     if (own_) {
       place_->remove();  // of an earlier process with our number, which was killed
@@ -71,8 +74,11 @@ class run_place {
     }
     prepare(*place_);
     if (own_ && !chosen.quiet) {
-      std::cerr << "while this runs, all is in " << place_->name()
-                << (place_->on_server() ? "; psql takes what stands behind the colon" : "") << '\n';
+      const std::string where = place_->argument();
+      std::cerr << "while this runs, look at its tables with "
+                << (place_->on_server() ? "psql '" + where.substr(where.find(':') + 1) + "'"
+                                        : "sqlite3 " + where.substr(where.find(':') + 1))
+                << '\n';
     }
   }
   run_place(const run_place&) = delete;
@@ -112,7 +118,7 @@ class run_place {
 /// there is something to take over, and the time of the last of them says when all of it was. Each of its transactions
 /// says the same again if the answer to its commit was lost: nothing is there twice.
 ///
-/// Thread safety: as a plain object. The server is killed by another thread, while this one goes on.
+/// Thread safety: the members may be called by one thread, beside the one that this has.
 class keeper {
  public:
   /// Starts the first workers. \param where must outlive this. \param run the row of this run.
@@ -120,47 +126,27 @@ class keeper {
       : options_(chosen),
         place_(where),
         run_(run),
+        killing_(chosen.kill.has_value()),
         database_(where),
         random_(chosen.seed),
         next_kill_(random_moment(1)),
-        next_server_kill_(chosen.kill_server ? random_moment(kills_to_one) : steady::time_point::max()) {
-    for (std::int64_t node = 1; node <= options_.nodes; ++node) {
-      nodes_.push_back(start(node));
-    }
-  }
-
-  /// Starts those anew that have ended, and kills what is to be killed now.
-  /// \throws common::failure if workers do not come to work.
-  void look() {
-    for (worker& each : nodes_) {
-      if (each.process->has_ended()) {
-        note_crash(each.born);
-        each = start(each.node);
-      }
-    }
-    if (steady::now() >= next_kill_) {
-      next_kill_ = random_moment(1);
-      kill_one();
-    }
-    if (steady::now() >= next_server_kill_) {
-      next_server_kill_ = random_moment(kills_to_one);
-      end_server_kill();
-      server_killed_ = database_.now();
-      server_kill_ = std::async(std::launch::async, [this] { place_.kill_server(); });
-    }
-  }
+        next_server_kill_(random_moment(kills_to_one)),
+        keeping_(std::async(std::launch::async, [this] { keep(); })) {}
+  keeper(const keeper&) = delete;
+  keeper& operator=(const keeper&) = delete;
+  ~keeper() { over_ = true; }
 
   /// No kill from now on.
-  void stop_killing() {
-    end_server_kill();
-    next_kill_ = next_server_kill_ = steady::time_point::max();
-  }
-
-  /// Lets the workers end, and waits for them.
+  void stop_killing() noexcept { killing_ = false; }
+  /// Lets the workers end, and waits for them. \throws what has gone wrong on the other thread.
   void finish() {
-    stop_killing();
-    for (worker& each : nodes_) {
-      crashes_ += each.process->finish() ? 0U : 1U;
+    over_ = true;
+    keeping_.get();
+  }
+  /// \throws what has gone wrong on the other thread.
+  void rethrow_failure() {
+    if (keeping_.wait_for(0s) == std::future_status::ready) {
+      keeping_.get();
     }
   }
 
@@ -177,6 +163,37 @@ class keeper {
     steady::time_point born;
     std::unique_ptr<rig::child_process> process;
   };
+
+  void keep() {
+    for (std::int64_t node = 1; node <= options_.nodes; ++node) {
+      nodes_.push_back(start(node));
+    }
+    for (; !over_; std::this_thread::sleep_for(look_pause)) {
+      look();
+    }
+    for (worker& each : nodes_) {
+      crashes_ += each.process->finish() ? 0U : 1U;
+    }
+  }
+
+  /// Starts those anew that have ended, and kills what is to be killed now.
+  /// \throws common::failure if workers do not come to work.
+  void look() {
+    for (worker& each : nodes_) {
+      if (each.process->has_ended()) {
+        note_crash(each.born);
+        each = start(each.node);
+      }
+    }
+    if (killing_ && steady::now() >= next_kill_) {
+      next_kill_ = random_moment(1);
+      kill_one();
+    }
+    if (killing_ && options_.kill_server && steady::now() >= next_server_kill_) {
+      kill_server();
+      next_server_kill_ = random_moment(kills_to_one);  // from its new start: else a slow one would never be up
+    }
+  }
 
   [[nodiscard]] worker start(std::int64_t node) {
     const std::int64_t number = run_ * most_workers + ++births_;
@@ -229,41 +246,41 @@ class keeper {
     }
   }
 
-  void end_server_kill() {
-    if (server_kill_.valid()) {
-      server_kill_.get();
-      ++server_kills_;
-      database_.use([&](rig::database& in) {
-        in.run("INSERT INTO server_kill(run,number,killed) VALUES($1,$2,$3) ON CONFLICT(run,number) DO NOTHING", run_,
-               server_kills_, server_killed_);
-      });
-    }
+  void kill_server() {
+    const std::int64_t killed = database_.now();
+    place_.kill_server();
+    ++server_kills_;
+    database_.use([&](rig::database& in) {
+      in.run("INSERT INTO server_kill(run,number,killed) VALUES($1,$2,$3) ON CONFLICT(run,number) DO NOTHING", run_,
+             server_kills_, killed);
+    });
   }
 
   /// Uniform up to twice as much as on average.
   [[nodiscard]] steady::time_point random_moment(double times) {
-    if (!options_.kill) {
-      return steady::time_point::max();
-    }
     const double part = 2 * times * static_cast<double>(random_() >> 11) * 0x1p-53;
-    return steady::now() + from_seconds(*options_.kill * part);
+    return steady::now() + from_seconds(options_.kill.value_or(0) * part);
   }
 
   const options& options_;
   rig::place& place_;
   const std::int64_t run_;
+  std::atomic<bool> killing_;
+  std::atomic<bool> over_{false};
+  std::atomic<std::uint64_t> kills_{0};
+
+  // The keeper's thread only, until it has ended.
   patient_connection database_;
   std::vector<worker> nodes_;
   std::mt19937_64 random_;
   steady::time_point next_kill_;
   steady::time_point next_server_kill_;
   std::int64_t births_ = 0;
-  std::uint64_t kills_ = 0;
+  std::int64_t server_kills_ = 0;
   std::uint64_t crashes_ = 0;
   unsigned short_lives_ = 0;  // in a row
-  std::int64_t server_kills_ = 0;
-  std::int64_t server_killed_ = 0;  // when
-  std::future<void> server_kill_;   // last: it ends before the others do
+
+  std::future<void> keeping_;  // last: it uses the others
 };
 
 // ---- the figures
@@ -418,7 +435,7 @@ class durable_run {
   /// SQLite gives its lock to whoever asks at the right moment: between transactions of a shop that does not catch up,
   /// the workers need such moments.
   void work() {
-    keeper_.look();
+    keeper_.rethrow_failure();
     const auto begin = steady::now();
     const bool more = shop_.work(since_begin());
     std::this_thread::sleep_for(more ? std::max<nanoseconds>(2ms, (steady::now() - begin) / 8) : shop_pause);

@@ -154,7 +154,7 @@ TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
   checks.on("transactional",
             [&](transaction& open, const job& what) {
               attempt = what.attempt();
-              write_run(postgres_connection(open), what);
+              write_run(open, what);
             },
             {.max_attempts = 1});
   checks.start();
@@ -204,7 +204,7 @@ TEST_F(PostgresFaults, AHandlerThatStallsPastTheLeaseIsUndoneAndRunsElsewhere) {
                             told += text_of(what.error) + "\n";
                           }});
   first.on("transactional", [&](transaction& open, const job& what) {
-    write_run(postgres_connection(open), what);
+    write_run(open, what);
     wrote.set_value();
     go_on.get_future().wait();
   });

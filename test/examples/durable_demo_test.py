@@ -95,6 +95,7 @@ class Kills(DurableTest):
         self.assertEqual([node["node"] for node in figures["nodes"]], [1, 2, 3])
         self.assertEqual(sum(node["fired"] for node in figures["nodes"]), figures["fired"])
 
+
 @unittest.skipUnless("--postgres" in sys.argv, "the program was built without PostgreSQL")
 class Servers(DurableTest):
     def arguments(self, *more):
@@ -129,7 +130,7 @@ class Servers(DurableTest):
         """A run on a server of its own, whose address it tells while it runs. Yields it, and the folder."""
         arguments = ["--durable", "--store", "postgres", "--seconds", 60]
         with self.running(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as parent:
-            told = re.search(r"postgres:.*host=(\S+)", parent.stderr.readline())
+            told = re.search(r"psql 'host=(\S+)", parent.stderr.readline())
             self.assertIsNotNone(told)
             yield parent, Path(told.group(1))
 

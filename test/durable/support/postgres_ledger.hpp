@@ -40,17 +40,18 @@ inline void make_ledger(const std::string& conninfo) {
   postgres_store(conninfo).migrate();
 }
 
+/// In the transaction of a handler.
+inline void write_run(transaction& open, const job& what) {
+  const std::unique_ptr<rig::database> in = rig::postgres_place({})->within(open);
+  rig::write_run(*in, what, in->now());
+}
+
 /// Adds the handlers. A leased one goes to `conninfo`.
 inline void serve(scheduler& checks, const std::string& conninfo) {
   const handler_options patient{.max_attempts = 1'000'000, .backoff = {.first = 20ms, .most = 200ms}};
   const std::shared_ptr<const rig::place> where = rig::postgres_place(conninfo);
   checks.on(
-      "transactional",
-      [where](transaction& open, const job& what) {
-        const std::unique_ptr<rig::database> in = where->within(open);
-        rig::write_run(*in, what, in->now());
-      },
-      patient);
+      "transactional", [](transaction& open, const job& what) { write_run(open, what); }, patient);
   checks.on(
       "leased",
       [where](const job& what) {
