@@ -137,11 +137,6 @@ struct transaction_limits {
 
 /// The open transaction that a transactional handler gets. It commits together with the end of the job.
 ///
-///     checks.on("verify", [](durable::transaction& open, const durable::job& check) {
-///       mark_as_unpaid(durable::sqlite_connection(open), check.key());
-///       open.schedule({.kind = "remind", .key = check.key(), .payload = {}, .due = std::chrono::hours(24)});
-///     });
-///
 /// Run your own statements on its connection: `sqlite_connection(transaction&)`, `postgres_connection(transaction&)`.
 /// The handler must neither commit nor roll back. Thread safety: only the thread that runs the handler, until it
 /// returns.

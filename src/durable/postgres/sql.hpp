@@ -171,10 +171,10 @@ inline constexpr query bury_consumed{
     "burying", "timing_wheel_bury_consumed",
     "INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "
     "VALUES($1::text,$2::bytea,$3::bytea,$4::bigint,$5::bigint,$6::bigint,$7::bytea," TIMING_WHEEL_NOW ")"};
-inline constexpr query raise{"retrying a dead check", "timing_wheel_raise",
-                             "INSERT INTO @check(due,kind,key,payload) SELECT " TIMING_WHEEL_NOW
-                             ",kind,key,payload FROM (SELECT kind,key,payload FROM @dead WHERE id=$1::bigint "
-                             "FOR UPDATE) d ON CONFLICT(kind,key) DO NOTHING"};
+inline constexpr query revive{"reviving a dead check", "timing_wheel_revive",
+                              "INSERT INTO @check(due,kind,key,payload) SELECT " TIMING_WHEEL_NOW
+                              ",kind,key,payload FROM (SELECT kind,key,payload FROM @dead WHERE id=$1::bigint "
+                              "FOR UPDATE) d ON CONFLICT(kind,key) DO NOTHING"};
 inline constexpr query delete_dead{"deleting a dead check", "timing_wheel_delete_dead",
                                    "DELETE FROM @dead WHERE id=$1::bigint"};
 
@@ -208,7 +208,7 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
 // Of 64 shares each node has its part, and the first by name have one more where that does not come out even: so one
 // that has too many always knows it, and nobody goes without while others could give.
 inline constexpr query renew_shares{
-    "taking shares", "timing_wheel_renew_shares",
+    "renewing shares", "timing_wheel_renew_shares",
     "WITH me AS (INSERT INTO @node(kinds,name,until) VALUES($2::text,$1::text," TIMING_WHEEL_NOW
     "+$3::bigint) "
     "ON CONFLICT(kinds,name) DO UPDATE SET until=excluded.until),"
@@ -289,7 +289,7 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &bury,
                                              &bury_unlocked,
                                              &still_ours,
-                                             &raise,
+                                             &revive,
                                              &delete_dead,
                                              &read_ahead,
                                              &find,

@@ -504,8 +504,8 @@ void writing_transaction::rollback_to_savepoint() {
 
 void writing_transaction::release_savepoint() { part_has_ended_ = true; }
 
-bool writing_transaction::raise_dead(std::int64_t id) {
-  return run(sql::raise, parameters().bind(id)).changed() == 1 && delete_dead(id);
+bool writing_transaction::revive_dead(std::int64_t id) {
+  return run(sql::revive, parameters().bind(id)).changed() == 1 && delete_dead(id);
 }
 
 bool writing_transaction::delete_dead(std::int64_t id) {

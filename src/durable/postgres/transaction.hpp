@@ -50,7 +50,7 @@ class writing_transaction final : public store_transaction {
   void rollback_to_savepoint() override;
   void release_savepoint() override;
 
-  bool raise_dead(std::int64_t id);
+  bool revive_dead(std::int64_t id);
   bool delete_dead(std::int64_t id);
 
  protected:

@@ -13,7 +13,7 @@ namespace postgres {
 namespace {
 
 // How often a statement is repeated whose row others have changed.
-constexpr int most_tries = 100;
+constexpr int most_attempts = 100;
 constexpr const char* changes_all_the_time = "other transactions write and delete the same key all the time";
 
 }  // namespace
@@ -80,7 +80,7 @@ std::optional<users_call::standing> users_call::look_at(std::string_view kind, s
 // A check may go between two statements, and then this one is written after all; or come, and then it is replaced.
 scheduled users_call::schedule(const request& asked) {
   const due_by_sql due(asked.due);
-  for (int tries = 0; tries < most_tries; ++tries) {
+  for (int tries = 0; tries < most_attempts; ++tries) {
     if (const auto made = write(due.choose(sql::users_insert_at, sql::users_insert_after), due, asked, true)) {
       return {true, false, *made};
     }
@@ -101,7 +101,7 @@ scheduled users_call::schedule(const request& asked) {
 template <class Result, class Change>
 Result users_call::change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
                                   const Change& attempt) {
-  for (int tries = 0; tries < most_tries; ++tries) {
+  for (int tries = 0; tries < most_attempts; ++tries) {
     if (attempt().changed() == 1) {
       return done;
     }

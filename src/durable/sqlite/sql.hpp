@@ -67,10 +67,10 @@ inline constexpr query bury{"burying",
 inline constexpr query bury_consumed{"burying",
                                      "INSERT INTO timing_wheel_dead(kind,key,payload,due,fence,attempt,error,died) "
                                      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"};
-inline constexpr query raise{"retrying a dead check",
-                             "INSERT INTO timing_wheel_check(due,kind,key,payload) "
-                             "SELECT ?2,kind,key,payload FROM timing_wheel_dead WHERE id=?1 "
-                             "ON CONFLICT(kind,key) DO NOTHING"};
+inline constexpr query revive{"reviving a dead check",
+                              "INSERT INTO timing_wheel_check(due,kind,key,payload) "
+                              "SELECT ?2,kind,key,payload FROM timing_wheel_dead WHERE id=?1 "
+                              "ON CONFLICT(kind,key) DO NOTHING"};
 inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_wheel_dead WHERE id=?1"};
 
 // Reads; those of a window are in range_reader.cpp.
@@ -112,7 +112,7 @@ inline constexpr query users_reschedule{
 inline constexpr query on_tables[] = {insert,    replace,      find_due,      cancel,       reschedule,
                                       claim,     take_over,    consume,       draw_fences,  put_back,
                                       complete,  extend,       release,       bury,         bury_consumed,
-                                      raise,     delete_dead,  find,          list_dead,    read_clock,
+                                      revive,    delete_dead,  find,          list_dead,    read_clock,
                                       set_clock, users_insert, users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql

@@ -336,7 +336,7 @@ std::vector<dead_check> sqlite_store::list_dead(std::size_t limit, std::int64_t 
 
 bool sqlite_store::revive_dead(std::int64_t id) {
   bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.raise_dead(id); });
+  implementation_->transact([&](writing_transaction& open) { done = open.revive_dead(id); });
   return done;
 }
 

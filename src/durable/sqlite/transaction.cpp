@@ -37,8 +37,8 @@ writing_transaction::writing_transaction(database& on, const request_limits& lim
       extend_(on.get(), sql::extend, &counts.statements),
       release_(on.get(), sql::release, &counts.statements),
       bury_(on.get(), sql::bury, &counts.statements),
-      bury_taken_(on.get(), sql::bury_consumed, &counts.statements),
-      raise_(on.get(), sql::raise, &counts.statements),
+      bury_consumed_(on.get(), sql::bury_consumed, &counts.statements),
+      revive_(on.get(), sql::revive, &counts.statements),
       delete_dead_(on.get(), sql::delete_dead, &counts.statements) {}
 
 void writing_transaction::begin() {
@@ -230,7 +230,7 @@ void writing_transaction::bury(std::span<bury_op> ops) {
 }
 
 void writing_transaction::bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) {
-  execution run = bury_taken_.run();
+  execution run = bury_consumed_.run();
   run.bind_text(kind).bind_blob(consumed.key).bind_blob(consumed.payload).bind(microseconds_of(consumed.due));
   run.bind(consumed.fence).bind(consumed.attempt).bind_text(error).bind(microseconds_of(now_)).finish();
 }
@@ -244,8 +244,8 @@ void writing_transaction::rollback_to_savepoint() {
 
 void writing_transaction::release_savepoint() { release_savepoint_.run().finish(); }
 
-bool writing_transaction::raise_dead(std::int64_t id) {
-  return raise_.run().bind(id).bind(microseconds_of(now_)).finish() == 1 && delete_dead(id);
+bool writing_transaction::revive_dead(std::int64_t id) {
+  return revive_.run().bind(id).bind(microseconds_of(now_)).finish() == 1 && delete_dead(id);
 }
 
 bool writing_transaction::delete_dead(std::int64_t id) { return delete_dead_.run().bind(id).finish() == 1; }

@@ -45,7 +45,7 @@ class writing_transaction final : public store_transaction {
   void rollback_to_savepoint() override;
   void release_savepoint() override;
 
-  bool raise_dead(std::int64_t id);
+  bool revive_dead(std::int64_t id);
   bool delete_dead(std::int64_t id);
 
  protected:
@@ -70,7 +70,7 @@ class writing_transaction final : public store_transaction {
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
   statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_over_, consume_, draw_fences_, put_back_;
-  statement complete_, extend_, release_, bury_, bury_taken_, raise_, delete_dead_;
+  statement complete_, extend_, release_, bury_, bury_consumed_, revive_, delete_dead_;
 };
 
 }  // namespace timing_wheel::durable::sqlite
