@@ -86,7 +86,7 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 ///
 /// **fork.** A service belongs to the process that made it. In a child process `schedule_after` and its like refuse
 /// (`forked`), every timer is finished, `stop` returns nothing, and the destructor frees nothing. No call blocks there.
-/// A service that is made in the child works.
+/// A child can make a service of its own.
 ///
 /// Thread safety: every member may be called from any thread.
 class TIMING_WHEEL_EXPORT timer {
@@ -166,8 +166,8 @@ class TIMING_WHEEL_EXPORT timer {
     return every({saturating_nanoseconds(period), options.policy}, std::forward<F>(callback), options, &error);
   }
 
-  /// Runs `callback` at the deadlines that `next(previous deadline)` returns, a `std::optional<time_point>`, until that
-  /// is empty.
+  /// Runs `callback` at each deadline that `next(previous deadline)` returns. That is a `std::optional<time_point>`; an
+  /// empty one ends the timer.
   ///
   ///     timer.schedule_with([](time_point previous) { return std::optional(previous + backoff()); }, retry);
   ///
@@ -236,18 +236,17 @@ class TIMING_WHEEL_EXPORT timer {
   /// these callbacks does nothing.
   std::size_t stop_run_now();
 
-  /// As `stop`, once the timers that are due before `until` have run. It returns as soon as no timer is pending or
-  /// running.
+  /// As `stop`, after the timers that are due before `until` have run. It returns earlier if no timer is pending or
+  /// running any more.
   ///
   /// | Called | Who runs the callbacks |
   /// |---|---|
   /// | on a `timer` | the pollers, or the executor; this call waits |
   /// | on a `manual_timer` | this call: it advances to `until`, and takes out what an executor has not begun |
   /// | on a `loop_timer` | this call: it sleeps, and runs what is due |
-  /// | in a callback | this call; it waits for other pollers, and for other threads of an executor |
+  /// | in a callback on a poller | this call, and the other pollers |
+  /// | in a callback on an executor | its other threads; this call waits, in vain if there are none |
   /// | in a callback that another stop runs on this thread | that other stop |
-  ///
-  /// So a callback on the only thread of an executor would wait in vain.
   std::vector<pending_task> stop_drain(time_point until);
 
   /// Calls `visit(const pending_timer&)` for each pending timer. The service holds no lock meanwhile. A timer that is

@@ -29,7 +29,7 @@ struct timer_counts {
   std::uint64_t fired = 0;      ///< Callbacks begun.
   /// Timers that `cancel`, a `scoped_timer` or a stop token ended before their callbacks had begun.
   std::uint64_t cancelled = 0;
-  std::uint64_t returned = 0;  ///< Timers that a stop gave back.
+  std::uint64_t returned = 0;  ///< Timers that a stop gave back or destroyed.
   std::uint64_t pending = 0;   ///< Timers to which none of these has happened yet.
   std::uint64_t rearmed = 0;   ///< Among `scheduled`: runs that a period armed again.
   std::uint64_t due = 0;       ///< Among `pending`: timers that wait in the executor, or for the driver. The backlog.

@@ -1,9 +1,11 @@
 #include "timing_wheel/timer.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>

@@ -733,7 +733,7 @@ class service_model {
   bool stopped_ = false;
   bool advancing_ = false;
   bool running_now_ = false;   // in stop_run_now()
-  bool running_down_ = false;  // in stop_drain
+  bool running_down_ = false;  // in stop_drain()
   int depth_ = 0;              // callbacks in one another
   time_point latest_run_ = time_point::min();
   std::uint64_t scheduled_ = 0;
