@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "probes.hpp"
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::bench {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 /// The time that event loops see. They read the system's clock, and libuv and libevent have no other; so this program
 /// has its own `clock_gettime`, which shows virtual time as long as a `driving` lives and calls the system's otherwise.

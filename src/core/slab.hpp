@@ -12,8 +12,8 @@
 
 #include "timing_wheel/detail/engine/paged_array.hpp"
 #include "timing_wheel/engine/engine.hpp"
-#include "timing_wheel/engine/tick.hpp"
 #include "timing_wheel/task.hpp"
+#include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_handle.hpp"
 
 /// \file

@@ -15,7 +15,6 @@
 #include "shared/fork_watch.hpp"
 #include "system/sleeper.hpp"
 #include "timing_wheel/detail/schedule.hpp"
-#include "timing_wheel/engine/tick.hpp"
 #include "timing_wheel/executor.hpp"
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_options.hpp"

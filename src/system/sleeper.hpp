@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::detail {
 

@@ -1,4 +1,4 @@
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 #include <gtest/gtest.h>
 

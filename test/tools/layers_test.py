@@ -27,7 +27,7 @@ KNOWS = {
     "engine": [*below(WAY, "engine"), *ENGINE, "system/trace_point.hpp"],
     "report": [*below(GROUND, "report"), "timing_wheel/"],
     "shared": [*below(GROUND, "shared"), "timing_wheel/"],
-    "system": ["system/", "timing_wheel/detail/", "timing_wheel/engine/tick.hpp"],
+    "system": ["system/", "timing_wheel/detail/", "timing_wheel/time.hpp"],
     "durable": ["shared/", "timing_wheel/"],
 }
 # The folders within `durable`; its front has none of its own. The front and the node know no store, since a user hands

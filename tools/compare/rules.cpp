@@ -4,7 +4,7 @@
 #include <bit>
 #include <map>
 
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::compare {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/same_build.hpp"
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel {
 

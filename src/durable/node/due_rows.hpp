@@ -7,7 +7,7 @@
 #include "durable/node/known_rows.hpp"
 #include "timing_wheel/durable/request.hpp"
 #include "timing_wheel/engine/hierarchical_wheel.hpp"
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::durable {
 

@@ -8,7 +8,7 @@
 
 #include "durable/node/run_rules.hpp"
 #include "timing_wheel/durable/store.hpp"
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::durable {
 

@@ -15,7 +15,7 @@
 #include "timing_wheel/detail/engine/page_source.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 namespace timing_wheel::detail {
 

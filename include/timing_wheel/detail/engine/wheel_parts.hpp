@@ -10,7 +10,7 @@
 #include "timing_wheel/detail/engine/paged_array.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/engine/engine.hpp"
-#include "timing_wheel/engine/tick.hpp"
+#include "timing_wheel/time.hpp"
 
 /// \file
 /// What both wheels keep beside their buckets.
