@@ -77,7 +77,7 @@ TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunAndTheGridWithIt) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;
     run_log log(timer);
-    const timer_handle handle = timer.schedule_every(10ms, log.writing(), policy);
+    const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = policy});
     timer.advance_by(10ms);
     EXPECT_TRUE(handle.reschedule(at(27ms)));
     timer.advance_to(at(50ms));

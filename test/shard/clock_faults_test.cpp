@@ -35,7 +35,7 @@ class ClockFaults : public testing::Test {
   timer_handle schedule_after(std::chrono::nanoseconds delay, std::vector<time_point>& fired) {
     const auto note = [this, &fired] { fired.push_back(furthest_); };
     given source(note);
-    const admitted result = shard_->schedule(shown_, saturating_add(shown_, delay), source, 0, false);
+    const admitted result = shard_->schedule({shown_, saturating_add(shown_, delay)}, source, 0);
     EXPECT_EQ(result.answer, verdict::accepted);
     return shard_->handle_to(result.id);
   }
@@ -44,8 +44,8 @@ class ClockFaults : public testing::Test {
     context_->clock.set(shown_);
     furthest_ = std::max(furthest_, shown_);
     for (bool more = true; more;) {
-      shard::share done;
-      shard_->run_due(context_->scale.floor(shown_), time_point::max(), no_limit, done);
+      turns done;
+      shard_->due().run_due(context_->scale.floor(shown_), time_point::max(), no_limit, done);
       more = done.more;
     }
   }
