@@ -31,11 +31,6 @@ class SqliteProcess : public SqliteCase {
     });
   }
 };
-std::vector<upcoming> found;
-store.read_ahead({.until = instant::max(), .limit = 10000, .kinds = only}, found);
-return found;
-}
-};
 
 class SqliteProcesses : public SqliteProcess, public testing::WithParamInterface<int> {};
 

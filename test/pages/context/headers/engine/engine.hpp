@@ -1,5 +1,4 @@
-// cpp: statements
-// cpp: statements
+// cpp: statements; statements
 #include <timing_wheel/engine/hashed_wheel.hpp>
 #include <timing_wheel/engine/hierarchical_wheel.hpp>
 
