@@ -1,24 +1,8 @@
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
-#include <span>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "bench_sizes.hpp"
-#include "durable/support/private_postgres.hpp"
-#include "timing_wheel/durable/postgres_store.hpp"
-#include "timing_wheel/durable/scheduler.hpp"
+#include "durable_bench_server.hpp"
 
 // Nodes that share a table, on private servers that sync. Each node is a scheduler with a store of its own; all are in
 // this process, and all servers on this machine, so more of them have no more processors. Where there are two servers,
@@ -29,69 +13,18 @@
 
 namespace {
 
-using namespace timing_wheel::durable;  // NOLINT(google-build-using-namespace)
-using namespace std::chrono_literals;
-using timing_wheel::test::postgres_session;
-using timing_wheel::test::private_postgres;
+using namespace timing_wheel::bench;  // NOLINT(google-build-using-namespace)
 
-enum class handled : std::uint8_t { leased, transactional };
-
-bool is_small() { return timing_wheel::bench::largest_size() < 1'000'000; }
-
-/// A server, with tables that are made anew for each run.
-class place {
- public:
-  void clear() const {
-    admin_.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
-    postgres_store(server_.conninfo()).migrate();
-    admin_.execute("CHECKPOINT");
-  }
-  [[nodiscard]] std::string conninfo() const { return server_.conninfo(); }
-  [[nodiscard]] double log_position() const {
-    return std::stod(admin_.ask("SELECT pg_current_wal_insert_lsn()-'0/0'::pg_lsn"));
-  }
-  /// In seconds, of the server's processes for clients but ours.
-  [[nodiscard]] double processor_time() const {
-    double nanoseconds = 0;
-    for (const auto& row : admin_.rows("SELECT pid FROM pg_stat_activity WHERE backend_type='client backend' AND "
-                                       "pid<>pg_backend_pid()")) {
-      double on_processor = 0;
-      std::ifstream("/proc/" + row.at(0) + "/schedstat") >> on_processor;
-      nanoseconds += on_processor;
-    }
-    return nanoseconds / 1e9;
-  }
-
- private:
-  static std::filesystem::path parent() {
-    const char* chosen = std::getenv("TIMING_WHEEL_BENCH_FOLDER");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-    return chosen == nullptr ? std::filesystem::temp_directory_path() : std::filesystem::path(chosen);
-  }
-
-  private_postgres server_{{.settings = {{"fsync", "on"},
-                                         {"synchronous_commit", "on"},
-                                         {"shared_buffers", "256MB"},
-                                         {"max_wal_size", "8GB"},
-                                         {"checkpoint_timeout", "1h"},
-                                         {"autovacuum_naptime", "10s"}},
-                            .parent = parent()}};
-  const postgres_session admin_{server_.conninfo()};
-};
-
-std::span<const place> places(std::size_t count) {
-  static const std::array<place, 2> all;
+std::span<const bench_server> places(std::size_t count) {
+  static const std::array<bench_server, 2> all{bench_server("256MB"), bench_server("256MB")};
   return std::span(all).first(count);
 }
 
 /// A scheduler with its store.
 struct node {
-  node(const place& where, handled how) : store(where.conninfo()), checks(store, {.tick = 1ms}) {
+  node(const bench_server& where, handled how) : store(where.conninfo()), checks(store, {.tick = 1ms}) {
     for (const char* kind : {"steady", "burst"}) {
-      if (how == handled::leased) {
-        checks.on(kind, [](const job& /*what*/) {});
-      } else {
-        checks.on(kind, [](transaction& /*open*/, std::span<const job> /*some*/) {});
-      }
+      serve(checks, kind, how);
     }
     checks.start();
   }
@@ -102,7 +35,7 @@ using node_list = std::vector<std::unique_ptr<node>>;
 
 /// What all nodes have done together.
 struct totals {
-  explicit totals(const node_list& nodes, std::span<const place> servers) {
+  explicit totals(const node_list& nodes, std::span<const bench_server> servers) {
     for (const auto& each : nodes) {
       const scheduler_stats stats = each->checks.stats();
       done += static_cast<double>(stats.done);
@@ -111,7 +44,7 @@ struct totals {
       rows += static_cast<double>(stats.store.rows_read);
       commits += static_cast<double>(stats.store.commits);
     }
-    for (const place& server : servers) {
+    for (const bench_server& server : servers) {
       log += server.log_position();
       processor += server.processor_time();
     }
@@ -152,7 +85,6 @@ void wait_for_shares(const node_list& nodes, std::size_t of_each_server) {
 /// Half of them on each server, if there are two. \param between from one deadline to the next.
 void schedule(const node_list& nodes, std::size_t servers, const char* kind, std::int64_t count, instant first,
               std::chrono::microseconds between) {
-  constexpr std::int64_t batch = 500;
   for (std::int64_t from = 0; from < count; from += batch) {
     std::vector<std::vector<request>> asked(servers);
     for (std::int64_t number = from; number < std::min(count, from + batch); ++number) {
@@ -169,8 +101,6 @@ void schedule(const node_list& nodes, std::size_t servers, const char* kind, std
   }
 }
 
-double milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
-
 timing_wheel::histogram lateness_of(const node_list& nodes, const char* kind) {
   timing_wheel::histogram all;
   for (const auto& each : nodes) {
@@ -185,13 +115,13 @@ timing_wheel::histogram lateness_of(const node_list& nodes, const char* kind) {
 
 void nodes(benchmark::State& state, handled how) {
   const auto count = static_cast<std::size_t>(state.range(0));
-  const std::span<const place> servers = places(static_cast<std::size_t>(state.range(1)));
+  const std::span<const bench_server> servers = places(static_cast<std::size_t>(state.range(1)));
   const std::int64_t per_second = 1000;
   const std::int64_t steady = is_small() ? 20 : 4 * per_second;
   const std::int64_t burst = is_small() ? 200 : 50'000;
   for (auto _ : state) {
     node_list all;
-    for (const place& server : servers) {
+    for (const bench_server& server : servers) {
       server.clear();
     }
     for (std::size_t n = 0; n < count * servers.size(); ++n) {
@@ -224,18 +154,18 @@ void nodes(benchmark::State& state, handled how) {
     state.counters["rows_read"] = (after.rows - before.rows) / checks;
     state.counters["wal"] = (after.log - before.log) / checks;
     state.counters["cpu_us"] = (after.processor - before.processor) * 1e6 / checks;
-    state.counters["p50_ms"] = milliseconds(late.quantile(0.5));
-    state.counters["p99_ms"] = milliseconds(late.quantile(0.99));
+    state.counters["p50_ms"] = in_milliseconds(late.quantile(0.5));
+    state.counters["p99_ms"] = in_milliseconds(late.quantile(0.99));
     state.counters["early"] = after.early;
   }
 }
 
 void each_number(benchmark::internal::Benchmark* of) {
   of->ArgNames({"nodes", "servers"})->Iterations(1)->UseRealTime();
-  for (const std::int64_t count : timing_wheel::bench::sizes_to_run({1, 2, 4, 8}, is_small() ? 2 : 8)) {
+  for (const std::int64_t count : sizes_to_run({1, 2, 4, 8}, is_small() ? 2 : 8)) {
     of->Args({count, 1});
   }
-  for (const std::int64_t count : timing_wheel::bench::sizes_to_run({1, 2, 4}, is_small() ? 1 : 4)) {
+  for (const std::int64_t count : sizes_to_run({1, 2, 4}, is_small() ? 1 : 4)) {
     of->Args({count, 2});
   }
 }

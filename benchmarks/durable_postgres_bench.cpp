@@ -1,28 +1,10 @@
-#include <benchmark/benchmark.h>
 #include <libpq-fe.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <memory>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "bench_sizes.hpp"
-#include "durable/support/private_postgres.hpp"
-#include "timing_wheel/durable/postgres_store.hpp"
-#include "timing_wheel/durable/scheduler.hpp"
+#include "durable_bench_server.hpp"
 
 // Durable checks on PostgreSQL: the store alone, and what a scheduler makes of it, on a server of this program's own
 // that syncs. TIMING_WHEEL_BENCH_FOLDER says on which disk (else that of temporary files). Client and server share the
@@ -32,59 +14,24 @@
 
 namespace {
 
-using namespace timing_wheel::durable;  // NOLINT(google-build-using-namespace)
-using namespace std::chrono_literals;
-using timing_wheel::test::private_postgres;
-using user_session = timing_wheel::test::postgres_session;
+using namespace timing_wheel::bench;  // NOLINT(google-build-using-namespace)
 
-constexpr int batch = 500;
-const std::vector<std::string> kinds = {"close"};
-
-std::filesystem::path parent() {
-  const char* chosen = std::getenv("TIMING_WHEEL_BENCH_FOLDER");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  return chosen == nullptr ? std::filesystem::temp_directory_path() : std::filesystem::path(chosen);
-}
-
-private_postgres& server() {
-  static private_postgres one({.settings = {{"fsync", "on"},
-                                            {"synchronous_commit", "on"},
-                                            {"shared_buffers", "512MB"},
-                                            {"max_wal_size", "8GB"},
-                                            {"checkpoint_timeout", "1h"},
-                                            {"autovacuum_naptime", "10s"}},
-                               .parent = parent()});
+bench_server& server() {
+  static bench_server one("512MB");
   return one;
 }
-
-const user_session& admin() {
-  static const user_session one(server().conninfo());
-  return one;
-}
-
-bool is_small() { return timing_wheel::bench::largest_size() < 1'000'000; }
-
-/// In seconds, of the server's processes for clients but the admin's.
-double server_cpu() {
-  double nanoseconds = 0;
-  for (const auto& row : admin().rows("SELECT pid FROM pg_stat_activity WHERE backend_type='client backend' AND "
-                                      "pid<>pg_backend_pid()")) {
-    double on_processor = 0;
-    std::ifstream("/proc/" + row.at(0) + "/schedstat") >> on_processor;
-    nanoseconds += on_processor;
-  }
-  return nanoseconds / 1e9;
-}
+const user_session& admin() { return server().admin; }
 
 /// What the server has done between two readings, as counters of a benchmark.
 class server_work {
  public:
   void begin() {
-    cpu_ -= server_cpu();
-    log_ -= log_position();
+    cpu_ -= server().processor_time();
+    log_ -= server().log_position();
   }
   void end() {
-    cpu_ += server_cpu();
-    log_ += log_position();
+    cpu_ += server().processor_time();
+    log_ += server().log_position();
   }
   void report(benchmark::State& state, double checks) const {
     state.counters["cpu_us"] = cpu_ * 1e6 / checks;
@@ -92,7 +39,6 @@ class server_work {
   }
 
  private:
-  static double log_position() { return std::stod(admin().ask("SELECT pg_current_wal_insert_lsn()-'0/0'::pg_lsn")); }
   double cpu_ = 0;
   double log_ = 0;
 };
@@ -101,10 +47,8 @@ class server_work {
 class tables {
  public:
   tables() {
-    admin().execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
+    server().clear();
     store_ = std::make_unique<postgres_store>(server().conninfo());
-    store_->migrate();
-    admin().execute("CHECKPOINT");
   }
   postgres_store& operator*() { return *store_; }
   postgres_store* operator->() { return store_.get(); }
@@ -113,37 +57,11 @@ class tables {
   std::unique_ptr<postgres_store> store_;
 };
 
-/// The key of the n-th check, of 18 bytes, at random.
-std::string key_of(std::int64_t number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%018llx", static_cast<unsigned long long>(number) * 0x9E3779B97F4A7C15ULL);
-  return text;
-}
-
-const std::string& payload() {
-  static const std::string bytes(48, 'p');
-  return bytes;
-}
-
-/// Writes checks from number `first` on, 500 in each transaction.
-void fill(postgres_store& store, std::int64_t first, std::int64_t count, due_time due) {
-  for (std::int64_t done = 0; done < count; done += batch) {
-    std::vector<request> asked;
-    for (std::int64_t number = done; number < std::min<std::int64_t>(count, done + batch); ++number) {
-      asked.push_back({.kind = kinds[0], .key = key_of(first + number), .payload = payload(), .due = due});
-    }
-    std::vector<append_op> ops;
-    std::transform(asked.begin(), asked.end(), std::back_inserter(ops),
-                   [](const request& each) { return append_op{&each}; });
-    store.transact([&](store_transaction& open) { open.append(ops); });
-  }
-}
-
 /// So many checks of a far future. It takes minutes to make ten million, so neighbours share them.
 postgres_store& filled(std::int64_t rows) {
   static std::unique_ptr<tables> made;
   static std::int64_t has = -1;
-  rows = std::min(rows, timing_wheel::bench::largest_size());
+  rows = std::min(rows, largest_size());
   const bool kept = has == rows && !admin().ask("SELECT to_regclass('timing_wheel.check')").empty();
   if (!kept) {
     made.reset();
@@ -194,26 +112,6 @@ void schedule_500(benchmark::State& state) {
 }
 BENCHMARK(schedule_500)->ArgName("connections")->Arg(1)->Arg(2)->UseRealTime();
 
-std::vector<upcoming> due_rows(postgres_store& store) {
-  std::vector<upcoming> wanted;
-  store.read_ahead({.until = store.now(), .limit = batch, .kinds = kinds}, wanted);
-  return wanted;
-}
-
-std::vector<claimed> claim_all(postgres_store& store, const std::vector<upcoming>& wanted) {
-  std::vector<claimed> got;
-  store.transact([&](store_transaction& open) { open.claim(wanted, open.now() + 1min, got); });
-  return got;
-}
-
-void complete_all(postgres_store& store, const std::vector<claimed>& got) {
-  std::vector<ticket> held;
-  std::transform(got.begin(), got.end(), std::back_inserter(held), [](const claimed& each) {
-    return ticket{each.id, each.fence};
-  });
-  store.transact([&](store_transaction& open) { open.complete(held); });
-}
-
 /// The steps of 500 lives. Those that are to be measured are in the time, the others are not.
 struct steps {
   bool schedule = false;
@@ -243,7 +141,7 @@ void lives(benchmark::State& state, steps measured) {
   std::vector<claimed> got;
   for (auto _ : state) {
     step(measured.schedule, [&] { fill(*all, next, batch, -1s); });
-    step(measured.claim, [&] { got = claim_all(*all, due_rows(*all)); });
+    step(measured.claim, [&] { got = claim_due(*all); });
     step(measured.complete, [&] { complete_all(*all, got); });
     next += batch;
   }
@@ -310,7 +208,7 @@ void cancelled(benchmark::State& state) {
     fill(*all, next, batch, 1h);
     std::vector<std::string> keys;
     for (std::int64_t number = next; number < next + batch; ++number) {
-      keys.push_back(key_of(number));
+      keys.push_back(check(number, 1h).key);
     }
     std::vector<cancel_op> ops;
     std::transform(keys.begin(), keys.end(), std::back_inserter(ops), [](const std::string& key) {
@@ -347,7 +245,7 @@ class client {
   }
 
   void transact(by whom, std::int64_t number) {
-    const request asked{.kind = kinds[0], .key = key_of(number), .payload = payload(), .due = 30min};
+    const request asked = check(number, 30min);
     const std::string order = std::to_string(number);
     const std::string place = std::to_string(static_cast<std::uint64_t>(number) * 0x9E3779B97F4A7C15ULL % 10'000);
     if (whom == by::pipeline) {
@@ -386,18 +284,18 @@ class client {
       ++sent_;
       return;
     }
-    check(PQexecPrepared(user_.get(), name, count, texts.data(), nullptr, nullptr, 0));
+    judge(PQexecPrepared(user_.get(), name, count, texts.data(), nullptr, nullptr, 0));
   }
   void finish_pipeline() {
     PQpipelineSync(user_.get());
     for (; sent_ > 0; --sent_) {
-      check(PQgetResult(user_.get()));
+      judge(PQgetResult(user_.get()));
       PQclear(PQgetResult(user_.get()));
     }
     PQclear(PQgetResult(user_.get()));
     PQexitPipelineMode(user_.get());
   }
-  void check(PGresult* answer) {
+  void judge(PGresult* answer) {
     const bool good = PQresultStatus(answer) == PGRES_COMMAND_OK;
     PQclear(answer);
     if (!good) {
@@ -429,7 +327,7 @@ void users_transaction(benchmark::State& state) {
     for (int round = 0; round < rounds; ++round) {
       for (std::size_t way = 0; way < ways.size(); ++way) {
         const std::int64_t before = next;
-        const double cpu_before = server_cpu();
+        const double cpu_before = server().processor_time();
         const auto begin = std::chrono::steady_clock::now();
         on_threads(state.range(0), [&](std::int64_t number) {
           while (std::chrono::steady_clock::now() < begin + slice) {
@@ -438,7 +336,7 @@ void users_transaction(benchmark::State& state) {
         });
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
         rates[way] += static_cast<double>(next - before) / took.count() / rounds;
-        cpu[way] += (server_cpu() - cpu_before) * 1e6 / static_cast<double>(next - before) / rounds;
+        cpu[way] += (server().processor_time() - cpu_before) * 1e6 / static_cast<double>(next - before) / rounds;
       }
     }
   }
@@ -466,58 +364,26 @@ void empty_poll(benchmark::State& state) {
   work.report(state, static_cast<double>(state.iterations()));
 }
 
-enum class handled : std::uint8_t { leased, transactional };
-
-/// What a scheduler did with checks that were due one after another.
-struct run_of_due {
-  scheduler_stats all;
-  double cpu_us = 0;      // of the server, for a check
-  double statements = 0;  // for a check
-};
-
-// `per_second` checks are due each second, for five seconds. They were scheduled before.
-run_of_due run_due(postgres_store& store, handled how, std::int64_t per_second) {
-  const std::int64_t count = is_small() ? std::max<std::int64_t>(1, per_second / 20) : per_second * 5;
-  static std::int64_t round = 0;
-  const std::string kind = "due" + std::to_string(++round);
-  scheduler checks(store, {.tick = 1ms});
-  if (how == handled::leased) {
-    checks.on(kind, [](const job& /*what*/) {});
-  } else {
-    checks.on(kind, [](transaction& /*open*/, std::span<const job> /*some*/) {});
-  }
-  checks.start();
-  const instant first = store.now() + (is_small() ? 50ms : 3s);
-  for (std::int64_t from = 0; from < count; from += batch) {
-    std::vector<request> asked;
-    for (std::int64_t number = from; number < std::min<std::int64_t>(count, from + batch); ++number) {
-      const instant due = first + std::chrono::microseconds(number * 1'000'000 / per_second);
-      asked.push_back({.kind = kind, .key = key_of(number), .payload = payload(), .due = due});
-    }
-    checks.schedule(asked);
-  }
-  const store_counts before = store.counts();
-  const double cpu_before = server_cpu();
-  while (checks.stats().done < static_cast<std::uint64_t>(count)) {
-    std::this_thread::sleep_for(10ms);
-  }
-  const auto checks_done = static_cast<double>(count);
-  return {checks.stats(), (server_cpu() - cpu_before) * 1e6 / checks_done,
-          static_cast<double>(store.counts().statements - before.statements) / checks_done};
+/// Of the server, for a check.
+run_of_due run_due(store& in, handled how, std::int64_t per_second, double& cpu_us) {
+  double before = 0;
+  const run_of_due run =
+      timing_wheel::bench::run_due(in, how, per_second, true, [&] { before = server().processor_time(); });
+  cpu_us = (server().processor_time() - before) * 1e6 / run.count;
+  return run;
 }
-
-double milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
 // Beside so many of a far future.
 void lateness(benchmark::State& state, handled how) {
   postgres_store& store = filled(state.range(0));
   for (auto _ : state) {
-    const run_of_due run = run_due(store, how, state.range(1));
-    state.counters["p50_ms"] = milliseconds(run.all.lateness.quantile(0.5));
-    state.counters["p99_ms"] = milliseconds(run.all.lateness.quantile(0.99));
-    state.counters["max_ms"] = milliseconds(run.all.lateness.max());
+    double cpu_us = 0;
+    const run_of_due run = run_due(store, how, state.range(1), cpu_us);
+    state.counters["p50_ms"] = in_milliseconds(run.all.lateness.quantile(0.5));
+    state.counters["p99_ms"] = in_milliseconds(run.all.lateness.quantile(0.99));
+    state.counters["max_ms"] = in_milliseconds(run.all.lateness.max());
     state.counters["early"] = static_cast<double>(run.all.early);
-    state.counters["cpu_us"] = run.cpu_us;
+    state.counters["cpu_us"] = cpu_us;
     state.counters["statements"] = run.statements;
   }
 }
@@ -532,7 +398,7 @@ double look_us(postgres_store& store, instant from) {
   for (int count = 0; count < looks; ++count) {
     store.read_ahead({.from = from, .until = store.now(), .limit = 1000, .kinds = kinds}, found);
   }
-  return milliseconds(std::chrono::steady_clock::now() - begin) * 1000 / looks;
+  return in_milliseconds(std::chrono::steady_clock::now() - begin) * 1000 / looks;
 }
 
 // So many rows have died since a snapshot was taken that is still held. Looks from the low-water mark, as a node's are,
@@ -544,7 +410,8 @@ void beside_the_dead(benchmark::State& state) {
   for (auto _ : state) {
     look_us(*all, low_water());
     const double clean = look_us(*all, low_water());
-    const double cpu_clean = run_due(*all, handled::leased, per_second).cpu_us;
+    double cpu_clean = 0;
+    run_due(*all, handled::leased, per_second, cpu_clean);
     const user_session holding(server().conninfo());
     holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
     static_cast<void>(holding.ask("SELECT count(*) FROM timing_wheel.check"));
@@ -552,7 +419,8 @@ void beside_the_dead(benchmark::State& state) {
     admin().execute("DELETE FROM timing_wheel.check");
     const double beside = look_us(*all, low_water());
     const double from_the_start = look_us(*all, instant());
-    const double cpu_beside = run_due(*all, handled::leased, per_second).cpu_us;
+    double cpu_beside = 0;
+    run_due(*all, handled::leased, per_second, cpu_beside);
     holding.execute("COMMIT");
     state.counters["look_clean_us"] = clean;
     state.counters["look_us"] = beside;
@@ -570,22 +438,14 @@ double megabytes() { return std::stod(admin().ask("SELECT pg_total_relation_size
 // So many checks come and go beside 100 000 that are pending, with the server's autovacuum.
 void growth(benchmark::State& state) {
   tables all;
-  const std::int64_t lives = std::min(state.range(0), 2 * timing_wheel::bench::largest_size());
+  const std::int64_t lives = std::min(state.range(0), 2 * largest_size());
   std::int64_t next = is_small() ? batch : 100'000;
   fill(*all, 0, next, 24h);
   state.counters["MB_before"] = megabytes();
-  const auto live = [&](std::int64_t count) {
-    for (const std::int64_t end = next + count; next < end; next += batch) {
-      fill(*all, next, batch, -1s);
-      const auto wanted = due_rows(*all);
-      std::vector<claimed> got;
-      all->transact([&](store_transaction& open) { open.take(wanted, got); });
-    }
-  };
   for (auto _ : state) {
-    live(lives / 2);
+    next = live(*all, next, lives / 2);
     state.counters["MB_after_half"] = megabytes();
-    live(lives - (lives / 2));
+    next = live(*all, next, lives - (lives / 2));
     state.counters["MB_after_all"] = megabytes();
   }
 }
@@ -600,17 +460,11 @@ void backlog(benchmark::State& state, handled how) {
     tables all;
     fill(*all, 0, count, -1s);
     scheduler checks(*all);
-    if (how == handled::leased) {
-      checks.on(kinds[0], [](const job& /*what*/) {});
-    } else {
-      checks.on(kinds[0], [](transaction& /*open*/, std::span<const job> /*some*/) {});
-    }
+    serve(checks, kinds[0], how);
     work.begin();
     const auto begin = std::chrono::steady_clock::now();
     checks.start();
-    while (checks.stats().done < static_cast<std::uint64_t>(count)) {
-      std::this_thread::sleep_for(1ms);
-    }
+    wait_for_done(checks, count, 1ms);
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     work.end();
   }
@@ -620,23 +474,11 @@ void backlog(benchmark::State& state, handled how) {
 BENCHMARK_CAPTURE(backlog, leased, handled::leased)->Iterations(1)->UseRealTime();
 BENCHMARK_CAPTURE(backlog, transactional, handled::transactional)->Iterations(1)->UseRealTime();
 
-// In this order, since rows are kept until another number of them is wanted.
-[[maybe_unused]] const bool registered = [] {
-  for (const std::int64_t rows : timing_wheel::bench::sizes_to_run({0, 1'000'000, 10'000'000})) {
-    benchmark::RegisterBenchmark("empty_poll", empty_poll)->ArgName("rows")->Arg(rows)->UseRealTime();
-    for (const std::int64_t per_second : {10, 6000}) {
-      for (const auto& [name, how] : {std::pair{"lateness/leased", handled::leased},
-                                      std::pair{"lateness/transactional", handled::transactional}}) {
-        benchmark::RegisterBenchmark(name, lateness, how)
-            ->ArgNames({"rows", "due_per_s"})
-            ->Args({rows, per_second})
-            ->Iterations(1)
-            ->UseRealTime();
-      }
-    }
-  }
-  return true;
-}();
+[[maybe_unused]] const bool registered = register_beside_rows(
+    [](std::int64_t rows) {
+      benchmark::RegisterBenchmark("empty_poll", empty_poll)->ArgName("rows")->Arg(rows)->UseRealTime();
+    },
+    lateness);
 
 }  // namespace
 

@@ -1,27 +1,14 @@
-#include <benchmark/benchmark.h>
-#include <sqlite3.h>
-
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <barrier>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "bench_sizes.hpp"
-#include "timing_wheel/durable/scheduler.hpp"
+#include "durable_bench.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 
 // Durable checks on SQLite: the store alone, and what a scheduler makes of it. TIMING_WHEEL_BENCH_FOLDER says on which
@@ -31,16 +18,7 @@
 
 namespace {
 
-using namespace timing_wheel::durable;  // NOLINT(google-build-using-namespace)
-using namespace std::chrono_literals;
-
-constexpr int batch = 500;
-const std::vector<std::string> kinds = {"close"};
-
-std::filesystem::path parent() {
-  const char* chosen = std::getenv("TIMING_WHEEL_BENCH_FOLDER");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  return chosen == nullptr ? std::filesystem::temp_directory_path() : std::filesystem::path(chosen);
-}
+using namespace timing_wheel::bench;  // NOLINT(google-build-using-namespace)
 
 /// A file with our tables in a folder that is gone afterwards.
 class store_file {
@@ -79,35 +57,7 @@ class store_file {
   std::unique_ptr<sqlite_store> store_;
 };
 
-/// The key of the n-th check, of 18 bytes: in order, or at random.
-std::string key_of(std::int64_t number, bool random) {
-  char text[32];
-  const auto shown = static_cast<unsigned long long>(number) * (random ? 0x9E3779B97F4A7C15ULL : 1ULL);
-  std::snprintf(text, sizeof text, "%018llx", shown);
-  return text;
-}
-
-const std::string& payload() {
-  static const std::string bytes(48, 'p');
-  return bytes;
-}
-
-/// Writes checks from number `first` on, `size` in each transaction.
-void fill(sqlite_store& store, std::int64_t first, std::int64_t count, due_time due, bool random, int size = batch) {
-  for (std::int64_t done = 0; done < count; done += size) {
-    std::vector<request> asked;
-    const std::int64_t end = std::min<std::int64_t>(count, done + size);
-    for (std::int64_t number = done; number < end; ++number) {
-      asked.push_back({.kind = kinds[0], .key = key_of(first + number, random), .payload = payload(), .due = due});
-    }
-    std::vector<append_op> ops;
-    std::transform(asked.begin(), asked.end(), std::back_inserter(ops),
-                   [](const request& each) { return append_op{&each}; });
-    store.transact([&](store_transaction& open) { open.append(ops); });
-  }
-}
-
-std::int64_t sized(std::int64_t wanted) { return std::min(wanted, timing_wheel::bench::largest_size()); }
+std::int64_t sized(std::int64_t wanted) { return std::min(wanted, largest_size()); }
 
 /// The same as `fill` for a day from now with keys in order, in a third of the time.
 void fill_by_sql(store_file& file, std::int64_t rows) {
@@ -125,7 +75,7 @@ void fill_by_sql(store_file& file, std::int64_t rows) {
   for (std::int64_t from = 0; from < rows; from += part) {
     run("INSERT INTO timing_wheel_check(due,kind,key,payload) WITH RECURSIVE g(n) AS (SELECT " + std::to_string(from) +
         " UNION ALL SELECT n+1 FROM g WHERE n<" + std::to_string(std::min(rows, from + part) - 1) + ") SELECT " +
-        std::to_string(due) + ",'" + kinds[0] + "',CAST(printf('%018x',n) AS BLOB),CAST('" + payload() +
+        std::to_string(due) + ",'" + kinds[0] + "',CAST(printf('%018x',n) AS BLOB),CAST('" + std::string(48, 'p') +
         "' AS BLOB) FROM g");
   }
   sqlite3_close(user);
@@ -161,7 +111,7 @@ void schedule(benchmark::State& state) {
 BENCHMARK(schedule)
     ->ArgNames({"rows", "random"})
     ->ArgsProduct({{0, 100000, 1000000}, {0, 1}})
-    ->Iterations(sized(100'000) < 100'000 ? 1 : 100)
+    ->Iterations(is_small() ? 1 : 100)
     ->UseRealTime();
 
 // One at a time, by so many threads that share commits.
@@ -169,7 +119,7 @@ void schedule_alone(benchmark::State& state) {
   store_file store;
   scheduler checks(*store);
   const auto threads = static_cast<int>(state.range(0));
-  const std::int64_t each = sized(1'000'000) < 1'000'000 ? 5 : 20'000 / (threads + 40);
+  const std::int64_t each = is_small() ? 5 : 20'000 / (threads + 40);
   std::int64_t next = 0;
   for (auto _ : state) {
     std::barrier begin(threads + 1);
@@ -179,7 +129,7 @@ void schedule_alone(benchmark::State& state) {
       callers.emplace_back([&, first = next + (caller * each)] {
         begin.arrive_and_wait();
         for (std::int64_t number = first; number < first + each; ++number) {
-          checks.schedule({.kind = kinds[0], .key = key_of(number, true), .payload = payload(), .due = 1h});
+          checks.schedule(check(number, 1h));
         }
       });
     }
@@ -254,7 +204,7 @@ void users_transaction(benchmark::State& state, by whom) {
     user.begin();
     for (std::int64_t turn = 0; turn < state.range(0); ++turn) {
       user.order(++next);
-      const request asked{.kind = kinds[0], .key = key_of(next, false), .payload = payload(), .due = 1h};
+      const request asked = check(next, 1h, false);
       if (whom == by::function) {
         timing_wheel::durable::schedule(user.get(), asked);
       } else if (whom == by::session) {
@@ -278,7 +228,7 @@ void users_transactions_in_turns(benchmark::State& state) {
   std::array<double, 3> seconds{};
   for (auto _ : state) {
     for (std::size_t whom = 0; whom < 3; ++whom) {
-      const request asked{.kind = kinds[0], .key = key_of(++next, true), .payload = payload(), .due = 1h};
+      const request asked = check(++next, 1h);
       const auto begin = std::chrono::steady_clock::now();
       user.begin();
       user.order(next);
@@ -297,69 +247,47 @@ void users_transactions_in_turns(benchmark::State& state) {
 }
 BENCHMARK(users_transactions_in_turns)->UseRealTime()->MinTime(2);
 
-std::vector<upcoming> due_rows(sqlite_store& store) {
-  std::vector<upcoming> wanted;
-  store.read_ahead({.until = store.now(), .limit = batch, .kinds = kinds}, wanted);
-  return wanted;
+/// Turns of 500 checks that are due. They are written outside of the time, and what `prepare` returns is for `work`.
+template <class Prepare, class Work>
+void turns(benchmark::State& state, store_file& store, const Prepare& prepare, const Work& work) {
+  std::int64_t next = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    fill(*store, next, batch, -1s);
+    next += batch;
+    auto prepared = prepare();
+    state.ResumeTiming();
+    work(prepared);
+  }
+  state.SetItemsProcessed(state.iterations() * batch);
 }
-
-std::vector<ticket> tickets_of(const std::vector<claimed>& got) {
-  std::vector<ticket> held;
-  std::transform(got.begin(), got.end(), std::back_inserter(held), [](const claimed& each) {
-    return ticket{each.id, each.fence};
-  });
-  return held;
-}
+constexpr auto nothing = [] { return 0; };
 
 // Reads 500 rows and claims them; they are completed outside of the time.
 void claim(benchmark::State& state) {
   store_file store;
-  std::int64_t next = 0;
-  for (auto _ : state) {
-    state.PauseTiming();
-    fill(*store, next, batch, -1s, true);
-    next += batch;
-    state.ResumeTiming();
-    const auto wanted = due_rows(*store);
-    std::vector<claimed> got;
-    store->transact([&](store_transaction& open) { open.claim(wanted, open.now() + 1min, got); });
-    state.PauseTiming();
-    auto held = tickets_of(got);
-    store->transact([&](store_transaction& open) { open.complete(held); });
-    state.ResumeTiming();
-  }
-  state.SetItemsProcessed(state.iterations() * batch);
+  std::vector<claimed> got;
+  const auto end_last = [&] {
+    complete_all(*store, got);
+    return 0;
+  };
+  turns(state, store, end_last, [&](int) { got = claim_due(*store); });
 }
 BENCHMARK(claim)->UseRealTime();
 
 void complete(benchmark::State& state) {
   store_file store;
-  std::int64_t next = 0;
-  for (auto _ : state) {
-    state.PauseTiming();
-    fill(*store, next, batch, -1s, true);
-    next += batch;
-    const auto wanted = due_rows(*store);
-    std::vector<claimed> got;
-    store->transact([&](store_transaction& open) { open.claim(wanted, open.now() + 1min, got); });
-    auto held = tickets_of(got);
-    state.ResumeTiming();
-    store->transact([&](store_transaction& open) { open.complete(held); });
-  }
-  state.SetItemsProcessed(state.iterations() * batch);
+  turns(
+      state, store, [&] { return tickets_of(claim_due(*store)); },
+      [&](std::vector<ticket>& held) { store->transact([&](store_transaction& open) { open.complete(held); }); });
 }
 BENCHMARK(complete)->UseRealTime();
 
 // Reads 500 rows, claims them, and completes them in the transaction that claims the next.
 void claim_and_complete(benchmark::State& state) {
   store_file store;
-  std::int64_t next = 0;
   std::vector<ticket> held;
-  for (auto _ : state) {
-    state.PauseTiming();
-    fill(*store, next, batch, -1s, true);
-    next += batch;
-    state.ResumeTiming();
+  turns(state, store, nothing, [&](int) {
     const auto wanted = due_rows(*store);
     std::vector<claimed> got;
     store->transact([&](store_transaction& open) {
@@ -367,8 +295,7 @@ void claim_and_complete(benchmark::State& state) {
       open.claim(wanted, open.now() + 1min, got);
     });
     held = tickets_of(got);
-  }
-  state.SetItemsProcessed(state.iterations() * batch);
+  });
 }
 BENCHMARK(claim_and_complete)->UseRealTime();
 
@@ -378,19 +305,14 @@ void take_with_users_update(benchmark::State& state) {
   sqlite3_stmt* update = nullptr;
   store->transact([&](store_transaction& open) {
     sqlite3* connection = sqlite_connection(open);
-    sqlite3_exec(connection, "CREATE TABLE orders(id INTEGER PRIMARY KEY, status INTEGER)", nullptr, nullptr, nullptr);
     sqlite3_exec(connection,
+                 "CREATE TABLE orders(id INTEGER PRIMARY KEY, status INTEGER); "
                  "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i<99999) "
                  "INSERT INTO orders SELECT i,0 FROM n",
                  nullptr, nullptr, nullptr);
     sqlite3_prepare_v2(connection, "UPDATE orders SET status=status+1 WHERE id=?", -1, &update, nullptr);
   });
-  std::int64_t next = 0;
-  for (auto _ : state) {
-    state.PauseTiming();
-    fill(*store, next, batch, -1s, true);
-    next += batch;
-    state.ResumeTiming();
+  turns(state, store, nothing, [&](int) {
     const auto wanted = due_rows(*store);
     std::vector<claimed> got;
     store->transact([&](store_transaction& open) {
@@ -401,9 +323,8 @@ void take_with_users_update(benchmark::State& state) {
         sqlite3_reset(update);
       }
     });
-  }
+  });
   sqlite3_finalize(update);
-  state.SetItemsProcessed(state.iterations() * batch);
 }
 BENCHMARK(take_with_users_update)->UseRealTime();
 
@@ -452,70 +373,30 @@ void start(benchmark::State& state) {
   }
 }
 
-enum class handled : std::uint8_t { leased, transactional };
-
 // `per_second` checks are due each second, beside so many of a far future. They were scheduled before.
 void lateness(benchmark::State& state, handled how) {
   store_file& store = filled(state.range(0));
-  const bool small = sized(1'000'000) < 1'000'000;
-  const std::int64_t per_second = state.range(1);
-  const std::int64_t count = small ? std::max<std::int64_t>(1, per_second / 20) : per_second * 5;
-  static std::int64_t round = 0;
   for (auto _ : state) {
-    const std::string kind = "due" + std::to_string(++round);
-    scheduler checks(*store, {.tick = 1ms});
-    if (how == handled::leased) {
-      checks.on(kind, [](const job& /*what*/) {});
-    } else {
-      checks.on(kind, [](transaction& /*open*/, std::span<const job> /*some*/) {});
-    }
-    const instant first = store->now() + (small ? 50ms : 3s);
-    for (std::int64_t from = 0; from < count; from += batch) {
-      std::vector<request> asked;
-      for (std::int64_t number = from; number < std::min<std::int64_t>(count, from + batch); ++number) {
-        const instant due = first + std::chrono::microseconds(number * 1'000'000 / per_second);
-        asked.push_back({.kind = kind, .key = key_of(number, true), .payload = payload(), .due = due});
-      }
-      checks.schedule(asked);
-    }
-    const store_counts before = store->counts();
-    checks.start();
-    while (checks.stats().done < static_cast<std::uint64_t>(count)) {
-      std::this_thread::sleep_for(10ms);
-    }
-    const scheduler_stats all = checks.stats();
-    const auto microseconds = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1000; };
-    state.counters["p50_us"] = microseconds(all.lateness.quantile(0.5));
-    state.counters["p99_us"] = microseconds(all.lateness.quantile(0.99));
-    state.counters["max_us"] = microseconds(all.lateness.max());
-    state.counters["early"] = static_cast<double>(all.early);
-    state.counters["statements"] =
-        static_cast<double>(store->counts().statements - before.statements) / static_cast<double>(count);
+    const run_of_due run = run_due(*store, how, state.range(1), false, [] {});
+    const auto microseconds = [](std::chrono::nanoseconds time) { return in_milliseconds(time) * 1000; };
+    state.counters["p50_us"] = microseconds(run.all.lateness.quantile(0.5));
+    state.counters["p99_us"] = microseconds(run.all.lateness.quantile(0.99));
+    state.counters["max_us"] = microseconds(run.all.lateness.max());
+    state.counters["early"] = static_cast<double>(run.all.early);
+    state.counters["statements"] = run.statements;
   }
 }
 
-// In this order, since a file is kept until one of another size is wanted.
-[[maybe_unused]] const bool registered = [] {
-  for (const std::int64_t rows : timing_wheel::bench::sizes_to_run({0, 1'000'000, 10'000'000})) {
-    benchmark::RegisterBenchmark("empty_poll", empty_poll)->ArgName("rows")->Arg(rows);
-    benchmark::RegisterBenchmark("start", start)
-        ->ArgName("rows")
-        ->Arg(rows)
-        ->Unit(benchmark::kMillisecond)
-        ->UseRealTime();
-    for (const std::int64_t per_second : {10, 6000}) {
-      for (const auto& [name, how] : {std::pair{"lateness/leased", handled::leased},
-                                      std::pair{"lateness/transactional", handled::transactional}}) {
-        benchmark::RegisterBenchmark(name, lateness, how)
-            ->ArgNames({"rows", "due_per_s"})
-            ->Args({rows, per_second})
-            ->Iterations(1)
-            ->UseRealTime();
-      }
-    }
-  }
-  return true;
-}();
+[[maybe_unused]] const bool registered = register_beside_rows(
+    [](std::int64_t rows) {
+      benchmark::RegisterBenchmark("empty_poll", empty_poll)->ArgName("rows")->Arg(rows);
+      benchmark::RegisterBenchmark("start", start)
+          ->ArgName("rows")
+          ->Arg(rows)
+          ->Unit(benchmark::kMillisecond)
+          ->UseRealTime();
+    },
+    lateness);
 
 // ---- the size of the file
 
@@ -525,24 +406,16 @@ void churn(benchmark::State& state) {
     store_file store;
     const std::int64_t lives = sized(state.range(0));
     std::int64_t next = sized(100'000);
-    fill(*store, 0, next, 24h, true);
-    const auto live = [&](std::int64_t count) {
-      for (const std::int64_t end = next + count; next < end; next += batch) {
-        fill(*store, next, batch, -1s, true);
-        const auto wanted = due_rows(*store);
-        std::vector<claimed> got;
-        store->transact([&](store_transaction& open) { open.take(wanted, got); });
-      }
-    };
+    fill(*store, 0, next, 24h);
     const auto begin = std::chrono::steady_clock::now();
-    live(lives / 10);
+    next = live(*store, next, lives / 10);
     state.counters["MB_after_a_tenth"] = store.megabytes();
-    live(lives - (lives / 10));
+    next = live(*store, next, lives - (lives / 10));
     state.counters["lives_per_s"] =
         static_cast<double>(lives) / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     state.counters["MB_after_all"] = store.megabytes();
     state.counters["MB_of_log"] = store.megabytes("-wal");
-    fill(*store, next, sized(500'000), -1s, true);
+    fill(*store, next, sized(500'000), -1s);
     for (auto wanted = due_rows(*store); !wanted.empty(); wanted = due_rows(*store)) {
       std::vector<claimed> got;
       store->transact([&](store_transaction& open) { open.take(wanted, got); });

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <fstream>
+
+#include "durable/support/private_postgres.hpp"
+#include "durable_bench.hpp"
+#include "timing_wheel/durable/postgres_store.hpp"
+
+namespace timing_wheel::bench {
+
+using timing_wheel::test::private_postgres;
+using user_session = timing_wheel::test::postgres_session;
+
+/// A server of the program's own that syncs, on the disk to be measured, with tables that are made anew for each run.
+class bench_server {
+ public:
+  explicit bench_server(const char* shared_buffers)
+      : server_({.settings = {{"fsync", "on"},
+                              {"synchronous_commit", "on"},
+                              {"shared_buffers", shared_buffers},
+                              {"max_wal_size", "8GB"},
+                              {"checkpoint_timeout", "1h"},
+                              {"autovacuum_naptime", "10s"}},
+                 .parent = parent()}) {}
+
+  void clear() const {
+    admin.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
+    postgres_store(conninfo()).migrate();
+    admin.execute("CHECKPOINT");
+  }
+  [[nodiscard]] std::string conninfo() const { return server_.conninfo(); }
+  [[nodiscard]] double log_position() const {
+    return std::stod(admin.ask("SELECT pg_current_wal_insert_lsn()-'0/0'::pg_lsn"));
+  }
+  /// In seconds, of the server's processes for clients but ours.
+  [[nodiscard]] double processor_time() const {
+    double nanoseconds = 0;
+    for (const auto& row : admin.rows("SELECT pid FROM pg_stat_activity WHERE backend_type='client backend' AND "
+                                      "pid<>pg_backend_pid()")) {
+      double on_processor = 0;
+      std::ifstream("/proc/" + row.at(0) + "/schedstat") >> on_processor;
+      nanoseconds += on_processor;
+    }
+    return nanoseconds / 1e9;
+  }
+
+ private:
+  private_postgres server_;
+
+ public:
+  const user_session admin{server_.conninfo()};
+};
+
+}  // namespace timing_wheel::bench
