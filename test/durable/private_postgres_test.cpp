@@ -1,24 +1,18 @@
 #include "durable/support/private_postgres.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
-#include <string>
-#include <thread>
 
 #include "durable/support/scratch_folder.hpp"
+#include "durable/support/store_calls.hpp"
 
 namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
+using durable::test::wait_until;
 using testing::Ge;
 using testing::HasSubstr;
 
@@ -35,20 +29,13 @@ TEST(PrivatePostgres, RunsAndIsGoneWithTheObject) {
     EXPECT_TRUE(std::filesystem::exists(server.socket()));
   }
   EXPECT_FALSE(std::filesystem::exists(folder));
-  EXPECT_EQ(kill(process, 0), -1);
+  EXPECT_FALSE(std::filesystem::exists("/proc/" + std::to_string(process) + "/cwd"));
 }
 
 // A backend sees a moment later that its server is gone.
 bool ends(const postgres_session& open) {
-  for (const auto until = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < until;) {
-    try {
-      open.execute("SELECT 1");
-    } catch (const std::runtime_error&) {
-      return true;
-    }
-    std::this_thread::sleep_for(1ms);
-  }
-  return false;
+  return wait_until(
+      [&] { return !durable::test::error_of<std::runtime_error>([&] { open.execute("SELECT 1"); }).words.empty(); });
 }
 
 TEST(PrivatePostgres, KeepsWhatWasCommittedThroughEachEnd) {
@@ -112,13 +99,7 @@ TEST(PrivatePostgres, IsGoneWithAProcessThatIsKilled) {
     std::this_thread::sleep_for(60s);
     _exit(1);
   }
-  const auto wait = [](auto done) {
-    for (int i = 0; i < 6000 && !done(); ++i) {
-      std::this_thread::sleep_for(10ms);
-    }
-    return done();
-  };
-  ASSERT_TRUE(wait([&] { return std::filesystem::exists(told.file("folder")); }));
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(told.file("folder")); }, 60s));
   std::string folder;
   std::getline(std::ifstream(told.file("folder")), folder);
   ASSERT_TRUE(std::filesystem::exists(folder));
@@ -127,17 +108,13 @@ TEST(PrivatePostgres, IsGoneWithAProcessThatIsKilled) {
   ASSERT_GT(server, 0);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_TRUE(wait([&] { return !std::filesystem::exists(folder); }));
+  EXPECT_TRUE(wait_until([&] { return !std::filesystem::exists(folder); }, 60s));
   EXPECT_FALSE(std::filesystem::exists("/proc/" + std::to_string(server) + "/cwd/PG_VERSION"));
 }
 
 TEST(PrivatePostgres, SaysWhatWentWrong) {
-  try {
-    const private_postgres server({.settings = {{"no_such_setting", "1"}}});
-    FAIL();
-  } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("no_such_setting"));
-  }
+  const auto start = [] { const private_postgres server({.settings = {{"no_such_setting", "1"}}}); };
+  EXPECT_THAT(durable::test::error_of<std::runtime_error>(start).words, HasSubstr("no_such_setting"));
 }
 
 }  // namespace

@@ -2,22 +2,19 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -37,35 +34,32 @@ constexpr auto patience = 60s;
   throw std::system_error(error, std::generic_category(), what);
 }
 
+bool has_server(const files::path& folder) {
+  return files::exists(folder / "initdb") && files::exists(folder / "pg_ctl");
+}
+
 // The newest server of this machine, unless the environment names another.
 files::path find_programs() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes it
   if (const char* chosen = std::getenv("TIMING_WHEEL_TEST_POSTGRES"); chosen != nullptr && *chosen != '\0') {
-    if (!files::exists(files::path(chosen) / "initdb") || !files::exists(files::path(chosen) / "postgres")) {
-      throw std::runtime_error(std::string("TIMING_WHEEL_TEST_POSTGRES is ") + chosen +
-                               ": no folder with initdb and postgres");
-    }
-    return chosen;
+    return has_server(chosen) ? chosen
+                              : throw std::runtime_error(std::string("TIMING_WHEEL_TEST_POSTGRES is ") + chosen +
+                                                         ": no folder with initdb and pg_ctl");
   }
-  files::path best;
-  int newest = 0;
+  std::map<int, files::path> by_version;
   std::error_code none;
   for (const auto& entry : files::directory_iterator("/usr/lib/postgresql", none)) {
-    const std::string name = entry.path().filename().string();
-    int version = 0;
-    std::from_chars(name.data(), name.data() + name.size(), version);
-    if (version > newest && files::exists(entry.path() / "bin" / "initdb")) {
-      newest = version;
-      best = entry.path() / "bin";
+    if (has_server(entry.path() / "bin")) {
+      by_version[std::atoi(entry.path().filename().c_str())] = entry.path() / "bin";
     }
   }
-  if (!best.empty()) {
-    return best;
+  if (!by_version.empty()) {
+    return by_version.rbegin()->second;
   }
   const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nobody changes it
   std::istringstream all(path == nullptr ? "" : path);
   for (std::string folder; std::getline(all, folder, ':');) {
-    if (files::exists(files::path(folder) / "initdb") && files::exists(files::path(folder) / "postgres")) {
+    if (has_server(folder)) {
       return folder;
     }
   }
@@ -87,50 +81,16 @@ std::pair<uid_t, gid_t> find_user() {
   throw std::runtime_error("PostgreSQL does not run as root, and there is no user postgres or nobody");
 }
 
-bool others_may_enter(files::path folder) {
-  for (; !folder.empty(); folder = folder.parent_path()) {
-    struct stat found {};
-    if (stat(folder.c_str(), &found) != 0 || (found.st_mode & S_IXOTH) == 0) {
-      return false;
-    }
-    if (folder == folder.root_path()) {
-      break;
-    }
-  }
-  return true;
-}
-
-files::path find_parent(bool as_other_user) {
-  const files::path build = TIMING_WHEEL_PRIVATE_POSTGRES_FOLDER;
+bool is_in(const std::string& process, const files::path& folder) {
   std::error_code none;
-  files::create_directories(build, none);
-  const bool short_enough = build.string().size() + 1 + prefix.size() + 6 <= longest_folder;
-  const bool allowed = !as_other_user || others_may_enter(build);
-  return short_enough && allowed && access(build.c_str(), W_OK) == 0 ? build : files::temp_directory_path();
+  return files::read_symlink("/proc/" + process + "/cwd", none) == folder / "data";
 }
 
 // The server whose data are there, if one runs: not by a name, but by what it has written down itself.
 pid_t server_of(const files::path& folder) {
   pid_t process = 0;
   std::ifstream(folder / "data" / "postmaster.pid") >> process;
-  std::error_code none;
-  const files::path where = "/proc/" + std::to_string(process) + "/cwd";
-  return process > 0 && files::read_symlink(where, none) == folder / "data" ? process : 0;
-}
-
-// The server of those data and its processes: each of them is in that folder.
-std::vector<pid_t> processes_of(const files::path& folder) {
-  std::vector<pid_t> all;
-  std::error_code none;
-  for (const auto& entry : files::directory_iterator("/proc", none)) {
-    const std::string name = entry.path().filename().string();
-    pid_t process = 0;
-    std::from_chars(name.data(), name.data() + name.size(), process);
-    if (process > 0 && files::read_symlink(entry.path() / "cwd", none) == folder / "data") {
-      all.push_back(process);
-    }
-  }
-  return all;
+  return process > 0 && is_in(std::to_string(process), folder) ? process : 0;
 }
 
 // What a process has left that died with its watcher: its lock is free.
@@ -170,36 +130,15 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-std::string in_quotes(std::string_view value) {
+// As a value of a setting; so for a shell, which has other rules for what is within.
+std::string in_quotes(std::string_view value, std::string_view quote = "''") {
   std::string text = "'";
   for (const char each : value) {
-    text.append(each == '\'' ? 2 : 1, each);
+    each == '\'' ? text.append(quote) : text.append(1, each);
   }
   return text + "'";
 }
-
-// This process's own, and the others.
-std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& others) {
-  std::vector<std::string> all;
-  for (char** each = environ; *each != nullptr; ++each) {
-    all.emplace_back(*each);
-  }
-  for (const auto& [name, value] : others) {
-    all.push_back(std::string(name).append("=").append(value));
-  }
-  return all;
-}
-
-// As `execve` takes them.
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (std::string& each : words) {
-    pointers.push_back(each.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
+std::string word(std::string_view value) { return in_quotes(value, R"('\'')") + " "; }
 
 template <class Ready>
 bool wait_until(Ready ready, std::chrono::seconds most = patience) {
@@ -254,51 +193,32 @@ private_postgres::private_postgres(const private_postgres_options& options)
     : private_postgres(options, copy_of{nullptr, {}}) {}
 
 private_postgres::private_postgres(const private_postgres_options& options, const copy_of& what)
-    : programs_(find_programs()), environment_(environment_with(options.environment)), loopback_(options.loopback) {
+    : programs_(find_programs()), loopback_(options.loopback) {
   std::tie(user_, group_) = find_user();
-  make_folder(options.parent.empty() ? find_parent(user_ != geteuid()) : options.parent);
+  for (const auto& [name, value] : options.environment) {
+    environment_ += word(name + "=" + value);
+  }
+  make_folder(options.parent.empty() ? files::temp_directory_path() : options.parent);
   watch();
   try {
-    if (loopback_) {
-      port_ = free_port();
-    }
-    if (what.primary == nullptr) {
-      std::vector<std::string> command = {"initdb",
-                                          "--no-sync",
-                                          "--auth=trust",
-                                          "--username=postgres",
-                                          "--encoding=UTF8",
-                                          "--locale=C",
-                                          "--pgdata=" + data().string()};
-      if (!options.wal.empty()) {
-        command.push_back("--waldir=" + options.wal.string());
-      }
-      run(command);
-      configure(options, "");
-    } else {
-      const std::string from = what.primary->conninfo() + " application_name=" + what.name;
-      run({"pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--wal-method=stream",
-           "--dbname=" + from, "--pgdata=" + data().string()});
-      configure(options, from);
-    }
+    port_ = loopback_ ? free_port() : port_;
+    fill(options, what);
     start();
   } catch (...) {
-    if (process_ > 0) {
-      stop(shutdown::immediate);
-    }
-    close(life_);  // the watcher removes the folder
-    close(lock_);
+    end();  // the watcher removes the folder
     throw;
   }
 }
 
 private_postgres::~private_postgres() {
-  if (process_ > 0) {
-    stop(shutdown::immediate);
-  }
+  stop(shutdown::immediate);
   std::error_code ignored;
   files::remove_all(folder_, ignored);
-  close(life_);
+  end();
+}
+
+void private_postgres::end() {
+  pclose(life_);
   close(lock_);
 }
 
@@ -314,42 +234,41 @@ void private_postgres::make_folder(const files::path& parent) {
     throw std::runtime_error("the path is too long for a socket: " + name);
   }
   lock_ = open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || chown(folder_.c_str(), user_, group_) != 0) {
+  std::ofstream(folder_ / "log");
+  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || chown(folder_.c_str(), user_, group_) != 0 ||
+      chown((folder_ / "log").c_str(), user_, group_) != 0) {
     fail("cannot have " + folder_.string(), errno);
   }
 }
 
 // Leaves a process behind that waits for the end of this one, however it comes, stops the server and removes the
-// folder. It is nobody's child, so that who kills all children of a test does not kill it.
+// folder. It is nobody's child, so that whatever kills all children of a test does not kill it; and it keeps nothing
+// open that a reader of the test's output waits for.
 void private_postgres::watch() {
-  int ends[2] = {-1, -1};
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    fail("no pipe", errno);
-  }
   const std::string script =
-      "trap '' HUP INT TERM; read _; cd / || exit; exec >/dev/null 2>&1; "
+      "trap '' HUP INT TERM; read _; cd / || exit; "
       "read P <\"$0/data/postmaster.pid\" && "
       "[ \"$(readlink /proc/$P/cwd)\" = \"$0/data\" ] && kill -QUIT $P && sleep 0.3; "
       "rm -rf \"$0\"";
-  const pid_t child = fork();
-  if (child == 0) {
-    setsid();
-    if (fork() == 0) {
-      if (dup2(ends[0], STDIN_FILENO) >= 0) {
-        const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-        dup2(nothing, STDOUT_FILENO);  // else who reads the test's output waits for this process
-        dup2(nothing, STDERR_FILENO);
-        execl("/bin/sh", "sh", "-c", script.c_str(), folder_.c_str(), nullptr);
-      }
-    }
-    _exit(0);
-  }
-  close(ends[0]);
-  life_ = ends[1];
-  if (child < 0) {
+  const std::string command =
+      "exec 3<&0; setsid sh -c " + word(script) + word(folder_.string()) + "<&3 3<&- >/dev/null 2>&1 &";
+  life_ = popen(command.c_str(), "we");  // NOLINT(cert-env33-c): of what is written here
+  if (life_ == nullptr) {
     fail("no process to watch", errno);
   }
-  waitpid(child, nullptr, 0);
+}
+
+void private_postgres::fill(const private_postgres_options& options, const copy_of& what) {
+  if (what.primary == nullptr) {
+    run("initdb --no-sync --auth=trust --username=postgres --encoding=UTF8 --locale=C",
+        "--pgdata=" + word(data().string()) + (options.wal.empty() ? "" : "--waldir=" + word(options.wal.string())));
+    configure(options, "");
+  } else {
+    const std::string from = what.primary->conninfo() + " application_name=" + what.name;
+    run("pg_basebackup --no-sync --checkpoint=fast --write-recovery-conf --wal-method=stream",
+        "--dbname=" + word(from) + "--pgdata=" + word(data().string()));
+    configure(options, from);
+  }
 }
 
 void private_postgres::configure(const private_postgres_options& options, const std::string& primary_conninfo) {
@@ -367,88 +286,43 @@ void private_postgres::configure(const private_postgres_options& options, const 
   }
 }
 
-pid_t private_postgres::spawn(const std::vector<std::string>& command) const {
-  const std::string program = (programs_ / command.front()).string();
-  const std::string log = (folder_ / "log").string();
-  const std::string start_in = files::exists(data()) ? data().string() : folder_.string();
-  std::vector<std::string> words = command;
-  words.front() = program;  // a program of PostgreSQL looks for others where it is itself, or else in PATH
-  const std::vector<char*> arguments = pointers_to(words);
-  std::vector<std::string> variables = environment_;
-  const std::vector<char*> environment = pointers_to(variables);
-  const pid_t child = fork();
-  if (child == 0) {  // only what a child of a process with threads may do
-    const bool other = user_ != geteuid();
-    if (other && (setgroups(0, nullptr) != 0 || setgid(group_) != 0 || setuid(user_) != 0)) {
-      _exit(126);
-    }
-    const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-        dup2(out, STDERR_FILENO) < 0 || chdir(start_in.c_str()) != 0) {
-      _exit(126);
-    }
-    setsid();  // a Ctrl-C of the terminal is for the test
-    execve(program.c_str(), arguments.data(), environment.data());
-    _exit(127);
+void private_postgres::run(const std::string& program, const std::string& arguments) const {
+  std::string command = "cd " + word(folder_.string()) + "&& exec ";
+  if (user_ != geteuid()) {
+    command += "setpriv --clear-groups --reuid=" + std::to_string(user_) + " --regid=" + std::to_string(group_) + " ";
   }
-  if (child < 0) {
-    fail("no process for " + program, errno);
+  command += "env " + environment_ + programs_.string() + "/" + program + " " + arguments + " </dev/null >>log 2>&1";
+  if (std::system(command.c_str()) != 0) {  // NOLINT(cert-env33-c,concurrency-mt-unsafe): of what is written here
+    throw std::runtime_error(program.substr(0, program.find(" -")) + " of " + programs_.string() + " failed: " + log());
   }
-  return child;
 }
 
-void private_postgres::run(const std::vector<std::string>& command) const {
-  const pid_t child = spawn(command);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (status != 0) {
-    throw std::runtime_error(command.front() + " of " + programs_.string() + " failed: " + log());
-  }
+void private_postgres::control(const std::string& what) const {
+  run("pg_ctl " + what, "-w -t 60 -D " + word(data().string()));
 }
 
 void private_postgres::start() {
-  if (process_ > 0) {
-    return;
+  if (!running()) {
+    kill_orphans();
+    // One that was killed leaves these behind, and its number may be that of another process, or of itself, unburied.
+    std::error_code none;
+    files::remove(data() / "postmaster.pid", none);
+    files::remove(socket() + ".lock", none);
+    control("start -l log");
   }
-  kill_orphans();
-  // One that was killed leaves this behind, and the kernel may have given its number to another process.
-  std::error_code none;
-  files::remove(data() / "postmaster.pid", none);
-  process_ = spawn({"postgres", "-D", data().string()});
-  wait_until_ready();
-}
-
-void private_postgres::wait_until_ready() {
-  const std::string where = conninfo();
-  const bool ready = wait_until([&] {
-    int status = 0;
-    if (waitpid(process_, &status, WNOHANG) == process_) {
-      process_ = 0;
-      throw std::runtime_error("the private PostgreSQL server ended: " + log());
-    }
-    return PQping(where.c_str()) == PQPING_OK;
-  });
-  if (!ready) {
-    throw std::runtime_error("the private PostgreSQL server does not answer: " + log());
-  }
-}
-
-void private_postgres::wait_for_end() {
-  const bool ended = wait_until([&] { return waitpid(process_, nullptr, WNOHANG) != 0; });
-  if (!ended) {
-    ::kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-  process_ = 0;
 }
 
 void private_postgres::stop(shutdown how) {
-  if (process_ > 0) {
-    ::kill(process_, how == shutdown::fast ? SIGINT : SIGQUIT);
-    wait_for_end();
+  try {
+    if (running()) {
+      control(how == shutdown::fast ? "stop -m fast" : "stop -m immediate");
+    }
+  } catch (const std::runtime_error&) {
+    if (running()) {  // else it has ended by itself
+      throw;
+    }
   }
+  wait_until([this] { return !signal_all(0); });  // its file goes before it does
 }
 
 void private_postgres::restart(shutdown how) {
@@ -457,29 +331,30 @@ void private_postgres::restart(shutdown how) {
 }
 
 void private_postgres::kill() {
-  if (process_ > 0) {
-    ::kill(process_, SIGKILL);
-    wait_for_end();
+  if (running()) {
+    ::kill(process(), SIGKILL);
   }
   kill_orphans();
 }
 
-void private_postgres::signal_all(int signal) const {
-  for (const pid_t each : processes_of(folder_)) {
-    ::kill(each, signal);
+pid_t private_postgres::process() const { return server_of(folder_); }
+
+// Each of the server's processes is in the folder of its data.
+bool private_postgres::signal_all(int signal) const {
+  bool some = false;
+  std::error_code none;
+  for (const auto& entry : files::directory_iterator("/proc", none)) {
+    if (const std::string name = entry.path().filename().string(); is_in(name, folder_)) {
+      some = true;
+      ::kill(std::atoi(name.c_str()), signal);
+    }
   }
+  return some;
 }
 
 // A process that was busy dying when its server was killed may never come to its end, and keeps the shared memory.
-void private_postgres::kill_orphans() {
-  const bool gone = wait_until([this] {
-    const std::vector<pid_t> left = processes_of(folder_);
-    for (const pid_t each : left) {
-      ::kill(each, SIGKILL);
-    }
-    return left.empty();
-  });
-  if (!gone) {
+void private_postgres::kill_orphans() const {
+  if (!wait_until([this] { return !signal_all(SIGKILL); })) {
     throw std::runtime_error("processes of a server that has ended do not end: " + log());
   }
 }

@@ -3,7 +3,7 @@
 #include <libpq-fe.h>
 #include <sys/types.h>
 
-#include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -52,8 +52,7 @@ struct private_postgres_options {
   std::filesystem::path wal = {};
   /// Listens on 127.0.0.1, too, on a free port.
   bool loopback = false;
-  /// Where its folder is made. Empty: in the build folder, or where the socket's path would be too long or the server
-  /// may not go there, in that for temporary files.
+  /// Where its folder is made. Empty: in that for temporary files, where the server may go whoever it runs as.
   std::filesystem::path parent = {};
 };
 
@@ -86,11 +85,11 @@ class private_postgres {
   void restart(shutdown how = shutdown::fast);
   /// SIGKILL to its first process, and then to the others, as if the machine had stopped.
   void kill();
-  /// Sends a signal to all of its processes.
-  void signal_all(int signal) const;
-  [[nodiscard]] bool running() const { return process_ > 0; }
+  /// Sends a signal to all of its processes. \returns whether there is one.
+  bool signal_all(int signal) const;  // NOLINT(modernize-use-nodiscard): most ask nothing
+  [[nodiscard]] bool running() const { return process() > 0; }
   /// Of its first process; 0 if there is none.
-  [[nodiscard]] pid_t process() const { return process_; }
+  [[nodiscard]] pid_t process() const;
 
   /// Changes a setting that needs no restart. What connects after that finds it changed.
   void set(const std::string& name, const std::string& value);
@@ -126,24 +125,24 @@ class private_postgres {
 
   void make_folder(const std::filesystem::path& parent);
   void watch();
+  void fill(const private_postgres_options& options, const copy_of& what);
   void configure(const private_postgres_options& options, const std::string& primary_conninfo);
-  // Runs a program of the server's to its end, as its user.
-  void run(const std::vector<std::string>& command) const;
-  [[nodiscard]] pid_t spawn(const std::vector<std::string>& command) const;
-  void wait_until_ready();
-  void wait_for_end();
-  void kill_orphans();
+  // Runs a program of the server's to its end, as its user. The arguments are words of a shell.
+  void run(const std::string& program, const std::string& arguments) const;
+  // By `pg_ctl`, which waits until it is so.
+  void control(const std::string& what) const;
+  void kill_orphans() const;
+  void end();
 
   std::filesystem::path programs_;
-  std::vector<std::string> environment_;  // of its programs, as NAME=VALUE
+  std::string environment_;  // of its programs, as words of a shell
   std::filesystem::path folder_;
   uid_t user_ = 0;
   gid_t group_ = 0;
   int port_ = 5432;
   bool loopback_ = false;
-  int lock_ = -1;  // on a file in the folder, as long as the process lives
-  int life_ = -1;  // of a pipe: the watcher reads its end when the process dies
-  pid_t process_ = 0;
+  int lock_ = -1;              // on a file in the folder, as long as the process lives
+  std::FILE* life_ = nullptr;  // of a pipe: the watcher reads its end when the process dies
 };
 
 }  // namespace timing_wheel::test
