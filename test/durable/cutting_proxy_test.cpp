@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <future>
 #include <optional>
 #include <string>
 
@@ -13,10 +11,8 @@
 namespace timing_wheel::test {
 namespace {
 
-using namespace std::chrono_literals;
 using fault = cutting_proxy::fault;
 using testing::Contains;
-using testing::Ge;
 
 class CuttingProxy : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -77,51 +73,6 @@ TEST_F(CuttingProxy, LosesACommit) {
   proxy.plan(fault::cut_before, begins_with("COMMIT"));
   EXPECT_THROW(client.execute("COMMIT"), std::runtime_error);
   EXPECT_EQ(kept(), "0");
-}
-
-TEST_F(CuttingProxy, IsSilentAndGoesOn) {
-  const postgres_session client(proxy.conninfo());
-  proxy.go_silent();
-  auto answer = std::async(std::launch::async, [&] { return client.ask("SELECT 7"); });
-  auto later = std::async(std::launch::async, [&] { return postgres_session(proxy.conninfo()).ask("SELECT 8"); });
-  EXPECT_EQ(answer.wait_for(100ms), std::future_status::timeout);
-  EXPECT_EQ(later.wait_for(0ms), std::future_status::timeout);
-  proxy.go_on();
-  EXPECT_EQ(answer.get(), "7");
-  EXPECT_EQ(later.get(), "8");
-}
-
-TEST_F(CuttingProxy, KeepsAStatementOrItsAnswer) {
-  const postgres_session client(proxy.conninfo());
-  int before = 0;
-  for (const fault what : {fault::silent_before, fault::silent_after}) {
-    const int faults = proxy.faults();
-    proxy.plan(what, has("kept"));
-    auto answer = std::async(std::launch::async, [&] { client.execute("INSERT INTO kept VALUES(1)"); });
-    while (proxy.faults() == faults) {
-      std::this_thread::sleep_for(1ms);
-    }
-    EXPECT_EQ(answer.wait_for(50ms), std::future_status::timeout);
-    EXPECT_EQ(kept(), std::to_string(what == fault::silent_before ? before : before + 1));
-    proxy.go_on();
-    answer.get();
-    EXPECT_EQ(kept(), std::to_string(++before));
-  }
-}
-
-TEST_F(CuttingProxy, Delays) {
-  const postgres_session client(proxy.conninfo());
-  proxy.delay(30ms);
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(client.ask("SELECT 7"), "7");
-  EXPECT_THAT(std::chrono::steady_clock::now() - begin, Ge(60ms));
-}
-
-TEST_F(CuttingProxy, CutsAll) {
-  const postgres_session client(proxy.conninfo());
-  proxy.cut_all();
-  std::this_thread::sleep_for(20ms);
-  EXPECT_THROW(client.execute("SELECT 1"), std::runtime_error);
 }
 
 }  // namespace

@@ -14,16 +14,12 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <system_error>
 #include <utility>
 
 namespace timing_wheel::test {
 namespace {
-
-using namespace std::chrono_literals;
-using steady = std::chrono::steady_clock;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -49,38 +45,17 @@ bool alike(char a, char b) {
 constexpr std::uint32_t asks_for_tls = 80877103;
 constexpr std::uint32_t asks_for_gss = 80877104;
 
-// What goes one way, each piece at its time.
-class pipe_line {
- public:
-  void add(std::string bytes, std::chrono::milliseconds delay) {
-    if (!bytes.empty()) {
-      pieces_.emplace_back(steady::now() + delay, std::move(bytes));
+// Writes as much as there is room for. \returns false if nobody reads.
+bool write_to(int where, std::string& bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(where, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      return errno == EAGAIN || errno == EINTR;
     }
+    bytes.erase(0, static_cast<std::size_t>(sent));
   }
-  [[nodiscard]] bool empty() const { return pieces_.empty(); }
-  [[nodiscard]] bool ready() const { return !empty() && pieces_.front().first <= steady::now(); }
-  [[nodiscard]] steady::time_point next() const { return pieces_.front().first; }
-
-  /// Writes what its time has come for, and there is room for. \returns false if nobody reads.
-  bool write_to(int where) {
-    while (ready()) {
-      std::string& bytes = pieces_.front().second;
-      const ssize_t sent = send(where, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0) {
-        return errno == EAGAIN || errno == EINTR;
-      }
-      bytes.erase(0, static_cast<std::size_t>(sent));
-      if (!bytes.empty()) {
-        return true;
-      }
-      pieces_.pop_front();
-    }
-    return true;
-  }
-
- private:
-  std::deque<std::pair<steady::time_point, std::string>> pieces_;
-};
+  return true;
+}
 
 }  // namespace
 
@@ -96,22 +71,13 @@ class cutting_proxy::link {
   }
 
   [[nodiscard]] bool over() const { return over_; }
-  /// It was silent.
-  void go_on() { held_ = false; }
 
   void ask(std::vector<pollfd>& all) const {
     const auto events = [](bool read, bool write) {
       return static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0));
     };
-    all.push_back({client_, events(!ending_, to_client_.ready()), 0});
-    all.push_back({server_, events(!ending_, to_server_.ready()), 0});
-  }
-
-  [[nodiscard]] steady::time_point next(steady::time_point other) const {
-    for (const pipe_line* each : {&to_client_, &to_server_}) {
-      other = each->empty() ? other : std::min(other, each->next());
-    }
-    return other;
+    all.push_back({client_, events(!ending_, !to_client_.empty()), 0});
+    all.push_back({server_, events(!ending_, !to_server_.empty()), 0});
   }
 
   void work() {
@@ -125,10 +91,10 @@ class cutting_proxy::link {
       from_server_ += bytes;
       read_answers();
     }
-    if (over_ || owner_.silent_) {
+    if (over_) {
       return;
     }
-    const bool written = to_server_.write_to(server_) && to_client_.write_to(client_);
+    const bool written = write_to(server_, to_server_) && write_to(client_, to_client_);
     over_ = !written || (ending_ && to_server_.empty() && to_client_.empty());
   }
 
@@ -143,7 +109,7 @@ class cutting_proxy::link {
   }
 
   void read_messages() {
-    while (!over_ && !held_) {
+    while (!over_) {
       const std::size_t head = started_ ? 1 : 0;  // the first message has no type
       if (from_client_.size() < head + 4) {
         return;
@@ -163,14 +129,14 @@ class cutting_proxy::link {
   }
 
   void forward(std::size_t size) {
-    to_server_.add(from_client_.substr(0, size), owner_.delay_);
+    to_server_.append(from_client_, 0, size);
     from_client_.erase(0, size);
   }
 
   void begin(std::size_t size) {
     const std::uint32_t code = size >= 8 ? number_at(from_client_, 4) : 0;
     if (code == asks_for_tls || code == asks_for_gss) {
-      to_client_.add("N", owner_.delay_);
+      to_client_ += 'N';
       from_client_.erase(0, size);
       return;
     }
@@ -205,21 +171,14 @@ class cutting_proxy::link {
     if (!what) {
       return true;
     }
-    switch (*what) {
-      case fault::cut_before:
-        ++owner_.faults_;
-        over_ = true;
-        return false;
-      case fault::silent_before:
-        owner_.silent_ = true;
-        ++owner_.faults_;
-        held_ = true;
-        return false;
-      default:
-        after_ = what;
-        synced_ = false;  // the one that belongs to this statement is still to come
-        return true;
+    if (*what == fault::cut_before) {
+      ++owner_.faults_;
+      over_ = true;
+      return false;
     }
+    cuts_after_ = true;
+    synced_ = false;  // the one that belongs to this statement is still to come
+    return true;
   }
 
   // Each question ends with one answer of this type.
@@ -233,20 +192,11 @@ class cutting_proxy::link {
       unanswered_ -= from_server_[size] == 'Z' ? 1 : 0;
       size = next;
     }
-    if (!after_) {
-      to_client_.add(from_server_.substr(0, size), owner_.delay_);
-      from_server_.erase(0, size);
-      return;
-    }
-    if (synced_ && unanswered_ == 0) {
-      over_ = *after_ == fault::cut_after;
-      owner_.silent_ = owner_.silent_ || *after_ == fault::silent_after;
-      to_client_.add(kept_ + from_server_.substr(0, size), owner_.delay_);
-      kept_.clear();
-      after_.reset();
+    if (!cuts_after_) {
+      to_client_.append(from_server_, 0, size);
+    } else if (synced_ && unanswered_ == 0) {
+      over_ = true;
       ++owner_.faults_;
-    } else {
-      kept_ += from_server_.substr(0, size);
     }
     from_server_.erase(0, size);
   }
@@ -256,16 +206,14 @@ class cutting_proxy::link {
   const int server_;
   std::string from_client_;  // not read yet
   std::string from_server_;
-  std::string kept_;  // answers that wait for the one that they are to be lost with
-  pipe_line to_client_;
-  pipe_line to_server_;
+  std::string to_client_;
+  std::string to_server_;
   std::map<std::string, std::string> prepared_;
   std::map<std::string, std::string> bound_;
-  std::optional<fault> after_;  // what is to be done at the answer
+  bool cuts_after_ = false;  // at the answer, which is thrown away
   int unanswered_ = 0;
   bool started_ = false;
   bool synced_ = false;
-  bool held_ = false;
   bool ending_ = false;
   bool over_ = false;
 };
@@ -310,34 +258,10 @@ void cutting_proxy::plan(fault what, matcher which, int nth) {
   rule_ = rule{what, std::move(which), nth};
 }
 
-bool cutting_proxy::wait_for_fault(std::chrono::milliseconds most) const {
-  for (const auto end = steady::now() + most; faults_ == 0 && steady::now() < end;) {
-    std::this_thread::sleep_for(2ms);
-  }
-  return faults_ > 0;
-}
-
 std::vector<std::string> cutting_proxy::statements() const {
   const std::scoped_lock lock(mutex_);
   return statements_;
 }
-
-void cutting_proxy::go_silent() {
-  silent_ = true;
-  wake();
-}
-
-void cutting_proxy::go_on() {
-  silent_ = false;
-  wake();
-}
-
-void cutting_proxy::cut_all() {
-  cut_all_ = true;
-  wake();
-}
-
-void cutting_proxy::delay(std::chrono::milliseconds by) { delay_ = by; }
 
 void cutting_proxy::wake() const { static_cast<void>(write(wake_in_, "", 1)); }
 
@@ -373,26 +297,15 @@ void cutting_proxy::take_connection() {
 void cutting_proxy::run() {
   while (!stop_) {
     std::vector<pollfd> all = {{wake_out_, POLLIN, 0}, {listener_, POLLIN, 0}};
-    auto next = steady::now() + 1s;
-    if (!silent_) {
-      for (const auto& each : links_) {
-        each->ask(all);
-        next = each->next(next);
-      }
+    for (const auto& each : links_) {
+      each->ask(all);
     }
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - steady::now());
-    poll(all.data(), all.size(), static_cast<int>(std::max<std::int64_t>(0, wait.count())));
+    poll(all.data(), all.size(), 1000);
     std::array<char, 64> ignored{};
     while (read(wake_out_, ignored.data(), ignored.size()) > 0) {
     }
-    if (cut_all_.exchange(false)) {
-      links_.clear();
-    }
     for (const auto& each : links_) {
-      if (!silent_) {
-        each->go_on();
-        each->work();
-      }
+      each->work();
     }
     std::erase_if(links_, [](const auto& each) { return each->over(); });
     if ((all[1].revents & POLLIN) != 0) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,10 +24,8 @@ class cutting_proxy {
 
   /// What is done at a statement.
   enum class fault : std::uint8_t {
-    cut_before,     ///< The server never gets it: both connections end.
-    cut_after,      ///< The server has done it, and says so: the answer is thrown away, and both connections end.
-    silent_before,  ///< It is kept, and from here on the proxy is silent.
-    silent_after,   ///< The server has done it: the answer is kept, and from here on the proxy is silent.
+    cut_before,  ///< The server never gets it: both connections end.
+    cut_after,   ///< The server has done it, and says so: the answer is thrown away, and both connections end.
   };
 
   /// \param server path of its socket.
@@ -43,21 +40,10 @@ class cutting_proxy {
 
   /// At the `nth` statement from now on that is the one, once.
   void plan(fault what, matcher which, int nth = 1);
-  /// Waits until that has happened. \returns whether it has.
-  [[nodiscard]] bool wait_for_fault(std::chrono::milliseconds most = std::chrono::seconds(30)) const;
   /// Faults that have happened.
   [[nodiscard]] int faults() const { return faults_; }
   /// Statements that the server was sent.
   [[nodiscard]] std::vector<std::string> statements() const;
-
-  /// Forwards nothing any more, on connections old and new. It takes new ones, and says nothing.
-  void go_silent();
-  /// What was kept goes on.
-  void go_on();
-  /// Ends all connections.
-  void cut_all();
-  /// Each piece of data arrives by as much later, in both directions.
-  void delay(std::chrono::milliseconds by);
 
  private:
   class link;
@@ -79,10 +65,7 @@ class cutting_proxy {
   int wake_out_ = -1;
   int port_ = 0;
   std::atomic<bool> stop_{false};
-  std::atomic<bool> silent_{false};
-  std::atomic<bool> cut_all_{false};
   std::atomic<int> faults_{0};
-  std::atomic<std::chrono::milliseconds> delay_{};
   mutable std::mutex mutex_;
   std::optional<rule> rule_;             // under the mutex
   std::vector<std::string> statements_;  // under the mutex
