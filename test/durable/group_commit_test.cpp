@@ -2,21 +2,10 @@
 
 #include "durable/node/group_commit.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <deque>
-#include <future>
-#include <stdexcept>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include "durable/support/forwarding_store.hpp"
-#include "timing_wheel/durable/error.hpp"
+#include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
@@ -86,9 +75,19 @@ class GroupCommits : public testing::Test {
     });
   }
   void wait_for_tries(int count) const {
-    while (tries < count) {
-      std::this_thread::sleep_for(1ms);
-    }
+    test::wait_until([&] { return tries >= count; });
+  }
+  // A thread that has begun to lead.
+  std::thread lead_until(std::future<void> over) {
+    auto begun = std::make_shared<std::promise<void>>();
+    std::thread leader([this, begun, over = std::move(over)] {
+      commits.run({}, [&](store_transaction& /*open*/) {
+        begun->set_value();
+        over.wait();
+      });
+    });
+    begun->get_future().wait();
+    return leader;
   }
 
   std::atomic<bool> locked = false;
@@ -138,15 +137,8 @@ TEST_F(GroupCommits, WhatIsAskedOfALockedCheckLaterIsDoneAfterwards) {
 TEST_F(GroupCommits, ManyLockedOnesInOneGroupCostTheOthersOneTransaction) {
   locked = true;
   std::vector<std::future<cancel_result>> cancels;
-  std::promise<void> begun;
   std::promise<void> go_on;
-  std::thread leader([&] {  // so that the others come together
-    commits.run({}, [&](store_transaction& /*open*/) {
-      begun.set_value();
-      go_on.get_future().wait();
-    });
-  });
-  begun.get_future().wait();
+  std::thread leader = lead_until(go_on.get_future());  // so that the others come together
   posted good("good");
   post(good);
   for (int i = 0; i < 40; ++i) {
@@ -172,15 +164,8 @@ TEST_F(GroupCommits, ACallLeadsWhateverWasPostedBefore) {
   for (int i = 0; i < 11'000; ++i) {  // more than two groups
     post(many.emplace_back("p" + std::to_string(i)));
   }
-  std::promise<void> begun;
   std::promise<void> go_on;
-  std::thread leader([&] {
-    commits.run({}, [&](store_transaction& /*open*/) {
-      begun.set_value();
-      go_on.get_future().wait();
-    });
-  });
-  begun.get_future().wait();
+  std::thread leader = lead_until(go_on.get_future());
   posted late("late");
   post(late);
   posted calls("calls");

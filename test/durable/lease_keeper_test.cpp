@@ -1,12 +1,7 @@
 #include "durable/node/lease_keeper.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <vector>
-
 #include "durable/node/store_contact.hpp"
+#include "durable/support/store_calls.hpp"
 
 namespace timing_wheel::durable {
 namespace {

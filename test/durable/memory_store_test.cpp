@@ -1,20 +1,11 @@
 #include "timing_wheel/durable/memory_store.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "durable/support/store_calls.hpp"
 #include "support/allocation.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::SizeIs;
 
 // It is undone without memory, too.
 TEST(MemoryStore, AWriteThatThereIsNoMemoryForHasChangedNothing) {

@@ -1,17 +1,9 @@
 // Every duration that a scheduler is given, at its largest, its smallest, and beside them.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
 #include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <utility>
 
+#include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/manual_timer.hpp"

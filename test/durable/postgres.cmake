@@ -5,8 +5,6 @@ target_include_directories(timing_wheel_rig PUBLIC ${PROJECT_SOURCE_DIR}/test)
 target_link_libraries(timing_wheel_rig PUBLIC PostgreSQL::PostgreSQL PRIVATE timing_wheel_warnings)
 target_compile_features(timing_wheel_rig PUBLIC cxx_std_20)
 set_target_properties(timing_wheel_rig PROPERTIES CXX_EXTENSIONS OFF UNITY_BUILD OFF)
-target_compile_definitions(timing_wheel_rig PRIVATE
-  TIMING_WHEEL_PRIVATE_POSTGRES_FOLDER="${PROJECT_BINARY_DIR}/postgres")
 
 timing_wheel_durable_tests(stress private_postgres)
 foreach(executable IN LISTS executables)
@@ -42,8 +40,8 @@ function(timing_wheel_postgres_test name label)
 endfunction()
 
 foreach(name IN ITEMS
-    store postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
-    postgres_statements postgres_pooler postgres_scheduler)
+    postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
+    postgres_statements postgres_pooler)
   timing_wheel_postgres_test(${name} unit)
   if(name STREQUAL "postgres_page")
     target_compile_definitions(${executable} PRIVATE

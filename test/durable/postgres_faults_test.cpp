@@ -1,36 +1,16 @@
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <future>
 #include <iostream>
 #include <optional>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "durable/failures.hpp"
 #include "durable/support/cutting_proxy.hpp"
 #include "durable/support/postgres_ledger.hpp"
-#include "durable/support/private_postgres.hpp"
+#include "durable/support/scratch_folder.hpp"
+#include "durable/support/store_calls.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::Ge;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Le;
 using timing_wheel::test::begins_with;
 using timing_wheel::test::cutting_proxy;
 using timing_wheel::test::private_postgres;
@@ -50,93 +30,41 @@ class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-
   static std::string runs_of(const std::string& id) {
     return server->ask("SELECT count(*) FROM run WHERE id='" + id + "'");
   }
-  static void wait_for_runs(const std::string& id, const std::string& count) {
-    for (int i = 0; i < 3000 && runs_of(id) != count; ++i) {
-      std::this_thread::sleep_for(5ms);
-    }
-    ASSERT_EQ(runs_of(id), count);
-  }
-
-  static void wait_for_some_run(const std::string& id) {
-    for (int i = 0; i < 3000 && runs_of(id) == "0"; ++i) {
-      std::this_thread::sleep_for(5ms);
-    }
-  }
 
   static inline std::unique_ptr<private_postgres> server;
 };
 
-/// A node in a process of its own.
+/// A node in a process of its own. It ends with its standard input.
 class node_process {
  public:
-  node_process(const std::string& conninfo, std::chrono::milliseconds lease,
-               const std::vector<std::pair<std::string, std::string>>& environment = {}) {
-    std::array<int, 2> in{};
-    std::array<int, 2> out{};
-    if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) {
-      throw std::runtime_error("no pipe");
-    }
-    const std::string lease_ms = std::to_string(lease.count());
-    process_ = fork();
-    if (process_ == 0) {
-      for (const auto& [name, value] : environment) {
-        setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
-      }
-      if (dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0) {
-        execl(TIMING_WHEEL_POSTGRES_NODE, "postgres_node", conninfo.c_str(), lease_ms.c_str(), nullptr);
-      }
-      _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    in_ = in[1];
-    out_ = out[0];
+  /// \param environment NAME=VALUE, with blanks between.
+  node_process(const std::string& conninfo, std::chrono::milliseconds lease, const std::string& environment = {})
+      : in_(popen(("echo $$ >" + pid_file() + "; exec env " + environment + " " TIMING_WHEEL_POSTGRES_NODE " '" +
+                   conninfo + "' " + std::to_string(lease.count()))
+                      .c_str(),
+                  "we")) {
+    EXPECT_TRUE(wait_until([this] { return (std::ifstream(pid_file()) >> process_).good(); }));
   }
   node_process(const node_process&) = delete;
   node_process& operator=(const node_process&) = delete;
   ~node_process() {
-    if (process_ > 0) {
+    if (in_ != nullptr) {
       ::kill(process_, SIGKILL);
-      waitpid(process_, nullptr, 0);
+      finish();
     }
-    close(in_);
-    close(out_);
-  }
-
-  /// Until it dies. \returns its signal, or 0.
-  int wait_for_death() {
-    int status = 0;
-    waitpid(std::exchange(process_, -1), &status, 0);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
 
   void stop() const { ::kill(process_, SIGSTOP); }
   void go_on() const { ::kill(process_, SIGCONT); }
-
-  struct end {
-    int lost_leases = -1;
-    int early = -1;
-    int failures = -1;
-    int status = -1;
-  };
-  /// Lets it end.
-  end finish() {
-    close(std::exchange(in_, -1));
-    std::string told;
-    std::array<char, 256> room{};
-    for (ssize_t got = 0; (got = read(out_, room.data(), room.size())) > 0;) {
-      told.append(room.data(), static_cast<std::size_t>(got));
-    }
-    end what;
-    waitpid(std::exchange(process_, -1), &what.status, 0);
-    std::istringstream(told) >> what.lost_leases >> what.early >> what.failures;
-    return what;
-  }
+  /// Lets it end. \returns its status.
+  int finish() { return pclose(std::exchange(in_, nullptr)); }
 
  private:
+  [[nodiscard]] std::string pid_file() const { return folder_.file("pid"); }
+
+  timing_wheel::test::scratch_folder folder_;
   pid_t process_ = -1;
-  int in_ = -1;
-  int out_ = -1;
+  std::FILE* in_;
 };
 
 // ---- the server
@@ -177,28 +105,6 @@ TEST_F(PostgresFaults, AnImmediateShutdownUnderLoadLosesNothing) {
   judge(server->conninfo(), promised);
 }
 
-TEST(PostgresStandby, ThatIsPromotedHasAllThatWasPromised) {
-  private_postgres primary;
-  make_ledger(primary.conninfo());
-  const auto standby = primary.standby("second");
-  primary.replicate_to("second");
-  const std::string both = "host=" + primary.host() + "," + standby->host() +
-                           " port=" + std::to_string(primary.port()) + "," + std::to_string(standby->port()) +
-                           " user=postgres dbname=postgres target_session_attrs=read-write";
-  std::vector<std::string> promised;
-  {
-    node here(both);
-    std::thread work([&] { promised = schedule_all(here.checks, 200, 5ms); });
-    std::this_thread::sleep_for(500ms);
-    primary.kill();
-    std::this_thread::sleep_for(100ms);
-    standby->promote();
-    work.join();
-    EXPECT_TRUE(wait_for_end(standby->conninfo()));
-  }
-  judge(standby->conninfo(), promised);
-}
-
 // ---- the network
 
 TEST_F(PostgresFaults, AScheduleWhoseAnswerWasLostMayBeRepeated) {
@@ -207,10 +113,10 @@ TEST_F(PostgresFaults, AScheduleWhoseAnswerWasLostMayBeRepeated) {
   scheduler checks(store);
   for (const fault what : {fault::cut_before, fault::cut_after}) {
     const std::string key = what == fault::cut_before ? "before" : "after";
-    const request asked{.kind = "transactional", .key = key, .due = 1h};
+    const request wanted{.kind = "transactional", .key = key, .due = 1h};
     proxy.plan(what, begins_with("COMMIT"));
-    EXPECT_THROW(checks.schedule(asked), timer_error);
-    EXPECT_EQ(checks.schedule(asked).inserted, what == fault::cut_before);
+    EXPECT_THROW(checks.schedule(wanted), timer_error);
+    EXPECT_EQ(checks.schedule(wanted).inserted, what == fault::cut_before);
     EXPECT_EQ(server->ask("SELECT count(*) FROM timing_wheel.check WHERE key='" + key + "'"), "1");
   }
 }
@@ -230,7 +136,7 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
           const std::string key = std::to_string(promised.size());
           other.schedule({.kind = kind, .key = key, .due = 20ms});
           promised.push_back(key);
-          wait_for_some_run(key);
+          wait_until([&] { return runs_of(key) != "0"; }, 15s);
         }
       }
     }
@@ -262,70 +168,7 @@ TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
   judge(server->conninfo(), {"a"});
 }
 
-TEST_F(PostgresFaults, AServerThatIsSilentIsOneErrorInTime) {
-  cutting_proxy proxy(server->socket());
-  postgres_store store(proxy.conninfo(), {.connect_timeout = 500ms, .statement_timeout = 300ms});
-  scheduler checks(store);
-  const request asked{.kind = "transactional", .key = "a", .due = 1h};
-  EXPECT_TRUE(checks.schedule(asked).inserted);
-  proxy.go_silent();
-  for (int times = 0; times < 2; ++times) {  // the connection that was open, and a new one
-    const auto begin = steady::now();
-    std::string words;
-    try {
-      checks.schedule(asked);
-    } catch (const timer_error& error) {
-      words = error.what();
-    }
-    EXPECT_THAT(words, testing::Not(IsEmpty()));
-    EXPECT_THAT(steady::now() - begin, Le(3s)) << words;
-  }
-  proxy.go_on();
-  EXPECT_FALSE(checks.schedule(asked).inserted);
-}
-
-TEST_F(PostgresFaults, ANodeGoesOnAfterASilence) {
-  cutting_proxy proxy(server->socket());
-  std::vector<std::string> promised;
-  {
-    node here(proxy.conninfo(), 500ms, server->conninfo(),
-              {.connect_timeout = 500ms, .statement_timeout = 300ms, .transaction_timeout = 500ms});
-    std::thread work([&] { promised = schedule_all(here.checks, 60, 20ms); });
-    for (int times = 0; times < 2; ++times) {
-      std::this_thread::sleep_for(300ms);
-      proxy.go_silent();
-      std::this_thread::sleep_for(700ms);
-      proxy.go_on();
-    }
-    work.join();
-    EXPECT_TRUE(wait_for_end(server->conninfo()));
-  }
-  judge(server->conninfo(), promised);
-}
-
 // ---- the node
-
-TEST_F(PostgresFaults, ANodeThatWasStoppedPastItsLeaseIsRefused) {
-  postgres_store store(server->conninfo());
-  scheduler own(store);
-  node_process first(server->conninfo(), 300ms);
-  own.schedule({.kind = "leased", .key = "a", .payload = "400", .due = 0ms});
-  wait_for_runs("a", "1");
-  first.stop();
-  {
-    node second(server->conninfo(), 300ms);
-    wait_for_runs("a", "2");
-    EXPECT_TRUE(wait_for_end(server->conninfo()));
-  }
-  first.go_on();
-  const std::string fence = server->ask("SELECT max(fence) FROM run");
-  std::this_thread::sleep_for(600ms);
-  const auto end = first.finish();
-  EXPECT_EQ(end.status, 0);
-  EXPECT_THAT(end.lost_leases, Ge(1));
-  EXPECT_EQ(server->ask("SELECT fence FROM effect WHERE id='a'"), fence);
-  judge(server->conninfo(), {"a"});
-}
 
 TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   postgres_store store(server->conninfo());
@@ -336,9 +179,7 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   blocking.execute("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE");
   node_process first(server->conninfo(), 500ms);
   own.schedule({.kind = "transactional", .key = "a", .due = 0ms});
-  for (int i = 0; i < 2000 && server->ask("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"; ++i) {
-    std::this_thread::sleep_for(5ms);
-  }
+  wait_until([] { return server->ask("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0"; });
   first.stop();
   blocking.execute("COMMIT");
   const auto begin = steady::now();
@@ -349,7 +190,7 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   EXPECT_THAT(steady::now() - begin, Le(2500ms));
   first.go_on();
   std::this_thread::sleep_for(200ms);
-  EXPECT_EQ(first.finish().status, 0);
+  EXPECT_EQ(first.finish(), 0);
   judge(server->conninfo(), {"a"});
 }
 
@@ -382,26 +223,6 @@ TEST_F(PostgresFaults, AHandlerThatStallsPastTheLeaseIsUndoneAndRunsElsewhere) {
   judge(server->conninfo(), {"a"});
 }
 
-TEST_F(PostgresFaults, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
-  postgres_store store(server->conninfo());
-  scheduler own(store);
-  own.schedule({.kind = "poison", .key = "p", .due = 0ms});
-  for (int attempt = 1; attempt <= 3; ++attempt) {
-    own.schedule({.kind = "transactional", .key = "good" + std::to_string(attempt), .due = 0ms});
-    node_process killed(server->conninfo(), 300ms);
-    EXPECT_EQ(killed.wait_for_death(), SIGKILL);
-  }
-  node_process last(server->conninfo(), 300ms);
-  EXPECT_TRUE(wait_for_end(server->conninfo()));
-  EXPECT_EQ(last.finish().status, 0);
-  const std::vector<dead_check> dead = store.list_dead(10);
-  ASSERT_THAT(dead, testing::SizeIs(1));
-  EXPECT_EQ(dead[0].key, "p");
-  EXPECT_THAT(dead[0].error, HasSubstr("none of 3 runs was done; one or more ended without a word"));
-  server->execute("DELETE FROM timing_wheel.dead");
-  judge(server->conninfo(), {"good1", "good2", "good3"});
-}
-
 class PostgresClock : public PostgresFaults, public testing::WithParamInterface<const char*> {};
 
 TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
@@ -412,13 +233,14 @@ TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
   if (std::string(TIMING_WHEEL_SANITIZER) == "1") {
     GTEST_SKIP() << "a sanitizer must be the first library";
   }
-  node_process wrong(server->conninfo(), 1s,
-                     {{"LD_PRELOAD", library}, {"FAKETIME", GetParam()}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}});
+  node_process wrong(
+      server->conninfo(), 1s,
+      std::string("LD_PRELOAD=") + library + " FAKETIME=" + GetParam() + " FAKETIME_DONT_FAKE_MONOTONIC=1");
   postgres_store store(server->conninfo());
   scheduler own(store);
   const auto promised = schedule_all(own, 20, 30ms, 700ms);
   EXPECT_TRUE(wait_for_end(server->conninfo(), 20s));
-  EXPECT_EQ(wrong.finish().status, 0);
+  EXPECT_EQ(wrong.finish(), 0);
   EXPECT_THAT(postgres_session(server->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
   judge(server->conninfo(), promised);
 }

@@ -1,27 +1,13 @@
 // What a lease survives: locks of users, transactions that last, and a server that is away.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
 
 #include "durable/support/long_jobs.hpp"
 #include "durable/support/postgres_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::Each;
-using testing::Pair;
-using testing::SizeIs;
 
 class PostgresLeases : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  protected:
@@ -38,7 +24,25 @@ class PostgresLeases : public PostgresCase {  // NOLINT(readability-identifier-n
 
 struct lock_of_a_user {
   const char* name;
-  std::function<void(postgres_session&, const std::string& schema)> take;
+  void (*take)(postgres_session& user, const std::string& schema);
+};
+const lock_of_a_user locks_of_a_user[] = {
+    {"AnUpdate",
+     [](postgres_session& user, const std::string& schema) {
+       user.execute("SELECT 1 FROM " + schema + ".check WHERE key='0' FOR UPDATE");
+     }},
+    {"AForeignKey",
+     [](postgres_session& user, const std::string& schema) {
+       user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema + ".check WHERE key='0'");
+     }},
+    {"ALostCancel",
+     [](postgres_session& user, const std::string& schema) {
+       EXPECT_EQ(durable::cancel(user.get(), "long", "0", {.schema = schema}), cancel_result::running);
+     }},
+    {"AnInsertOfAKey",
+     [](postgres_session& user, const std::string& schema) {
+       EXPECT_TRUE(schedule(user.get(), asked("new", 1h), {.schema = schema}).inserted);
+     }},
 };
 
 class PostgresLockedRow : public testing::WithParamInterface<lock_of_a_user>,  // NOLINT(readability-identifier-naming)
@@ -60,39 +64,16 @@ TEST_P(PostgresLockedRow, HoldsUpNothingElse) {
     put(store, request{.kind = "quick", .key = std::to_string(number), .payload = {}, .due = {}});
     std::this_thread::sleep_for(100ms);  // four leases in all
   }
-  for (int i = 0; i < 400 && quick < 20; ++i) {
-    std::this_thread::sleep_for(5ms);
-  }
-  EXPECT_EQ(quick, 20);
+  EXPECT_TRUE(wait_until([&] { return quick == 20; }, 2s));
   EXPECT_THAT(rows_of(store, "quick"), SizeIs(0));  // their ends are written
   user.execute("ROLLBACK");
   auto runs = jobs.finish();
   runs.erase("0");  // the row that was locked
-  EXPECT_THAT(runs, SizeIs(9));
-  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+  expect_one_run_each(runs, 9);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, PostgresLockedRow,
-    testing::Values(lock_of_a_user{"AnUpdate",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     user.execute("SELECT 1 FROM " + schema + ".check WHERE key='0' FOR UPDATE");
-                                   }},
-                    lock_of_a_user{"AForeignKey",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema +
-                                                  ".check WHERE key='0'");
-                                   }},
-                    lock_of_a_user{"ALostCancel",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     EXPECT_EQ(durable::cancel(user.get(), "long", "0", {.schema = schema}),
-                                               cancel_result::running);
-                                   }},
-                    lock_of_a_user{"AnInsertOfAKey",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     EXPECT_TRUE(schedule(user.get(), asked("new", 1h), {.schema = schema}).inserted);
-                                   }}),
-    [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, PostgresLockedRow, testing::ValuesIn(locks_of_a_user),
+                         [](const auto& param) { return param.param.name; });
 
 // The server locks the row of a statement that has waited before it looks whether the row is still what was asked for.
 TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {
@@ -105,9 +86,7 @@ TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {
     store.transact([&](store_transaction& open) {
       open.claim(rows, open.now() + 1h, got);
       racing = std::thread([&] { call(); });
-      for (int i = 0; i < 2000 && server().ask("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0"; ++i) {
-        std::this_thread::sleep_for(1ms);
-      }
+      wait_until([] { return server().ask("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0"; });
     });
     racing.join();
     ASSERT_THAT(got, SizeIs(1));
@@ -121,8 +100,7 @@ TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {
     EXPECT_EQ(durable::reschedule(user.get(), "close", "a", due_time(1h), target), reschedule_result::running);
   });
   lost_race_of([&] {
-    request again = asked("a", 1h);
-    again.replace = true;
+    const request again = replacing(asked("a", 1h));
     const scheduled result = schedule(user.get(), again, target);
     EXPECT_FALSE(result.inserted || result.replaced);
   });
@@ -142,13 +120,9 @@ TEST_F(PostgresLeases, ATransactionalHandlerKeepsNoLeaseFromBeingExtended) {
   jobs.add_node();
   ASSERT_TRUE(jobs.begin(10));
   put(store, request{.kind = "slow", .key = "a", .payload = {}, .due = {}});
-  for (int i = 0; i < 1000 && slow == 0; ++i) {
-    std::this_thread::sleep_for(5ms);
-  }
+  EXPECT_TRUE(wait_until([&] { return slow != 0; }));
   std::this_thread::sleep_for(1500ms);
-  const auto runs = jobs.finish();
-  EXPECT_THAT(runs, SizeIs(10));
-  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+  expect_one_run_each(jobs.finish(), 10);
 }
 
 // ---- a server that is away

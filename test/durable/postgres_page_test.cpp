@@ -1,12 +1,7 @@
 // The SQL that docs/postgres.md gives to other languages and to administrators, on the tables that the library makes.
 
-#include <gtest/gtest.h>
-
-#include <fstream>
 #include <regex>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "durable/support/postgres_case.hpp"
 
@@ -152,8 +147,7 @@ TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
 TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {
   grant(schema + "_shop", blocks[1]);
   const postgres_session shop(server().conninfo() + " user=" + schema + "_shop");
-  request again = asked("a", 2h);
-  again.replace = true;
+  const request again = replacing(asked("a", 2h));
   EXPECT_TRUE(schedule(shop.get(), asked("a", 1h), target).inserted);
   EXPECT_TRUE(schedule(shop.get(), again, target).replaced);
   EXPECT_EQ(durable::reschedule(shop.get(), "close", "a", 1h, target), reschedule_result::moved);

@@ -1,22 +1,12 @@
 // Behind PgBouncer in transaction mode: each transaction may have another connection of the server's.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <future>
-#include <memory>
 #include <optional>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "durable/support/postgres_case.hpp"
 #include "durable/support/scratch_folder.hpp"
@@ -24,10 +14,6 @@
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 constexpr const char* program = "/usr/sbin/pgbouncer";
 
@@ -43,9 +29,7 @@ class pooler {
         << "\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nserver_round_robin=1\n"
         << more;
     start();
-    for (int turn = 0; turn < 500 && !std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); ++turn) {
-      std::this_thread::sleep_for(10ms);
-    }
+    wait_until([this] { return std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); });
   }
   pooler(const pooler&) = delete;
   pooler& operator=(const pooler&) = delete;
@@ -98,19 +82,13 @@ TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
   postgres_store pooled(between->conninfo(), some);
   const postgres_session busy(between->conninfo());
   pooled.migrate();
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 3; ++number) {
-    threads.emplace_back([&, number] {
-      for (int round = 0; round < 30; ++round) {
-        put(pooled, std::to_string(number) + "." + std::to_string(round));
-        static_cast<void>(pooled.find("close", "x"));
-        static_cast<void>(pooled.take_shares("n" + std::to_string(number), kinds, 1s));
-      }
-    });
-  }
-  for (std::thread& each : threads) {
-    each.join();
-  }
+  on_threads(3, [&](int number) {
+    for (int round = 0; round < 30; ++round) {
+      put(pooled, std::to_string(number) + "." + std::to_string(round));
+      static_cast<void>(pooled.find("close", "x"));
+      static_cast<void>(pooled.take_shares("n" + std::to_string(number), kinds, 1s));
+    }
+  });
   const auto held = claim(pooled);
   EXPECT_THAT(held, SizeIs(90));
   for (const claimed& each : held) {
@@ -128,9 +106,7 @@ TEST_F(PostgresPooler, ATransactionalHandlerHasTheLeaseAsItsLimitAndNobodyElse) 
   scheduler checks(pooled, {.lease = 4s});
   std::promise<std::string> limit;
   checks.on("close", [&](transaction& open, const job& /*what*/) {
-    PGresult* const shown = PQexec(postgres_connection(open), "SHOW idle_in_transaction_session_timeout");
-    limit.set_value(PQgetvalue(shown, 0, 0));
-    PQclear(shown);
+    limit.set_value(ask(open, "SHOW idle_in_transaction_session_timeout"));
   });
   checks.start();
   checks.schedule(asked("a", 0ms));

@@ -1,50 +1,22 @@
 // What jobs, leases and fences survive when something is wrong with the server itself: its disk is full, its standby
 // has to take over, its clock is set.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <future>
 #include <iostream>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "durable/support/long_jobs.hpp"
 #include "durable/support/private_postgres.hpp"
 #include "durable/support/scratch_folder.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
-#include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
 
-using namespace std::chrono_literals;
-using testing::Each;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::Pair;
-using testing::SizeIs;
 using timing_wheel::test::postgres_session;
 using timing_wheel::test::private_postgres;
 using timing_wheel::test::private_postgres_options;
@@ -54,16 +26,6 @@ long_jobs::store_maker stores_on(const std::string& conninfo) {
   return [conninfo] {
     return std::make_unique<postgres_store>(conninfo, postgres_options{.connect_timeout = 2s, .statement_timeout = 3s});
   };
-}
-
-template <class Ready>
-bool wait_until(const Ready& ready, std::chrono::seconds most = 20s) {
-  for (const auto end = std::chrono::steady_clock::now() + most; !ready(); std::this_thread::sleep_for(5ms)) {
-    if (std::chrono::steady_clock::now() > end) {
-      return false;
-    }
-  }
-  return true;
 }
 
 // ---- its disk
@@ -298,9 +260,7 @@ TEST_F(PostgresFailover, LosesNothingThatWasAnsweredDoublesNoRunAndLetsNoFenceFa
   over = true;
   calling.join();
   EXPECT_TRUE(wait_until([&] { return own.ask("SELECT count(*) FROM timing_wheel.check WHERE kind='once'") == "0"; }));
-  const auto runs = jobs.finish();
-  EXPECT_THAT(runs, SizeIs(10));
-  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+  expect_one_run_each(jobs.finish(), 10);
 
   std::set<std::string> ran;
   for (const auto& row : own.rows("SELECT key FROM effect")) {
@@ -422,9 +382,7 @@ TEST_F(PostgresSetClock, ForwardWhileANodeIsBusyDoublesNoRun) {
   }
   calling.request_stop();
   calling.join();
-  const auto runs = jobs.finish();
-  EXPECT_THAT(runs, SizeIs(10));
-  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+  expect_one_run_each(jobs.finish(), 10);
   EXPECT_EQ(jobs.lost_leases(), 0U);
 }
 

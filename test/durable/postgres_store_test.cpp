@@ -3,17 +3,8 @@
 
 #include "timing_wheel/durable/postgres_store.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <future>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "durable/postgres/values.hpp"
 #include "durable/support/postgres_case.hpp"
@@ -22,21 +13,7 @@
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
-
-class PostgresStore : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
- public:
-  // What a statement of a handler's answers, as text.
-  static std::string ask(transaction& open, const std::string& sql) {
-    PGresult* answer = PQexec(postgres_connection(open), sql.c_str());
-    std::string value = PQntuples(answer) > 0 ? PQgetvalue(answer, 0, 0) : "";
-    PQclear(answer);
-    return value;
-  }
-};
+class PostgresStore : public PostgresCase {};  // NOLINT(readability-identifier-naming): a suite
 
 TEST_F(PostgresStore, TwoTransactionsAtATimeLeaveOutWhatTheOtherHas) {
   put(store, "a");
@@ -64,38 +41,30 @@ TEST_F(PostgresStore, ThreadsOfTwoStoresClaimEachCheckOnce) {
   }
   put(store, all);
   std::atomic<int> claims = 0;
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 4; ++number) {
-    threads.emplace_back([&, number] {
-      postgres_store& mine = number % 2 == 0 ? store : other;
-      for (const upcoming& row : all_rows(mine)) {
-        std::vector<claimed> got;
-        mine.transact([&](store_transaction& open) { open.claim({&row, 1}, open.now() + 1h, got); });
-        claims += static_cast<int>(got.size());
-      }
-    });
-  }
-  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+  on_threads(4, [&](int number) {
+    postgres_store& mine = number % 2 == 0 ? store : other;
+    for (const upcoming& row : all_rows(mine)) {
+      std::vector<claimed> got;
+      mine.transact([&](store_transaction& open) { open.claim({&row, 1}, open.now() + 1h, got); });
+      claims += static_cast<int>(got.size());
+    }
+  });
   EXPECT_EQ(claims, 500);
 }
 
 TEST_F(PostgresStore, ListsOfTheSameKeysInAnyOrderDoNotLockEachOtherUp) {
-  std::vector<std::thread> threads;
   std::atomic<int> inserted = 0;
-  for (int number = 0; number < 4; ++number) {
-    threads.emplace_back([&, number] {
-      for (int round = 0; round < 20; ++round) {
-        std::vector<request> all;
-        for (int key = 0; key < 50; ++key) {
-          all.push_back(asked(std::to_string((number % 2 == 0 ? key : 49 - key) + 100 * round)));
-        }
-        for (const append_op& op : put(store, all)) {
-          inserted += op.result.inserted ? 1 : 0;
-        }
+  on_threads(4, [&](int number) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<request> all;
+      for (int key = 0; key < 50; ++key) {
+        all.push_back(asked(std::to_string((number % 2 == 0 ? key : 49 - key) + 100 * round)));
       }
-    });
-  }
-  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+      for (const append_op& op : put(store, all)) {
+        inserted += op.result.inserted ? 1 : 0;
+      }
+    }
+  });
   EXPECT_EQ(inserted, 1000);
 }
 
@@ -125,11 +94,7 @@ TEST_F(PostgresStore, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
       std::vector<claimed> got;
       open.take(wanted, got);
       calling = std::async(std::launch::async, [&] { store.transact(call); });
-      for (int turn = 0; turn < 2000 && user.count("SELECT count(*) FROM pg_stat_activity WHERE "
-                                                   "wait_event_type='Lock'") == 0;
-           ++turn) {
-        std::this_thread::sleep_for(1ms);
-      }
+      wait_until([&] { return user.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0"; });
       open.put_back(got.at(0), "close", open.now() + 1h, 1);
     });
     calling.get();
@@ -153,8 +118,7 @@ TEST_F(PostgresStore, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
     EXPECT_EQ(all[2].result, cancel_result::running);
   });
   EXPECT_FALSE(store.find("close", "a"));
-  request again = asked("a", 2h, "two");
-  again.replace = true;
+  const request again = replacing(asked("a", 2h, "two"));
   after_it_is_put_back([&](store_transaction& open) { EXPECT_TRUE(open.schedule(again).replaced); });
   EXPECT_EQ(store.find("close", "a")->payload, "two");
 }
@@ -329,16 +293,12 @@ TEST_F(PostgresStore, ThreadsShareFewConnections) {
   postgres_options few = options;
   few.connections = 2;
   postgres_store narrow(server().conninfo() + " application_name=" + schema, few);
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 8; ++number) {
-    threads.emplace_back([&, number] {
-      for (int round = 0; round < 20; ++round) {
-        put(narrow, std::to_string(number) + "." + std::to_string(round));
-        static_cast<void>(narrow.find("close", "x"));
-      }
-    });
-  }
-  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+  on_threads(8, [&](int number) {
+    for (int round = 0; round < 20; ++round) {
+      put(narrow, std::to_string(number) + "." + std::to_string(round));
+      static_cast<void>(narrow.find("close", "x"));
+    }
+  });
   EXPECT_THAT(all_rows(narrow), SizeIs(160));
   EXPECT_LE(user.count("SELECT count(*) FROM pg_stat_activity WHERE application_name='" + schema + "'"), 2);
 }

@@ -1,26 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <barrier>
-#include <chrono>
-#include <future>
-#include <mutex>
-#include <set>
-#include <string>
-#include <system_error>
-#include <thread>
 
 #include "durable/support/postgres_case.hpp"
-#include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class PostgresUsersTransaction : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -29,13 +13,8 @@ class PostgresUsersTransaction : public PostgresCase {  // NOLINT(readability-id
   // Of any other session.
   static void wait_for_a_lock() {
     const postgres_session watching(server().conninfo());
-    for (int turn = 0; turn < 2000; ++turn) {
-      if (watching.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0") {
-        return;
-      }
-      std::this_thread::sleep_for(1ms);
-    }
-    ADD_FAILURE() << "nobody waits";
+    EXPECT_TRUE(wait_until(
+        [&] { return watching.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0"; }));
   }
   // In a transaction that stays open: so whoever wants that key waits for its end.
   void keep_row(const char* key) {
@@ -45,141 +24,39 @@ class PostgresUsersTransaction : public PostgresCase {  // NOLINT(readability-id
   [[nodiscard]] std::string insert() const { return "INSERT INTO " + table("orders") + " VALUES(7)"; }
 };
 
-TEST_F(PostgresUsersTransaction, CommitsOrderAndCheckTogether) {
-  user.execute("BEGIN; " + insert());
-  EXPECT_TRUE(schedule(user.get(), asked("a", 30min), target).inserted);
-  EXPECT_THAT(all_rows(store), IsEmpty());
-  user.execute("COMMIT");
-  EXPECT_THAT(all_rows(store), SizeIs(1));
-  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("orders")), "1");
-}
-
-TEST_F(PostgresUsersTransaction, RollsOrderAndCheckBackTogether) {
-  user.execute("BEGIN; " + insert());
-  schedule(user.get(), asked("a"), target);
-  user.execute("ROLLBACK");
-  EXPECT_THAT(all_rows(store), IsEmpty());
-  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("orders")), "0");
-}
-
-TEST_F(PostgresUsersTransaction, IsToldHowOftenACancelledCheckWasTried) {
-  for (const char* key : {"a", "b"}) {
+TEST_F(PostgresUsersTransaction, AClaimLeavesOutWhatAnOpenTransactionCancelsOrMoves) {
+  for (const char* key : {"a", "b", "c"}) {
     put(store, key);
-    retry(store, claim(store).at(0), store.now() + 1h, 1);
   }
-  EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), (cancel_answer{cancel_result::cancelled, 1}));
-  durable::postgres_session session(user.get(), target);
-  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::cancelled, 1}));
-  EXPECT_EQ(session.cancel("close", "b"), (cancel_answer{cancel_result::finished, 0}));
-}
-
-TEST_F(PostgresUsersTransaction, NeedsNone) {
-  EXPECT_TRUE(schedule(user.get(), asked("a", 1h), target).inserted);
-  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", instant(3us), target), reschedule_result::moved);
-  EXPECT_EQ(store.find("close", "a")->due, instant(3us));
-  EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), cancel_result::cancelled);
-  EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), cancel_result::finished);
-  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h, target), reschedule_result::finished);
-}
-
-TEST_F(PostgresUsersTransaction, AnswersAsTheStoreForAKeyThatIsThere) {
-  const scheduled first = schedule(user.get(), asked("a", 1h, "one"), target);
-  request again = asked("a", 2h, "two");
-  const scheduled kept = schedule(user.get(), again, target);
-  EXPECT_FALSE(kept.inserted || kept.replaced);
-  EXPECT_EQ(kept.due, first.due);
-  again.replace = true;
-  const scheduled replaced = schedule(user.get(), again, target);
-  EXPECT_TRUE(replaced.replaced);
-  EXPECT_EQ(store.find("close", "a")->payload, "two");
-  EXPECT_EQ(store.find("close", "a")->due, replaced.due);
-}
-
-TEST_F(PostgresUsersTransaction, LeavesARunningCheckAloneAlsoWhenItsLeaseHasEnded) {
-  put(store, "a");
-  for (const auto lease : {1h, -1h}) {
-    const auto held = claim(store, lease).at(0);
-    request again = asked("a", 2h, "two");
-    again.replace = true;
-    EXPECT_FALSE(schedule(user.get(), again, target).replaced);
-    EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), cancel_result::running);
-    EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h, target), reschedule_result::running);
-    EXPECT_TRUE(retry(store, held, instant(), 0));
-  }
-}
-
-TEST_F(PostgresUsersTransaction, ACancelThatIsRolledBackIsNone) {
-  put(store, "a");
-  user.execute("BEGIN");
-  EXPECT_EQ(durable::cancel(user.get(), "close", "a", target), cancel_result::cancelled);
-  user.execute("ROLLBACK");
-  EXPECT_THAT(claim(store), SizeIs(1));
-}
-
-TEST_F(PostgresUsersTransaction, AClaimLeavesOutWhatAnOpenTransactionCancels) {
-  put(store, "a");
-  put(store, "b");
   user.execute("BEGIN");
   durable::cancel(user.get(), "close", "a", target);
-  const auto got = claim(store);
-  ASSERT_THAT(got, SizeIs(1));
-  EXPECT_EQ(got[0].key, "b");
-  user.execute("COMMIT");
-  EXPECT_EQ(all_rows(store).size(), 1U);
-}
-
-TEST_F(PostgresUsersTransaction, ACancelWaitsForAClaimThatIsOpen) {
-  put(store, "a");
-  const auto wanted = all_rows(store);
-  std::vector<claimed> got;
-  cancel_result answer{};
-  std::thread cancelling;
-  store.transact([&](store_transaction& open) {
-    open.claim(wanted, open.now() + 1h, got);
-    cancelling = std::thread([&] { answer = durable::cancel(user.get(), "close", "a", target); });
-    std::this_thread::sleep_for(30ms);
-  });
-  cancelling.join();
-  EXPECT_EQ(answer, cancel_result::running);
-}
-
-TEST_F(PostgresUsersTransaction, AMoveWaitsForAClaimThatIsOpen) {
-  put(store, "a");
-  const auto wanted = all_rows(store);
-  std::vector<claimed> got;
-  reschedule_result answer{};
-  std::thread moving;
-  store.transact([&](store_transaction& open) {
-    open.claim(wanted, open.now() + 1h, got);
-    moving = std::thread([&] { answer = durable::reschedule(user.get(), "close", "a", 1h, target); });
-    std::this_thread::sleep_for(30ms);
-  });
-  moving.join();
-  EXPECT_EQ(answer, reschedule_result::running);
-}
-
-TEST_F(PostgresUsersTransaction, AClaimLeavesOutWhatAnOpenTransactionMoves) {
-  put(store, "a");
-  user.execute("BEGIN");
-  EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 1h, target), reschedule_result::moved);
-  EXPECT_THAT(claim(store), IsEmpty());
+  EXPECT_EQ(durable::reschedule(user.get(), "close", "b", 1h, target), reschedule_result::moved);
+  EXPECT_THAT(sorted_keys_of(claim(store)), ElementsAre("c"));
   user.execute("COMMIT");
   EXPECT_THAT(claim(store), IsEmpty()) << "it is not due any more";
+  EXPECT_THAT(all_rows(store), SizeIs(2));
 }
 
-TEST_F(PostgresUsersTransaction, ACancelThatWaitedForTheEndSaysSo) {
-  put(store, "a");
-  const auto wanted = all_rows(store);
-  cancel_result answer{};
-  std::thread cancelling;
-  store.transact([&](store_transaction& open) {
-    std::vector<claimed> got;
-    open.take(wanted, got);
-    cancelling = std::thread([&] { answer = durable::cancel(user.get(), "close", "a", target); });
-    std::this_thread::sleep_for(30ms);
-  });
-  cancelling.join();
-  EXPECT_EQ(answer, cancel_result::finished);
+TEST_F(PostgresUsersTransaction, ACallWaitsForAClaimThatIsOpenAndForAnEnd) {
+  const auto answer_of = [&](bool takes, auto call) {
+    put(store, "a");
+    const auto wanted = all_rows(store);
+    std::future<decltype(call())> answer;
+    store.transact([&](store_transaction& open) {
+      std::vector<claimed> got;
+      takes ? open.take(wanted, got) : open.claim(wanted, open.now() + 1h, got);
+      answer = std::async(std::launch::async, call);
+      wait_for_a_lock();
+    });
+    const auto said = answer.get();
+    user.execute("DELETE FROM " + table("check"));
+    return said;
+  };
+  const auto cancels = [&] { return durable::cancel(user.get(), "close", "a", target); };
+  EXPECT_EQ(answer_of(false, cancels), cancel_result::running);
+  EXPECT_EQ(answer_of(true, cancels), cancel_result::finished);
+  EXPECT_EQ(answer_of(false, [&] { return durable::reschedule(user.get(), "close", "a", 1h, target); }),
+            reschedule_result::running);
 }
 
 // A handler that is transactional, and is to run again.
@@ -187,22 +64,17 @@ TEST_F(PostgresUsersTransaction, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
   durable::postgres_session session(user.get(), target);
   const auto answer_of = [&](auto call) {
     put(store, "a", instant(1us));
-    const auto wanted = all_rows(store);
-    decltype(call()) answer{};
-    std::thread calling;
-    store.transact([&](store_transaction& open) {
-      std::vector<claimed> got;
-      open.take(wanted, got);
-      calling = std::thread([&] { answer = call(); });
+    std::future<decltype(call())> answer;
+    take(store, [&](store_transaction& open, const std::vector<claimed>& got) {
+      answer = std::async(std::launch::async, call);
       wait_for_a_lock();
       open.put_back(got.at(0), "close", open.now() + 1h, 1);
     });
-    calling.join();
+    const auto said = answer.get();
     user.execute("DELETE FROM " + table("check"));
-    return answer;
+    return said;
   };
-  request again = asked("a", 2h, "two");
-  again.replace = true;
+  const request again = replacing(asked("a", 2h, "two"));
   EXPECT_EQ(answer_of([&] { return durable::cancel(user.get(), "close", "a", target); }), cancel_result::cancelled);
   EXPECT_EQ(answer_of([&] { return session.cancel("close", "a"); }), cancel_result::cancelled);
   EXPECT_EQ(answer_of([&] { return durable::reschedule(user.get(), "close", "a", 1h, target); }),
@@ -232,21 +104,9 @@ TEST_F(PostgresUsersTransaction, ADelayCountsFromTheCall) {
   user.execute("COMMIT");
 }
 
-TEST_F(PostgresUsersTransaction, RefusesWhatIsTooLong) {
-  const auto scheduling = [&](const request& what, const postgres_target& where) {
-    return error_of([&] { schedule(user.get(), what, where); }).code;
-  };
-  EXPECT_EQ(scheduling(asked(std::string(256, 'k')), target), errc::key_too_long);
-  EXPECT_EQ(scheduling(asked("key"), {.schema = schema, .limits = {.key = 2}}), errc::key_too_long);
-}
-
-TEST_F(PostgresUsersTransaction, KeepsAnyBytesAndTheEndOfTime) {
-  const std::string bytes("\0\xff", 2);
-  EXPECT_EQ(schedule(user.get(), asked(bytes, instant::max(), ""), target).due, instant::max());
-  EXPECT_EQ(store.find("close", bytes)->payload, "");
-  EXPECT_EQ(store.find("close", bytes)->due, instant::max());
-  EXPECT_GT(schedule(user.get(), asked("long", std::chrono::hours::max()), target).due,
-            store.now() + std::chrono::years(290));
+TEST_F(PostgresUsersTransaction, RefusesWhatIsLongerThanItsLimits) {
+  const postgres_target narrow{.schema = schema, .limits = {.key = 2}};
+  EXPECT_EQ(error_of([&] { schedule(user.get(), asked("key"), narrow); }).code, errc::key_too_long);
 }
 
 TEST_F(PostgresUsersTransaction, RefusesAConnectionThatCannotAnswer) {
@@ -287,38 +147,6 @@ class PostgresSession : public PostgresUsersTransaction {  // NOLINT(readability
 
   durable::postgres_session session{user.get(), target};
 };
-
-TEST_F(PostgresSession, CommitsOrRollsBackWithTheOrder) {
-  user.execute("BEGIN; " + insert());
-  EXPECT_TRUE(session.schedule(asked("a", 30min)).inserted);
-  user.execute("ROLLBACK");
-  EXPECT_THAT(all_rows(store), IsEmpty());
-  user.execute("BEGIN; " + insert());
-  EXPECT_TRUE(session.schedule(asked("b", 30min)).inserted);
-  EXPECT_THAT(all_rows(store), IsEmpty());
-  user.execute("COMMIT");
-  EXPECT_THAT(all_rows(store), SizeIs(1));
-}
-
-TEST_F(PostgresSession, AnswersAsTheFunctionsDo) {
-  EXPECT_EQ(session.cancel("close", "a"), cancel_result::finished);
-  EXPECT_EQ(session.reschedule("close", "a", 1h), reschedule_result::finished);
-  const scheduled first = session.schedule(asked("a", instant(7s), "one"));
-  EXPECT_EQ(first.due, instant(7s));
-  request again = asked("a", 1h, "two");
-  const scheduled kept = session.schedule(again);
-  EXPECT_FALSE(kept.inserted || kept.replaced);
-  EXPECT_EQ(kept.due, first.due);
-  again.replace = true;
-  EXPECT_TRUE(session.schedule(again).replaced);
-  EXPECT_EQ(store.find("close", "a")->payload, "two");
-  EXPECT_EQ(session.reschedule("close", "a", instant(3us)), reschedule_result::moved);
-  const auto held = claim(store).at(0);
-  EXPECT_EQ(session.cancel("close", "a"), cancel_result::running);
-  EXPECT_EQ(session.reschedule("close", "a", 1h), reschedule_result::running);
-  EXPECT_TRUE(retry(store, held, instant(), 0));
-  EXPECT_EQ(session.cancel("close", "a"), cancel_result::cancelled);
-}
 
 TEST_F(PostgresSession, PreparesOnceAndChangesNoSetting) {
   const std::string settings = user.ask("SELECT md5(string_agg(name||setting,',' ORDER BY name)) FROM pg_settings");
@@ -398,8 +226,7 @@ TEST_F(PostgresUsersTransaction, KeepsNobodyWaitingButWhoWantsItsRow) {
   put(store, "a", 1h);
   user.execute("BEGIN");
   durable::reschedule(user.get(), "close", "a", 2h, target);
-  request again = asked("a", 3h);
-  again.replace = true;
+  const request again = replacing(asked("a", 3h));
   const std::uint64_t before = store.counts().statements;
   std::future<scheduled> replaces = std::async(std::launch::async, [&] { return checks.schedule(again); });
   while (store.counts().statements < before + 2) {  // it has tried twice: so it is set aside
@@ -477,13 +304,9 @@ TEST_F(PostgresUsersTransaction, ThatKeepsARowForTooLongIsToldInTheEnd) {
   const caught said = error_of(
       [&] { store.transact_within({.lock_wait = 50ms}, [](store_transaction& open) { open.schedule(asked("a")); }); });
   EXPECT_EQ(said.code, errc::row_locked);
-  EXPECT_THAT(said.words, testing::HasSubstr("another transaction keeps the row"));
+  EXPECT_THAT(said.words, HasSubstr("another transaction keeps the row"));
   std::vector<std::string> limits;
-  const auto look = [&](store_transaction& open) {
-    PGresult* const shown = PQexec(postgres_connection(open), "SHOW lock_timeout");
-    limits.emplace_back(PQgetvalue(shown, 0, 0));
-    PQclear(shown);
-  };
+  const auto look = [&](store_transaction& open) { limits.push_back(ask(open, "SHOW lock_timeout")); };
   store.transact_within({.lock_wait = 50ms}, look);
   store.transact(look);
   EXPECT_THAT(limits, ElementsAre("50ms", "0"));
@@ -499,17 +322,9 @@ TEST_F(PostgresUsersTransaction, ThatIsLateWithALowIdIsFoundByTheNextLook) {
     ran.insert(what.key());
   });
   checks.start();
-  const auto wait_for_run = [&](const std::string& key) {
-    for (const auto until = std::chrono::steady_clock::now() + 60s; std::chrono::steady_clock::now() < until;) {
-      {
-        const std::scoped_lock lock(mutex);
-        if (ran.contains(key)) {
-          return true;
-        }
-      }
-      std::this_thread::sleep_for(1ms);
-    }
-    return false;
+  const auto has_run = [&](const std::string& key) {
+    const std::scoped_lock lock(mutex);
+    return ran.contains(key);
   };
   const std::string id = user.ask("SELECT nextval('" + table("check_id_seq") + "')");
   const instant due = store.now();
@@ -517,14 +332,14 @@ TEST_F(PostgresUsersTransaction, ThatIsLateWithALowIdIsFoundByTheNextLook) {
                std::to_string(due.time_since_epoch().count()) + ",'close','late','')");
   for (const char* key : {"a", "b", "c"}) {  // with higher ids and later deadlines, and looks between them
     checks.schedule(asked(key));
-    EXPECT_TRUE(wait_for_run(key));
+    EXPECT_TRUE(wait_until([&] { return has_run(key); }, 60s));
     const auto looks = store.counts().statements;
     while (store.counts().statements < looks + 5) {
       std::this_thread::sleep_for(1ms);
     }
   }
   user.execute("COMMIT");
-  EXPECT_TRUE(wait_for_run("late"));
+  EXPECT_TRUE(wait_until([&] { return has_run("late"); }, 60s));
 }
 
 }  // namespace

@@ -1,22 +1,8 @@
 // The scheduler with threads of its own, on the real clock.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <barrier>
-#include <chrono>
-#include <future>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "durable/node/group_commit.hpp"
 #include "durable/support/forwarding_store.hpp"
-#include "timing_wheel/durable/error.hpp"
+#include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
@@ -31,9 +17,7 @@ class SchedulerThreads : public testing::Test {
     return {.kind = std::move(kind), .key = std::move(key), .payload = {}, .due = due};
   }
   void wait_until_empty() {
-    while (store.size() != 0) {
-      std::this_thread::sleep_for(1ms);
-    }
+    EXPECT_TRUE(test::wait_until([&] { return store.size() == 0; }));
   }
 
   timer clock;
@@ -55,18 +39,12 @@ TEST_F(SchedulerThreads, EachOfManyChecksFromManyThreadsRunsOnceAndNotEarly) {
     ran.insert(what.key());
   });
   checks.start();
-  std::barrier begin(threads);
-  std::vector<std::jthread> callers;
-  for (int t = 0; t < threads; ++t) {
-    callers.emplace_back([&, t] {
-      begin.arrive_and_wait();
-      for (int i = 0; i < each; ++i) {
-        const std::string key = std::to_string(t) + "/" + std::to_string(i);
-        checks.schedule(check(i % 2 == 0 ? "leased" : "transactional", key, std::chrono::milliseconds(i % 50)));
-      }
-    });
-  }
-  callers.clear();
+  test::on_threads(threads, [&](int t) {
+    for (int i = 0; i < each; ++i) {
+      const std::string key = std::to_string(t) + "/" + std::to_string(i);
+      checks.schedule(check(i % 2 == 0 ? "leased" : "transactional", key, std::chrono::milliseconds(i % 50)));
+    }
+  });
   wait_until_empty();
   checks.stop();
   EXPECT_EQ(ran.size(), static_cast<std::size_t>(threads * each));
@@ -109,9 +87,7 @@ TEST_F(SchedulerThreads, StopWaitsForTheRunsAndGivesBackWhatHasNotBegun) {
   for (int i = 0; i < 10; ++i) {
     checks.schedule(check("slow", std::to_string(i), 0s));
   }
-  while (begun == 0) {
-    std::this_thread::sleep_for(1ms);
-  }
+  EXPECT_TRUE(test::wait_until([&] { return begun != 0; }));
   checks.stop();
   EXPECT_EQ(begun, 1);
   EXPECT_EQ(ended, 1);
@@ -162,9 +138,7 @@ TEST_F(SchedulerThreads, AJobThatHasLostItsRowIsAskedToStop) {
   });
   checks.start();
   checks.schedule(check("long", "a", 0s));
-  while (checks.stats().lost_leases == 0) {
-    std::this_thread::sleep_for(1ms);
-  }
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().lost_leases != 0; }));
   EXPECT_TRUE(asked);
   checks.stop();
   EXPECT_THAT(failed, testing::ElementsAre("lease"));
@@ -250,9 +224,7 @@ TEST_F(SchedulerThreads, NoCompletionComesAfterStopHasReturned) {
         }
       });
     }
-    while (told < 1000) {
-      std::this_thread::yield();
-    }
+    EXPECT_TRUE(test::wait_until([&] { return told >= 1000; }));
     checks.stop();
     const int at_the_end = told;
     callers.clear();
@@ -314,19 +286,15 @@ TEST_F(GroupCommit, ManyThreadsShareCommitsAndEachGetsItsOwnAnswer) {
   constexpr int threads = 16;
   constexpr int each = 20;
   std::atomic<int> answers = 0;
-  std::vector<std::jthread> callers;
-  for (int t = 0; t < threads; ++t) {
-    callers.emplace_back([&, t] {
-      for (int i = 0; i < each; ++i) {
-        // Every key twice: one of the two inserts it.
-        const request asked = check("k", std::to_string(t / 2 * each + i), std::chrono::hours(1 + t));
-        scheduled result;
-        append(commits, asked, result);
-        answers += result.inserted ? 1 : 0;
-      }
-    });
-  }
-  callers.clear();
+  test::on_threads(threads, [&](int t) {
+    for (int i = 0; i < each; ++i) {
+      // Every key twice: one of the two inserts it.
+      const request asked = check("k", std::to_string(t / 2 * each + i), std::chrono::hours(1 + t));
+      scheduled result;
+      append(commits, asked, result);
+      answers += result.inserted ? 1 : 0;
+    }
+  });
   EXPECT_EQ(answers, threads / 2 * each);
   EXPECT_EQ(store.size(), static_cast<std::size_t>(threads / 2 * each));
   EXPECT_LT(store.counts().commits, static_cast<std::uint64_t>(threads * each / 4));
@@ -335,23 +303,19 @@ TEST_F(GroupCommit, ManyThreadsShareCommitsAndEachGetsItsOwnAnswer) {
 TEST_F(GroupCommit, ABadWriteHarmsNobodyElse) {
   constexpr int threads = 8;
   std::atomic<int> refused = 0;
-  std::vector<std::jthread> callers;
-  for (int t = 0; t < threads; ++t) {
-    callers.emplace_back([&, t] {
-      for (int i = 0; i < 20; ++i) {
-        if (t == 0) {
-          EXPECT_THROW(commits.run({"bad", std::to_string(i)},
-                                   [](store_transaction& /*open*/) { throw std::runtime_error("refused"); }),
-                       std::runtime_error);
-          ++refused;
-        } else {
-          scheduled result;
-          append(commits, check("good", std::to_string(t) + "/" + std::to_string(i), 1h), result);
-        }
+  test::on_threads(threads, [&](int t) {
+    for (int i = 0; i < 20; ++i) {
+      if (t == 0) {
+        EXPECT_THROW(commits.run({"bad", std::to_string(i)},
+                                 [](store_transaction& /*open*/) { throw std::runtime_error("refused"); }),
+                     std::runtime_error);
+        ++refused;
+      } else {
+        scheduled result;
+        append(commits, check("good", std::to_string(t) + "/" + std::to_string(i), 1h), result);
       }
-    });
-  }
-  callers.clear();
+    }
+  });
   EXPECT_EQ(refused, 20);
   EXPECT_EQ(store.size(), 140U);
 }
@@ -362,16 +326,12 @@ TEST_F(GroupCommit, AWriteWhoseCommitMayHaveHappenedIsNotRepeated) {
   slow.loses_answers = true;
   std::atomic<int> done = 0;
   std::atomic<int> told = 0;
-  std::vector<std::jthread> callers;
-  for (int t = 0; t < threads; ++t) {
-    callers.emplace_back([&] {
-      for (int i = 0; i < 20; ++i) {
-        EXPECT_THROW(commits.run({}, [&](store_transaction& /*open*/) { ++done; }), std::runtime_error);
-        ++told;
-      }
-    });
-  }
-  callers.clear();
+  test::on_threads(threads, [&](int /*number*/) {
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_THROW(commits.run({}, [&](store_transaction& /*open*/) { ++done; }), std::runtime_error);
+      ++told;
+    }
+  });
   EXPECT_EQ(told, threads * 20);
   EXPECT_EQ(done, threads * 20);
 }
@@ -380,18 +340,14 @@ TEST_F(GroupCommit, ALockThatAnotherHoldsIsWaitedForOnceForAll) {
   constexpr int threads = 16;
   slow.locked = true;
   std::atomic<int> refused = 0;
-  std::vector<std::jthread> callers;
-  for (int t = 0; t < threads; ++t) {
-    callers.emplace_back([&, t] {
-      try {
-        scheduled result;
-        append(commits, check("k", std::to_string(t), 1h), result);
-      } catch (const std::runtime_error&) {
-        ++refused;
-      }
-    });
-  }
-  callers.clear();
+  test::on_threads(threads, [&](int t) {
+    try {
+      scheduled result;
+      append(commits, check("k", std::to_string(t), 1h), result);
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  });
   EXPECT_EQ(refused, threads);
   EXPECT_LT(slow.refusals, threads / 2);
 }

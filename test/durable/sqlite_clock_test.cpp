@@ -1,8 +1,5 @@
 #include "durable/sqlite/clock.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <optional>
 
 #include "durable/support/fake_clocks.hpp"
@@ -11,13 +8,15 @@
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::IsEmpty;
-using testing::SizeIs;
-
 class SqliteClock : public testing::Test {
  public:
   SqliteClock() { store.migrate(); }
 
+  ~SqliteClock() override { fake_clocks::boot = "first"; }
+  static void restart_the_machine() {
+    fake_clocks::boot = "second";
+    fake_clocks::since_boot = 3s;
+  }
   static instant wall() { return std::chrono::floor<std::chrono::microseconds>(fake_clocks::wall); }
 
   fake_clocks clocks;
@@ -80,13 +79,11 @@ TEST_F(SqliteClock, AdoptingTheWallClockIsSeenByTheNextReadOfAnother) {
 
 TEST_F(SqliteClock, AfterARestartOfTheMachineItIsTheWallClockAgain) {
   put(store, "a", 1h);
-  fake_clocks::boot = "second";
-  fake_clocks::since_boot = 3s;
+  restart_the_machine();
   fake_clocks::wall += 2h;
   sqlite_store later(folder.file());
   EXPECT_EQ(later.now(), wall());
   EXPECT_THAT(claim(later), SizeIs(1));
-  fake_clocks::boot = "first";
 }
 
 TEST_F(SqliteClock, IdsAndFencesRiseThoughItIsSetBack) {
@@ -117,23 +114,19 @@ TEST_F(SqliteClock, AUsersConnectionUsesTheOneOfTheFile) {
 
 TEST_F(SqliteClock, AUsersConnectionSetsItAfterARestart) {
   put(store, "pending", 1h);
-  fake_clocks::boot = "second";
-  fake_clocks::since_boot = 3s;
+  restart_the_machine();
   fake_clocks::wall += 2h;
   users_database user(folder.file());
   EXPECT_EQ(schedule(user.get(), asked("new", 1h)).due, wall() + 1h);
   EXPECT_EQ(sqlite_store(folder.file()).now(), wall());
-  fake_clocks::boot = "first";
 }
 
 TEST_F(SqliteClock, AUsersConnectionMovesByItAfterARestart) {
   put(store, "a", 1h);
-  fake_clocks::boot = "second";
-  fake_clocks::since_boot = 3s;
+  restart_the_machine();
   users_database user(folder.file());
   EXPECT_EQ(durable::reschedule(user.get(), "close", "a", 2h), reschedule_result::moved);
   EXPECT_EQ(sqlite_store(folder.file()).find("close", "a")->due, wall() + 2h);
-  fake_clocks::boot = "first";
 }
 
 TEST_F(SqliteClock, CostsNoStatementWhileNobodyElseWrites) {

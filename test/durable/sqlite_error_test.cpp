@@ -1,14 +1,5 @@
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "durable/support/sqlite_case.hpp"
 #include "support/in_child.hpp"
@@ -17,9 +8,6 @@
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::SizeIs;
 using timing_wheel::test::child_end;
 using timing_wheel::test::in_child;
 
@@ -122,7 +110,7 @@ TEST_F(SqliteError, AFullFileUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
               });
             }).code,
             sqlite_code(SQLITE_FULL));
-  EXPECT_THAT(keys_by_time(store), testing::ElementsAre("a"));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
   limit("100000");
   EXPECT_TRUE(put(store, asked("c", {}, std::string(500000, 'p'))).inserted);
 }
@@ -138,60 +126,6 @@ TEST_F(SqliteError, AnErrorThatTheWorkHidesIsNoCommit) {
     });
   });
   EXPECT_EQ(found.code, sqlite_code(SQLITE_ABORT_ROLLBACK));
-}
-
-// A disk of one megabyte.
-class small_disk {
- public:
-  explicit small_disk(std::string at)
-      : at_(std::move(at)),
-        mounted_(std::filesystem::create_directory(at_) && mount("none", at_.c_str(), "tmpfs", 0, "size=1m") == 0) {}
-  small_disk(const small_disk&) = delete;
-  small_disk& operator=(const small_disk&) = delete;
-  ~small_disk() {
-    if (mounted_) {
-      umount2(at_.c_str(), MNT_DETACH);
-    }
-  }
-  [[nodiscard]] bool is_mounted() const { return mounted_; }
-
- private:
-  std::string at_;
-  bool mounted_;
-};
-
-TEST_F(SqliteError, AFullDiskUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
-  const small_disk disk(folder.file("disk"));
-  if (!disk.is_mounted()) {
-    GTEST_SKIP() << "mounting a file system is not allowed here";
-  }
-  sqlite_store small(folder.file("disk/checks.db"));
-  small.migrate();
-  put(small, "a");
-  std::ofstream(folder.file("disk/ballast")) << std::string(700000, 'x');
-  const std::error_code found = error_of([&] { put(small, asked("b", {}, std::string(500000, 'p'))); }).code;
-  EXPECT_EQ(found, sqlite_code(SQLITE_FULL));
-  EXPECT_THAT(keys_by_time(small), testing::ElementsAre("a"));
-  std::filesystem::remove(folder.file("disk/ballast"));
-  EXPECT_TRUE(put(small, asked("b", {}, std::string(300000, 'p'))).inserted);
-}
-
-TEST_F(SqliteError, CommitsUntilTheDiskIsFullAreAllThere) {
-  const small_disk disk(folder.file("disk"));
-  if (!disk.is_mounted()) {
-    GTEST_SKIP() << "mounting a file system is not allowed here";
-  }
-  std::size_t committed = 0;
-  {
-    sqlite_store small(folder.file("disk/checks.db"));
-    small.migrate();
-    while (!error_of([&] { put(small, asked(std::to_string(committed), {}, std::string(900, 'p'))); }).code) {
-      ++committed;
-    }
-    EXPECT_THAT(keys_by_time(small), SizeIs(committed));
-  }
-  sqlite_store again(folder.file("disk/checks.db"), {.check_integrity = true});
-  EXPECT_THAT(all_rows(again), SizeIs(committed));
 }
 
 // Overwrites the pages after the first, in which the tables are listed.

@@ -1,15 +1,6 @@
 // What docs/errors.md says of durable checks: each message that is expected here stands in that page to the letter.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "durable/support/sqlite_case.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -17,8 +8,6 @@
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::HasSubstr;
 
 const std::string& page() {
   static const std::string text = [] {

@@ -1,19 +1,8 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <filesystem>
-#include <string>
-#include <thread>
-
 #include "durable/support/small_vfs.hpp"
 #include "durable/support/sqlite_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::IsEmpty;
-using testing::SizeIs;
 
 constexpr std::int64_t ballast = 400'000;
 

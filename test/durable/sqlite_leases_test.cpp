@@ -1,17 +1,7 @@
 // What a lease survives: transactions that last, of a handler and of a user.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sqlite3.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <thread>
-
 #include "durable/support/long_jobs.hpp"
 #include "durable/support/sqlite_case.hpp"
-#include "timing_wheel/durable/sqlite_store.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -61,16 +51,10 @@ TEST_F(SqliteLeases, ATransactionalHandlerDoublesNoRun) {
   });
   jobs.add_node();
   ASSERT_TRUE(jobs.begin(10));
-  const std::unique_ptr<store> where = stores()();
-  where->transact(
-      [](store_transaction& open) { open.schedule({.kind = "slow", .key = "a", .payload = {}, .due = 0s}); });
-  for (int i = 0; i < 1000 && slow == 0; ++i) {
-    std::this_thread::sleep_for(5ms);
-  }
+  put(*stores()(), request{.kind = "slow", .key = "a"});
+  EXPECT_TRUE(wait_until([&] { return slow != 0; }));
   std::this_thread::sleep_for(3 * lease);
-  const auto runs = jobs.finish();
-  EXPECT_THAT(runs, testing::SizeIs(10));
-  EXPECT_THAT(runs, testing::Each(testing::Pair(testing::_, 1)));
+  expect_one_run_each(jobs.finish(), 10);
 }
 
 }  // namespace

@@ -1,18 +1,6 @@
 // Nodes in processes of their own, on one file.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "durable/support/sqlite_case.hpp"
 #include "durable/support/worker.hpp"
@@ -24,10 +12,6 @@ namespace {
 
 using testing::ContainerEq;
 using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class SqliteNodes : public testing::Test {
  public:
@@ -45,17 +29,8 @@ class SqliteNodes : public testing::Test {
   void schedule(const std::string& kind, const std::string& key, due_time due = {}, const std::string& payload = {}) {
     put(store(), request{.kind = kind, .key = key, .payload = payload, .due = due});
   }
-  static bool wait_for(const std::function<bool()>& what) {
-    for (int turn = 0; turn < 6000; ++turn) {
-      if (what()) {
-        return true;
-      }
-      std::this_thread::sleep_for(5ms);
-    }
-    return false;
-  }
   bool wait_until_empty() {
-    return wait_for([this] { return keys_by_time(store()).empty(); });
+    return wait_until([this] { return keys_by_time(store()).empty(); }, 30s);
   }
 
   scratch_folder folder;
@@ -125,7 +100,7 @@ TEST_P(SqliteWrongClock, OfOneNodeMakesNothingEarlyOrLate) {
 
 TEST_P(SqliteWrongClock, OfTheFirstNodeMakesNothingEarlyOrLate) {
   worker wrong = node("wrong", hour_off(GetParam()));
-  ASSERT_TRUE(wait_for([this] {
+  ASSERT_TRUE(wait_until([this] {
     users_database user(folder.file());
     return user.ask("SELECT count(*) FROM timing_wheel_clock") == "1";
   }));
@@ -157,7 +132,7 @@ TEST_F(SqliteNodes, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
       EXPECT_EQ(killed.wait(), -SIGKILL);
       ++kills;
     } else {
-      EXPECT_TRUE(wait_for([this] { return !store().list_dead(1).empty(); }));
+      EXPECT_TRUE(wait_until([this] { return !store().list_dead(1).empty(); }));
       EXPECT_TRUE(wait_until_empty());
       killed.end();
     }
@@ -210,7 +185,7 @@ TEST_F(SqliteNodes, OneThatIsStoppedPastItsLeaseLosesItToAnotherAndIsToldSo) {
   worker other = node("other");
   EXPECT_TRUE(wait_until_empty());
   stopped.go_on();
-  EXPECT_TRUE(wait_for([&] { return stopped.told().size() == 2; }));
+  EXPECT_TRUE(wait_until([&] { return stopped.told().size() == 2; }));
   stopped.end();
   other.end();
   ASSERT_THAT(other.told(), SizeIs(1));

@@ -1,12 +1,8 @@
 // The SQL that docs/durable.md gives to other languages, on the tables that the library makes.
 
-#include <gtest/gtest.h>
 #include <sqlite3.h>
 
-#include <fstream>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "durable/support/sqlite_case.hpp"
 

@@ -1,10 +1,4 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
 #include <random>
-#include <string>
 
 #include "durable/support/lossy_vfs.hpp"
 #include "durable/support/sqlite_case.hpp"

@@ -1,17 +1,5 @@
 // The scheduler on a file, in virtual time.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "durable/support/fake_clocks.hpp"
 #include "durable/support/sqlite_case.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -19,10 +7,6 @@
 
 namespace timing_wheel::durable::test {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class SqliteScheduler : public testing::Test {
  public:

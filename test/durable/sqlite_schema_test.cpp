@@ -1,33 +1,14 @@
 #include "durable/sqlite/schema.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "durable/support/sqlite_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::HasSubstr;
-using testing::SizeIs;
-
 class SqliteSchema : public SqliteCase {
  public:
   users_database user{folder.file()};
 };
-
-TEST_F(SqliteSchema, MigratingAgainChangesNothing) {
-  put(store, "a");
-  const store_counts before = store.counts();
-  store.migrate();
-  EXPECT_EQ(store.counts().commits, before.commits);
-  EXPECT_THAT(all_rows(store), SizeIs(1));
-}
 
 TEST_F(SqliteSchema, ANewerOneIsRefusedWithBothNumbers) {
   user.run("UPDATE timing_wheel_schema SET version=7");
@@ -42,48 +23,6 @@ TEST_F(SqliteSchema, ANewerOneIsRefusedWithBothNumbers) {
   EXPECT_EQ(user.ask("SELECT count(*) FROM timing_wheel_check"), "0");
 }
 
-TEST(SqliteSchemaless, EveryCallSaysThatTheTablesAreMissing) {
-  const scratch_folder folder;
-  sqlite_store store(folder.file());
-  users_database user(folder.file());
-  EXPECT_EQ(error_of([&] { put(store, "a"); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { all_rows(store); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { static_cast<void>(store.now()); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { static_cast<void>(store.find("close", "a")); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { static_cast<void>(store.list_dead(1)); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { store.retry_dead(1); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { schedule(user.get(), asked("a")); }).code, errc::no_schema);
-  EXPECT_EQ(error_of([&] { durable::cancel(user.get(), "close", "a"); }).code, errc::no_schema);
-  store.migrate();
-  EXPECT_TRUE(put(store, "a").inserted);
-}
-
-TEST(SqliteSchemaless, TablesThatAreDroppedLaterAreMissedToo) {
-  const scratch_folder folder;
-  sqlite_store store(folder.file());
-  store.migrate();
-  put(store, "a");
-  users_database(folder.file()).run("DROP TABLE timing_wheel_check; DROP TABLE timing_wheel_schema");
-  EXPECT_EQ(error_of([&] { put(store, "b"); }).code, errc::no_schema);
-}
-
-TEST(SqliteSchemaless, SeveralMayMigrateAtATime) {
-  const scratch_folder folder;
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 8; ++number) {
-    threads.emplace_back([&] {
-      sqlite_store store(folder.file());
-      store.migrate();
-      put(store, "a");
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-  sqlite_store store(folder.file());
-  EXPECT_THAT(all_rows(store), SizeIs(1));
-}
-
 TEST(SqliteSchemaless, TheTablesLieBesideTheUsersOwn) {
   const scratch_folder folder;
   users_database user(folder.file());
@@ -95,14 +34,6 @@ TEST(SqliteSchemaless, TheTablesLieBesideTheUsersOwn) {
   EXPECT_EQ(user.ask("PRAGMA page_size"), "8192");
   EXPECT_EQ(user.ask("PRAGMA auto_vacuum"), "0");
   EXPECT_EQ(user.ask("PRAGMA journal_mode"), "wal");
-}
-
-TEST_F(SqliteSchema, ARowWrittenByHandNeedsNothingButWhatItIs) {
-  user.run("INSERT INTO timing_wheel_check(due,kind,key,payload) VALUES(5,'close',x'61',x'')");
-  const auto found = store.find("close", "a");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->due, instant(5us));
-  EXPECT_EQ(found->fence, 0);
 }
 
 // In version 1 the column counted the claims of a row, and a job saw `id * 65536` more.

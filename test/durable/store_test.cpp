@@ -1,80 +1,80 @@
 // What `store` promises, on each of the stores.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "durable/support/postgres_case.hpp"
-#include "durable/support/scratch_folder.hpp"
 #include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
-#include "timing_wheel/durable/sqlite_store.hpp"
 #include "timing_wheel/timer.hpp"
+#ifdef TIMING_WHEEL_TEST_SQLITE
+#include "durable/support/scratch_folder.hpp"
+#include "timing_wheel/durable/sqlite_store.hpp"
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+#include "durable/support/postgres_case.hpp"
+#endif
 
 namespace timing_wheel::durable::test {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
+// A store, and what it stands on.
+using store_pointer = std::shared_ptr<durable::store>;
+template <class Where>
+store_pointer made_on() {
+  const auto where = std::make_shared<Where>();
+  return {where, &where->store};
+}
 
 struct in_memory {
   timing_wheel::timer clock;
   memory_store store{clock};
 };
 
+#ifdef TIMING_WHEEL_TEST_SQLITE
 struct in_a_file {
   timing_wheel::test::scratch_folder folder;
   sqlite_store store{folder.file()};
 };
+#endif
 
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+template <bool prepare>
 struct on_a_server {
-  postgres_store store{server().conninfo(), options_in(new_schema())};
-};
-
-// The same without prepared statements, as behind a pooler.
-struct unprepared {
   static postgres_options options() {
     postgres_options some = options_in(new_schema());
-    some.prepare = false;
+    some.prepare = prepare;
     return some;
   }
   postgres_store store{server().conninfo(), options()};
 };
+#endif
 
-template <class Where>
-class Store : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+struct place {
+  const char* name;
+  store_pointer (*make)();
+};
+constexpr place places[] = {
+    {"Memory", made_on<in_memory>},
+#ifdef TIMING_WHEEL_TEST_SQLITE
+    {"Sqlite", made_on<in_a_file>},
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+    {"Postgres", made_on<on_a_server<true>>},
+    {"PostgresUnprepared", made_on<on_a_server<false>>},  // as behind a pooler
+#endif
+};
+
+class Store : public testing::TestWithParam<place> {  // NOLINT(readability-identifier-naming): a suite
  public:
-  Store() { store().migrate(); }
-
-  [[nodiscard]] durable::store& store() { return where_.store; }
+  Store() { store.migrate(); }
 
  private:
-  Where where_;
+  store_pointer made_ = GetParam().make();
+
+ protected:
+  durable::store& store = *made_;
 };
+INSTANTIATE_TEST_SUITE_P(On, Store, testing::ValuesIn(places), [](const auto& of) { return of.param.name; });
 
-struct store_names {
-  template <class Where>
-  static std::string GetName(int /*number*/) {  // NOLINT(readability-identifier-naming): GoogleTest asks for it
-    return std::is_same_v<Where, in_memory>     ? "Memory"
-           : std::is_same_v<Where, in_a_file>   ? "Sqlite"
-           : std::is_same_v<Where, on_a_server> ? "Postgres"
-                                                : "PostgresUnprepared";
-  }
-};
-
-using all_stores = testing::Types<in_memory, in_a_file, on_a_server, unprepared>;
-TYPED_TEST_SUITE(Store, all_stores, store_names);
-
-TYPED_TEST(Store, FindsWhatWasScheduled) {
-  durable::store& store = this->store();
+TEST_P(Store, FindsWhatWasScheduled) {
   const scheduled made = put(store, asked("a", 30min, "order 7"));
   const auto found = store.find("close", "a");
   ASSERT_TRUE(found);
@@ -87,8 +87,7 @@ TYPED_TEST(Store, FindsWhatWasScheduled) {
   EXPECT_FALSE(store.find("other", "a"));
 }
 
-TYPED_TEST(Store, KeepsAnyBytesInKeysAndPayloads) {
-  durable::store& store = this->store();
+TEST_P(Store, KeepsAnyBytesInKeysAndPayloads) {
   const std::string bytes("\0\xff\x01'\0", 5);
   put(store, asked(bytes, {}, bytes));
   put(store, asked(bytes.substr(0, 1), {}, ""));
@@ -100,20 +99,19 @@ TYPED_TEST(Store, KeepsAnyBytesInKeysAndPayloads) {
   EXPECT_TRUE(store.find("close", bytes));
 }
 
-TYPED_TEST(Store, TakesKindsThatAreUtf8Alone) {
-  durable::store& store = this->store();
+TEST_P(Store, TakesKindsThatAreUtf8Alone) {
   const std::string good = "\xe8\xae\xa2\xe5\x8d\x95";
   put(store, {.kind = good, .key = "a"});
   EXPECT_TRUE(store.find(good, "a"));
-  for (const std::string& bad : {std::string("\xff\xfe"), std::string("a\0b", 3)}) {
+  EXPECT_EQ(error_of([&] { put(store, {.kind = std::string(64, 'k'), .key = "a"}); }).code, errc::kind_too_long);
+  for (const std::string& bad : {std::string(), std::string("\xff\xfe"), std::string("a\0b", 3)}) {
     EXPECT_EQ(error_of([&] { put(store, {.kind = bad, .key = "a"}); }).code, errc::invalid_request);
     scheduler node(store);
     EXPECT_EQ(error_of([&] { node.on(bad, [](const job&) {}); }).code, errc::invalid_request);
   }
 }
 
-TYPED_TEST(Store, TakesTheLongestAllowedAndNotAByteMore) {
-  durable::store& store = this->store();
+TEST_P(Store, TakesTheLongestAllowedAndNotAByteMore) {
   const request_limits limits = store.limits();
   put(store, asked(std::string(limits.key, 'k'), {}, std::string(limits.payload, 'p')));
   EXPECT_EQ(claim(store).at(0).payload.size(), limits.payload);
@@ -124,52 +122,35 @@ TYPED_TEST(Store, TakesTheLongestAllowedAndNotAByteMore) {
   EXPECT_THAT(all_rows(store), SizeIs(1));
 }
 
-TYPED_TEST(Store, LeavesAKeyThatIsThereAsItIs) {
-  durable::store& store = this->store();
+TEST_P(Store, LeavesAKeyThatIsThereAsItIs) {
   const scheduled first = put(store, asked("a", 1h, "one"));
   const scheduled second = put(store, asked("a", 2h, "two"));
-  EXPECT_FALSE(second.inserted);
-  EXPECT_FALSE(second.replaced);
+  EXPECT_FALSE(second.inserted || second.replaced);
   EXPECT_EQ(second.due, first.due);
   EXPECT_EQ(store.find("close", "a")->payload, "one");
 }
 
-TYPED_TEST(Store, ReplacesAKeyIfAsked) {
-  durable::store& store = this->store();
+TEST_P(Store, ReplacesAKeyIfAsked) {
   put(store, asked("a", 1h, "one"));
-  request again = asked("a", 2h, "two");
-  again.replace = true;
-  const scheduled second = put(store, again);
-  EXPECT_FALSE(second.inserted);
-  EXPECT_TRUE(second.replaced);
+  const scheduled second = put(store, replacing(asked("a", 2h, "two")));
+  EXPECT_TRUE(!second.inserted && second.replaced);
   EXPECT_EQ(store.find("close", "a")->payload, "two");
   EXPECT_EQ(store.find("close", "a")->due, second.due);
 }
 
-TYPED_TEST(Store, DoesNotReplaceARunningCheck) {
-  durable::store& store = this->store();
+TEST_P(Store, DoesNotReplaceARunningCheckAlsoWhenItsLeaseHasEnded) {
   const scheduled first = put(store, asked("a", {}, "one"));
-  ASSERT_THAT(claim(store), SizeIs(1));
-  request again = asked("a", 2h, "two");
-  again.replace = true;
-  const scheduled second = put(store, again);
-  EXPECT_FALSE(second.replaced);
-  EXPECT_EQ(second.due, first.due);
-  EXPECT_EQ(store.find("close", "a")->payload, "one");
+  for (const auto lease : {std::chrono::microseconds(1h), -1us}) {
+    const auto held = claim(store, lease).at(0);
+    const scheduled second = put(store, replacing(asked("a", 2h, "two")));
+    EXPECT_FALSE(second.inserted || second.replaced);
+    EXPECT_EQ(second.due, first.due);
+    EXPECT_EQ(store.find("close", "a")->payload, "one");
+    EXPECT_TRUE(retry(store, held, first.due, 0));
+  }
 }
 
-TYPED_TEST(Store, DoesNotReplaceACheckWhoseLeaseHasEnded) {
-  durable::store& store = this->store();
-  put(store, "a");
-  const auto stale = claim(store, -1us).at(0);
-  request again = asked("a", {}, "new");
-  again.replace = true;
-  EXPECT_FALSE(put(store, again).replaced);
-  EXPECT_TRUE(complete(store, stale));
-}
-
-TYPED_TEST(Store, CancelsOnceAndForAll) {
-  durable::store& store = this->store();
+TEST_P(Store, CancelsOnceAndForAll) {
   put(store, "a");
   const auto seen = all_rows(store);
   EXPECT_EQ(cancel(store, "a"), cancel_result::cancelled);
@@ -179,8 +160,7 @@ TYPED_TEST(Store, CancelsOnceAndForAll) {
   EXPECT_THAT(got, IsEmpty());
 }
 
-TYPED_TEST(Store, CancelsNoRunningCheckAlsoWhenItsLeaseHasEnded) {
-  durable::store& store = this->store();
+TEST_P(Store, CancelsNoRunningCheckAlsoWhenItsLeaseHasEnded) {
   put(store, "a");
   const auto held = claim(store).at(0);
   EXPECT_EQ(cancel(store, "a"), cancel_result::running);
@@ -190,8 +170,7 @@ TYPED_TEST(Store, CancelsNoRunningCheckAlsoWhenItsLeaseHasEnded) {
   EXPECT_THAT(claim(store), SizeIs(1));
 }
 
-TYPED_TEST(Store, MovesAPendingCheck) {
-  durable::store& store = this->store();
+TEST_P(Store, MovesAPendingCheck) {
   put(store, "a", 1h);
   const instant before = store.now();
   EXPECT_EQ(move(store, "a", 5h), reschedule_result::moved);
@@ -201,8 +180,7 @@ TYPED_TEST(Store, MovesAPendingCheck) {
   EXPECT_EQ(move(store, "b", 5h), reschedule_result::finished);
 }
 
-TYPED_TEST(Store, MovesNoRunningCheck) {
-  durable::store& store = this->store();
+TEST_P(Store, MovesNoRunningCheck) {
   put(store, "a");
   const auto held = claim(store).at(0);
   EXPECT_EQ(move(store, "a", 5h), reschedule_result::running);
@@ -211,8 +189,7 @@ TYPED_TEST(Store, MovesNoRunningCheck) {
   EXPECT_TRUE(complete(store, held));
 }
 
-TYPED_TEST(Store, ReadsAWindowInTheOrderOfTime) {
-  durable::store& store = this->store();
+TEST_P(Store, ReadsAWindowInTheOrderOfTime) {
   for (const int due : {5, 3, 9, 4, 3}) {
     put(store, std::to_string(all_rows(store).size()), instant(std::chrono::microseconds(due)));
   }
@@ -225,26 +202,7 @@ TYPED_TEST(Store, ReadsAWindowInTheOrderOfTime) {
   EXPECT_LT(found[0].id, found[1].id);
 }
 
-TYPED_TEST(Store, ReadsOnFromTheLastRow) {
-  durable::store& store = this->store();
-  for (int key = 0; key < 7; ++key) {
-    put(store, std::to_string(key), instant(key < 5 ? 3us : 4us));
-  }
-  const auto all = all_rows(store);
-  std::vector<upcoming> pages;
-  window which{.until = instant::max(), .limit = 2, .kinds = kinds};
-  for (int page = 0; page < 5; ++page) {
-    store.read_ahead(which, pages);
-    which.from = pages.back().due;
-    which.after_id = pages.back().id;
-  }
-  ASSERT_THAT(pages, SizeIs(7));
-  EXPECT_TRUE(std::equal(all.begin(), all.end(), pages.begin(), pages.end(),
-                         [](const upcoming& one, const upcoming& other) { return one.id == other.id; }));
-}
-
-TYPED_TEST(Store, ReadsOnlyTheKindsAskedFor) {
-  durable::store& store = this->store();
+TEST_P(Store, ReadsOnlyTheKindsAskedFor) {
   put(store, "a");
   put(store, request{.kind = "strange", .key = "b"});
   put(store, request{.kind = "other", .key = "c"});
@@ -254,8 +212,7 @@ TYPED_TEST(Store, ReadsOnlyTheKindsAskedFor) {
   EXPECT_EQ(found[1].kind, 1U);
 }
 
-TYPED_TEST(Store, ReadsLeasedRowsWithTheEndOfTheirLeaseAndTheirAttempt) {
-  durable::store& store = this->store();
+TEST_P(Store, ReadsLeasedRowsWithTheEndOfTheirLeaseAndTheirAttempt) {
   put(store, "a");
   EXPECT_EQ(all_rows(store).at(0).lease, instant());
   EXPECT_EQ(all_rows(store).at(0).attempt, 0);
@@ -265,8 +222,7 @@ TYPED_TEST(Store, ReadsLeasedRowsWithTheEndOfTheirLeaseAndTheirAttempt) {
   EXPECT_EQ(all_rows(store).at(0).attempt, 1);
 }
 
-TYPED_TEST(Store, ClaimRaisesFenceAndAttempt) {
-  durable::store& store = this->store();
+TEST_P(Store, ClaimRaisesFenceAndAttempt) {
   put(store, "a");
   const std::int64_t fence = store.find("close", "a")->fence;
   const auto first = claim(store, -1us).at(0);
@@ -278,17 +234,17 @@ TYPED_TEST(Store, ClaimRaisesFenceAndAttempt) {
   EXPECT_EQ(store.find("close", "a")->fence, second.fence);
 }
 
-TYPED_TEST(Store, ClaimsNothingBeforeItsTimeAndNothingTwice) {
-  durable::store& store = this->store();
+TEST_P(Store, ClaimsNothingBeforeItsTimeAndNothingTwice) {
   put(store, "late", 1h);
   put(store, "now");
-  EXPECT_EQ(claim(store).at(0).key, "now");
+  const auto got = claim(store);
+  ASSERT_THAT(got, SizeIs(1));
+  EXPECT_EQ(got[0].key, "now");
   EXPECT_THAT(claim(store), IsEmpty());
   EXPECT_THAT(take(store), IsEmpty());
 }
 
-TYPED_TEST(Store, CompletesOnlyWithTheLatestFence) {
-  durable::store& store = this->store();
+TEST_P(Store, CompletesOnlyWithTheLatestFence) {
   put(store, "a");
   const auto stale = claim(store, -1us).at(0);
   const auto held = claim(store).at(0);
@@ -299,8 +255,7 @@ TYPED_TEST(Store, CompletesOnlyWithTheLatestFence) {
   EXPECT_FALSE(complete(store, held));
 }
 
-TYPED_TEST(Store, AStaleFenceExtendsRetriesAndBuriesNothing) {
-  durable::store& store = this->store();
+TEST_P(Store, AStaleFenceExtendsRetriesAndBuriesNothing) {
   put(store, "a");
   const auto stale = claim(store, -1us).at(0);
   claim(store);
@@ -311,8 +266,7 @@ TYPED_TEST(Store, AStaleFenceExtendsRetriesAndBuriesNothing) {
   EXPECT_THAT(store.list_dead(10), IsEmpty());
 }
 
-TYPED_TEST(Store, AHolderMayEndAnEndedLeaseThatNobodyHasTakenSince) {
-  durable::store& store = this->store();
+TEST_P(Store, AHolderMayEndAnEndedLeaseThatNobodyHasTakenSince) {
   put(store, "a");
   EXPECT_TRUE(complete(store, claim(store, -1us).at(0)));
   put(store, "b");
@@ -321,8 +275,7 @@ TYPED_TEST(Store, AHolderMayEndAnEndedLeaseThatNobodyHasTakenSince) {
   EXPECT_TRUE(store.find("close", "b")->running);
 }
 
-TYPED_TEST(Store, GivesAClaimBack) {
-  durable::store& store = this->store();
+TEST_P(Store, GivesAClaimBack) {
   put(store, "a");
   const auto held = claim(store).at(0);
   EXPECT_TRUE(retry(store, held, instant(42us), 3));
@@ -330,22 +283,13 @@ TYPED_TEST(Store, GivesAClaimBack) {
   EXPECT_FALSE(found->running);
   EXPECT_EQ(found->due, instant(42us));
   EXPECT_EQ(found->attempt, 3);
+  EXPECT_FALSE(complete(store, held)) << "it is no claim any more";
+  EXPECT_FALSE(extend(store, held, 1h));
   EXPECT_GT(claim(store).at(0).fence, held.fence);
 }
 
-TYPED_TEST(Store, WhatWasGivenBackIsNoClaimAnyMore) {
-  durable::store& store = this->store();
-  put(store, "a");
-  const auto held = claim(store).at(0);
-  retry(store, held, instant(), 0);
-  EXPECT_FALSE(complete(store, held));
-  EXPECT_FALSE(extend(store, held, 1h));
-  EXPECT_TRUE(store.find("close", "a"));
-}
-
 // Whose lease has ended may be stopped just before its handler, and begin at any time.
-TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedStaysRunning) {
-  durable::store& store = this->store();
+TEST_P(Store, WhatIsGivenBackAfterALeaseHadEndedStaysRunning) {
   put(store, "a");
   const auto stopped = claim(store, -1us).at(0);
   EXPECT_FALSE(stopped.orphaned);
@@ -356,9 +300,7 @@ TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedStaysRunning) {
     EXPECT_TRUE(store.find("close", "a")->running);
     EXPECT_EQ(cancel(store, "a"), cancel_result::running);
     EXPECT_EQ(move(store, "a", 5h), reschedule_result::running);
-    request again = asked("a", {}, "new");
-    again.replace = true;
-    EXPECT_FALSE(put(store, again).replaced);
+    EXPECT_FALSE(put(store, replacing(asked("a", {}, "new"))).replaced);
   }
   EXPECT_EQ(all_rows(store).at(0).due, instant(42us));
   EXPECT_LE(all_rows(store).at(0).lease, store.now());
@@ -367,8 +309,7 @@ TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedStaysRunning) {
   EXPECT_EQ(cancel(store, "a"), cancel_result::finished);
 }
 
-TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedIsClaimedAtItsTime) {
-  durable::store& store = this->store();
+TEST_P(Store, WhatIsGivenBackAfterALeaseHadEndedIsClaimedAtItsTime) {
   put(store, "a");
   claim(store, -1us);
   retry(store, claim(store).at(0), store.now() + 1h, 0);
@@ -377,8 +318,7 @@ TYPED_TEST(Store, WhatIsGivenBackAfterALeaseHadEndedIsClaimedAtItsTime) {
 }
 
 // By that a node knows how the last run ended.
-TYPED_TEST(Store, AfterALeaseHadEndedOnlyARetryLeavesALeaseThatEndsBeforeTheDeadline) {
-  durable::store& store = this->store();
+TEST_P(Store, AfterALeaseHadEndedOnlyARetryLeavesALeaseThatEndsBeforeTheDeadline) {
   put(store, "a", instant(42us));
   claim(store, -1us);
   EXPECT_GT(all_rows(store).at(0).lease, instant(42us));
@@ -391,24 +331,19 @@ TYPED_TEST(Store, AfterALeaseHadEndedOnlyARetryLeavesALeaseThatEndsBeforeTheDead
   EXPECT_LT(row.lease, again);
 }
 
-TYPED_TEST(Store, ItsOwnEndMakesARowPendingAlsoAfterItsLease) {
-  durable::store& store = this->store();
+TEST_P(Store, ItsOwnEndMakesARowPendingAlsoAfterItsLease) {
   put(store, "a");
   retry(store, claim(store, -1us).at(0), instant(42us), 0);
   EXPECT_FALSE(store.find("close", "a")->running);
   EXPECT_FALSE(claim(store).at(0).orphaned);
 }
 
-TYPED_TEST(Store, WhatIsPutBackAfterALeaseHadEndedStaysRunning) {
-  durable::store& store = this->store();
+TEST_P(Store, WhatIsPutBackAfterALeaseHadEndedStaysRunning) {
   put(store, "a");
   claim(store, -1us);
-  const auto wanted = all_rows(store);
   for (int times = 0; times < 2; ++times) {
-    std::vector<claimed> got;
-    store.transact([&](store_transaction& open) {
-      open.take(wanted, got);
-      open.put_back(got.at(0), "close", instant(42us), 1);
+    const auto got = take(store, [](store_transaction& open, const std::vector<claimed>& taken) {
+      open.put_back(taken.at(0), "close", instant(42us), 1);
     });
     EXPECT_TRUE(got.at(0).orphaned);
     EXPECT_EQ(cancel(store, "a"), cancel_result::running);
@@ -416,8 +351,7 @@ TYPED_TEST(Store, WhatIsPutBackAfterALeaseHadEndedStaysRunning) {
   EXPECT_TRUE(claim(store).at(0).orphaned);
 }
 
-TYPED_TEST(Store, TakesARowAndThenThereIsNone) {
-  durable::store& store = this->store();
+TEST_P(Store, TakesARowAndThenThereIsNone) {
   put(store, asked("a", {}, "order"));
   const std::int64_t fence = store.find("close", "a")->fence;
   const auto got = take(store);
@@ -429,14 +363,10 @@ TYPED_TEST(Store, TakesARowAndThenThereIsNone) {
   EXPECT_FALSE(store.find("close", "a"));
 }
 
-TYPED_TEST(Store, PutsBackWhatItTookWithItsFence) {
-  durable::store& store = this->store();
+TEST_P(Store, PutsBackWhatItTookWithItsFence) {
   put(store, asked("a", {}, "order"));
-  const auto wanted = all_rows(store);
-  std::vector<claimed> got;
-  store.transact([&](store_transaction& open) {
-    open.take(wanted, got);
-    open.put_back(got.at(0), "close", open.now() + 1h, 1);
+  const auto got = take(store, [](store_transaction& open, const std::vector<claimed>& taken) {
+    open.put_back(taken.at(0), "close", open.now() + 1h, 1);
   });
   const auto found = store.find("close", "a");
   ASSERT_TRUE(found);
@@ -448,21 +378,16 @@ TYPED_TEST(Store, PutsBackWhatItTookWithItsFence) {
   EXPECT_GT(found->due, store.now() + 59min);
 }
 
-TYPED_TEST(Store, WhatTheHandlerScheduledStandsAgainstWhatIsPutBack) {
-  durable::store& store = this->store();
+TEST_P(Store, WhatTheHandlerScheduledStandsAgainstWhatIsPutBack) {
   put(store, asked("a", {}, "old"));
-  const auto wanted = all_rows(store);
-  std::vector<claimed> got;
-  store.transact([&](store_transaction& open) {
-    open.take(wanted, got);
+  take(store, [](store_transaction& open, const std::vector<claimed>& taken) {
     open.schedule(asked("a", 1h, "new"));
-    open.put_back(got.at(0), "close", open.now(), 1);
+    open.put_back(taken.at(0), "close", open.now(), 1);
   });
   EXPECT_EQ(store.find("close", "a")->payload, "new");
 }
 
-TYPED_TEST(Store, BuriesWithTheError) {
-  durable::store& store = this->store();
+TEST_P(Store, BuriesWithTheError) {
   put(store, asked("a", instant(7us), "order"));
   const auto held = claim(store).at(0);
   EXPECT_TRUE(bury(store, held, std::string("broken \0!", 9)));
@@ -479,8 +404,7 @@ TYPED_TEST(Store, BuriesWithTheError) {
   EXPECT_GE(store.now(), dead[0].died);
 }
 
-TYPED_TEST(Store, ListsTheDeadInPages) {
-  durable::store& store = this->store();
+TEST_P(Store, ListsTheDeadInPages) {
   for (const char* key : {"a", "b", "c"}) {
     put(store, key);
     bury(store, claim(store).at(0), "no");
@@ -492,8 +416,7 @@ TYPED_TEST(Store, ListsTheDeadInPages) {
   EXPECT_EQ(rest[0].key, "c");
 }
 
-TYPED_TEST(Store, RetriesADeadCheckFromTheStart) {
-  durable::store& store = this->store();
+TEST_P(Store, RetriesADeadCheckFromTheStart) {
   put(store, "a");
   const auto held = claim(store).at(0);
   bury(store, held, "no");
@@ -506,26 +429,18 @@ TYPED_TEST(Store, RetriesADeadCheckFromTheStart) {
   EXPECT_GT(again.fence, held.fence);
 }
 
-TYPED_TEST(Store, RetriesNoDeadCheckBesideALivingOneOfItsKey) {
-  durable::store& store = this->store();
+TEST_P(Store, RetriesNoDeadCheckBesideALivingOneOfItsKeyAndDeletesIt) {
   put(store, "a");
   bury(store, claim(store).at(0), "no");
   put(store, "a", 1h);
-  EXPECT_FALSE(store.retry_dead(store.list_dead(1).at(0).id));
-  EXPECT_THAT(store.list_dead(1), SizeIs(1));
-}
-
-TYPED_TEST(Store, DeletesADeadCheck) {
-  durable::store& store = this->store();
-  put(store, "a");
-  bury(store, claim(store).at(0), "no");
   const std::int64_t id = store.list_dead(1).at(0).id;
+  EXPECT_FALSE(store.retry_dead(id));
+  EXPECT_THAT(store.list_dead(1), SizeIs(1));
   EXPECT_TRUE(store.delete_dead(id));
   EXPECT_FALSE(store.delete_dead(id));
 }
 
-TYPED_TEST(Store, NeverUsesAnIdAgain) {
-  durable::store& store = this->store();
+TEST_P(Store, NeverUsesAnIdAgain) {
   std::int64_t last = 0;
   for (int turn = 0; turn < 5; ++turn) {
     put(store, "a");
@@ -534,21 +449,16 @@ TYPED_TEST(Store, NeverUsesAnIdAgain) {
     last = id;
     turn % 2 == 0 ? static_cast<void>(cancel(store, "a")) : static_cast<void>(take(store));
   }
-}
-
-TYPED_TEST(Store, NeverUsesAnIdAgainWithinATransaction) {
-  durable::store& store = this->store();
   put(store, "a");
-  const auto seen = all_rows(store);
+  last = all_rows(store).at(0).id;
   store.transact([&](store_transaction& open) {
     open.cancel("close", "a");
     open.schedule(asked("a"));
   });
-  EXPECT_GT(all_rows(store).at(0).id, seen.at(0).id);
+  EXPECT_GT(all_rows(store).at(0).id, last);
 }
 
-TYPED_TEST(Store, ANewCheckHasAHigherFenceThanAnyBeforeOfItsKey) {
-  durable::store& store = this->store();
+TEST_P(Store, ANewCheckHasAHigherFenceThanAnyBeforeOfItsKey) {
   std::int64_t highest = 0;
   for (int turn = 0; turn < 3; ++turn) {
     put(store, "a");
@@ -562,22 +472,19 @@ TYPED_TEST(Store, ANewCheckHasAHigherFenceThanAnyBeforeOfItsKey) {
   }
 }
 
-TYPED_TEST(Store, AFenceThatWasDrawnInVainIsNotDrawnAgain) {
-  durable::store& store = this->store();
+TEST_P(Store, AFenceThatWasDrawnInVainIsNotDrawnAgain) {
   put(store, "a");
   std::vector<claimed> undone;
-  const std::vector<upcoming> wanted = all_rows(store);
-  EXPECT_THROW(store.transact([&](store_transaction& open) {
-    open.take(wanted, undone);
+  const auto fails = [&](store_transaction&, const std::vector<claimed>& taken) {
+    undone = taken;
     throw std::runtime_error("no");
-  }),
-               std::runtime_error);
+  };
+  EXPECT_THROW(take(store, fails), std::runtime_error);
   EXPECT_GT(take(store).at(0).fence, undone.at(0).fence);
 }
 
 // A statement that an outage has held up comes too late for what others have held.
-TYPED_TEST(Store, AnEndedLeaseIsClaimedOnlyWhileItMayBe) {
-  durable::store& store = this->store();
+TEST_P(Store, AnEndedLeaseIsClaimedOnlyWhileItMayBe) {
   put(store, "a");
   put(store, "b");
   claim(store, -1us);
@@ -592,9 +499,7 @@ TYPED_TEST(Store, AnEndedLeaseIsClaimedOnlyWhileItMayBe) {
       });
     } catch (const std::runtime_error&) {
     }
-    std::set<std::string> keys;
-    std::transform(got.begin(), got.end(), std::inserter(keys, keys.end()), [](const claimed& one) { return one.key; });
-    return keys;
+    return sorted_keys_of(got);
   };
   for (const bool takes : {false, true}) {
     EXPECT_THAT(keys_within(store.now() - 1s, takes), ElementsAre("c"));
@@ -603,8 +508,7 @@ TYPED_TEST(Store, AnEndedLeaseIsClaimedOnlyWhileItMayBe) {
   }
 }
 
-TYPED_TEST(Store, WhatTheWorkThrowsUndoesAll) {
-  durable::store& store = this->store();
+TEST_P(Store, WhatTheWorkThrowsUndoesAll) {
   put(store, "a");
   EXPECT_THROW(store.transact([](store_transaction& open) {
     open.schedule(asked("b"));
@@ -617,8 +521,7 @@ TYPED_TEST(Store, WhatTheWorkThrowsUndoesAll) {
   EXPECT_THAT(all_rows(store), SizeIs(2));
 }
 
-TYPED_TEST(Store, UndoesAPartAlone) {
-  durable::store& store = this->store();
+TEST_P(Store, UndoesAPartAlone) {
   store.transact([](store_transaction& open) {
     open.schedule(asked("a"));
     open.savepoint();
@@ -631,8 +534,7 @@ TYPED_TEST(Store, UndoesAPartAlone) {
   EXPECT_THAT(keys_in(store), ElementsAre("a", "c"));
 }
 
-TYPED_TEST(Store, TheClockStandsStillWithinATransaction) {
-  durable::store& store = this->store();
+TEST_P(Store, TheClockStandsStillWithinATransaction) {
   store.transact([](store_transaction& open) {
     const instant before = open.now();
     std::this_thread::sleep_for(2ms);
@@ -641,15 +543,13 @@ TYPED_TEST(Store, TheClockStandsStillWithinATransaction) {
   });
 }
 
-TYPED_TEST(Store, TheLongestDelayAndTheEndOfTimeAreFarAhead) {
-  durable::store& store = this->store();
+TEST_P(Store, TheLongestDelayAndTheEndOfTimeAreFarAhead) {
   EXPECT_GT(put(store, "a", std::chrono::hours::max()).due, store.now() + std::chrono::years(290));
   EXPECT_EQ(put(store, "b", instant::max()).due, instant::max());
   EXPECT_EQ(store.find("close", "b")->due, instant::max());
 }
 
-TYPED_TEST(Store, LeasesAndDeadlinesMayLieAtTheEndsOfTime) {
-  durable::store& store = this->store();
+TEST_P(Store, LeasesAndDeadlinesMayLieAtTheEndsOfTime) {
   put(store, "first", instant::min());
   put(store, "last", instant::max());
   EXPECT_EQ(store.find("close", "first")->due, instant::min());
@@ -666,21 +566,14 @@ TYPED_TEST(Store, LeasesAndDeadlinesMayLieAtTheEndsOfTime) {
   EXPECT_THAT(take(store), SizeIs(1));
 }
 
-TYPED_TEST(Store, OneOfManyThreadsInsertsAKey) {
-  durable::store& store = this->store();
+TEST_P(Store, OneOfManyThreadsInsertsAKey) {
   std::atomic<int> inserted = 0;
-  std::vector<std::thread> threads;
-  for (int number = 0; number < 8; ++number) {
-    threads.emplace_back([&] { inserted += put(store, "a").inserted ? 1 : 0; });
-  }
-  std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+  on_threads(8, [&](int) { inserted += put(store, "a").inserted ? 1 : 0; });
   EXPECT_EQ(inserted, 1);
 }
 
-TYPED_TEST(Store, AListIsOneAfterTheOther) {
-  durable::store& store = this->store();
-  request again = asked("a", 2h, "two");
-  again.replace = true;
+TEST_P(Store, AListIsOneAfterTheOther) {
+  const request again = replacing(asked("a", 2h, "two"));
   const std::vector<request> all = {asked("b", 1h), asked("a", 1h, "one"), asked("a", 1h), again, asked("c", 1h)};
   const auto ops = put(store, all);
   EXPECT_TRUE(ops[0].result.inserted && ops[1].result.inserted && ops[4].result.inserted);
@@ -691,8 +584,7 @@ TYPED_TEST(Store, AListIsOneAfterTheOther) {
   EXPECT_THAT(all_rows(store), SizeIs(3));
 }
 
-TYPED_TEST(Store, AppendsAListBesideWhatIsThere) {
-  durable::store& store = this->store();
+TEST_P(Store, AppendsAListBesideWhatIsThere) {
   const auto before = put(store, "m", 1h);
   std::vector<request> all;
   for (const char* key : {"z", "m", "a", "k"}) {
@@ -709,8 +601,7 @@ TYPED_TEST(Store, AppendsAListBesideWhatIsThere) {
   }
 }
 
-TYPED_TEST(Store, CancelsAList) {
-  durable::store& store = this->store();
+TEST_P(Store, CancelsAList) {
   put(store, "running");
   claim(store);
   put(store, "b", 1h);
@@ -724,8 +615,7 @@ TYPED_TEST(Store, CancelsAList) {
                                    cancel_result::cancelled, cancel_result::finished, cancel_result::finished));
 }
 
-TYPED_TEST(Store, ACancelSaysHowOftenItWasTriedBefore) {
-  durable::store& store = this->store();
+TEST_P(Store, ACancelSaysHowOftenItWasTriedBefore) {
   put(store, "tried");
   retry(store, claim(store).at(0), store.now(), 1);
   retry(store, claim(store).at(0), store.now(), 2);
@@ -744,8 +634,7 @@ TYPED_TEST(Store, ACancelSaysHowOftenItWasTriedBefore) {
   EXPECT_EQ(testing::PrintToString(tried), "cancelled after 2 attempts");
 }
 
-TYPED_TEST(Store, MovesAList) {
-  durable::store& store = this->store();
+TEST_P(Store, MovesAList) {
   put(store, "running");
   claim(store);
   put(store, "a", 1h);
@@ -761,8 +650,7 @@ TYPED_TEST(Store, MovesAList) {
   EXPECT_EQ(store.find("close", "a")->due, instant(6us));
 }
 
-TYPED_TEST(Store, EndsAListOfClaimsEachByItsOwnFence) {
-  durable::store& store = this->store();
+TEST_P(Store, EndsAListOfClaimsEachByItsOwnFence) {
   for (const char* key : {"a", "b", "c", "d"}) {
     put(store, key);
   }
@@ -781,8 +669,7 @@ TYPED_TEST(Store, EndsAListOfClaimsEachByItsOwnFence) {
   EXPECT_THAT(all_rows(store), SizeIs(2));
 }
 
-TYPED_TEST(Store, EmptyListsDoNothing) {
-  durable::store& store = this->store();
+TEST_P(Store, EmptyListsDoNothing) {
   put(store, "a");
   std::vector<claimed> got;
   store.transact([&](store_transaction& open) {
@@ -799,14 +686,10 @@ TYPED_TEST(Store, EmptyListsDoNothing) {
   EXPECT_THAT(keys_in(store), ElementsAre("a"));
 }
 
-TYPED_TEST(Store, BuriesWhatItTook) {
-  durable::store& store = this->store();
+TEST_P(Store, BuriesWhatItTook) {
   put(store, asked("a", instant(7us), "order"));
-  const auto wanted = all_rows(store);
-  std::vector<claimed> got;
-  store.transact([&](store_transaction& open) {
-    open.take(wanted, got);
-    open.bury_taken(got.at(0), "close", "broken \xff");
+  const auto got = take(store, [](store_transaction& open, const std::vector<claimed>& taken) {
+    open.bury_taken(taken.at(0), "close", "broken \xff");
   });
   const auto dead = store.list_dead(10);
   ASSERT_THAT(dead, SizeIs(1));
@@ -817,8 +700,7 @@ TYPED_TEST(Store, BuriesWhatItTook) {
   EXPECT_FALSE(store.find("close", "a"));
 }
 
-TYPED_TEST(Store, ReadsTheWindowOfALongRowOfOneDeadlineInPages) {
-  durable::store& store = this->store();
+TEST_P(Store, ReadsTheWindowOfALongRowOfOneDeadlineInPages) {
   std::vector<request> all;
   for (int key = 0; key < 6000; ++key) {
     all.push_back(asked(std::to_string(key), instant(5us)));
@@ -840,8 +722,7 @@ TYPED_TEST(Store, ReadsTheWindowOfALongRowOfOneDeadlineInPages) {
   EXPECT_EQ(found.back().due, instant(6us));
 }
 
-TYPED_TEST(Store, ReadsBehindManyRowsOfOtherKinds) {
-  durable::store& store = this->store();
+TEST_P(Store, ReadsBehindManyRowsOfOtherKinds) {
   std::vector<request> all;
   for (int key = 0; key < 12000; ++key) {
     all.push_back({.kind = "strange", .key = std::to_string(key), .payload = {}, .due = instant(5us)});
@@ -852,8 +733,7 @@ TYPED_TEST(Store, ReadsBehindManyRowsOfOtherKinds) {
   EXPECT_THAT(all_rows(store, 1), SizeIs(1));
 }
 
-TYPED_TEST(Store, ReadsOnlyBeforeTheEndOfTheWindow) {
-  durable::store& store = this->store();
+TEST_P(Store, ReadsOnlyBeforeTheEndOfTheWindow) {
   put(store, "a", instant(5us));
   std::vector<upcoming> found;
   store.read_ahead({.until = instant(5us), .limit = 10, .kinds = kinds}, found);

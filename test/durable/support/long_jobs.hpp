@@ -1,30 +1,11 @@
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
 
+#include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
-
-/// The rows of a kind, whatever their time.
-inline std::vector<upcoming> rows_of(store& in, const std::string& kind) {
-  std::vector<upcoming> found;
-  in.read_ahead({.until = instant::max(), .limit = 1000, .kinds = {&kind, 1}}, found);
-  return found;
-}
 
 /// Nodes on one database, and leased jobs that run until they are let go. Counts how often each has begun, since the
 /// loss of a lease shows as a second run. Thread safety: as a plain object.
@@ -44,7 +25,6 @@ class long_jobs {
   };
   /// One more node, which runs `kinds` beside "long".
   node& add_node(const std::function<void(scheduler&)>& add_kinds = [](scheduler&) {}) {
-    using namespace std::chrono_literals;
     node made;
     made.where = make_store_();
     made.checks = std::make_unique<scheduler>(
@@ -76,9 +56,7 @@ class long_jobs {
   /// Lets them go, and waits for their ends. \returns how often each has begun.
   std::map<std::string, int> finish() {
     let_go();
-    for (int i = 0; i < 2000 && !rows_of(*nodes_.front().where, "long").empty(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    wait_until([&] { return rows_of(*nodes_.front().where, "long").empty(); }, 10s);
     for (node& one : nodes_) {
       one.checks->stop();
     }
@@ -111,6 +89,11 @@ class long_jobs {
   std::vector<node> nodes_;
 };
 
+inline void expect_one_run_each(const std::map<std::string, int>& runs, std::size_t count) {
+  EXPECT_THAT(runs, SizeIs(count));
+  EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
+}
+
 /// 20 jobs run on three nodes while `outage` keeps the store away. It is nobody's death: each has one run, also with a
 /// node that comes at its end.
 template <class Outage>
@@ -124,9 +107,7 @@ void expect_that_an_outage_doubles_no_run(const long_jobs::store_maker& make_sto
   outage();
   jobs.add_node();
   std::this_thread::sleep_for(2 * lease);
-  const auto runs = jobs.finish();
-  EXPECT_THAT(runs, testing::SizeIs(20));
-  EXPECT_THAT(runs, testing::Each(testing::Pair(testing::_, 1)));
+  expect_one_run_each(jobs.finish(), 20);
   EXPECT_EQ(jobs.lost_leases(), 0U);
 }
 
@@ -134,7 +115,6 @@ void expect_that_an_outage_doubles_no_run(const long_jobs::store_maker& make_sto
 template <class Outage>
 void expect_that_a_death_in_an_outage_is_seen(const long_jobs::store_maker& make_store, std::chrono::milliseconds lease,
                                               const Outage& outage) {
-  using namespace std::chrono_literals;
   long_jobs jobs(make_store, lease);
   long_jobs::node& lives = jobs.add_node();
   const std::unique_ptr<store> dead = make_store();

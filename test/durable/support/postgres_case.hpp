@@ -1,10 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <string>
-
 #include "durable/support/private_postgres.hpp"
 #include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
@@ -37,6 +32,14 @@ inline std::string new_schema() {
 /// As the five characters of an error: empty if it is none of the server's.
 inline std::string sqlstate(const caught& error) {
   return error.code.category() == postgres_category() ? error.code.message().substr(9) : std::string();
+}
+
+/// The first value that a statement within a transaction answers with, as text; empty if there is none.
+inline std::string ask(transaction& open, const std::string& sql) {
+  PGresult* const answer = PQexec(postgres_connection(open), sql.c_str());
+  std::string value = PQntuples(answer) > 0 ? PQgetvalue(answer, 0, 0) : "";
+  PQclear(answer);
+  return value;
 }
 
 /// A schema with our tables, and a store on it.

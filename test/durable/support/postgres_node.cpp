@@ -1,15 +1,11 @@
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
-#include <cstring>
 #include <iostream>
-#include <thread>
 
 #include "durable/support/postgres_ledger.hpp"
 
-// A node in a process of its own: postgres_node CONNINFO LEASE_MS. It ends with its standard input, and tells what it
-// has done: leases lost, runs that were early, failures.
+// A node in a process of its own: postgres_node CONNINFO LEASE_MS. It ends with its standard input.
 
 int main(int count, char** arguments) {
   if (count != 3) {
@@ -19,13 +15,10 @@ int main(int count, char** arguments) {
     const std::chrono::milliseconds lease(std::stoi(arguments[2]));
     timing_wheel::durable::test::node here(
         arguments[1], lease, {},
-        {.statement_timeout = std::chrono::seconds(2), .transaction_timeout = std::chrono::hours(1)}, true);
+        {.statement_timeout = std::chrono::seconds(2), .transaction_timeout = std::chrono::hours(1)});
     char ignored = 0;
     while (read(STDIN_FILENO, &ignored, 1) > 0) {
     }
-    here.checks.stop();
-    const timing_wheel::durable::scheduler_stats stats = here.checks.stats();
-    std::cout << stats.lost_leases << ' ' << stats.early << ' ' << stats.failures << '\n';
   } catch (const std::exception& error) {
     std::cerr << "postgres_node: " << error.what() << '\n';
     return 1;

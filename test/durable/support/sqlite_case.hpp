@@ -1,15 +1,9 @@
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sqlite3.h>
-
-#include <string>
-#include <system_error>
-#include <vector>
 
 #include "durable/support/scratch_folder.hpp"
 #include "durable/support/store_calls.hpp"
-#include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 
 // What tests of SQLite's store share, beside the short calls on any store.

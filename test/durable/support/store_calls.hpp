@@ -1,26 +1,57 @@
 #pragma once
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/durable/store.hpp"
 
-// Short calls on any store, each in a transaction of its own.
+// Short calls on any store, each in a transaction of its own; and what every test of durable checks includes.
 
 namespace timing_wheel::durable::test {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Ge;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Le;
+using testing::Not;
+using testing::Pair;
+using testing::SizeIs;
 
 inline const std::vector<std::string> kinds = {"close", "other"};
 
 inline request asked(std::string key, due_time due = {}, std::string payload = "p") {
   return {.kind = "close", .key = std::move(key), .payload = std::move(payload), .due = due};
+}
+
+/// The same, in the place of the one that is pending.
+inline request replacing(request what) {
+  what.replace = true;
+  return what;
 }
 
 inline scheduled put(store& in, const request& what) {
@@ -54,11 +85,15 @@ inline reschedule_result move(store& in, std::string_view key, due_time due) {
 }
 
 /// All rows, whatever their time.
-inline std::vector<upcoming> all_rows(store& in, std::size_t limit = 100000) {
+inline std::vector<upcoming> all_rows(store& in, std::size_t limit = 100000,
+                                      std::span<const std::string> of_kinds = kinds) {
   std::vector<upcoming> found;
-  in.read_ahead({.until = instant::max(), .limit = limit, .kinds = kinds}, found);
+  in.read_ahead({.until = instant::max(), .limit = limit, .kinds = of_kinds}, found);
   return found;
 }
+
+/// Those of a kind.
+inline std::vector<upcoming> rows_of(store& in, const std::string& kind) { return all_rows(in, 100000, {&kind, 1}); }
 
 inline std::vector<claimed> claim(store& in, std::chrono::microseconds lease = 1h) {
   const std::vector<upcoming> wanted = all_rows(in);
@@ -67,11 +102,27 @@ inline std::vector<claimed> claim(store& in, std::chrono::microseconds lease = 1
   return got;
 }
 
-inline std::vector<claimed> take(store& in) {
+/// Takes all that is due. `then` is told of it in the same transaction.
+template <class Then>
+std::vector<claimed> take(store& in, const Then& then) {
   const std::vector<upcoming> wanted = all_rows(in);
   std::vector<claimed> got;
-  in.transact([&](store_transaction& open) { open.take(wanted, got); });
+  in.transact([&](store_transaction& open) {
+    open.take(wanted, got);
+    then(open, got);
+  });
   return got;
+}
+inline std::vector<claimed> take(store& in) {
+  return take(in, [](store_transaction&, const std::vector<claimed>&) {});
+}
+
+inline std::vector<ticket> tickets_of(const std::vector<claimed>& held) {
+  std::vector<ticket> all;
+  std::transform(held.begin(), held.end(), std::back_inserter(all), [](const claimed& one) {
+    return ticket{one.id, one.fence};
+  });
+  return all;
 }
 
 inline bool complete(store& in, const claimed& held) {
@@ -104,32 +155,60 @@ struct caught {
   std::string words;
 };
 
-template <class Work>
+template <class Error = timer_error, class Work>
 caught error_of(Work work) {
   try {
     work();
-  } catch (const timer_error& error) {
-    return {error.code(), error.what()};
+  } catch (const Error& error) {
+    if constexpr (requires { error.code(); }) {
+      return {error.code(), error.what()};
+    }
+    return {{}, error.what()};
   }
   return {};
 }
 
-/// Keys of all rows, sorted.
-inline std::vector<std::string> keys_in(store& in) {
-  struct undo {};
-  const std::vector<upcoming> wanted = all_rows(in);
-  std::vector<claimed> got;
-  try {
-    in.transact([&](store_transaction& open) {
-      open.take(wanted, got);
-      throw undo();
-    });
-  } catch (const undo&) {  // NOLINT(bugprone-empty-catch): as if nothing had been taken
-  }
+inline std::vector<std::string> sorted_keys_of(const std::vector<claimed>& some) {
   std::vector<std::string> keys;
-  std::transform(got.begin(), got.end(), std::back_inserter(keys), [](const claimed& one) { return one.key; });
+  std::transform(some.begin(), some.end(), std::back_inserter(keys), [](const claimed& one) { return one.key; });
   std::sort(keys.begin(), keys.end());
   return keys;
+}
+
+/// Keys of all rows, sorted.
+inline std::vector<std::string> keys_in(store& in) {
+  std::vector<std::string> keys;
+  try {
+    take(in, [&](store_transaction&, const std::vector<claimed>& got) {
+      keys = sorted_keys_of(got);
+      throw std::out_of_range("as if nothing had been taken");
+    });
+  } catch (const std::out_of_range&) {  // NOLINT(bugprone-empty-catch): as if nothing had been taken
+  }
+  return keys;
+}
+
+/// Calls on so many threads, each with its number, and waits for all.
+template <class Call>
+void on_threads(int count, const Call& call) {
+  std::vector<std::thread> all;
+  for (int number = 0; number < count; ++number) {
+    all.emplace_back([&call, number] { call(number); });
+  }
+  for (std::thread& each : all) {
+    each.join();
+  }
+}
+
+/// Waits until it is so. \returns whether it is.
+template <class Ready>
+bool wait_until(const Ready& ready, std::chrono::milliseconds most = 60s) {
+  for (const auto end = std::chrono::steady_clock::now() + most; !ready(); std::this_thread::sleep_for(1ms)) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace timing_wheel::durable::test

@@ -1,0 +1,86 @@
+// The tables that `migrate` makes, the same on each database. For the rest see sqlite_schema_test.cpp and
+// postgres_schema_test.cpp.
+
+#include "durable/support/users_place.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+class Schema : public UsersPlace {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  // Which checks the version at each read, too.
+  [[nodiscard]] bool is_on_a_server() const { return user.table("").back() == '.'; }
+};
+INSTANTIATE_TEST_SUITE_P(On, Schema, testing::ValuesIn(users_ways), [](const auto& of) { return of.param.name; });
+
+TEST_P(Schema, MigratingAgainChangesNothing) {
+  store.migrate();
+  put(store, "a");
+  const store_counts before = store.counts();
+  store.migrate();
+  EXPECT_EQ(store.counts().commits, before.commits);
+  EXPECT_THAT(all_rows(store), SizeIs(1));
+}
+
+TEST_P(Schema, ANewerOneIsRefusedWithBothNumbers) {
+  store.migrate();
+  user.run("UPDATE " + user.table("version") + " SET version=7");
+  const auto later = user.open();
+  for (durable::store* each : {&store, later.get()}) {
+    const caught migrating = error_of([&] { each->migrate(); });
+    EXPECT_EQ(migrating.code, errc::newer_schema);
+    EXPECT_THAT(migrating.words, HasSubstr("tables of version 7; this library knows version 2"));
+    EXPECT_EQ(error_of([&] { put(*each, "a"); }).code, errc::newer_schema);
+    EXPECT_TRUE(!is_on_a_server() || error_of([&] { all_rows(*each); }).code == errc::newer_schema);
+  }
+  EXPECT_EQ(error_of([&] { user.schedule(asked("a")); }).code, errc::newer_schema);
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + user.table("check")), "0");
+}
+
+TEST_P(Schema, EveryCallSaysThatTheTablesAreMissing) {
+  const auto is_refused = [](const auto& call) { EXPECT_EQ(error_of(call).code, make_error_code(errc::no_schema)); };
+  is_refused([&] { put(store, "a"); });
+  is_refused([&] { all_rows(store); });
+  is_refused([&] { static_cast<void>(store.now()); });
+  is_refused([&] { static_cast<void>(store.find("close", "a")); });
+  is_refused([&] { static_cast<void>(store.list_dead(1)); });
+  is_refused([&] { store.retry_dead(1); });
+  is_refused([&] { user.schedule(asked("a")); });
+  is_refused([&] { user.cancel("a"); });
+  store.migrate();
+  EXPECT_TRUE(put(store, "a").inserted);
+  EXPECT_TRUE(user.schedule(asked("b")).inserted);
+}
+
+TEST_P(Schema, TablesThatAreDroppedLaterAreMissedToo) {
+  store.migrate();
+  put(store, "a");
+  EXPECT_THAT(all_rows(store), SizeIs(1));
+  user.run("DROP TABLE " + user.table("check"));
+  user.run("DROP TABLE " + user.table("version"));
+  EXPECT_EQ(error_of([&] { put(store, "b"); }).code, errc::no_schema);
+  EXPECT_EQ(error_of([&] { all_rows(store); }).code, errc::no_schema);
+}
+
+TEST_P(Schema, SeveralMayMigrateAtATime) {
+  on_threads(6, [&](int) {
+    const auto own = user.open();
+    own->migrate();
+    put(*own, "a");
+  });
+  EXPECT_THAT(all_rows(store), SizeIs(1));
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + user.table("version")), "1");
+}
+
+TEST_P(Schema, ARowWrittenByHandNeedsNothingButWhatItIs) {
+  store.migrate();
+  user.run("INSERT INTO " + user.table("check") + "(due,kind,key,payload) VALUES(5,'close'," +
+           (is_on_a_server() ? "'a','')" : "x'61',x'')"));
+  const auto found = store.find("close", "a");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->due, instant(5us));
+  EXPECT_EQ(found->fence, 0);
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test
