@@ -247,8 +247,7 @@ void users_transactions_in_turns(benchmark::State& state) {
 }
 BENCHMARK(users_transactions_in_turns)->UseRealTime()->MinTime(2);
 
-/// Turns of 500 checks that are due, each written and prepared outside of the time. \param work \returns what is to be
-/// done after the time.
+/// Turns of 500 checks that are due. They are written outside of the time, and what `prepare` returns is for `work`.
 template <class Prepare, class Work>
 void turns(benchmark::State& state, store_file& store, const Prepare& prepare, const Work& work) {
   std::int64_t next = 0;

@@ -75,9 +75,19 @@ class GroupCommits : public testing::Test {
     });
   }
   void wait_for_tries(int count) const {
-    while (tries < count) {
-      std::this_thread::sleep_for(1ms);
-    }
+    test::wait_until([&] { return tries >= count; });
+  }
+  // A thread that has begun to lead.
+  std::thread lead_until(std::future<void> over) {
+    auto begun = std::make_shared<std::promise<void>>();
+    std::thread leader([this, begun, over = std::move(over)] {
+      commits.run({}, [&](store_transaction& /*open*/) {
+        begun->set_value();
+        over.wait();
+      });
+    });
+    begun->get_future().wait();
+    return leader;
   }
 
   std::atomic<bool> locked = false;
@@ -127,15 +137,8 @@ TEST_F(GroupCommits, WhatIsAskedOfALockedCheckLaterIsDoneAfterwards) {
 TEST_F(GroupCommits, ManyLockedOnesInOneGroupCostTheOthersOneTransaction) {
   locked = true;
   std::vector<std::future<cancel_result>> cancels;
-  std::promise<void> begun;
   std::promise<void> go_on;
-  std::thread leader([&] {  // so that the others come together
-    commits.run({}, [&](store_transaction& /*open*/) {
-      begun.set_value();
-      go_on.get_future().wait();
-    });
-  });
-  begun.get_future().wait();
+  std::thread leader = lead_until(go_on.get_future());  // so that the others come together
   posted good("good");
   post(good);
   for (int i = 0; i < 40; ++i) {
@@ -161,15 +164,8 @@ TEST_F(GroupCommits, ACallLeadsWhateverWasPostedBefore) {
   for (int i = 0; i < 11'000; ++i) {  // more than two groups
     post(many.emplace_back("p" + std::to_string(i)));
   }
-  std::promise<void> begun;
   std::promise<void> go_on;
-  std::thread leader([&] {
-    commits.run({}, [&](store_transaction& /*open*/) {
-      begun.set_value();
-      go_on.get_future().wait();
-    });
-  });
-  begun.get_future().wait();
+  std::thread leader = lead_until(go_on.get_future());
   posted late("late");
   post(late);
   posted calls("calls");

@@ -24,7 +24,25 @@ class PostgresLeases : public PostgresCase {  // NOLINT(readability-identifier-n
 
 struct lock_of_a_user {
   const char* name;
-  std::function<void(postgres_session&, const std::string& schema)> take;
+  void (*take)(postgres_session& user, const std::string& schema);
+};
+const lock_of_a_user locks_of_a_user[] = {
+    {"AnUpdate",
+     [](postgres_session& user, const std::string& schema) {
+       user.execute("SELECT 1 FROM " + schema + ".check WHERE key='0' FOR UPDATE");
+     }},
+    {"AForeignKey",
+     [](postgres_session& user, const std::string& schema) {
+       user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema + ".check WHERE key='0'");
+     }},
+    {"ALostCancel",
+     [](postgres_session& user, const std::string& schema) {
+       EXPECT_EQ(durable::cancel(user.get(), "long", "0", {.schema = schema}), cancel_result::running);
+     }},
+    {"AnInsertOfAKey",
+     [](postgres_session& user, const std::string& schema) {
+       EXPECT_TRUE(schedule(user.get(), asked("new", 1h), {.schema = schema}).inserted);
+     }},
 };
 
 class PostgresLockedRow : public testing::WithParamInterface<lock_of_a_user>,  // NOLINT(readability-identifier-naming)
@@ -54,27 +72,8 @@ TEST_P(PostgresLockedRow, HoldsUpNothingElse) {
   expect_one_run_each(runs, 9);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, PostgresLockedRow,
-    testing::Values(lock_of_a_user{"AnUpdate",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     user.execute("SELECT 1 FROM " + schema + ".check WHERE key='0' FOR UPDATE");
-                                   }},
-                    lock_of_a_user{"AForeignKey",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema +
-                                                  ".check WHERE key='0'");
-                                   }},
-                    lock_of_a_user{"ALostCancel",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     EXPECT_EQ(durable::cancel(user.get(), "long", "0", {.schema = schema}),
-                                               cancel_result::running);
-                                   }},
-                    lock_of_a_user{"AnInsertOfAKey",
-                                   [](postgres_session& user, const std::string& schema) {
-                                     EXPECT_TRUE(schedule(user.get(), asked("new", 1h), {.schema = schema}).inserted);
-                                   }}),
-    [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, PostgresLockedRow, testing::ValuesIn(locks_of_a_user),
+                         [](const auto& param) { return param.param.name; });
 
 // The server locks the row of a statement that has waited before it looks whether the row is still what was asked for.
 TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "durable/support/forwarding_store.hpp"
+#include "durable/support/store_calls.hpp"
 #include "support/allocation.hpp"
 #include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
@@ -36,6 +37,12 @@ class Scheduler : public testing::Test {
         "note", [this](const job& what) { ran.emplace_back(what.key(), clock()); }, how);
   }
   static request note(std::string key, due_time due) { return {.kind = "note", .key = std::move(key), .due = due}; }
+  // Due in a second.
+  void run_one(const std::string& kind, std::chrono::seconds within) {
+    checks.start();
+    checks.schedule({.kind = kind, .key = "a", .due = 1s});
+    timer.advance_by(within);
+  }
   [[nodiscard]] std::vector<std::string> keys() const {
     std::vector<std::string> all;
     for (const auto& [key, when] : ran) {
@@ -146,9 +153,7 @@ TEST_F(Scheduler, AHandlerThatThrowsIsTriedAgainLaterAndLater) {
     }
   };
   checks.on("flaky", handler, {.backoff = {.first = 1s, .factor = 2, .most = 3s, .jitter = 0}});
-  checks.start();
-  checks.schedule({.kind = "flaky", .key = "a", .due = 1s});
-  timer.advance_by(1min);
+  run_one("flaky", 1min);
   EXPECT_THAT(times, ElementsAre(1s, 2s, 4s, 7s));
   EXPECT_THAT(failed, ElementsAre("handler", "handler", "handler"));
   EXPECT_EQ(checks.stats().retried, 3U);
@@ -191,9 +196,7 @@ TEST_F(Scheduler, ATransactionalHandlerSchedulesInItsTransaction) {
     open.schedule(note("child of " + what.key(), 1s));
     return what.attempt() == 1 ? retry("the first is undone") : done;
   });
-  checks.start();
-  checks.schedule({.kind = "parent", .key = "a", .due = 1s});
-  timer.advance_by(1s);
+  run_one("parent", 1s);
   EXPECT_FALSE(checks.find("note", "child of a").has_value());
   timer.advance_by(1min);
   EXPECT_THAT(keys(), ElementsAre("child of a"));
@@ -255,9 +258,7 @@ TEST_F(Scheduler, ATransactionalHandlerMustNotCallAnotherSchedulerOfItsStore) {
     }
     of_another_store.schedule(note("c", 1s));
   });
-  checks.start();
-  checks.schedule({.kind = "parent", .key = "a", .due = 1s});
-  timer.advance_by(2s);
+  run_one("parent", 2s);
   EXPECT_THAT(said, HasSubstr("another scheduler of its store; use its transaction"));
   EXPECT_FALSE(store.find("note", "b").has_value());
   EXPECT_TRUE(elsewhere.find("note", "c").has_value());
@@ -355,9 +356,7 @@ TEST_F(Scheduler, ATransactionalHandlerIsRefusedEveryCallOfItsScheduler) {
     expect_refusal([&] { checks.revive_dead(1); });
     expect_refusal([&] { checks.delete_dead(1); });
   });
-  checks.start();
-  checks.schedule({.kind = "parent", .key = "a", .due = 1s});
-  timer.advance_by(2s);
+  run_one("parent", 2s);
   EXPECT_EQ(refused, 8);
 }
 
@@ -451,9 +450,7 @@ TEST_F(Scheduler, CountsALostLeaseForItsKind) {
 
 TEST_F(Scheduler, AKindWithoutAHandlerIsLeftToOthers) {
   on_notes();
-  checks.start();
-  checks.schedule({.kind = "other", .key = "a", .due = 1s});
-  timer.advance_by(1min);
+  run_one("other", 1min);
   EXPECT_TRUE(checks.find("other", "a").has_value());
   scheduler other{store, timer};
   other.on("other", [this](const job& what) { ran.emplace_back(what.key(), clock()); });

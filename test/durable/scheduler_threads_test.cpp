@@ -17,9 +17,7 @@ class SchedulerThreads : public testing::Test {
     return {.kind = std::move(kind), .key = std::move(key), .payload = {}, .due = due};
   }
   void wait_until_empty() {
-    while (store.size() != 0) {
-      std::this_thread::sleep_for(1ms);
-    }
+    EXPECT_TRUE(test::wait_until([&] { return store.size() == 0; }));
   }
 
   timer clock;
@@ -89,9 +87,7 @@ TEST_F(SchedulerThreads, StopWaitsForTheRunsAndGivesBackWhatHasNotBegun) {
   for (int i = 0; i < 10; ++i) {
     checks.schedule(check("slow", std::to_string(i), 0s));
   }
-  while (begun == 0) {
-    std::this_thread::sleep_for(1ms);
-  }
+  EXPECT_TRUE(test::wait_until([&] { return begun != 0; }));
   checks.stop();
   EXPECT_EQ(begun, 1);
   EXPECT_EQ(ended, 1);
@@ -142,9 +138,7 @@ TEST_F(SchedulerThreads, AJobThatHasLostItsRowIsAskedToStop) {
   });
   checks.start();
   checks.schedule(check("long", "a", 0s));
-  while (checks.stats().lost_leases == 0) {
-    std::this_thread::sleep_for(1ms);
-  }
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().lost_leases != 0; }));
   EXPECT_TRUE(asked);
   checks.stop();
   EXPECT_THAT(failed, testing::ElementsAre("lease"));
@@ -230,9 +224,7 @@ TEST_F(SchedulerThreads, NoCompletionComesAfterStopHasReturned) {
         }
       });
     }
-    while (told < 1000) {
-      std::this_thread::yield();
-    }
+    EXPECT_TRUE(test::wait_until([&] { return told >= 1000; }));
     checks.stop();
     const int at_the_end = told;
     callers.clear();

@@ -1,9 +1,5 @@
-#include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <array>
 
 #include "durable/support/sqlite_case.hpp"
 #include "support/in_child.hpp"

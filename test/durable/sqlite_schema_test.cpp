@@ -10,6 +10,19 @@ class SqliteSchema : public SqliteCase {
   users_database user{folder.file()};
 };
 
+TEST_F(SqliteSchema, ANewerOneIsRefusedWithBothNumbers) {
+  user.run("UPDATE timing_wheel_schema SET version=7");
+  sqlite_store later(folder.file());
+  for (sqlite_store* each : {&store, &later}) {
+    const caught migrating = error_of([&] { each->migrate(); });
+    EXPECT_EQ(migrating.code, errc::newer_schema);
+    EXPECT_THAT(migrating.words, HasSubstr("tables of version 7; this library knows version 2"));
+    EXPECT_EQ(error_of([&] { put(*each, "a"); }).code, errc::newer_schema);
+  }
+  EXPECT_EQ(error_of([&] { schedule(user.get(), asked("a")); }).code, errc::newer_schema);
+  EXPECT_EQ(user.ask("SELECT count(*) FROM timing_wheel_check"), "0");
+}
+
 TEST(SqliteSchemaless, TheTablesLieBesideTheUsersOwn) {
   const scratch_folder folder;
   users_database user(folder.file());

@@ -1,4 +1,3 @@
-#include "durable/sqlite/range_reader.hpp"
 #include "durable/sqlite/sql.hpp"
 #include "durable/support/sqlite_case.hpp"
 

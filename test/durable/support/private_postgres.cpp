@@ -313,10 +313,16 @@ void private_postgres::start() {
 }
 
 void private_postgres::stop(shutdown how) {
-  if (running()) {
-    control(how == shutdown::fast ? "stop -m fast" : "stop -m immediate");
-    wait_until([this] { return !signal_all(0); });  // its file goes before it does
+  try {
+    if (running()) {
+      control(how == shutdown::fast ? "stop -m fast" : "stop -m immediate");
+    }
+  } catch (const std::runtime_error&) {
+    if (running()) {  // else it has ended by itself
+      throw;
+    }
   }
+  wait_until([this] { return !signal_all(0); });  // its file goes before it does
 }
 
 void private_postgres::restart(shutdown how) {

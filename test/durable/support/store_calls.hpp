@@ -202,7 +202,7 @@ void on_threads(int count, const Call& call) {
 
 /// Waits until it is so. \returns whether it is.
 template <class Ready>
-bool wait_until(const Ready& ready, std::chrono::milliseconds most = 20s) {
+bool wait_until(const Ready& ready, std::chrono::milliseconds most = 60s) {
   for (const auto end = std::chrono::steady_clock::now() + most; !ready(); std::this_thread::sleep_for(1ms)) {
     if (std::chrono::steady_clock::now() > end) {
       return false;
