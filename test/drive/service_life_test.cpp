@@ -1,5 +1,5 @@
 /// \file
-/// Years of use, and their cost in operations, of the service.
+/// Years of use of the service, and the main job.
 
 #include <gtest/gtest.h>
 
