@@ -81,6 +81,28 @@ std::pair<uid_t, gid_t> find_user() {
   throw std::runtime_error("PostgreSQL does not run as root, and there is no user postgres or nobody");
 }
 
+bool others_may_enter(files::path folder) {
+  for (; !folder.empty(); folder = folder.parent_path()) {
+    struct stat found {};
+    if (stat(folder.c_str(), &found) != 0 || (found.st_mode & S_IXOTH) == 0) {
+      return false;
+    }
+    if (folder == folder.root_path()) {
+      break;
+    }
+  }
+  return true;
+}
+
+files::path find_parent(bool as_other_user) {
+  const files::path build = TIMING_WHEEL_PRIVATE_POSTGRES_FOLDER;
+  std::error_code none;
+  files::create_directories(build, none);
+  const bool short_enough = build.string().size() + 1 + prefix.size() + 6 <= longest_folder;
+  const bool allowed = !as_other_user || others_may_enter(build);
+  return short_enough && allowed && access(build.c_str(), W_OK) == 0 ? build : files::temp_directory_path();
+}
+
 bool is_in(const std::string& process, const files::path& folder) {
   std::error_code none;
   return files::read_symlink("/proc/" + process + "/cwd", none) == folder / "data";
@@ -198,7 +220,7 @@ private_postgres::private_postgres(const private_postgres_options& options, cons
   for (const auto& [name, value] : options.environment) {
     environment_ += word(name + "=" + value);
   }
-  make_folder(options.parent.empty() ? files::temp_directory_path() : options.parent);
+  make_folder(options.parent.empty() ? find_parent(user_ != geteuid()) : options.parent);
   watch();
   try {
     port_ = loopback_ ? free_port() : port_;
