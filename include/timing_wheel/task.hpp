@@ -27,7 +27,7 @@ std::optional<time_point> deadline_after_run(task& of, time_point previous, time
 
 /// What can be scheduled: a callable that can be moved, and that takes no argument or the handle of its timer.
 ///
-///     timer.schedule_after(1s, [] { … });
+///     timer.schedule_after(1s, [] { ring(); });
 ///     timer.schedule_every(1s, [](const timer_handle& self) { self.cancel(); });
 ///
 /// If both ways are possible, the service passes the handle. It ignores the result.

@@ -31,7 +31,7 @@ concept deadline_clock =
 
 /// `when + delay`, or the end of time that the sum passes.
 ///
-///     saturating_add(time_point::max() - 1ns, 1h) == time_point::max()
+/// Example: `saturating_add(time_point::max() - 1ns, 1h) == time_point::max()`.
 [[nodiscard]] constexpr time_point saturating_add(time_point when, std::chrono::nanoseconds delay) noexcept {
   std::int64_t count = 0;
   if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
@@ -42,7 +42,7 @@ concept deadline_clock =
 
 /// `to - from`, or the end of the range that the difference passes. Negative if `to` is earlier.
 ///
-///     saturating_difference(time_point::max(), time_point::min()) == std::chrono::nanoseconds::max()  // 292 years
+/// Example: `saturating_difference(time_point::max(), time_point::min()) == std::chrono::nanoseconds::max()`, 292 years.
 [[nodiscard]] constexpr std::chrono::nanoseconds saturating_difference(time_point to, time_point from) noexcept {
   std::int64_t count = 0;
   if (__builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &count)) {

@@ -20,7 +20,7 @@ inline constexpr std::size_t max_timers_per_lock = 256;
 
 /// What has happened to the timers of a service since it was made. In each shard, at every instant:
 ///
-///     scheduled == fired + cancelled + returned + pending
+/// `scheduled == fired + cancelled + returned + pending`
 ///
 /// Example: a periodic timer has run twice, and waits for its third run. It counts as 3 scheduled (2 of them rearmed),
 /// 2 fired and 1 pending.

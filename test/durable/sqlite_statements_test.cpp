@@ -1,3 +1,4 @@
+#include "durable/sqlite/range_reader.hpp"
 #include "durable/sqlite/sql.hpp"
 #include "durable/support/sqlite_case.hpp"
 

@@ -689,7 +689,7 @@ TEST_P(Store, EmptyListsDoNothing) {
 TEST_P(Store, BuriesWhatItTook) {
   put(store, asked("a", instant(7us), "order"));
   const auto got = take(store, [](store_transaction& open, const std::vector<claimed>& taken) {
-    open.bury_taken(taken.at(0), "close", "broken \xff");
+    open.bury_consumed(taken.at(0), "close", "broken \xff");
   });
   const auto dead = store.list_dead(10);
   ASSERT_THAT(dead, SizeIs(1));

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"

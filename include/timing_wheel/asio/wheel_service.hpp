@@ -23,12 +23,8 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// What the wheel timers of one execution context share: a `timing_wheel::timer`. It is a service in the sense of Asio:
 /// each context has one, makes it at the first use, and destroys it with itself.
 ///
-///     boost::asio::io_context context;
-///     timing_wheel::asio::wheel_timer idle(context, 30s);
-///     idle.async_wait(hang_up);  // makes the timer of this context: a tick of 1 ms, and a thread of its own
-///     auto pending = boost::asio::use_service<timing_wheel::asio::wheel_service>(context).wheel().pending();  // 1
-///
-/// `use_timer` gives the context another timer before its first wait, for instance that of a `loop_driver`. A context
+/// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own. Before that,
+/// `use_timer` may give the context another timer, for instance that of a `loop_driver`. A context
 /// that is destroyed destroys the waits that are left, and calls none of their handlers.
 ///
 /// Thread safety: every member may be called from any thread.

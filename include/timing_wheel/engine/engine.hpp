@@ -16,9 +16,6 @@
 namespace timing_wheel {
 
 /// How an engine is made. An engine counts ticks; its caller decides how long a tick lasts.
-///
-///     hierarchical_wheel clock_wheel({.wheel_sizes = {60, 60, 24}});  // seconds, minutes, hours
-///     hashed_wheel netty({.wheel_size = 512});
 struct engine_options {
   /// Slots of each wheel, from 2 to 2^24. None: 1024 in the lowest wheel and 2048 in each above it; 512 in a hashed
   /// wheel. `stats()` tells what the engine has made of it.
@@ -59,13 +56,6 @@ struct advance_result {
 
 /// A structure that keeps (deadline, number) pairs and gives back those that are due. It owns no timer, reads no clock,
 /// starts no thread and takes no lock. A caller that uses it from several threads needs a lock.
-///
-///     hierarchical_wheel wheel;                    // tick 0
-///     wheel.insert(7, 1500);                       // timer 7 is due at tick 1500
-///     while (auto next = wheel.next_expiration()) {
-///       sleep_until_tick(*next);
-///       for (timer_number n : wheel.advance(*next).due) run(n);
-///     }
 ///
 /// - `insert(n, deadline)`: links timer `n`, which must not be linked; returns false if it is due already: then it is
 ///   not linked, and the caller runs it (Kafka's `add`). May throw `std::bad_alloc`; then no timer has changed.

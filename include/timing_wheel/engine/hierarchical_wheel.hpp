@@ -27,6 +27,13 @@ namespace timing_wheel {
 /// min-heap keyed by expiration. When the clock reaches a bucket, the wheel inserts its timers again: a level down, or
 /// due.
 ///
+///     hierarchical_wheel wheel({.wheel_sizes = {60, 60, 24}});  // seconds, minutes, hours
+///     wheel.insert(7, 1500);                                    // timer 7 is due at tick 1500
+///     while (const std::optional<tick> next = wheel.next_expiration()) {
+///       sleep_until_tick(*next);
+///       for (const timer_number n : wheel.advance(*next).due) run(n);
+///     }
+///
 /// Example, size 20, clock 0, a timer due at 234:
 ///
 /// | tick | the wheel |

@@ -1,4 +1,4 @@
-// cpp: statements, given int order
+// cpp: statements, given int order; statements
 #include <cassert>
 #include <chrono>
 
@@ -8,3 +8,6 @@ struct reservation {
   reservation(timing_wheel::timer& timer, int order);
   bool given_back() const;
 };
+
+extern timing_wheel::manual_timer timer;
+void f();

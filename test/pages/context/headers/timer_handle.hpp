@@ -1,8 +1,14 @@
-// cpp: declarations
+// cpp: statements; declarations
 #include <chrono>
 
-using namespace timing_wheel;
 using namespace std::chrono_literals;
+using timing_wheel::scoped_timer;
+using timing_wheel::timer_handle;
 
-extern timer timer_;
+extern timing_wheel::timer timer;
+extern timing_wheel::timer timer_;
 void close();
+
+struct connection {
+  void close();
+};

@@ -1,0 +1,6 @@
+// cpp: statements
+#include <optional>
+
+using namespace timing_wheel;
+void sleep_until_tick(tick when);
+void run(timer_number n);

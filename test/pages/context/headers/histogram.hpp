@@ -1,0 +1,5 @@
+// cpp: statements
+#include <chrono>
+
+using namespace std::chrono_literals;
+using timing_wheel::histogram;

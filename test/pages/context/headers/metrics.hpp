@@ -1,0 +1,5 @@
+// cpp: statements
+#include <sstream>
+
+using timing_wheel::write_prometheus;
+extern timing_wheel::timer timer;
