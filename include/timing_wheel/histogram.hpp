@@ -21,8 +21,8 @@ namespace timing_wheel {
 ///     histogram late;
 ///     for (int i = 0; i < 1000; ++i) late.record(1us);  // the class from 992 to 1023 ns
 ///     late.record(1ms);
-///     late.quantile(0.5);  // 1023 ns: the end of that class
-///     late.quantile(1);    // 1 ms: no duration was longer
+///     auto median = late.quantile(0.5);  // 1023 ns: the end of that class
+///     auto longest = late.quantile(1);   // 1 ms: no duration was longer
 ///
 /// Thread safety: as a plain object.
 class histogram {

@@ -27,7 +27,7 @@ enum class engine_kind : std::uint8_t {
 
 /// The options of a service. Each has a default that suits most programs.
 ///
-///     timer service{{.tick = 10ms, .max_pending = 1'000'000, .on_error = log_it}};
+///     timing_wheel::timer service{{.tick = 10ms, .max_pending = 1'000'000, .on_error = log_it}};
 struct timer_options {
   /// The grain of time, at least 1 ns. A timer fires less than one tick after its deadline, plus the scheduling latency
   /// of the machine. A longer tick means fewer wake-ups and cascades. On Linux, the timer slack of a poller, and of

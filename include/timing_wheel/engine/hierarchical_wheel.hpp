@@ -31,7 +31,7 @@ namespace timing_wheel {
 ///     wheel.insert(7, 1500);                                    // timer 7 is due at tick 1500
 ///     while (const std::optional<tick> next = wheel.next_expiration()) {
 ///       sleep_until_tick(*next);
-///       for (const timer_number n : wheel.advance(*next).due) run(n);
+///       for (const timer_number n : wheel.advance(*next).due) expire(n);
 ///     }
 ///
 /// Example, size 20, clock 0, a timer due at 234:

@@ -3,4 +3,4 @@
 
 using namespace timing_wheel;
 void sleep_until_tick(tick when);
-void run(timer_number n);
+void expire(timer_number n);
