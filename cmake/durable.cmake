@@ -55,6 +55,7 @@ if(TIMING_WHEEL_SQLITE)
   target_sources(timing_wheel_durable
     PRIVATE
       src/durable/sqlite/category.cpp
+      src/durable/sqlite/claim.cpp
       src/durable/sqlite/clock.cpp
       src/durable/sqlite/database.cpp
       src/durable/sqlite/opening.cpp
@@ -73,6 +74,7 @@ if(TIMING_WHEEL_POSTGRES)
   target_sources(timing_wheel_durable
     PRIVATE
       src/durable/postgres/category.cpp
+      src/durable/postgres/claim.cpp
       src/durable/postgres/connection.cpp
       src/durable/postgres/opening.cpp
       src/durable/postgres/pool.cpp

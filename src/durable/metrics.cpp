@@ -57,7 +57,7 @@ constexpr std::array of_kind = {
     metric<kind_stats>{"timing_wheel_durable_dead_total", counter, "Checks moved to the dead.",
                        member<&kind_stats::dead>},
     metric<kind_stats>{"timing_wheel_durable_lost_leases_total", counter,
-                       "Runs whose end or extension found the lease gone.", member<&kind_stats::lost_leases>},
+                       "Runs whose end found the lease gone.", member<&kind_stats::lost_leases>},
     metric<kind_stats>{"timing_wheel_durable_running", gauge, "Leased jobs that run or wait for a thread here.",
                        member<&kind_stats::running>},
     metric<kind_stats>{"timing_wheel_durable_ready", gauge, "Rows that are due here, and not yet claimed.",

@@ -8,7 +8,7 @@
 #include "compare/machine.hpp"
 #include "compare/options.hpp"
 #include "compare/run.hpp"
-#include "compare/sweep.hpp"
+#include "compare/break_even.hpp"
 
 namespace timing_wheel::compare {
 

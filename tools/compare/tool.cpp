@@ -10,7 +10,7 @@
 #include "compare/output.hpp"
 #include "compare/report.hpp"
 #include "compare/rules.hpp"
-#include "compare/sweep.hpp"
+#include "compare/break_even.hpp"
 
 namespace timing_wheel::compare {
 namespace {

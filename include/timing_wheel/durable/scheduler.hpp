@@ -110,7 +110,7 @@ struct kind_stats {
   std::uint64_t retried = 0;        ///< Checks put back after a run.
   std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
-  std::uint64_t lost_leases = 0;    ///< Runs whose end or extension found the lease gone.
+  std::uint64_t lost_leases = 0;    ///< Runs whose end found the lease gone.
   std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
   std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed.
   std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
@@ -127,7 +127,7 @@ struct scheduler_stats {
   std::uint64_t retried = 0;        ///< Checks put back after a run, to run again.
   std::uint64_t given_back = 0;     ///< Checks put back because their run was refused, late or stopped at its begin.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
-  std::uint64_t lost_leases = 0;    ///< Runs whose end or extension found the lease gone.
+  std::uint64_t lost_leases = 0;    ///< Runs whose end found the lease gone.
   std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.
   std::uint64_t failures = 0;       ///< Calls of the store that failed in the background, and were repeated.
   std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.

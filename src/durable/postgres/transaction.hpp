@@ -22,6 +22,9 @@ struct transaction_rules {
 struct names;
 struct tickets;
 
+/// Which of the elements of a statement a row is for.
+inline std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
+
 /// A transaction that is open on a connection.
 class writing_transaction final : public store_transaction {
  public:

@@ -10,6 +10,9 @@ namespace timing_wheel::durable {
 /// The instant that a database keeps as a count of microseconds.
 inline instant instant_of(std::int64_t count) { return instant(std::chrono::microseconds(count)); }
 
+/// The count that a database keeps of an instant.
+inline std::int64_t microseconds_of(instant when) { return when.time_since_epoch().count(); }
+
 /// `to - from`, stopping at the ends of the range instead of overflowing: a deadline may lie at an end of time.
 constexpr std::chrono::microseconds saturating_difference(instant to, instant from) noexcept {
   std::int64_t count = 0;

@@ -1,4 +1,4 @@
-#include "compare/sweep.hpp"
+#include "compare/break_even.hpp"
 
 #include <algorithm>
 #include <cmath>
