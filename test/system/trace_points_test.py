@@ -23,7 +23,7 @@ HEADER = SOURCE / "src" / "system" / "trace_point.hpp"
 POINTS = {"schedule": (8, 4, 4, 8, -8), "cancel": (8, 4, 4, -4), "cascade": (8, 4, 8, 8),
           "fire_begin": (8, 4, 4, 8, -8), "fire_end": (8, 4, 4, 8)}
 NOTE = re.compile(r"^    Provider: (\S+)\n    Name: (\S+)\n.*\n    Arguments: (.*)$", re.MULTILINE)
-EXAMPLE = SOURCE / "examples" / "tracing" / "timers.bt"
+EXAMPLE = SOURCE / "tools" / "trace" / "timers.bt"
 
 
 def run(*command, **options):

@@ -135,7 +135,14 @@ class sweep {
 
   void end_one() {
     int status = 0;
-    const auto ended = running_.find(wait(&status));
+    auto ended = running_.end();
+    while (ended == running_.end()) {  // a server's shell may end first
+      const pid_t process = wait(&status);
+      if (process < 0) {
+        throw std::runtime_error("no child to wait for");
+      }
+      ended = running_.find(process);
+    }
     const report said = ended->second->end_with(status);
     ++runs_;
     allocations_ = std::max(allocations_, said.allocations);
