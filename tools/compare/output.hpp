@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "compare/break_even.hpp"
 #include "compare/machine.hpp"
 #include "compare/options.hpp"
 #include "compare/run.hpp"
-#include "compare/break_even.hpp"
 
 namespace timing_wheel::compare {
 

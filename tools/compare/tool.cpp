@@ -7,10 +7,10 @@
 
 #include "common/program.hpp"
 #include "common/progress.hpp"
+#include "compare/break_even.hpp"
 #include "compare/output.hpp"
 #include "compare/report.hpp"
 #include "compare/rules.hpp"
-#include "compare/break_even.hpp"
 
 namespace timing_wheel::compare {
 namespace {

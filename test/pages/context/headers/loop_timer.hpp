@@ -1,6 +1,6 @@
 // cpp: statements; statements
-#include <optional>
 #include <unistd.h>
+#include <optional>
 
 extern timing_wheel::loop_timer timer;
 void wake_the_loop();
