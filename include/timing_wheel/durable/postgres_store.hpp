@@ -36,8 +36,8 @@ struct postgres_options {
   /// If none of the connection string's hosts accepts a connection in this time, the call fails. From 1 ms to 1 000 000
   /// s, some eleven days.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
-  /// How long one statement may take, including its wait for locks. If the server is silent for that long, the call
-  /// fails, too. Range of `statement_timeout` and `transaction_timeout`: as of `connect_timeout`.
+  /// How long one statement may take, including its wait for locks. If the server is silent for a second longer, the
+  /// call fails, too. Range of `statement_timeout` and `transaction_timeout`: as of `connect_timeout`.
   std::chrono::milliseconds statement_timeout = std::chrono::seconds(10);
   /// If a transaction does nothing for that long, because its process is frozen, the server ends the transaction and
   /// the connection. For the transactions of a scheduler's jobs, `scheduler_options::lease` takes this place.
