@@ -59,15 +59,15 @@ TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, sleep_result res
 /// | when the timer is dropped | `sleep_options::on`; else the thread that drops it |
 /// | when the executor refuses | the thread that called the executor, or that destroyed its task |
 ///
-/// A stop request does not run the coroutine: it makes the timer due at once.
+/// A stop request does not run the coroutine. It makes the timer due at once.
 ///
-/// **Cost.** A sleep is one timer, and allocates nothing: it lies in the frame of the coroutine.
+/// **Cost.** A sleep is one timer, and allocates nothing, because it lies in the frame of the coroutine.
 ///
 /// If you destroy a coroutine that sleeps, its timer is cancelled. As with every coroutine, do not destroy it while
 /// another thread may resume it. Thread safety: as a plain object.
 class [[nodiscard]] sleep_operation {
  public:
-  /// Begins the sleep, in a coroutine. This object may go meanwhile.
+  /// Begins the sleep, in a coroutine. This object may be destroyed while the coroutine sleeps.
   /// \returns an awaiter, whose result is a `sleep_result`.
   auto operator co_await() const noexcept { return detail::sleeping(what_); }
 
@@ -100,7 +100,7 @@ sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> dead
       {this, detail::kind_of<Clock>, detail::nanoseconds_of(deadline).time_since_epoch(), options, &error});
 }
 
-/// Limits the time of an awaitable: `co_await` calls `make(stop_token)`, and awaits what that returns.
+/// Limits the time of an awaitable. `co_await` calls `make(stop_token)`, and awaits the awaitable that `make` returns.
 ///
 ///     auto page = co_await with_timeout(timer, 5s, [&](std::stop_token stop) { return fetch(url, stop); });
 ///     if (!page) give_up();  // 5 s were not enough

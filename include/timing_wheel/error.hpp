@@ -9,7 +9,7 @@
 
 namespace timing_wheel {
 
-/// Why the service refused. The page docs/errors.md tells for each call what is left then.
+/// Why the service refused. The page docs/errors.md describes the state after each failed call.
 ///
 ///     timer.schedule_after(1h, check, {}, error);
 ///     if (error == timer_errc::too_many_pending) try_later();
@@ -31,7 +31,8 @@ enum class timer_errc {
 /// Makes a `std::error_code` of a `timer_errc`; comparisons call it.
 [[nodiscard]] TIMING_WHEEL_EXPORT std::error_code make_error_code(timer_errc code) noexcept;
 
-/// The exception of this library. `code()` tells the reason, and `what()` gives the numbers.
+/// The exception of this library. `code()` is the reason, and `what()` has the offending values, then the text of the
+/// code.
 ///
 /// | Example | `code()` | `what()` |
 /// |---|---|---|

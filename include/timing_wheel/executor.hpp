@@ -30,8 +30,8 @@ void give(E& to, task&& work) {
 }
 }  // namespace detail
 
-/// Where a service runs its callbacks: anything that takes a task. If it is empty, the callbacks run on the thread that
-/// drives the service.
+/// Where a service runs its callbacks. An executor can be made of anything that takes a task. If an executor is empty,
+/// the callbacks run on the thread that drives the service.
 ///
 ///     boost::asio::thread_pool pool(4);
 ///     timer timer{{.executor = [&pool](task&& work) { boost::asio::post(pool, std::move(work)); }}};
@@ -46,13 +46,14 @@ void give(E& to, task&& work) {
 /// | keeps the task longer than the service lives | the task does nothing |
 ///
 /// After a refusal, the service gives the timer anew at the first tick after a millisecond, until the executor accepts
-/// it, or somebody cancels or stops it. So an executor cannot lose a timer. `on_error` gets what the executor throws.
+/// the timer, or you cancel or stop it. So an executor cannot lose a timer. `on_error` gets what the executor throws.
 ///
 /// Thread safety: the thread that drives the service calls the executor, one call at a time, outside every lock. With
-/// several `timer_options::pollers`, each poller calls it for its own shards, several of them at the same time; a queue
-/// in the executor then needs a lock. While the executor blocks, that thread gives nothing else to it.
+/// several `timer_options::pollers`, each poller calls the executor for its own shards, so several pollers may call it
+/// at the same time. A queue in the executor then needs a lock. While the executor blocks, the thread that called it
+/// gives it no other task.
 ///
-/// Copies share the target. The service lets go of it in its destructor.
+/// Copies of an executor share the target. The service releases its copy in its destructor.
 class executor {
  public:
   /// Empty: callbacks run on the thread that drives the service.
@@ -73,7 +74,7 @@ class executor {
     };
   }
 
-  /// Whether it has a target.
+  /// Whether this executor has a target.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(give_); }
 
   /// Gives `work` to the target. \throws what the target throws. Thread safety: that of the target. \pre not empty.
@@ -83,8 +84,8 @@ class executor {
   std::function<void(task&&)> give_;
 };
 
-/// Refers to an `executor`, or to any other `task_executor`. It does not keep its target, so it costs no allocation,
-/// and the target must outlive it.
+/// Refers to an `executor`, or to any other `task_executor`. It does not own its target. So it costs no allocation, and
+/// the target must outlive it.
 class executor_ref {
  public:
   /// Refers to nothing.
@@ -107,7 +108,7 @@ class executor_ref {
     give_ = [](void* to, task&& work) { detail::give(*static_cast<E*>(to), std::move(work)); };
   }
 
-  /// A temporary would be destroyed before the coroutine goes on.
+  /// Deleted, because a temporary would be destroyed before the coroutine goes on.
   // clang-format off
   template <class E>
     requires(!std::same_as<E, executor_ref>) && task_executor<E>

@@ -53,8 +53,8 @@ class histogram {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(largest_));
   }
 
-  /// The sum of all durations, each taken for the middle of its class: within 1/32 of the exact sum. Complexity:
-  /// O(classes).
+  /// The sum of all durations. Each counts as the middle of its class, so the result is within 1/32 of the exact sum.
+  /// Complexity: O(classes).
   [[nodiscard]] TIMING_WHEEL_EXPORT std::chrono::duration<double> sum() const noexcept;
 
   /// How many durations lie in classes that end at `most` or before. Each of these is at most `most`. A duration of at

@@ -11,8 +11,8 @@
 
 namespace timing_wheel {
 
-/// A service in an event loop of your own, on the monotonic clock, without a thread. The loop's thread calls `run_due`,
-/// which runs the callbacks.
+/// A timer service in an event loop of your own, on the monotonic clock, without a thread of its own. The loop's thread
+/// calls `run_due`, which runs the callbacks.
 ///
 ///     timing_wheel::loop_timer timer({}, [&] { wake_the_loop(); });  // for instance, write to an eventfd
 ///     for (;;) {
@@ -29,9 +29,10 @@ namespace timing_wheel {
 /// | What must it do? | Make the loop call `next_event` again. The service does not call it again before that. |
 /// | Which loop needs none? | One that schedules all timers on its thread, and calls `next_event` before each sleep. |
 ///
-/// No wake-up is lost: `next_event` sees the timers that came before it, and a timer that comes later is compared with
-/// what it told. Before the first `next_event` the service does not call `on_earlier`. So a loop that may sleep before
-/// it has a timer calls `next_event` once first. The destructor waits for an `on_earlier` that is running.
+/// No wake-up is lost. `next_event` sees the timers that were scheduled before it, and the service compares a later
+/// timer with the answer of `next_event`. Before the first `next_event` the service does not call `on_earlier`. So a
+/// loop that may sleep before it has a timer calls `next_event` once first. The destructor waits for an `on_earlier`
+/// that is running.
 ///
 /// A loop that sleeps in whole milliseconds should round the time up, as examples/loops/poll.cpp does. Otherwise it
 /// wakes once before the timer is due.
@@ -46,21 +47,22 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   /// When `run_due` has work next; none if no timer is pending. From now on, the service calls `on_earlier` for an
   /// earlier timer.
   ///
-  /// The call does not read the clock. If timers are overdue, or if a budget left some, the answer is in the past: the
-  /// tick in which the earliest was due, or the start of the service. Complexity: O(shards + timers that a budget left,
-  /// at most 256 for each shard).
+  /// The call does not read the clock. If timers are overdue, or if a budget left some, the answer is in the past. It
+  /// is then the tick in which the earliest timer was due, or the start of the service. Complexity: O(shards + timers
+  /// that a budget left, at most 256 for each shard).
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
   /// Runs the callbacks that are due, at most `budget` of them, and moves timers that come near to lower wheels. If a
   /// budget or a long cascade leaves work, `next_event` is in the past. Complexity: O(shards + timers run or moved).
   /// \returns how many callbacks ran, or were given to the executor.
-  /// \throws timer_error (`nested_advance`) if another call is running: on another thread, or around the callback that
-  /// calls; std::bad_alloc if a cascade finds no memory. Then nothing is lost, and you can repeat the call.
+  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
+  /// calls; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets no memory. Then no timer is lost, and
+  /// you can repeat the call.
   std::size_t run_due(std::size_t budget = no_limit);
 
   /// In a child of `fork`, makes the service go on with all timers and handles as they were at the fork; for instance
-  /// in a daemon whose parent ends. The parent's copy is independent of it. In the process that made the service, the
-  /// call does nothing.
+  /// in a daemon whose parent ends. The parent's copy of the service is independent of the child's. In the process that
+  /// made the service, the call does nothing.
   ///
   ///     if (fork() == 0) {
   ///       timer.continue_after_fork();  // first: until then every call is refused, and a scoped_timer cancels nothing
@@ -72,8 +74,8 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   ///
   /// The threads of an executor are not in the child. So the service gives the tasks that had not begun to the executor
   /// anew, at the next tick, and counts them as `refused`. The child may keep, call or destroy a task from before the
-  /// fork: it does nothing until its timer is given anew, and no timer is lost or runs twice. Complexity: O(shards);
-  /// with an executor, O(timers).
+  /// fork. Such a task does nothing until its timer is given anew, and no timer is lost or runs twice. Complexity:
+  /// O(shards); with an executor, O(timers).
   void continue_after_fork() noexcept;
 };
 

@@ -11,8 +11,8 @@
 
 namespace timing_wheel {
 
-/// A service in virtual time, without a thread. Its clock stands still until `advance_to` moves it. All else is as in a
-/// `timer`, so a test can pass it to code that takes a `timer&`, and need not wait:
+/// A timer service in virtual time, without a thread. Its clock stands still until `advance_to` moves it. All else is
+/// as in a `timer`. So a test can pass a `manual_timer` to code that takes a `timer&`, and need not wait:
 ///
 ///     timing_wheel::manual_timer timer;
 ///     reservation held(timer, order);  // schedules a check in half an hour
@@ -20,8 +20,8 @@ namespace timing_wheel {
 ///     assert(held.given_back());
 ///
 /// If one thread schedules, the callbacks always run in the same order: by ticks, and within a tick as the engine says.
-/// The wall clock is virtual too: it shows the same time since its epoch as this clock. After a `fork`, the service
-/// goes on in both processes, if no other thread was using it.
+/// The wall clock is virtual too. It shows the same time since its epoch as the service's clock. After a `fork`, the
+/// service goes on in both processes, if no other thread was using it.
 ///
 /// Thread safety: as `timer`, but only one thread at a time may call `advance_to` and `advance_by`.
 class TIMING_WHEEL_EXPORT manual_timer : public timer {
@@ -29,8 +29,9 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   /// The clock shows `start` at first. \throws timer_error, std::bad_alloc as `timer`.
   explicit manual_timer(const timer_options& options = {}, time_point start = time_point());
 
-  /// Moves the clock to `when`. On the way it stops at each tick at which a timer is due, and runs the callbacks there:
-  /// a callback sees its own tick on the clock, and a timer that it schedules before `when` runs too.
+  /// Moves the clock to `when`. On the way, the clock stops at each tick at which a timer is due, and the call runs the
+  /// callbacks of that tick. A callback sees its own tick on the clock. If it schedules a timer that is due before
+  /// `when`, that timer runs too.
   ///
   ///     timer.schedule_after(10ms, [&] { timer.schedule_after(10ms, f); });
   ///     timer.advance_by(30ms);  // runs both: at 10 ms, and at 20 ms
@@ -38,10 +39,11 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   /// If `when` has passed, the clock stays, and the timers that are due by now run. The call does not return while a
   /// callback goes on scheduling without delay.
   ///
-  /// \returns how many callbacks ran, or were given to the executor. An executor that refuses is asked again at each
-  /// millisecond on the way.
-  /// \throws timer_error (`nested_advance`) if another call is running: on another thread, or around the callback that
-  /// calls; std::bad_alloc if a cascade finds no memory. Then nothing is lost, and you can repeat the call.
+  /// \returns how many callbacks ran, or were given to the executor. If the executor refuses, the call asks it again at
+  /// each millisecond on the way.
+  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
+  /// calls; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets no memory. Then no timer is lost, and
+  /// you can repeat the call.
   ///
   /// Complexity: O(timers + buckets), whatever the distance; with `engine_kind::hashed` one step for each tick while a
   /// timer is pending.
@@ -53,8 +55,9 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
     return advance_to(saturating_add(now(), saturating_nanoseconds(delay)));
   }
 
-  /// When the service has to run a callback next, or to move timers to a lower wheel; none if no timer is pending. It
-  /// is not later than the tick of the earliest deadline, or than now, if that tick is over. Complexity: O(shards).
+  /// When the service has to run a callback next, or to move timers to a lower wheel; none if no timer is pending. The
+  /// answer is not later than the tick of the earliest deadline, or than now, if that tick is over. Complexity:
+  /// O(shards).
   [[nodiscard]] std::optional<time_point> next_event() const noexcept;
 };
 

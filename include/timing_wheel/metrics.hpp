@@ -25,7 +25,7 @@ using metric_labels = std::vector<std::pair<std::string, std::string>>;
 /// The figures of one of several services, or of one of several schedulers of durable checks.
 template <class Stats>
 struct labelled {
-  metric_labels labels;  ///< They differ from the labels of the others on the page.
+  metric_labels labels;  ///< They must differ from the labels of all others on the page.
   Stats stats;           ///< What `stats()` returned.
 };
 
@@ -46,7 +46,8 @@ struct labelled {
 /// what `out` throws.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const timer_stats& figures,
                                           const metric_labels& labels = {});
-/// Writes several services on one page. Do not write them one by one: the format wants all samples of a name together.
+/// Writes several services on one page. Do not write them one by one, because the format wants all samples of a name
+/// together.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled<timer_stats>> services);
 
 }  // namespace timing_wheel

@@ -10,22 +10,23 @@
 
 namespace timing_wheel {
 
-/// A timer that `timer::stop` took out. The service does not run it any more: it belongs to the caller.
+/// A timer that `timer::stop` took out. The service does not run it any more; it belongs to the caller.
 ///
 ///     for (pending_task& left : timer.stop()) {
 ///       next.schedule_at(left.deadline, std::move(left.callback), {.tag = left.tag});  // another service goes on
 ///     }
 ///
-/// The caller may also call the callback, keep it or destroy it. The callback of a periodic timer is one run. Objects
-/// that it captured by reference must live as long as it does. Thread safety: as a plain object.
+/// The caller may also call the callback, keep it or destroy it. A call of a periodic timer's callback is one run.
+/// Objects that a callback captured by reference must live as long as the callback does. Thread safety: as a plain
+/// object.
 struct pending_task {
   time_point deadline;    ///< When it should have run, not rounded to a tick.
   std::uint64_t tag = 0;  ///< Its `schedule_options::tag`.
   task callback;          ///< What it would have run.
 };
 
-/// A timer as `timer::for_each_pending` found it. It may have fired since, or another thread may have cancelled or
-/// rescheduled it: the handle tells. Thread safety: as a plain object.
+/// A timer as `timer::for_each_pending` found it. The timer may have fired since, or another thread may have cancelled
+/// or rescheduled it. The handle shows its present state. Thread safety: as a plain object.
 struct pending_timer {
   timer_handle handle;    ///< Cancels the timer, for instance.
   time_point deadline;    ///< When it should run, not rounded to a tick.

@@ -37,8 +37,8 @@ concept timer_callback = (detail::callable_alone<std::decay_t<F>> || detail::cal
                          std::constructible_from<std::decay_t<F>, F> && std::move_constructible<std::decay_t<F>>;
 // clang-format on
 
-/// A callable that can be moved and not copied, in 32 bytes. An `executor` is given one for each timer that is due, and
-/// `timer::stop` returns one for each timer that was pending.
+/// A callable that can be moved and not copied, in 32 bytes. The service gives an `executor` a task for each timer that
+/// is due, and `timer::stop` returns a task for each timer that was pending.
 ///
 /// | A lambda captures | Bytes | It lies |
 /// |---|---|---|
@@ -85,9 +85,10 @@ class task {
     kind_ = &kind;
   }
 
-  /// Takes over the callable of `other`, which is empty then. Never allocates: of a box, only the pointer moves.
+  /// Takes over the callable of `other`, which is empty then. Never allocates; if the callable lies in a box, only the
+  /// pointer moves.
   task(task&& other) noexcept { move_from(other); }
-  /// Destroys its callable, and takes over that of `other`, which is empty then.
+  /// Destroys the callable of this task, and takes over the callable of `other`, which is empty then.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       reset();
@@ -100,7 +101,7 @@ class task {
   /// Whether the task holds a callable.
   [[nodiscard]] explicit operator bool() const noexcept { return kind_ != nullptr; }
 
-  /// Calls the callable; one that takes a handle gets `self`. \pre not empty.
+  /// Calls the callable. If it takes a handle, it gets `self`. \pre not empty.
   void operator()(const timer_handle& self = {}) { kind_->call(storage_.data(), self); }
 
   /// Destroys the callable and what it captured.

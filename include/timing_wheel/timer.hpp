@@ -34,13 +34,14 @@ using first_deadline = std::function<std::optional<time_point>(time_point)>;
 
 class sleep_operation;
 
-/// A rule for `schedule_with`: it is given a deadline, and returns the next one, or none.
+/// A rule for `schedule_with`. The service gives it a deadline, and the rule returns the next one, or none.
 template <class Next>
 concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) {
   { next(previous) } -> std::convertible_to<std::optional<time_point>>;
 };
 
-/// Runs callbacks after a delay, and never early. It holds any number of timers; scheduling and cancelling are O(1).
+/// A timer service: it runs callbacks after a delay, and never early. It holds any number of timers; scheduling and
+/// cancelling are O(1).
 ///
 ///     timing_wheel::timer timer{{.tick = 1ms, .wheel_size = 512}};
 ///     auto check = timer.schedule_after(30min, [&, id] { verify(id); });
@@ -55,8 +56,8 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// | `schedule_every(period, f)` | again and again, the first time one `period` from now |
 /// | `schedule_with(next, f)` | at each deadline that `next` returns |
 ///
-/// Each of these calls takes options after the callback, in braces. **Its two forms** differ in what they do if the
-/// service refuses: one throws, the other takes a `std::error_code&` after the options.
+/// Each of these calls takes options after the callback, in braces. **Each call has two forms.** If the service
+/// refuses, one form throws, and the other sets a `std::error_code&`, which you pass after the options.
 ///
 ///     timer.schedule_after(1s, std::move(f), {}, error);
 ///     if (error) f();  // the call has not moved from a callable that it refused
@@ -68,25 +69,29 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// | memory is short | throws `std::bad_alloc` | returns an empty handle; `error` is `not_enough_memory` |
 /// | copying or moving the callable throws | throws the same | throws the same |
 ///
-/// The callback may begin before the call returns. Complexity: O(levels), with one lock of a shard. After warm-up, a
-/// call without a stop token allocates nothing if the captures need up to 24 bytes (8 in a periodic timer; a rule of
-/// `schedule_with` shares the 24).
+/// The callback may begin before the call returns. Complexity: O(levels), with one lock of a shard (a service keeps its
+/// timers in shards, each with a lock and a wheel of its own). After warm-up, a call without a stop token allocates
+/// nothing if the captures fit 24 bytes (periodic: 8; `schedule_with`: rule and captures together 24).
 ///
-/// **Callbacks** run on the poller thread, one after the other: a callback that blocks delays the others of its poller.
-/// With `timer_options::executor`, the threads of that executor run them. The service holds no lock meanwhile. A
-/// callback may schedule, cancel, reschedule, drop its handle, throw (see `timer_options::on_error`), stop the service,
-/// destroy it, and call `std::exit`. It must not end its thread, for instance by `pthread_exit`, and neither may an
-/// executor or a hook: the service then writes to standard error and aborts the program.
+/// **Callbacks** run on the poller thread, one after the other. If a callback blocks, the other callbacks of its poller
+/// are late. With `timer_options::executor`, the threads of that executor run them. While a callback runs, the service
+/// holds no lock. A callback may schedule, cancel, reschedule, drop its handle, throw (see `timer_options::on_error`),
+/// stop the service, destroy it, and call `std::exit`. A callback, an executor or a hook (`on_error`,
+/// `on_thread_start`, `on_earlier`) must not end its thread, for instance by `pthread_exit`. If one does, the service
+/// writes a line to standard error and aborts the program.
 ///
-/// **The poller** is a thread named "timing_wheel". It sleeps until the earliest bucket expires. A new timer wakes it
-/// only if that timer is due earlier. A cancel does not wake it, so the poller may wake once for an empty bucket. The
-/// poller blocks all signals except those that a fault in a callback raises; threads and processes that a callback
-/// starts there inherit this. `timer_options::pollers` starts several pollers, each for some of the shards. A function
-/// that uses timers should take a `timer&`: then a test can pass a `manual_timer`, and an event loop a `loop_timer`.
+/// **The poller** is a thread named "timing_wheel". It sleeps until the next timers are due, or move to a lower wheel.
+/// A new timer wakes it only if that timer is due before all others. A cancel does not wake it, so the poller may wake
+/// once with nothing to do. The poller blocks all signals except those that a fault in a callback raises. Threads and
+/// processes started by a callback inherit the poller's blocked signals. `timer_options::pollers` starts several
+/// pollers, each for some of the shards.
 ///
-/// **fork.** A service belongs to the process that made it. In a child process `schedule_after` and its like refuse
-/// (`forked`), every timer is finished, `stop` returns nothing, and the destructor frees nothing. No call blocks there.
-/// A child can make a service of its own.
+/// A function that uses timers should take a `timer&`. Then a test can pass a `manual_timer`, and an event loop a
+/// `loop_timer`.
+///
+/// **fork.** A service belongs to the process that made it. After `fork`, in the child: scheduling calls refuse with
+/// `forked`, every handle says `finished`, `stop` returns nothing, the destructor frees nothing, and no call blocks. A
+/// child can make a service of its own.
 ///
 /// Thread safety: every member may be called from any thread.
 class TIMING_WHEEL_EXPORT timer {
@@ -96,11 +101,11 @@ class TIMING_WHEEL_EXPORT timer {
   /// system gives no thread.
   explicit timer(const timer_options& options = {});
 
-  /// Destroys the pending callables, and waits for the callbacks that run. So do not destroy the service under a lock
-  /// that a callback takes.
+  /// Destroys the pending callables, and waits for the callbacks that are running. So do not destroy the service while
+  /// you hold a lock that a callback takes.
   ///
-  /// A callback, a rule, a visitor and the destructor of a capture may destroy the service that calls them. Then the
-  /// destructor does not wait, and the outer call frees the rest of the service when it ends.
+  /// A callback, a rule, a visitor and the destructor of a capture may destroy the service that called them. Then the
+  /// destructor returns at once; the service is freed when the call that ran that code ends.
   virtual ~timer();
 
   timer(const timer&) = delete;
@@ -122,18 +127,19 @@ class TIMING_WHEEL_EXPORT timer {
     return start_after(saturating_nanoseconds(delay), source, options, &error);
   }
 
-  /// Runs `callback` once, at `deadline`; as soon as possible if that has passed. Errors as `schedule_after`.
+  /// Runs `callback` once, at `deadline`. If the deadline has passed, the callback runs as soon as possible. Errors as
+  /// `schedule_after`.
   ///
   /// The deadline is a time point of `std::chrono::steady_clock` or `system_clock`; `std::chrono::clock_cast` converts
-  /// those of other clocks. This call converts a wall-clock deadline to the monotonic clock, once. The callback does
-  /// not run before the wall clock has shown the deadline, unless that clock is set after this call:
+  /// those of other clocks. This call converts a wall-clock deadline to the monotonic clock, once. The callback runs at
+  /// or after the moment when the wall clock shows the deadline, unless that clock is set later:
   ///
   /// | The wall clock is | When the callback runs, the wall clock shows |
   /// |---|---|
   /// | set forward by an hour | the deadline plus an hour |
   /// | set back by an hour | the deadline less an hour |
   ///
-  /// To follow the wall clock, schedule anew whenever it is set.
+  /// If a timer has to follow the wall clock, schedule it anew whenever that clock is set.
   template <deadline_clock Clock, class Duration, timer_callback F>
   timer_handle schedule_at(std::chrono::time_point<Clock, Duration> deadline, F&& callback,
                            const schedule_options& options = {}) {
@@ -149,10 +155,10 @@ class TIMING_WHEEL_EXPORT timer {
   }
 
   /// Runs `callback` again and again, the first time one `period` from now, until its handle cancels it. The callback
-  /// itself may cancel it. By default one `period` lies between the end of a run and the next one.
+  /// itself may cancel it. By default the next run begins one `period` after the last one ended.
   ///
-  /// Runs of one timer never overlap. The service reports a run that throws, and the timer goes on. Each run counts as
-  /// scheduled and fired once.
+  /// Runs of one timer never overlap. If a run throws, the service reports the exception, and the timer goes on. In
+  /// `stats()`, each run counts as one scheduled and one fired timer.
   /// \throws as `schedule_after`, and timer_error (`invalid_period`) unless the period is positive.
   template <class Rep, class Period, timer_callback F>
   timer_handle schedule_every(std::chrono::duration<Rep, Period> period, F&& callback,
@@ -166,18 +172,19 @@ class TIMING_WHEEL_EXPORT timer {
     return every({saturating_nanoseconds(period), options.policy}, std::forward<F>(callback), options, &error);
   }
 
-  /// Runs `callback` at each deadline that `next(previous deadline)` returns. That is a `std::optional<time_point>`; an
-  /// empty one ends the timer.
+  /// Runs `callback` at each deadline that `next(previous deadline)` returns. `next` returns a
+  /// `std::optional<time_point>`; an empty one ends the timer.
   ///
   ///     timer.schedule_with([](time_point previous) { return std::optional(previous + backoff()); }, retry);
   ///
-  /// | The service calls `next` | none | an exception |
+  /// | When the service calls `next` | if it returns none | if it throws |
   /// |---|---|---|
-  /// | in this call, with the present | nothing is scheduled; the handle is empty | leaves this call |
-  /// | after each run, on its thread, with the last deadline | the timer ends | goes to `on_error`; the timer ends |
+  /// | during this call, with the current time | no timer; the handle is empty | this call throws the same |
+  /// | after each run, on that run's thread, with its deadline | the timer ends | `on_error` gets it; the timer ends |
   ///
-  /// The service holds no lock meanwhile, and calls `next` even after a run that cancelled the timer. If `next` ends
-  /// the service or destroys it, this call refuses (`stopped`), or the timer ends. Errors as `schedule_after`.
+  /// While `next` runs, the service holds no lock. It calls `next` even after a run that cancelled the timer. If `next`
+  /// stops or destroys the service during this call, the call refuses (`stopped`); after a run, the timer ends. Errors
+  /// as `schedule_after`.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options = {}) {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, nullptr);
@@ -189,7 +196,7 @@ class TIMING_WHEEL_EXPORT timer {
   }
 
   /// In a coroutine, `co_await timer.sleep_for(30min)` goes on after 30 minutes. Include `timing_wheel/coroutine.hpp`;
-  /// `sleep_operation` tells the rest. With an `error`, the `co_await` does not throw.
+  /// `sleep_operation` there describes results, errors and threads. With an `error`, the `co_await` does not throw.
   template <class Rep, class Period>
   sleep_operation sleep_for(std::chrono::duration<Rep, Period> delay, const sleep_arguments& options = {});
   /// The form with an `error`, which must live until the coroutine goes on.
@@ -205,10 +212,10 @@ class TIMING_WHEEL_EXPORT timer {
   sleep_operation sleep_until(std::chrono::time_point<Clock, Duration> deadline, const sleep_arguments& options,
                               std::error_code& error);
 
-  /// As `timer_handle::cancel`, for the timer that has this `timer_handle::key()`. The answer is `finished` if that
-  /// timer has ended, and for a key of no timer or of another service. Complexity: as that.
+  /// Cancels the timer with this `timer_handle::key()`, as its handle would. The answer is `finished` if that timer has
+  /// ended, and for a key of no timer or of another service. Complexity: as `timer_handle::cancel`.
   cancel_result cancel(std::uint64_t key) noexcept;
-  /// The same as `timer_handle::cancel_and_wait`: if the callback is running, it waits until that has ended.
+  /// The same as `timer_handle::cancel_and_wait`. If the callback is running, this call waits for it to end.
   cancel_result cancel_and_wait(std::uint64_t key) noexcept;
 
   /// Stops the service: from now on it refuses new timers, and no callback begins after the call.
@@ -218,22 +225,22 @@ class TIMING_WHEEL_EXPORT timer {
   /// | `stop()` | is taken out | the timers |
   /// | `stop_discard()` | is destroyed, on this thread | how many |
   /// | `stop_run_now()` | runs once, on this thread, in any order, whatever its deadline | how many |
-  /// | `stop_drain(until)` | runs when it is due; what is not due before `until` is taken out | the timers taken out |
+  /// | `stop_drain(until)` | runs when it is due; if not due before `until`, it is taken out | the timers taken out |
   ///
-  /// Each pending timer is counted or returned once; a second stop finds none. If another thread schedules meanwhile,
-  /// its timer is part of this, or is refused. A periodic timer that runs is not armed again.
+  /// Each pending timer is counted or returned once; a second stop finds none. A timer scheduled by another thread
+  /// meanwhile is either stopped as well or refused. A periodic timer whose callback is running is not armed again.
   ///
-  /// The call waits for callbacks that run, unless a callback makes it. So do not call it under a lock that a callback
-  /// takes. If two callbacks stop each other's service, both wait for ever. The service holds no lock while it runs or
-  /// destroys a callable. Complexity: O(timers that were ever pending at once).
-  /// \throws std::bad_alloc; then the service refuses new timers, no timer is lost, and you can stop it again.
+  /// The stop waits for running callbacks, unless it was called inside a callback. So do not call it while you hold a
+  /// lock that a callback takes. If two callbacks stop each other's service, both wait for ever. The service holds no
+  /// lock while it runs or destroys a callable. Complexity: O(timers that were ever pending at once).
+  /// \throws std::bad_alloc. Then the service refuses new timers, no timer is lost, and you can stop it again.
   std::vector<pending_task> stop();
 
-  /// As `stop`, and destroys the callables. It needs memory for only `max_timers_per_lock` timers at a time.
+  /// As `stop`, and destroys the callables. It needs memory for at most `max_timers_per_lock` timers at a time.
   std::size_t stop_discard();
 
-  /// As `stop`, and runs the callbacks now. A timer can be cancelled until its callback begins. A call from one of
-  /// these callbacks does nothing.
+  /// As `stop`, and runs the callbacks now. A timer can be cancelled until its callback begins. `stop_run_now` called
+  /// inside such a callback does nothing.
   std::size_t stop_run_now();
 
   /// As `stop`, after the timers that are due before `until` have run. It returns earlier if no timer is pending or
@@ -245,14 +252,15 @@ class TIMING_WHEEL_EXPORT timer {
   /// | on a `manual_timer` | this call: it advances to `until`, and takes out what an executor has not begun |
   /// | on a `loop_timer` | this call: it sleeps, and runs what is due |
   /// | in a callback on a poller | this call, and the other pollers |
-  /// | in a callback on an executor | its other threads; this call waits, in vain if there are none |
-  /// | in a callback that another stop runs on this thread | that other stop |
+  /// | in a callback on an executor | the executor's other threads; if it has one thread, nobody: the wait is in vain |
+  /// | inside a callback run by an outer stop on this thread | that outer stop |
   std::vector<pending_task> stop_drain(time_point until);
 
-  /// Calls `visit(const pending_timer&)` for each pending timer. The service holds no lock meanwhile. A timer that is
-  /// pending all the while is visited once; a timer that comes or goes is visited at most once. `visit` may use the
-  /// service and the handles, and may end or destroy the service: then it sees only timers that were found before.
-  /// Complexity: O(timers that were ever pending at once). \throws std::bad_alloc, and what `visit` throws.
+  /// Calls `visit(const pending_timer&)` for each pending timer. While `visit` runs, the service holds no lock. A timer
+  /// that is pending during the whole call is visited once; a timer that comes or goes is visited at most once. `visit`
+  /// may use the service and the handles, and may stop or destroy the service. If `visit` does so, only timers already
+  /// collected (at most `max_timers_per_lock`) are still visited. Complexity: O(timers that were ever pending at once).
+  /// \throws std::bad_alloc, and what `visit` throws.
   template <class Visit>
   requires std::invocable<Visit&, const pending_timer&>
   void for_each_pending(Visit visit) const { visit_pending(std::ref(visit)); }
@@ -267,19 +275,23 @@ class TIMING_WHEEL_EXPORT timer {
   /// What the service has done. Complexity: O(shards). \throws std::bad_alloc.
   [[nodiscard]] timer_stats stats() const;
 
-  /// Gives memory back that the pending timers do not need; handles and keys stay valid. Call it after a peak: without
-  /// it, a service keeps what the peak took, and after it, the service allocates again what it needs.
+  /// Gives memory back that the pending timers do not need; handles and keys stay valid. Call it after a peak,
+  /// otherwise the service keeps the peak's memory. Later timers allocate again.
+  ///
+  /// A timer has a *place*, a numbered entry of its shard's table. A *chunk* is a part of a wheel's bucket: a chunk
+  /// holds 64 timers, a small one 12.
   ///
   /// | Memory of | goes back in blocks of | when | and leaves of a peak |
   /// |---|---|---|---|
-  /// | the timers | 1024 places, taken one after the other | no place has a timer | 12 bytes per block |
-  /// | the wheels | 64 chunks, of 64 or 12 timers | no chunk has a timer | 5 to 6.3 bytes per timer (`huge_pages`: 0) |
-  /// | the heap | all | few timers are pending | 0; else 20 bytes per timer |
+  /// | the timers | 1024 places with consecutive numbers | no place has a timer | 12 bytes per block |
+  /// | the wheels | 64 chunks of one size | no chunk has a timer | 5 to 6.3 bytes per timer (`huge_pages`: 0) |
+  /// | the heap | all | few timers are pending | nothing |
+  /// | the heap | nothing | many timers are pending | 20 bytes per timer of the peak |
   ///
-  /// Up to 16 MiB per shard and purpose go to `operator delete`, which may keep them; the rest goes to the system.
-  /// `stats().bytes` tells what is left. The call locks a shard for 128 timers, or some tens of microseconds, at a
-  /// time. A callback may call it. In a child process it does nothing. Complexity: O(timers that were ever pending at
-  /// once).
+  /// Per shard and kind of memory (timers, wheel, heap), up to 16 MiB goes to `operator delete`, which may keep it; the
+  /// rest goes to the system. `stats().bytes` shows what is left. The call holds the lock of a shard for 128 timers, or
+  /// some tens of microseconds, at a time. A callback may call it. In a child process it does nothing. Complexity:
+  /// O(timers that were ever pending at once).
   void shrink_to_fit() noexcept;
 
   /// The time on the clock of the service: the monotonic clock, or the virtual time of a `manual_timer`. Complexity:
@@ -288,15 +300,15 @@ class TIMING_WHEEL_EXPORT timer {
 
   /// \cond
  protected:
-  /// For services that are driven otherwise.
+  /// For `manual_timer` and `loop_timer`, which have no poller.
   explicit timer(std::shared_ptr<detail::service> driven_otherwise) noexcept;
 
-  /// What is behind it, for the other fronts of the library.
+  /// The implementation, for the library's other timer classes.
   [[nodiscard]] const std::shared_ptr<detail::service>& service() const noexcept { return service_; }
 
  private:
-  // They throw only without an `error`: `timer_error`, `std::bad_alloc`, and in any case what the move of the callable
-  // throws.
+  // The `start_…` functions throw `timer_error` and `std::bad_alloc` only if `error` is null; exceptions from moving
+  // the callable always pass through.
   timer_handle start_after(std::chrono::nanoseconds delay, detail::task_source& callback,
                            const schedule_options& options, std::error_code* error);
   timer_handle start_at(time_point deadline, detail::task_source& callback, const schedule_options& options,

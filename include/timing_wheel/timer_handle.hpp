@@ -66,16 +66,16 @@ TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, cancel_result re
 /// Writes the name of the value.
 TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, timer_status status);
 
-/// Refers to one timer, through all runs of a periodic one. It never refers to another timer: not when the service uses
-/// the memory again, and not after the service has been destroyed.
+/// Refers to one timer, through all runs of a periodic one. It never refers to another timer, even when the service
+/// uses the memory again, and even after the service has been destroyed.
 ///
 ///     timer_handle idle = timer.schedule_after(30s, [&] { close(); });
 ///     idle.reschedule_after(30s);  // on each byte that arrives
 ///     idle.cancel();               // a handle that is only dropped cancels nothing
 ///
 /// A default-made handle behaves as the handle of a finished timer. A handle has 16 bytes; a copy costs one atomic
-/// increment, and a move costs nothing. It keeps a small block of the service in memory, but neither the timer nor the
-/// wheels.
+/// increment, and a move costs nothing. A handle keeps a small block of the service in memory, but neither the timer
+/// nor the wheels.
 ///
 /// Thread safety: any thread may use the timer through any handle; one handle object is as an `int`. Each operation is
 /// linearizable, and O(1) under one lock of a shard. With `engine_kind::heap`, those that end or move a timer are
@@ -111,7 +111,8 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// lock.
   cancel_result cancel() const noexcept;
 
-  /// Cancels the timer. If its callback is running, the call waits until it has ended and its captures are destroyed.
+  /// Cancels the timer. If its callback is running, the call waits until that callback has ended and its captures are
+  /// destroyed.
   ///
   /// | Called | It |
   /// |---|---|
@@ -120,11 +121,13 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// | by a callback that the other one waits for, or under a lock that the callback takes | waits for ever |
   /// | while another thread, which has cancelled the timer, destroys its captures | does not wait |
   ///
-  /// The call ends one timer. A callback that schedules itself anew makes a new timer each time, with a new handle. To
-  /// end such a chain, make it one timer by `schedule_every` or `schedule_with`; or let the callback look at a flag.
+  /// The call ends one timer. If a callback schedules itself anew, it makes a new timer each time, with a new handle.
+  /// To be able to end such a chain, make it one timer by `schedule_every` or `schedule_with`, or let the callback look
+  /// at a flag.
   cancel_result cancel_and_wait() const noexcept;
 
-  /// Gives a pending timer another deadline, as for `timer::schedule_at`. If that has passed, the timer is due at once.
+  /// Gives a pending timer another deadline, as for `timer::schedule_at`. If the deadline has passed, the timer is due
+  /// at once.
   /// \returns false if the timer is not pending. \throws std::bad_alloc; then nothing has changed.
   template <deadline_clock Clock, class Duration>
   bool reschedule(std::chrono::time_point<Clock, Duration> deadline) const {
@@ -205,8 +208,8 @@ static_assert(sizeof(timer_handle) <= 16);
 /// What `operator<<` writes. Complexity: one lock of a shard. \throws std::bad_alloc.
 [[nodiscard]] TIMING_WHEEL_EXPORT std::string to_string(const timer_handle& handle);
 
-/// Owns a timer: its destructor cancels the timer, so the callback does not run after it. So a callback may use the
-/// object that the `scoped_timer` is a member of:
+/// Owns a timer. The destructor cancels the timer, so the callback does not run after the destructor. So a callback may
+/// use the object that the `scoped_timer` is a member of:
 ///
 ///     class session {
 ///       connection line_;
@@ -233,14 +236,14 @@ class scoped_timer {
   }
   ~scoped_timer() { timer_.cancel_and_wait(); }
 
-  /// The handle of the timer that it owns.
+  /// The handle of the timer that this object owns.
   [[nodiscard]] const timer_handle& get() const noexcept { return timer_; }
   /// Calls the handle: `idle->reschedule_after(30s)`.
   const timer_handle* operator->() const noexcept { return &timer_; }
   /// Whether it owns a timer.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(timer_); }
 
-  /// Lets go of the timer, which goes on.
+  /// Gives up the timer, which goes on.
   [[nodiscard]] timer_handle release() noexcept { return std::exchange(timer_, {}); }
 
  private:

@@ -29,47 +29,50 @@ enum class engine_kind : std::uint8_t {
 ///
 ///     timing_wheel::timer service{{.tick = 10ms, .max_pending = 1'000'000, .on_error = log_it}};
 struct timer_options {
-  /// The grain of time, at least 1 ns. A timer fires less than one tick after its deadline, plus the scheduling latency
-  /// of the machine. A longer tick means fewer wake-ups and cascades. On Linux, the timer slack of a poller, and of
-  /// threads that its callbacks start, is at most a sixteenth of a tick.
+  /// The clock resolution of the service, at least 1 ns. A timer fires less than one tick after its deadline, plus the
+  /// scheduling latency of the machine. A longer tick means fewer wake-ups and cascades (moves of timers to a lower
+  /// wheel). On Linux, the timer slack of a poller, and of threads that its callbacks start, is at most a sixteenth of
+  /// a tick.
   std::chrono::nanoseconds tick = std::chrono::milliseconds(1);
-  /// Slots of each wheel, in [2, 2^24]. By default the lowest wheel has 1024, and each above it 2048: with a tick of
-  /// 1 ms, two wheels hold the next half hour. By default a hashed wheel has 512.
+  /// Slots (buckets) of each wheel, from 2 to 2^24. By default the lowest wheel has 1024, and each wheel above it has
+  /// 2048. With a tick of 1 ms, two such wheels hold the next half hour. By default a hashed wheel has 512.
   std::optional<std::uint32_t> wheel_size = {};
-  /// Slots of each level, lowest first, for instance {60, 60, 24}. Higher levels have as many as the last one. Empty:
-  /// `wheel_size` for all.
+  /// Slots of each level, lowest first, for instance {60, 60, 24}. Higher levels have as many as the last one given.
+  /// Empty: every level has `wheel_size` slots.
   std::vector<std::uint32_t> wheel_sizes = {};
-  /// Each shard takes some 16 MiB from `operator new`, and maps further memory as huge pages: then timers that lie far
-  /// apart are reached faster. If false, or if the system has none, all memory is from `operator new`.
+  /// Each shard takes some 16 MiB from `operator new`, and maps further memory as huge pages, so that it reaches timers
+  /// far apart in memory faster. If false, or if the system has no huge pages, all memory is from `operator new`.
   bool huge_pages = true;
-  /// The engine. Each keeps all promises; docs/tuning.md compares their costs.
+  /// The engine. Each engine keeps all promises of the service; docs/tuning.md compares their costs.
   engine_kind engine = engine_kind::hierarchical;
-  /// Shards, at most 1024. Each has a lock, a wheel and memory of its own, and a thread usually keeps to one. 0: one
-  /// for each core of the machine, and not fewer than pollers; for a `manual_timer`, one.
+  /// The number of shards, at most 1024. Each shard has a lock, a wheel and memory of its own, and a thread usually
+  /// schedules on one shard. 0: one for each core of the machine, and not fewer than pollers; for a `manual_timer`,
+  /// one.
   unsigned shards = 0;
-  /// Poller threads of a `timer`, at most one for each shard. They share the shards out. With several, callbacks of
-  /// different shards run at the same time, and so do rules, the executor, `on_thread_start` and `on_error`; but a
-  /// timer never runs beside itself. Ask for more if callbacks keep one core busy (docs/many_cores.md). A
-  /// `manual_timer` and a `loop_timer` ignore this option.
+  /// The number of poller threads of a `timer`, at most one for each shard. The pollers share the shards out. With
+  /// several pollers, callbacks of different shards run at the same time, and so do rules, the executor,
+  /// `on_thread_start` and `on_error`. Runs of one timer still never overlap. Ask for more pollers if callbacks keep
+  /// one core busy (docs/tuning.md). A `manual_timer` and a `loop_timer` ignore this option.
   unsigned pollers = 1;
   /// The service refuses a timer when this many are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;
   /// Where callbacks run. If empty, they run one after the other on the thread that drives the service, or on each
-  /// poller. One thread at a time calls the executor; with several pollers, each of them does.
+  /// poller. One thread at a time calls the executor; with several pollers, several threads may call it at a time.
   timing_wheel::executor executor = {};
-  /// Each poller calls this first: to choose its core, name or priority, or to prepare what is local to the thread. It
-  /// may run before the constructor of the service returns. If it throws, `on_error` gets that, and the thread goes on.
+  /// Each poller calls this function first. The function may choose the core, name or priority of the thread, or
+  /// prepare what is local to the thread. It may run before the constructor of the service returns. If it throws,
+  /// `on_error` gets the exception, and the poller goes on.
   std::function<void()> on_thread_start = {};
   /// Gets the exceptions of callbacks, rules, the executor, `on_thread_start` and `on_earlier`, with the tag of the
-  /// timer or 0. It is called on the thread that threw, outside every lock, and by several threads at a time if there
-  /// are several.
+  /// timer or 0. The service calls it on the thread that threw, outside every lock. If several threads throw, they may
+  /// call it at a time.
   ///
-  /// If it is empty, or throws itself, the service writes the exception to standard error: each text at most once in a
-  /// second of its clock. Failures of callbacks and rules are counted in any case (`timer_counts::failed`).
+  /// If `on_error` is empty, or throws itself, the service writes the exception to standard error. It writes each text
+  /// at most once in a second of its clock. `timer_counts::failed` counts failures of callbacks and rules in any case.
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
 };
 
-/// Options of a timer that runs once, or by a rule: the argument after the callback.
+/// Options of a timer that runs once, or by a rule. They are the argument after the callback.
 ///
 ///     timer.schedule_after(30min, check, {.tag = 7, .stop = token});
 ///
@@ -77,7 +80,8 @@ struct timer_options {
 struct schedule_options {
   /// A number of the caller's choice. The handle, `stop`, `for_each_pending` and `on_error` give it back.
   std::uint64_t tag = 0;
-  /// A stop request cancels the timer; one that was made before cancels it at once. A token costs one allocation.
+  /// A stop request cancels the timer. If the request was made before the call, it cancels the timer at once. A token
+  /// costs one allocation.
   std::stop_token stop = {};
 };
 
@@ -99,7 +103,7 @@ enum class period_policy : std::uint8_t {
 };
 using enum period_policy;
 
-/// Options of a periodic timer: the argument of `schedule_every` after the callback.
+/// Options of a periodic timer. They are the argument of `schedule_every` after the callback.
 ///
 ///     timer.schedule_every(5s, send_heartbeat, {.policy = timing_wheel::fixed_rate_skip, .tag = 7});
 ///
@@ -120,36 +124,37 @@ class stop_token_ref {
   stop_token_ref() noexcept = default;
   /// Refers to `token`.
   stop_token_ref(const std::stop_token& token) noexcept : token_(&token) {}  // NOLINT(google-explicit-constructor)
-  /// A temporary may go before it is copied.
+  /// Deleted, because a temporary may end before its token is copied.
   stop_token_ref(const std::stop_token&& temporary) = delete;
 
-  /// A copy of the token; without one, a token that cannot be stopped.
+  /// A copy of the token. If this refers to no token, a token that cannot be stopped.
   [[nodiscard]] std::stop_token token() const noexcept { return token_ != nullptr ? *token_ : std::stop_token(); }
 
  private:
   const std::stop_token* token_ = nullptr;
 };
 
-/// Refers to a stop token in the braces of a call, which copies the token: so a temporary lives long enough.
+/// Refers to a stop token in the braces of a call. The call copies the token, so a temporary lives long enough.
 struct stop_token_argument : stop_token_ref {
   /// Refers to none.
   stop_token_argument() noexcept = default;
   /// Refers to `token`.
   stop_token_argument(const std::stop_token& token) noexcept  // NOLINT(google-explicit-constructor)
       : stop_token_ref(token) {}
-  /// Refers to the same.
+  /// Refers to the token of the argument.
   stop_token_argument(stop_token_ref token) noexcept : stop_token_ref(token) {}  // NOLINT(google-explicit-constructor)
 };
 
-/// The type of what a sleep takes; `sleep_options` convert to it. Write it in braces, and give it no name: with a name
-/// it would outlive a temporary. It has no destructor, because GCC 12 destroys such braces twice in a `co_await`.
+/// The argument type of a sleep; `sleep_options` convert to it. Write it in braces, and give it no name, because a
+/// named object would outlive a temporary token. It has no destructor, because GCC 12 destroys such braces twice in a
+/// `co_await`.
 struct sleep_arguments {
   std::uint64_t tag = 0;          ///< As `sleep_options::tag`.
   stop_token_argument stop = {};  ///< As `sleep_options::stop`. Here it may be a temporary.
   executor_ref on = {};           ///< As `sleep_options::on`.
 };
 
-/// Options of a sleep: the argument after the time.
+/// Options of a sleep. They are the argument after the time.
 ///
 ///     co_await timer.sleep_for(1s, {.stop = source.get_token()});  // braces: the token may be a temporary
 ///     const sleep_options named{.stop = token};                    // a name: the token must live until the call
@@ -157,27 +162,29 @@ struct sleep_arguments {
 struct sleep_options {
   /// A number of the caller's choice. `stop`, `for_each_pending` and `on_error` give it back.
   std::uint64_t tag = 0;
-  /// A stop request ends the sleep; one that was made before lets none begin. It costs no allocation.
+  /// A stop request ends the sleep. If the request was made before the call, the sleep does not begin. A token costs no
+  /// allocation.
   stop_token_ref stop = {};
-  /// Where the coroutine goes on. The executor must live until then, so a temporary does not compile. Empty: where the
-  /// service runs its callbacks.
+  /// Where the coroutine goes on. The executor must live until then, so a temporary does not compile. Empty: it goes on
+  /// where the service runs its callbacks.
   executor_ref on = {};
 
   /// What the calls take.
   operator sleep_arguments() const noexcept { return {tag, stop, on}; }  // NOLINT(google-explicit-constructor)
 };
 
-/// The type of what `with_timeout` takes; `timeout_options` convert to it. As `sleep_arguments`.
+/// The argument type of `with_timeout`; `timeout_options` convert to it. Write it as `sleep_arguments`.
 struct timeout_arguments {
   std::uint64_t tag = 0;          ///< As `timeout_options::tag`.
   stop_token_argument stop = {};  ///< As `timeout_options::stop`. Here it may be a temporary.
 };
 
-/// Options of a limit: the argument of `with_timeout` after what it limits. They are written as `sleep_options`.
+/// Options of a time limit. They are the argument of `with_timeout` after the callable that it limits. Write them as
+/// `sleep_options`.
 struct timeout_options {
   /// As `sleep_options::tag`.
   std::uint64_t tag = 0;
-  /// `with_timeout` passes a stop request on to what it limits.
+  /// `with_timeout` passes a stop request on to the awaitable that it limits.
   stop_token_ref stop = {};
 
   /// What the calls take.

@@ -30,7 +30,7 @@ struct timer_counts {
   /// Timers that `cancel`, a `scoped_timer` or a stop token ended before their callbacks had begun.
   std::uint64_t cancelled = 0;
   std::uint64_t returned = 0;  ///< Timers that a stop gave back or destroyed.
-  std::uint64_t pending = 0;   ///< Timers to which none of these has happened yet.
+  std::uint64_t pending = 0;   ///< Scheduled timers and runs that have not fired, been cancelled or been returned.
   std::uint64_t rearmed = 0;   ///< Among `scheduled`: runs that a period armed again.
   std::uint64_t due = 0;       ///< Among `pending`: timers that wait in the executor, or for the driver. The backlog.
   std::uint64_t running = 0;   ///< Callbacks that are running.
@@ -53,7 +53,7 @@ struct timer_counts {
 struct timer_stats : timer_counts {
   /// Times that a poller woke, or that the loop called `loop_timer::run_due`.
   std::uint64_t wakeups = 0;
-  /// Among `wakeups`: a sleep was over, or `run_due` was called, and no timer was to be moved or run.
+  /// Among `wakeups`: a sleep was over, or `run_due` was called, and there was no timer to move or to run.
   std::uint64_t empty_wakeups = 0;
   /// Among `wakeups`: a sleep was cut short, by an earlier timer or by a stop.
   std::uint64_t earlier_wakeups = 0;

@@ -19,8 +19,8 @@
 namespace timing_wheel::asio {
 inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
-/// A timer to wait for, with the interface of Asio's `steady_timer`, on the wheel of its context: arming, moving and
-/// cancelling it are O(1), however many there are.
+/// A timer to wait for, with the interface of Asio's `steady_timer`, on the wheel of its context. Arming, moving and
+/// cancelling it are O(1), however many timers there are.
 ///
 ///     timing_wheel::asio::wheel_timer idle(context, 30s);
 ///     idle.async_wait([&](const boost::system::error_code& error) {
@@ -48,7 +48,7 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// context another one.
 ///
 /// **Its size** is three words, if `Executor` is `any_io_executor` and the executor is that of an `io_context`. Another
-/// executor, such as a strand, lies in a block of its own: so the constructors allocate for it and may throw
+/// executor, such as a strand, lies in a block of its own. So the constructors allocate for it and may throw
 /// std::bad_alloc; a move does not. Without RTTI, or with another `Executor`, the executor lies in the timer.
 ///
 /// Thread safety: distinct timers, any thread; one timer as an `int`, so handlers that share a timer belong into a
@@ -149,8 +149,8 @@ class basic_wheel_timer {
     return expires_at(expiry);
   }
 
-  /// Expires `delay` from now; zero and negative ones at once, and too long a one never. Cancels the waits. \returns
-  /// how many.
+  /// Expires `delay` from now. A zero or negative delay expires at once, and one past the end of time never. Cancels
+  /// the waits. \returns how many.
   std::size_t expires_after(const duration& delay) { return expires_at(from_now(delay)); }
   /// The same.
   std::size_t expires_after(const duration& delay, detail::error_code& error) {

@@ -23,7 +23,7 @@ enum class errc : std::uint8_t {
   handler_exists,       ///< The scheduler has a handler for that kind already.
   already_started,      ///< `on` or `start` was called after `start`.
   store_damaged,        ///< `sqlite_options::check_integrity` found the file damaged.
-  row_locked,           ///< Another transaction kept a row locked for too long. Nothing was written: call again.
+  row_locked,           ///< Another transaction kept a row locked for too long. Nothing was written; call again.
 };
 
 /// The category of `errc`, by the name "timing_wheel.durable".

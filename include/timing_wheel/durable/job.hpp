@@ -19,7 +19,7 @@ namespace timing_wheel::durable {
 
 /// One run of a check, as its handler gets it.
 ///
-/// A **leased** run holds its row by a **lease**: until the lease ends, no other node may run the check. The scheduler
+/// A **leased** run holds its row by a **lease**. Until the lease ends, no other node may run the check. The scheduler
 /// extends the lease as long as the handler runs. Thread safety: several threads may read a job.
 class job {
  public:
@@ -56,8 +56,8 @@ class job {
   /// If a transaction is undone because the server dies, the fences that it has drawn may be drawn again, in any order.
   /// In SQLite the same may happen if a transaction is undone and another process draws the next fence.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
-  /// If the lease is lost, or the scheduler stops, a stop is requested. A `std::stop_callback` on it is called by the
-  /// thread that extends leases or by the scheduler's thread, so it must not block.
+  /// If the lease is lost, or the scheduler stops, a stop is requested. The thread that extends leases, or the
+  /// scheduler's thread, calls a `std::stop_callback` on this token, so it must not block.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
 
  private:
@@ -112,9 +112,9 @@ template <class Rep, class Period>
   return {outcome::verdict::dead, std::chrono::microseconds(-1), std::move(reason)};
 }
 
-/// How long a check waits before its next run: `first` after the first run, `factor` times as long after each further
-/// run, and `most` at most. A part of each wait, up to the share `jitter`, is left out at random, so that checks that
-/// failed together do not come back together.
+/// How long a check waits before its next run. It waits `first` after the first run, `factor` times as long after each
+/// further run, and at most `most`. The scheduler shortens each wait at random, by at most the share `jitter`, so that
+/// checks that failed together do not come back together.
 ///
 /// | with the defaults, after run | the check waits |
 /// |---|---|
@@ -135,12 +135,12 @@ struct backoff {
 /// How the checks of a kind are run.
 struct handler_options {
   /// How many runs this node has at a time, at most. At least 1. A transactional handler runs alone, whatever this
-  /// says.
+  /// value is.
   std::size_t max_running = std::numeric_limits<std::size_t>::max();
   /// After so many runs without a `done`, the check is dead. At least 1.
   ///
-  /// A leased run may end **without a word**: its process dies, or its lease ends. Such a run counts. So does a claim
-  /// that waited in the queue of a process that died, because nobody knows which runs had begun there.
+  /// A leased run ends **without a word** if its process dies, or if its lease ends. Such a run counts. A claim that
+  /// waited in the queue of a process that died counts too, because nobody knows which runs had begun there.
   ///
   /// | a run ends without a word, and it is | the check |
   /// |---|---|
@@ -155,18 +155,18 @@ struct handler_options {
   durable::backoff backoff = {};
 };
 
-/// Runs one job, on a lease. It is called at least once for each check: if a node dies, another one runs the job again.
-/// So what the handler does should be idempotent, or be guarded by `job::fence`.
+/// Runs one job, on a lease. The scheduler calls it at least once for each check. If a node dies, another one runs the
+/// job again. So what the handler does should be idempotent, or be guarded by `job::fence`.
 using leased_handler = std::function<outcome(const job&)>;
 /// Runs one job within a transaction. What the handler writes through the connection commits together with the end of
 /// the job, or not at all; only `done` keeps it.
 ///
 /// If its node stands still just before the handler for so long that the server undoes the transaction, the handler may
-/// begin although `cancel` has answered `cancelled`. Its SQL then fails; but what the handler tells other systems is
+/// begin although `cancel` has answered `cancelled`. Its SQL then fails; but what the handler does in other systems is
 /// not undone.
 using transactional_handler = std::function<outcome(transaction&, const job&)>;
-/// Runs several jobs within one transaction. If the handler throws, all that it wrote is undone, and it is called again
-/// for each job alone.
+/// Runs several jobs within one transaction. If the handler throws, the scheduler undoes all that it wrote, and calls
+/// it again for each job alone.
 using batch_handler = std::function<void(transaction&, std::span<const job>)>;
 
 }  // namespace timing_wheel::durable

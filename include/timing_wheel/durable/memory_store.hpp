@@ -14,8 +14,8 @@
 
 namespace timing_wheel::durable {
 
-/// Keeps checks in memory, for tests: nothing survives the object. If a `manual_timer` is its clock and drives the
-/// scheduler, too, a test moves the time by hand and waits for nothing:
+/// Keeps checks in memory, for tests; nothing survives the object. If a `manual_timer` is its clock, and also drives
+/// the scheduler, a test moves the time by hand and waits for nothing:
 ///
 ///     timing_wheel::manual_timer timer;
 ///     durable::memory_store store(timer);
@@ -28,7 +28,7 @@ namespace timing_wheel::durable {
 /// Several schedulers may share a store, as nodes share a database. A transactional handler has no connection here. If
 /// the handler fails, what it has scheduled and cancelled through its `transaction` is undone.
 ///
-/// The members that `store` has are described there. Thread safety: any thread.
+/// `store` describes the inherited members. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT memory_store final : public store {
  public:
   /// Uses the clock of `clock`, which must outlive the store. The zero of a `manual_timer` is 1970-01-01.

@@ -22,7 +22,7 @@ namespace timing_wheel::durable {
 /// std::bad_alloc; what `out` throws.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const scheduler_stats& figures,
                                           const metric_labels& labels = {});
-/// Writes the figures of several schedulers on one page: the format wants all samples of a name together.
+/// Writes the figures of several schedulers on one page. The format wants all samples of a name together.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled<scheduler_stats>> schedulers);
 
 }  // namespace timing_wheel::durable

@@ -33,14 +33,14 @@ struct postgres_options {
   std::string schema = "timing_wheel";
   /// How many connections the store has at a time, at most. In [1, 64]. It opens each when it needs one more.
   std::size_t connections = 4;
-  /// If none of the connection string's hosts accepts a connection in this time, the call fails. In [1 ms, 1 000 000
-  /// s], some eleven days.
+  /// If none of the connection string's hosts accepts a connection in this time, the call fails. From 1 ms to 1 000 000
+  /// s, some eleven days.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
-  /// How long one statement may take, including its wait for locks. If the server is silent for that long, the call
-  /// fails, too. In the same range, and so is the next.
+  /// How long one statement may take, including its wait for locks. If the server is silent for a second longer, the
+  /// call fails, too. Range of `statement_timeout` and `transaction_timeout`: as of `connect_timeout`.
   std::chrono::milliseconds statement_timeout = std::chrono::seconds(10);
-  /// If a transaction does nothing for that long, since its process is frozen, the server ends the transaction and the
-  /// connection. For the transactions of a scheduler's jobs, `scheduler_options::lease` takes this place.
+  /// If a transaction does nothing for that long, because its process is frozen, the server ends the transaction and
+  /// the connection. For the transactions of a scheduler's jobs, `scheduler_options::lease` takes this place.
   std::chrono::milliseconds transaction_timeout = std::chrono::seconds(30);
   /// Whether the store prepares its statements. Behind PgBouncer it must be false.
   bool prepare = true;
@@ -56,7 +56,7 @@ struct postgres_options {
 /// server makes every decision. A role that may use the tables is enough, see docs/postgres.md; only `migrate` needs
 /// the owner of the schema.
 ///
-/// The members that `store` has are described there. Thread safety: any thread.
+/// `store` describes the inherited members. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT postgres_store final : public store {
  public:
   /// Connects once, to see that it can.
@@ -93,7 +93,7 @@ struct postgres_target {
 
 /// Schedules in the transaction that is open on `connection`, which is your own. The check exists if, and only if, that
 /// transaction commits. The call is one statement, so one round trip. A scheduler sees the check at its next look. The
-/// server plans the statement of each call anew; a `postgres_session` keeps it.
+/// server plans the statement of each call anew; a `postgres_session` keeps the plan.
 /// \throws timer_error as `scheduler::schedule`. After an error of the server you have to roll the transaction back.
 /// Thread safety: that of the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});

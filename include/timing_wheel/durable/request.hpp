@@ -13,11 +13,11 @@
 
 namespace timing_wheel::durable {
 
-/// A time of the database's clock, in microseconds since 1970-01-01, UTC. That clock decides when a check is due and
-/// when a lease ends; the clocks of the nodes decide nothing.
+/// A time of the database's clock, in microseconds since 1970-01-01, UTC. The database's clock decides when a check is
+/// due and when a lease ends; the clocks of the nodes decide nothing.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// `when + delay`; where that would overflow, the end of time.
+/// `when + delay`, or the end of time if the sum would overflow.
 [[nodiscard]] constexpr instant saturating_add(instant when, std::chrono::microseconds delay) noexcept {
   std::int64_t count = 0;
   if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
@@ -26,16 +26,16 @@ using instant = std::chrono::sys_time<std::chrono::microseconds>;
   return instant(std::chrono::microseconds(count));
 }
 
-/// Any duration as microseconds, rounded up; where that would overflow, the end of the range.
+/// Any duration as microseconds, rounded up, or the end of the range if the result would overflow.
 template <class Rep, class Period>
 [[nodiscard]] constexpr std::chrono::microseconds saturating_microseconds(
     std::chrono::duration<Rep, Period> delay) noexcept {
   return std::chrono::ceil<std::chrono::microseconds>(saturating_nanoseconds(delay));
 }
 
-/// When a check is due: at an instant, or a delay after the moment at which the store writes it down.
+/// When a check is due. It is an instant, or a delay after the moment at which the store writes the check.
 ///
-/// Prefer the delay: the database's clock counts it, so a wrong clock of the caller does no harm.
+/// Prefer the delay, because the database's clock counts it. So a wrong clock of the caller does no harm.
 ///
 /// | `.due =` | due |
 /// |---|---|
@@ -44,7 +44,7 @@ template <class Rep, class Period>
 /// | nothing, or a delay that is not positive | at once |
 /// | a delay of more than 292 years | after 292 years |
 ///
-/// All are rounded up to microseconds. An instant may lie at an end of time.
+/// All values are rounded up to microseconds. An instant may lie at an end of time.
 class due_time {
  public:
   /// At once.
@@ -82,7 +82,7 @@ struct request {
   std::string key;
   std::string payload = {};  ///< What the handler gets. Any bytes.
   due_time due = {};         ///< When the handler is to run.
-  bool replace = false;      ///< If a pending check has the key: give it this payload and this deadline.
+  bool replace = false;      ///< If a pending check has the key, give it this payload and this deadline.
 };
 
 /// How long the parts of a request may be, in bytes. A longer request is refused before anything is written.

@@ -30,74 +30,78 @@
 
 namespace timing_wheel::durable {
 
-/// What went wrong in the background, for example: a handler threw, or the store did not answer.
+/// What went wrong in the background, where no call is there to throw: a handler threw, for instance, or the store did
+/// not answer.
 ///
 /// | `what` | means |
 /// |---|---|
 /// | "handler" | a handler threw |
-/// | "dead" | a check was given up |
+/// | "dead" | the scheduler gave a check up |
 /// | "store" | a call of the store failed; the scheduler repeats it |
-/// | "lease" | another node may have the check, since the run has lost its lease |
-/// | "executor" | the executor has refused a run; the check goes back |
+/// | "lease" | a run has lost its lease, so another node may have the check |
+/// | "executor" | the executor has refused a run, and the check becomes pending again |
 /// | "completion" | a completion threw |
-/// | "timer" | the timer that drives has refused; the scheduler looks again after a poll |
+/// | "timer" | the timer that drives the scheduler refused to schedule; the scheduler looks again after one poll |
 /// | "scheduler" | memory was short, or the clock of the store failed |
 struct failure {
   std::string_view what;  ///< One of the words above.
-  std::string_view kind;  ///< Of the job, if the failure is about one.
-  std::string_view key;   ///< Of the job, if the failure is about one.
-  /// What was thrown. If a check dies ("dead"): what its last run threw, or a std::runtime_error with the reason.
+  std::string_view kind;  ///< The kind of the job, if the failure is about one.
+  std::string_view key;   ///< The key of the job, if the failure is about one.
+  /// What was thrown. If a check dies ("dead"), this is what its last run threw, or a std::runtime_error with the
+  /// reason.
   std::exception_ptr error;
   int attempt = 0;  ///< The number of the run, from 1 on, if the failure is about one.
-  /// If a handler threw ("handler") and its check runs again: after how long, at most. None: the check does not run
-  /// again, or nobody knows.
+  /// The longest time until the check runs again, if a handler threw ("handler") and it will be retried. None: the
+  /// check does not run again, or the scheduler does not know when.
   std::optional<std::chrono::microseconds> again = {};
 };
 
-/// How a scheduler works. The defaults suit most. A **node** is a scheduler that was started; several nodes may share a
-/// store. A **look** is one reading of the rows that are due soon.
+/// How a scheduler works. The defaults suit most programs. A **node** is a started scheduler; usually there is one for
+/// each process. Several nodes may share a store. A **look** is one reading of the rows that are due soon.
 struct scheduler_options {
-  /// How far ahead a look reads. If a check was written that long before its deadline, it is on time to a tick. A
-  /// longer look-ahead makes each look read more. In [1 ms, 30 days], and so are `poll` and `sweep`.
+  /// How far ahead a look reads. If a check was written that long before its deadline, it is at most a tick late. A
+  /// longer look-ahead makes each look read more. Range of `look_ahead`, `poll` and `sweep`: 1 ms to 30 days.
   std::chrono::milliseconds look_ahead = std::chrono::seconds(1);
-  /// How long it is from one look to the next. If another process schedules a check for sooner than the look-ahead,
-  /// that check is late by one `poll` at most.
+  /// The time from one look to the next. If another process schedules a check for sooner than the look-ahead, that
+  /// check is late by one `poll` at most.
   std::chrono::milliseconds poll = std::chrono::milliseconds(250);
-  /// How often a look begins at the beginning of the table, for rows that were committed long after they were due.
+  /// How often a look begins at the beginning of the table, to find rows that were committed long after they were due.
   std::chrono::milliseconds sweep = std::chrono::seconds(30);
   /// How long a leased job is safe from other nodes if this node gives no sign of life. A thread that does nothing else
-  /// extends each lease when a third of it has passed. In [10 ms, 30 days].
+  /// extends each lease when a third of it has passed. From 10 ms to 30 days.
   ///
   /// | if | then |
   /// |---|---|
   /// | a node dies | its leased checks wait for the ends of their leases; then other nodes run them |
-  /// | the database does not answer | no lease is lost: nodes leave ended ones alone for half a lease afterwards |
-  /// | a transactional handler stalls so long, on a server | its transaction is undone, and the check runs again |
+  /// | the database does not answer | no lease is lost |
+  /// | the database answers again | for half a lease, nodes take over no expired lease |
+  /// | a transactional handler stalls for a lease, on PostgreSQL | its transaction is undone; the check runs again |
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// The node rounds deadlines up to a multiple of this. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
-  /// How many checks one transaction claims, completes or consumes, at most. In [1, 1 000].
+  /// How many checks one transaction claims, completes, or takes for transactional handlers, at most. From 1 to 1000.
   std::size_t batch = 500;
-  /// How many leased jobs this node has at a time, queued and running. If more checks are due, they stay in the table
-  /// for any node. At least 1.
+  /// How many leased jobs this node has at a time, queued and running. If more checks are due, they stay in the table,
+  /// where any node may claim them. At least 1.
   std::size_t max_claimed = 1000;
-  /// How many rows this node remembers at a time. So its memory stays flat, however many checks are due. At least
-  /// `batch`.
+  /// How many rows this node remembers at a time. This limit keeps its memory flat, however many checks are due. At
+  /// least `batch`.
   std::size_t max_known = 20'000;
-  /// A transaction of transactional handlers runs as many jobs as are likely to end in this time, but one at least: in
-  /// SQLite nobody else can write meanwhile. Not negative. At `std::chrono::milliseconds::max()` it runs a batch.
+  /// A transaction of transactional handlers runs as many jobs as fit into this time, at least one and at most `batch`.
+  /// Keep it short: on SQLite nobody else can write meanwhile. Not negative. At `std::chrono::milliseconds::max()` only
+  /// `batch` limits the jobs.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
-  /// Names this node where nodes divide a table among themselves. No two nodes of a store may have one name. UTF-8
-  /// without a zero byte. Empty: the scheduler draws a name by chance.
+  /// The node's name, used if the nodes of a store divide its table. Each node of a store needs a different name. UTF-8
+  /// without a zero byte. Empty: the scheduler draws a random name.
   std::string node = {};
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. The executor has to call or drop each
-  /// task that it has accepted: the scheduler's destructor waits for that. A scheduler calls the executor from one
-  /// thread at a time; if several schedulers share an executor, several threads call it.
+  /// task that it has accepted, because the scheduler's destructor waits for that. A scheduler calls the executor from
+  /// one thread at a time; if several schedulers share an executor, several threads call it.
   timing_wheel::executor executor = {};
-  /// How many threads leased handlers have, if there is no executor. In [1, 1024].
+  /// How many threads leased handlers have, if there is no executor. From 1 to 1024.
   unsigned threads = 2;
-  /// Is called for each failure, on the thread where it happens, so by several threads at a time. Empty: the scheduler
-  /// writes a line to standard error, at most one a second for each `failure::what`.
+  /// The scheduler calls this for each failure, on the thread where the failure happens, so several threads may call it
+  /// at a time. Empty: the scheduler writes a line to standard error, at most one a second for each `failure::what`.
   std::function<void(const failure&)> on_failure = {};
 };
 
@@ -110,7 +114,7 @@ struct kind_stats {
   std::uint64_t retried = 0;        ///< Checks put back after a run.
   std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
-  std::uint64_t lost_leases = 0;    ///< Runs whose end found the lease gone.
+  std::uint64_t lost_leases = 0;    ///< Runs that found their lease gone when they tried to end.
   std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
   std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed.
   std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
@@ -120,28 +124,28 @@ struct kind_stats {
 /// What a scheduler has done since it was made.
 struct scheduler_stats {
   std::uint64_t scheduled = 0;      ///< New checks written by calls of this scheduler.
-  std::uint64_t duplicates = 0;     ///< Requests whose key a check had already.
+  std::uint64_t duplicates = 0;     ///< Requests that wrote no new check, because a check with that key existed.
   std::uint64_t cancelled = 0;      ///< Checks cancelled by calls of this scheduler.
   std::uint64_t fired = 0;          ///< Runs begun here.
-  std::uint64_t done = 0;           ///< Runs whose end was written: the check is over.
+  std::uint64_t done = 0;           ///< Runs whose end was written, so the check is over.
   std::uint64_t retried = 0;        ///< Checks put back after a run, to run again.
-  std::uint64_t given_back = 0;     ///< Checks put back because their run was refused, late or stopped at its begin.
+  std::uint64_t given_back = 0;     ///< Checks put back because of a refusal, a lease about to end, or a stop.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
-  std::uint64_t lost_leases = 0;    ///< Runs whose end found the lease gone.
+  std::uint64_t lost_leases = 0;    ///< Runs that found their lease gone when they tried to end.
   std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.
   std::uint64_t failures = 0;       ///< Calls of the store that failed in the background, and were repeated.
   std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
-  std::size_t ready = 0;            ///< Rows that are due here and not yet claimed: the backlog that this node sees.
+  std::size_t ready = 0;            ///< Rows that are due here and not yet claimed. The backlog that this node sees.
   std::size_t known = 0;            ///< Rows remembered here, now.
   std::size_t shares = 0;           ///< Shares of the table that this node reads ahead, if its store is divided.
   std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
   histogram lateness;               ///< From the deadline to the begin of the run.
-  store_counts store;               ///< What the store has done, for all that use this object.
+  store_counts store;               ///< What the store object did, for all schedulers that use it.
   std::vector<kind_stats> kinds;    ///< The same by kind, in the order of `scheduler::on`. Empty before `start`.
 };
 
-/// Runs **checks**: jobs for later that a store keeps, so that they survive the process. Each runs at least once, never
-/// early, on one of the nodes that share the store.
+/// Runs **checks**, which are jobs for later. A store keeps them, so they survive the process. Each check runs at least
+/// once, never early, on one of the nodes that share the store.
 ///
 ///     #include <timing_wheel/durable/sqlite_store.hpp>
 ///     durable::sqlite_store store("orders.db");
@@ -154,8 +158,8 @@ struct scheduler_stats {
 ///     checks.schedule({.kind = "verify", .key = "order-17", .payload = {}, .due = 30min});
 ///
 /// **The row is the truth, a lease is a hint, the wheel is a cache.** A node reads the rows that are due soon into a
-/// hierarchical wheel. When a row is due, a statement on it decides whether this node may run the check. So a cancel
-/// only changes the row, and has to tell no node.
+/// hierarchical wheel. When a row is due, a statement of the store on that row decides whether this node may run
+/// the check. So a cancel only changes the row, and has to tell no node.
 ///
 /// **Handlers** are leased or transactional; the parameters decide:
 ///
@@ -165,26 +169,27 @@ struct scheduler_stats {
 /// | `(transaction&, const job&)` | `transactional_handler` | on the scheduler's thread, one after another |
 /// | `(transaction&, std::span<const job>)` | `batch_handler` | the same, with several jobs at once |
 ///
-/// A handler of the last two types keeps the store's write lock. So it must call no scheduler of the store; it may call
-/// `transaction::schedule` and `transaction::cancel`.
+/// A transactional or batch handler runs inside an open transaction; on SQLite this transaction holds the store's write
+/// lock. So the handler must call no scheduler of the store. It may call `transaction::schedule` and
+/// `transaction::cancel`.
 ///
-/// If a scheduler was not started, it schedules and cancels, and runs nothing.
+/// A scheduler that was not started schedules and cancels, and runs nothing.
 ///
-/// Thread safety: any thread may call any member, except `on` and `start`: one thread calls those, before the others.
+/// Thread safety: any thread may call any member. Call `on` and `start` from one thread first.
 class TIMING_WHEEL_EXPORT scheduler {
  public:
-  /// Is called when an asynchronous call has ended: with the error; or with no error and what became of the request.
+  /// Called when a `schedule` with a completion ends: with an error, or with an empty error and the result.
   using completion = std::function<void(std::error_code, scheduled)>;
 
   /// Makes a scheduler that has threads of its own. The store must outlive it.
   /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
   explicit scheduler(store& where, const scheduler_options& options = {});
-  /// Makes a scheduler that works in the callbacks of `driven_by`, where its jobs run, too; a thread of its own only
-  /// extends leases. The store and the timer must outlive it.
+  /// Makes a scheduler that runs inside `driven_by`'s callbacks, jobs too. Its one own thread does nothing but extend
+  /// leases. The store and the timer must outlive it.
   ///
-  /// If the timer is a `manual_timer`, the scheduler has no thread; with a `memory_store` on the same timer it runs in
-  /// virtual time, for tests. If the timer is a `loop_timer`, its `on_earlier` is called under a lock of the scheduler,
-  /// and must not call the scheduler.
+  /// If the timer is a `manual_timer`, the scheduler has no thread of its own. With a `memory_store` on the same timer
+  /// it runs in virtual time, for tests. If the timer is a `loop_timer`, the scheduler may cause a call of its
+  /// `on_earlier` under a lock of the scheduler, so `on_earlier` must not call the scheduler.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops. A handler, a completion or `on_failure` of this scheduler must not destroy it.
   ~scheduler();
@@ -208,41 +213,43 @@ class TIMING_WHEEL_EXPORT scheduler {
   }
 
   /// Begins to run the checks that are due. \throws timer_error (`already_started`), what the store throws, and what
-  /// the timer that drives the scheduler throws; then it has not begun.
+  /// the timer that drives the scheduler throws. If the call throws, the scheduler has not started.
   void start();
 
   /// Stops running checks:
   ///
-  /// 1. The node claims no check any more, and gives back the checks whose runs have not begun.
-  /// 2. Running jobs are asked to stop (`job::stop_token`). `stop` waits for them and writes their ends. If the store
-  ///    fails, or other transactions have locked all rows that are left, it gives up after 5 s; the leases then end by
-  ///    themselves.
-  /// 3. The requests that were posted without waiting are written, or refused, and their completions are called.
+  /// 1. The node claims no check any more. It gives back the checks whose runs have not begun.
+  /// 2. The scheduler asks running jobs to stop (`job::stop_token`), waits for them and writes their ends. If the store
+  ///    fails, or other transactions have locked all rows that are left, `stop` gives up after 5 s; then the leases end
+  ///    by themselves.
+  /// 3. The scheduler writes or refuses the requests that were posted without waiting, and calls their completions.
   ///
-  /// Afterwards `schedule` is refused (`stopped`), no completion is called any more, and the timer that drives the
-  /// scheduler has no timer of it any more. A second call does nothing. If a handler or a completion calls `stop`, it
-  /// returns at once, and the rest follows when that handler or completion has ended.
+  /// Afterwards `schedule` refuses (`stopped`), the scheduler calls no completion any more, and nothing of this
+  /// scheduler is pending on the driving timer. A second call does nothing. `stop` called in a handler or completion
+  /// returns at once, and finishes when that function has ended.
   void stop();
 
   /// Writes a check, and returns when it is durable. If several threads call at a time, they share a commit.
-  /// \throws timer_error: `validate`; `stopped`; what the store says, and then nothing was written.
+  /// \throws timer_error if the request is invalid (see `validate`), if the scheduler was stopped (`stopped`), or if
+  /// the store fails.
   ///
-  /// If the answer to the commit is lost, the call throws although the check may be written. Then call again: if the
-  /// check is there, its key makes the second call harmless; if the check has run meanwhile, the second call writes a
-  /// new one.
+  /// After these errors nothing was written, except in one case: if the answer to the commit is lost, the store may
+  /// have written the check. Then call again. If the check still exists, its key makes the second call harmless. If the
+  /// check has run meanwhile, the second call writes a new one.
   scheduled schedule(const request& asked);
-  /// Writes several checks, all or none.
+  /// Writes several checks, all or none. Errors as `schedule(asked)`.
   std::vector<scheduled> schedule(std::span<const request> asked);
-  /// Writes a check without waiting. When the check is durable, or the write has failed, `then` is called: by a thread
-  /// of the scheduler, by a thread whose own call commits both, or by `stop`, and before `stop` returns. `then` must
-  /// not block.
-  /// \throws timer_error: `validate`, `stopped`; then `then` is not called.
+  /// Writes a check without waiting. When the check is durable, or the write has failed, `then` is called by a
+  /// scheduler thread, by a caller whose commit includes this check, or by `stop` before it returns. `then` must not
+  /// block.
+  /// \throws timer_error if the request is invalid (see `validate`), or if the scheduler was stopped (`stopped`); then
+  /// `then` is not called.
   void schedule(request asked, completion then);
-  /// Does what the first one does, and sets `error` instead of throwing: to the refusal, to what the store says, or to
-  /// `std::errc::not_enough_memory`. If the call has worked, it clears `error`.
+  /// Like `schedule(asked)`, but sets `error` instead of throwing: to the code of the refusal or of the store, or to
+  /// `std::errc::not_enough_memory`. If the call succeeds, it clears `error`.
   scheduled schedule(const request& asked, std::error_code& error);
 
-  /// Cancels a check. \throws what the store says.
+  /// Cancels a check. \throws timer_error if the store fails.
   ///
   /// | answer | means |
   /// |---|---|
@@ -250,21 +257,22 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// | `running` | a node has claimed the check; nothing has changed |
   /// | `finished` | there is no such check (any more) |
   cancel_answer cancel(std::string_view kind, std::string_view key);
-  /// Gives a pending check another deadline. \throws what the store says.
+  /// Gives a pending check another deadline. \throws timer_error if the store fails.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
-  /// \returns the check of that key, pending or running; none if there is no such check. \throws what the store says.
+  /// \returns the check of that key, pending or running; none if there is no such check. \throws timer_error if the
+  /// store fails.
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
 
   /// \returns dead checks with ids above `after`, at most `limit`, in the order of their ids.
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0);
   /// Makes a dead check pending again, due now, as if it had never run. \returns false if there is no such dead check,
-  /// or if another check has its key by now.
+  /// or if another check has the same key by now.
   bool revive_dead(std::int64_t id);
   /// Deletes a dead check. \returns whether there was such a check.
   bool delete_dead(std::int64_t id);
 
-  /// What the scheduler has done. The counts of all kinds belong to one moment. Complexity: O(kinds); 8 KiB are copied
-  /// for each kind.
+  /// What the scheduler has done. The counts of all kinds belong to one moment. Complexity: O(kinds); the call copies 8
+  /// KiB for each kind.
   [[nodiscard]] scheduler_stats stats() const;
 
  private:
@@ -274,7 +282,7 @@ class TIMING_WHEEL_EXPORT scheduler {
   void add(std::string kind, transactional_handler handler, const handler_options& options);
   void add(std::string kind, batch_handler handler, const handler_options& options);
 
-  // The same handler, returning an outcome; none if it is empty.
+  // Wraps the handler so that it returns an outcome; an empty handler stays empty.
   template <class... Arguments, class Handler>
   static std::function<outcome(Arguments...)> returning(Handler handler) {
     if (detail::is_null<Handler>(handler)) {

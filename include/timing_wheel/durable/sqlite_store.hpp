@@ -25,8 +25,8 @@ namespace timing_wheel::durable {
 /// How a store opens its file.
 struct sqlite_options {
   /// If another process keeps the file locked for longer than this, a call fails with `SQLITE_BUSY`. The time counts
-  /// from the call, also while other calls of this store wait for the lock; if calls share a commit, from the first of
-  /// them. Not negative. At `std::chrono::milliseconds::max()` a call waits as long as it takes.
+  /// from the call, also while other calls of this store wait for the lock. If calls share a commit, the time counts
+  /// from the first of them. Not negative. At `std::chrono::milliseconds::max()` a call waits as long as it takes.
   std::chrono::milliseconds busy_timeout = std::chrono::seconds(5);
   /// Whether the constructor looks through the whole file for damage (`PRAGMA integrity_check`). Complexity: O(file).
   bool check_integrity = false;
@@ -51,13 +51,13 @@ struct sqlite_options {
 /// | 11 min | 12:10 | 12:10 |
 /// | 12 min | 13:11, since somebody has set it an hour ahead | 12:11 |
 ///
-/// `clock_difference` shows how far the two are apart (here an hour); `adopt_wall_clock` sets the file's clock to the
-/// wall clock. The members that `store` has are described there. Thread safety: any thread.
+/// `clock_difference` shows how far the two clocks are apart (here an hour); `adopt_wall_clock` sets the file's clock
+/// to the wall clock. `store` describes the inherited members. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT sqlite_store final : public store {
  public:
-  /// Opens the file; if there is none, makes it. `migrate` makes the tables.
-  /// \throws timer_error with SQLite's code: there is no such folder, no permission, the file is read-only or no
-  /// database; `store_damaged` if `check_integrity` has found damage.
+  /// Opens the file, or creates it if there is none. `migrate` creates the tables.
+  /// \throws timer_error with SQLite's code, if the folder is missing, if there is no permission, or if the file is
+  /// read-only or not a database; `store_damaged` if `check_integrity` has found damage.
   explicit sqlite_store(const std::string& file, const sqlite_options& options = {});
   ~sqlite_store() override;
 
@@ -106,8 +106,8 @@ TIMING_WHEEL_EXPORT reschedule_result reschedule(sqlite3* connection, std::strin
 ///     session.schedule({.kind = "verify", .key = order.id, .payload = {}, .due = 30min});
 ///     execute(connection, "COMMIT");
 ///
-/// Destroy the session before you close the connection: while there are statements, `sqlite3_close` refuses
-/// (`SQLITE_BUSY`). Thread safety: that of the connection.
+/// Destroy the session before you close the connection, because `sqlite3_close` refuses (`SQLITE_BUSY`) while there are
+/// statements. Thread safety: that of the connection.
 class TIMING_WHEEL_EXPORT sqlite_session {
  public:
   /// Prepares nothing yet. `connection` must outlive the session.

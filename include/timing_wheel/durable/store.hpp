@@ -22,7 +22,7 @@ namespace timing_wheel::durable {
 // A store keeps checks in **rows**. If you only use a store, `store::migrate` and the calls of `scheduler` will do; the
 // rest of this header is for a store of your own.
 
-/// A row that is due soon. A node reads no more of it than it needs to know when to come back for it.
+/// A row that is due soon. A node reads only as much of the row as it needs to know when to claim it.
 struct upcoming {
   std::int64_t id = 0;     ///< Of the row.
   instant due{};           ///< Its deadline.
@@ -112,13 +112,14 @@ struct bury_op {
 };
 
 /// How long a transaction may hold others up, and be held up, where that differs from the store's options. If the
-/// transactions of a store never run beside each other, it heeds only `orphans_until` and `asked_at`.
+/// transactions of a store never run at the same time, the store heeds only `orphans_until` and `asked_at`.
 struct transaction_limits {
   /// If a statement waits for longer than this for a row that another transaction has locked, it fails with
   /// `errc::row_locked`. None: it waits as long as a statement may take. At least 1 ms.
   std::optional<std::chrono::milliseconds> lock_wait = {};
-  /// If the transaction does nothing for longer than this between two statements, its process may be frozen: the server
-  /// undoes the transaction, and every later statement in it fails. None: what the store's options say. At least 1 ms.
+  /// If the transaction does nothing for longer than this between two statements, its process may be frozen. Then the
+  /// server undoes the transaction, and every later statement in it fails. None: what the store's options say. At least
+  /// 1 ms.
   std::optional<std::chrono::milliseconds> idle = {};
   /// If another transaction has locked a row, `complete`, `extend`, `release` and `bury` leave the row out, and say so
   /// in `ticket::locked`. False: they wait for the row, up to `lock_wait`.
@@ -126,12 +127,12 @@ struct transaction_limits {
   /// Rows whose lease has ended are claimed and consumed only if `now()` is not later than this. If an outage of the
   /// database has held the statement up, the owners of the leases had no chance to extend them either. None: always.
   std::optional<instant> orphans_until = {};
-  /// For extensions of leases: the transaction uses a connection that the store keeps for such transactions alone, so
-  /// that it waits for no other use of the store. If the server does not answer for so long, also to a try to connect,
-  /// it gives up. None: it uses the connections of all others. At least 1 ms.
+  /// Set for extensions of leases. Then the transaction uses a connection that the store keeps for such transactions
+  /// alone, so that it waits for no other use of the store. If the server does not answer for this time, also to a try
+  /// to connect, the transaction fails. None: the transaction uses the same connections as all others. At least 1 ms.
   std::optional<std::chrono::milliseconds> urgent = {};
   /// Since when a caller has waited for this transaction. The time to wait for another process's lock of the whole
-  /// database counts from then, or from when this store last had that lock. None: from the call.
+  /// database counts from this moment, or from when this store last had that lock. None: it counts from the call.
   std::optional<std::chrono::steady_clock::time_point> asked_at = {};
 };
 
@@ -147,7 +148,8 @@ class TIMING_WHEEL_EXPORT transaction {
   /// What the database's clock shows. Within a transaction it stands still.
   [[nodiscard]] virtual instant now() = 0;
 
-  /// Schedules within this transaction, as `scheduler::schedule` does. If the transaction is undone, so is the check.
+  /// Schedules within this transaction, as `scheduler::schedule` does. If the transaction is undone, the check does not
+  /// exist.
   scheduled schedule(const request& asked);
   /// Cancels within this transaction, as `scheduler::cancel` does.
   cancel_answer cancel(std::string_view kind, std::string_view key);
@@ -178,15 +180,16 @@ class TIMING_WHEEL_EXPORT transaction {
 /// | **orphaned** | its lease had ended when it was claimed |
 ///
 /// The node that had an orphaned row before may stand still just before its handler, and go on at any time. So an
-/// orphaned row must never be pending again: if it is given up, it keeps a lease that has ended and that nobody can
-/// extend. By that lease, the next claim finds the row orphaned, too.
+/// orphaned row must never be pending again. If a node gives it up, the row keeps a lease that has ended and that
+/// nobody can extend. By that lease, the next claim finds the row orphaned, too.
 class TIMING_WHEEL_EXPORT store_transaction : public transaction {
  public:
   using transaction::cancel;
   /// Writes new rows, without a lease and with attempt 0. If a row has the key already, it stays as it is, unless the
   /// request says `replace` and the row is pending.
   void append(std::span<append_op> ops) override = 0;
-  /// Deletes pending rows: `cancelled`. A running row stays: `running`. If there is no row: `finished`.
+  /// Deletes pending rows; the result is `cancelled`. A running row stays; the result is `running`. If there is no row,
+  /// the result is `finished`.
   void cancel(std::span<cancel_op> ops) override = 0;
   /// Gives pending rows a new deadline.
   virtual void reschedule(std::span<reschedule_op> ops) = 0;
@@ -195,23 +198,23 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// raises its attempt by one, sets its lease to end at `lease`, and adds it to `got`. Leaves out a row that another
   /// transaction has locked.
   ///
-  /// A fence is drawn from one counter of the store while the row is locked, so it is higher than all fences that
-  /// checks of that kind and key ever had. If a transaction is undone, the fences that it has drawn stay drawn; if the
-  /// server dies as well (in SQLite: if the process dies, or another process draws), they may be drawn again.
+  /// The store draws a fence from one counter while the row is locked. So the fence is higher than all fences that
+  /// checks of that kind and key ever had. If a transaction is undone, the fences that it has drawn stay drawn. If the
+  /// server dies as well (in SQLite, if the process dies, or another process draws), the store may draw them again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
-  /// Claims rows in the same way, and deletes them: the transaction does the job itself, and commits both.
+  /// Claims rows in the same way, and deletes them, because the transaction does the job itself and commits both.
   virtual void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
-  /// Writes a row again that this transaction has consumed: due at `due`, with that attempt and the same fence. The row
-  /// is pending; if it was orphaned, it has a lease that has ended.
+  /// Writes a row again that this transaction has consumed. The row is due at `due`, with that attempt and the same
+  /// fence. The row is pending; if it was orphaned, it has a lease that has ended.
   virtual void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) = 0;
   /// Writes a row to the dead that this transaction has consumed.
   virtual void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) = 0;
 
-  /// Deletes claimed rows: their jobs are done.
+  /// Deletes claimed rows, because their jobs are done.
   virtual void complete(std::span<ticket> ops) = 0;
   /// Sets the end of the leases of claimed rows.
   virtual void extend(std::span<ticket> ops, instant lease) = 0;
-  /// Gives claims up: the rows get another deadline and no lease; an orphaned row gets a lease that has ended.
+  /// Gives claims up. The rows get another deadline and no lease; an orphaned row gets a lease that has ended.
   virtual void release(std::span<release_op> ops) = 0;
   /// Moves claimed rows to the dead.
   virtual void bury(std::span<bury_op> ops) = 0;
@@ -233,11 +236,11 @@ struct store_counts {
   std::uint64_t commits = 0;     ///< Transactions that have written and committed.
 };
 
-/// Keeps checks, a row for each. The row is the truth: what a node remembers of it is a hint.
+/// Keeps checks, a row for each. The row is the truth; what a node remembers of the row is a hint.
 ///
 /// Thread safety: any thread may call any member. A read may run beside a transaction. Errors: if the database refuses,
-/// every member throws timer_error with the code and the words of the database, and has changed nothing. Only if the
-/// answer to a commit is lost, the change may have happened all the same.
+/// every member throws timer_error with the code and the words of the database, and has changed nothing. There is one
+/// exception. If the answer to a commit is lost, the change may have happened all the same.
 class TIMING_WHEEL_EXPORT store {
  public:
   store() = default;
@@ -255,8 +258,8 @@ class TIMING_WHEEL_EXPORT store {
   /// How long the parts of a request may be.
   [[nodiscard]] virtual const request_limits& limits() const noexcept = 0;
 
-  /// Runs `work` in a transaction that may write. When `work` returns, commits: then all of it is durable. If `work`
-  /// throws, undoes the transaction, and throws the same. Other transactions may run meanwhile, or wait.
+  /// Runs `work` in a transaction that may write. When `work` returns, commits; after the commit, all of it is durable.
+  /// If `work` throws, undoes the transaction, and throws the same. Other transactions may run meanwhile, or wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
   /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
@@ -267,16 +270,16 @@ class TIMING_WHEEL_EXPORT store {
   virtual void read_ahead(const read_range& which, std::vector<upcoming>& found) = 0;
 
   /// A store may divide its table into **shares**, so that nodes do not read the same rows. The call renews this node's
-  /// shares for `hold`, takes shares that no node has, and gives up those beyond its part: the living nodes that serve
+  /// shares for `hold`, takes shares that no node has, and gives up those beyond its part. The living nodes that serve
   /// the same `kinds`, in any order, get about as many shares each. Nodes that serve another set of kinds divide all
-  /// shares among themselves once more. With `leave` the node gives up all.
+  /// shares among themselves once more. With `leave` the node gives up all its shares.
   ///
   /// | nodes of one set | shares of 64 |
   /// |---|---|
   /// | 1 | 64 |
   /// | 3 | 21 or 22 each |
   ///
-  /// Two nodes that both believe to have a share do no harm: a claim decides which of them runs a check.
+  /// Two nodes that both believe to have a share do no harm, because a claim decides which of them runs a check.
   /// \returns the shares that this node has; none if the store is not divided, so that a node reads all of it.
   [[nodiscard]] virtual std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
                                                                               std::span<const std::string> kinds,

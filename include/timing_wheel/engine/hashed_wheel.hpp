@@ -22,100 +22,108 @@ namespace timing_wheel {
 /// A wheel that counts rounds, as in Netty and Dubbo (scheme 6 of Varghese and Lauck, 1987).
 ///
 /// There is one wheel. A timer lies in slot `deadline mod slots`, however far away it is. Each tick the wheel visits
-/// one slot and looks at every timer in it. If the rounds of a timer are over, it is due; else it stays for another
-/// round. The rounds that are left follow from the deadline and the tick of the visit, so a look writes nothing. Only
-/// if a timer has fired earlier in the same visit, the rest moves up by one, in order.
+/// one slot and looks at every timer in it. If the rounds of a timer are over, the timer is due; otherwise it stays for
+/// another round. The wheel computes the remaining rounds from the deadline and the tick of the visit, so a look writes
+/// nothing. Only if a timer has fired earlier in the same visit, the later timers move up by one place, in order.
 ///
-/// Example, 60 slots, clock 0: 60 becomes the power of two 64. Deadline 130 goes into slot 2 = 130 − 2 × 64.
+/// Example: for 60 slots the wheel takes 64, the next power of two, and the clock shows 0. Deadline 130 goes into slot
+/// 2 = 130 − 2 × 64.
 ///
 /// | tick | the wheel |
 /// |---|---|
-/// | 2 | looks at it: two rounds to go |
-/// | 66 | looks at it: one round to go |
-/// | 130 | looks at it: due |
+/// | 2 | looks at the timer: two rounds to go |
+/// | 66 | looks at the timer: one round to go |
+/// | 130 | looks at the timer: due |
 ///
-/// That was 3 looks, and the clock stopped at each of the 130 ticks.
+/// The wheel looked 3 times at the timer. The clock stopped at each of the 130 ticks.
 ///
-/// Options: the number of slots is `wheel_size`, or the first of `wheel_sizes`, rounded up to a power of two;
-/// `stats().levels[0].wheel_size` tells it.
+/// Options: the number of slots is `wheel_size`, or the first of `wheel_sizes`, rounded up to a power of two.
+/// `stats().levels[0].wheel_size` shows it.
 ///
 /// - `insert`, `erase`: O(1).
-/// - a timer of delay d: ⌊(d − 1) / slots⌋ + 1 looks.
+/// - a timer of delay d: the wheel looks at it ⌊(d − 1) / slots⌋ + 1 times.
 /// - a tick: `size()` / slots looks, and a wake-up while a timer is pending.
-/// - `advance` over any distance: O(slots / 64 + looks): it visits a slot that it passes several times once, for all
-///   those rounds. `looks` counts each round, modulo 2^64; `handled`, `flushes` and the budget count one.
+/// - `advance` over any distance: O(slots / 64 + looks). If it passes a slot several times, it visits the slot once,
+///   for all those rounds. `looks` counts each round, modulo 2^64; `handled`, `flushes` and the budget count one.
 /// - memory: 13 bytes per timer in full chunks, up to 27 where many were erased; at least 120 bytes per non-empty
-///   bucket; 80 bytes per slot; an eighth of 4.5 bytes per timer ahead of need.
-/// - a timer 2^32 ticks or more away when it comes: 4 bytes for each timer number of its page of 4096.
+///   bucket; 80 bytes per slot; plus up to 0.6 bytes per timer reserved ahead. A chunk is a part of a bucket's list,
+///   with room for 64 timers, or for 12.
+/// - a timer that is 2^32 ticks or more away when it is inserted: 4 bytes for each of the 4096 timer numbers of its
+///   page.
 ///
-/// After warm-up nothing is allocated.
+/// After warm-up the wheel allocates nothing.
 ///
-/// Order: timers of one deadline come in the order in which they came, unless one has filled the gap of another, or
-/// they came while visits were under way. Jumps of up to a revolution give timers by deadline, longer ones slot by
-/// slot.
+/// Order: timers of one deadline come out in the order in which they were inserted, except where an insert reused an
+/// erased place, and except timers inserted while visits were under way. If `advance` jumps at most one revolution,
+/// timers come out by deadline; if it jumps further, slot by slot.
 ///
-/// Thread safety: none of its own. A const member may run beside another const member.
+/// Thread safety: none of its own. Const members may run at the same time.
 ///
-/// `advance` moves the clock to `now` at once; the visits may be behind it. So each slot has two buckets: timers that a
-/// visit has looked at, and timers that come meanwhile, wait in the other one for the next visit. So a visit can stop
-/// anywhere.
+/// `advance` moves the clock to `now` at once. If its budget ends first, some visits are still to be made; they are
+/// *under way*. So each slot has two buckets. One waits for the visit that is under way. In the other one, the timers
+/// that this visit has looked at, and those inserted meanwhile, wait for the next visit. So a visit can stop anywhere.
 ///
 /// Invariants, checked by `invariants_hold()`:
-/// 1. A bucket's expiration is when it is visited next; its deadlines lie a multiple of the slots after it.
-/// 2. That visit is one of those that are under way, [`next_visit_`, `last_visit_`], or lies at most one revolution
-///    after the clock; no two buckets of a slot wait for the same one.
-/// 3. The visits under way lie at or before the clock. With none under way, `next_visit_` is the tick after the clock.
+/// 1. A bucket's expiration is the tick of its next visit. Each deadline in it lies at that tick, or a multiple of the
+///    slots after it.
+/// 2. The next visit of a bucket is one of those that are under way, [`next_visit_`, `last_visit_`], or lies at most
+///    one revolution after the clock. No two buckets of a slot wait for the same visit.
+/// 3. The visits under way lie at or before the clock. If none are under way, `next_visit_` is the tick after the
+///    clock.
 /// 4. A slot is marked exactly if one of its buckets is not empty.
-/// 5. The sizes of the buckets add up to `size()`, and an upper half is kept for `far_timers_` of them.
+/// 5. The sizes of the buckets add up to `size()`. `far_timers_` of these timers have a stored high half of the
+///    deadline.
 class hashed_wheel {
  public:
   /// An empty wheel whose clock shows `options.start`.
-  /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
+  /// \throws std::invalid_argument if a wheel size is out of range, or if `start` is `never`. The message has the value
+  /// and the range.
   TIMING_WHEEL_EXPORT explicit hashed_wheel(const engine_options& options = {});
   hashed_wheel(const hashed_wheel&) = delete;
   hashed_wheel& operator=(const hashed_wheel&) = delete;
 
-  /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
+  /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock; then `n` is not linked.
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
-  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but
-  /// erasures come between. \throws std::bad_alloc; then no timer has changed.
+  /// Allocates what `insert(n, deadline)` needs. After it, `insert(n, deadline)` does not throw, if only erasures
+  /// happened between. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
   /// Unlinks `n`. \returns false if it was not linked.
   TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
-  /// Moves the clock of an empty wheel to `now`. While a timer is pending it does nothing, because the wheel has to
+  /// Moves the clock of an empty wheel to `now`. While a timer is pending, it does nothing, because the wheel has to
   /// visit the next tick.
   TIMING_WHEEL_EXPORT void catch_up(tick now) noexcept;
 
-  /// Moves the clock to `now` and visits the slots up to there, looking at no more than `budget` timers. See
-  /// `timer_engine`. If it finds no memory, it ends as if the budget had; if nothing was due until then, it
-  /// throws std::bad_alloc. Nothing is lost, and the call can be repeated.
+  /// Moves the clock to `now` and visits the slots up to that tick. It looks at no more than `budget` timers. See
+  /// `timer_engine`. If a visit gets no memory, `advance` returns as if the budget had run out. If nothing was due yet,
+  /// it throws `std::bad_alloc`. No timer is lost, and you can repeat the call.
   TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
-  /// A step of giving back memory that no linked timer needs: it looks at 256 chunks, or at 64 KiB of an array, or
-  /// gives a page of 64 chunks back. Insertions and the like may come between two steps. What stays: the slots, upper
-  /// halves of deadlines 2^32 ticks or more away, and each page of 64 chunks with a timer. \returns whether there may
-  /// be more.
+  /// Does one small step of returning memory that no linked timer needs: examines 256 chunks or 64 KiB of an array, or
+  /// frees a page of 64 chunks. The caller may insert, erase and advance between two steps. Not freed: the slots, the
+  /// stored high halves of deadlines at least 2^32 ticks away, and pages that hold a timer.
+  /// \returns whether there may be more to free.
   TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
 
   /// Whether `n` is linked, for any number. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 
-  /// The tick after the clock; at most the clock while visits are under way; none if empty. Complexity: O(1).
+  /// The tick after the clock; none if the wheel is empty. If the last `advance` ran out of budget, the answer is at
+  /// most the clock. Complexity: O(1).
   [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
     return size_ == 0 ? std::nullopt : std::optional(next_visit_);
   }
 
-  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
+  /// The clock, as `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// Copies the counts since the engine was made: one level, the wheel. Its `flushes` are the visits that found a
-  /// timer; it never moves a timer. Allocates nothing if `counted.levels` has memory for one level.
+  /// Copies the counts since the engine was made. There is one level, the wheel. Its `flushes` are the visits that
+  /// found a timer; it never moves a timer. The call allocates nothing if `counted.levels` has memory for one level.
   TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
@@ -162,18 +170,18 @@ class hashed_wheel {
   [[nodiscard]] bool bucket_holds(const bucket& b, std::uint32_t index, std::size_t& far) const;
 
   tick mask_;       // slots − 1
-  unsigned shift_;  // of a tick to its revolution
+  unsigned shift_;  // from a tick to the number of its revolution
   bucket_store store_;
   std::unique_ptr<bucket_pair[]> wheel_;
-  detail::bucket_marks marks_;                            // of a slot: one of its buckets is not empty
-  detail::far_deadlines far_deadlines_{store_.memory()};  // those that were 2^32 ticks or more after their first visit
-  std::size_t far_timers_ = 0;                            // for how many one is kept
+  detail::bucket_marks marks_;                            // set for a slot if one of its buckets is not empty
+  detail::far_deadlines far_deadlines_{store_.memory()};  // of timers 2^32 ticks or more after their first visit
+  std::size_t far_timers_ = 0;                            // how many have one there
   tick clock_;
   tick next_visit_;
   tick last_visit_;
   std::size_t size_ = 0;
-  const bucket* visiting_ = nullptr;  // begun, and not yet empty
-  std::uint64_t visited_ = 0;         // of its timers
+  const bucket* visiting_ = nullptr;  // the bucket whose visit has begun, until it is empty
+  std::uint64_t visited_ = 0;         // how many timers of `visiting_` were looked at
   std::uint64_t looks_ = 0;
   std::uint64_t visits_ = 0;
   std::uint64_t largest_visit_ = 0;

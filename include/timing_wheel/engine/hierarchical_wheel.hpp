@@ -21,11 +21,11 @@ namespace timing_wheel {
 /// A hierarchical timing wheel as in Kafka (after Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987,
 /// scheme 7).
 ///
-/// Level k has `size` buckets of `tick_k` each. The tick of a level is the interval of the level below, and the wheel
-/// makes a level when the first timer comes that the levels below cannot hold. A level holds the deadlines before
+/// Level k has `size_k` buckets of `tick_k` each, so `interval_k = size_k × tick_k`; a level's tick is the interval of
+/// the level below. The wheel creates a level when a timer first needs it. A level holds the deadlines before
 /// `current_k + interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a
-/// min-heap keyed by expiration. When the clock reaches a bucket, the wheel inserts its timers again: a level down, or
-/// due.
+/// min-heap keyed by expiration, the tick at which a bucket begins. When the clock reaches a bucket, the wheel moves
+/// its timers one level down, or returns them if they are due.
 ///
 ///     hierarchical_wheel wheel({.wheel_sizes = {60, 60, 24}});  // seconds, minutes, hours
 ///     wheel.insert(7, 1500);                                    // timer 7 is due at tick 1500
@@ -34,67 +34,70 @@ namespace timing_wheel {
 ///       for (const timer_number n : wheel.advance(*next).due) expire(n);
 ///     }
 ///
-/// Example, size 20, clock 0, a timer due at 234:
+/// Example: the size is 20, the clock shows 0, and a timer is due at 234.
 ///
 /// | tick | the wheel |
 /// |---|---|
-/// | 0 | 234 does not fit 20 buckets of 1: it goes into bucket 11 of the second level, [220, 240) |
-/// | 220 | flushes that bucket: 234 is 14 away, and goes into the lowest level |
-/// | 234 | the timer is due |
+/// | 0 | puts 234 into bucket 11 of the second level, [220, 240): it does not fit 20 buckets of one tick |
+/// | 220 | flushes that bucket, and puts 234, which is 14 ticks away, into the lowest level |
+/// | 234 | returns the timer, which is due |
 ///
-/// It moved once, and the clock stopped at 220 and 234, at nothing between.
+/// The timer moved once. The clock stopped only at 220 and 234.
 ///
 /// - `insert`: O(levels) and at most one heap operation.
 /// - `erase`: O(1) and at most one heap operation.
 /// - `advance`: O(timers handled + buckets flushed), whatever the distance in ticks.
-/// - moves of a timer: one for each non-zero digit of its deadline, below the top one, in base `size`.
+/// - moves of a timer: write the deadline in base `size`; the timer moves once per non-zero digit below the top one.
 /// - memory: 13 bytes per timer in full chunks, up to 27 where many were erased; at least 120 bytes per non-empty
-///   bucket; 40 bytes per bucket; an eighth of 4.5 bytes per timer ahead of need.
-/// - a flat wheel, of so many slots that no timer moves: 1 800 000 slots take 84 MB, and nearly each of a million
-///   random timers has a small chunk of its own.
+///   bucket; 40 bytes per bucket; plus up to 0.6 bytes per timer reserved ahead. A chunk is a part of a bucket's list,
+///   with room for 64 timers, or for 12.
+/// - To avoid all moves, use one level. With 1 800 000 slots it takes 84 MB, and of a million random timers, most then
+///   need a small chunk each.
 ///
-/// After warm-up nothing is allocated.
+/// After warm-up the wheel allocates nothing.
 ///
-/// Order: timers of one tick come in the order in which they entered its bucket, unless one has filled the gap of
-/// another.
+/// Order: timers of one tick come out in the order in which they entered their bucket, except where an insert reused an
+/// erased place.
+///
 /// Thread safety: none of its own. Const members may run at the same time.
 ///
 /// Invariants, checked by `invariants_hold()`:
 /// 1. `tick_0` = 1, `tick_(k+1)` = `interval_k` = `tick_k × size_k`.
 /// 2. A bucket's expiration is a multiple of its level's tick, and every deadline in it lies within that tick.
-/// 3. No non-empty bucket expires before the clock, or `current_k + interval_k` and later.
-/// 4. A bucket is marked occupied exactly if it is not empty; each word of marks with one set is in the queue, with the
-///    expiration of its earliest bucket.
+/// 3. Every non-empty bucket expires at or after the clock, and before `current_k + interval_k`.
+/// 4. A bucket's mark is set exactly if the bucket is not empty. A word of marks with any mark set is in the queue,
+///    keyed by its earliest bucket.
 /// 5. The sizes of the buckets add up to `size()`.
 class hierarchical_wheel {
  public:
   /// An empty wheel whose clock shows `options.start`.
-  /// \throws std::invalid_argument naming the value and the range if a wheel size is out of it, or `start` is `never`.
+  /// \throws std::invalid_argument if a wheel size is out of range, or if `start` is `never`. The message has the value
+  /// and the range.
   TIMING_WHEEL_EXPORT explicit hierarchical_wheel(const engine_options& options = {});
   TIMING_WHEEL_EXPORT ~hierarchical_wheel();
   hierarchical_wheel(const hierarchical_wheel&) = delete;
   hierarchical_wheel& operator=(const hierarchical_wheel&) = delete;
 
-  /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock: then it was not linked.
+  /// Links `n` to be due at `deadline`. \returns false if `deadline` is not after the clock; then `n` is not linked.
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
-  /// Allocates what an insertion of `n` at `deadline` needs, so that the next one does not throw, if nothing but
-  /// erasures come between. \throws std::bad_alloc; then no timer has changed.
+  /// Allocates what `insert(n, deadline)` needs. After it, `insert(n, deadline)` does not throw, if only erasures
+  /// happened between. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
   /// Unlinks `n`. \returns false if it was not linked.
   TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
 
-  /// Moves the clock to `now`, or to the tick before the first expiration if that comes first. Complexity: O(1).
+  /// Moves the clock to `now`, or to the tick before the first expiration if that tick comes first. Complexity: O(1).
   void catch_up(tick now) noexcept { clock_ = std::max(clock_, std::min(now, queue_.front().expiration - 1)); }
 
-  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade finds no memory, it
-  /// ends as if the budget had; if nothing was due until then, it throws std::bad_alloc. Nothing is lost, and the call
-  /// can be repeated.
+  /// Moves the clock to `now`; flushes at most `budget` timers. See `timer_engine`. If a cascade (a move of timers to a
+  /// lower level) gets no memory, `advance` returns as if the budget had run out. If nothing was due yet, it throws
+  /// `std::bad_alloc`. No timer is lost, and you can repeat the call.
   advance_result advance(tick now, std::size_t budget = no_limit) {
     const tick next = queue_.front().expiration;
-    // Branches, so that a tick does not wait for the clock of the tick before.
+    // Written as branches, so that the processor need not wait for the previous `clock_`.
     if (now < next && next - now > ticks_ahead && now > clock_) [[likely]] {
       clock_ = now;  // which is not `never`, for `next` comes after it
       return {};
@@ -110,28 +113,28 @@ class hierarchical_wheel {
     return result;
   }
 
-  /// A step of giving back memory that no linked timer needs: it looks at 256 chunks, or at 64 KiB of an array, or
-  /// gives a page of 64 chunks back. Insertions and the like may come between two steps. What stays: the slots, upper
-  /// halves of deadlines 2^32 ticks or more away, and each page of 64 chunks with a timer. \returns whether there may
-  /// be more.
+  /// Does one small step of returning memory that no linked timer needs: examines 256 chunks or 64 KiB of an array, or
+  /// frees a page of 64 chunks. The caller may insert, erase and advance between two steps. Not freed: the slots, the
+  /// stored high halves of deadlines at least 2^32 ticks away, and pages that hold a timer.
+  /// \returns whether there may be more to free.
   TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
 
   /// Whether `n` is linked, for any number. Complexity: O(1).
   [[nodiscard]] bool contains(timer_number n) const noexcept { return store_.linked(n); }
 
-  /// When the earliest bucket expires; at most the `now` last given while a flush is under way; none if empty.
-  /// Complexity: O(1).
+  /// The tick of the earliest bucket; none if the wheel is empty. If the last `advance` ran out of budget, the answer
+  /// is at most its `now`. Complexity: O(1).
   [[nodiscard]] std::optional<tick> next_expiration() const noexcept {
     return queue_.empty() ? std::nullopt : std::optional(queue_.front().expiration);
   }
 
-  /// The clock: where `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
+  /// The clock, as `advance` and `catch_up` have moved it. It never goes back. Complexity: O(1).
   [[nodiscard]] tick now() const noexcept { return clock_; }
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// Copies the counts since the engine was made. Allocates nothing if `counted.levels` has memory for the levels: 64
-  /// at most.
+  /// Copies the counts since the engine was made. It allocates nothing if `counted.levels` has memory for the levels,
+  /// at most 64.
   TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
@@ -165,7 +168,7 @@ class hierarchical_wheel {
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
   [[nodiscard]] inline level& level_of(delay_queue::member m) noexcept;
   TIMING_WHEEL_EXPORT advance_result flush_until(tick target, std::size_t budget);
-  // The lowest wheel's timers a few ticks ahead; their places are about to be read and written. Some may be erased.
+  // Returns timers due in 8 ticks, so that the caller can prefetch their data; some may be erased.
   static constexpr tick ticks_ahead = 8;
   [[nodiscard]] std::span<const entry> look_ahead() const noexcept {
     constexpr std::size_t most = 16;
@@ -193,11 +196,11 @@ class hierarchical_wheel {
   tick lowest_mask_ = 0;
   bucket_store store_;
   delay_queue queue_;
-  detail::far_deadlines far_deadlines_{store_.memory()};  // those in levels whose tick exceeds 2^32
+  detail::far_deadlines far_deadlines_{store_.memory()};  // high halves of deadlines, of levels with a tick above 2^32
   tick clock_;
   std::size_t size_ = 0;
-  const bucket* flushing_ = nullptr;  // begun, and not yet empty
-  std::uint64_t flushed_ = 0;         // of its timers
+  const bucket* flushing_ = nullptr;  // the bucket whose flush has begun, until it is empty
+  std::uint64_t flushed_ = 0;         // how many timers of `flushing_` were handled
   std::vector<timer_number> due_;
 };
 
