@@ -202,7 +202,7 @@ class scenario {
       cancel(added(kind, 1h, fate::cancelled));
       move(added(kind, 1h));
       replace(added(kind, 1h));
-      write_twice(added(kind, 60ms));
+      write_twice(added(kind, 500ms));
       check& users = added(kind, 40ms);
       users.accepted = accepts([&] { on_.write_as_user(users.asked); });
     }
