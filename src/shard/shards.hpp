@@ -57,7 +57,7 @@ class timer_owner {
   void drop_spare_references() noexcept { drop_references(std::exchange(spare_references_, 0)); }
 
   /// A handle to one of its timers, which takes over a reference.
-  [[nodiscard]] timer_handle handle_to(timer_id id) noexcept { return timer_handle(this, id); }
+  [[nodiscard]] timer_handle handle_to(timer_id id) noexcept { return {this, id}; }
 
   // Memory order: a new reference is made from an existing one, so the increment orders nothing. The decrement releases
   // what this reference did, and the last one acquires it, before the object is destroyed.

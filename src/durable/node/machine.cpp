@@ -16,8 +16,8 @@ std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
 
 }  // namespace
 
-machine::machine(const scheduler_options& options, std::vector<kind_rules> kinds, instant now, std::uint64_t seed)
-    : options_(options),
+machine::machine(scheduler_options options, std::vector<kind_rules> kinds, instant now, std::uint64_t seed)
+    : options_(std::move(options)),
       kinds_(std::move(kinds)),
       rows_(kinds_.size(), quota_of(options_, kinds_.size())),
       due_(now, options_.tick, options_.poll),

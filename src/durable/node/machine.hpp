@@ -67,7 +67,7 @@ namespace timing_wheel::durable {
 /// Thread safety: as a plain object.
 class machine {
  public:
-  machine(const scheduler_options& options, std::vector<kind_rules> kinds, instant now, std::uint64_t seed);
+  machine(scheduler_options options, std::vector<kind_rules> kinds, instant now, std::uint64_t seed);
   machine(const machine&) = delete;
   machine& operator=(const machine&) = delete;
 

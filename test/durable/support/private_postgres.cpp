@@ -218,7 +218,7 @@ private_postgres::private_postgres(const private_postgres_options& options, cons
     : programs_(find_programs()), loopback_(options.loopback) {
   std::tie(user_, group_) = find_user();
   for (const auto& [name, value] : options.environment) {
-    environment_ += word(name + "=" + value);
+    environment_ += word(std::string(name).append("=").append(value));
   }
   make_folder(options.parent.empty() ? find_parent(user_ != geteuid()) : options.parent);
   watch();
@@ -256,7 +256,7 @@ void private_postgres::make_folder(const files::path& parent) {
     throw std::runtime_error("the path is too long for a socket: " + name);
   }
   lock_ = open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  std::ofstream(folder_ / "log");
+  const std::ofstream made(folder_ / "log");
   if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || chown(folder_.c_str(), user_, group_) != 0 ||
       chown((folder_ / "log").c_str(), user_, group_) != 0) {
     fail("cannot have " + folder_.string(), errno);
