@@ -37,7 +37,7 @@ inline std::filesystem::path parent() {
 inline bool is_small() { return largest_size() < 1'000'000; }
 
 /// The n-th check: its key has 18 bytes, in order or at random.
-inline request check(std::int64_t number, due_time due, bool random = true, const std::string& kind = kinds[0]) {
+inline request request_of(std::int64_t number, due_time due, bool random = true, const std::string& kind = kinds[0]) {
   char key[32];
   std::snprintf(key, sizeof key, "%018llx",
                 static_cast<unsigned long long>(number) * (random ? 0x9E3779B97F4A7C15ULL : 1ULL));
@@ -51,7 +51,7 @@ void in_batches(std::int64_t first, std::int64_t count, const Due& due, bool ran
   for (std::int64_t done = 0; done < count; done += batch) {
     std::vector<request> asked;
     for (std::int64_t number = done; number < std::min<std::int64_t>(count, done + batch); ++number) {
-      asked.push_back(check(first + number, due(number), random, kind));
+      asked.push_back(request_of(first + number, due(number), random, kind));
     }
     call(asked);
   }

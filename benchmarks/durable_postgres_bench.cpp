@@ -208,7 +208,7 @@ void cancelled(benchmark::State& state) {
     fill(*all, next, batch, 1h);
     std::vector<std::string> keys;
     for (std::int64_t number = next; number < next + batch; ++number) {
-      keys.push_back(check(number, 1h).key);
+      keys.push_back(request_of(number, 1h).key);
     }
     std::vector<cancel_op> ops;
     std::transform(keys.begin(), keys.end(), std::back_inserter(ops), [](const std::string& key) {
@@ -245,7 +245,7 @@ class client {
   }
 
   void transact(by whom, std::int64_t number) {
-    const request asked = check(number, 30min);
+    const request asked = request_of(number, 30min);
     const std::string order = std::to_string(number);
     const std::string place = std::to_string(static_cast<std::uint64_t>(number) * 0x9E3779B97F4A7C15ULL % 10'000);
     if (whom == by::pipeline) {
@@ -367,8 +367,7 @@ void empty_poll(benchmark::State& state) {
 /// Of the server, for a check.
 run_of_due run_due(store& in, handled how, std::int64_t per_second, double& cpu_us) {
   double before = 0;
-  const run_of_due run =
-      timing_wheel::bench::run_due(in, how, per_second, true, [&] { before = server().processor_time(); });
+  run_of_due run = timing_wheel::bench::run_due(in, how, per_second, true, [&] { before = server().processor_time(); });
   cpu_us = (server().processor_time() - before) * 1e6 / run.count;
   return run;
 }

@@ -129,7 +129,7 @@ void schedule_alone(benchmark::State& state) {
       callers.emplace_back([&, first = next + (caller * each)] {
         begin.arrive_and_wait();
         for (std::int64_t number = first; number < first + each; ++number) {
-          checks.schedule(check(number, 1h));
+          checks.schedule(request_of(number, 1h));
         }
       });
     }
@@ -204,7 +204,7 @@ void users_transaction(benchmark::State& state, by whom) {
     user.begin();
     for (std::int64_t turn = 0; turn < state.range(0); ++turn) {
       user.order(++next);
-      const request asked = check(next, 1h, false);
+      const request asked = request_of(next, 1h, false);
       if (whom == by::function) {
         timing_wheel::durable::schedule(user.get(), asked);
       } else if (whom == by::session) {
@@ -228,7 +228,7 @@ void users_transactions_in_turns(benchmark::State& state) {
   std::array<double, 3> seconds{};
   for (auto _ : state) {
     for (std::size_t whom = 0; whom < 3; ++whom) {
-      const request asked = check(++next, 1h);
+      const request asked = request_of(++next, 1h);
       const auto begin = std::chrono::steady_clock::now();
       user.begin();
       user.order(next);

@@ -69,7 +69,7 @@ class Store : public testing::TestWithParam<place> {  // NOLINT(readability-iden
  private:
   store_pointer made_ = GetParam().make();
 
- protected:
+ public:
   durable::store& store = *made_;
 };
 INSTANTIATE_TEST_SUITE_P(On, Store, testing::ValuesIn(places), [](const auto& of) { return of.param.name; });

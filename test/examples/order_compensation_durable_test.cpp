@@ -159,9 +159,9 @@ TEST_P(ShopLedger, SeesACheckThatRanAndStayedAndChecksOfNoOrder) {
 TEST_P(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
   place(4);
   for (const std::string column : {"on_hand", "reserved", "sold"}) {
-    run("UPDATE stock SET " + column + "=" + column + "+1 WHERE product=1");
+    run(std::string("UPDATE stock SET ").append(column).append("=").append(column).append("+1 WHERE product=1"));
     EXPECT_EQ(judged().stock.wrong_products, 1U) << column;
-    run("UPDATE stock SET " + column + "=" + column + "-1 WHERE product=1");
+    run(std::string("UPDATE stock SET ").append(column).append("=").append(column).append("-1 WHERE product=1"));
   }
   EXPECT_TRUE(judged().exact());
 }

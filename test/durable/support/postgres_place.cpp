@@ -14,7 +14,7 @@ namespace timing_wheel::rig {
 namespace {
 
 using timing_wheel::test::private_postgres;
-using connection = std::unique_ptr<PGconn, decltype(&PQfinish)>;
+using server_connection = std::unique_ptr<PGconn, decltype(&PQfinish)>;
 using result = std::unique_ptr<PGresult, decltype(&PQclear)>;
 
 /// Whether it is worth while to try again: the connection or the server went away, or others were in the way.
@@ -28,7 +28,7 @@ class postgres_database final : public database {
   /// On a connection that others close.
   explicit postgres_database(PGconn* opened) : opened_(opened) {}
   /// On one of its own.
-  explicit postgres_database(connection owner) : owner_(std::move(owner)), opened_(owner_.get()) {}
+  explicit postgres_database(server_connection own) : owner_(std::move(own)), opened_(owner_.get()) {}
 
   using database::run;
   std::vector<std::int64_t> run(const std::string& sql) override {
@@ -86,7 +86,7 @@ class postgres_database final : public database {
     }
   }
 
-  connection owner_{nullptr, PQfinish};
+  server_connection owner_{nullptr, PQfinish};
   PGconn* opened_;
 };
 
@@ -116,7 +116,7 @@ class place_on_server : public place {
     return std::make_unique<durable::postgres_store>(conninfo_, options);
   }
   [[nodiscard]] std::unique_ptr<database> connect() const override {
-    connection opened(PQconnectdb(conninfo_.c_str()), PQfinish);
+    server_connection opened(PQconnectdb(conninfo_.c_str()), PQfinish);
     if (PQstatus(opened.get()) != CONNECTION_OK) {
       throw try_again(PQerrorMessage(opened.get()));
     }

@@ -10,7 +10,7 @@
 namespace timing_wheel::rig {
 namespace {
 
-using connection = std::unique_ptr<sqlite3, decltype(&sqlite3_close_v2)>;
+using file_connection = std::unique_ptr<sqlite3, decltype(&sqlite3_close_v2)>;
 using statement = std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)>;
 
 /// SQLite's own handler waits longer and longer, up to 100 ms; beside a busy writer the lock is never free then.
@@ -26,8 +26,8 @@ class sqlite_database final : public database {
   /// On a connection that others close. \param clock the store whose clock `now` shows.
   sqlite_database(sqlite3* opened, durable::store* clock) : opened_(opened), clock_(clock) {}
   /// On one of its own.
-  sqlite_database(connection owner, durable::store* clock)
-      : owner_(std::move(owner)), opened_(owner_.get()), clock_(clock) {}
+  sqlite_database(file_connection own, durable::store* clock)
+      : owner_(std::move(own)), opened_(owner_.get()), clock_(clock) {}
 
   using database::run;
   std::vector<std::int64_t> run(const std::string& sql) override {
@@ -64,7 +64,7 @@ class sqlite_database final : public database {
     }
   }
 
-  connection owner_{nullptr, sqlite3_close_v2};
+  file_connection owner_{nullptr, sqlite3_close_v2};
   sqlite3* opened_;
   durable::store* clock_;
 };
@@ -84,7 +84,7 @@ class place_in_file final : public place {
     sqlite3* opened = nullptr;
     constexpr int how = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     const int result = sqlite3_open_v2(file_.c_str(), &opened, how, nullptr);
-    connection owner(opened, sqlite3_close_v2);
+    file_connection owner(opened, sqlite3_close_v2);
     if (result != SQLITE_OK) {
       throw std::runtime_error(file_ + ": " + (opened == nullptr ? sqlite3_errstr(result) : sqlite3_errmsg(opened)));
     }

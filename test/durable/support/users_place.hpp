@@ -117,7 +117,7 @@ class UsersPlace : public testing::TestWithParam<users_way> {  // NOLINT(readabi
   const std::unique_ptr<users_place> made_ = GetParam().make();
   const std::unique_ptr<durable::store> opened_ = made_->open();
 
- protected:
+ public:
   users_place& user = *made_;
   durable::store& store = *opened_;
 };

@@ -172,7 +172,7 @@ class torture {
     for (int i = 0; i < 6; ++i) {
       const std::string id = std::to_string(++count_);
       const std::string kind = one_in(2) ? "transactional" : "leased";
-      own_->run("INSERT INTO orders(id,kind) VALUES('" + id + "','" + kind + "')");
+      own_->run(std::string("INSERT INTO orders(id,kind) VALUES('").append(id).append("','").append(kind).append("')"));
       own_->schedule({.kind = kind, .key = id, .due = std::chrono::milliseconds(pick(40))});
       open_.emplace_back(id, kind);
     }
