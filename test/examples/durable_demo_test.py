@@ -88,7 +88,7 @@ class Kills(DurableTest):
         self.assertEqual(done.stderr, "")
 
     def test_of_several_nodes_are_taken_over(self):
-        figures, _ = self.figures("--seconds", 2, "--kill", 0.3, "--delay", "500ms", "--nodes", 3)
+        figures, _ = self.figures("--seconds", 4, "--kill", 0.3, "--delay", "500ms", "--nodes", 3)
         self.assert_exact(figures)
         self.assertGreaterEqual(figures["kills"], 2)
         self.assertEqual((figures["recovered"], figures["takeovers"]), (figures["kills"], 0))  # a file has no shares
