@@ -95,7 +95,9 @@ void scheduler::core::add_guarded(std::string kind, Handler handler, const handl
   if (known) {
     throw timer_error(make_error_code(errc::handler_exists), "kind " + kind);
   }
-  kinds_.push_back({{std::move(kind), !std::is_same_v<Handler, leased_handler>, options}, guarded(std::move(handler))});
+  any_handler mine = guarded(std::move(handler));
+  kind_rules rules{std::move(kind), !std::is_same_v<Handler, leased_handler>, options};
+  kinds_.push_back({std::move(rules), std::move(mine)});
 }
 
 void scheduler::core::add(std::string kind, leased_handler handler, const handler_options& options) {
