@@ -102,7 +102,7 @@ class Servers(DurableTest):
         return ["--durable", "--store", "postgres", "--json", self.json, "--quiet", *more]
 
     def test_that_are_killed_with_their_nodes_lose_nothing(self):
-        figures, done = self.figures("--seconds", 6, "--kill", 0.3, "--kill-server", "--nodes", 3, "--delay", "500ms")
+        figures, done = self.figures("--seconds", 10, "--kill", 0.3, "--kill-server", "--nodes", 3, "--delay", "500ms")
         self.assertLessEqual(KEYS, figures.keys())
         self.assert_exact(figures)
         self.assertGreaterEqual(figures["kills"], 3)
