@@ -5,8 +5,8 @@
 #include <thread>
 #include <timing_wheel/timing_wheel.hpp>
 
-/// What the loops show: a heartbeat, and the silence after it, on the loop's thread; and two other threads that schedule
-/// and cancel all the while. `Loop` has `timer()`, `run()` and `stop()`, which is called on its own thread.
+/// What the loops show: a heartbeat, and the silence after it, on the loop's thread; and two other threads that
+/// schedule and cancel all the while. `Loop` has `timer()`, `run()` and `stop()`, which is called on its own thread.
 template <class Loop>
 void tell_story(Loop& loop) {
   using namespace std::chrono_literals;

@@ -42,7 +42,8 @@ concept deadline_clock =
 
 /// `to - from`, or the end of the range that the difference passes. Negative if `to` is earlier.
 ///
-/// Example: `saturating_difference(time_point::max(), time_point::min()) == std::chrono::nanoseconds::max()`, 292 years.
+/// Example: `saturating_difference(time_point::max(), time_point::min()) == std::chrono::nanoseconds::max()`, 292
+/// years.
 [[nodiscard]] constexpr std::chrono::nanoseconds saturating_difference(time_point to, time_point from) noexcept {
   std::int64_t count = 0;
   if (__builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &count)) {

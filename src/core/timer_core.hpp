@@ -71,8 +71,8 @@ enum class phase : std::uint8_t {
 /// A timer's way: free → armed (linked in the engine) or waiting (was due when it came) → due (in a batch) → offered
 /// (among the offers, without an executor, unless it is alone in its batch) → running → free, or armed again if it
 /// is periodic; from due back to armed if the executor refused it, or to waiting if there is no memory for that; from
-/// offered to waiting when it is withdrawn; and from each state before running back to free by `cancel` and `remove_pending`. A
-/// batch holds ids, which fit nothing any more once the timer was cancelled.
+/// offered to waiting when it is withdrawn; and from each state before running back to free by `cancel` and
+/// `remove_pending`. A batch holds ids, which fit nothing any more once the timer was cancelled.
 ///
 /// `settle` counts what the driver has begun and ended of its offers. Each member that such a run may concern, and each
 /// that reads the counts, settles first; so nobody sees the difference.

@@ -141,8 +141,8 @@ class runner final : public due_runner {
     return *(batch_.end() - static_cast<std::ptrdiff_t>(left));
   }
 
-  // One lock for as many callbacks as there are places for offers; a timer can be cancelled until its own begins. What is
-  // left of the batch is in the members, so that a callback may drive the service on.
+  // One lock for as many callbacks as there are places for offers; a timer can be cancelled until its own begins. What
+  // is left of the batch is in the members, so that a callback may drive the service on.
   std::size_t run_batch(time_point until, std::size_t budget) noexcept {
     const time_point last = last_before(until);
     core_type& core = *timers_.core;  // it stays while somebody drives

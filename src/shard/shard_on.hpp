@@ -20,8 +20,8 @@
 #include "system/trace_point.hpp"
 
 /// \file
-/// A shard on one engine: its lock, and what callers, handles and `stop` do under it. Each engine is compiled on its own,
-/// in `shard_on_<engine>.cpp`: compilers inline less the more they see.
+/// A shard on one engine: its lock, and what callers, handles and `stop` do under it. Each engine is compiled on its
+/// own, in `shard_on_<engine>.cpp`: compilers inline less the more they see.
 
 namespace timing_wheel::detail {
 

@@ -18,7 +18,8 @@
 #include "timing_wheel/timer_options.hpp"
 
 /// \file
-/// The shards of a service: what handles and the rest of the service see of one, and on which of them a thread schedules.
+/// The shards of a service: what handles and the rest of the service see of one, and on which of them a thread
+/// schedules.
 
 namespace timing_wheel::detail {
 
@@ -44,7 +45,7 @@ class timer_owner {
   [[nodiscard]] virtual std::uint32_t index() const noexcept = 0;
 
   // References that are counted, and not yet given to a handle, so that scheduling pays for no atomic operation: one
-  // per timer would take 7 ns (docs/benchmarks.md, "What paid"). \pre the caller holds the lock of the shard, which
+  // per timer would take 7 ns (docs/decisions/measured.md). \pre the caller holds the lock of the shard, which
   // guards `spare_references_`.
   void count_reference() noexcept {
     constexpr std::uint64_t bulk = 1U << 20U;

@@ -1,6 +1,6 @@
 /// \file
-/// What users of Dubbo, Netty, Kafka and its port to Go are told by docs/coming_from/peers.md: its snippets, and what is
-/// about their wheels. The rest of that page is held by the tests that its rows name in docs/guarantees.md.
+/// What users of Dubbo, Netty, Kafka and its port to Go are told by docs/coming_from/peers.md: its snippets, and what
+/// is about their wheels. The rest of that page is held by the tests that its rows name in docs/guarantees.md.
 ///
 /// What lies between `// snippet NAME` and `// end` stands in that page to the letter; the test `pages` sees to it.
 

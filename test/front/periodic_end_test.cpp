@@ -72,7 +72,8 @@ TEST(PeriodicEnd, WhileAnotherThreadRunsItSaysRunningAndEndsIt) {
 
 // ---- Reschedule ----
 
-// "One period after the deadline before", and "the multiples of the period": both from where the reschedule has moved it.
+// "One period after the deadline before", and "the multiples of the period": both from where the reschedule has moved
+// it.
 TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunAndTheGridWithIt) {
   for (const period_policy policy : every_policy) {
     manual_timer timer;

@@ -31,8 +31,8 @@ namespace timing_wheel::durable {
 /// `store` describes the inherited members. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT memory_store final : public store {
  public:
-  /// Uses the clock of `clock`, which must outlive the store. The zero of a `manual_timer` is 1970-01-01. The parts of a
-  /// request may be as long as `limits` says.
+  /// Uses the clock of `clock`, which must outlive the store. The zero of a `manual_timer` is 1970-01-01. The parts of
+  /// a request may be as long as `limits` says.
   explicit memory_store(const timer& clock, const request_limits& limits = {});
   ~memory_store() override;
 

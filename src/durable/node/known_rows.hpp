@@ -77,7 +77,8 @@ class known_rows {
   std::vector<std::size_t> counts_;  // by kind
 };
 
-/// A queue of known rows. Its links are in the rows, so no change of it needs memory, and a row is in one queue at most.
+/// A queue of known rows. Its links are in the rows, so no change of it needs memory, and a row is in one queue at
+/// most.
 class row_queue {
  public:
   [[nodiscard]] bool empty() const noexcept { return first_ == nobody; }

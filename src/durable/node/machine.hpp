@@ -47,9 +47,9 @@ namespace timing_wheel::durable {
 /// time dies after its attempts. What is lost beside it each time has its third run and those after it without it.
 ///
 /// **Shares.** A store may divide its table among nodes (`store::renew_shares`), so that they do not read the same
-/// rows. A node also reads what is overdue by a second, whosever it is; if it has enough to do (a batch is ready, without
-/// the suspects that wait for another one), only at every fourth look. So what a dead node leaves is not late by the
-/// whole hold, and a node that has nothing to do helps one that has too much.
+/// rows. A node also reads what is overdue by a second, whosever it is; if it has enough to do (a batch is ready,
+/// without the suspects that wait for another one), only at every fourth look. So what a dead node leaves is not late
+/// by the whole hold, and a node that has nothing to do helps one that has too much.
 ///
 /// **Memory.** A row is in at most one queue, and its links are in the row. So what is known moves between its stages
 /// without memory: only what is read, and what is asked for, needs some. A row that there is no memory to remember, or

@@ -21,8 +21,8 @@ namespace timing_wheel::durable {
 /// reads the look-ahead alone. When half of such a quota is free, a pass begins at once. What a pass left out, or could
 /// not keep, is **missed**.
 ///
-/// Example, look-ahead 1 s, poll 250 ms: after a pass that began at 9.75 s, and with nothing known or missed, the pass of
-/// 10 s reads from 8.75 s until 11 s.
+/// Example, look-ahead 1 s, poll 250 ms: after a pass that began at 9.75 s, and with nothing known or missed, the pass
+/// of 10 s reads from 8.75 s until 11 s.
 ///
 /// Invariants; `invariants_hold()` checks 3 and 4:
 /// 1. The cursor only rises within a pass.

@@ -4,10 +4,10 @@
 //     durable_torture --store postgres [ROUNDS]
 //
 // The second is on a private server. In each round orders are written with their checks, some are approved, and a
-// worker process is started that dies at one of the named points (src/durable/store/fail_point.hpp), or is stopped there for
-// longer than its lease. At the end one worker lives until nothing is due any more, and the ledger is read: each check
-// ran or was cancelled; a transactional one once; no two runs with the same fence; none was early, none ran after its
-// cancel.
+// worker process is started that dies at one of the named points (src/durable/store/fail_point.hpp), or is stopped
+// there for longer than its lease. At the end one worker lives until nothing is due any more, and the ledger is read:
+// each check ran or was cancelled; a transactional one once; no two runs with the same fence; none was early, none ran
+// after its cancel.
 
 #include <sys/wait.h>
 
