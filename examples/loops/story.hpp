@@ -21,12 +21,12 @@ void tell_story(Loop& loop) {
       loop.stop();
     }
   };
-  const auto idle = timer.schedule_after(100ms, [&] {
+  const auto idle = timer.schedule_after(1s, [&] {
     silent = true;
     stop_at_the_end();
   });
   timer.schedule_every(5ms, [&](const timing_wheel::timer_handle& heartbeat) {
-    idle.reschedule_after(100ms);
+    idle.reschedule_after(1s);
     if (++beats == 10) {
       heartbeat.cancel();
     }
