@@ -69,22 +69,23 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// | memory is short | throws `std::bad_alloc` | returns an empty handle; `error` is `not_enough_memory` |
 /// | copying or moving the callable throws | throws the same | throws the same |
 ///
-/// The callback may begin before the call returns. Complexity: O(levels), with one lock of a shard (a service keeps its
-/// timers in shards, each with a lock and a wheel of its own). After warm-up, a call without a stop token allocates
-/// nothing if the captures fit 24 bytes (periodic: 8; `schedule_with`: rule and captures together 24).
+/// The callback may begin before the call returns. Complexity: O(levels of the wheel), however many timers there are:
+/// by default two levels for delays up to half an hour, at most six. The call locks one shard (a service keeps its
+/// timers in shards, each with a lock and a wheel of its own). After warm-up, a call whose options have no stop token
+/// allocates nothing if the captures fit 24 bytes (periodic: 8; `schedule_with`: rule and captures together 24).
 ///
 /// **Callbacks** run on the poller thread, one after the other. If a callback blocks, the other callbacks of its poller
-/// are late. With `timer_options::executor`, the threads of that executor run them. While a callback runs, the service
-/// holds no lock. A callback may schedule, cancel, reschedule, drop its handle, throw (see `timer_options::on_error`),
-/// stop the service, destroy it, and call `std::exit`. A callback, an executor or a hook (`on_error`,
-/// `on_thread_start`, `on_earlier`) must not end its thread, for instance by `pthread_exit`. If one does, the service
-/// writes a line to standard error and aborts the program.
+/// are late. With `timer_options::executor`, the threads of that executor run the callbacks. While a callback runs, the
+/// service holds no lock. A callback may schedule, cancel, reschedule, drop its handle, throw (see
+/// `timer_options::on_error`), stop the service, destroy it, and call `std::exit`. A callback, an executor or a hook
+/// (`on_error`, `on_thread_start`, `on_earlier`) must not end its thread, for instance by `pthread_exit`. If one does,
+/// the service writes a line to standard error and aborts the program.
 ///
-/// **The poller** is a thread named "timing_wheel". It sleeps until the next timers are due, or move to a lower wheel.
-/// A new timer wakes it only if that timer is due before all others. A cancel does not wake it, so the poller may wake
-/// once with nothing to do. The poller blocks all signals except those that a fault in a callback raises. Threads and
-/// processes started by a callback inherit the poller's blocked signals. `timer_options::pollers` starts several
-/// pollers, each for some of the shards.
+/// **The poller** is a thread named "timing_wheel". It sleeps until the next time at which timers are due, or have to
+/// move to a lower wheel. A new timer wakes the poller only if that timer is due before all others. A cancel does not
+/// wake the poller, so it may wake once with nothing to do. The poller blocks all signals except those that a fault in
+/// a callback raises. Threads and processes started by a callback inherit the poller's blocked signals.
+/// `timer_options::pollers` starts several pollers, each for some of the shards.
 ///
 /// A function that uses timers should take a `timer&`. Then a test can pass a `manual_timer`, and an event loop a
 /// `loop_timer`.
@@ -104,8 +105,8 @@ class TIMING_WHEEL_EXPORT timer {
   /// Destroys the pending callables, and waits for the callbacks that are running. So do not destroy the service while
   /// you hold a lock that a callback takes.
   ///
-  /// A callback, a rule, a visitor and the destructor of a capture may destroy the service that called them. Then the
-  /// destructor returns at once; the service is freed when the call that ran that code ends.
+  /// A callback, a rule, a visitor and the destructor of a capture may destroy the service that called them. Called in
+  /// a callback, the destructor does not wait. The rest of the service is freed after that code has returned.
   virtual ~timer();
 
   timer(const timer&) = delete;
@@ -131,10 +132,10 @@ class TIMING_WHEEL_EXPORT timer {
   /// `schedule_after`.
   ///
   /// The deadline is a time point of `std::chrono::steady_clock` or `system_clock`; `std::chrono::clock_cast` converts
-  /// those of other clocks. This call converts a wall-clock deadline to the monotonic clock, once. The callback runs at
-  /// or after the moment when the wall clock shows the deadline, unless that clock is set later:
+  /// those of other clocks. This call converts a wall-clock deadline to the monotonic clock, once. The callback runs
+  /// when the wall clock shows the deadline or a later time, unless somebody sets the wall clock after this call:
   ///
-  /// | The wall clock is | When the callback runs, the wall clock shows |
+  /// | After this call, the wall clock is | When the callback runs, the wall clock shows |
   /// |---|---|
   /// | set forward by an hour | the deadline plus an hour |
   /// | set back by an hour | the deadline less an hour |
@@ -183,8 +184,8 @@ class TIMING_WHEEL_EXPORT timer {
   /// | after each run, on that run's thread, with its deadline | the timer ends | `on_error` gets it; the timer ends |
   ///
   /// While `next` runs, the service holds no lock. It calls `next` even after a run that cancelled the timer. If `next`
-  /// stops or destroys the service during this call, the call refuses (`stopped`); after a run, the timer ends. Errors
-  /// as `schedule_after`.
+  /// stops or destroys the service during this call, this call refuses (`stopped`). If `next` does so after a run, the
+  /// timer ends. Errors as `schedule_after`.
   template <deadline_rule Next, timer_callback F>
   timer_handle schedule_with(Next&& next, F&& callback, const schedule_options& options = {}) {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, nullptr);
@@ -230,36 +231,38 @@ class TIMING_WHEEL_EXPORT timer {
   /// Each pending timer is counted or returned once; a second stop finds none. A timer scheduled by another thread
   /// meanwhile is either stopped as well or refused. A periodic timer whose callback is running is not armed again.
   ///
-  /// The stop waits for running callbacks, unless it was called inside a callback. So do not call it while you hold a
-  /// lock that a callback takes. If two callbacks stop each other's service, both wait for ever. The service holds no
-  /// lock while it runs or destroys a callable. Complexity: O(timers that were ever pending at once).
+  /// The stop waits for all running callbacks; called in a callback of this service, it waits for none. So do not call
+  /// it while you hold a lock that a callback takes. If callbacks of two services stop each other's service, both wait
+  /// for ever. The service holds no lock while it runs or destroys a callable. Complexity: O(n), where n is the largest
+  /// number of timers that were ever pending at one time.
   /// \throws std::bad_alloc. Then the service refuses new timers, no timer is lost, and you can stop it again.
   std::vector<pending_task> stop();
 
   /// As `stop`, and destroys the callables. It needs memory for at most `max_timers_per_lock` timers at a time.
   std::size_t stop_discard();
 
-  /// As `stop`, and runs the callbacks now. A timer can be cancelled until its callback begins. `stop_run_now` called
-  /// inside such a callback does nothing.
+  /// As `stop`, and runs the callbacks now. A timer can be cancelled until its callback begins. In a callback that
+  /// `stop_run_now` runs, a second `stop_run_now` does nothing, and returns 0.
   std::size_t stop_run_now();
 
-  /// As `stop`, after the timers that are due before `until` have run. It returns earlier if no timer is pending or
-  /// running any more.
+  /// Refuses new timers at once, waits until the timers that are due before `until` have run, and then does as `stop`.
+  /// The call returns earlier if no timer is pending or running any more.
   ///
   /// | Called | Who runs the callbacks |
   /// |---|---|
   /// | on a `timer` | the pollers, or the executor; this call waits |
-  /// | on a `manual_timer` | this call: it advances to `until`, and takes out what an executor has not begun |
+  /// | on a `manual_timer` | this call: it advances to `until`, and takes out timers that an executor has not begun |
   /// | on a `loop_timer` | this call: it sleeps, and runs what is due |
   /// | in a callback on a poller | this call, and the other pollers |
   /// | in a callback on an executor | the executor's other threads; if it has one thread, nobody: the wait is in vain |
-  /// | inside a callback run by an outer stop on this thread | that outer stop |
+  /// | in a callback that another stop runs on this thread | that other stop; this call returns nothing, at once |
   std::vector<pending_task> stop_drain(time_point until);
 
-  /// Calls `visit(const pending_timer&)` for each pending timer. While `visit` runs, the service holds no lock. A timer
-  /// that is pending during the whole call is visited once; a timer that comes or goes is visited at most once. `visit`
-  /// may use the service and the handles, and may stop or destroy the service. If `visit` does so, only timers already
-  /// collected (at most `max_timers_per_lock`) are still visited. Complexity: O(timers that were ever pending at once).
+  /// Calls `visit(const pending_timer&)` for each pending timer. The call collects up to `max_timers_per_lock` timers,
+  /// visits them, and collects the next ones. While `visit` runs, the service holds no lock. A timer that is pending
+  /// during the whole call is visited once; a timer that comes or goes is visited at most once. `visit` may use the
+  /// service and the handles, and may stop or destroy the service; then only those already collected are still visited.
+  /// Complexity: as `stop`.
   /// \throws std::bad_alloc, and what `visit` throws.
   template <class Visit>
   requires std::invocable<Visit&, const pending_timer&>
@@ -279,19 +282,19 @@ class TIMING_WHEEL_EXPORT timer {
   /// otherwise the service keeps the peak's memory. Later timers allocate again.
   ///
   /// A timer has a *place*, a numbered entry of its shard's table. A *chunk* is a part of a wheel's bucket: a chunk
-  /// holds 64 timers, a small one 12.
+  /// holds 64 timers, a small one 12. The *heap* is that of `engine_kind::heap`, one for each shard.
   ///
-  /// | Memory of | goes back in blocks of | when | and leaves of a peak |
+  /// | Memory of | goes back in blocks of | when | what stays of a peak |
   /// |---|---|---|---|
   /// | the timers | 1024 places with consecutive numbers | no place has a timer | 12 bytes per block |
-  /// | the wheels | 64 chunks of one size | no chunk has a timer | 5 to 6.3 bytes per timer (`huge_pages`: 0) |
-  /// | the heap | all | few timers are pending | nothing |
-  /// | the heap | nothing | many timers are pending | 20 bytes per timer of the peak |
+  /// | the wheels | 64 chunks of one size | no chunk has a timer | 0; if `huge_pages` is false 5 to 6.3 bytes per timer |
+  /// | the heap | all | at most 256 timers are left, in the lower half of the places | nothing |
+  /// | the heap | nothing | otherwise | 20 to 40 bytes per timer |
   ///
-  /// Per shard and kind of memory (timers, wheel, heap), up to 16 MiB goes to `operator delete`, which may keep it; the
-  /// rest goes to the system. `stats().bytes` shows what is left. The call holds the lock of a shard for 128 timers, or
-  /// some tens of microseconds, at a time. A callback may call it. In a child process it does nothing. Complexity:
-  /// O(timers that were ever pending at once).
+  /// Of each shard, up to 16 MiB of the timers, as much of the wheels, and the heap go to `operator delete`, which may
+  /// keep them; the rest goes to the system. `stats().bytes` shows what is left. The call holds the lock of a shard for
+  /// 128 timers, or some tens of microseconds, at a time. A callback may call it. In a child process it does nothing.
+  /// Complexity: as `stop`.
   void shrink_to_fit() noexcept;
 
   /// The time on the clock of the service: the monotonic clock, or the virtual time of a `manual_timer`. Complexity:
