@@ -288,7 +288,7 @@ class TIMING_WHEEL_EXPORT timer {
   /// |---|---|---|---|
   /// | the timers | 1024 places with consecutive numbers | no place has a timer | 12 bytes per block |
   /// | the wheels | 64 chunks of one size | no chunk has a timer | 0; if `huge_pages` is false 5 to 6.3 bytes per timer |
-  /// | the heap | all | at most 256 timers are left, in the lower half of the places | nothing |
+  /// | the heap | all | at most 256 are left, in the lower half of the places | nothing |
   /// | the heap | nothing | otherwise | 20 to 40 bytes per timer |
   ///
   /// Of each shard, up to 16 MiB of the timers, as much of the wheels, and the heap go to `operator delete`, which may
