@@ -81,11 +81,11 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// (`on_error`, `on_thread_start`, `on_earlier`) must not end its thread, for instance by `pthread_exit`. If one does,
 /// the service writes a line to standard error and aborts the program.
 ///
-/// **The poller** is a thread named "timing_wheel". It sleeps until the next time at which timers are due, or have to
-/// move to a lower wheel. A new timer wakes the poller only if that timer is due before all others. A cancel does not
-/// wake the poller, so it may wake once with nothing to do. The poller blocks all signals except those that a fault in
-/// a callback raises. Threads and processes started by a callback inherit the poller's blocked signals.
-/// `timer_options::pollers` starts several pollers, each for some of the shards.
+/// **The poller** is a thread named "timing_wheel". It sleeps until timers are due, or have to move to a lower wheel. A
+/// new timer wakes the poller only if that timer is due before all others. A cancel does not wake the poller, so it may
+/// wake once with nothing to do. The poller blocks all signals except those that a fault in a callback raises. Threads
+/// and processes started by a callback inherit the poller's blocked signals. `timer_options::pollers` starts several
+/// pollers, each for some of the shards.
 ///
 /// A function that uses timers should take a `timer&`. Then a test can pass a `manual_timer`, and an event loop a
 /// `loop_timer`.
@@ -233,8 +233,8 @@ class TIMING_WHEEL_EXPORT timer {
   ///
   /// The stop waits for all running callbacks; called in a callback of this service, it waits for none. So do not call
   /// it while you hold a lock that a callback takes. If callbacks of two services stop each other's service, both wait
-  /// for ever. The service holds no lock while it runs or destroys a callable. Complexity: O(n), where n is the largest
-  /// number of timers that were ever pending at one time.
+  /// for ever. The service holds no lock while it runs or destroys a callable. Complexity: O(the most timers that were
+  /// ever pending at one time).
   /// \throws std::bad_alloc. Then the service refuses new timers, no timer is lost, and you can stop it again.
   std::vector<pending_task> stop();
 
@@ -242,7 +242,7 @@ class TIMING_WHEEL_EXPORT timer {
   std::size_t stop_discard();
 
   /// As `stop`, and runs the callbacks now. A timer can be cancelled until its callback begins. In a callback that
-  /// `stop_run_now` runs, a second `stop_run_now` does nothing, and returns 0.
+  /// `stop_run_now` runs, a second `stop_run_now` does nothing.
   std::size_t stop_run_now();
 
   /// Refuses new timers at once, waits until the timers that are due before `until` have run, and then does as `stop`.
@@ -282,12 +282,12 @@ class TIMING_WHEEL_EXPORT timer {
   /// otherwise the service keeps the peak's memory. Later timers allocate again.
   ///
   /// A timer has a *place*, a numbered entry of its shard's table. A *chunk* is a part of a wheel's bucket: a chunk
-  /// holds 64 timers, a small one 12. The *heap* is that of `engine_kind::heap`, one for each shard.
+  /// holds 64 timers, a small one 12. The *heap* is that of `engine_kind::heap`.
   ///
   /// | Memory of | goes back in blocks of | when | what stays of a peak |
   /// |---|---|---|---|
   /// | the timers | 1024 places with consecutive numbers | no place has a timer | 12 bytes per block |
-  /// | the wheels | 64 chunks of one size | no chunk has a timer | 0; if `huge_pages` is false 5 to 6.3 bytes per timer |
+  /// | the wheels | 64 chunks of one size | no chunk has a timer | 0; without `huge_pages` 5 to 6.3 bytes per timer |
   /// | the heap | all | at most 256 are left, in the lower half of the places | nothing |
   /// | the heap | nothing | otherwise | 20 to 40 bytes per timer |
   ///
