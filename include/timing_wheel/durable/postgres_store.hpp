@@ -92,8 +92,9 @@ struct postgres_target {
 };
 
 /// Schedules in the transaction that is open on `connection`, which is your own. The check exists if, and only if, that
-/// transaction commits. The call is one statement, so one round trip. A scheduler sees the check at its next look. The
-/// server plans the statement of each call anew; a `postgres_session` keeps the plan.
+/// transaction commits. The call is one statement, so one round trip; with `replace` it sets a savepoint, as `cancel`
+/// and `reschedule` do, which takes three. A scheduler sees the check at its next look. The server plans the statement
+/// of each call anew; a `postgres_session` keeps the plan.
 /// \throws timer_error as `scheduler::schedule`. After an error of the server you have to roll the transaction back.
 /// Thread safety: that of the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
@@ -116,7 +117,7 @@ TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::strin
 /// | call | round trips |
 /// |---|---|
 /// | the first use of a statement | one more, to prepare it |
-/// | a cancel, a reschedule or a replacement, once in a second | one more: the server plans it for the table of now |
+/// | a cancel, a reschedule or a replacement, once in a second | two more: the server plans it for the table of now |
 /// | any other | as the function |
 ///
 /// The session changes no setting of the connection. After `DISCARD ALL` or `DEALLOCATE ALL` on it, later calls fail
