@@ -3,11 +3,13 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <thread>
@@ -35,6 +37,7 @@ inline std::filesystem::path parent() {
 }
 
 inline bool is_small() { return largest_size() < 1'000'000; }
+inline std::int64_t sized(std::int64_t wanted) { return std::min(wanted, largest_size()); }
 
 /// The n-th check: its key has 18 bytes, in order or at random.
 inline request request_of(std::int64_t number, due_time due, bool random = true, const std::string& kind = kinds[0]) {
@@ -82,29 +85,32 @@ inline std::vector<ticket> tickets_of(const std::vector<claimed>& got) {
   return held;
 }
 
-/// With the look that finds them.
-inline std::vector<claimed> claim_due(store& in) {
+/// Completes what is held, if something is, and claims what is due in the same transaction; with the look that finds it.
+inline std::vector<claimed> claim_due(store& in, std::vector<ticket> held = {}) {
   const std::vector<upcoming> wanted = due_rows(in);
   std::vector<claimed> got;
-  in.transact([&](store_transaction& open) { open.claim(wanted, open.now() + 1min, got); });
+  in.transact([&](store_transaction& open) {
+    if (!held.empty()) {
+      open.complete(held);
+    }
+    open.claim(wanted, open.now() + 1min, got);
+  });
   return got;
 }
 
-inline void complete_all(store& in, const std::vector<claimed>& got) {
-  std::vector<ticket> held = tickets_of(got);
-  in.transact([&](store_transaction& open) { open.complete(held); });
+/// Reads what is due and takes 500 of it. \returns whether there was something.
+template <class And>
+bool consume_due(store& in, const And& and_in_the_transaction) {
+  const std::vector<upcoming> wanted = due_rows(in);
+  std::vector<claimed> got;
+  in.transact([&](store_transaction& open) {
+    got.clear();
+    open.consume(wanted, got);
+    and_in_the_transaction(open, got);
+  });
+  return !got.empty();
 }
-
-/// So many live and end, 500 at a time. \returns the number of the next.
-inline std::int64_t live(store& in, std::int64_t next, std::int64_t count) {
-  for (const std::int64_t end = next + count; next < end; next += batch) {
-    fill(in, next, batch, -1s);
-    const std::vector<upcoming> wanted = due_rows(in);
-    std::vector<claimed> got;
-    in.transact([&](store_transaction& open) { open.consume(wanted, got); });
-  }
-  return next;
-}
+constexpr auto nothing_else = [](store_transaction& /*open*/, const std::vector<claimed>& /*got*/) {};
 
 enum class handled : std::uint8_t { leased, transactional };
 
@@ -123,60 +129,23 @@ inline void wait_for_done(const scheduler& by, std::int64_t count, std::chrono::
   }
 }
 
-/// What a scheduler did with checks that were due one after another.
-struct run_of_due {
-  scheduler_stats all;
-  double statements = 0;  // for a check
-  double count = 0;
-};
-
-/// `per_second` checks are due each second, for five seconds. They are scheduled before. \param begin is called when
-/// they are.
-template <class Begin>
-run_of_due run_due(store& in, handled how, std::int64_t per_second, bool starts_first, const Begin& begin) {
-  const std::int64_t count = is_small() ? std::max<std::int64_t>(1, per_second / 20) : per_second * 5;
-  static std::int64_t round = 0;
-  const std::string kind = "due" + std::to_string(++round);
-  scheduler checks(in, {.tick = 1ms});
-  serve(checks, kind, how);
-  if (starts_first) {
-    checks.start();
-  }
-  const instant first = in.now() + (is_small() ? 50ms : 3s);
-  const auto due = [&](std::int64_t number) {
-    return first + std::chrono::microseconds(number * 1'000'000 / per_second);
-  };
-  in_batches(0, count, due, true, kind, [&](const std::vector<request>& asked) { checks.schedule(asked); });
-  const store_counts before = in.counts();
-  begin();
-  if (!starts_first) {
-    checks.start();
-  }
-  wait_for_done(checks, count, 10ms);
-  return {checks.stats(), static_cast<double>(in.counts().statements - before.statements) / static_cast<double>(count),
-          static_cast<double>(count)};
-}
-
 inline double in_milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
-/// For each number of rows that are there, `one_of_rows`, and the lateness of each kind of handlers. In this order, as
-/// rows are kept until another number of them is wanted.
-template <class OfRows, class Lateness>
-bool register_beside_rows(const OfRows& one_of_rows, Lateness lateness) {
-  for (const std::int64_t rows : sizes_to_run({0, 1'000'000, 10'000'000})) {
-    one_of_rows(rows);
-    for (const std::int64_t per_second : {10, 6000}) {
-      for (const auto& [name, how] : {std::pair{"lateness/leased", handled::leased},
-                                      std::pair{"lateness/transactional", handled::transactional}}) {
-        benchmark::RegisterBenchmark(name, lateness, how)
-            ->ArgNames({"rows", "due_per_s"})
-            ->Args({rows, per_second})
-            ->Iterations(1)
-            ->UseRealTime();
-      }
-    }
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Runs a call on each of so many threads, and waits for all.
+template <class Call>
+void on_threads(std::int64_t count, const Call& call) {
+  std::vector<std::thread> all;
+  all.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t number = 0; number < count; ++number) {
+    all.emplace_back([&call, number] { call(number); });
   }
-  return true;
+  for (std::thread& each : all) {
+    each.join();
+  }
 }
 
 }  // namespace timing_wheel::bench
