@@ -24,27 +24,28 @@ from report import Picture, count_axis, number, plt  # noqa: E402
 # What the benchmarks are called, as WORKLOAD/CONTENDER/N or WORKLOAD<CONTENDER>/N, and in the pictures.
 WORKLOADS = {
     "arm": "A  arm", "churn": "B  churn", "fire": "C  fire", "hold": "D  hold", "compensation": "E  compensation"}
+DASHED, DOTTED, MIXED = (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2))
 CONTENDERS = {  # name, colour, marker, dashes; those of the service without _wheel and _queue
     "hierarchical_wheel": ("hierarchical_wheel", "c0", "o", "-"),
-    "hierarchical_wheel_in_steps": ("hierarchical_wheel, 256 a step", "c0", "o", (0, (1, 1.5))),
+    "hierarchical_wheel_in_steps": ("hierarchical_wheel, 256 a step", "c0", "o", DOTTED),
     "hashed_wheel": ("hashed_wheel", "c1", "s", "-"),
     "heap_queue": ("heap_queue", "c2", "^", "-"),
     "flat": ("flat wheel", "c5", "D", "-"),
-    "std_multimap": ("std::multimap", "c7", "v", (0, (4, 2))),
-    "std_priority_queue": ("std::priority_queue", "h0", "P", (0, (4, 2))),
-    "asio": ("Boost.Asio", "c3", "X", (0, (4, 2))),
-    "libuv": ("libuv", "c4", "<", (0, (4, 2))),
-    "libevent": ("libevent", "c6", ">", (0, (4, 2))),
+    "std_multimap": ("std::multimap", "c7", "v", DASHED),
+    "std_priority_queue": ("std::priority_queue", "h0", "P", DASHED),
+    "asio": ("Boost.Asio", "c3", "X", DASHED),
+    "libuv": ("libuv", "c4", "<", DASHED),
+    "libevent": ("libevent", "c6", ">", DASHED),
 }
 ALIASES = {"hierarchical": "hierarchical_wheel", "hashed": "hashed_wheel", "heap": "heap_queue", "boost_asio": "asio"}
 # For contenders not named above.
-SPARE = [("c7", "*", (0, (1, 1.5))), ("h4", "h", (0, (1, 1.5))), ("c5", "p", (0, (1, 1.5)))]
-PER_TIMER, STEP_MAX = ("per_timer",), ("step_max_us", "step_max")  # seconds, microseconds
-SCHEDULES, CANCELS = ("schedules_per_s",), ("cancels_per_s",)
+SPARE = [("c7", "*", DOTTED), ("h4", "h", DOTTED), ("c5", "p", DOTTED)]
 
 MILLION = 1_000_000
 HALF_HOUR = 1_800_000  # milliseconds
 WIDTH = 7.6  # inches of 72 units: at 800 pixels the letters are 14 high
+BESIDE = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False, "handlelength": 2.8}
+ABOVE = {"loc": "lower left", "bbox_to_anchor": (-0.03, 1.0), "frameon": False, "columnspacing": 1.2}
 
 
 class Result:
@@ -63,15 +64,17 @@ class Result:
         self.parameters = {key: int(value) for key, value in named.items() if value.isdecimal()}
         numbers = [int(part) for part in rest if part.isdecimal()]
         self.timers = self.parameters.get("timers", numbers[0] if numbers else None)
+        self.producers = self.parameters.get("producers", 1)
         self.runs = runs
 
-    def value(self, names):
-        """The median of the first of the counters that is there; None without one."""
-        for name in names:
-            found = [run[name] for run in self.runs if isinstance(run.get(name), (int, float))]
-            if found:
-                return statistics.median(found)
-        return None
+    def value(self, counter):
+        """The median of a counter; None without one."""
+        found = [run[counter] for run in self.runs if isinstance(run.get(counter), (int, float))]
+        return statistics.median(found) if found else None
+
+    @property
+    def nanoseconds(self):
+        return (self.value("per_timer") or 0) * 1e9
 
 
 def results_of(texts):
@@ -101,42 +104,59 @@ def contenders_of(results):
     return {name: Contender(name, max(0, index - len(known))) for index, name in enumerate(known + others)}
 
 
-def points(results, workload, contender, names, scale=1):
-    """(N, value), by N."""
-    found = ((result.timers, result.value(names)) for result in results
-             if (result.workload, result.contender) == (workload, contender))
-    return sorted((n, value * scale) for n, value in found if n is not None and value)
-
-
 def size_axis(axis, sizes):
     """Numbers of timers, on a logarithmic axis."""
     axis.set_major_locator(FixedLocator(sizes))
     count_axis(axis)
 
 
-def log_axis(axis, low, high):
+def value_axis(ax, values, below, above, limits=True):
     """1, 10, 100, ..., or with 2 and 5 between if that is all that fits."""
+    low, high = min(values) * below, max(values) * above
+    ax.set_yscale("log")
+    if limits:
+        ax.set_ylim(low, high)
     steps = (1,) if high / low > 200 else (1, 2, 5)
-    axis.set_major_locator(
+    ax.yaxis.set_major_locator(
         FixedLocator([step * 10.0**k for k in range(-4, 12) for step in steps if low <= step * 10.0**k <= high]))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+
+
+def label(axis, text):
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+
+
+def plot(ax, series):
+    """Draws lines: each is points (x, y), and a style. Returns every y."""
+    lines = [(sorted((x, y) for x, y in points if x is not None and y), style) for points, style in series]
+    for points, style in filter(lambda line: line[0], lines):
+        ax.plot(*zip(*points), **style)
+    return [y for points, _ in lines for _, y in points]
+
+
+def panel(height, series, x_label, y_label):
+    """A picture of one panel with its lines and a legend beside it."""
+    figure, ax = plt.subplots(figsize=(WIDTH, height))
+    values = plot(ax, series)
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(y_label)
+    ax.legend(**BESIDE)
+    return figure, ax, values
 
 
 def by_workload(results):
     """A column for each workload, and a bar for each contender."""
-    columns = [
-        name for name in WORKLOADS if any(result.workload == name and result.timers == MILLION for result in results)]
-    chosen = [result for result in results
-              if result.workload in columns and result.timers == MILLION and result.value(PER_TIMER)]
+    chosen = [each for each in results if each.workload in WORKLOADS and each.timers == MILLION and each.nanoseconds]
     if not chosen:
         return None
+    columns = [name for name in WORKLOADS if any(result.workload == name for result in chosen)]
     contenders = contenders_of(chosen)
     figure, axes = plt.subplots(1, len(columns), figsize=(WIDTH, 0.27 * len(contenders) + 0.9), sharey=True,
                                 sharex=True, squeeze=False)
-    values = {(result.workload, result.contender): result.value(PER_TIMER) * 1e9 for result in chosen}
-    low, high = min(values.values()), max(values.values())
-    left = 10 ** math.floor(math.log10(low * 0.8))
+    values = {(result.workload, result.contender): result.nanoseconds for result in chosen}
+    high = max(values.values())
+    left = 10 ** math.floor(math.log10(min(values.values()) * 0.8))
     for ax, workload in zip(axes[0], columns):
         ax.set_xscale("log")
         for row, (name, contender) in enumerate(contenders.items()):
@@ -149,74 +169,55 @@ def by_workload(results):
         ax.set_xlim(left, high * 6)
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
-        ax.xaxis.set_major_locator(FixedLocator([10.0**k for k in range(-1, 9, 2) if left <= 10.0**k <= high]))
-        count_axis(ax.xaxis)
+        size_axis(ax.xaxis, [10.0**k for k in range(-1, 9, 2) if left <= 10.0**k <= high])
     axes[0][0].set_yticks(range(len(contenders)), [contender.name for contender in contenders.values()])
     axes[0][0].invert_yaxis()
     figure.supxlabel("ns per timer, logarithmic", fontsize=9.5)
-    rows = [["contender", *columns]] + [[name, *(values.get((workload, name)) for workload in columns)]
-                                        for name in contenders]
     return Picture("engines_by_workload", "A million timers: ns per timer in each workload", "Shorter is better.",
-                   figure, rows)
+                   figure)
 
 
 def by_size(results):
     """A panel for each workload, a line for each contender against N."""
     shown = [name for name in WORKLOADS if len({r.timers for r in results if r.workload == name}) > 1]
-    chosen = [result for result in results if result.workload in shown and result.value(PER_TIMER)]
+    chosen = [result for result in results if result.workload in shown and result.nanoseconds]
     if not chosen:
         return None
-    contenders = contenders_of(chosen)
     sizes = sorted({result.timers for result in chosen})
     figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 5.4), sharex=True, sharey=True)
-    rows = [["workload", "contender", "timers", "ns_per_timer"]]
     for ax, workload in zip(axes.flat, shown):
-        for name, contender in contenders.items():
-            line = points(results, workload, name, PER_TIMER, 1e9)
-            if line:
-                ax.plot(*zip(*line), **contender.style)
-                rows += [[workload, name, n, value] for n, value in line]
+        plot(ax, [([(r.timers, r.nanoseconds) for r in chosen if (r.workload, r.contender) == (workload, name)],
+                   contender.style) for name, contender in contenders_of(chosen).items()])
         ax.set_title(WORKLOADS[workload], loc="left", color=INK)
         ax.tick_params(labelbottom=True)
-    handles = axes.flat[0].get_legend_handles_labels()[0]
+    first = axes.flat[0]
     for ax in list(axes.flat)[len(shown):]:
         ax.set_axis_off()
-    axes.flat[-1].legend(handles=handles, loc="center", frameon=False, handlelength=2.8)
-    ax = axes.flat[0]
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlim(sizes[0] * 0.6, sizes[-1] * 1.7)
-    size_axis(ax.xaxis, sizes if len(sizes) < 4 else sizes[::2])
-    every = [row[3] for row in rows[1:]]
-    log_axis(ax.yaxis, min(every) * 0.5, max(every) * 2)
+    axes.flat[-1].legend(handles=first.get_legend_handles_labels()[0], loc="center", frameon=False, handlelength=2.8)
+    first.set_xscale("log")
+    first.set_xlim(sizes[0] * 0.6, sizes[-1] * 1.7)
+    size_axis(first.xaxis, sizes if len(sizes) < 4 else sizes[::2])
+    value_axis(first, [result.nanoseconds for result in chosen], 0.5, 2, limits=False)
     figure.supxlabel("timers pending", fontsize=9.5)
     figure.supylabel("ns per timer", fontsize=9.5)
-    return Picture("engines_by_size", "Cost against the number of timers", "Flat is better.", figure, rows)
+    return Picture("engines_by_size", "Cost against the number of timers", "Flat is better.", figure)
 
 
 def longest_step(results):
-    chosen = [result for result in results if result.workload in ("step", "fire") and result.value(STEP_MAX)]
+    chosen = [result for result in results if result.workload == "step" and result.value("step_max_us")]
     if not chosen:
         return None
-    contenders = contenders_of(chosen)
     sizes = sorted({result.timers for result in chosen})
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.9))
-    rows = [["contender", "timers", "longest_step_us"]]
-    for name, contender in contenders.items():
-        line = points(chosen, "step", name, STEP_MAX) or points(chosen, "fire", name, STEP_MAX)
-        ax.plot(*zip(*line), **contender.style)
-        rows += [[name, n, value] for n, value in line]
+    figure, ax, values = panel(
+        3.9, [([(r.timers, r.value("step_max_us")) for r in chosen if r.contender == name], contender.style)
+              for name, contender in contenders_of(chosen).items()],
+        "timers pending at first", "longest advance by 1 ms, µs")
     ax.set_xscale("log")
-    ax.set_yscale("log")
     ax.set_xlim(sizes[0] * 0.7, sizes[-1] * 1.5)
     size_axis(ax.xaxis, sizes)
-    every = [row[2] for row in rows[1:]]
-    log_axis(ax.yaxis, min(every) * 0.5, max(every) * 2)
-    ax.set_xlabel("timers pending at first")
-    ax.set_ylabel("longest advance by 1 ms, µs")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
+    value_axis(ax, values, 0.5, 2, limits=False)
     return Picture("longest_step", "The longest single step against the number of timers",
-                   "What others have to wait for a flush.", figure, rows)
+                   "What others have to wait for a flush.", figure)
 
 
 def levels_for(slots):
@@ -229,149 +230,115 @@ def levels_for(slots):
 
 def by_wheel_size(results):
     kinds = {"churn_by_wheel_size": ("churn", "c0"), "fire_by_wheel_size": ("fire, cascades included", "c1")}
-    chosen = [result for result in results
-              if result.workload in kinds and result.contender.isdecimal() and result.value(PER_TIMER)]
+    chosen = [each for each in results if each.workload in kinds and each.contender.isdecimal() and each.nanoseconds]
     if not chosen:
         return None
     sizes = sorted({result.timers for result in chosen})
-    slots = sorted({int(result.contender) for result in chosen})
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.6))
-    rows = [["workload", "timers", "wheel_size", "ns_per_timer"]]
-    for workload, (label, colour) in kinds.items():
-        for index, size in enumerate(sizes):
-            line = sorted((int(r.contender), r.value(PER_TIMER) * 1e9) for r in chosen
-                          if (r.workload, r.timers) == (workload, size))
-            if line:
-                ax.plot(*zip(*line), color=COLOUR[colour],
-                        linestyle=("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))[index % 4],
-                        marker="os^D"[index % 4], label=f"{label}, {report.count_label(size)} timers")
-                rows += [[workload, size, *point] for point in line]
+    styles = [{"linestyle": line, "marker": marker} for line, marker in zip(("-", DASHED, DOTTED, MIXED), "os^D")]
+    figure, ax, values = panel(
+        3.6,
+        [([(int(r.contender), r.nanoseconds) for r in chosen if (r.workload, r.timers) == (workload, size)],
+          {"color": COLOUR[colour], "label": f"{name}, {report.count_label(size)} timers"} | styles[index % 4])
+         for workload, (name, colour) in kinds.items() for index, size in enumerate(sizes)],
+        "slots of each wheel, of 1 ms; below, the levels that half an hour takes", "ns per timer")
     ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.xaxis.set_major_locator(FixedLocator(slots))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{number(value, 4)}\n{levels_for(round(value))}"))
-    every = [row[3] for row in rows[1:]]
-    low, high = min(every) * 0.7, max(every) * 1.4
-    ax.set_ylim(low, high)
-    log_axis(ax.yaxis, low, high)
-    ax.set_xlabel("slots of each wheel, of 1 ms; below, the levels that half an hour takes")
-    ax.set_ylabel("ns per timer")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
-    return Picture("cost_by_wheel_size", "Cost against the wheel size", "Delays up to half an hour.", figure, rows)
+    ax.xaxis.set_major_locator(FixedLocator(sorted({int(result.contender) for result in chosen})))
+    label(ax.xaxis, lambda value: f"{number(value, 4)}\n{levels_for(round(value))}")
+    value_axis(ax, values, 0.7, 1.4)
+    return Picture("cost_by_wheel_size", "Cost against the wheel size", "Delays up to half an hour.", figure)
 
 
 def by_share(results):
     """A line for each contender against the share cancelled."""
     chosen = [r for r in results
-              if r.workload == "compensation_by_share" and "cancelled" in r.parameters and r.value(PER_TIMER)]
+              if r.workload == "compensation_by_share" and "cancelled" in r.parameters and r.nanoseconds]
     if not chosen:
         return None
     timers = MILLION if any(r.timers == MILLION for r in chosen) else max(r.timers for r in chosen)
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.9))
-    rows = [["contender", "timers", "cancelled_percent", "ns_per_timer"]]
-    for name, contender in contenders_of(chosen).items():
-        line = sorted((r.parameters["cancelled"], r.value(PER_TIMER) * 1e9) for r in chosen
-                      if (r.contender, r.timers) == (name, timers))
-        if line:
-            ax.plot(*zip(*line), **contender.style)
-            rows += [[name, timers, *point] for point in line]
-    ax.set_yscale("log")
-    ax.xaxis.set_major_locator(FixedLocator(sorted({row[2] for row in rows[1:]})))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{number(value)} %"))
-    every = [row[3] for row in rows[1:]]
-    low, high = min(every) * 0.7, max(every) * 1.4
-    ax.set_ylim(low, high)
-    log_axis(ax.yaxis, low, high)
-    ax.set_xlabel("checks cancelled within ten minutes; the rest fire after thirty")
-    ax.set_ylabel("ns per timer")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=2.8)
+    figure, ax, values = panel(
+        3.9, [([(r.parameters["cancelled"], r.nanoseconds) for r in chosen
+                if (r.contender, r.timers) == (name, timers)], contender.style)
+              for name, contender in contenders_of(chosen).items()],
+        "checks cancelled within ten minutes; the rest fire after thirty", "ns per timer")
+    ax.xaxis.set_major_locator(FixedLocator(sorted({r.parameters["cancelled"] for r in chosen})))
+    label(ax.xaxis, lambda value: f"{number(value)} %")
+    value_axis(ax, values, 0.7, 1.4)
     return Picture("cost_by_share", f"Cost against the share cancelled, {report.count_label(timers)} checks",
-                   "Lower is better.", figure, rows)
+                   "Lower is better.", figure)
 
 
-def million_axis(ax, top):
-    ax.set_ylim(0, top * 1.12)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value / 1e6)))
+def largest(results, workload):
+    """Those of a workload with the most timers, up to a million."""
+    found = [r for r in results if r.workload == workload and r.timers and r.timers <= MILLION
+             and r.value("schedules_per_s")]
+    return [r for r in found if r.timers == max(each.timers for each in found)]
 
 
 def service_throughput(results):
     """On the left each service with one producer and more, on the right ours against the number of shards."""
-    most = {workload: max((r.timers for r in results if r.workload == workload and r.timers and r.timers <= MILLION),
-                          default=0)
-            for workload in ("schedule_then_cancel", "shards")}
-    services = [r for r in results
-                if r.workload == "schedule_then_cancel" and r.timers == most[r.workload] and r.value(SCHEDULES)]
-    shards = [r for r in results if r.workload == "shards" and r.timers == most[r.workload] and r.value(SCHEDULES)]
+    services, shards = largest(results, "schedule_then_cancel"), largest(results, "shards")
     if not services or not shards:
         return None
     figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.2), sharey="row", sharex="col")
     contenders = contenders_of(services)
-    rows = [["what", "contender", "producers", "shards", "per_second"]]
-    for row, (label, names) in enumerate((("schedule", SCHEDULES), ("cancel", CANCELS))):
-        producers = sorted({r.parameters.get("producers", 1) for r in services})
-        width = 0.8 / len(contenders)
+    producers = sorted({result.producers for result in services})
+    width = 0.8 / len(contenders)
+    for (bars, lines), what in zip(axes, ("schedule", "cancel")):
+        counter = f"{what}s_per_s"
         for index, (name, contender) in enumerate(contenders.items()):
-            for place, count in enumerate(producers):
-                for result in services:
-                    if (result.contender, result.parameters.get("producers", 1)) == (name, count):
-                        axes[row][0].bar(place - 0.4 + (index + 0.5) * width, result.value(names), width * 0.92,
-                                         color=contender.colour, label=contender.name if place == 0 else None)
-                        rows.append([label, name, count, None, result.value(names)])
-        axes[row][0].grid(axis="x", visible=False)
-        for index, count in enumerate(sorted({r.parameters.get("producers", 1) for r in shards})):
-            line = sorted(
-                (r.parameters["shards"], r.value(names)) for r in shards if r.parameters.get("producers", 1) == count)
-            axes[row][1].plot(*zip(*line), color=COLOUR["c0"], linestyle=("-", (0, (4, 2)), (0, (1, 1.5)))[index % 3],
-                              marker="os^"[index % 3], label=f"{count} producer{'s' if count > 1 else ''}")
-            rows += [[label, "hierarchical_wheel", count, *point] for point in line]
-        axes[row][0].set_ylabel(f"{label}: millions per second")
-        million_axis(axes[row][0], max(each[4] for each in rows[1:] if each[0] == label))
-    axes[1][0].set_xticks(range(len(producers)), [number(count) for count in producers])
-    axes[1][0].set_xlabel("threads that schedule and cancel")
-    axes[1][1].set_xscale("log", base=2)
-    axes[1][1].xaxis.set_major_locator(FixedLocator(sorted({r.parameters["shards"] for r in shards})))
-    axes[1][1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    axes[1][1].set_xlabel("shards, on the hierarchical wheel")
+            rates = {r.producers: r.value(counter) for r in services if r.contender == name}
+            bars.bar([producers.index(count) - 0.4 + (index + 0.5) * width for count in rates], list(rates.values()),
+                     width * 0.92, color=contender.colour, label=contender.name)
+        bars.grid(axis="x", visible=False)
+        plot(lines, [([(r.parameters["shards"], r.value(counter)) for r in shards if r.producers == count],
+                      {"color": COLOUR["c0"], "linestyle": ("-", DASHED, DOTTED)[index % 3],
+                       "marker": "os^"[index % 3], "label": f"{count} producer{'s' if count > 1 else ''}"})
+                     for index, count in enumerate(sorted({r.producers for r in shards}))])
+        bars.set_ylabel(f"{what}: millions per second")
+        bars.set_ylim(0, max(r.value(counter) for r in services + shards) * 1.12)
+        label(bars.yaxis, lambda value: number(value / 1e6))
+    bars, lines = axes[1]
+    bars.set_xticks(range(len(producers)), [number(count) for count in producers])
+    bars.set_xlabel("threads that schedule and cancel")
+    lines.set_xscale("log", base=2)
+    lines.xaxis.set_major_locator(FixedLocator(sorted({r.parameters["shards"] for r in shards})))
+    label(lines.xaxis, number)
+    lines.set_xlabel("shards, on the hierarchical wheel")
     for ax in axes[0]:
-        ax.legend(loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncol=2, frameon=False, columnspacing=1.2,
-                  handlelength=2.2)
-    timers = report.count_label(most["schedule_then_cancel"])
-    return Picture("service_throughput", f"The service: {timers} checks scheduled, then cancelled", "Higher is better.",
-                   figure, rows)
+        ax.legend(ncol=2, handlelength=2.2, **ABOVE)
+    return Picture("service_throughput",
+                   f"The service: {report.count_label(services[0].timers)} checks scheduled, then cancelled",
+                   "Higher is better.", figure)
 
 
 def service_by_tick(results):
-    chosen = [r for r in results
-              if r.workload == "lateness_by_tick" and "tick_us" in r.parameters and r.value(("p99_us",))]
-    chosen.sort(key=lambda r: r.parameters["tick_us"])
+    chosen = sorted((r for r in results if "tick_us" in r.parameters and r.value("p99_us")),
+                    key=lambda r: r.parameters["tick_us"])
     if len(chosen) < 2:
         return None
     ticks = [r.parameters["tick_us"] / 1e3 for r in chosen]
     figure, (late, cpu) = plt.subplots(1, 2, figsize=(WIDTH, 3.4))
-    rows = [["tick_ms", "p50_ms", "p99_ms", "max_ms", "cpu_s_per_million"]]
-    columns = []
-    for name, label, colour, marker in (("p50_us", "p50", "c0", "o"), ("p99_us", "p99", "c1", "s"),
-                                        ("max_us", "max", "c3", "^")):
-        columns.append([r.value((name,)) / 1e3 for r in chosen])
-        late.plot(ticks, columns[-1], color=COLOUR[colour], marker=marker, label=label)
-    late.plot(ticks, ticks, color=MUTED, linestyle=(0, (1, 1.5)), label="one tick")
-    columns.append([r.value(("cpu_s",)) / r.timers * MILLION for r in chosen])
-    cpu.plot(ticks, columns[-1], color=COLOUR["c0"], marker="o")
-    cpu.set_ylim(0, max(columns[-1]) * 1.15)
-    rows += [list(row) for row in zip(ticks, *columns)]
+    every = [*ticks]
+    for name, colour, marker in (("p50", "c0", "o"), ("p99", "c1", "s"), ("max", "c3", "^")):
+        column = [r.value(f"{name}_us") / 1e3 for r in chosen]
+        late.plot(ticks, column, color=COLOUR[colour], marker=marker, label=name)
+        every += column
+    late.plot(ticks, ticks, color=MUTED, linestyle=DOTTED, label="one tick")
+    seconds = [r.value("cpu_s") / r.timers * MILLION for r in chosen]
+    cpu.plot(ticks, seconds, color=COLOUR["c0"], marker="o")
+    cpu.set_ylim(0, max(seconds) * 1.15)
     for ax in (late, cpu):
         ax.set_xscale("log")
         report.duration_axis(ax.xaxis, ticks[0], ticks[-1])
         ax.set_xlabel("tick")
     late.set_yscale("log")
-    every = [value for column in columns[:3] for value in column] + ticks
     late.set_ylim(min(every) * 0.6, max(every) * 1.6)
     report.duration_axis(late.yaxis, min(every) * 0.6, max(every) * 1.6)
     late.set_ylabel("later than asked")
-    late.legend(loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncol=4, frameon=False, columnspacing=1.2, handlelength=2)
+    late.legend(ncol=4, handlelength=2, **ABOVE)
     cpu.set_ylabel("processor seconds per million timers")
     return Picture("service_by_tick", "The service: lateness and processor time against the tick",
-                   "A longer tick costs lateness and saves wake-ups.", figure, rows)
+                   "A longer tick costs lateness and saves wake-ups.", figure)
 
 
 PICTURES = (by_workload, by_size, longest_step, by_wheel_size, by_share, service_throughput, service_by_tick)

@@ -54,8 +54,8 @@ class Plot(unittest.TestCase):
             result = plot.Result(name, [])
             self.assertEqual((result.workload, result.contender, result.timers, result.parameters), parts)
         texts = [written({"name": "arm/flat/10", "per_timer": value}) for value in (1, 9, 2)]
-        self.assertEqual([result.value(("per_timer",)) for result in plot.results_of(texts)], [2])
-        self.assertIsNone(plot.results_of([written({"name": "arm/flat/10"})])[0].value(("per_timer",)))
+        self.assertEqual([result.value("per_timer") for result in plot.results_of(texts)], [2])
+        self.assertIsNone(plot.results_of([written({"name": "arm/flat/10"})])[0].value("per_timer"))
         self.assertEqual(plot.results_of([written({"name": "arm/flat/10", "run_type": "aggregate"},
                                                   {"name": "arm/flat/10", "error_occurred": True})]), [])
         self.assertEqual([plot.levels_for(slots) for slots in (16, 512, 1341, 1342, 4096)], [6, 3, 3, 2, 2])

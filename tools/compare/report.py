@@ -155,7 +155,7 @@ class Engine:
 class Picture:
     """`sentence` says what to see, `rows` is what was drawn, the head first, and `key` the engines that are in it."""
 
-    def __init__(self, name, title, sentence, figure, rows, key=(), note=""):
+    def __init__(self, name, title, sentence, figure, rows=(), key=(), note=""):
         self.name, self.title, self.sentence, self.figure = name, title, sentence, figure
         self.rows, self.key, self.note = rows, key, note
 
