@@ -1,10 +1,10 @@
-// Coroutines of a type that the library does not know, on the installed package: in virtual time, and on a thread.
+// Coroutines of a type that the library does not know, on the installed package: each way to sleep, in virtual time,
+// and on a thread. What a sleep promises is tested in test/coroutine.
 #include <chrono>
 #include <coroutine>
 #include <cstdio>
 #include <exception>
 #include <future>
-#include <optional>
 #include <stop_token>
 #include <system_error>
 #include <thread>
@@ -12,6 +12,7 @@
 #include <timing_wheel/manual_timer.hpp>
 #include <timing_wheel/timing_wheel.hpp>
 #include <utility>
+#include <vector>
 
 using namespace std::chrono_literals;
 using timing_wheel::sleep_result;
@@ -29,60 +30,32 @@ struct coroutine {
   };
 };
 
-coroutine sleep(timing_wheel::timer& timer, std::chrono::nanoseconds delay, std::stop_token stop,
-                std::optional<sleep_result>& end) {
-  end = co_await timer.sleep_for(delay, {.stop = stop});
+// Until it is over, until it is told to stop, at most an hour instead of two, and until the service ends.
+coroutine sleep(timing_wheel::timer& timer, std::stop_token stop, std::vector<sleep_result>& ends,
+                std::error_code& error) {
+  ends.push_back(co_await timer.sleep_for(30min));
+  ends.push_back(co_await timer.sleep_until(timer.now() + 24h, {.stop = stop}));
+  const auto in_time = co_await with_timeout(
+      timer, 1h, [&timer](const std::stop_token& limit) { return timer.sleep_for(2h, {.stop = limit}); });
+  ends.push_back(in_time.value_or(sleep_result::stopped));
+  ends.push_back(co_await timer.sleep_for(24h, {}, error));
 }
 
-bool sleeps() {
-  timing_wheel::manual_timer timer;
-  std::optional<sleep_result> end;
-  sleep(timer, 30min, {}, end);
-  timer.advance_by(30min - 1ns);
-  const bool too_soon = end.has_value();
-  timer.advance_by(1s);
-  return !too_soon && end == sleep_result::elapsed;
-}
-
-bool is_stopped() {
-  timing_wheel::manual_timer timer;
+bool sleeps_in_virtual_time() {
+  std::vector<sleep_result> ends;
+  std::error_code error;
   std::stop_source source;
-  std::optional<sleep_result> end;
-  sleep(timer, 30min, source.get_token(), end);
+  timing_wheel::manual_timer timer;
+  sleep(timer, source.get_token(), ends, error);
+  timer.advance_by(30min - 1ns);
+  const bool too_soon = !ends.empty();
+  timer.advance_by(1s);
   source.request_stop();
   timer.advance_by(1s);
-  return end == sleep_result::stopped && timer.pending() == 0;
-}
-
-coroutine sleep_until_dropped(timing_wheel::timer& timer, std::error_code& error, sleep_result& end) {
-  end = co_await timer.sleep_for(1h, {}, error);
-}
-
-bool is_told_that_the_service_ends() {
-  std::error_code error;
-  sleep_result end = sleep_result::elapsed;
-  timing_wheel::manual_timer timer;
-  sleep_until_dropped(timer, error, end);
+  timer.advance_by(1h + 1s);
   timer.stop();
-  return end == sleep_result::failed && error == timing_wheel::timer_errc::stopped;
-}
-
-// `in_time`: whether an hour was over before the work was.
-coroutine work_an_hour_at_most(timing_wheel::timer& timer, std::chrono::nanoseconds work,
-                               std::optional<bool>& in_time) {
-  const auto ended = co_await with_timeout(
-      timer, 1h, [&timer, work](const std::stop_token& stop) { return timer.sleep_for(work, {.stop = stop}); });
-  in_time = ended.has_value();
-}
-
-bool is_limited() {
-  timing_wheel::manual_timer timer;
-  std::optional<bool> short_work;
-  std::optional<bool> long_work;
-  work_an_hour_at_most(timer, 59min, short_work);
-  work_an_hour_at_most(timer, 61min, long_work);
-  timer.advance_by(60min + 1s);
-  return short_work == true && long_work == false;
+  return !too_soon && error == timing_wheel::timer_errc::stopped &&
+         ends == std::vector{sleep_result::elapsed, sleep_result::stopped, sleep_result::stopped, sleep_result::failed};
 }
 
 // An executor: one task at a time, on a thread that `get` waits for.
@@ -122,8 +95,7 @@ bool works_on_the_thread_of_a_service() {
 }  // namespace
 
 int main() {
-  const bool good = sleeps() && is_stopped() && is_told_that_the_service_ends() && is_limited() &&
-                    goes_on_where_it_is_asked_to() && works_on_the_thread_of_a_service();
+  const bool good = sleeps_in_virtual_time() && goes_on_where_it_is_asked_to() && works_on_the_thread_of_a_service();
   std::puts(good ? "coroutines sleep" : "a coroutine has not done what it should");
   return good ? 0 : 1;
 }
