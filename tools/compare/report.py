@@ -11,6 +11,7 @@ import base64
 import csv
 import html
 import io
+import itertools
 import json
 import math
 import re
@@ -111,10 +112,18 @@ def count_axis(axis):
 def work_axis(ax, largest):
     """Linear up to 1, so that there is a place for 0, and then logarithmic."""
     ax.set_yscale("symlog", linthresh=1, linscale=0.7)
-    top = 10 ** math.ceil(math.log10(max(largest, 1) * 1.2))
+    top = decade_above(max(largest, 1) * 1.2)
     ax.set_ylim(-0.08, top)
     ax.yaxis.set_major_locator(FixedLocator([0] + [10**k for k in range(0, 12) if 10**k <= top]))
     count_axis(ax.yaxis)
+
+
+def moves(ticks, slots):
+    """Of a timer on average, in a hierarchy."""
+    level = 0
+    while ticks >= slots ** (level + 1):
+        level += 1
+    return level * (1 - 1 / slots)
 
 
 class Engine:
@@ -135,29 +144,23 @@ class Engine:
     def style(self):
         return {"color": self.colour, "linestyle": self.line, "marker": self.marker}
 
-    @property
-    def work(self):
-        return (self.data["moves"]["total"] + self.data["looks"]) / max(self.data["added"], 1)
-
     def formula(self, delay_ms):
         """Moves or looks of a timer on average."""
         ticks = max(1, delay_ms / self.tick_ms)
         if self.kind == "hashed":
             return (math.ceil(ticks) - 1) // self.slots + 1
-        if self.kind == "hierarchical":
-            level = 0
-            while ticks >= self.slots ** (level + 1):
-                level += 1
-            return level * (1 - 1 / self.slots)
-        return 0
+        return moves(ticks, self.slots) if self.kind == "hierarchical" else 0
 
 
 class Picture:
-    """`sentence` says what to see, `rows` is what was drawn, the head first, and `key` the engines that are in it."""
+    """`sentence` says what to see, `rows` is what was drawn, the head first, and `key` the engines that are in it.
 
-    def __init__(self, name, title, sentence, figure, rows=(), key=(), note=""):
+    `legend` is HTML that stands in the place of the key.
+    """
+
+    def __init__(self, name, title, sentence, figure, rows=(), key=(), note="", legend=""):
         self.name, self.title, self.sentence, self.figure = name, title, sentence, figure
-        self.rows, self.key, self.note = rows, key, note
+        self.rows, self.key, self.note, self.legend = rows, key, note, legend
 
     def svg(self):
         plt.rcParams["svg.hashsalt"] = self.name  # so that the pictures of a page do not share identifiers
@@ -165,37 +168,29 @@ class Picture:
         self.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
         plt.close(self.figure)
         text = out.getvalue()
-        text = text[text.index("<svg") :]
-        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
-        text = re.sub(
-            r'\sid="(figure|axes|patch|line2d|xtick|ytick|text|matplotlib\.\w+|PathCollection|QuadMesh|LineCollection|'
-            r'PolyCollection|FillBetween\w+|legend)_\d+"',
-            "",
-            text,
-        )
-        text = re.sub(r"font: ([^;\"]*?)'[^;\"]*(?=[;\"])", r"font: \1var(--font)", text)
-        text = re.sub(r"font: ([\d.]+px) [^;\"]*(?=[;\"])", r"font: \1 var(--font)", text)
-        for placeholder, (colour, _, _) in THEME.items():
-            text = text.replace(placeholder, f"var(--{colour})")
-        text = re.sub(
-            r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text
-        )  # a hundredth of a point is enough
-        text = re.sub(r">\s+<", "><", text.strip())
-        text = re.sub(r"\s*\n\s*", " ", text) + "\n"  # a file of one line is not read, and is not counted
+        text = text[text.index("<svg"):]
         label = html.escape(f"{self.title}. {self.sentence}", quote=True)
-        return re.sub(
-            r'<svg [^>]*?(viewBox="[^"]*")[^>]*>',
-            rf'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" \1 role="img" '
-            f'aria-label="{label}">',
-            text,
-            count=1,
-        )
+        for pattern, shown in (
+                (r"<metadata>.*?</metadata>", ""),
+                (r'\sid="(figure|axes|patch|line2d|xtick|ytick|text|matplotlib\.\w+|PathCollection|QuadMesh|'
+                 r'LineCollection|PolyCollection|FillBetween\w+|legend)_\d+"', ""),
+                (r"font: ([^;\"]*?)'[^;\"]*(?=[;\"])", r"font: \1var(--font)"),
+                (r"font: ([\d.]+px) [^;\"]*(?=[;\"])", r"font: \1 var(--font)"),
+                ("|".join(THEME), lambda placeholder: f"var(--{THEME[placeholder[0]][0]})"),
+                # A hundredth of a point is enough.
+                (r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0])),
+                # A file of one line is not read, and is not counted.
+                (r">\s+<", "><"), (r"\s*\n\s*", " "),
+                (r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', lambda head: (
+                    '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+                    f'{head[1]} role="img" aria-label="{label}">'))):
+            text = re.sub(pattern, shown, text, flags=re.S)
+        return text.strip() + "\n"
 
     def csv(self):
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows(
-            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in self.rows
-        )
+            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in self.rows)
         return out.getvalue()
 
 
@@ -203,136 +198,116 @@ def canvas(height, rows=1, **more):
     return plt.subplots(rows, 1, figsize=(WIDTH, height), **more)
 
 
+def decade_above(value):
+    return 10 ** math.ceil(math.log10(value))
+
+
+def counted_work(xs, curve):
+    """(x, moves or looks per timer), where the engine could be made."""
+    return [(x, work) for x, work in zip(xs, curve["work_per_timer"]) if work is not None]
+
+
+def rows_of_sweep(head, xs, engines, sweep):
+    return [[head] + [e.data["engine"] for e in engines]] + [
+        [x] + [curve["work_per_timer"][i] for curve in sweep["engines"]] for i, x in enumerate(xs)]
+
+
 def by_delay(data, engines):
     sweep = data["by_delay"]
     delays = sweep["delay_ms"]
     fig, ax = canvas(4.2)
     fine = [delays[0] * (delays[-1] / delays[0]) ** (i / 400) for i in range(401)]
-    largest = 1
-    for engine, curve in zip(engines, sweep["engines"]):
-        points = [(d, w) for d, w in zip(delays, curve["work_per_timer"]) if w is not None]
-        largest = max([largest] + [w for _, w in points])
+    curves = [counted_work(delays, curve) for curve in sweep["engines"]]
+    for engine, points in zip(engines, curves):
         ax.plot(fine, [engine.formula(d) for d in fine], color=engine.colour, linestyle=engine.line, linewidth=1)
         ax.plot(*zip(*points), color=engine.colour, linestyle="none", marker=engine.marker)
     ax.set_xscale("log")
     duration_axis(ax.xaxis, delays[0], delays[-1])
-    work_axis(ax, largest)
+    work_axis(ax, max(work for points in curves for _, work in points))
     ax.set_xlabel("delay")
     ax.set_ylabel("moves or looks per timer")
-    last = [
-        (c["work_per_timer"][-1], e) for e, c in zip(engines, sweep["engines"]) if c["work_per_timer"][-1] is not None
-    ]
-    most, least = max(last, key=lambda p: p[0]), min(last, key=lambda p: p[0])
-    sentence = (
-        "Rounds cost a look per revolution, so their work grows with the delay; a cascade moves a timer at most once "
-        "per level: "
-        f"at {duration(delays[-1])} it is {number(most[0])} for {most[1].name} and {number(least[0])} for "
-        f"{least[1].name}."
-    )
-    rows = [["delay_ms"] + [e.data["engine"] for e in engines]]
-    rows += [[d] + [c["work_per_timer"][i] for c in sweep["engines"]] for i, d in enumerate(delays)]
+    last = [(points[-1][1], e) for e, points in zip(engines, curves) if points[-1][0] == delays[-1]]
+    most, least = (pick(last, key=lambda p: p[0]) for pick in (max, min))
     return Picture(
-        "work_by_delay",
-        "Work per timer against delay",
-        sentence,
-        fig,
-        rows,
-        engines,
+        "work_by_delay", "Work per timer against delay",
+        "Rounds cost a look per revolution, so their work grows with the delay; a cascade moves a timer at most once "
+        f"per level: at {duration(delays[-1])} it is {number(most[0])} for {most[1].name} and {number(least[0])} for "
+        f"{least[1].name}.",
+        fig, rows_of_sweep("delay_ms", delays, engines, sweep), engines,
         f"Points: counted, {number(sweep['timers'])} timers each. Lines: the rules, one look per revolution begun and "
-        "(levels − 1) × (1 − 1/size) moves.",
-    )
+        "(levels − 1) × (1 − 1/size) moves.")
 
 
-def along_time(data, engines):
+def stacked(engines):
+    """A row for each engine, all with the same axes."""
     fig, axes = canvas(0.62 * len(engines) + 0.75, len(engines), sharex=True, sharey=True, squeeze=False)
-    rows, tops = [["second", "engine", "timers_handled_per_second", "wakeups_per_second"]], []
-    end = data["workload"]["ends_at_ms"]
-    unit, length = ("min", 60e3) if end > 180e3 else ("s", 1e3) if end > 2e3 else ("ms", 1)
-    if end > 4 * 86400e3:
-        unit, length = "d", 86400e3
     for ax, engine in zip(axes[:, 0], engines):
-        line = engine.data["timeline"]
-        seconds = line["width_ms"] / 1e3
-        work = [handled / seconds for handled in line["handled"]]
-        times = [i * line["width_ms"] / length for i in range(len(work))]
-        rows += [[i * seconds, engine.data["engine"], w, wakes / seconds]
-                 for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))]
-        tops.append((max(work, default=0), engine))
-        group = max(1, len(work) // PARTS)  # the highest of some, so that no spike is lost
-        times, work = times[::group], [max(work[i : i + group]) for i in range(0, len(work), group)]
-        ax.fill_between(
-            times, [0.3] * len(work), [max(w, 0.3) for w in work], step="post", color=engine.colour, linewidth=0.4
-        )
         ax.set_title(engine.name, loc="left", fontsize=9, pad=2, color=INK)
         ax.set_yscale("log")
         ax.grid(axis="x", visible=False)
-    top = 10 ** math.ceil(math.log10(max(10, max(t for t, _ in tops)) * 1.01))
-    axes[0, 0].set_ylim(0.3, top)
-    axes[0, 0].yaxis.set_major_locator(FixedLocator([10**k for k in range(0, 13, 3) if 10**k <= top]))
-    count_axis(axes[0, 0].yaxis)
-    axes[-1, 0].set_xlabel(f"time since the first arrival ({unit})")
+    return fig, axes[:, 0]
+
+
+def limit_stacked(ax, low, top):
+    ax.set_ylim(low, top)
+    ax.yaxis.set_major_locator(FixedLocator([10**k for k in range(0, 13, 3) if 10**k <= top]))
+    count_axis(ax.yaxis)
+
+
+def along_time(data, engines):
+    fig, axes = stacked(engines)
+    rows, tops, swings = [["second", "engine", "timers_handled_per_second", "wakeups_per_second"]], [], []
+    end = data["workload"]["ends_at_ms"]
+    unit, length = next(each for limit, *each in ((4 * 86400e3, "d", 86400e3), (180e3, "min", 60e3), (2e3, "s", 1e3),
+                                                  (-1, "ms", 1)) if end > limit)
+    for ax, engine in zip(axes, engines):
+        line = engine.data["timeline"]
+        seconds = line["width_ms"] / 1e3
+        work = [handled / seconds for handled in line["handled"]]
+        rows += [[i * seconds, engine.data["engine"], w, wakes / seconds]
+                 for i, (w, wakes) in enumerate(zip(work, line["wakeups"]))]
+        tops.append((max(work, default=0), engine))
+        swings.append((tops[-1][0] / (sum(work) / max(len(work), 1) or 1), engine))
+        group = max(1, len(work) // PARTS)  # the highest of some, so that no spike is lost
+        highest = [max(0.3, *work[i:i + group]) for i in range(0, len(work), group)]
+        ax.fill_between([i * group * line["width_ms"] / length for i in range(len(highest))], [0.3] * len(highest),
+                        highest, step="post", color=engine.colour, linewidth=0.4)
+    limit_stacked(axes[0], 0.3, decade_above(max(10, max(top for top, _ in tops)) * 1.01))
+    axes[-1].set_xlabel(f"time since the first arrival ({unit})")
     fig.supylabel("timers handled per second", fontsize=9.5)
-    highest = max(tops, key=lambda p: p[0])
-    spikes = [
-        (
-            t
-            / (sum(e.data["timeline"]["handled"]) / max(len(e.data["timeline"]["handled"]), 1)
-               / (e.data["timeline"]["width_ms"] / 1e3) or 1),
-            e,
-        )
-        for t, e in tops
-    ]
-    spiky = max(spikes, key=lambda p: p[0])
-    sentence = (
-        f"Cascades come as spikes, rounds as a steady load: the busiest part of all is {number(highest[0])} timers "
-        "per second, "
-        f"of {highest[1].name}; {spiky[1].name} swings most, up to {number(spiky[0], 2)} times its own mean."
-    )
-    return Picture("work_along_time", "Work along the run", sentence, fig, rows)
+    (top, highest), (swing, spiky) = (max(each, key=lambda p: p[0]) for each in (tops, swings))
+    return Picture(
+        "work_along_time", "Work along the run",
+        f"Cascades come as spikes, rounds as a steady load: the busiest part of all is {number(top)} timers per "
+        f"second, of {highest.name}; {spiky.name} swings most, up to {number(swing, 2)} times its own mean.", fig, rows)
 
 
 def flush_sizes(data, engines):
-    fig, axes = canvas(0.62 * len(engines) + 0.75, len(engines), sharex=True, sharey=True, squeeze=False)
+    fig, axes = stacked(engines)
     rows = [["engine", "timers_from", "timers_to", "wakeups"]]
-    top, last = 10, 2
-    for ax, engine in zip(axes[:, 0], engines):
-        classes = engine.data["flush_histogram"]
-        rows += [[engine.data["engine"], c["from"], c["to"], c["wakeups"]] for c in classes]
-        for c in classes:
-            if c["from"] > 0:
-                ax.fill_between([c["from"], (c["to"] + 1) * 0.9], 0.4, c["wakeups"], color=engine.colour, linewidth=0)
-                top, last = max(top, c["wakeups"]), max(last, c["to"] + 1)
-        ax.set_title(engine.name, loc="left", fontsize=9, pad=2, color=INK)
-        ax.grid(axis="x", visible=False)
-    ax = axes[0, 0]
+    for ax, engine in zip(axes, engines):
+        for each in engine.data["flush_histogram"]:
+            rows.append([engine.data["engine"], each["from"], each["to"], each["wakeups"]])
+            if each["from"] > 0:
+                ax.fill_between([each["from"], (each["to"] + 1) * 0.9], 0.4, each["wakeups"], color=engine.colour,
+                                linewidth=0)
+    drawn = [row for row in rows[1:] if row[1] > 0]
+    last = max([2] + [row[2] + 1 for row in drawn])
+    ax = axes[0]
+    limit_stacked(ax, 0.4, decade_above(max([10] + [row[3] for row in drawn]) * 1.01))
     ax.set_xscale("log")
-    ax.set_yscale("log")
-    top = 10 ** math.ceil(math.log10(top * 1.01))
-    ax.set_ylim(0.4, top)
     ax.set_xlim(0.9, last * 1.1)
-    ax.yaxis.set_major_locator(FixedLocator([10**k for k in range(0, 13, 3) if 10**k <= top]))
     ax.xaxis.set_major_locator(FixedLocator([10**k for k in range(0, 13) if 10**k <= last]))
     count_axis(ax.xaxis)
-    count_axis(ax.yaxis)
-    axes[-1, 0].set_xlabel("timers handled in one wake-up, in classes that double")
+    axes[-1].set_xlabel("timers handled in one wake-up, in classes that double")
     fig.supylabel("wake-ups", fontsize=9.5)
     flushing = [e for e in engines if e.kind != "heap"] or engines
-    most = max(flushing, key=lambda e: e.data["flush_max"])
-    least = min(flushing, key=lambda e: e.data["flush_max"])
-    sentence = (
-        f"The far right is the pause that one flush could cost: up to {number(most.data['flush_max'])} timers for "
-        f"{most.name}, "
-        f"and {number(least.data['flush_max'])} for {least.name}."
-    )
+    most, least = (pick(flushing, key=lambda e: e.data["flush_max"]) for pick in (max, min))
     return Picture(
-        "flush_sizes",
-        "Sizes of the flushes",
-        sentence,
-        fig,
-        rows,
-        (),
-        "Not drawn: wake-ups that found nothing. The service never holds its lock for more than 256 timers of a flush.",
-    )
+        "flush_sizes", "Sizes of the flushes",
+        f"The far right is the pause that one flush could cost: up to {number(most.data['flush_max'])} timers for "
+        f"{most.name}, and {number(least.data['flush_max'])} for {least.name}.", fig, rows, (),
+        "Not drawn: wake-ups that found nothing. The service never holds its lock for more than 256 timers of a flush.")
 
 
 def lateness(data, engines):
@@ -341,10 +316,9 @@ def lateness(data, engines):
     groups = {}
     for engine in engines:
         parts = engine.data["lateness_us"]["by_twentieth_of_a_tick"]
-        total, seen, points = max(sum(parts), 1), 0, []
-        for i, part in enumerate(parts):
-            seen += part
-            points.append(((i + 1) / len(parts) * engine.tick_ms, seen / total))
+        total = max(sum(parts), 1)
+        points = [((i + 1) / len(parts) * engine.tick_ms, seen / total)
+                  for i, seen in enumerate(itertools.accumulate(parts))]
         rows += [[engine.data["engine"], *point] for point in points]
         groups.setdefault(engine.tick_ms, (engine, points))
     for tick, (engine, points) in sorted(groups.items()):
@@ -352,9 +326,9 @@ def lateness(data, engines):
         ax.annotate(f"tick {duration(tick)}", points[9], xytext=(-7, 5), textcoords="offset points", ha="right",
                     color=engine.colour)
     ax.set_xscale("log")
-    ticks = sorted(groups)
-    ax.set_xlim(ticks[0] / 40, ticks[-1] * 1.5)
-    duration_axis(ax.xaxis, ticks[0] / 40, ticks[-1] * 1.5)
+    low, high = min(groups) / 40, max(groups) * 1.5
+    ax.set_xlim(low, high)
+    duration_axis(ax.xaxis, low, high)
     ax.set_ylim(-0.03, 1.05)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v * 100:.0f} %"))
     ax.set_xlabel("later than asked, at most")
@@ -363,70 +337,64 @@ def lateness(data, engines):
     early = sum(e.data["early"] for e in engines)
     if most.data["lateness_us"]["max"] is None:
         return Picture("lateness", "Lateness", "Nothing fired, so nothing was late.", fig, rows)
-    sentence = ("Lateness is the tick's rounding and nothing else: below one tick for every timer, "
-                f"{number(most.data['lateness_us']['max'] / 1e3)} ms "
-                f"at most with {most.name}; {'none is early' if early == 0 else f'{early} were early'}.")
-    return Picture("lateness", "Lateness", sentence, fig, rows, (),
-                   "Engines with the same tick lie on the same line. Virtual time: "
-                   "what the machine needs to wake a thread comes on top.")
+    return Picture(
+        "lateness", "Lateness",
+        "Lateness is the tick's rounding and nothing else: below one tick for every timer, "
+        f"{number(most.data['lateness_us']['max'] / 1e3)} ms at most with {most.name}; "
+        f"{'none is early' if early == 0 else f'{early} were early'}.", fig, rows, (),
+        "Engines with the same tick lie on the same line. Virtual time: what the machine needs to wake a thread comes "
+        "on top.")
 
 
-def bars(engines, values, label, logarithmic=True):
+def bars(engines, values, label):
+    """The picture, and the engines with the most and the least, each with its value."""
     fig, ax = canvas(0.36 * len(engines) + 0.9)
-    shown = [value or 0 for value in values]
-    positive = [value for value in shown if value > 0] or [1]
-    low = 10 ** math.floor(math.log10(min(positive) * 0.7)) if logarithmic else 0
-    high = max(positive)
-    ax.barh(
-        range(len(engines)), [max(v - low, 0) for v in shown], left=low, color=[e.colour for e in engines], height=0.62
-    )
+    positive = [value for value in values if value and value > 0] or [1]
+    low, high = 10 ** math.floor(math.log10(min(positive) * 0.7)), max(positive)
+    ax.barh(range(len(engines)), [max((value or 0) - low, 0) for value in values], left=low,
+            color=[e.colour for e in engines], height=0.62)
     ax.set_yticks(range(len(engines)), [e.name for e in engines])
     ax.invert_yaxis()
-    if logarithmic:
-        ax.set_xscale("log")
-        count_axis(ax.xaxis)
-        ax.set_xlim(low, high * (high / low) ** 0.22 * 1.2)
+    ax.set_xscale("log")
+    count_axis(ax.xaxis)
+    ax.set_xlim(low, high * (high / low) ** 0.22 * 1.2)
     for place, value in enumerate(values):
-        ax.annotate(
-            number(value), (max(value or low, low), place), xytext=(4, 0), textcoords="offset points", va="center"
-        )
+        ax.annotate(number(value), (max(value or low, low), place), xytext=(4, 0), textcoords="offset points",
+                    va="center")
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel(label)
-    return fig
+    return fig, *(pick(zip(values, engines), key=lambda pair: pair[0]) for pick in (max, min))
+
+
+def table_of(engines, columns):
+    """Rows of what the engines counted, by the names of the head: those of the file, unless others are given."""
+    return [["engine", *columns], *([e.data["engine"], *(e.data[key] for key in columns.values())] for e in engines)]
 
 
 def wakeups(data, engines):
     per_second = all(e.data["wakeups_per_s"] for e in engines)
-    values = [e.data["wakeups_per_s"] if per_second else e.data["wakeups"] for e in engines]
     what = "wake-ups per second" if per_second else "wake-ups"
-    most, least = (pick(range(len(engines)), key=lambda i: values[i]) for pick in (max, min))
+    fig, most, least = bars(engines, [e.data["wakeups_per_s" if per_second else "wakeups"] for e in engines],
+                            what + (" between the first and the last firing" if per_second else ""))
     empty = max(engines, key=lambda e: e.data["empty_wakeups"])
-    sentence = (
-        f"A wheel that counts rounds wakes on every tick, a hierarchy where a bucket expires: {number(values[most])} "
-        f"{what} for "
-        f"{engines[most].name}, {number(values[least])} for {engines[least].name}; "
-        f"{number(empty.data['empty_wakeups'])} "
-        f"wake-ups of {empty.name} found nothing to do."
-    )
-    rows = [["engine", "wakeups_per_second", "wakeups", "empty_wakeups"]]
-    rows += [[e.data["engine"], e.data["wakeups_per_s"], e.data["wakeups"], e.data["empty_wakeups"]] for e in engines]
-    label = what + (" between the first and the last firing" if per_second else "")
-    return Picture("wakeups", "Wake-ups", sentence, bars(engines, values, label), rows)
+    return Picture(
+        "wakeups", "Wake-ups",
+        f"A wheel that counts rounds wakes on every tick, a hierarchy where a bucket expires: {number(most[0])} {what} "
+        f"for {most[1].name}, {number(least[0])} for {least[1].name}; {number(empty.data['empty_wakeups'])} wake-ups "
+        f"of {empty.name} found nothing to do.", fig,
+        table_of(engines, {"wakeups_per_second": "wakeups_per_s", "wakeups": "wakeups",
+                           "empty_wakeups": "empty_wakeups"}))
 
 
 def memory(data, engines):
-    values = [e.data["bytes_per_timer"] for e in engines]
-    most, least = (pick(range(len(engines)), key=lambda i: values[i]) for pick in (max, min))
-    sentence = (
-        f"Buckets that are full cost little; a wheel with more slots than timers costs a chunk for nearly each: "
-        f"{number(values[least])} bytes per timer for {engines[least].name}, {number(values[most])} for "
-        f"{engines[most].name}."
-    )
-    rows = [["engine", "bytes_per_timer", "bytes", "peak_pending"]]
-    rows += [[e.data["engine"], e.data["bytes_per_timer"], e.data["bytes"], e.data["peak_pending"]] for e in engines]
-    fig = bars(engines, values, "bytes of the engine per timer, at most pending at once")
-    return Picture("memory", "Memory", sentence, fig, rows)
+    fig, most, least = bars(engines, [e.data["bytes_per_timer"] for e in engines],
+                            "bytes of the engine per timer, at most pending at once")
+    return Picture(
+        "memory", "Memory",
+        "Buckets that are full cost little; a wheel with more slots than timers costs a chunk for nearly each: "
+        f"{number(least[0])} bytes per timer for {least[1].name}, {number(most[0])} for {most[1].name}.", fig,
+        table_of(engines, {name: name for name in ("bytes_per_timer", "bytes", "peak_pending")}))
 
 
 def break_even(data, engines):
@@ -440,34 +408,28 @@ def break_even(data, engines):
     ticks = [10 ** (k / 12) for k in range(-12, 36 + 1)]
 
     def ratio(delay, tick):
-        d = max(1, delay / tick)
-        level = 0
-        while d >= size ** (level + 1):
-            level += 1
-        return (base + (math.ceil(d / size) - 1) * look) / (base + level * (1 - 1 / size) * move)
+        ticks_of_delay = max(1, delay / tick)
+        return ((base + (math.ceil(ticks_of_delay / size) - 1) * look) /
+                (base + moves(ticks_of_delay, size) * move))
 
     fig, ax = canvas(4.1)
-    classes = [
-        [sum(ratio(math.sqrt(d * e), math.sqrt(t * u)) > limit for limit in limits) for d, e in zip(delays, delays[1:])]
-        for t, u in zip(ticks, ticks[1:])
-    ]
-    colours = matplotlib.colors.ListedColormap([COLOUR[f"h{i}"] for i in range(6)])
     # One shape per class and row: cells side by side would show hairlines.
-    for row, (low, high) in zip(classes, zip(ticks, ticks[1:])):
+    for low, high in zip(ticks, ticks[1:]):
+        classes = [sum(ratio(math.sqrt(d * e), math.sqrt(low * high)) > limit for limit in limits)
+                   for d, e in zip(delays, delays[1:])]
         begin = 0
-        for i in range(1, len(row) + 1):
-            if i == len(row) or row[i] != row[begin]:
-                ax.fill_between([delays[begin], delays[i]], low, high, color=colours(row[begin]), linewidth=0.6)
-                begin = i
+        for shade, cells in itertools.groupby(classes):
+            end = begin + len(list(cells))
+            ax.fill_between([delays[begin], delays[end]], low, high, color=COLOUR[f"h{shade}"], linewidth=0.6)
+            begin = end
     if rho > 0:
         line = [t for t in ticks if rho * size * t <= delays[-1]]
         ax.plot([rho * size * t for t in line], line, color=INK, linewidth=1.2)
     crossing = even["runs"][-1]["crossing_ticks"]
     if crossing > 0:
         ax.plot([crossing], [1], marker="o", color=INK, markersize=6, linestyle="none")
-        ax.annotate(
-            f"measured: {duration(crossing)} at 1 ms", (crossing, 1), xytext=(8, -12), textcoords="offset points"
-        )
+        ax.annotate(f"measured: {duration(crossing)} at 1 ms", (crossing, 1), xytext=(8, -12),
+                    textcoords="offset points")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(delays[0], delays[-1])
@@ -477,29 +439,17 @@ def break_even(data, engines):
     ax.grid(False)
     ax.set_xlabel("delay")
     ax.set_ylabel("tick")
-    sentence = (
-        f"Rounds win in the blue band only, with delays of one to about {number(rho, 2)} revolutions, where some "
-        "looks of "
-        f"{number(look, 2)} ns cost less than a move of {number(move, 2)} ns; far to the right they take many times "
-        "as long."
-    )
     rows = [["delay_ms", "tick_ms", "time_of_rounds_by_time_of_cascades"]]
     rows += [[d, t, ratio(d, t)] for t in (0.1, 1, 10, 100, 1000) for d in delays]
-    picture = Picture(
-        "break_even",
-        "Break-even over delay and tick",
-        sentence,
-        fig,
-        rows,
-        (),
+    return Picture(
+        "break_even", "Break-even over delay and tick",
+        f"Rounds win in the blue band only, with delays of one to about {number(rho, 2)} revolutions, where some looks "
+        f"of {number(look, 2)} ns cost less than a move of {number(move, 2)} ns; far to the right they take many times "
+        "as long.", fig, rows, (),
         f"Processor time of rounds as a multiple of that of a cascade, both with {size} slots and many timers per "
-        "tick, from the "
-        "measured costs of a move and a look. Line: delay = (move / look) × slots × tick.",
-    )
-    picture.legend = "".join(
-        f'<span class="key"><i style="background:var(--h{i})"></i>{text}</span>' for i, text in enumerate(labels)
-    )
-    return picture
+        "tick, from the measured costs of a move and a look. Line: delay = (move / look) × slots × tick.",
+        "".join(f'<span class="key"><i style="background:var(--h{i})"></i>{text}</span>'
+                for i, text in enumerate(labels)))
 
 
 def break_even_measured(data, engines):
@@ -507,21 +457,18 @@ def break_even_measured(data, engines):
     fig, ax = canvas(3.9)
     delays = even["delay_ticks"]
     rows = [["delay_ticks", "timers_per_tick", "hierarchical_ns_per_timer", "hashed_ns_per_timer"]]
-    top = 0
     for index, run in enumerate(even["runs"]):
-        rate = f"{number(run['timers_per_tick'])} per tick"
-        colour = COLOUR[f"c{(0, 1, 2)[index % 3]}"]
-        ax.plot(delays, run["hierarchical_ns_per_timer"], color=colour, linestyle=FAMILY["hierarchical"][0], marker="o")
-        ax.plot(delays, run["hashed_ns_per_timer"], color=colour, linestyle=FAMILY["hashed"][0], marker="s")
-        ax.annotate(rate, (delays[-1], run["hashed_ns_per_timer"][-1]), xytext=(5, 0), textcoords="offset points",
-                    va="center", color=colour)
-        top = max(top, *run["hashed_ns_per_timer"])
-        rows += [[d, run["timers_per_tick"], a, b]
-                 for d, a, b in zip(delays, run["hierarchical_ns_per_timer"], run["hashed_ns_per_timer"])]
+        colour = COLOUR[f"c{index % 3}"]
+        columns = [run[f"{kind}_ns_per_timer"] for kind in ("hierarchical", "hashed")]
+        for kind, column in zip(("hierarchical", "hashed"), columns):
+            ax.plot(delays, column, color=colour, linestyle=FAMILY[kind][0], marker=FAMILY[kind][1])
+        ax.annotate(f"{number(run['timers_per_tick'])} per tick", (delays[-1], columns[1][-1]), xytext=(5, 0),
+                    textcoords="offset points", va="center", color=colour)
+        rows += [[d, run["timers_per_tick"], *times] for d, *times in zip(delays, *columns)]
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(delays[0] * 0.85, delays[-1] * 5)
-    ax.xaxis.set_major_locator(FixedLocator([64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]))
+    ax.xaxis.set_major_locator(FixedLocator([2**k for k in range(6, 15)]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: number(v)))
     ax.xaxis.set_minor_locator(NullLocator())
     plt.setp(ax.get_xticklabels(), rotation=40, ha="right", rotation_mode="anchor")
@@ -529,73 +476,48 @@ def break_even_measured(data, engines):
     count_axis(ax.yaxis)
     ax.set_xlabel("delay (ticks)")
     ax.set_ylabel("ns per timer, added and fired")
-    wins = [r for r in even["runs"] if r["crossing_ticks"] > 0]
+    best = max(even["runs"], key=lambda run: run["crossing_ticks"])
     sentence = "Rounds never take less time here, at any of the rates."
-    if wins:
-        best = max(wins, key=lambda r: r["crossing_ticks"])
+    if best["crossing_ticks"] > 0:
         sentence = (
             f"“Rounds are bad” is false for short delays at a high rate: with {number(best['timers_per_tick'])} "
-            "timers per tick they take less "
-            f"time up to {number(round(best['crossing_ticks']))} ticks, "
-            f"{number(best['crossing_ticks'] / even['size'], 2)} revolutions."
-        )
-    picture = Picture(
-        "break_even_measured",
-        "Break-even, measured",
-        sentence,
-        fig,
-        rows,
-        (),
+            f"timers per tick they take less time up to {number(round(best['crossing_ticks']))} ticks, "
+            f"{number(best['crossing_ticks'] / even['size'], 2)} revolutions.")
+    return Picture(
+        "break_even_measured", "Break-even, measured", sentence, fig, rows, (),
         f"{even['size']} slots; {number(even['timers'])} timers of one delay; processor time of this machine.",
-    )
-    picture.legend = (
-        '<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" '
-        'stroke-width="2"/></svg>cascades</span>'
-        '<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" stroke-width="2" '
-        'stroke-dasharray="5 3"/></svg>rounds</span>'
-    )
-    return picture
+        "".join('<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" '
+                f'stroke-width="2"{dashes}/></svg>{name}</span>'
+                for name, dashes in (("cascades", ""), ("rounds", ' stroke-dasharray="5 3"'))))
 
 
 def by_share_cancelled(data, engines):
     sweep = data["by_share_cancelled"]
     shares = sweep["share"]
     fig, ax = canvas(3.9)
-    largest = 1
-    for engine, curve in zip(engines, sweep["engines"]):
-        points = [(s * 100, w) for s, w in zip(shares, curve["work_per_timer"]) if w is not None]
+    curves = [counted_work([share * 100 for share in shares], curve) for curve in sweep["engines"]]
+    for engine, points in zip(engines, curves):
         if points:
-            largest = max(largest, *(w for _, w in points))
             ax.plot(*zip(*points), **engine.style)
-    work_axis(ax, largest)
+    work_axis(ax, max((work for points in curves for _, work in points), default=1))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.0f} %"))
     ax.set_xlabel("share cancelled")
     ax.set_ylabel("moves or looks per timer")
     last = shares.index(0.95) if 0.95 in shares else len(shares) - 1
     drops = [(c["work_per_timer"][0], c["work_per_timer"][last], e) for e, c in zip(engines, sweep["engines"])
              if c["work_per_timer"][0]]
+    told = [next((drop for drop in drops if drop[2].kind == kind), None) for kind in ("hierarchical", "hashed")]
     sentence = "No engine moves or looks at a timer here."
     if drops:
-        first = [d for d in drops if d[2].kind == "hierarchical"]
-        second = [d for d in drops if d[2].kind == "hashed"]
         sentence = (
             "A timer that is cancelled before its first cascade costs no move, but each revolution it waited through "
             "costs a look: "
             + "; ".join(f"with {shares[last] * 100:.0f} % cancelled, {e.name} goes from {number(a)} to {number(b)}"
-                        for a, b, e in first[:1] + second[:1])
-            + "."
-        )
-    rows = [["share_cancelled"] + [e.data["engine"] for e in engines]]
-    rows += [[s] + [c["work_per_timer"][i] for c in sweep["engines"]] for i, s in enumerate(shares)]
+                        for a, b, e in filter(None, told)) + ".")
     return Picture(
-        "by_share_cancelled",
-        "The share cancelled",
-        sentence,
-        fig,
-        rows,
-        engines,
-        f"{number(sweep['timers'])} timers of {duration(sweep['delay_ms'])}, cancelled {html.escape(sweep['when'])}.",
-    )
+        "by_share_cancelled", "The share cancelled", sentence, fig,
+        rows_of_sweep("share_cancelled", shares, engines, sweep), engines,
+        f"{number(sweep['timers'])} timers of {duration(sweep['delay_ms'])}, cancelled {html.escape(sweep['when'])}.")
 
 
 PICTURES = {"work_by_delay": by_delay, "work_along_time": along_time, "flush_sizes": flush_sizes, "lateness": lateness,
@@ -647,13 +569,9 @@ def variables():
 
 def table(rows, limit=200):
     head = "".join(f"<th>{html.escape(str(cell))}</th>" for cell in rows[0])
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td>{html.escape(number(c) if isinstance(c, (int, float)) else str('' if c is None else c))}</td>"
-                  for c in row)
-        + "</tr>"
-        for row in rows[1 : limit + 1]
-    )
+    cells = (["" if c is None else number(c) if isinstance(c, (int, float)) else str(c) for c in row]
+             for row in rows[1 : limit + 1])
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
     return ('<div class="scroll" role="region" aria-label="table, scrolls sideways" tabindex="0">'
             f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>')
 
@@ -673,7 +591,7 @@ def key_of(engine):
 
 
 def figure_of(picture):
-    keys = getattr(picture, "legend", "") or "".join(key_of(engine) for engine in picture.key)
+    keys = picture.legend or "".join(key_of(engine) for engine in picture.key)
     rows = len(picture.rows) - 1
     shown = table(picture.rows) if rows <= 200 else f"<p>{number(rows)} rows: see the file.</p>"
     note = f'<p class="note">{picture.note}</p>' if picture.note else ""
@@ -688,10 +606,9 @@ def figure_of(picture):
 
 def summary_table(engines):
     timed = any("ns_per_operation" in e.data for e in engines)
-    rows = [
-        ["engine", "fired", "cancelled", "moves / timer", "looks / timer", "wake-ups", "largest flush", "bytes / timer"]
-    ]
-    rows[0] += ["ns / operation", "longest step, µs"] if timed else []
+    head = ["engine", "fired", "cancelled", "moves / timer", "looks / timer", "wake-ups", "largest flush",
+            "bytes / timer"]
+    rows = [head + (["ns / operation", "longest step, µs"] if timed else [])]
     for e in engines:
         d, added = e.data, max(e.data["added"], 1)
         row = [d["engine"], d["fired"], d["cancelled"], d["moves"]["total"] / added, d["looks"] / added, d["wakeups"],
@@ -704,11 +621,8 @@ def summary_table(engines):
 def page(data, text, engines):
     load, machine = data["workload"], data["machine"]
     facts = [
-        ("Timers", number(load["timers"])),
-        ("Delays", load["delays"]),
-        ("Arrivals", load["arrivals"]),
-        ("Cancelled", load["cancel"]),
-        ("Seed", str(load["seed"])),
+        ("Timers", number(load["timers"])), ("Delays", load["delays"]), ("Arrivals", load["arrivals"]),
+        ("Cancelled", load["cancel"]), ("Seed", str(load["seed"])),
         ("Machine", f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
          f"{machine['system']}; " f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}"),
     ]
