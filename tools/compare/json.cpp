@@ -1,4 +1,9 @@
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "compare/output.hpp"
 
@@ -23,9 +28,37 @@ ordered_json workload_json(const workload& plan) {
           {"ends_at_ms", milliseconds(plan.end())}};
 }
 
-ordered_json machine_json(const machine& where) {
-  return {{"processor", where.processor}, {"cores", where.cores},       {"memory_bytes", where.memory_bytes},
-          {"system", where.system},       {"compiler", where.compiler}, {"optimised", where.optimised}};
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
+/// What this program runs on, and what has compiled it.
+ordered_json machine_json() {
+#if defined(__clang__)
+  constexpr const char* compiler = "clang " __clang_version__;
+#else
+  constexpr const char* compiler = "g++ " __VERSION__;
+#endif
+#if defined(__OPTIMIZE__)
+  constexpr bool optimised = true;
+#else
+  constexpr bool optimised = false;
+#endif
+  utsname name{};
+  const bool is_named = ::uname(&name) == 0;
+  return {{"processor", processor_name()},
+          {"cores", std::thread::hardware_concurrency()},
+          {"memory_bytes", ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE)},
+          {"system", is_named ? std::string(name.sysname) + " " + name.release + " " + name.machine : ""},
+          {"compiler", compiler},
+          {"optimised", optimised}};
 }
 
 const char* name_of(kind type) {
@@ -177,7 +210,7 @@ void add_sweeps(ordered_json& json, const comparison& all) {
 void write_json(std::ostream& out, const comparison& all) {
   ordered_json json;
   json["workload"] = workload_json(all.plan);
-  json["machine"] = machine_json(all.where);
+  json["machine"] = machine_json();
   json["engines"] = ordered_json::array();
   for (const engine_result& one : all.engines) {
     json["engines"].push_back(engine_json(one));

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "common/orders_table.hpp"
@@ -29,13 +30,19 @@ constexpr std::uint32_t largest_wheel = 1U << 24U;
   throw usage_error(option + ": '" + text + "': " + why + "; accepted: " + forms);
 }
 
-std::optional<double> parse_number(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
-    return std::nullopt;
-  }
-  return number;
+/// A number within bounds, and nothing after it.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text, Number least, Number most) {
+  Number number{};
+  const auto [end, error] = [&] {
+    if constexpr (std::is_floating_point_v<Number>) {
+      return std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    } else {
+      return std::from_chars(text.data(), text.data() + text.size(), number);
+    }
+  }();
+  const bool is_good = error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
+  return is_good ? std::optional(number) : std::nullopt;
 }
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -78,16 +85,16 @@ class value {
   }
 
   [[nodiscard]] double share(const std::string& part) const {
-    const std::optional<double> parsed = parse_number(part);
-    if (!parsed || *parsed < 0 || *parsed > 1) {
+    const std::optional<double> parsed = parse_number(part, 0.0, 1.0);
+    if (!parsed) {
       refuse("'" + part + "' is not a share in [0, 1]");
     }
     return *parsed;
   }
 
   [[nodiscard]] nanoseconds milliseconds(const std::string& part) const {
-    const std::optional<double> parsed = parse_number(part);
-    if (!parsed || *parsed < 0 || *parsed > static_cast<double>(longest_delay / 1ms)) {
+    const std::optional<double> parsed = parse_number(part, 0.0, static_cast<double>(longest_delay / 1ms));
+    if (!parsed) {
       refuse("'" + part + "' is not a number of milliseconds in [0, 100 years]");
     }
     return nanoseconds(std::llround(*parsed * 1e6));
@@ -154,13 +161,12 @@ duration_spec parse_spec(const value& from, const std::string& text) {
 }
 
 std::uint32_t parse_slots(const value& from, const std::string& part) {
-  std::uint32_t slots = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), slots);
-  if (error != std::errc() || end != part.data() + part.size() || slots < smallest_wheel || slots > largest_wheel) {
+  const auto slots = parse_number(part, smallest_wheel, largest_wheel);
+  if (!slots) {
     from.refuse("'" + part + "' is not a number of slots in [" + std::to_string(smallest_wheel) + ", " +
                 std::to_string(largest_wheel) + "]");
   }
-  return slots;
+  return *slots;
 }
 
 struct raw_options {
@@ -208,19 +214,13 @@ void add_options(CLI::App& app, raw_options& raw) {
   app.footer(footer());
 }
 
-std::uint64_t parse_timers(const std::string& text) {
-  std::uint64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > max_timers) {
-    refuse("--timers", text, "not a count", "a whole number in [1, " + std::to_string(max_timers) + "]");
-  }
-  return count;
-}
-
 options checked(raw_options raw) {
   options& parsed = raw.parsed;
   if (raw.timers) {
-    parsed.workload.timers = parse_timers(*raw.timers);
+    parsed.workload.timers = parse_number(*raw.timers, std::uint64_t{1}, max_timers);
+    if (!parsed.workload.timers) {
+      refuse("--timers", *raw.timers, "not a count", "a whole number in [1, " + std::to_string(max_timers) + "]");
+    }
   }
   parsed.workload.delays = parse_delays(raw.delays);
   if (raw.arrivals) {
@@ -263,8 +263,8 @@ arrival_spec parse_arrivals(const std::string& text) {
     spec.over = from.positive(rest);
   } else if (name == "poisson") {
     spec.shape = arrival_spec::kind::poisson;
-    const std::optional<double> rate = parse_number(rest);
-    if (!rate || *rate < 1e-3 || *rate > 1e9) {
+    const std::optional<double> rate = parse_number(rest, 1e-3, 1e9);
+    if (!rate) {
       from.refuse("'" + rest + "' is not a rate per second in [0.001, 1000000000]");
     }
     spec.per_second = *rate;

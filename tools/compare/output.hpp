@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "compare/break_even.hpp"
-#include "compare/machine.hpp"
 #include "compare/options.hpp"
 #include "compare/run.hpp"
 
@@ -17,7 +16,6 @@ using common::grouped;
 /// All that a run of the tool found.
 struct comparison {
   workload plan;
-  machine where;
   std::vector<engine_result> engines;  ///< In the order given.
   std::vector<std::string> problems;
   std::optional<delay_sweep> by_delay;

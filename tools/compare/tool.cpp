@@ -1,7 +1,11 @@
 #include "compare/tool.hpp"
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <ostream>
 
@@ -9,7 +13,6 @@
 #include "common/progress.hpp"
 #include "compare/break_even.hpp"
 #include "compare/output.hpp"
-#include "compare/report.hpp"
 #include "compare/rules.hpp"
 
 namespace timing_wheel::compare {
@@ -68,7 +71,6 @@ void add_sweeps(const options& chosen, comparison& all, watch& shown) {
 comparison compare_all(const options& chosen, const engine_runner& run, const std::atomic<bool>& stop) {
   watch shown(chosen.quiet, stop);
   comparison all;
-  all.where = this_machine();
   try {
     shown.show("making the workload");
     all.plan = make_workload(chosen.workload);
@@ -99,6 +101,57 @@ void write_json_file(const std::string& path, const comparison& all) {
   common::write_file(path, [&](std::ostream& file) { write_json(file, all); });
 }
 
+/// \returns the exit status, or 127 if it cannot be run.
+int run_command(std::vector<std::string> command, bool quiet) {
+  std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
+  for (std::string& word : command) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  if (quiet) {
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  }
+  pid_t child = 0;
+  const int failure = ::posix_spawnp(&child, arguments.front(), &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) {
+    return 127;
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) {
+      return 127;
+    }
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/// What draws: `report.py` beside this program, and a Python that has Matplotlib.
+struct report_script {
+  std::string python;
+  std::string path;
+};
+
+/// \throws usage_error telling what to install if one of the two is not there.
+report_script find_report_script() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path path = self.parent_path() / "report.py";
+  if (error || !std::filesystem::exists(path)) {
+    throw usage_error("--report: " + path.string() + ", which draws the pictures, is not there");
+  }
+  // The first may be another than the system's, without its packages.
+  for (const char* const python : {"python3", "/usr/bin/python3"}) {
+    if (run_command({python, path.string(), "--check"}, true) == 0) {
+      return {python, path.string()};
+    }
+  }
+  throw usage_error("--report: Python 3 with Matplotlib draws the pictures: apt-get install python3-matplotlib");
+}
+
 /// The script reads the counts from a file; without `--json`, from one that goes away.
 void write_report(const options& chosen, const report_script& script, const comparison& all) {
   const bool keep = chosen.json.has_value();
@@ -106,7 +159,7 @@ void write_report(const options& chosen, const report_script& script, const comp
   if (!keep) {
     write_json_file(json, all);
   }
-  const bool drawn = draw_report(script, json, *chosen.report);
+  const bool drawn = run_command({script.python, script.path, json, *chosen.report}, false) == 0;
   if (!keep) {
     std::error_code ignored;
     std::filesystem::remove(json, ignored);
