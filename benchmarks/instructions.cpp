@@ -253,25 +253,6 @@ constexpr operation operations[] = {
     {"timer.schedule_with_two_shards", on_two_shards::schedule},
 };
 
-#if defined(__clang__)
-constexpr std::string_view compiler = "Clang";
-constexpr int compiler_version = __clang_major__;
-#elif defined(__GNUC__)
-constexpr std::string_view compiler = "GCC";
-constexpr int compiler_version = __GNUC__;
-#else
-constexpr std::string_view compiler = "unknown";
-constexpr int compiler_version = 0;
-#endif
-
-#if defined(__x86_64__)
-constexpr std::string_view processor = "x86_64";
-#elif defined(__aarch64__)
-constexpr std::string_view processor = "aarch64";
-#else
-constexpr std::string_view processor = "unknown";
-#endif
-
 #if defined(__OPTIMIZE__) && defined(NDEBUG)
 constexpr bool release = true;
 #else
@@ -279,8 +260,9 @@ constexpr bool release = false;
 #endif
 
 void run_and_list_all() {
-  std::cout << R"({"compiler": ")" << compiler << ' ' << compiler_version << R"(", "processor": ")" << processor
-            << R"(", "release": )" << std::boolalpha << release << R"(, "operations": {)";
+  std::cout << R"({"compiler": ")" TIMING_WHEEL_COMPILER R"(", "processor": ")" TIMING_WHEEL_PROCESSOR
+               R"(", "release": )"
+            << std::boolalpha << release << R"(, "operations": {)";
   const char* separator = "";
   for (const operation& each : operations) {
     each.run();

@@ -25,6 +25,76 @@ std::size_t heap_bytes() { return 0; }
 void return_freed_memory() {}
 #endif
 
+namespace {
+
+std::uint64_t shuffled(std::uint64_t x) {
+  x ^= x << 13U;
+  x ^= x >> 7U;
+  x ^= x << 17U;
+  return x;
+}
+
+template <class Probe>
+double seconds_per_access(std::size_t times, const Probe& probe) {
+  probe(times / 4);  // warms caches and tables of pages
+  const double begin = processor_seconds();
+  probe(times);
+  return (processor_seconds() - begin) / static_cast<double>(times);
+}
+
+probe_figures measured(std::size_t count) {
+  probe_lines lines(count);
+  return {.p1 = seconds_per_access(4'000'000, [&](std::size_t times) { lines.touch_at_random(times); }),
+          .p2 = seconds_per_access(1'000'000, [&](std::size_t times) { lines.follow_chain(times); })};
+}
+
+}  // namespace
+
+probe_lines::probe_lines(std::size_t count) : lines_(count) {
+  std::uint64_t hop = 1;
+  for (line& l : lines_) {
+    hop = shuffled(hop);
+    l.hop = hop;
+  }
+}
+
+probe_lines::line& probe_lines::at(std::uint64_t random) {
+  __extension__ using wide = unsigned __int128;
+  return lines_[static_cast<std::size_t>((static_cast<wide>(random) * lines_.size()) >> 64U)];
+}
+
+void probe_lines::touch_at_random(std::size_t times) {
+  std::uint64_t random = random_;  // in a register
+  for (std::size_t i = 0; i < times; ++i) {
+    random = shuffled(random);
+    at(random).touched += random;
+  }
+  random_ = random;
+}
+
+void probe_lines::follow_chain(std::size_t times) {
+  std::uint64_t place = place_;
+  for (std::size_t i = 0; i < times; ++i) {
+    line& l = at(place);
+    l.touched += place;
+    place = (place + l.hop) * 0x9e3779b97f4a7c15;
+  }
+  place_ = place;
+  benchmark::DoNotOptimize(place);
+}
+
+probe_figures probes_for(std::string_view family, std::size_t lines) {
+  static std::string last_family;
+  static std::size_t last_lines = 0;
+  static probe_figures figures;
+  if (family != last_family || lines != last_lines) {
+    figures = measured(lines);
+    last_family = family;
+    last_lines = lines;
+  }
+  return figures;
+}
+
 void figures::report_handled(std::uint64_t handled) {
   using benchmark::Counter;
   const auto count = static_cast<double>(handled);

@@ -247,32 +247,18 @@ void memory(benchmark::State& state) {
   }
 }
 
+benchmark::internal::Benchmark* of_rounds(benchmark::internal::Benchmark* b) {
+  return b->ArgNames({"timers", "producers"})->UseManualTime()->Unit(benchmark::kMillisecond);
+}
+std::vector<std::int64_t> a_million() { return {sizes_to_run({10'000, 1'000'000}).back()}; }
+
 void checks_and_producers(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "producers"})
-      ->ArgsProduct({sizes_to_run({10'000, 1'000'000, 10'000'000}), {1, 2}})
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond);
+  of_rounds(b)->ArgsProduct({sizes_to_run({10'000, 1'000'000, 10'000'000}), {1, 2}});
 }
-
-void a_million(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "producers"})
-      ->Args({sizes_to_run({10'000, 1'000'000}).back(), 1})
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond);
-}
-
+void one_producer(benchmark::internal::Benchmark* b) { of_rounds(b)->ArgsProduct({a_million(), {1}}); }
+void two_producers(benchmark::internal::Benchmark* b) { of_rounds(b)->ArgsProduct({a_million(), {1, 2}}); }
 void several_shards(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "producers", "shards"})
-      ->ArgsProduct({{sizes_to_run({10'000, 1'000'000}).back()}, {1, 2}, {1, 2, 4, 8}})
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond);
-}
-
-void limits(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "producers"})
-      ->ArgsProduct({{sizes_to_run({10'000, 1'000'000}).back()}, {1, 2}})
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond);
+  of_rounds(b)->ArgNames({"timers", "producers", "shards"})->ArgsProduct({a_million(), {1, 2}, {1, 2, 4, 8}});
 }
 
 // Also five times as many as elsewhere, as in the benchmark of Kafka's Go port, whose question this is. The number of
@@ -297,16 +283,16 @@ BENCHMARK_TEMPLATE(schedule_then_cancel, hashed)->Apply(checks_and_producers);
 BENCHMARK_TEMPLATE(schedule_then_cancel, heap)->Apply(checks_and_producers);
 BENCHMARK_TEMPLATE(schedule_then_cancel, boost_asio)->Apply(checks_and_producers);
 
-BENCHMARK_TEMPLATE(captures, hierarchical, 8)->Apply(a_million);
-BENCHMARK_TEMPLATE(captures, hierarchical, 24)->Apply(a_million);
-BENCHMARK_TEMPLATE(captures, hierarchical, 64)->Apply(a_million);
-BENCHMARK_TEMPLATE(captures, boost_asio, 8)->Apply(a_million);
-BENCHMARK_TEMPLATE(captures, boost_asio, 24)->Apply(a_million);
-BENCHMARK_TEMPLATE(captures, boost_asio, 64)->Apply(a_million);
+BENCHMARK_TEMPLATE(captures, hierarchical, 8)->Apply(one_producer);
+BENCHMARK_TEMPLATE(captures, hierarchical, 24)->Apply(one_producer);
+BENCHMARK_TEMPLATE(captures, hierarchical, 64)->Apply(one_producer);
+BENCHMARK_TEMPLATE(captures, boost_asio, 8)->Apply(one_producer);
+BENCHMARK_TEMPLATE(captures, boost_asio, 24)->Apply(one_producer);
+BENCHMARK_TEMPLATE(captures, boost_asio, 64)->Apply(one_producer);
 
 BENCHMARK(shards)->Apply(several_shards);
 
-BENCHMARK(limited)->Apply(limits);
+BENCHMARK(limited)->Apply(two_producers);
 
 BENCHMARK_TEMPLATE(start_and_stop, hierarchical)
     ->Apply(crowds)

@@ -184,17 +184,19 @@ void idle(benchmark::State& state) {
   }
 }
 
-/// Timers of one moment: when the first of them began, and how many have.
-struct volley {
+/// What a poller has run of a volley that several may share; on a line of its own.
+struct alignas(64) part_of_volley {
   std::atomic<std::size_t> fired{0};
   steady_clock::time_point first;
   steady_clock::time_point last;
 
   // On the poller only.
-  void fire(std::size_t all) {
+  void fire(std::size_t all, nanoseconds work) {
     const std::size_t before = fired.load(std::memory_order_relaxed);
     if (before == 0) {
       first = steady_clock::now();
+    }
+    for (const auto end = work == 0ns ? first : steady_clock::now() + work; work != 0ns && steady_clock::now() < end;) {
     }
     if (before + 1 == all) {
       last = steady_clock::now();
@@ -203,88 +205,61 @@ struct volley {
   }
 };
 
-// Timers of one moment in one shard; with `busy`, another thread schedules and cancels there meanwhile, as fast as it
-// can. What the poller needs for each of them, from the first callback to the last.
-void volleys(benchmark::State& state) {
-  const auto timers = static_cast<std::size_t>(state.range(0));
-  const bool busy = state.range(1) != 0;
-  timer service({.shards = 1});
-  volley shot;
-  std::atomic<bool> stop_it = false;
-  std::thread neighbour([&] {
-    while (busy && !stop_it.load(std::memory_order_relaxed)) {
-      service.schedule_after(1h, [] {}).cancel();
-    }
-  });
-  nanoseconds took{};
-  for ([[maybe_unused]] auto round : state) {
-    shot.fired = 0;
-    const time_point moment = steady_clock::now() + 1s;
-    for (std::size_t i = 0; i < timers; ++i) {
-      service.schedule_at(moment, [&shot, timers] { shot.fire(timers); });
-    }
-    while (shot.fired.load(std::memory_order_acquire) < timers) {
-      std::this_thread::sleep_for(1ms);
-    }
-    took += shot.last - shot.first;
-    state.SetIterationTime(seconds_of(shot.last - shot.first));
-  }
-  stop_it = true;
-  neighbour.join();
-  const auto all = static_cast<double>(timers) * static_cast<double>(state.iterations());
-  state.counters["fire_ns"] = seconds_of(took) * 1e9 / all;
-  const timer_stats counts = service.stats();
-  if (counts.fired != timers * static_cast<std::size_t>(state.iterations()) || counts.early != 0) {
-    state.SkipWithError("a timer was early or lost, or fired twice");
-  }
-}
-
-/// What a poller has run of a volley that several share; on a line of its own.
-struct alignas(64) part_of_volley {
-  std::atomic<std::size_t> fired{0};
-  steady_clock::time_point last;
-};
-
-// A volley on two shards, half of it on each, with one poller for both or one for each; each callback computes for some
-// nanoseconds. From the moment on, per timer.
-void volleys_on_pollers(benchmark::State& state) {
-  const auto timers = static_cast<std::size_t>(state.range(0)) / 2 * 2;
-  const nanoseconds work = state.range(2) * 1ns;
-  timer service({.shards = 2, .pollers = static_cast<unsigned>(state.range(1))});
-  std::array<part_of_volley, 2> parts;
+/// Timers of one moment, as many in each of `Shards`; each callback computes for as long as `work`. `fire_ns` is for
+/// each of them, from the first callback of its shard to the last, and the rate counts from the moment on.
+template <std::size_t Shards>
+void fire_volleys(benchmark::State& state, timer& service, nanoseconds work) {
+  const std::size_t each = static_cast<std::size_t>(state.range(0)) / Shards;
+  std::array<part_of_volley, Shards> parts;
+  nanoseconds firing{};
   for ([[maybe_unused]] auto round : state) {
     const time_point moment = steady_clock::now() + 1s;
     for (part_of_volley& part : parts) {
       part.fired = 0;
       // Each thread is dealt to the next shard.
-      std::thread([&service, &part, moment, work, half = timers / 2] {
-        for (std::size_t i = 0; i < half; ++i) {
-          service.schedule_at(moment, [&part, half, work] {
-            const steady_clock::time_point end = work == 0ns ? steady_clock::time_point() : steady_clock::now() + work;
-            while (work != 0ns && steady_clock::now() < end) {
-            }
-            const std::size_t before = part.fired.load(std::memory_order_relaxed);
-            if (before + 1 == half) {
-              part.last = steady_clock::now();
-            }
-            part.fired.store(before + 1, std::memory_order_release);
-          });
+      std::thread([&service, &part, moment, work, each] {
+        for (std::size_t i = 0; i < each; ++i) {
+          service.schedule_at(moment, [&part, each, work] { part.fire(each, work); });
         }
       }).join();
     }
+    nanoseconds longest{};
     for (const part_of_volley& part : parts) {
-      while (part.fired.load(std::memory_order_acquire) < timers / 2) {
+      while (part.fired.load(std::memory_order_acquire) < each) {
         std::this_thread::sleep_for(1ms);
       }
+      firing += part.last - part.first;
+      longest = std::max(longest, part.last - moment);
     }
-    state.SetIterationTime(seconds_of(std::max(parts[0].last, parts[1].last) - moment));
+    state.SetIterationTime(seconds_of(longest));
   }
-  const auto all = static_cast<double>(timers) * static_cast<double>(state.iterations());
-  state.counters["fires_per_s"] = benchmark::Counter(all, benchmark::Counter::kIsRate);
+  const std::size_t all = each * Shards * static_cast<std::size_t>(state.iterations());
+  state.counters["fire_ns"] = seconds_of(firing) * 1e9 / static_cast<double>(all);
+  state.counters["fires_per_s"] = benchmark::Counter(static_cast<double>(all), benchmark::Counter::kIsRate);
   const timer_stats counts = service.stats();
-  if (counts.fired != timers * static_cast<std::size_t>(state.iterations()) || counts.early != 0) {
+  if (counts.fired != all || counts.early != 0) {
     state.SkipWithError("a timer was early or lost, or fired twice");
   }
+}
+
+// In one shard; with `busy`, another thread schedules and cancels there meanwhile, as fast as it can.
+void volleys(benchmark::State& state) {
+  timer service({.shards = 1});
+  std::atomic<bool> stop_it = state.range(1) == 0;
+  std::thread neighbour([&] {
+    while (!stop_it.load(std::memory_order_relaxed)) {
+      service.schedule_after(1h, [] {}).cancel();
+    }
+  });
+  fire_volleys<1>(state, service, 0ns);
+  stop_it = true;
+  neighbour.join();
+}
+
+// On two shards, with one poller for both or one for each.
+void volleys_on_pollers(benchmark::State& state) {
+  timer service({.shards = 2, .pollers = static_cast<unsigned>(state.range(1))});
+  fire_volleys<2>(state, service, state.range(2) * 1ns);
 }
 
 // One timer each millisecond: what a wake-up of the poller costs, by the shards that it looks at.
@@ -440,30 +415,18 @@ void small_and_large(benchmark::internal::Benchmark* b) {
   b->ArgName("timers")->ArgsProduct({sizes_to_run({10'000, 1'000'000})})->Apply(once);
 }
 
+std::vector<std::int64_t> some_timers() { return {sizes_to_run({10'000, 200'000}).back()}; }
+
 void ticks(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "tick_us"})
-      ->ArgsProduct({{sizes_to_run({10'000, 200'000}).back()}, {100, 1'000, 10'000}})
-      ->Apply(once);
+  b->ArgNames({"timers", "tick_us"})->ArgsProduct({some_timers(), {100, 1'000, 10'000}})->Apply(once);
 }
 
 void watched(benchmark::internal::Benchmark* b) {
   b->ArgName("ms")->Arg(largest_size() <= 10'000 ? 200 : 10'000)->Apply(once);
 }
 
-void alone_and_busy(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "busy"})
-      ->ArgsProduct({{sizes_to_run({10'000, 200'000}).back()}, {0, 1}})
-      ->Iterations(largest_size() <= 10'000 ? 1 : 5)
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond);
-}
-
-void one_poller_and_two(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "pollers", "work_ns"})
-      ->ArgsProduct({{sizes_to_run({10'000, 200'000}).back()}, {1, 2}, {0, 500}})
-      ->Iterations(largest_size() <= 10'000 ? 1 : 5)
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond);
+void some_volleys(benchmark::internal::Benchmark* b) {
+  b->Iterations(largest_size() <= 10'000 ? 1 : 5)->UseManualTime()->Unit(benchmark::kMillisecond);
 }
 
 void by_shards(benchmark::internal::Benchmark* b) {
@@ -475,8 +438,11 @@ BENCHMARK_TEMPLATE(lateness, boost_asio)->Apply(small_and_large);
 
 BENCHMARK(lateness_by_tick)->Apply(ticks);
 
-BENCHMARK(volleys)->Apply(alone_and_busy);
-BENCHMARK(volleys_on_pollers)->Apply(one_poller_and_two);
+BENCHMARK(volleys)->ArgNames({"timers", "busy"})->ArgsProduct({some_timers(), {0, 1}})->Apply(some_volleys);
+BENCHMARK(volleys_on_pollers)
+    ->ArgNames({"timers", "pollers", "work_ns"})
+    ->ArgsProduct({some_timers(), {1, 2}, {0, 500}})
+    ->Apply(some_volleys);
 BENCHMARK(wakeups_by_shards)->Apply(by_shards);
 
 BENCHMARK_TEMPLATE(mixed, hierarchical)->Apply(small_and_large);

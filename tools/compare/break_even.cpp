@@ -98,6 +98,23 @@ double crossing_of(const std::vector<std::uint64_t>& delays, const break_even_ru
   return std::exp(low + share * (high - low));
 }
 
+/// Each engine at each of the points. \param load makes the workload of one.
+template <class Point, class Load>
+std::vector<curve> count_curves(const std::vector<Point>& points, const std::vector<engine_spec>& engines,
+                                std::vector<std::string>& problems, const Load& load) {
+  std::vector<curve> curves;
+  for (const engine_spec& engine : engines) {
+    curves.push_back({engine.text, {}});
+  }
+  for (const Point& point : points) {
+    const workload some = load(point);
+    for (std::size_t i = 0; i < engines.size(); ++i) {
+      curves[i].work.push_back(work_of(some, engines[i], problems));
+    }
+  }
+  return curves;
+}
+
 }  // namespace
 
 delay_sweep sweep_delays(const workload& plan, const std::vector<engine_spec>& engines,
@@ -105,16 +122,10 @@ delay_sweep sweep_delays(const workload& plan, const std::vector<engine_spec>& e
   delay_sweep sweep;
   sweep.timers = delay_sweep_timers;
   sweep.delays = delays_up_to(std::clamp<nanoseconds>(plan.longest(), 1min, 24h));
-  for (const engine_spec& spec : engines) {
-    sweep.curves.push_back({spec.text, {}});
-  }
-  for (const nanoseconds delay : sweep.delays) {
+  sweep.curves = count_curves(sweep.delays, engines, problems, [&](nanoseconds delay) {
     progress("counting with delays of " + format_duration(delay));
-    const workload some = spread(delay, sweep.timers, {});
-    for (std::size_t i = 0; i < engines.size(); ++i) {
-      sweep.curves[i].work.push_back(work_of(some, engines[i], problems));
-    }
-  }
+    return spread(delay, sweep.timers, {});
+  });
   return sweep;
 }
 
@@ -134,17 +145,11 @@ cancel_sweep sweep_cancels(const workload& plan, const workload_spec& spec, cons
     cancel.when->second = sweep.delay / 3;
     sweep.when = "anywhere in the first third of the delay";
   }
-  for (const engine_spec& engine : engines) {
-    sweep.curves.push_back({engine.text, {}});
-  }
-  for (const double share : sweep.shares) {
+  sweep.curves = count_curves(sweep.shares, engines, problems, [&](double share) {
     progress("counting with " + std::to_string(std::lround(share * 100)) + " % cancelled");
     cancel.share = share;
-    const workload some = spread(sweep.delay, sweep.timers, cancel);
-    for (std::size_t i = 0; i < engines.size(); ++i) {
-      sweep.curves[i].work.push_back(work_of(some, engines[i], problems));
-    }
-  }
+    return spread(sweep.delay, sweep.timers, cancel);
+  });
   return sweep;
 }
 
