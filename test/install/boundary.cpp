@@ -44,6 +44,7 @@ int main() {
     expect(dynamic_cast<timing_wheel::manual_timer*>(static_cast<timing_wheel::timer*>(&timer)) != nullptr,
            "a timer knows its type");
   }
+  expect(boundary::runs_a_timer_of_its_own(), "a timer of the shared library's own runs there");
 #ifdef TIMING_WHEEL_SHARED
   expect(&boundary::category() == &timing_wheel::timer_category(), "there is one category");
   expect(boundary::asio_category() == &timing_wheel::asio::to_error_code(timing_wheel::timer_errc::stopped).category(),

@@ -11,6 +11,7 @@ namespace boundary {
 
 OFFERED timing_wheel::timer_handle schedule(timing_wheel::timer& timer, int& runs);
 OFFERED void refuse(timing_wheel::timer& timer);
+OFFERED bool runs_a_timer_of_its_own();
 OFFERED const std::error_category& category();
 OFFERED const void* asio_category();
 OFFERED const void* asio_service();

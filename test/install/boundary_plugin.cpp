@@ -1,3 +1,4 @@
+#include <atomic>
 #include <chrono>
 #include <functional>
 
@@ -7,6 +8,14 @@ using namespace std::chrono_literals;
 
 timing_wheel::timer_handle boundary::schedule(timing_wheel::timer& timer, int& runs) {
   return timer.schedule_every(1s, [&runs] { ++runs; }, {.policy = timing_wheel::fixed_rate_skip, .tag = 5});
+}
+
+bool boundary::runs_a_timer_of_its_own() {
+  std::atomic<bool> ran = false;
+  timing_wheel::timer timer;
+  timer.schedule_after(1ms, [&] { ran = true; });
+  timer.stop_drain(timer.now() + 10s);
+  return ran;
 }
 
 void boundary::refuse(timing_wheel::timer& timer) { timer.schedule_after(1s, std::function<void()>()); }

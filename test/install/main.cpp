@@ -5,8 +5,6 @@
 #include <timing_wheel/asio.hpp>
 #include <timing_wheel/timing_wheel.hpp>
 
-#include "plugin.hpp"
-
 using namespace std::chrono_literals;
 
 bool pool_runs_a_timer() {
@@ -25,5 +23,5 @@ int main() {
   timer.advance_by(31min);
 
   std::puts(verified ? "the callback ran" : "the callback did not run");
-  return verified && plugin_runs_a_timer() && pool_runs_a_timer() ? 0 : 1;
+  return verified && pool_runs_a_timer() ? 0 : 1;
 }

@@ -34,8 +34,8 @@ and a number before a unit of time may be one percent off.
 
 A command in a `sh` block that goes on in the next line ends with a backslash, which stands nowhere else.
 
-For a header, test/pages/context/headers/HEADER is the context. It begins with the directives of the header's examples,
-in their order: `// cpp: statements; declarations`.
+For a header, test/pages/context/headers.txt has the directives of its examples, in their order: `timer.hpp: statements;
+declarations`. Their context is `headers`, unless they have another.
 """
 
 import dataclasses
@@ -48,6 +48,7 @@ from pathlib import Path
 UMBRELLA = "timing_wheel/timing_wheel.hpp"
 INCLUDES = "include"
 CONTEXTS = Path("test/pages/context")
+HEADERS = CONTEXTS / "headers.txt"
 FOLDERS = ("docs", "examples", "benchmarks", "test", "packaging")
 LANGUAGES = ("cpp", "cmake", "sh", "sql", "text", "json")
 KINDS = ("statements", "declarations", "program")
@@ -220,19 +221,24 @@ def understand(one, before):
             raise fault(f"{one.page}:{one.line + i}: a comment after an output says what is printed: // prints \"…\"")
 
 
-def header_directives(source, header, examples):
-    """Gives each example of a header the directive that the header's context has for it."""
-    name = f"headers/{Path(header).relative_to(Path(INCLUDES) / 'timing_wheel')}"
-    path = source / CONTEXTS / name
-    where = examples[0].where
-    first = read_lines(path)[0] if path.exists() else ""
-    if not first.startswith("// cpp: "):
-        raise fault(f"{where}: for this example, {CONTEXTS / name} must begin with a line such as '// cpp: statements'")
-    notes = first.removeprefix("// cpp: ").split("; ")
-    if len(notes) != len(examples):
-        raise fault(f"{CONTEXTS / name}:1: {len(notes)} directives for the {len(examples)} examples of {header}")
-    for one, note in zip(examples, notes):
-        one.note = note if note.startswith(("continues", "not compiled")) else f"{note}, context {name[:-4]}"
+def examples_of_headers(source):
+    """Each example of a public header, with the directive that the list of headers has for it."""
+    lines = read_lines(source / HEADERS) if (source / HEADERS).exists() else []
+    notes, found = dict(line.split(": ", 1) for line in lines), []
+    for header in headers_of(source):
+        examples = header_blocks(header, read_lines(source / header))
+        directives = notes.pop(header.removeprefix(f"{INCLUDES}/timing_wheel/"), "; ")
+        directives = [note for note in directives.split("; ") if note]
+        if len(directives) != len(examples):
+            where = examples[0].where if examples else f"{header}:1"
+            raise fault(f"{where}: {HEADERS} has {len(directives)} directives for {len(examples)} examples")
+        for one, note in zip(examples, directives):
+            has_context = note.startswith(("continues", "not compiled")) or ", context " in note
+            one.note = note if has_context else f"{note}, context headers"
+        found += examples
+    if notes:
+        raise fault(f"{HEADERS}:1: there is no header {', '.join(notes)}")
+    return found
 
 
 def pages_of(source):
@@ -248,15 +254,7 @@ def headers_of(source):
 
 def blocks_of(source, page):
     """All blocks of a page, understood. Throws fault."""
-    if page == "headers":
-        found = []
-        for header in headers_of(source):
-            examples = header_blocks(header, read_lines(source / header))
-            if examples:
-                header_directives(source, header, examples)
-            found += examples
-    else:
-        found = markdown_blocks(page, read_lines(source / page))
+    found = examples_of_headers(source) if page == "headers" else markdown_blocks(page, read_lines(source / page))
     before = None
     for one in found:
         understand(one, before)
@@ -509,10 +507,8 @@ def header_faults(source, one, targets):
 
 
 def context_faults(source, used):
-    for path in sorted((source / CONTEXTS).rglob("*")):
+    for path in sorted((source / CONTEXTS).glob("*.hpp")):
         name = path.relative_to(source).as_posix()
-        if path.is_dir():
-            continue
         if path not in used:
             yield f"{name}:1: no page uses this context"
         for number, line in enumerate(read_lines(path), 1):

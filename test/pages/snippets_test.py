@@ -31,7 +31,7 @@ ONE, TWO = (fenced("cpp", f"int {name};", f"declarations, same as a.cpp snippet 
             for name, part in (("i", "one"), ("j", "two")))
 SNIPPETS = {"a.cpp": "// snippet one\nint i;\n// end\n// snippet two\nint j;\n// end\n"}
 HEADER = {"include/timing_wheel/one.hpp": "/// Text.\n///\n///     f();\nint f();\n///     g();\nint g();\n"}
-HEADS = "test/pages/context/headers/one.hpp"
+HEADS, CONTEXT = "test/pages/context/headers.txt", {"test/pages/context/headers.hpp": ""}
 
 # What `check` says of a page, and of the files beside it; nothing if all is well.
 RULES = [
@@ -70,9 +70,10 @@ RULES = [
     (ONE, "a.cpp: no page shows the snippet two", SNIPPETS),
     (ONE + TWO.replace("int j", "int k"), "this is not a.cpp snippet two to the letter", SNIPPETS),
     (fenced("cpp", "int i;", "declarations, same as b.cpp"), "there is no b.cpp"),
-    (SH, "one.hpp:3: for this example, test/pages/context/headers/one.hpp", HEADER),
-    (SH, "one.hpp:1: 1 directives for the 2 examples", HEADER | {HEADS: "// cpp: statements\n"}),
-    (SH, "", HEADER | {HEADS: "// cpp: statements; statements\n"}),
+    (SH, "one.hpp:3: test/pages/context/headers.txt has 0 directives for 2 examples", HEADER),
+    (SH, "headers.txt has 1 directives for 2 examples", HEADER | {HEADS: "one.hpp: statements\n"}),
+    (SH, "there is no header two.hpp", HEADER | {HEADS: "one.hpp: statements; statements\ntwo.hpp: statements\n"}),
+    (SH, "", HEADER | CONTEXT | {HEADS: "one.hpp: statements; statements\n"}),
     *((SH, "include/timing_wheel/one.hpp:2: an example in a comment is marked by four",
        {"include/timing_wheel/one.hpp": f"/// Text.\n/// {mark}\n/// f();\n"}) for mark in (r"\code", "@code", FENCE)),
     (program("std::cout << 1;  // one"), "page.md:3: a comment after an output says what is printed"),
