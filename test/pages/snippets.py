@@ -20,7 +20,6 @@ The kinds: `statements` (the body of a function), `declarations` (namespace scop
                         `this`
     given PARAMETERS    the function has parameters, for what a lambda captures by name
     returns TYPE        the function returns TYPE, for instance a coroutine's
-    continues           the block goes on where the one before it ended: in its function, or after its declarations
     same as FILE        the block is FILE to the letter; `same as FILE snippet NAME`: the part between
                         `// snippet NAME` and `// end` there, each of which a page must show
     not run: REASON     only for a program: it is compiled and linked
@@ -39,7 +38,6 @@ declarations`. Their context is `headers`, unless they have another.
 """
 
 import dataclasses
-import json
 import re
 import subprocess
 import sys
@@ -50,9 +48,10 @@ INCLUDES = "include"
 CONTEXTS = Path("test/pages/context")
 HEADERS = CONTEXTS / "headers.txt"
 FOLDERS = ("docs", "examples", "benchmarks", "test", "packaging")
-LANGUAGES = ("cpp", "cmake", "sh", "sql", "text", "json")
+LANGUAGES = ("cpp", "cmake", "sh", "sql", "text")
 KINDS = ("statements", "declarations", "program")
-CLAUSES = r"context|in|given|returns|continues|same as|not run:"
+CLAUSES = {"context": "contexts", "in": "base", "given": "given", "returns": "returns", "same as": "same_as",
+           "not run:": "reason"}
 PRINTED_ABOVE = "printed by the program above"
 EXAMPLE = re.compile(r"\s*/// {5,}\S")
 INCLUDE = re.compile(r"\s*#\s*include\s*[<\"]([^>\"]+)[>\"]")
@@ -71,7 +70,6 @@ class directive:
     base: str = ""
     given: str = ""
     returns: str = "void"
-    continues: bool = False
     same_as: str = ""
     reason: str = ""  # not to compile it, or not to run it
 
@@ -163,30 +161,16 @@ def header_blocks(page, lines):
 def parse_directive(where, note):
     if unwanted := re.fullmatch(r"not compiled: (.+)", note):
         return directive("not compiled", reason=unwanted[1])
-    kind, *clauses = re.split(rf",\s+(?=(?:{CLAUSES})(?:\s|$))", note)
-    if kind == "continues":
-        kind, clauses = "", ["continues", *clauses]
-    if kind and kind not in KINDS:
+    words = "|".join(CLAUSES)
+    kind, *clauses = re.split(rf",\s+(?=(?:{words})(?:\s|$))", note)
+    if kind not in KINDS:
         raise fault(f"{where}: '{kind}' is no kind of code; there are {', '.join(KINDS)}, and not compiled: REASON")
     how = directive(kind)
     for clause in clauses:
-        word, rest = re.fullmatch(rf"({CLAUSES})\s*(.*)", clause).groups()
-        if (word == "continues") == bool(rest):
+        word, rest = re.fullmatch(rf"({words})\s*(.*)", clause).groups()
+        if not rest:
             raise fault(f"{where}: '{clause}' cannot be understood; see the head of test/pages/snippets.py")
-        if word == "context":
-            how.contexts = rest.split()
-        elif word == "in":
-            how.base = rest
-        elif word == "given":
-            how.given = rest
-        elif word == "returns":
-            how.returns = rest
-        elif word == "continues":
-            how.continues = True
-        elif word == "same as":
-            how.same_as = rest
-        else:
-            how.reason = rest
+        setattr(how, CLAUSES[word], rest.split() if word == "context" else rest)
     return how
 
 
@@ -194,8 +178,8 @@ def has_main(one):
     return any(re.match(r"\s*(int|auto)\s+main\s*\(", line) for line in one.code)
 
 
-def understand(one, before):
-    """Fills in `one.how`. `before` is the block of C++ before it, if there is one."""
+def understand(one):
+    """Fills in `one.how`."""
     if one.language != "cpp":
         return
     if not one.note and not has_main(one):
@@ -205,13 +189,6 @@ def understand(one, before):
             f"with test/pages/context/service.hpp declaring what it uses. The head of test/pages/snippets.py has more."
         )
     one.how = parse_directive(one.where, one.note) if one.note else directive("program")
-    if one.how.continues and (before is None or not before.is_fragment):
-        raise fault(f"{one.where}: there is no fragment that it could continue")
-    if one.how.continues and (one.how.contexts or one.how.base):
-        raise fault(f"{one.where}: a block that continues another has the context of that one")
-    one.how.kind = one.how.kind or before.how.kind
-    if one.how.continues and (before.how.kind, one.how.kind) == ("statements", "declarations"):
-        raise fault(f"{one.where}: declarations cannot continue the body of a function")
     if one.is_compiled and has_main(one) != one.is_program:
         raise fault(f"{one.where}: a program has a main, and nothing else has one")
     if one.is_fragment and any(PRINTS.search(line) for line in one.code):
@@ -233,7 +210,7 @@ def examples_of_headers(source):
             where = examples[0].where if examples else f"{header}:1"
             raise fault(f"{where}: {HEADERS} has {len(directives)} directives for {len(examples)} examples")
         for one, note in zip(examples, directives):
-            has_context = note.startswith(("continues", "not compiled")) or ", context " in note
+            has_context = note.startswith("not compiled") or ", context " in note
             one.note = note if has_context else f"{note}, context headers"
         found += examples
     if notes:
@@ -255,10 +232,8 @@ def headers_of(source):
 def blocks_of(source, page):
     """All blocks of a page, understood. Throws fault."""
     found = examples_of_headers(source) if page == "headers" else markdown_blocks(page, read_lines(source / page))
-    before = None
     for one in found:
-        understand(one, before)
-        before = one if one.language == "cpp" else before
+        understand(one)
     return found
 
 
@@ -300,25 +275,22 @@ def all_includes(source, fragments, blocks):
 
 
 def written_fragments(source, blocks):
-    """One source for all fragments of a page: a namespace for each that continues no other."""
+    """One source for all fragments of a page: a namespace for each."""
     fragments = [one for one in blocks if one.is_fragment]
-    lines, closing = all_includes(source, fragments, blocks), []
+    lines = all_includes(source, fragments, blocks)
     for one in fragments:
-        goes_on = one.how.continues and one.how.kind == "statements" and "}  // function" in closing
-        if not one.how.continues:
-            lines += closing
-            closing = ["}  // namespace"]
-            name = re.sub(r"\W", "_", one.page)
-            lines.append(f"namespace {name}_{one.line} {{")
-            for path, context in context_of(source, one):
-                lines += pasted(path, 1, context)
-        if one.how.kind == "statements" and not goes_on:
+        name = re.sub(r"\W", "_", one.page)
+        lines.append(f"namespace {name}_{one.line} {{")
+        for path, context in context_of(source, one):
+            lines += pasted(path, 1, context)
+        code = pasted(source / one.page, one.line, one.code)
+        if one.how.kind == "statements":
             base = f" : {one.how.base}" if one.how.base else ""
             result, given = one.how.returns, one.how.given
-            lines += [f"struct snippet{base} {{ {result} run({given}); }};", f"{result} snippet::run({given}) {{"]
-            closing = ["}  // function", *closing]
-        lines += pasted(source / one.page, one.line, one.code)
-    return lines + closing
+            code = [f"struct snippet{base} {{ {result} run({given}); }};", f"{result} snippet::run({given}) {{", *code,
+                    "}  // function"]
+        lines += [*code, "}  // namespace"]
+    return lines
 
 
 def write_if_changed(path, lines):
@@ -445,13 +417,6 @@ def text_faults(before, one):
             yield f"{one.where}: there is no program right above that is run"
 
 
-def json_faults(one):
-    try:
-        json.loads(one.text)
-    except ValueError as e:
-        yield f"{one.where}: {e}"
-
-
 def cmake_files(source):
     tops = [source / "CMakeLists.txt", *(source / "cmake").glob("*")]
     for folder in ("src", *FOLDERS):
@@ -526,9 +491,7 @@ def page_faults(source, page, own, commands, targets):
             yield f"{one.where}: '{one.language}' is no language known here ({known}); see LANGUAGES in snippets.py"
         yield from text_faults(before, one)
         yield from header_faults(source, one, targets)
-        if one.language == "json":
-            yield from json_faults(one)
-        elif one.language == "cmake":
+        if one.language == "cmake":
             yield from cmake_faults(one, own)
         elif one.language == "sh":
             yield from shell_faults(one)

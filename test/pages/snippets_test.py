@@ -50,8 +50,6 @@ RULES = [
     ("- a list\n\n    that goes on\n" + SH, ""),
     (program("", "declarations"), "a program has a main"),
     (fenced("cpp", "f();", "program"), "a program has a main"),
-    (fenced("cpp", "f();", "continues"), "there is no fragment that it could continue"),
-    (program("") + fenced("cpp", "f();", "continues"), "there is no fragment that it could continue"),
     (MORE, "page.md:3: the page does not say that timing_wheel/more.hpp is in the target lib::more"),
     ("Link `lib::more`.\n\n" + MORE, ""),
     (MORE.replace("more", "less"), "no target has timing_wheel/less.hpp"),
@@ -65,7 +63,6 @@ RULES = [
     (fenced("sh", "run --a 1 \\ --b 2"), "page.md:2: a backslash that continues a line stands in its"),
     (fenced("sh", "run --a 1 \\ \n  --b 2"), "page.md:2: there is a blank after the backslash"),
     (fenced("sh", "run --a\n  1"), "page.md:2: the line ends with an option, and no backslash"),
-    (fenced("json", "{"), "page.md:2: Expecting"),
     (ONE + TWO, "", SNIPPETS),
     (ONE, "a.cpp: no page shows the snippet two", SNIPPETS),
     (ONE + TWO.replace("int j", "int k"), "this is not a.cpp snippet two to the letter", SNIPPETS),
@@ -142,12 +139,6 @@ class write(project):
         self.assertEqual(places, sorted(places))
         self.assertIn("struct snippet : base { int run(int i); };\nint snippet::run(int i) {\n", text)
         self.assertIn(f'#line 5 "{self.source}/page.md"\n\nf();\n}}  // function\n}}  // namespace', text)
-
-    def test_what_continues_stands_in_the_same_function_or_namespace_and_others_do_not(self):
-        page = fenced("cpp", "int i;", "declarations") + fenced("cpp", "g();", "statements, continues")
-        (text,) = self.written(page + fenced("cpp", "h();", "continues"), 1)
-        wanted = ["int i;", "g();", "h();", "}  // function", "}  // namespace"]
-        self.assertEqual([line for line in text.splitlines() if line in wanted], wanted)
         (text,) = self.written(fenced("cpp", "int i;", "declarations") * 2, 1)
         self.assertEqual(text.count("\nnamespace"), 2)
 
