@@ -181,7 +181,7 @@ void users_transaction(benchmark::State& state) {
   std::atomic<std::int64_t> next = 100'000;
   std::array<double, ways> rates{};
   std::array<double, ways> written{};
-  std::array<typename Tables::work, ways> works;
+  std::array<typename Tables::work, ways> works{};
   const auto slice = is_small() ? 10ms : 500ms;
   const int rounds = is_small() ? 1 : 6;
   for (auto _ : state) {
@@ -280,7 +280,7 @@ Tables& filled(std::int64_t rows) {
 
 template <class Tables>
 void empty_poll(benchmark::State& state) {
-  Tables& all = filled<Tables>(state.range(0));
+  auto& all = filled<Tables>(state.range(0));
   std::vector<upcoming> found;
   typename Tables::work work;
   work.begin();
@@ -322,7 +322,7 @@ void run_due(benchmark::State& state, store& in, handled how, std::int64_t per_s
 
 template <class Tables>
 void lateness(benchmark::State& state, handled how) {
-  Tables& all = filled<Tables>(state.range(0));
+  auto& all = filled<Tables>(state.range(0));
   for (auto _ : state) {
     run_due<typename Tables::work>(state, *all, how, state.range(1));
   }

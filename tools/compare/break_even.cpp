@@ -103,6 +103,7 @@ template <class Point, class Load>
 std::vector<curve> count_curves(const std::vector<Point>& points, const std::vector<engine_spec>& engines,
                                 std::vector<std::string>& problems, const Load& load) {
   std::vector<curve> curves;
+  curves.reserve(engines.size());
   for (const engine_spec& engine : engines) {
     curves.push_back({engine.text, {}});
   }

@@ -240,14 +240,6 @@ options checked(raw_options raw) {
 
 }  // namespace
 
-std::optional<nanoseconds> parse_duration(std::string_view text) {
-  try {
-    return common::read_duration(text, longest_delay);
-  } catch (const common::duration_error&) {
-    return std::nullopt;
-  }
-}
-
 duration_spec parse_delays(const std::string& text) { return parse_spec({"--delays", text, delay_forms}, text); }
 
 arrival_spec parse_arrivals(const std::string& text) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/duration.hpp"
@@ -82,9 +81,6 @@ struct options {
 
 /// \throws usage_error naming the value and the forms that are accepted.
 [[nodiscard]] options parse_options(int argc, const char* const* argv);
-
-/// As common::read_duration, but none if that throws, or if it is longer than `longest_delay`.
-[[nodiscard]] std::optional<nanoseconds> parse_duration(std::string_view text);
 
 /// The parts below throw `usage_error`, with the name of the option in front.
 [[nodiscard]] duration_spec parse_delays(const std::string& text);
