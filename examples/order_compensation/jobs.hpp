@@ -12,8 +12,8 @@
 
 namespace order_compensation {
 
-/// Creates the orders as fast as one thread can, lets another approve 95 % of them, each after a random time of at most
-/// 90 % of the delay, and waits until nothing is pending.
+/// Creates the orders as fast as one thread can, approves 95 % of them, each after a random time of at most 90 % of the
+/// delay, and waits until nothing is pending.
 ///
 /// An approval that a slow machine delays until the check has begun comes too late: the stock is given back.
 /// \throws timer_error for a bad option of the timer; std::bad_alloc; std::system_error if no thread can be had.
@@ -37,6 +37,6 @@ void run_durable(report& all, const options& chosen, const std::vector<order>* o
 
 /// The program of a worker: runs the checks of the place that its standard input names, until that ends, as it does
 /// when its parent dies. A handler gives the stock back in the transaction that ends the check.
-void run_worker(const options& chosen);
+void run_worker(std::int64_t number, std::chrono::nanoseconds delay);
 
 }  // namespace order_compensation

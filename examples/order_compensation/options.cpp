@@ -1,12 +1,12 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <string_view>
+#include <cmath>
+#include <limits>
 
 #include "common/duration.hpp"
 #include "common/orders_table.hpp"
 #include "common/program.hpp"
-#include "common/validators.hpp"
 
 namespace order_compensation {
 namespace {
@@ -53,6 +53,15 @@ CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<
   return app.add_option_function<std::string>(name, store, description)->type_name("DURATION");
 }
 
+/// CLI::Range takes a `nan` for a number in it.
+CLI::Validator number_in(double least, double most) {
+  const CLI::Range range(least, most);
+  const auto check = [range](std::string& text) {
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? "Value " + text + " is not a number" : range(text);
+  };
+  return {check, range.get_description()};
+}
+
 struct raw_options {
   options parsed;
   bool live = false;
@@ -62,7 +71,7 @@ struct raw_options {
 
 /// \returns the one that the others need.
 CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* orders) {
-  const CLI::Validator some_seconds = common::number_in(0.01, 1e7);
+  const CLI::Validator some_seconds = number_in(0.01, 1e7);
   auto* durable = app.add_flag("--durable", parsed.durable,
                                "Keep orders, stock and checks in a database, the checks run by another process");
   app.add_option(
@@ -88,11 +97,10 @@ CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* or
       ->capture_default_str()
       ->needs(durable);
   app.add_option("--orders-per-second", parsed.per_second, "How many orders to place")
-      ->check(common::number_in(0.001, 1e6))
+      ->check(number_in(0.001, 1e6))
       ->capture_default_str()
       ->needs(durable)
       ->excludes(orders);
-  app.add_option("--worker", parsed.worker)->group("")->needs(durable);
   return durable;
 }
 
@@ -113,29 +121,19 @@ void add_options(CLI::App& app, raw_options& raw) {
                      ->capture_default_str()
                      ->excludes(orders);
   app.add_option("--seed", parsed.seed, "Which orders are approved, and when")
-      ->check(common::whole_number())
+      ->check(CLI::Range(std::uint64_t{std::numeric_limits<std::int64_t>::max()}))  // -1 is the largest of 64 bits
       ->capture_default_str()
       ->excludes(orders);
   auto* tick = add_duration(app, "--tick", raw.tick, "The grain of time of the wheel [1ms]");
   auto* wheel =
       app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]")
-          ->check(common::whole_number().description(""));
+          ->check(CLI::NonNegativeNumber);
   auto* durable = add_durable_options(app, parsed, orders);
   for (CLI::Option* other : {live, checks, tick, wheel}) {
     durable->excludes(other);
   }
   app.add_option("--json", parsed.json, "Write every figure to this file")->type_name("FILE");
   app.add_flag("--quiet", parsed.quiet, "Do not show the progress");
-}
-
-// CLI11 does not name an option that the help does not show.
-std::string named(std::string words) {
-  constexpr std::string_view value = "Could not convert: ";
-  const std::size_t gap = words.starts_with(value) ? value.size() : 0;
-  if (words.find_first_of(" :", gap) == gap) {
-    words.insert(gap, "--worker");
-  }
-  return words;
 }
 
 void check_store(const options& chosen) {
@@ -164,7 +162,7 @@ options parse_options(int argc, const char* const* argv) {
     parsed.help = app.help();
     return parsed;
   } catch (const CLI::ParseError& error) {
-    throw common::usage_error(named(error.what()) + "; see " + app.get_name() + " --help");
+    throw common::usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
   }
   check_store(parsed);
   parsed.delay = raw.delay.value_or(parsed.orders && !parsed.durable ? 30min : 5s);
