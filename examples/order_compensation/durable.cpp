@@ -86,14 +86,12 @@ double quantile(const std::vector<Value>& sorted, double share) {
   return static_cast<double>(sorted[std::min(at, sorted.size() - 1)]);
 }
 
-/// Kills, and when others had run what was due then; 0: not yet. Microseconds of the clock of the checks.
-using gaps = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-void write_recovery(report& all, const std::string& label, const char* key, const gaps& kills) {
+void write_recovery(report& all, const std::string& label, const char* key,
+                    const std::vector<rig::keeper::kill>& kills) {
   std::vector<std::int64_t> took;
-  for (const auto& [killed, again] : kills) {
-    if (again != 0) {
-      took.push_back(again - killed);
+  for (const rig::keeper::kill& each : kills) {
+    if (each.again != 0) {
+      took.push_back(each.again - each.at);
     }
   }
   std::sort(took.begin(), took.end());
@@ -147,7 +145,7 @@ class durable_run {
   [[nodiscard]] static std::string grouped(std::int64_t count) {
     return common::grouped(static_cast<std::uint64_t>(count));
   }
-  [[nodiscard]] std::string kills() const { return common::grouped(keeper_.kills().size()) + " kills"; }
+  [[nodiscard]] std::string kills() const { return common::grouped(keeper_.kills()) + " kills"; }
   [[nodiscard]] nanoseconds since_begin() const { return steady::now() - begin_; }
 
   std::int64_t begin_run() {
@@ -174,33 +172,10 @@ class durable_run {
   /// SQLite gives its lock to the process that asks at the right moment: between transactions of a shop that does not
   /// catch up, the workers need such moments.
   void work() {
-    if (const auto killed = keeper_.look()) {
-      note_death(*killed);
-    }
+    keeper_.look();
     const auto begin = steady::now();
     const bool more = shop_.work(since_begin());
     std::this_thread::sleep_for(more ? std::max<nanoseconds>(2ms, (steady::now() - begin) / 8) : 5ms);
-  }
-
-  /// Writes probes, checks that are due at once: so there is something to take over, and the time of the last of them
-  /// says when all of it was. Where several nodes divide the table, some probes fall to the one that was killed.
-  ///
-  /// Notes the shares of the table that it had. A dead one renews none, so until another takes a share its epoch stays.
-  void note_death(const rig::keeper::death& dead) {
-    const std::string owner = node_of_worker(dead.process);
-    std::vector<std::int64_t> shares;
-    database_.use([&](rig::database& in) {
-      rig::write_transaction open(in);
-      if (place_.on_server()) {
-        shares =
-            in.run("SELECT hashtext(kinds),share,epoch FROM " + place_.table("share") + " WHERE owner='" + owner + "'");
-      }
-      for (int probe = 0; probe < (options_.nodes == 1 ? 1 : 16); ++probe) {
-        in.schedule({.kind = probe_kind, .key = owner + "-" + std::to_string(++probes_), .payload = {}, .due = {}});
-      }
-      open.commit();
-    });
-    lost_shares_.insert(lost_shares_.end(), shares.begin(), shares.end());
   }
 
   /// Checks that are overdue by a minute, while none comes to its end, will not run.
@@ -238,8 +213,7 @@ class durable_run {
     report_.stock(outcome.stock);
     report_.figures["exact"] = outcome.exact();
     const std::string of_server =
-        options_.kill_server ? " of nodes and " + common::grouped(keeper_.server_kills().size()) + " of the server"
-                             : "";
+        options_.kill_server ? " of nodes and " + common::grouped(keeper_.server_kills()) + " of the server" : "";
     report_.verdict(
         "exact", outcome.exact() ? "nothing lost, nothing twice, nothing early, through " + kills() + of_server : "no",
         outcome.exact());
@@ -276,19 +250,13 @@ class durable_run {
   }
 
   void write_times(rig::database& in) {
-    gaps workers;
-    for (const auto& [process, at] : keeper_.kills()) {
-      workers.emplace_back(at, in.ask("SELECT max(at) FROM run WHERE kind='probe' AND number=$1", process));
-    }
-    gaps servers;
-    for (const std::int64_t at : keeper_.server_kills()) {
-      servers.emplace_back(at, in.ask("SELECT min(at) FROM run WHERE at>$1", at));
-    }
+    std::vector<rig::keeper::kill> workers = keeper_.recoveries(in);
+    const std::vector<rig::keeper::kill> servers = keeper_.server_recoveries(in);
     const auto recovered =
-        std::count_if(workers.begin(), workers.end(), [](const auto& each) { return each.second != 0; });
+        std::count_if(workers.begin(), workers.end(), [](const auto& each) { return each.again != 0; });
     report_.count("kills", "kills", workers.size());
     report_.count("recovered", "recovered", static_cast<std::uint64_t>(recovered));
-    report_.count("shares taken over", "takeovers", takeovers(in));
+    report_.count("shares taken over", "takeovers", static_cast<std::uint64_t>(keeper_.takeovers(in)));
     write_recovery(report_, "recovery", "recovery_s", workers);
     if (options_.kill_server) {
       report_.line("kills of the server", common::grouped(servers.size()));
@@ -300,26 +268,16 @@ class durable_run {
     write_lateness(in, "undisturbed", "lateness_undisturbed_us", workers);
   }
 
-  /// How many shares of the table others have taken over from workers that were killed.
-  std::uint64_t takeovers(rig::database& in) {
-    std::int64_t count = 0;
-    for (auto share = lost_shares_.begin(); share != lost_shares_.end(); share += 3) {
-      count += in.ask(
-          "SELECT count(*) FROM " + place_.table("share") + " WHERE hashtext(kinds)=$1 AND share=$2 AND epoch>$3",
-          share[0], share[1], share[2]);
-    }
-    return static_cast<std::uint64_t>(count);
-  }
-
   /// How late the checks ran that have become due since this run began, without those that were due, or ran, between a
   /// kill and the end of its recovery.
-  void write_lateness(rig::database& in, const std::string& label, const char* key, const gaps& without) {
+  void write_lateness(rig::database& in, const std::string& label, const char* key,
+                      const std::vector<rig::keeper::kill>& without) {
     const std::vector<std::int64_t> runs =
         in.run("SELECT due,at FROM run WHERE kind='verify' AND due>=$1 ORDER BY at-due", began_);
     std::vector<double> late;
     for (std::size_t i = 0; i < runs.size(); i += 2) {
-      const auto disturbs = [due = runs[i], at = runs[i + 1]](const auto& gap) {
-        return at >= gap.first && (gap.second == 0 || due <= gap.second);
+      const auto disturbs = [due = runs[i], at = runs[i + 1]](const rig::keeper::kill& gap) {
+        return at >= gap.at && (gap.again == 0 || due <= gap.again);
       };
       if (std::none_of(without.begin(), without.end(), disturbs)) {
         late.push_back(static_cast<double>(runs[i + 1] - runs[i]));
@@ -339,17 +297,18 @@ class durable_run {
             in.ask("SELECT count(*) FROM run WHERE worker>$1 AND worker%$2=$3 AND kind='" + std::string(kind) + "'",
                    run_ * most_workers, rig::keeper::most_nodes, node));
       };
-      const auto kills = std::count_if(keeper_.kills().begin(), keeper_.kills().end(), [&](const auto& each) {
-        return each.process % rig::keeper::most_nodes == node;
-      });
+      const std::size_t kills = keeper_.kills_of(node);
       const std::uint64_t fired = ran(check_kind);
       const std::uint64_t speed = per_second(fired, report_.elapsed());
       if (options_.nodes > 1) {
         report_.line("node " + std::to_string(node), common::grouped(speed),
                      "checks per second, " + common::grouped(fired) + " in all, " + std::to_string(kills) + " kills");
       }
-      report_.figures["nodes"].push_back(
-          {{"node", node}, {"kills", kills}, {"fired", fired}, {"fired_per_s", speed}, {"probes", ran(probe_kind)}});
+      report_.figures["nodes"].push_back({{"node", node},
+                                          {"kills", kills},
+                                          {"fired", fired},
+                                          {"fired_per_s", speed},
+                                          {"probes", ran(rig::probe_kind)}});
     }
   }
 
@@ -366,8 +325,6 @@ class durable_run {
   const std::int64_t began_;  // by the clock of the checks
   const steady::time_point begin_ = steady::now();
   nanoseconds placing_{};
-  std::int64_t probes_ = 0;
-  std::vector<std::int64_t> lost_shares_;  // kinds, share and epoch, one behind the other
   shop shop_;
   rig::keeper keeper_;
 };
@@ -402,7 +359,7 @@ void run_worker(std::int64_t number, nanoseconds delay) {
   const std::unique_ptr<rig::place> where = rig::told_place();
   // What is due before the next look is late by a poll: with a short delay that is each check.
   const auto poll = std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(delay / 10), 10ms, 250ms);
-  rig::be_a_node(*where, {.poll = poll, .node = node_of_worker(number)},
+  rig::be_a_node(number, *where, {.poll = poll},
                  [&](timing_wheel::durable::scheduler& checks) { serve(checks, *where, number); });
 }
 

@@ -40,7 +40,7 @@ std::string footer() {
          "be written; 2 if an argument or a file cannot be used; 130 after Ctrl-C, 143 after SIGTERM.";
 }
 
-CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& target,
+CLI::Option* add_duration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& target,
                           const std::string& description) {
   const auto store = [name, &target](const std::string& text) {
     try {
@@ -61,13 +61,6 @@ CLI::Validator number_in(double least, double most) {
   };
   return {check, range.get_description()};
 }
-
-struct raw_options {
-  options parsed;
-  bool live = false;
-  std::optional<std::chrono::nanoseconds> delay;
-  std::optional<std::chrono::nanoseconds> tick;
-};
 
 /// \returns the one that the others need.
 CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* orders) {
@@ -104,13 +97,12 @@ CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* or
   return durable;
 }
 
-void add_options(CLI::App& app, raw_options& raw) {
-  options& parsed = raw.parsed;
-  auto* live = app.add_flag("--live", raw.live, "Create checks in real time (this is the default)");
+void add_options(CLI::App& app, options& parsed) {
+  auto* live = app.add_flag("--live")->description("Create checks in real time (this is the default)");
   auto* orders = app.add_option("--orders", parsed.orders, "Replay the orders of this CSV file in virtual time")
                      ->type_name("FILE.csv")
                      ->excludes(live);
-  add_duration(app, "--delay", raw.delay,
+  add_duration(app, "--delay", parsed.delay,
                "From an order to its check [30min with --orders, else 5s; 5s with --durable]");
   app.add_option("--repeat", parsed.repeat, "Replay so many copies, each 1 s after the one before")
       ->check(CLI::Range(std::uint64_t{1}, max_orders))
@@ -124,7 +116,7 @@ void add_options(CLI::App& app, raw_options& raw) {
       ->check(CLI::Range(std::uint64_t{std::numeric_limits<std::int64_t>::max()}))  // -1 is the largest of 64 bits
       ->capture_default_str()
       ->excludes(orders);
-  auto* tick = add_duration(app, "--tick", raw.tick, "The grain of time of the wheel [1ms]");
+  auto* tick = add_duration(app, "--tick", parsed.timer.tick, "The grain of time of the wheel [1ms]");
   auto* wheel =
       app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]")
           ->check(CLI::NonNegativeNumber);
@@ -153,9 +145,8 @@ void check_store(const options& chosen) {
 options parse_options(int argc, const char* const* argv) {
   CLI::App app(purpose, common::program_name("order_compensation"));
   app.footer(footer());
-  raw_options raw;
-  options& parsed = raw.parsed;
-  add_options(app, raw);
+  options parsed;
+  add_options(app, parsed);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -165,8 +156,9 @@ options parse_options(int argc, const char* const* argv) {
     throw common::usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
   }
   check_store(parsed);
-  parsed.delay = raw.delay.value_or(parsed.orders && !parsed.durable ? 30min : 5s);
-  parsed.timer.tick = raw.tick.value_or(parsed.timer.tick);
+  if (app.count("--delay") == 0) {
+    parsed.delay = parsed.orders && !parsed.durable ? 30min : 5s;
+  }
   return parsed;
 }
 

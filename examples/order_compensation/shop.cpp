@@ -1,12 +1,12 @@
 #include "shop.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "common/program.hpp"
+#include "durable/support/keeper.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace order_compensation {
@@ -16,16 +16,6 @@ namespace durable = timing_wheel::durable;
 using std::chrono::nanoseconds;
 
 std::string key_of_order(std::int64_t id) { return "order-" + std::to_string(id); }
-
-/// The number behind the first '-': of "order-17", and of "worker-17-3".
-std::int64_t number_in(const std::string& key) {
-  std::int64_t number = 0;
-  const char* const begin = key.data() + key.find('-') + 1;
-  if (std::from_chars(begin, key.data() + key.size(), number).ptr == begin) {
-    throw common::failure("a check has the key " + common::quoted(key));
-  }
-  return number;
-}
 
 /// `orders` says what was sold, the ledger what the checks did: each run of a check adds a row, so that one too many is
 /// seen. `stock` is counted up and down beside them, and at the end the two must agree. Times are microseconds of the
@@ -215,15 +205,13 @@ void shop::place(rig::database& in, std::int64_t id, std::int64_t clock) const {
 }
 
 void serve(durable::scheduler& checks, const rig::place& where, std::int64_t worker) {
-  const auto run = [&where, worker](durable::transaction& open, std::span<const durable::job> all) {
+  checks.on(check_kind, [&where, worker](durable::transaction& open, std::span<const durable::job> all) {
     const std::unique_ptr<rig::database> in = where.within(open);
     std::set<std::pair<std::uint32_t, std::int64_t>> orders;  // by product, as `shop` changes the stock
     for (const durable::job& check : all) {
-      const std::int64_t number = number_in(check.key());
-      rig::write_run(*in, check, open.now().time_since_epoch().count(), worker, number);
-      if (check.kind() == check_kind) {
-        orders.emplace(goods_of(static_cast<std::uint64_t>(number)).product, number);
-      }
+      const std::int64_t id = rig::number_in(check.key());
+      rig::write_run(*in, check, open.now().time_since_epoch().count(), worker, id);
+      orders.emplace(goods_of(static_cast<std::uint64_t>(id)).product, id);
     }
     for (const auto& [product, id] : orders) {
       in->run(
@@ -231,9 +219,7 @@ void serve(durable::scheduler& checks, const rig::place& where, std::int64_t wor
           "FROM orders o WHERE o.id=$1 AND stock.product=o.product",
           id);
     }
-  };
-  checks.on(check_kind, run);
-  checks.on(probe_kind, run);
+  });
 }
 
 bool verdict::exact() const noexcept {

@@ -24,10 +24,6 @@ namespace order_compensation {
 namespace rig = timing_wheel::rig;
 
 inline constexpr const char* check_kind = "verify";  ///< Of the check of an order.
-inline constexpr const char* probe_kind = "probe";   ///< Of the checks that are due when a worker is killed.
-
-/// The name of the node of a worker.
-[[nodiscard]] inline std::string node_of_worker(std::int64_t number) { return "worker-" + std::to_string(number); }
 
 /// Makes the tables of a shop beside those of the checks, and fills its stock; or leaves them as they are.
 /// \throws common::usage_error if the place cannot be used, or has the tables of something else.
@@ -82,8 +78,8 @@ class shop {
   rig::patient_connection database_;
 };
 
-/// Adds the handlers of a worker: what the checks do, on the connection of the store. None asks whether the order is
-/// still open: that a check runs once, and not after a cancel, is for the checks to see to. So the ledger shows if it
+/// Adds the handler of a worker: what the checks do, on the connection of the store. It does not ask whether the order
+/// is still open: that a check runs once, and not after a cancel, is for the checks to see to. So the ledger shows if it
 /// does not. \param where must outlive `checks`.
 void serve(timing_wheel::durable::scheduler& checks, const rig::place& where, std::int64_t worker);
 

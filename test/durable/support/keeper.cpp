@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <iostream>
 #include <thread>
 #include <utility>
 
+#include "durable/support/ledger.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::rig {
@@ -60,30 +62,50 @@ keeper::life keeper::start(std::int64_t node) {
   return {number, steady::now(), std::make_unique<child_process>(std::move(words), place_.argument() + '\0')};
 }
 
-std::optional<keeper::death> keeper::look() {
+void keeper::look() {
   for (life& each : nodes_) {
     if (each.process->has_ended()) {
       note_crash(each.born);
       each = start(each.number % most_nodes);
     }
   }
-  if (!killing_) {
-    return std::nullopt;
+  if (killing_) {
+    look_at_server();
   }
-  look_at_server();
-  if (steady::now() < next_kill_) {
-    return std::nullopt;
+  if (killing_ && steady::now() >= next_kill_) {
+    next_kill_ = random_moment(1);
+    kill_one();
   }
-  next_kill_ = random_moment(1);
+}
+
+void keeper::kill_one() {
   life& one = nodes_[random_() % nodes_.size()];
-  const death killed{one.number, database_.now()};
-  if (!one.process->kill()) {
-    return std::nullopt;
+  const kill killed{one.number, database_.now()};
+  if (one.process->kill()) {
+    kills_.push_back(killed);
+    short_lives_ = 0;
+    note_death(one.number);
+    one = start(one.number % most_nodes);
   }
-  kills_.push_back(killed);
-  short_lives_ = 0;
-  one = start(one.number % most_nodes);
-  return killed;
+}
+
+/// Where several nodes divide the table, some of the probes fall to the one that was killed. It renews no share: until
+/// another takes a share of it, the epoch stays.
+void keeper::note_death(std::int64_t process) {
+  const std::string owner = name_of_node(process);
+  std::vector<std::int64_t> shares;
+  database_.use([&](database& in) {
+    write_transaction open(in);
+    if (place_.on_server()) {
+      shares =
+          in.run("SELECT hashtext(kinds),share,epoch FROM " + place_.table("share") + " WHERE owner='" + owner + "'");
+    }
+    for (int probe = 0; probe < (nodes_.size() == 1 ? 1 : 16); ++probe) {
+      in.schedule({.kind = probe_kind, .key = owner + "-" + std::to_string(++probes_), .payload = {}, .due = {}});
+    }
+    open.commit();
+  });
+  lost_shares_.insert(lost_shares_.end(), shares.begin(), shares.end());
 }
 
 void keeper::note_crash(steady::time_point born) {
@@ -105,7 +127,7 @@ void keeper::look_at_server() {
     next_server_kill_ = random_moment(kills_to_one);  // from its new start: else a slow one would never be up
   }
   if (!server_.valid() && steady::now() >= next_server_kill_) {
-    server_kills_.push_back(database_.now());
+    server_kills_.push_back({0, database_.now()});
     server_ = std::async(std::launch::async, [this] { place_.kill_server(); });
   }
 }
@@ -124,15 +146,56 @@ void keeper::finish() {
   nodes_.clear();
 }
 
+std::size_t keeper::kills_of(std::int64_t node) const {
+  const auto is_of_node = [node](const kill& each) { return each.process % most_nodes == node; };
+  return static_cast<std::size_t>(std::count_if(kills_.begin(), kills_.end(), is_of_node));
+}
+
+std::vector<keeper::kill> keeper::recoveries(database& in) const {
+  std::vector<kill> all = kills_;
+  for (kill& each : all) {
+    each.again = in.ask("SELECT max(at) FROM run WHERE kind='probe' AND number=$1", each.process);
+  }
+  return all;
+}
+
+std::vector<keeper::kill> keeper::server_recoveries(database& in) const {
+  std::vector<kill> all = server_kills_;
+  for (kill& each : all) {
+    each.again = in.ask("SELECT min(at) FROM run WHERE at>$1", each.at);
+  }
+  return all;
+}
+
+std::int64_t keeper::takeovers(database& in) const {
+  std::int64_t count = 0;
+  for (auto share = lost_shares_.begin(); share != lost_shares_.end(); share += 3) {
+    count +=
+        in.ask("SELECT count(*) FROM " + place_.table("share") + " WHERE hashtext(kinds)=$1 AND share=$2 AND epoch>$3",
+               share[0], share[1], share[2]);
+  }
+  return count;
+}
+
 /// Uniform up to twice as much as on average.
 keeper::steady::time_point keeper::random_moment(double times) {
   const double part = 2 * times * static_cast<double>(random_() >> 11) * 0x1p-53;
   return steady::now() + from_seconds(options_.kill.value_or(0) * part);
 }
 
-void be_a_node(const place& where, durable::scheduler_options how,
+std::int64_t number_in(const std::string& key) {
+  std::int64_t number = 0;
+  const char* const begin = key.data() + key.find('-') + 1;
+  if (std::from_chars(begin, key.data() + key.size(), number).ptr == begin) {
+    throw std::runtime_error("there is no number in the key " + key);
+  }
+  return number;
+}
+
+void be_a_node(std::int64_t number, const place& where, durable::scheduler_options how,
                const std::function<void(durable::scheduler&)>& add_handlers) {
   constexpr int pause_ms = 50;
+  how.node = name_of_node(number);
   how.on_failure = tell;
   std::unique_ptr<durable::store> store;
   std::optional<durable::scheduler> checks;
@@ -140,6 +203,9 @@ void be_a_node(const place& where, durable::scheduler_options how,
     try {
       store = where.open_store({});
       checks.emplace(*store, how);
+      checks->on(probe_kind, [&where, number](durable::transaction& open, const durable::job& what) {
+        write_run(*where.within(open), what, open.now().time_since_epoch().count(), number, number_in(what.key()));
+      });
       add_handlers(*checks);
       checks->start();
     } catch (const timer_error&) {
