@@ -12,8 +12,8 @@
 
 namespace order_compensation {
 
-/// Creates the orders as fast as one thread can, approves 95 % of them, each after a random time of at most 90 % of the
-/// delay, and waits until nothing is pending.
+/// Creates the orders as fast as one thread can, lets another approve 95 % of them, each after a random time of at most
+/// 90 % of the delay, and waits until nothing is pending.
 ///
 /// An approval that a slow machine delays until the check has begun comes too late: the stock is given back.
 /// \throws timer_error for a bad option of the timer; std::bad_alloc; std::system_error if no thread can be had.

@@ -26,7 +26,7 @@ std::uint64_t resident_bytes() {
 
 /// What both jobs do with an order, and count themselves, to be compared with what the service says.
 ///
-/// Thread safety: `check` is called by the thread of the service, the others by that of the job.
+/// Thread safety: `check` is called by the thread of the service, `confirm` by one thread, the others by that of the job.
 template <class Timer>
 class job {
  public:
@@ -139,17 +139,19 @@ class job {
 class live_job : job<timing_wheel::timer> {
  public:
   live_job(const options& chosen, common::progress& shown, const std::atomic<bool>& stop)
-      : job(chosen, chosen.checks, shown, stop),
-        random_(chosen.seed),
-        to_approve_(chosen.checks / 100 * 95 + chosen.checks % 100 * 95 / 100) {}
+      : job(chosen, chosen.checks, shown, stop), waits_(chosen.checks) {
+    plan_approvals();
+  }
 
   void run(report& all) {
-    create_orders();
-    while (!stopping() && (!approvals_.empty() || timer_.pending() != 0)) {
-      approve_due();
-      std::this_thread::sleep_for(1ms);
-      if (progress_.due()) {
-        progress_.show(grouped(timer_.pending()) + " of " + grouped(orders_) + " checks pending");
+    {
+      const std::jthread approver([this](const std::stop_token& over) { approve_orders(over); });
+      create_orders();
+      while (!stopping() && (!all_approved_ || timer_.pending() != 0)) {
+        std::this_thread::sleep_for(20ms);
+        if (progress_.due()) {
+          progress_.show(grouped(timer_.pending()) + " of " + grouped(orders_) + " checks pending");
+        }
       }
     }
     const timing_wheel::timer_stats service = stop(all);
@@ -167,22 +169,35 @@ class live_job : job<timing_wheel::timer> {
  private:
   static time_point now() { return std::chrono::steady_clock::now(); }
 
+  /// Selection sampling: exactly 95 % are approved, and every set of orders is as likely as any other.
+  void plan_approvals() {
+    std::mt19937_64 random(options_.seed);
+    const std::uint64_t orders = options_.checks;
+    std::uint64_t wanted = orders / 100 * 95 + orders % 100 * 95 / 100;
+    for (std::uint64_t i = 0; i < orders && !stopping(); ++i) {
+      if (random() % (orders - i) < wanted) {
+        waits_[i] = static_cast<std::uint32_t>(random() >> 32) | 1U;
+        --wanted;
+      }
+    }
+  }
+
   void create_orders() {
     const std::uint64_t resident_before = resident_bytes();
     while (orders_ < options_.checks && !stopping()) {
       create_batch();
-      approve_due();
+      created_.store(orders_, std::memory_order_release);
     }
+    all_created_ = true;
     bytes_ = timer_.stats().bytes;
     growth_ = std::max(resident_bytes(), resident_before) - resident_before;
   }
 
-  /// The clock is read, the approvals are planned, and the progress is shown once for each batch. It begins before its
+  /// The clock is read, and the progress is shown, once for each batch. It begins before its
   /// checks are scheduled, so the deadline is a bound that does not rely on the service.
   void create_batch() {
     constexpr std::uint64_t batch_size = 4096;
-    const std::uint64_t first = orders_;
-    const std::uint64_t end = std::min(first + batch_size, options_.checks);
+    const std::uint64_t end = std::min(orders_ + batch_size, options_.checks);
     const time_point begin = now();
     while (orders_ < end) {
       const order_index order = reserve(timing_wheel::saturating_add(begin, options_.delay));
@@ -190,20 +205,31 @@ class live_job : job<timing_wheel::timer> {
     }
     creating_ += now() - begin;
     note_peak();
-    for (std::uint64_t i = first; i < end; ++i) {
-      plan_approval(static_cast<order_index>(i), begin);
-    }
     if (progress_.due()) {
       progress_.show("created " + grouped(end) + " of " + grouped(options_.checks) + " checks");
     }
   }
 
-  /// Selection sampling: exactly 95 % are approved, and every set of orders is as likely as any other.
-  void plan_approval(order_index i, time_point ordered) {
-    if (random_() % (options_.checks - i) < to_approve_) {
-      --to_approve_;
-      const double share = 0.9 * 0x1p-64 * static_cast<double>(random_());
-      const time_point at = ordered + std::chrono::duration_cast<nanoseconds>(options_.delay * share);
+  // The approver's thread.
+
+  void approve_orders(const std::stop_token& over) {
+    for (std::uint64_t seen = 0; !over.stop_requested(); std::this_thread::sleep_for(1ms)) {
+      const bool last = all_created_;
+      for (const std::uint64_t created = created_.load(std::memory_order_acquire); seen < created; ++seen) {
+        await_approval(static_cast<order_index>(seen));
+      }
+      approve_due();
+      if (last && approvals_.empty()) {
+        break;
+      }
+    }
+    all_approved_ = true;
+  }
+
+  void await_approval(order_index i) {
+    if (waits_[i] != 0) {
+      const double left = 1 - 0.9 * 0x1p-32 * static_cast<double>(waits_[i]);
+      const time_point at = deadlines_[i] - std::chrono::duration_cast<nanoseconds>(options_.delay * left);
       approvals_[std::chrono::ceil<std::chrono::milliseconds>(at)].push_back(i);
     }
   }
@@ -217,8 +243,10 @@ class live_job : job<timing_wheel::timer> {
     }
   }
 
-  std::mt19937_64 random_;
-  std::uint64_t to_approve_;
+  std::vector<std::uint32_t> waits_;  // a part of the time in which approvals come, in units of 2^-32; 0: never
+  std::atomic<std::uint64_t> created_{0};
+  std::atomic<bool> all_created_{false};
+  std::atomic<bool> all_approved_{false};
   nanoseconds creating_{};
   std::uint64_t bytes_ = 0;
   std::uint64_t growth_ = 0;
