@@ -37,6 +37,6 @@ void run_durable(report& all, const options& chosen, const std::vector<order>* o
 
 /// The program of a worker: runs the checks of the place that its standard input names, until that ends, as it does
 /// when its parent dies. A handler gives the stock back in the transaction that ends the check.
-void run_worker(const options& chosen);
+void run_worker(std::int64_t number, std::chrono::nanoseconds delay);
 
 }  // namespace order_compensation

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "common/orders_table.hpp"
@@ -14,22 +15,14 @@
 namespace order_compensation {
 namespace {
 
-#ifndef ORDER_COMPENSATION_DURABLE
-[[noreturn]] void refuse_durable() {
-  throw common::usage_error("--durable: this program was built without SQLite and without PostgreSQL");
-}
-#endif
-
 void check_json_target(const options& chosen) {
   std::error_code ignored;
-  const auto is_same = [&](const std::string& other) {
-    return std::filesystem::equivalent(other, *chosen.json, ignored);
-  };
-  if (chosen.orders && is_same(*chosen.orders)) {
-    throw common::usage_error("--json and --orders name the same file, " + *chosen.json);
-  }
-  if (chosen.store && is_same(chosen.store->substr(chosen.store->find(':') + 1))) {
-    throw common::usage_error("--json and --store name the same file, " + *chosen.json);
+  const std::string store = chosen.store.value_or("");
+  for (const auto& [option, file] :
+       {std::pair("--orders", chosen.orders.value_or("")), std::pair("--store", store.substr(store.find(':') + 1))}) {
+    if (std::filesystem::equivalent(file, *chosen.json, ignored)) {
+      throw common::usage_error(std::string("--json and ") + option + " name the same file, " + *chosen.json);
+    }
   }
   common::check_target("--json", *chosen.json);
 }
@@ -38,8 +31,8 @@ void check_json_target(const options& chosen) {
 orders_file read_all_orders(const std::string& path, std::istream& in, common::progress& shown) {
   orders_file file = read_orders(in, path, shown);
   shown.clear();
-  for (const malformed_row& row : file.reported) {
-    std::cerr << path << ':' << row.line << ": " << row.reason << '\n';
+  for (const std::string& row : file.reported) {
+    std::cerr << path << ':' << row << '\n';
   }
   if (const auto more = file.malformed - file.reported.size(); more != 0) {
     std::cerr << path << ": " << grouped(more) << " more malformed rows\n";
@@ -59,11 +52,7 @@ void run_job(report& all, const options& chosen, std::istream& in) {
   }
   common::stop_on_signals();
   if (chosen.durable) {
-#ifdef ORDER_COMPENSATION_DURABLE
     run_durable(all, chosen, chosen.orders ? &file.orders : nullptr, shown, common::stop_asked());
-#else
-    refuse_durable();
-#endif
   } else if (chosen.orders) {
     replay(all, chosen, file.orders, shown, common::stop_asked());
   } else {
@@ -89,19 +78,15 @@ int run_and_report(const options& chosen, std::istream& orders) {
 
 int run(int argc, char** argv) {
   common::report_large_files();
+  if (argc == 4 && std::string_view(argv[1]) == "--worker") {  // as `run_durable` starts it
+    run_worker(std::stoll(argv[2]), std::chrono::nanoseconds(std::stoll(argv[3])));
+    return 0;
+  }
   const options chosen = parse_options(argc, argv);
   if (!chosen.help.empty()) {
     std::cout << chosen.help;
     common::finish_output(std::cout);
     return 0;
-  }
-  if (chosen.worker) {
-#ifdef ORDER_COMPENSATION_DURABLE
-    run_worker(chosen);
-    return 0;
-#else
-    refuse_durable();
-#endif
   }
   // What cannot be used is found before the long work: bad options of the timer first, then the files.
   static_cast<void>(timing_wheel::manual_timer(chosen.timer));
@@ -118,6 +103,15 @@ int fail(const char* message, int status) {
 }
 
 }  // namespace
+
+#ifndef ORDER_COMPENSATION_DURABLE
+void run_durable(report& /*all*/, const options& /*chosen*/, const std::vector<order>* /*orders*/,
+                 common::progress& /*shown*/, const std::atomic<bool>& /*stop*/) {
+  throw common::usage_error("--durable: this program was built without SQLite and without PostgreSQL");
+}
+void run_worker(std::int64_t /*number*/, std::chrono::nanoseconds /*delay*/) {}
+#endif
+
 }  // namespace order_compensation
 
 int main(int argc, char** argv) {

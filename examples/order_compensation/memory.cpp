@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 #include <map>
-#include <queue>
 #include <random>
 #include <thread>
 #include <utility>
@@ -16,65 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-using steady = std::chrono::steady_clock;
 using timing_wheel::time_point;
-
-/// Orders are created in batches: the clock is read, the approver told, and the progress shown once for each.
-constexpr std::uint64_t batch_size = 4096;
-
-/// What both jobs count themselves, to be compared with what the service says.
-struct counts {
-  std::uint64_t orders = 0;  ///< Each reserved stock and scheduled a check.
-  std::uint64_t cancelled = 0;
-  std::uint64_t fired = 0;
-  std::uint64_t pending = 0;         ///< Checks that neither fired nor were cancelled before the end.
-  std::uint64_t late_approvals = 0;  ///< Approvals of orders whose stock had been given back, or was about to be.
-  std::uint64_t early = 0;           ///< Checks that ran before their time. Must be 0.
-  std::uint64_t peak_pending = 0;
-};
-
-void write_counts(report& all, const counts& own) {
-  all.count("cancelled by approval", "cancelled", own.cancelled);
-  all.count("fired", "fired", own.fired);
-  all.count("still pending", "pending", own.pending);
-  all.count("approved too late", "late_approvals", own.late_approvals);
-  all.count("fired early", "early", own.early);
-}
-
-void write_costs(report& all, const counts& own, const timing_wheel::histogram& late, std::uint64_t wakeups,
-                 std::uint64_t bytes) {
-  const auto at = [&](nanoseconds value) { return std::chrono::duration<double, std::micro>(value).count(); };
-  all.lateness("lateness", "lateness_us",
-               late.count() == 0 ? std::vector<double>{}
-                                 : std::vector{at(late.quantile(0.5)), at(late.quantile(0.99)), at(late.max())},
-               "us");
-  all.count("wake-ups", "wakeups", wakeups);
-  all.count("most pending at once", "peak_pending", own.peak_pending);
-  all.line("memory of the service", with_decimals(static_cast<double>(bytes) / 0x1p20, 1), "MiB");
-  all.figures["peak_bytes"] = bytes;
-  // What a check costs if most of them are pending at once, as live; a replay uses the memory again.
-  all.figures["bytes_per_check"] = own.orders == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(own.orders);
-}
-
-/// Notes as a problem whatever the service and the job do not agree on, and an early check.
-void audit(report& all, const counts& own, const timing_wheel::timer_stats& service) {
-  const auto compare = [&](const std::string& what, std::uint64_t job, std::uint64_t other) {
-    if (job != other) {
-      all.problems.push_back(what + ": the job counted " + grouped(job) + ", the timer service " + grouped(other));
-    }
-  };
-  compare("orders", own.orders, service.scheduled);
-  compare("cancelled", own.cancelled, service.cancelled);
-  compare("fired", own.fired, service.fired);
-  compare("pending", own.pending, service.returned + service.pending);
-  all.verdict("early", own.early == 0 ? "none" : grouped(own.early) + " checks", own.early == 0);
-  if (own.early != 0) {
-    all.problems.emplace_back("checks ran before their time");
-  }
-  if (service.failed != 0) {
-    all.problems.push_back("checks that threw: " + grouped(service.failed));
-  }
-}
 
 /// Memory of this process; 0 where the kernel does not tell.
 std::uint64_t resident_bytes() {
@@ -84,45 +24,150 @@ std::uint64_t resident_bytes() {
   return statm >> size >> resident ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
-class live_job {
+/// What both jobs do with an order, and count themselves, to be compared with what the service says.
+///
+/// Thread safety: `check` is called by the thread of the service, `confirm` by one thread, the others by that of the job.
+template <class Timer>
+class job {
  public:
-  live_job(const options& chosen, common::progress& shown, const std::atomic<bool>& stop)
+  template <class... Start>
+  job(const options& chosen, std::uint64_t orders, common::progress& shown, const std::atomic<bool>& stop,
+      Start... start)
       : options_(chosen),
         progress_(shown),
         stop_(stop),
-        ledger_(chosen.checks),
-        waits_(chosen.checks),
-        created_at_(chosen.checks / batch_size + 1),
-        checks_(chosen.checks),
-        timer_(chosen.timer) {
+        deadlines_(orders),
+        checks_(orders),
+        ledger_(orders),
+        timer_(chosen.timer, start...) {}
+
+ protected:
+  [[nodiscard]] bool stopping() const { return stop_.load(std::memory_order_relaxed); }
+
+  order_index reserve(time_point deadline) {
+    const auto i = static_cast<order_index>(orders_++);
+    deadlines_[i] = deadline;
+    ledger_.reserve(i, goods_of(i));
+    return i;
+  }
+  void note_peak() { peak_pending_ = std::max<std::uint64_t>(peak_pending_, timer_.pending()); }
+
+  /// \returns whether the check was cancelled; else it has run.
+  bool confirm(order_index i) {
+    const bool in_time = checks_[i].cancel() == timing_wheel::cancel_result::cancelled;
+    if (in_time) {
+      ++cancelled_;
+      ledger_.confirm(i, goods_of(i));
+    }
+    return in_time;
+  }
+
+  void check(order_index i, time_point now) {
+    early_ += now < deadlines_[i] ? 1U : 0U;
+    ++fired_;
+    ledger_.give_back(i, goods_of(i));
+  }
+
+  timing_wheel::timer_stats stop(report& all) {
+    pending_ = timer_.stop().size();
+    timing_wheel::timer_stats service = timer_.stats();
+    early_ = std::max(early_, service.early);
+    all.count("orders", "orders", orders_);
+    return service;
+  }
+
+  void write_counts(report& all) const {
+    all.count("cancelled by approval", "cancelled", cancelled_);
+    all.count("fired", "fired", fired_);
+    all.count("still pending", "pending", pending_);
+    all.count("approved too late", "late_approvals", late_approvals_);
+    all.count("fired early", "early", early_);
+  }
+
+  void write_costs(report& all, const timing_wheel::histogram& late, std::uint64_t wakeups, std::uint64_t bytes) const {
+    const auto at = [](nanoseconds value) { return std::chrono::duration<double, std::micro>(value).count(); };
+    all.lateness("lateness", "lateness_us",
+                 late.count() == 0 ? std::vector<double>{}
+                                   : std::vector{at(late.quantile(0.5)), at(late.quantile(0.99)), at(late.max())},
+                 "us");
+    all.count("wake-ups", "wakeups", wakeups);
+    all.count("most pending at once", "peak_pending", peak_pending_);
+    all.line("memory of the service", with_decimals(static_cast<double>(bytes) / 0x1p20, 1), "MiB");
+    all.figures["peak_bytes"] = bytes;
+    // What a check costs if most of them are pending at once, as live; a replay uses the memory again.
+    all.figures["bytes_per_check"] = orders_ == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(orders_);
+  }
+
+  /// Notes as a problem whatever the service and the job do not agree on, and an early check.
+  void audit(report& all, const timing_wheel::timer_stats& service) const {
+    all.stock(ledger_.balance(goods_of));
+    const auto compare = [&](const std::string& what, std::uint64_t own, std::uint64_t other) {
+      if (own != other) {
+        all.problems.push_back(what + ": the job counted " + grouped(own) + ", the timer service " + grouped(other));
+      }
+    };
+    compare("orders", orders_, service.scheduled);
+    compare("cancelled", cancelled_, service.cancelled);
+    compare("fired", fired_, service.fired);
+    compare("pending", pending_, service.returned + service.pending);
+    all.verdict("early", early_ == 0 ? "none" : grouped(early_) + " checks", early_ == 0);
+    all.expect_none(early_, "checks ran before their time");
+    all.expect_none(service.failed, "checks threw");
+  }
+
+  const options& options_;
+  common::progress& progress_;
+  const std::atomic<bool>& stop_;
+  std::vector<time_point> deadlines_;
+  std::vector<timing_wheel::timer_handle> checks_;
+  std::map<time_point, std::vector<order_index>> approvals_;  // to come
+  std::uint64_t orders_ = 0;                                  // each reserved stock and scheduled a check
+  std::uint64_t late_approvals_ = 0;  // of orders whose stock had been given back, or was about to be
+
+ private:
+  std::uint64_t cancelled_ = 0;
+  std::uint64_t fired_ = 0;    // by the service's thread
+  std::uint64_t early_ = 0;    // by the same: checks that ran before their time, which must not be
+  std::uint64_t pending_ = 0;  // checks that neither fired nor were cancelled before the end
+  std::uint64_t peak_pending_ = 0;
+  ledger ledger_;
+
+ protected:
+  Timer timer_;  // last: its callbacks use the others
+};
+
+class live_job : job<timing_wheel::timer> {
+ public:
+  live_job(const options& chosen, common::progress& shown, const std::atomic<bool>& stop)
+      : job(chosen, chosen.checks, shown, stop), waits_(chosen.checks) {
     plan_approvals();
   }
 
   void run(report& all) {
     {
-      std::jthread approver([this] { approve_orders(); });
+      const std::jthread approver([this](const std::stop_token& over) { approve_orders(over); });
       create_orders();
-      wait_for_the_end();
-      over_ = true;
+      while (!stopping() && (!all_approved_ || timer_.pending() != 0)) {
+        std::this_thread::sleep_for(20ms);
+        if (progress_.due()) {
+          progress_.show(grouped(timer_.pending()) + " of " + grouped(orders_) + " checks pending");
+        }
+      }
     }
-    own_.pending = timer_.stop().size();
-    const timing_wheel::timer_stats service = timer_.stats();
-    own_.early = std::max(own_.early, service.early);
-    all.interrupted = stop_;
-    all.count("orders", "orders", own_.orders);
-    all.line("created per second", grouped(per_second(own_.orders, creating_)));
-    all.figures["created_per_s"] = per_second(own_.orders, creating_);
-    write_counts(all, own_);
-    write_costs(all, own_, service.lateness, service.wakeups, std::max<std::uint64_t>(bytes_, service.bytes));
+    const timing_wheel::timer_stats service = stop(all);
+    all.interrupted = stopping();
+    all.line("created per second", grouped(per_second(orders_, creating_)));
+    all.figures["created_per_s"] = per_second(orders_, creating_);
+    write_counts(all);
+    write_costs(all, service.lateness, service.wakeups, std::max<std::uint64_t>(bytes_, service.bytes));
     all.line("memory per check", with_decimals(all.figures["bytes_per_check"], 1), "bytes");
     all.line("process grew by", with_decimals(static_cast<double>(growth_) / 0x1p20, 1), "MiB");
     all.figures["resident_growth_bytes"] = growth_;
-    all.stock(ledger_.balance(goods_of));
-    audit(all, own_, service);
+    audit(all, service);
   }
 
  private:
-  [[nodiscard]] bool stopping() const { return stop_.load(std::memory_order_relaxed); }
+  static time_point now() { return std::chrono::steady_clock::now(); }
 
   /// Selection sampling: exactly 95 % are approved, and every set of orders is as likely as any other.
   void plan_approvals() {
@@ -137,162 +182,119 @@ class live_job {
     }
   }
 
-  // The creating thread.
-
   void create_orders() {
     const std::uint64_t resident_before = resident_bytes();
-    const auto begin = steady::now();
-    for (std::uint64_t first = 0; first < options_.checks && !stopping(); first += batch_size) {
-      create_batch(first, std::min(first + batch_size, options_.checks));
+    while (orders_ < options_.checks && !stopping()) {
+      create_batch();
+      created_.store(orders_, std::memory_order_release);
     }
-    creating_ = steady::now() - begin;
+    all_created_ = true;
     bytes_ = timer_.stats().bytes;
     growth_ = std::max(resident_bytes(), resident_before) - resident_before;
-    all_created_ = true;
   }
 
-  void create_batch(std::uint64_t first, std::uint64_t end) {
-    created_at_[first / batch_size] = steady::now();
-    for (std::uint64_t i = first; i < end; ++i) {
-      const auto order = static_cast<order_index>(i);
-      ledger_.reserve(order, goods_of(order));
-      checks_[order] = timer_.schedule_after(options_.delay, [this, order] { check(order); });
+  /// The clock is read, and the progress is shown, once for each batch. It begins before its
+  /// checks are scheduled, so the deadline is a bound that does not rely on the service.
+  void create_batch() {
+    constexpr std::uint64_t batch_size = 4096;
+    const std::uint64_t end = std::min(orders_ + batch_size, options_.checks);
+    const time_point begin = now();
+    while (orders_ < end) {
+      const order_index order = reserve(timing_wheel::saturating_add(begin, options_.delay));
+      checks_[order] = timer_.schedule_after(options_.delay, [this, order] { check(order, now()); });
     }
-    own_.orders = end;
-    own_.peak_pending = std::max<std::uint64_t>(own_.peak_pending, timer_.pending());
-    created_.store(end, std::memory_order_release);
+    creating_ += now() - begin;
+    note_peak();
     if (progress_.due()) {
       progress_.show("created " + grouped(end) + " of " + grouped(options_.checks) + " checks");
     }
   }
 
-  void wait_for_the_end() {
-    while (!stopping() && (!approver_ended_ || timer_.pending() != 0)) {
-      std::this_thread::sleep_for(20ms);
-      if (progress_.due()) {
-        progress_.show(grouped(timer_.pending()) + " of " + grouped(own_.orders) + " checks pending");
-      }
-    }
-  }
-
   // The approver's thread.
 
-  void approve_orders() {
-    std::map<steady::time_point, std::vector<order_index>> due;  // each millisecond
-    for (std::uint64_t seen = 0; !over_; std::this_thread::sleep_for(1ms)) {
+  void approve_orders(const std::stop_token& over) {
+    for (std::uint64_t seen = 0; !over.stop_requested(); std::this_thread::sleep_for(1ms)) {
       const bool last = all_created_;
       for (const std::uint64_t created = created_.load(std::memory_order_acquire); seen < created; ++seen) {
-        if (waits_[seen] != 0) {
-          due[std::chrono::ceil<std::chrono::milliseconds>(approved_at(seen))].push_back(
-              static_cast<order_index>(seen));
-        }
+        await_approval(static_cast<order_index>(seen));
       }
-      for (const auto now = steady::now(); !due.empty() && due.begin()->first <= now; due.erase(due.begin())) {
-        std::for_each(due.begin()->second.begin(), due.begin()->second.end(), [this](order_index i) { approve(i); });
-      }
-      if (last && due.empty()) {
+      approve_due();
+      if (last && approvals_.empty()) {
         break;
       }
     }
-    approver_ended_ = true;
+    all_approved_ = true;
   }
 
-  [[nodiscard]] steady::time_point approved_at(std::uint64_t i) const {
-    const double share = 0.9 * 0x1p-32 * static_cast<double>(waits_[i]);
-    return created_at_[i / batch_size] + std::chrono::duration_cast<nanoseconds>(options_.delay * share);
-  }
-
-  void approve(order_index i) {
-    if (checks_[i].cancel() == timing_wheel::cancel_result::cancelled) {
-      ++own_.cancelled;
-      ledger_.confirm(i, goods_of(i));
-    } else {
-      ++own_.late_approvals;
+  void await_approval(order_index i) {
+    if (waits_[i] != 0) {
+      const double left = 1 - 0.9 * 0x1p-32 * static_cast<double>(waits_[i]);
+      const time_point at = deadlines_[i] - std::chrono::duration_cast<nanoseconds>(options_.delay * left);
+      approvals_[std::chrono::ceil<std::chrono::milliseconds>(at)].push_back(i);
     }
   }
 
-  // The service's poller.
-
-  void check(order_index i) {
-    // The batch was begun before the check was scheduled, so this is a bound that does not rely on the service.
-    own_.early += steady::now() < created_at_[i / batch_size] + options_.delay ? 1U : 0U;
-    ++own_.fired;
-    ledger_.give_back(i, goods_of(i));
+  void approve_due() {
+    const auto end = approvals_.upper_bound(now());
+    for (auto each = approvals_.begin(); each != end; each = approvals_.erase(each)) {
+      for (const order_index i : each->second) {
+        late_approvals_ += confirm(i) ? 0U : 1U;
+      }
+    }
   }
 
-  const options& options_;
-  common::progress& progress_;
-  const std::atomic<bool>& stop_;
-  ledger ledger_;
   std::vector<std::uint32_t> waits_;  // a part of the time in which approvals come, in units of 2^-32; 0: never
-  counts own_;                        // each member is of one thread until that has ended
-
-  // Creating thread only, until `created_` says so.
-  std::vector<steady::time_point> created_at_;  // of each batch
-  std::vector<timing_wheel::timer_handle> checks_;
   std::atomic<std::uint64_t> created_{0};
+  std::atomic<bool> all_created_{false};
+  std::atomic<bool> all_approved_{false};
   nanoseconds creating_{};
   std::uint64_t bytes_ = 0;
   std::uint64_t growth_ = 0;
-
-  std::atomic<bool> all_created_{false};
-  std::atomic<bool> approver_ended_{false};
-  std::atomic<bool> over_{false};
-  timing_wheel::timer timer_;  // last: its callbacks use the others
 };
 
-class replay_job {
+class replay_job : job<timing_wheel::manual_timer> {
  public:
-  replay_job(const options& chosen, std::uint64_t orders, order_plan plan, common::progress& shown,
-             const std::atomic<bool>& stop)
-      : options_(chosen),
+  replay_job(const options& chosen, std::uint64_t orders, order_plan plan, std::optional<planned_order> first,
+             common::progress& shown, const std::atomic<bool>& stop)
+      : job(chosen, orders, shown, stop, first ? time_point(first->at) : time_point()),
         plan_(std::move(plan)),
-        next_(plan_()),
-        progress_(shown),
-        stop_(stop),
-        deadlines_(orders),
-        checks_(orders),
-        ledger_(orders),
-        timer_(chosen.timer, next_ ? time_point(next_->at) : time_point()) {}
+        next_(first) {}
 
   void run(report& all) {
     replay_events(all);
     if (!all.interrupted) {
       timer_.advance_to(timing_wheel::saturating_add(last_deadline_, options_.timer.tick));
     }
-    own_.pending = timer_.stop().size();
-    const timing_wheel::timer_stats service = timer_.stats();
-    own_.early = std::max(own_.early, service.early);
-    all.count("orders", "orders", own_.orders);
-    all.line("replayed per second", grouped(per_second(own_.orders, all.elapsed())));
+    const timing_wheel::timer_stats service = stop(all);
+    all.line("replayed per second", grouped(per_second(orders_, all.elapsed())));
     all.line("malformed rows", grouped(all.malformed));
-    write_counts(all, own_);
-    write_costs(all, own_, late_, service.wakeups, service.bytes);
-    all.stock(ledger_.balance(goods_of));
-    audit(all, own_, service);
+    write_counts(all);
+    write_costs(all, late_, service.wakeups, service.bytes);
+    audit(all, service);
   }
 
  private:
-  using approval = std::pair<nanoseconds, order_index>;
-
   /// At one instant purchases go before approvals.
   void replay_events(report& all) {
     constexpr std::uint64_t often = 1024;
     for (std::uint64_t steps = 1; next_ || !approvals_.empty(); ++steps) {
-      if (next_ && (approvals_.empty() || next_->at <= approvals_.top().first)) {
+      if (next_ && (approvals_.empty() || time_point(next_->at) <= approvals_.begin()->first)) {
         place(*next_);
         next_ = plan_();
       } else {
-        approve(all, approvals_.top());
-        approvals_.pop();
+        const auto now = approvals_.begin();
+        for (const order_index i : now->second) {
+          approve(all, i, now->first);
+        }
+        approvals_.erase(now);
       }
       if (steps % often == 0) {
-        all.interrupted = stop_.load(std::memory_order_relaxed);
+        all.interrupted = stopping();
         if (all.interrupted) {
           return;
         }
         if (progress_.due()) {
-          progress_.show("replayed " + grouped(own_.orders) + " of " + grouped(checks_.size()) + " orders, " +
+          progress_.show("replayed " + grouped(orders_) + " of " + grouped(checks_.size()) + " orders, " +
                          grouped(timer_.pending()) + " checks pending");
         }
       }
@@ -300,56 +302,36 @@ class replay_job {
   }
 
   /// What is due at this very instant waits, so that an approval at the deadline still cancels.
-  void advance_until(nanoseconds when) { timer_.advance_to(time_point(when) - 1ns); }
+  void advance_until(time_point when) { timer_.advance_to(when - 1ns); }
 
   void place(const planned_order& what) {
-    advance_until(what.at);
-    const auto i = static_cast<order_index>(own_.orders++);
-    deadlines_[i] = timing_wheel::saturating_add(time_point(what.at), options_.delay);
-    last_deadline_ = std::max(last_deadline_, deadlines_[i]);
-    ledger_.reserve(i, goods_of(i));
-    checks_[i] = timer_.schedule_at(std::chrono::sys_time<nanoseconds>(deadlines_[i].time_since_epoch()),
-                                    [this, i] { check(i); });
-    own_.peak_pending = std::max(own_.peak_pending, own_.orders - own_.cancelled - own_.fired);
+    advance_until(time_point(what.at));
+    const time_point deadline = timing_wheel::saturating_add(time_point(what.at), options_.delay);
+    last_deadline_ = std::max(last_deadline_, deadline);
+    const order_index i = reserve(deadline);
+    checks_[i] = timer_.schedule_at(std::chrono::sys_time<nanoseconds>(deadline.time_since_epoch()), [this, i] {
+      late_.record(timer_.now() - deadlines_[i]);
+      check(i, timer_.now());
+    });
+    note_peak();
     if (what.approved) {
-      approvals_.emplace(*what.approved, i);
+      approvals_[time_point(*what.approved)].push_back(i);
     }
   }
 
-  void approve(report& all, const approval& what) {
-    const auto [when, i] = what;
+  void approve(report& all, order_index i, time_point when) {
     advance_until(when);
-    if (time_point(when) > deadlines_[i]) {
-      ++own_.late_approvals;
-    } else if (checks_[i].cancel() == timing_wheel::cancel_result::cancelled) {
-      ++own_.cancelled;
-      ledger_.confirm(i, goods_of(i));
-    } else {
+    if (when > deadlines_[i]) {
+      ++late_approvals_;
+    } else if (!confirm(i)) {
       all.problems.emplace_back("an approval in time did not cancel its check");
     }
   }
 
-  void check(order_index i) {
-    const nanoseconds lateness = timer_.now() - deadlines_[i];
-    own_.early += lateness < 0ns ? 1U : 0U;
-    late_.record(lateness);
-    ++own_.fired;
-    ledger_.give_back(i, goods_of(i));
-  }
-
-  const options& options_;
   order_plan plan_;
   std::optional<planned_order> next_;
-  common::progress& progress_;
-  const std::atomic<bool>& stop_;
-  std::vector<time_point> deadlines_;
-  std::vector<timing_wheel::timer_handle> checks_;
-  std::priority_queue<approval, std::vector<approval>, std::greater<>> approvals_;
-  ledger ledger_;
-  counts own_;
   timing_wheel::histogram late_;
   time_point last_deadline_ = time_point::min();
-  timing_wheel::manual_timer timer_;  // last: its callbacks use the others
 };
 
 }  // namespace
@@ -363,7 +345,9 @@ void replay(report& all, const options& chosen, const std::vector<order>& orders
   if (!orders.empty() && chosen.repeat > max_orders / orders.size()) {
     throw common::usage_error("--repeat: more than " + grouped(max_orders) + " orders");
   }
-  replay_job(chosen, orders.size() * chosen.repeat, recorded_plan(orders, chosen.repeat), shown, stop).run(all);
+  order_plan plan = recorded_plan(orders, chosen.repeat);
+  std::optional<planned_order> first = plan();
+  replay_job(chosen, orders.size() * chosen.repeat, std::move(plan), first, shown, stop).run(all);
 }
 
 }  // namespace order_compensation

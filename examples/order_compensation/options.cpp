@@ -1,12 +1,12 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <string_view>
+#include <cmath>
+#include <limits>
 
 #include "common/duration.hpp"
 #include "common/orders_table.hpp"
 #include "common/program.hpp"
-#include "common/validators.hpp"
 
 namespace order_compensation {
 namespace {
@@ -40,7 +40,7 @@ std::string footer() {
          "be written; 2 if an argument or a file cannot be used; 130 after Ctrl-C, 143 after SIGTERM.";
 }
 
-CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<std::chrono::nanoseconds>& target,
+CLI::Option* add_duration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& target,
                           const std::string& description) {
   const auto store = [name, &target](const std::string& text) {
     try {
@@ -53,16 +53,18 @@ CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<
   return app.add_option_function<std::string>(name, store, description)->type_name("DURATION");
 }
 
-struct raw_options {
-  options parsed;
-  bool live = false;
-  std::optional<std::chrono::nanoseconds> delay;
-  std::optional<std::chrono::nanoseconds> tick;
-};
+/// CLI::Range takes a `nan` for a number in it.
+CLI::Validator number_in(double least, double most) {
+  const CLI::Range range(least, most);
+  const auto check = [range](std::string& text) {
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? "Value " + text + " is not a number" : range(text);
+  };
+  return {check, range.get_description()};
+}
 
 /// \returns the one that the others need.
 CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* orders) {
-  const CLI::Validator some_seconds = common::number_in(0.01, 1e7);
+  const CLI::Validator some_seconds = number_in(0.01, 1e7);
   auto* durable = app.add_flag("--durable", parsed.durable,
                                "Keep orders, stock and checks in a database, the checks run by another process");
   app.add_option(
@@ -88,21 +90,19 @@ CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* or
       ->capture_default_str()
       ->needs(durable);
   app.add_option("--orders-per-second", parsed.per_second, "How many orders to place")
-      ->check(common::number_in(0.001, 1e6))
+      ->check(number_in(0.001, 1e6))
       ->capture_default_str()
       ->needs(durable)
       ->excludes(orders);
-  app.add_option("--worker", parsed.worker)->group("")->needs(durable);
   return durable;
 }
 
-void add_options(CLI::App& app, raw_options& raw) {
-  options& parsed = raw.parsed;
-  auto* live = app.add_flag("--live", raw.live, "Create checks in real time (this is the default)");
+void add_options(CLI::App& app, options& parsed) {
+  auto* live = app.add_flag("--live")->description("Create checks in real time (this is the default)");
   auto* orders = app.add_option("--orders", parsed.orders, "Replay the orders of this CSV file in virtual time")
                      ->type_name("FILE.csv")
                      ->excludes(live);
-  add_duration(app, "--delay", raw.delay,
+  add_duration(app, "--delay", parsed.delay,
                "From an order to its check [30min with --orders, else 5s; 5s with --durable]");
   app.add_option("--repeat", parsed.repeat, "Replay so many copies, each 1 s after the one before")
       ->check(CLI::Range(std::uint64_t{1}, max_orders))
@@ -113,29 +113,19 @@ void add_options(CLI::App& app, raw_options& raw) {
                      ->capture_default_str()
                      ->excludes(orders);
   app.add_option("--seed", parsed.seed, "Which orders are approved, and when")
-      ->check(common::whole_number())
+      ->check(CLI::Range(std::uint64_t{std::numeric_limits<std::int64_t>::max()}))  // -1 is the largest of 64 bits
       ->capture_default_str()
       ->excludes(orders);
-  auto* tick = add_duration(app, "--tick", raw.tick, "The grain of time of the wheel [1ms]");
+  auto* tick = add_duration(app, "--tick", parsed.timer.tick, "The grain of time of the wheel [1ms]");
   auto* wheel =
       app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]")
-          ->check(common::whole_number().description(""));
+          ->check(CLI::NonNegativeNumber);
   auto* durable = add_durable_options(app, parsed, orders);
   for (CLI::Option* other : {live, checks, tick, wheel}) {
     durable->excludes(other);
   }
   app.add_option("--json", parsed.json, "Write every figure to this file")->type_name("FILE");
   app.add_flag("--quiet", parsed.quiet, "Do not show the progress");
-}
-
-// CLI11 does not name an option that the help does not show.
-std::string named(std::string words) {
-  constexpr std::string_view value = "Could not convert: ";
-  const std::size_t gap = words.starts_with(value) ? value.size() : 0;
-  if (words.find_first_of(" :", gap) == gap) {
-    words.insert(gap, "--worker");
-  }
-  return words;
 }
 
 void check_store(const options& chosen) {
@@ -155,20 +145,20 @@ void check_store(const options& chosen) {
 options parse_options(int argc, const char* const* argv) {
   CLI::App app(purpose, common::program_name("order_compensation"));
   app.footer(footer());
-  raw_options raw;
-  options& parsed = raw.parsed;
-  add_options(app, raw);
+  options parsed;
+  add_options(app, parsed);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     parsed.help = app.help();
     return parsed;
   } catch (const CLI::ParseError& error) {
-    throw common::usage_error(named(error.what()) + "; see " + app.get_name() + " --help");
+    throw common::usage_error(std::string(error.what()) + "; see " + app.get_name() + " --help");
   }
   check_store(parsed);
-  parsed.delay = raw.delay.value_or(parsed.orders && !parsed.durable ? 30min : 5s);
-  parsed.timer.tick = raw.tick.value_or(parsed.timer.tick);
+  if (app.count("--delay") == 0) {
+    parsed.delay = parsed.orders && !parsed.durable ? 30min : 5s;
+  }
   return parsed;
 }
 

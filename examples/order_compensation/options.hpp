@@ -25,13 +25,12 @@ struct options {
 
   // What only `--durable` knows.
   bool durable = false;
-  std::optional<std::string> store;    ///< "sqlite:FILE", "postgres:CONNINFO" or "postgres"; none: a file of its own.
-  std::optional<double> kill;          ///< Seconds between kills on average; none: no kill.
-  bool kill_server = false;            ///< The server is killed, too.
-  std::int64_t nodes = 1;              ///< Processes that run checks.
-  double seconds = 30;                 ///< How long orders are placed.
-  double per_second = 500;             ///< Orders.
-  std::optional<std::int64_t> worker;  ///< This process is a worker, of that number.
+  std::optional<std::string> store;  ///< "sqlite:FILE", "postgres:CONNINFO" or "postgres"; none: a file of its own.
+  std::optional<double> kill;        ///< Seconds between kills on average; none: no kill.
+  bool kill_server = false;          ///< The server is killed, too.
+  std::int64_t nodes = 1;            ///< Processes that run checks.
+  double seconds = 30;               ///< How long orders are placed.
+  double per_second = 500;           ///< Orders.
 };
 
 /// \throws common::usage_error.

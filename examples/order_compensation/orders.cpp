@@ -14,59 +14,24 @@ namespace order_compensation {
 namespace {
 
 using std::chrono::nanoseconds;
-using std::chrono::sys_seconds;
 using timing_wheel::saturating_nanoseconds;
 
 nanoseconds scaled(nanoseconds duration, double factor) {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double, std::nano>(duration) * factor);
 }
 
-/// The next order of one copy.
-using cursor = std::tuple<sys_seconds, std::uint64_t, std::size_t>;  // when, which copy, which order
-
-/// All copies, in the order of time.
-class copies {
- public:
-  copies(const std::vector<order>& orders, std::uint64_t repeat) {
-    std::transform(orders.begin(), orders.end(), std::back_inserter(orders_), [](const order& one) { return &one; });
-    std::stable_sort(orders_.begin(), orders_.end(),
-                     [](const order* a, const order* b) { return a->purchased < b->purchased; });
-    for (std::uint64_t copy = 0; copy < repeat && !orders_.empty(); ++copy) {
-      next_.emplace(first() + std::chrono::seconds(copy), copy, 0);
-    }
-  }
-
-  [[nodiscard]] sys_seconds first() const { return orders_.front()->purchased; }
-  [[nodiscard]] sys_seconds last() const { return orders_.back()->purchased; }
-
-  std::optional<order> operator()() {
-    if (next_.empty()) {
-      return std::nullopt;
-    }
-    const auto [at, copy, position] = next_.top();
-    next_.pop();
-    const std::chrono::seconds shift(copy);
-    if (const std::size_t following = position + 1; following < orders_.size()) {
-      next_.emplace(orders_[following]->purchased + shift, copy, following);
-    }
-    const auto& approved = orders_[position]->approved;
-    return order{at, approved ? std::optional(*approved + shift) : std::nullopt};
-  }
-
- private:
-  std::vector<const order*> orders_;
-  std::priority_queue<cursor, std::vector<cursor>, std::greater<>> next_;
-};
+double ratio(nanoseconds a, nanoseconds b) { return static_cast<double>(a.count()) / static_cast<double>(b.count()); }
 
 }  // namespace
 
 orders_file read_orders(std::istream& in, const std::string& name, common::progress& shown) {
   orders_file file;
   std::unordered_map<std::string, std::uint64_t> lines;  // of each id, for the rows that are good
-  const auto leave_out = [&](std::uint64_t line, std::string reason) {
+  const auto leave_out = [&](std::uint64_t line, const std::string& reason) {
+    constexpr std::size_t most_reported = 20;
     ++file.malformed;
-    if (file.reported.size() < max_reported_rows) {
-      file.reported.push_back({line, std::move(reason)});
+    if (file.reported.size() < most_reported) {
+      file.reported.push_back(std::to_string(line) + ": " + reason);
     }
   };
   const auto add = [&](const common::order_row& row, std::uint64_t line) {
@@ -118,15 +83,27 @@ order_plan steady_plan(double per_second, nanoseconds length, nanoseconds delay,
   };
 }
 
-order_plan recorded_plan(const std::vector<order>& orders, std::uint64_t repeat) {
-  return [next = copies(orders, repeat)]() mutable -> std::optional<planned_order> {
-    const std::optional<order> one = next();
-    if (!one) {
+order_plan recorded_plan(std::vector<order> orders, std::uint64_t repeat) {
+  using cursor = std::tuple<std::chrono::sys_seconds, std::uint64_t, std::size_t>;  // when, which copy, which order
+  std::stable_sort(orders.begin(), orders.end(),
+                   [](const order& a, const order& b) { return a.purchased < b.purchased; });
+  std::priority_queue<cursor, std::vector<cursor>, std::greater<>> next;  // of each copy
+  for (std::uint64_t copy = 0; copy < repeat && !orders.empty(); ++copy) {
+    next.emplace(orders.front().purchased + std::chrono::seconds(copy), copy, 0);
+  }
+  return [orders = std::move(orders), next = std::move(next)]() mutable -> std::optional<planned_order> {
+    if (next.empty()) {
       return std::nullopt;
     }
-    planned_order planned{saturating_nanoseconds(one->purchased.time_since_epoch())};
-    if (one->approved) {
-      planned.approved = saturating_nanoseconds(one->approved->time_since_epoch());
+    const auto [at, copy, position] = next.top();
+    next.pop();
+    const std::chrono::seconds shift(copy);
+    if (const std::size_t following = position + 1; following < orders.size()) {
+      next.emplace(orders[following].purchased + shift, copy, following);
+    }
+    planned_order planned{saturating_nanoseconds(at.time_since_epoch())};
+    if (const auto& approved = orders[position].approved) {
+      planned.approved = saturating_nanoseconds((*approved + shift).time_since_epoch());
     }
     return planned;
   };
@@ -134,24 +111,22 @@ order_plan recorded_plan(const std::vector<order>& orders, std::uint64_t repeat)
 
 scaled_plan plan_of_file(const std::vector<order>& orders, std::uint64_t repeat, nanoseconds delay,
                          nanoseconds length) {
-  copies next(orders, repeat);
-  const nanoseconds took = next.last() - next.first() + std::chrono::seconds(repeat - 1);
-  const auto ratio = [](nanoseconds a, nanoseconds b) {
-    return static_cast<double>(a.count()) / static_cast<double>(b.count());
-  };
+  const auto [first, last] = std::minmax_element(
+      orders.begin(), orders.end(), [](const order& a, const order& b) { return a.purchased < b.purchased; });
+  const nanoseconds begin = first->purchased.time_since_epoch();
+  const nanoseconds took = last->purchased - first->purchased + std::chrono::seconds(repeat - 1);
   const double factor = took > nanoseconds::zero() ? ratio(length, took) : 1;
-  const double life_factor = ratio(delay, delay_in_file);
-  const sys_seconds first = next.first();
-  auto plan = [=, next = std::move(next)]() mutable -> std::optional<planned_order> {
-    const std::optional<order> one = next();
-    if (!one) {
-      return std::nullopt;
+  const double life_factor = ratio(delay, std::chrono::minutes(30));
+  auto plan = [=, next = recorded_plan(orders, repeat)]() {
+    std::optional<planned_order> one = next();
+    if (one) {
+      const nanoseconds placed = scaled(one->at - begin, factor);
+      if (one->approved) {
+        one->approved = placed + scaled(*one->approved - one->at, life_factor);
+      }
+      one->at = placed;
     }
-    planned_order planned{scaled(one->purchased - first, factor)};
-    if (one->approved) {
-      planned.approved = planned.at + scaled(*one->approved - one->purchased, life_factor);
-    }
-    return planned;
+    return one;
   };
   return {1 / factor, 1 / life_factor, std::move(plan)};
 }

@@ -22,18 +22,10 @@ struct order {
   std::optional<std::chrono::sys_seconds> approved;  ///< Not before `purchased`; none: never.
 };
 
-/// Why a row was left out.
-struct malformed_row {
-  std::uint64_t line = 0;  ///< The header is line 1.
-  std::string reason;
-};
-
-inline constexpr std::size_t max_reported_rows = 20;
-
 struct orders_file {
-  std::vector<order> orders;            ///< In the order of the file.
-  std::uint64_t malformed = 0;          ///< Rows left out; a header without the columns counts as one.
-  std::vector<malformed_row> reported;  ///< The first `max_reported_rows` of them.
+  std::vector<order> orders;          ///< In the order of the file.
+  std::uint64_t malformed = 0;        ///< Rows left out; a header without the columns counts as one.
+  std::vector<std::string> reported;  ///< "LINE: what is wrong", of the first 20 of them; the header is line 1.
 };
 
 /// A row that common::orders_table cannot use, or whose id an earlier one has, is left out, reported and counted; so is
@@ -55,24 +47,21 @@ using order_plan = std::function<std::optional<planned_order>()>;
                                      std::uint64_t seed);
 
 /// The orders of a file, and copies of them, each 1 s after the one before, at their times since the epoch of
-/// `std::chrono::system_clock`. \param orders must outlive the plan.
-[[nodiscard]] order_plan recorded_plan(const std::vector<order>& orders, std::uint64_t repeat);
-
-/// What becomes the delay of a check, in the life of an order of a file.
-inline constexpr std::chrono::minutes delay_in_file{30};
+/// `std::chrono::system_clock`.
+[[nodiscard]] order_plan recorded_plan(std::vector<order> orders, std::uint64_t repeat);
 
 /// The same in less time, from 0 on; the last order is placed at `length`.
 ///
 /// Such a file spans years, a run seconds, and an approval takes minutes. So there are two scales: one from order to
-/// order, another for the life of each. An order of day 200 in a file of 400 days that was approved after 15 min is
-/// placed in the middle of the run, and approved after half of the delay.
+/// order, another for the life of each, in which 30 min become the delay of a check. An order of day 200 in a file of
+/// 400 days that was approved after 15 min is placed in the middle of the run, and approved after half of the delay.
 struct scaled_plan {
   double speed = 1;       ///< From order to order, how many times as fast as in the file.
   double life_speed = 1;  ///< The same of an order's life.
   order_plan next;
 };
 
-/// \param orders not empty; must outlive the plan. \param repeat at least 1. \param delay positive.
+/// \param orders not empty. \param repeat at least 1. \param delay positive.
 [[nodiscard]] scaled_plan plan_of_file(const std::vector<order>& orders, std::uint64_t repeat,
                                        std::chrono::nanoseconds delay, std::chrono::nanoseconds length);
 

@@ -69,6 +69,12 @@ void report::stock(const stock_figures& all) {
   }
 }
 
+void report::expect_none(std::uint64_t count, const std::string& what) {
+  if (count != 0) {
+    problems.push_back(grouped(count) + " " + what);
+  }
+}
+
 void report::close(const std::string& interrupted_by) {
   line("elapsed", with_decimals(seconds(elapsed()), 3), "s");
   for (const std::string& problem : problems) {

@@ -42,6 +42,8 @@ class report {
   /// How late checks ran: the quantiles 0.5 and 0.99, and the most, in microseconds. \param unit "us" or "ms".
   void lateness(const std::string& label, const char* key, const std::vector<double>& microseconds, const char* unit);
   void stock(const stock_figures& all);
+  /// A problem, if there are any. \param what "orders lost"
+  void expect_none(std::uint64_t count, const std::string& what);
 
   void print(std::ostream& out) const;
   /// One object, indented. \param interrupted_by the name of the signal, if one did it.

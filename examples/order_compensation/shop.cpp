@@ -1,13 +1,12 @@
 #include "shop.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <span>
-#include <thread>
 #include <utility>
 
 #include "common/program.hpp"
+#include "durable/support/keeper.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace order_compensation {
@@ -16,50 +15,25 @@ namespace {
 namespace durable = timing_wheel::durable;
 using std::chrono::nanoseconds;
 
-constexpr std::int64_t shop_version = 4;
-
-/// Orders, and approvals, of one transaction at most: the workers wait meanwhile.
-constexpr std::size_t most_in_a_batch = 250;
-
 std::string key_of_order(std::int64_t id) { return "order-" + std::to_string(id); }
 
-/// The number behind the first '-': of "order-17", and of "worker-17-3".
-std::int64_t number_in(const std::string& key) {
-  std::int64_t number = 0;
-  const char* const begin = key.data() + key.find('-') + 1;
-  if (std::from_chars(begin, key.data() + key.size(), number).ptr == begin) {
-    throw common::failure("a check has the key " + common::quoted(key));
-  }
-  return number;
-}
-
 /// `orders` says what was sold, the ledger what the checks did: each run of a check adds a row, so that one too many is
-/// seen. `stock` is counted up and down beside them, and at the end the two must agree. `worker` has a row for each
-/// process. Times are microseconds of the clock of the checks.
-///
-/// A commit whose answer was lost is not done again: `shop_run` counts its transactions, and the rows of workers and of
-/// kills have numbers that are given.
-///
-/// `lost_share` has the shares of the table that a worker had when it was killed. The epoch of a share rises when it is
-/// given to another node.
+/// seen. `stock` is counted up and down beside them, and at the end the two must agree. Times are microseconds of the
+/// clock of the checks. `shop_run` counts its transactions: so a commit whose answer was lost is not done again. The
+/// name of the first table is the version of all.
 constexpr const char* tables =
-    "CREATE TABLE order_compensation(version BIGINT NOT NULL);"
-    "CREATE TABLE shop_run(id BIGINT PRIMARY KEY,begun BIGINT NOT NULL,transactions BIGINT NOT NULL);"
-    "CREATE TABLE worker(number BIGINT PRIMARY KEY,run BIGINT NOT NULL,node BIGINT NOT NULL,killed BIGINT);"
-    "CREATE TABLE server_kill(run BIGINT NOT NULL,number BIGINT NOT NULL,killed BIGINT NOT NULL,UNIQUE(run,number));"
-    "CREATE TABLE lost_share(worker BIGINT NOT NULL,kinds TEXT NOT NULL,share BIGINT NOT NULL,epoch BIGINT NOT NULL);"
+    "CREATE TABLE order_compensation_5(version BIGINT);"
+    "CREATE TABLE shop_run(id BIGINT PRIMARY KEY,transactions BIGINT NOT NULL);"
     "CREATE TABLE stock(product BIGINT PRIMARY KEY,delivered BIGINT NOT NULL,on_hand BIGINT NOT NULL,"
     " reserved BIGINT NOT NULL,sold BIGINT NOT NULL);"
     "CREATE TABLE orders(id BIGINT PRIMARY KEY,run BIGINT NOT NULL,product BIGINT NOT NULL,units BIGINT NOT NULL,"
     " due BIGINT NOT NULL,confirmed BIGINT);";
 
-constexpr const char* names_of_tables = "'shop_run','worker','server_kill','lost_share','stock','orders','run'";
-
 void make_tables(rig::database& in) {
   constexpr std::int64_t delivered_of_each = 1'000'000'000;
   in.run(tables);
   rig::make_ledger(in);
-  in.run("CREATE INDEX run_number ON run(number); INSERT INTO order_compensation VALUES($1)", shop_version);
+  in.run("CREATE INDEX run_number ON run(number)");
   for (std::uint32_t product = 0; product < product_count; ++product) {
     in.run("INSERT INTO stock VALUES($1,$2,$2,0,0)", product, delivered_of_each);
   }
@@ -68,18 +42,16 @@ void make_tables(rig::database& in) {
 /// Changes nothing. \returns whether the tables are there. A place that has others in their way cannot be used.
 bool has_tables(const rig::place& where) {
   const std::unique_ptr<rig::database> in = where.connect();
-  if (in->ask("SELECT count(*) FROM " + where.tables() + " AND name='order_compensation'") == 0) {
-    if (in->ask("SELECT count(*) FROM " + where.tables() +
-                (where.on_server() ? std::string(" AND name IN (") + names_of_tables + ")" : "")) != 0) {
-      throw std::runtime_error("it has the tables of something else");
-    }
-    return false;
+  const auto count = [&](const std::string& which) {
+    return in->ask("SELECT count(*) FROM " + where.tables() + which);
+  };
+  if (count(" AND name='order_compensation_5'") == 1) {
+    return true;
   }
-  if (const std::int64_t version = in->ask("SELECT max(version) FROM order_compensation"); version != shop_version) {
-    throw std::runtime_error("it is of version " + std::to_string(version) +
-                             " of this program's tables, which knows version " + std::to_string(shop_version));
+  if (count(where.on_server() ? " AND name IN ('shop_run','stock','orders','run')" : "") != 0) {
+    throw std::runtime_error("it has the tables of something else, or of another version of this program");
   }
-  return true;
+  return false;
 }
 
 /// The orders and the runs of their checks say what the stock should be. Conditions are counted as numbers, which all
@@ -116,8 +88,6 @@ std::string fate_of_all_orders(const rig::place& where) {
 }
 
 }  // namespace
-
-void patient_connection::pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 void prepare(rig::place& where) {
   try {
@@ -163,13 +133,15 @@ bool shop::work(nanoseconds now) {
   return due(now);
 }
 
+/// At most so many of each: the workers wait meanwhile.
 shop::batch shop::pick(nanoseconds now) {
+  constexpr std::size_t most = 250;
   batch what;
-  while (what.approvals.size() < most_in_a_batch && !approvals_.empty() && approvals_.top().first <= now) {
+  while (what.approvals.size() < most && !approvals_.empty() && approvals_.top().first <= now) {
     what.approvals.push_back(approvals_.top().second);
     approvals_.pop();
   }
-  while (what.orders.size() < most_in_a_batch && next_ && next_->at <= now) {
+  while (what.orders.size() < most && next_ && next_->at <= now) {
     what.orders.emplace_back(next_id_++, *next_);
     next_ = plan_();
   }
@@ -179,14 +151,15 @@ shop::batch shop::pick(nanoseconds now) {
 // Its first statement waits for a commit of the same batch that is still on its way, and then finds nothing to do: that
 // commit was done, and its answer was lost.
 //
-// Who changes the stock of several products does it last, and in their order: so nobody waits for each other.
+// A transaction that changes the stock of several products does that last, and in their order: so none waits for
+// another that waits for it.
 std::uint64_t shop::write(rig::database& in, const batch& what) const {
   rig::write_transaction open(in);
   const bool is_done = in.run("UPDATE shop_run SET transactions=$1 WHERE id=$2 AND transactions=$1-1 RETURNING id",
                               transactions_ + 1, run_)
                            .empty();
   std::uint64_t late = 0;
-  std::map<std::uint32_t, change> changes;
+  std::map<std::uint32_t, std::pair<std::int64_t, std::int64_t>> changes;  // of a product: reserved, sold
   const std::int64_t clock = in.now();
   for (const std::int64_t id : what.approvals) {
     if (is_done) {
@@ -194,10 +167,11 @@ std::uint64_t shop::write(rig::database& in, const batch& what) const {
     } else if (in.cancel(check_kind, key_of_order(id)) != timing_wheel::cancel_result::cancelled) {
       ++late;
     } else {
-      const goods sold = goods_of(static_cast<std::uint64_t>(id));
+      const goods what_is_sold = goods_of(static_cast<std::uint64_t>(id));
       in.run("UPDATE orders SET confirmed=$1 WHERE id=$2", clock, id);
-      changes[sold.product].reserved -= sold.units;
-      changes[sold.product].sold += sold.units;
+      auto& [reserved, sold] = changes[what_is_sold.product];
+      reserved -= what_is_sold.units;
+      sold += what_is_sold.units;
     }
   }
   if (is_done) {
@@ -206,11 +180,11 @@ std::uint64_t shop::write(rig::database& in, const batch& what) const {
   for (const auto& [id, one] : what.orders) {
     place(in, id, clock);
     const goods reserved = goods_of(static_cast<std::uint64_t>(id));
-    changes[reserved.product].reserved += reserved.units;
+    changes[reserved.product].first += reserved.units;
   }
   for (const auto& [product, by] : changes) {
     in.run("UPDATE stock SET on_hand=on_hand-($1)-($2),reserved=reserved+($1),sold=sold+($2) WHERE product=$3",
-           by.reserved, by.sold, product);
+           by.first, by.second, product);
   }
   open.commit();
   return late;
@@ -231,15 +205,13 @@ void shop::place(rig::database& in, std::int64_t id, std::int64_t clock) const {
 }
 
 void serve(durable::scheduler& checks, const rig::place& where, std::int64_t worker) {
-  const auto run = [&where, worker](durable::transaction& open, std::span<const durable::job> all) {
+  checks.on(check_kind, [&where, worker](durable::transaction& open, std::span<const durable::job> all) {
     const std::unique_ptr<rig::database> in = where.within(open);
     std::set<std::pair<std::uint32_t, std::int64_t>> orders;  // by product, as `shop` changes the stock
     for (const durable::job& check : all) {
-      const std::int64_t number = number_in(check.key());
-      rig::write_run(*in, check, open.now().time_since_epoch().count(), worker, number);
-      if (check.kind() == check_kind) {
-        orders.emplace(goods_of(static_cast<std::uint64_t>(number)).product, number);
-      }
+      const std::int64_t id = rig::number_in(check.key());
+      rig::write_run(*in, check, open.now().time_since_epoch().count(), worker, id);
+      orders.emplace(goods_of(static_cast<std::uint64_t>(id)).product, id);
     }
     for (const auto& [product, id] : orders) {
       in->run(
@@ -247,9 +219,12 @@ void serve(durable::scheduler& checks, const rig::place& where, std::int64_t wor
           "FROM orders o WHERE o.id=$1 AND stock.product=o.product",
           id);
     }
-  };
-  checks.on(check_kind, run);
-  checks.on(probe_kind, run);
+  });
+}
+
+bool verdict::exact() const noexcept {
+  return stock.balanced() && lost == 0 && doubled == 0 && early == 0 && strays == 0 &&
+         std::all_of(faults.begin(), faults.end(), [](const auto& each) { return each.second == 0; });
 }
 
 verdict judge(rig::database& in, const rig::place& where) {
@@ -261,9 +236,7 @@ verdict judge(rig::database& in, const rig::place& where) {
                        &all.stock.still_reserved, &all.stock.wrong_products}) {
     *figure = static_cast<std::uint64_t>(row[column++]);
   }
-  for (const auto& [what, times] : rig::faults_in(in, where)) {
-    all.faults += times;
-  }
+  all.faults = rig::faults_in(in, where);
   return all;
 }
 

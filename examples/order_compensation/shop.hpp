@@ -8,6 +8,7 @@
 #include <optional>
 #include <queue>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "durable/support/ledger.hpp"
@@ -23,51 +24,6 @@ namespace order_compensation {
 namespace rig = timing_wheel::rig;
 
 inline constexpr const char* check_kind = "verify";  ///< Of the check of an order.
-inline constexpr const char* probe_kind = "probe";   ///< Of the checks that are due when a worker is killed.
-
-/// The name of the node of a worker.
-[[nodiscard]] inline std::string node_of_worker(std::int64_t number) { return "worker-" + std::to_string(number); }
-
-/// A connection that outlives its database: a new one is made for as long as a minute.
-///
-/// Thread safety: as a plain object.
-class patient_connection {
- public:
-  /// \param where must outlive this.
-  explicit patient_connection(const rig::place& where) : place_(where) {}
-
-  /// Calls `work` until it does not throw `try_again`. \returns what it returns.
-  template <class Work>
-  auto use(const Work& work) {
-    constexpr std::chrono::seconds patience(60);
-    for (const auto end = std::chrono::steady_clock::now() + patience;; pause()) {
-      try {
-        if (!open_) {
-          open_ = place_.connect();
-        }
-        return work(*open_);
-      } catch (const rig::try_again&) {
-        open_.reset();
-        if (std::chrono::steady_clock::now() > end) {
-          throw;
-        }
-      }
-    }
-  }
-  template <class... Values>
-  [[nodiscard]] std::int64_t ask(const std::string& sql, Values... values) {
-    return use([&](rig::database& in) { return in.ask(sql, values...); });
-  }
-  [[nodiscard]] std::int64_t now() {
-    return use([](rig::database& in) { return in.now(); });
-  }
-
- private:
-  static void pause();
-
-  const rig::place& place_;
-  std::unique_ptr<rig::database> open_;
-};
 
 /// Makes the tables of a shop beside those of the checks, and fills its stock; or leaves them as they are.
 /// \throws common::usage_error if the place cannot be used, or has the tables of something else.
@@ -97,17 +53,11 @@ class shop {
 
  private:
   using approval = std::pair<std::chrono::nanoseconds, std::int64_t>;  // when, which order
-  using placement = std::pair<std::int64_t, planned_order>;
 
   /// What one transaction does.
   struct batch {
     std::vector<std::int64_t> approvals;
-    std::vector<placement> orders;
-  };
-  /// What it changes in the stock of a product.
-  struct change {
-    std::int64_t reserved = 0;
-    std::int64_t sold = 0;
+    std::vector<std::pair<std::int64_t, planned_order>> orders;
   };
 
   [[nodiscard]] bool due(std::chrono::nanoseconds now) const;
@@ -125,11 +75,11 @@ class shop {
   std::uint64_t placed_ = 0;
   std::uint64_t late_approvals_ = 0;
   std::int64_t transactions_ = 0;
-  patient_connection database_;
+  rig::patient_connection database_;
 };
 
-/// Adds the handlers of a worker: what the checks do, on the connection of the store. None asks whether the order is
-/// still open: that a check runs once, and not after a cancel, is for the checks to see to. So the ledger shows if it
+/// Adds the handler of a worker: what the checks do, on the connection of the store. It does not ask whether the order
+/// is still open: that a check runs once, and not after a cancel, is for the checks to see to. So the ledger shows if it
 /// does not. \param where must outlive `checks`.
 void serve(timing_wheel::durable::scheduler& checks, const rig::place& where, std::int64_t worker);
 
@@ -144,12 +94,10 @@ struct verdict {
   std::uint64_t early = 0;      ///< Runs before the check was due.
   std::uint64_t strays = 0;     ///< Checks, and runs of checks, of no open order.
   stock_figures stock;          ///< `wrong_products` are those where the stock is not what the orders say.
-  std::int64_t faults = 0;      ///< What `rig::faults_in` counts.
+  rig::counted faults;          ///< Of the ledger.
 
   /// To the unit: nothing lost, nothing twice, nothing early.
-  [[nodiscard]] bool exact() const noexcept {
-    return stock.balanced() && lost == 0 && doubled == 0 && early == 0 && strays == 0 && faults == 0;
-  }
+  [[nodiscard]] bool exact() const noexcept;
 };
 
 [[nodiscard]] verdict judge(rig::database& in, const rig::place& where);

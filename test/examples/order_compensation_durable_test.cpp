@@ -56,7 +56,7 @@ class ShopLedger : public testing::TestWithParam<const char*> {  // NOLINT(reada
     place_->remove();
     prepare(*place_);
     database_ = place_->connect();
-    run("INSERT INTO shop_run VALUES(1,0,0)");
+    run("INSERT INTO shop_run VALUES(1,0)");
   }
   ~ShopLedger() override {
     database_.reset();
@@ -117,34 +117,25 @@ TEST_P(ShopLedger, IsExactEmptyAndWithOrdersInEveryState) {
               ElementsAre(units(2) + units(4), units(1), units(3) + units(5)));
 }
 
-TEST_P(ShopLedger, SeesALostCheck) {
+TEST_P(ShopLedger, SeesALostCheckAndAnEarlyOne) {
   place(3);
   forget_check(3);
   EXPECT_EQ(judged().lost, 1U);
   EXPECT_FALSE(judged().exact());
+  fire(3, -1);
+  EXPECT_EQ(judged().early, 1U);
+  EXPECT_FALSE(judged().exact());
 }
 
-TEST_P(ShopLedger, SeesACheckThatRanTwice) {
-  place(1);
+TEST_P(ShopLedger, SeesACheckThatRanTwiceOrAfterItsCancel) {
+  place(2);
   forget_check(1);
   fire(1, 0);
   fire(1, 1);
   EXPECT_EQ(judged().doubled, 1U);
-  EXPECT_GT(judged().faults, 0);
-}
-
-TEST_P(ShopLedger, SeesACheckThatRanAfterItsCancel) {
-  place(2);
-  fire(2, 0);
-  EXPECT_EQ(judged().doubled, 1U);
   EXPECT_FALSE(judged().stock.balanced());
-}
-
-TEST_P(ShopLedger, SeesACheckThatRanEarly) {
-  place(1);
-  forget_check(1);
-  fire(1, -1);
-  EXPECT_EQ(judged().early, 1U);
+  fire(2, 0);
+  EXPECT_EQ(judged().doubled, 2U);
 }
 
 TEST_P(ShopLedger, SeesACheckThatRanAndStayedAndChecksOfNoOrder) {
@@ -169,14 +160,12 @@ TEST_P(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
 TEST_P(ShopLedger, IsUsedAgainButNotOfAnotherVersion) {
   EXPECT_NO_THROW(prepare(*place_));
   EXPECT_EQ(database_->ask("SELECT count(*) FROM stock"), product_count);
-  run("UPDATE order_compensation SET version=version+1");
-  EXPECT_THROW(prepare(*place_), common::usage_error);
-  run("DROP TABLE order_compensation");
+  run("ALTER TABLE order_compensation_5 RENAME TO order_compensation_4");
   EXPECT_THROW(prepare(*place_), common::usage_error);
 }
 
 TEST_P(ShopLedger, IsUsedAgainAfterItLetSomebodyDown) {
-  patient_connection patient(*place_);
+  rig::patient_connection patient(*place_);
   int times = 0;
   const std::int64_t answer = patient.use([&](rig::database& in) {
     {
@@ -199,7 +188,7 @@ TEST(LostAnswers, DoubleNoOrder) {
   const auto where = rig::postgres_place(proxy.conninfo() + new_database() + " user=postgres");
   prepare(*where);
   const auto database = where->connect();
-  database->run("INSERT INTO shop_run VALUES(1,0,0)");
+  database->run("INSERT INTO shop_run VALUES(1,0)");
   shop one(*where, 1, 1, 1h, some_orders(2));
   proxy.plan(timing_wheel::test::cutting_proxy::fault::cut_after, timing_wheel::test::begins_with("COMMIT"));
   one.work(0ns);

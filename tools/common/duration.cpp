@@ -4,8 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
-#include <limits>
 
 namespace common {
 namespace {
@@ -25,13 +23,7 @@ constexpr std::string_view digits_and_point = "0123456789.";
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-nanoseconds length_of(std::string_view name, std::string_view number) {
-  if (number.find_first_not_of('.') == std::string_view::npos) {
-    throw duration_error("the number is missing");
-  }
-  if (number.find('.') != number.rfind('.')) {
-    throw duration_error(in_quotes(number) + " is no number");
-  }
+nanoseconds length_of(std::string_view name) {
   if (name.empty()) {
     throw duration_error("the unit is missing");
   }
@@ -42,19 +34,17 @@ nanoseconds length_of(std::string_view name, std::string_view number) {
   return found->length;
 }
 
-/// The largest, if it does not fit.
-std::uint64_t whole_of(std::string_view number) {
-  std::uint64_t count = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), count);
-  return error == std::errc::result_out_of_range ? std::numeric_limits<std::uint64_t>::max() : count;
-}
-
-// A double is exact to a hundredth of a nanosecond here, because a fraction of a day is below 2^47 ns.
-std::uint64_t nanoseconds_of(std::string_view point_and_digits, nanoseconds length) {
-  const std::string number = "0" + std::string(point_and_digits);
-  double fraction = 0;
-  std::from_chars(number.data(), number.data() + number.size(), fraction, std::chars_format::fixed);
-  return static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(length.count())));
+/// A long double has all digits of a number of nanoseconds. One that is too large for it is longer than all.
+long double number_of(std::string_view digits) {
+  if (digits.find_first_not_of('.') == std::string_view::npos) {
+    throw duration_error("the number is missing");
+  }
+  long double number = HUGE_VALL;
+  const char* const end = digits.data() + digits.size();
+  if (std::from_chars(digits.data(), end, number, std::chars_format::fixed).ptr != end) {
+    throw duration_error(in_quotes(digits) + " is no number");
+  }
+  return number;
 }
 
 }  // namespace
@@ -68,28 +58,20 @@ nanoseconds read_duration(std::string_view text, nanoseconds longest) {
     text.remove_prefix(part.size());
     return part;
   };
-  nanoseconds sum{};
-  const auto add = [&](std::uint64_t count, nanoseconds length) {
-    if (count > static_cast<std::uint64_t>((longest - sum) / length)) {
-      throw duration_error("it is longer than " + std::to_string(longest / (365 * 24h)) + " years");
-    }
-    sum += static_cast<std::int64_t>(count) * length;
-  };
+  long double sum = 0;
   for (nanoseconds shortest = nanoseconds::max(); !text.empty();) {
-    const std::string_view number = take(text.find_first_not_of(digits_and_point));
-    const nanoseconds length = length_of(take(text.find_first_of(digits_and_point)), number);
+    const long double number = number_of(take(text.find_first_not_of(digits_and_point)));
+    const nanoseconds length = length_of(take(text.find_first_of(digits_and_point)));
     if (length >= shortest) {
       throw duration_error("a longer unit comes first, and each comes once");
     }
     shortest = length;
-    const std::size_t point = std::min(number.find('.'), number.size());
-    add(whole_of(number.substr(0, point)), length);
-    if (point != number.size() && !text.empty()) {
-      throw duration_error("only the last number may have a fraction");
-    }
-    add(nanoseconds_of(number.substr(point), length), 1ns);
+    sum += number * static_cast<long double>(length.count());
   }
-  return sum;
+  if (sum > static_cast<long double>(longest.count())) {
+    throw duration_error("it is longer than " + std::to_string(longest / (365 * 24h)) + " years");
+  }
+  return nanoseconds(std::llround(sum));
 }
 
 std::string format_duration(nanoseconds duration) {

@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
 #include "common/orders_table.hpp"
-#include "common/validators.hpp"
 
 namespace timing_wheel::compare {
 namespace {
@@ -199,7 +199,7 @@ void add_options(CLI::App& app, raw_options& raw) {
   app.add_option("--cancel", raw.cancel, std::string(cancel_forms) + " [0]")->type_name("SHARE[,WHEN]");
   app.add_option("--seed", parsed.workload.seed, "Of the random delays, arrivals and cancellations")
       ->type_name("NUMBER")
-      ->check(common::whole_number())
+      ->check(CLI::Range(std::uint64_t{std::numeric_limits<std::int64_t>::max()}))
       ->capture_default_str();
   app.add_option("--engine", raw.engines, std::string(engine_forms) + "; repeatable")
       ->type_name("ENGINE")

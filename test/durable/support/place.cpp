@@ -1,5 +1,7 @@
 #include "durable/support/place.hpp"
 
+#include <thread>
+
 namespace timing_wheel::rig {
 
 std::string database::with_numbers(const std::string& sql, const std::vector<std::int64_t>& values) {
@@ -13,6 +15,8 @@ std::string database::with_numbers(const std::string& sql, const std::vector<std
   }
   return text;
 }
+
+void patient_connection::pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 std::unique_ptr<place> place_of(const std::string& argument) {
   [[maybe_unused]] const std::string where = argument.substr(argument.find(':') + 1);

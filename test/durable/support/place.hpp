@@ -130,6 +130,47 @@ class place {
   virtual void kill_server() {}
 };
 
+/// A connection that outlives its database: a new one is made for as long as a minute.
+///
+/// Thread safety: as a plain object.
+class patient_connection {
+ public:
+  /// \param where must outlive this.
+  explicit patient_connection(const place& where) : place_(where) {}
+
+  /// Calls `work` until it does not throw `try_again`. \returns what it returns.
+  template <class Work>
+  auto use(const Work& work) {
+    constexpr std::chrono::seconds patience(60);
+    for (const auto end = std::chrono::steady_clock::now() + patience;; pause()) {
+      try {
+        if (!open_) {
+          open_ = place_.connect();
+        }
+        return work(*open_);
+      } catch (const try_again&) {
+        open_.reset();
+        if (std::chrono::steady_clock::now() > end) {
+          throw;
+        }
+      }
+    }
+  }
+  template <class... Values>
+  [[nodiscard]] std::int64_t ask(const std::string& sql, Values... values) {
+    return use([&](database& in) { return in.ask(sql, values...); });
+  }
+  [[nodiscard]] std::int64_t now() {
+    return use([](database& in) { return in.now(); });
+  }
+
+ private:
+  static void pause();
+
+  const place& place_;
+  std::unique_ptr<database> open_;
+};
+
 /// "sqlite:FILE" or "postgres:CONNINFO". \throws std::runtime_error if this program was built without it.
 [[nodiscard]] std::unique_ptr<place> place_of(const std::string& argument);
 /// A private server. \throws std::runtime_error that says what to install, or what went wrong.
