@@ -44,7 +44,6 @@ foreach(name IN ITEMS
 endforeach()
 
 timing_wheel_durable_tests(unit postgres_clock)
-timing_wheel_postgres_test(cutting_proxy stress)
 timing_wheel_postgres_test(postgres_leases stress)
 timing_wheel_postgres_test(postgres_server_faults stress)
 

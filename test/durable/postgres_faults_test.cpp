@@ -3,18 +3,17 @@
 #include <optional>
 
 #include "durable/node/failures.hpp"
-#include "durable/support/cutting_proxy.hpp"
+#include "durable/support/child_process.hpp"
+#include "durable/support/lost_commits.hpp"
 #include "durable/support/postgres_ledger.hpp"
-#include "durable/support/scratch_folder.hpp"
 #include "durable/support/store_calls.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
 
-using timing_wheel::test::begins_with;
-using timing_wheel::test::cutting_proxy;
+using timing_wheel::test::lost_commits;
 using timing_wheel::test::private_postgres;
-using fault = cutting_proxy::fault;
+using loss = lost_commits::loss;
 using steady = std::chrono::steady_clock;
 
 class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
@@ -27,6 +26,7 @@ class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-
 
   PostgresFaults() { make_ledger(server->conninfo()); }
 
+  static std::string lossy_conninfo() { return server->conninfo() + lost_commits::lossy; }
   static std::string runs_of(const std::string& id) {
     return server->ask("SELECT count(*) FROM run WHERE id='" + id + "'");
   }
@@ -34,38 +34,11 @@ class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-
   static inline std::unique_ptr<private_postgres> server;
 };
 
-/// A node in a process of its own. It ends with its standard input.
-class node_process {
- public:
-  /// \param environment NAME=VALUE, with blanks between.
-  node_process(const std::string& conninfo, std::chrono::milliseconds lease, const std::string& environment = {})
-      : in_(popen(("echo $$ >" + pid_file() + "; exec env " + environment + " " TIMING_WHEEL_POSTGRES_NODE " '" +
-                   conninfo + "' " + std::to_string(lease.count()))
-                      .c_str(),
-                  "we")) {
-    EXPECT_TRUE(wait_until([this] { return (std::ifstream(pid_file()) >> process_).good(); }));
-  }
-  node_process(const node_process&) = delete;
-  node_process& operator=(const node_process&) = delete;
-  ~node_process() {
-    if (in_ != nullptr) {
-      ::kill(process_, SIGKILL);
-      finish();
-    }
-  }
-
-  void stop() const { ::kill(process_, SIGSTOP); }
-  void go_on() const { ::kill(process_, SIGCONT); }
-  /// Lets it end. \returns its status.
-  int finish() { return pclose(std::exchange(in_, nullptr)); }
-
- private:
-  [[nodiscard]] std::string pid_file() const { return folder_.file("pid"); }
-
-  timing_wheel::test::scratch_folder folder_;
-  pid_t process_ = -1;
-  std::FILE* in_;
-};
+/// A node in a process of its own. \param environment NAME=VALUE, with blanks between.
+rig::child_process node_process(std::chrono::milliseconds lease, const std::string& environment = {}) {
+  return rig::child_process({"/bin/sh", "-c", "exec env " + environment + " " TIMING_WHEEL_POSTGRES_NODE " \"$@\"",
+                             "postgres_node", PostgresFaults::server->conninfo(), std::to_string(lease.count())});
+}
 
 // ---- the server
 
@@ -108,31 +81,29 @@ TEST_F(PostgresFaults, AnImmediateShutdownUnderLoadLosesNothing) {
 // ---- the network
 
 TEST_F(PostgresFaults, AScheduleWhoseAnswerWasLostMayBeRepeated) {
-  cutting_proxy proxy(server->socket());
-  postgres_store store(proxy.conninfo());
+  postgres_store store(lossy_conninfo());
   scheduler checks(store);
-  for (const fault what : {fault::cut_before, fault::cut_after}) {
-    const std::string key = what == fault::cut_before ? "before" : "after";
+  for (const loss what : {loss::of_commit, loss::of_answer}) {
+    const std::string key = what == loss::of_commit ? "commit" : "answer";
     const request wanted{.kind = "transactional", .key = key, .due = 1h};
-    proxy.plan(what, begins_with("COMMIT"));
+    lost_commits::plan(what);
     EXPECT_THROW(checks.schedule(wanted), timer_error);
-    EXPECT_EQ(checks.schedule(wanted).inserted, what == fault::cut_before);
+    EXPECT_EQ(checks.schedule(wanted).inserted, what == loss::of_commit);
     EXPECT_EQ(server->ask("SELECT count(*) FROM timing_wheel.check WHERE key='" + key + "'"), "1");
   }
 }
 
 TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
-  cutting_proxy proxy(server->socket());
-  node here(proxy.conninfo(), 300ms, server->conninfo());
+  node here(lossy_conninfo(), 300ms, server->conninfo());
   postgres_store beside(server->conninfo());
   scheduler other(beside);
   std::vector<std::string> promised;
-  int faults = 0;
-  for (const fault what : {fault::cut_before, fault::cut_after}) {
+  int losses = lost_commits::count();
+  for (const loss what : {loss::of_commit, loss::of_answer}) {
     for (const std::string& kind : ledger_kinds) {
       for (int nth = 1; nth <= 3; ++nth) {
-        proxy.plan(what, begins_with("COMMIT"), nth);
-        for (++faults; proxy.faults() < faults && promised.size() < 1000;) {
+        lost_commits::plan(what, nth);
+        for (++losses; lost_commits::count() < losses && promised.size() < 1000;) {
           const std::string key = std::to_string(promised.size());
           other.schedule({.kind = kind, .key = key, .due = 20ms});
           promised.push_back(key);
@@ -142,13 +113,12 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
     }
   }
   EXPECT_TRUE(wait_for_end(server->conninfo()));
-  EXPECT_EQ(proxy.faults(), faults);
+  EXPECT_EQ(lost_commits::count(), losses);
   judge(server->conninfo(), promised);
 }
 
 TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
-  cutting_proxy proxy(server->socket());
-  postgres_store store(proxy.conninfo());
+  postgres_store store(lossy_conninfo());
   scheduler checks(store, {.poll = 20ms, .on_failure = [](const failure&) {}});
   std::atomic<int> attempt = 0;
   checks.on("transactional",
@@ -158,12 +128,13 @@ TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
             },
             {.max_attempts = 1});
   checks.start();
-  proxy.plan(fault::cut_before, begins_with("COMMIT"), 2);  // the first is that of the schedule
+  const int before = lost_commits::count();
+  lost_commits::plan(loss::of_commit, 2);  // the first is that of the schedule
   checks.schedule({.kind = "transactional", .key = "a", .due = 50ms});
   const auto begin = steady::now();
   EXPECT_TRUE(wait_for_end(server->conninfo()));
   EXPECT_THAT(steady::now() - begin, Le(500ms));
-  EXPECT_EQ(proxy.faults(), 1);
+  EXPECT_EQ(lost_commits::count(), before + 1);
   EXPECT_EQ(attempt, 1);
   judge(server->conninfo(), {"a"});
 }
@@ -177,10 +148,10 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   postgres_session blocking(server->conninfo());
   blocking.execute("BEGIN");
   blocking.execute("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE");
-  node_process first(server->conninfo(), 500ms);
+  rig::child_process first = node_process(500ms);
   own.schedule({.kind = "transactional", .key = "a", .due = 0ms});
   wait_until([] { return server->ask("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0"; });
-  first.stop();
+  first.send(SIGSTOP);
   blocking.execute("COMMIT");
   const auto begin = steady::now();
   {
@@ -188,9 +159,9 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
     EXPECT_TRUE(wait_for_end(server->conninfo()));
   }
   EXPECT_THAT(steady::now() - begin, Le(2500ms));
-  first.go_on();
+  first.send(SIGCONT);
   std::this_thread::sleep_for(200ms);
-  EXPECT_EQ(first.finish(), 0);
+  EXPECT_TRUE(first.finish());
   judge(server->conninfo(), {"a"});
 }
 
@@ -233,14 +204,13 @@ TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
   if (std::string(TIMING_WHEEL_SANITIZER) == "1") {
     GTEST_SKIP() << "a sanitizer must be the first library";
   }
-  node_process wrong(
-      server->conninfo(), 1s,
-      std::string("LD_PRELOAD=") + library + " FAKETIME=" + GetParam() + " FAKETIME_DONT_FAKE_MONOTONIC=1");
+  rig::child_process wrong = node_process(
+      1s, std::string("LD_PRELOAD=") + library + " FAKETIME=" + GetParam() + " FAKETIME_DONT_FAKE_MONOTONIC=1");
   postgres_store store(server->conninfo());
   scheduler own(store);
   const auto promised = schedule_all(own, 20, 30ms, 700ms);
   EXPECT_TRUE(wait_for_end(server->conninfo(), 20s));
-  EXPECT_EQ(wrong.finish(), 0);
+  EXPECT_TRUE(wrong.finish());
   EXPECT_THAT(postgres_session(server->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
   judge(server->conninfo(), promised);
 }

@@ -1,13 +1,10 @@
 // Behind PgBouncer in transaction mode: each transaction may have another connection of the server's.
 
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <optional>
 
+#include "durable/support/child_process.hpp"
 #include "durable/support/postgres_case.hpp"
 #include "durable/support/scratch_folder.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -28,14 +25,12 @@ class pooler {
         << "[pgbouncer]\nlisten_addr=\nlisten_port=6432\nunix_socket_dir=" << folder_.path().string()
         << "\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nserver_round_robin=1\n"
         << more;
-    start();
+    std::vector<std::string> words = {program, "-q", folder_.file("pgbouncer.ini")};
+    if (getuid() == 0) {
+      words.insert(words.begin() + 1, {"-u", "postgres"});
+    }
+    process_.emplace(std::move(words));
     wait_until([this] { return std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); });
-  }
-  pooler(const pooler&) = delete;
-  pooler& operator=(const pooler&) = delete;
-  ~pooler() {
-    kill(child_, SIGKILL);
-    waitpid(child_, nullptr, 0);
   }
 
   [[nodiscard]] std::string conninfo() const {
@@ -43,21 +38,8 @@ class pooler {
   }
 
  private:
-  void start() {
-    child_ = fork();
-    if (child_ == 0) {
-      const std::string settings = folder_.file("pgbouncer.ini");
-      if (getuid() == 0) {
-        execl(program, program, "-q", "-u", "postgres", settings.c_str(), nullptr);
-      } else {
-        execl(program, program, "-q", settings.c_str(), nullptr);
-      }
-      _exit(127);
-    }
-  }
-
   timing_wheel::test::scratch_folder folder_;
-  pid_t child_ = -1;
+  std::optional<rig::child_process> process_;
 };
 
 class PostgresPooler : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite

@@ -28,6 +28,7 @@ target_link_libraries(durable_sqlite_worker PRIVATE timing_wheel::durable SQLite
 set_target_properties(durable_sqlite_worker PROPERTIES CXX_EXTENSIONS OFF)
 foreach(name IN ITEMS process nodes)
   timing_wheel_durable_tests(stress sqlite_${name})
+  target_link_libraries(${executables} PRIVATE timing_wheel_rig)
   target_compile_definitions(${executables} PRIVATE
     TIMING_WHEEL_SQLITE_WORKER="$<TARGET_FILE:durable_sqlite_worker>")
   add_dependencies(${executables} durable_sqlite_worker)

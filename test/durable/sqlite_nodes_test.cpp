@@ -15,8 +15,8 @@ using testing::Contains;
 
 class SqliteNodes : public testing::Test {
  public:
-  [[nodiscard]] worker node(const std::string& name, const std::vector<variable>& environment = {}) const {
-    return {folder.file(), "node", name, {}, environment};
+  [[nodiscard]] worker node(const std::string& name, const std::string& environment = {}) const {
+    return {folder.file(), "node", name, environment};
   }
   // Another process may be in the middle of making the tables.
   sqlite_store& store() {
@@ -45,8 +45,8 @@ std::chrono::microseconds steady_now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-std::vector<variable> hour_off(const std::string& offset) {
-  return {{"LD_PRELOAD", TIMING_WHEEL_LIBFAKETIME}, {"FAKETIME", offset}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}};
+std::string hour_off(const std::string& offset) {
+  return "LD_PRELOAD=" TIMING_WHEEL_LIBFAKETIME " FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME=" + offset;
 }
 
 class SqliteWrongClock : public SqliteNodes, public testing::WithParamInterface<const char*> {
@@ -70,8 +70,10 @@ class SqliteWrongClock : public SqliteNodes, public testing::WithParamInterface<
       due_before[key] = steady_now() + delay;
     }
   }
-  void judge(const std::vector<std::string>& told) {
-    for (const std::string& line : told) {
+  // Ends it.
+  void judge(worker& node) {
+    node.end();
+    for (const std::string& line : node.told()) {
       const std::string key = line.substr(0, line.find(' '));
       const std::chrono::microseconds when(std::stoll(line.substr(line.find(' ') + 1)));
       EXPECT_GE(when, due_after.at(key) - 1ms) << key;   // a millisecond for the two clocks' rounding
@@ -91,10 +93,8 @@ TEST_P(SqliteWrongClock, OfOneNodeMakesNothingEarlyOrLate) {
   worker wrong = node("wrong", hour_off(GetParam()));
   schedule_timed(60);
   EXPECT_TRUE(wait_until_empty());
-  right.end();
-  wrong.end();
-  judge(right.told());
-  judge(wrong.told());
+  judge(right);
+  judge(wrong);
   EXPECT_THAT(ran, SizeIs(60));
 }
 
@@ -108,10 +108,8 @@ TEST_P(SqliteWrongClock, OfTheFirstNodeMakesNothingEarlyOrLate) {
   worker right = node("right");
   schedule_timed(60);
   EXPECT_TRUE(wait_until_empty());
-  right.end();
-  wrong.end();
-  judge(right.told());
-  judge(wrong.told());
+  judge(right);
+  judge(wrong);
   EXPECT_THAT(ran, SizeIs(60));
 }
 

@@ -59,13 +59,13 @@ TEST_P(SqliteProcesses, CompleteEachCheckOnce) {
 INSTANTIATE_TEST_SUITE_P(Of, SqliteProcesses, testing::Values(2, 4), testing::PrintToStringParamName());
 
 TEST_F(SqliteProcess, AFailureAfterTheCommitLeavesItCommitted) {
-  worker failing(folder.file(), "schedule", "n", "sqlite.after_commit:throw:3");
+  worker failing(folder.file(), "schedule", "n", "TIMING_WHEEL_FAIL_POINT=sqlite.after_commit:throw:3");
   EXPECT_EQ(failing.wait(), 1);
   EXPECT_THAT(keys_by_time(store), AnyOf(SizeIs(2), SizeIs(3)));
 }
 
 TEST_F(SqliteProcess, AnAnswerThatWasLostIsAskedForAgainWithoutHarm) {
-  worker killed(folder.file(), "schedule", "n", "sqlite.after_commit:kill:5");
+  worker killed(folder.file(), "schedule", "n", "TIMING_WHEEL_FAIL_POINT=sqlite.after_commit:kill:5");
   ASSERT_EQ(killed.wait(), -SIGKILL);
   const std::size_t committed = keys_by_time(store).size();
   EXPECT_GT(committed, killed.told().size());  // the last answer was lost

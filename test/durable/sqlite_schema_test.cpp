@@ -7,21 +7,20 @@ namespace {
 
 class SqliteSchema : public SqliteCase {
  public:
+  [[nodiscard]] int pages() const { return std::stoi(user.ask("PRAGMA page_count")); }
+  // Many checks come and go. \returns how many pages the file has then.
+  int churn() {
+    store.transact([&](store_transaction& open) {
+      for (int key = 0; key < 2000; ++key) {
+        open.schedule(asked(std::to_string(key), {}, std::string(200, 'p')));
+      }
+    });
+    take(store);
+    return pages();
+  }
+
   users_database user{folder.file()};
 };
-
-TEST_F(SqliteSchema, ANewerOneIsRefusedWithBothNumbers) {
-  user.run("UPDATE timing_wheel_schema SET version=7");
-  sqlite_store later(folder.file());
-  for (sqlite_store* each : {&store, &later}) {
-    const caught migrating = error_of([&] { each->migrate(); });
-    EXPECT_EQ(migrating.code, errc::newer_schema);
-    EXPECT_THAT(migrating.words, HasSubstr("tables of version 7; this library knows version 2"));
-    EXPECT_EQ(error_of([&] { put(*each, "a"); }).code, errc::newer_schema);
-  }
-  EXPECT_EQ(error_of([&] { schedule(user.get(), asked("a")); }).code, errc::newer_schema);
-  EXPECT_EQ(user.ask("SELECT count(*) FROM timing_wheel_check"), "0");
-}
 
 TEST(SqliteSchemaless, TheTablesLieBesideTheUsersOwn) {
   const scratch_folder folder;
@@ -65,15 +64,6 @@ TEST_F(SqliteSchema, TheTableRefusesWrongRows) {
 }
 
 TEST_F(SqliteSchema, SpaceIsUsedAgain) {
-  const auto churn = [&] {
-    store.transact([&](store_transaction& open) {
-      for (int key = 0; key < 2000; ++key) {
-        open.schedule(asked(std::to_string(key), {}, std::string(200, 'p')));
-      }
-    });
-    take(store);
-    return std::stoi(user.ask("PRAGMA page_count"));
-  };
   const int first = churn();
   for (int turn = 0; turn < 10; ++turn) {
     EXPECT_LE(churn(), first + (first / 10));
@@ -81,15 +71,9 @@ TEST_F(SqliteSchema, SpaceIsUsedAgain) {
 }
 
 TEST_F(SqliteSchema, SpaceCanBeGivenBackWhileTheStoreIsOpen) {
-  store.transact([&](store_transaction& open) {
-    for (int key = 0; key < 2000; ++key) {
-      open.schedule(asked(std::to_string(key), {}, std::string(200, 'p')));
-    }
-  });
-  take(store);
-  const int before = std::stoi(user.ask("PRAGMA page_count"));
+  const int before = churn();
   EXPECT_EQ(user.run("PRAGMA incremental_vacuum"), SQLITE_OK);
-  EXPECT_LT(std::stoi(user.ask("PRAGMA page_count")), before / 4);
+  EXPECT_LT(pages(), before / 4);
   EXPECT_TRUE(put(store, "a").inserted);
 }
 

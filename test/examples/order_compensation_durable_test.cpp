@@ -13,7 +13,7 @@
 #include "common/program.hpp"
 #include "shop.hpp"
 #ifdef TIMING_WHEEL_RIG_POSTGRES
-#include "durable/support/cutting_proxy.hpp"
+#include "durable/support/lost_commits.hpp"
 #include "durable/support/private_postgres.hpp"
 #endif
 
@@ -184,19 +184,19 @@ TEST_P(ShopLedger, IsUsedAgainAfterItLetSomebodyDown) {
 #ifdef TIMING_WHEEL_RIG_POSTGRES
 /// The far side of a network loses the answer to a commit.
 TEST(LostAnswers, DoubleNoOrder) {
-  timing_wheel::test::cutting_proxy proxy(server().socket());
-  const auto where = rig::postgres_place(proxy.conninfo() + new_database() + " user=postgres");
+  using timing_wheel::test::lost_commits;
+  const auto where = rig::postgres_place(server().conninfo() + new_database() + lost_commits::lossy);
   prepare(*where);
   const auto database = where->connect();
   database->run("INSERT INTO shop_run VALUES(1,0)");
   shop one(*where, 1, 1, 1h, some_orders(2));
-  proxy.plan(timing_wheel::test::cutting_proxy::fault::cut_after, timing_wheel::test::begins_with("COMMIT"));
+  lost_commits::plan(lost_commits::loss::of_answer);
   one.work(0ns);
-  EXPECT_EQ(proxy.faults(), 1);
+  EXPECT_EQ(lost_commits::count(), 1);
   const auto again = where->connect();
   EXPECT_EQ(again->ask("SELECT count(*) FROM orders"), 2);
   EXPECT_EQ(one.placed(), 2U);
-  proxy.plan(timing_wheel::test::cutting_proxy::fault::cut_after, timing_wheel::test::begins_with("COMMIT"));
+  lost_commits::plan(lost_commits::loss::of_answer);
   one.work(1ns);
   EXPECT_EQ(one.late_approvals(), 0U);
   EXPECT_EQ(judge(*where->connect(), *where).cancelled, 1U);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace timing_wheel::durable::test {
@@ -12,14 +11,13 @@ namespace {
 using change = lossy_vfs::change;
 
 struct lossy_file {
-  sqlite3_file base;  // first: SQLite sees this
   lossy_vfs* disk;
-  sqlite3_file* real;  // in the bytes behind this object
+  sqlite3_file* real;
 };
 
-lossy_file& of(sqlite3_file* file) { return *reinterpret_cast<lossy_file*>(file); }
+lossy_file of(sqlite3_file* file) { return {static_cast<lossy_vfs*>(shim_of(file).owner), real_of(file)}; }
 
-bool is_dead(lossy_file& file) { return file.disk->dead[file.real]; }
+bool is_dead(const lossy_file& file) { return file.disk->dead[file.real]; }
 
 void apply(sqlite3_file* real, const change& made) {
   if (made.truncation) {
@@ -29,7 +27,7 @@ void apply(sqlite3_file* real, const change& made) {
   }
 }
 
-sqlite3_int64 size_of(lossy_file& file) {
+sqlite3_int64 size_of(const lossy_file& file) {
   sqlite3_int64 size = 0;
   file.real->pMethods->xFileSize(file.real, &size);
   for (const change& made : file.disk->unsynced[file.real]) {
@@ -40,7 +38,7 @@ sqlite3_int64 size_of(lossy_file& file) {
 }
 
 int close_file(sqlite3_file* file) {
-  lossy_file& lossy = of(file);
+  const lossy_file lossy = of(file);
   const std::scoped_lock lock(lossy.disk->mutex);
   // What was not synced is lost with the power only; so an orderly end writes it.
   if (!is_dead(lossy)) {
@@ -55,7 +53,7 @@ int close_file(sqlite3_file* file) {
 
 // What is on the disk, with what lies in the cache above it.
 int read_file(sqlite3_file* file, void* to, int size, sqlite3_int64 offset) {
-  lossy_file& lossy = of(file);
+  const lossy_file lossy = of(file);
   const std::scoped_lock lock(lossy.disk->mutex);
   if (is_dead(lossy)) {
     return SQLITE_IOERR_READ;
@@ -79,7 +77,7 @@ int read_file(sqlite3_file* file, void* to, int size, sqlite3_int64 offset) {
   return offset + size > size_of(lossy) ? SQLITE_IOERR_SHORT_READ : SQLITE_OK;
 }
 
-int keep(lossy_file& lossy, change made, int failure) {
+int keep(const lossy_file& lossy, change made, int failure) {
   const std::scoped_lock lock(lossy.disk->mutex);
   if (is_dead(lossy)) {
     return failure;
@@ -98,7 +96,7 @@ int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
 }
 
 int sync_file(sqlite3_file* file, int flags) {
-  lossy_file& lossy = of(file);
+  const lossy_file lossy = of(file);
   const std::scoped_lock lock(lossy.disk->mutex);
   if (is_dead(lossy) || !lossy.disk->count_call()) {
     return SQLITE_IOERR_FSYNC;
@@ -110,7 +108,7 @@ int sync_file(sqlite3_file* file, int flags) {
 }
 
 int file_size(sqlite3_file* file, sqlite3_int64* size) {
-  lossy_file& lossy = of(file);
+  const lossy_file lossy = of(file);
   const std::scoped_lock lock(lossy.disk->mutex);
   if (is_dead(lossy)) {
     return SQLITE_IOERR_FSTAT;
@@ -119,58 +117,44 @@ int file_size(sqlite3_file* file, sqlite3_int64* size) {
   return SQLITE_OK;
 }
 
-int lock_file(sqlite3_file* file, int level) { return of(file).real->pMethods->xLock(of(file).real, level); }
-int unlock_file(sqlite3_file* file, int level) { return of(file).real->pMethods->xUnlock(of(file).real, level); }
-int is_reserved(sqlite3_file* file, int* result) {
-  return of(file).real->pMethods->xCheckReservedLock(of(file).real, result);
-}
 // The real file would change its size past the cache.
 int control_file(sqlite3_file* file, int operation, void* argument) {
   if (operation == SQLITE_FCNTL_SIZE_HINT || operation == SQLITE_FCNTL_CHUNK_SIZE) {
     return SQLITE_NOTFOUND;
   }
-  return of(file).real->pMethods->xFileControl(of(file).real, operation, argument);
+  return forwarding_methods.xFileControl(file, operation, argument);
 }
-int sector_size(sqlite3_file*) { return 512; }
-int characteristics(sqlite3_file*) { return 0; }
-int map_shared(sqlite3_file* file, int page, int size, int extend, void volatile** at) {
-  return of(file).real->pMethods->xShmMap(of(file).real, page, size, extend, at);
-}
-int lock_shared(sqlite3_file* file, int offset, int count, int flags) {
-  return of(file).real->pMethods->xShmLock(of(file).real, offset, count, flags);
-}
-void barrier(sqlite3_file* file) { of(file).real->pMethods->xShmBarrier(of(file).real); }
-int unmap_shared(sqlite3_file* file, int remove) { return of(file).real->pMethods->xShmUnmap(of(file).real, remove); }
 
-constexpr sqlite3_io_methods methods = {
-    2,           close_file,  read_file,    write_file,   truncate_file, sync_file,       file_size,
-    lock_file,   unlock_file, is_reserved,  control_file, sector_size,   characteristics, map_shared,
-    lock_shared, barrier,     unmap_shared, nullptr,      nullptr};
+constexpr sqlite3_io_methods methods = [] {
+  sqlite3_io_methods some = forwarding_methods;
+  some.xClose = close_file;
+  some.xRead = read_file;
+  some.xWrite = write_file;
+  some.xTruncate = truncate_file;
+  some.xSync = sync_file;
+  some.xFileSize = file_size;
+  some.xFileControl = control_file;
+  return some;
+}();
 
 lossy_vfs& disk_of(sqlite3_vfs* shim) { return *static_cast<lossy_vfs*>(shim->pAppData); }
 
 int open_file(sqlite3_vfs* shim, const char* name, sqlite3_file* file, int flags, int* flags_got) {
+  file->pMethods = nullptr;
   lossy_vfs& disk = disk_of(shim);
-  lossy_file& lossy = *new (file) lossy_file{{nullptr}, &disk, reinterpret_cast<sqlite3_file*>(&of(file) + 1)};
-  if (!disk.has_power()) {
-    return SQLITE_CANTOPEN;
-  }
-  const int result = disk.real()->xOpen(disk.real(), name, lossy.real, flags, flags_got);
-  if (result == SQLITE_OK) {
-    lossy.base.pMethods = &methods;
-  }
-  return result;
+  return disk.has_power() ? disk.shim().open_file(name, file, flags, flags_got, methods) : SQLITE_CANTOPEN;
 }
 
 // A file system keeps its own order: what it has deleted is gone.
 int delete_file(sqlite3_vfs* shim, const char* name, int sync) {
   lossy_vfs& disk = disk_of(shim);
-  return disk.has_power() ? disk.real()->xDelete(disk.real(), name, sync) : SQLITE_IOERR_DELETE;
+  sqlite3_vfs* const real = disk.shim().real();
+  return disk.has_power() ? real->xDelete(real, name, sync) : SQLITE_IOERR_DELETE;
 }
 
 }  // namespace
 
-lossy_vfs::lossy_vfs() : default_("lossy", sizeof(lossy_file), this, open_file, delete_file) {}
+lossy_vfs::lossy_vfs() : default_("lossy", this, open_file, delete_file) {}
 
 void lossy_vfs::cut_power_after(int calls, std::uint64_t seed) {
   const std::scoped_lock lock(mutex);

@@ -40,7 +40,7 @@ class lossy_vfs {
     bool truncation;
   };
 
-  sqlite3_vfs* real() const { return default_.real(); }
+  default_vfs& shim() { return default_; }
   std::mutex mutex;                                       // guards what follows, and every file
   std::map<sqlite3_file*, std::vector<change>> unsynced;  // by the real file
   std::map<sqlite3_file*, bool> dead;

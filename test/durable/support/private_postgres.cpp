@@ -1,10 +1,8 @@
 #include "durable/support/private_postgres.hpp"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <pwd.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -115,28 +113,6 @@ pid_t server_of(const files::path& folder) {
   return process > 0 && is_in(std::to_string(process), folder) ? process : 0;
 }
 
-// What a process has left that died with its watcher: its lock is free.
-void remove_stale(const files::path& parent) {
-  std::error_code none;
-  for (const auto& entry : files::directory_iterator(parent, none)) {
-    if (!entry.path().filename().string().starts_with(prefix)) {
-      continue;
-    }
-    const int lock = open((entry.path() / "lock").c_str(), O_RDWR | O_CLOEXEC);
-    if (lock < 0) {
-      continue;
-    }
-    if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
-      if (const pid_t left = server_of(entry.path()); left > 0) {
-        ::kill(left, SIGQUIT);
-        std::this_thread::sleep_for(200ms);
-      }
-      files::remove_all(entry.path(), none);
-    }
-    close(lock);
-  }
-}
-
 int free_port() {
   const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -227,7 +203,7 @@ private_postgres::private_postgres(const private_postgres_options& options, cons
     fill(options, what);
     start();
   } catch (...) {
-    end();  // the watcher removes the folder
+    pclose(life_);  // the watcher removes the folder
     throw;
   }
 }
@@ -236,16 +212,10 @@ private_postgres::~private_postgres() {
   stop(shutdown::immediate);
   std::error_code ignored;
   files::remove_all(folder_, ignored);
-  end();
-}
-
-void private_postgres::end() {
   pclose(life_);
-  close(lock_);
 }
 
 void private_postgres::make_folder(const files::path& parent) {
-  remove_stale(parent);
   std::string name = (parent / (std::string(prefix) + "XXXXXX")).string();
   if (mkdtemp(name.data()) == nullptr) {
     fail("no folder " + name, errno);
@@ -255,10 +225,8 @@ void private_postgres::make_folder(const files::path& parent) {
     files::remove(folder_);
     throw std::runtime_error("the path is too long for a socket: " + name);
   }
-  lock_ = open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   const std::ofstream made(folder_ / "log");
-  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || chown(folder_.c_str(), user_, group_) != 0 ||
-      chown((folder_ / "log").c_str(), user_, group_) != 0) {
+  if (chown(folder_.c_str(), user_, group_) != 0 || chown((folder_ / "log").c_str(), user_, group_) != 0) {
     fail("cannot have " + folder_.string(), errno);
   }
 }

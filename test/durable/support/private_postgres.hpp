@@ -100,7 +100,7 @@ class private_postgres {
   [[nodiscard]] std::string conninfo() const;
   /// By its port, if it listens there.
   [[nodiscard]] std::string loopback_conninfo() const;
-  /// For a connection string of several servers, and a proxy.
+  /// For a connection string of several servers.
   [[nodiscard]] std::string host() const { return folder_.string(); }
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] std::string socket() const { return (folder_ / (".s.PGSQL." + std::to_string(port_))).string(); }
@@ -132,7 +132,6 @@ class private_postgres {
   // By `pg_ctl`, which waits until it is so.
   void control(const std::string& what) const;
   void kill_orphans() const;
-  void end();
 
   std::filesystem::path programs_;
   std::string environment_;  // of its programs, as words of a shell
@@ -141,7 +140,6 @@ class private_postgres {
   gid_t group_ = 0;
   int port_ = 5432;
   bool loopback_ = false;
-  int lock_ = -1;              // on a file in the folder, as long as the process lives
   std::FILE* life_ = nullptr;  // of a pipe: the watcher reads its end when the process dies
 };
 

@@ -25,7 +25,7 @@ class small_vfs {
   void take_all();
 
   /// \cond
-  [[nodiscard]] sqlite3_vfs* real() const { return default_.real(); }
+  default_vfs& shim() { return default_; }
   /// \returns whether the file may be so large; if so, it is.
   bool grow(const std::string& name, std::int64_t size);
   void set_size(const std::string& name, std::int64_t size);

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -128,6 +130,7 @@ int main(int count, char** arguments) {
   if (count != 4) {
     return 2;
   }
+  alarm(120);  // it may have lost its test
   try {
     sqlite_store store(arguments[1]);
     store.migrate();

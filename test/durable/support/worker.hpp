@@ -1,60 +1,39 @@
 #pragma once
 
-#include <fcntl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-namespace timing_wheel::durable::test {
+#include "durable/support/child_process.hpp"
 
-/// A variable of a process's environment.
-using variable = std::pair<std::string, std::string>;
+namespace timing_wheel::durable::test {
 
 /// A process on a file (sqlite_worker.cpp), and what it told.
 class worker {
  public:
-  worker(const std::string& file, const char* command, const std::string& name, const std::string& fail_point = {},
-         const std::vector<variable>& environment = {})
-      : told_(file + "." + command + "." + name), process_(fork()) {
-    if (process_ == 0) {
-      setenv("TIMING_WHEEL_FAIL_POINT", fail_point.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
-      for (const auto& [key, value] : environment) {
-        setenv(key.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
-      }
-      const int told = open(told_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-      if (told >= 0 && dup2(told, STDOUT_FILENO) >= 0) {
-        alarm(120);
-        execl(TIMING_WHEEL_SQLITE_WORKER, "sqlite_worker", file.c_str(), command, name.c_str(), nullptr);
-      }
-      _exit(3);
-    }
-  }
+  /// \param environment NAME=VALUE, with blanks between.
+  worker(const std::string& file, const char* command, const std::string& name, const std::string& environment = {})
+      : told_(file + "." + command + "." + name),
+        process_(std::make_unique<rig::child_process>(std::vector<std::string>{
+            "/bin/sh", "-c", "exec env " + environment + " " TIMING_WHEEL_SQLITE_WORKER " \"$@\" >\"$0\"", told_, file,
+            command, name})) {}
 
   /// How it ended: 0, or the signal that killed it, below zero.
   int wait() {
-    int status = 0;
-    waitpid(process_, &status, 0);
+    const int status = process_->status().value();
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
   }
 
   /// Waits until it has stopped itself.
-  [[nodiscard]] bool stops() const {
-    int status = 0;
-    return waitpid(process_, &status, WUNTRACED) == process_ && WIFSTOPPED(status);
-  }
-  void go_on() const { kill(process_, SIGCONT); }
+  [[nodiscard]] bool stops() { return WIFSTOPPED(process_->status(WUNTRACED).value()); }
+  void go_on() const { process_->send(SIGCONT); }
 
   /// Ends one that runs until it is killed.
-  void end() {
-    kill(process_, SIGKILL);
-    wait();
-  }
+  void end() { process_->kill(); }
 
   [[nodiscard]] std::vector<std::string> told() const {
     std::ifstream lines(told_);
@@ -67,7 +46,7 @@ class worker {
 
  private:
   std::string told_;
-  pid_t process_;
+  std::unique_ptr<rig::child_process> process_;
 };
 
 }  // namespace timing_wheel::durable::test
