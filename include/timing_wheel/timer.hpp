@@ -69,10 +69,11 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// | memory is short | throws `std::bad_alloc` | returns an empty handle; `error` is `not_enough_memory` |
 /// | copying or moving the callable throws | throws the same | throws the same |
 ///
-/// The callback may begin before the call returns. Complexity: O(levels of the wheel), however many timers there are:
-/// by default two levels for delays up to half an hour, at most six. The call locks one shard (a service keeps its
-/// timers in shards, each with a lock and a wheel of its own). After warm-up, a call whose options have no stop token
-/// allocates nothing if the captures fit 24 bytes (periodic: 8; `schedule_with`: rule and captures together 24).
+/// The callback may begin before the call returns. Complexity: O(levels of the wheel), however many timers there are.
+/// By default, two levels are enough for delays up to half an hour, and six for any delay; small wheels may need more.
+/// The call locks one shard (a service keeps its timers in shards, each with a lock and a wheel of its own). After
+/// warm-up, a call whose options have no stop token allocates nothing if the captures fit 24 bytes (periodic: 8;
+/// `schedule_with`: rule and captures together 24).
 ///
 /// **Callbacks** run on the poller thread, one after the other. If a callback blocks, the other callbacks of its poller
 /// are late. With `timer_options::executor`, the threads of that executor run the callbacks. While a callback runs, the
@@ -81,11 +82,11 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// (`on_error`, `on_thread_start`, `on_earlier`) must not end its thread, for instance by `pthread_exit`. If one does,
 /// the service writes a line to standard error and aborts the program.
 ///
-/// **The poller** is a thread named "timing_wheel". It sleeps until timers are due, or have to move to a lower wheel. A
-/// new timer wakes the poller only if that timer is due before all others. A cancel does not wake the poller, so it may
-/// wake once with nothing to do. The poller blocks all signals except those that a fault in a callback raises. Threads
-/// and processes started by a callback inherit the poller's blocked signals. `timer_options::pollers` starts several
-/// pollers, each for some of the shards.
+/// **The poller** is a thread named "timing_wheel". It sleeps until timers are due, or have to move to a lower level of
+/// the wheel. A new timer wakes the poller only if that timer is due before all others. A cancel does not wake the
+/// poller, so the poller may wake once and find nothing to do. The poller blocks all signals except those that a fault
+/// in a callback raises. Threads and processes started by a callback inherit the poller's blocked signals.
+/// `timer_options::pollers` starts several pollers, each for some of the shards.
 ///
 /// A function that uses timers should take a `timer&`. Then a test can pass a `manual_timer`, and an event loop a
 /// `loop_timer`.
@@ -105,8 +106,9 @@ class TIMING_WHEEL_EXPORT timer {
   /// Destroys the pending callables, and waits for the callbacks that are running. So do not destroy the service while
   /// you hold a lock that a callback takes.
   ///
-  /// A callback, a rule, a visitor and the destructor of a capture may destroy the service that called them. Called in
-  /// a callback, the destructor does not wait. The rest of the service is freed after that code has returned.
+  /// A callback, a rule, a visitor and the destructor of a capture may destroy the service that called them. On a
+  /// thread that is running a callback of the service, the service's destructor waits for no callback. What the service
+  /// still needs is freed after that code has returned.
   virtual ~timer();
 
   timer(const timer&) = delete;
@@ -181,7 +183,7 @@ class TIMING_WHEEL_EXPORT timer {
   /// | When the service calls `next` | if it returns none | if it throws |
   /// |---|---|---|
   /// | during this call, with the current time | no timer; the handle is empty | this call throws the same |
-  /// | after each run, on that run's thread, with its deadline | the timer ends | `on_error` gets it; the timer ends |
+  /// | after each run, on its thread, with its deadline | the timer ends | `on_error` gets it; the timer ends |
   ///
   /// While `next` runs, the service holds no lock. It calls `next` even after a run that cancelled the timer. If `next`
   /// stops or destroys the service during this call, this call refuses (`stopped`). If `next` does so after a run, the
@@ -214,7 +216,7 @@ class TIMING_WHEEL_EXPORT timer {
                               std::error_code& error);
 
   /// Cancels the timer with this `timer_handle::key()`, as its handle would. The answer is `finished` if that timer has
-  /// ended, and for a key of no timer or of another service. Complexity: as `timer_handle::cancel`.
+  /// ended, or if the key is that of no timer or of another service. Complexity: as `timer_handle::cancel`.
   cancel_result cancel(std::uint64_t key) noexcept;
   /// The same as `timer_handle::cancel_and_wait`. If the callback is running, this call waits for it to end.
   cancel_result cancel_and_wait(std::uint64_t key) noexcept;
@@ -231,10 +233,10 @@ class TIMING_WHEEL_EXPORT timer {
   /// Each pending timer is counted or returned once; a second stop finds none. A timer scheduled by another thread
   /// meanwhile is either stopped as well or refused. A periodic timer whose callback is running is not armed again.
   ///
-  /// The stop waits for all running callbacks; called in a callback of this service, it waits for none. So do not call
-  /// it while you hold a lock that a callback takes. If callbacks of two services stop each other's service, both wait
-  /// for ever. The service holds no lock while it runs or destroys a callable. Complexity: O(the most timers that were
-  /// ever pending at one time).
+  /// A stop waits for all running callbacks, so do not call it while you hold a lock that a callback takes. A stop that
+  /// is called in a callback of this service waits for no running callback. If callbacks of two services stop each
+  /// other's service, both wait for ever. The service holds no lock while it runs or destroys a callable. Complexity:
+  /// O(the most timers that were ever pending at one time).
   /// \throws std::bad_alloc. Then the service refuses new timers, no timer is lost, and you can stop it again.
   std::vector<pending_task> stop();
 
@@ -251,10 +253,10 @@ class TIMING_WHEEL_EXPORT timer {
   /// | Called | Who runs the callbacks |
   /// |---|---|
   /// | on a `timer` | the pollers, or the executor; this call waits |
-  /// | on a `manual_timer` | this call: it advances to `until`, and takes out timers that an executor has not begun |
+  /// | on a `manual_timer` | this call: it advances to `until`, then takes out due timers not begun by the executor |
   /// | on a `loop_timer` | this call: it sleeps, and runs what is due |
   /// | in a callback on a poller | this call, and the other pollers |
-  /// | in a callback on an executor | the executor's other threads; if it has one thread, nobody: the wait is in vain |
+  /// | in a callback on an executor | the executor's other threads; if none, nobody: the call waits until `until` |
   /// | in a callback that another stop runs on this thread | that other stop; this call returns nothing, at once |
   std::vector<pending_task> stop_drain(time_point until);
 
@@ -282,19 +284,21 @@ class TIMING_WHEEL_EXPORT timer {
   /// otherwise the service keeps the peak's memory. Later timers allocate again.
   ///
   /// A timer has a *place*, a numbered entry of its shard's table. A *chunk* is a part of a wheel's bucket: a chunk
-  /// holds 64 timers, a small one 12. The *heap* is that of `engine_kind::heap`.
+  /// holds 64 timers, a small one 12. The *heap* is the priority queue that a shard of `engine_kind::heap` has in place
+  /// of a wheel.
   ///
   /// | Memory of | goes back in blocks of | when | what stays of a peak |
   /// |---|---|---|---|
-  /// | the timers | 1024 places with consecutive numbers | no place has a timer | 12 bytes per block |
-  /// | the wheels | 64 chunks of one size | no chunk has a timer | 0; without `huge_pages` 5 to 6.3 bytes per timer |
-  /// | the heap | all | at most 256 are left, in the lower half of the places | nothing |
+  /// | the timers | 1024 places with consecutive numbers | none has a timer | 12 bytes per block |
+  /// | the wheels | 64 chunks of one size | none has a timer | 0; without `huge_pages` 5 to 6.3 bytes per timer |
+  /// | the heap | all | at most 256 timers are left, all in the lower half of the heap's places | nothing |
   /// | the heap | nothing | otherwise | 20 to 40 bytes per timer |
   ///
-  /// Of each shard, up to 16 MiB of the timers, as much of the wheels, and the heap go to `operator delete`, which may
-  /// keep them; the rest goes to the system. `stats().bytes` shows what is left. The call holds the lock of a shard for
-  /// 128 timers, or some tens of microseconds, at a time. A callback may call it. In a child process it does nothing.
-  /// Complexity: as `stop`.
+  /// By default, `operator delete` gets up to 16 MiB of a shard's timers, as much of its wheel, and its whole heap, and
+  /// may keep that memory; the system gets the rest. Without `huge_pages`, `operator delete` gets all. `stats().bytes`
+  /// shows what is left. The call works in short steps; a step holds the lock of one shard while it looks at 128
+  /// places, or for some tens of microseconds. A callback may call it. In a child process it does nothing. Complexity:
+  /// as `stop`.
   void shrink_to_fit() noexcept;
 
   /// The time on the clock of the service: the monotonic clock, or the virtual time of a `manual_timer`. Complexity:
