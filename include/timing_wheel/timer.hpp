@@ -72,8 +72,8 @@ concept deadline_rule = requires(std::decay_t<Next>& next, time_point previous) 
 /// The callback may begin before the call returns. Complexity: O(levels of the wheel), however many timers there are.
 /// By default, two levels are enough for delays up to half an hour, and six for any delay; small wheels may need more.
 /// The call locks one shard (a service keeps its timers in shards, each with a lock and a wheel of its own). After
-/// warm-up, a call whose options have no stop token allocates nothing if the captures fit 24 bytes (periodic: 8;
-/// `schedule_with`: rule and captures together 24).
+/// warm-up, a call allocates nothing if its options have no stop token and the captures fit in 24 bytes. For
+/// `schedule_every` they must fit in 8 bytes; for `schedule_with`, the rule and the captures together in 24.
 ///
 /// **Callbacks** run on the poller thread, one after the other. If a callback blocks, the other callbacks of its poller
 /// are late. With `timer_options::executor`, the threads of that executor run the callbacks. While a callback runs, the
@@ -108,7 +108,7 @@ class TIMING_WHEEL_EXPORT timer {
   ///
   /// A callback, a rule, a visitor and the destructor of a capture may destroy the service that called them. On a
   /// thread that is running a callback of the service, the service's destructor waits for no callback. What the service
-  /// still needs is freed after that code has returned.
+  /// still needs is freed after that callback, rule, visitor or destructor has returned.
   virtual ~timer();
 
   timer(const timer&) = delete;
@@ -183,7 +183,7 @@ class TIMING_WHEEL_EXPORT timer {
   /// | When the service calls `next` | if it returns none | if it throws |
   /// |---|---|---|
   /// | during this call, with the current time | no timer; the handle is empty | this call throws the same |
-  /// | after each run, on its thread, with its deadline | the timer ends | `on_error` gets it; the timer ends |
+  /// | after each run, on its thread, with that run's deadline | the timer ends | it ends; `on_error` gets the error |
   ///
   /// While `next` runs, the service holds no lock. It calls `next` even after a run that cancelled the timer. If `next`
   /// stops or destroys the service during this call, this call refuses (`stopped`). If `next` does so after a run, the
@@ -253,11 +253,13 @@ class TIMING_WHEEL_EXPORT timer {
   /// | Called | Who runs the callbacks |
   /// |---|---|
   /// | on a `timer` | the pollers, or the executor; this call waits |
-  /// | on a `manual_timer` | this call: it advances to `until`, then takes out due timers not begun by the executor |
+  /// | on a `manual_timer` | this call: it advances to `until` |
+  /// | on a `manual_timer` that has an executor | the executor; timers whose callbacks it has not begun are taken out |
   /// | on a `loop_timer` | this call: it sleeps, and runs what is due |
   /// | in a callback on a poller | this call, and the other pollers |
-  /// | in a callback on an executor | the executor's other threads; if none, nobody: the call waits until `until` |
-  /// | in a callback that another stop runs on this thread | that other stop; this call returns nothing, at once |
+  /// | in a callback on an executor | the executor's other threads |
+  /// | in a callback on an executor that has one thread | nobody; this call waits until `until` |
+  /// | in a callback that an earlier stop runs on this thread | the earlier stop; this call returns at once, empty |
   std::vector<pending_task> stop_drain(time_point until);
 
   /// Calls `visit(const pending_timer&)` for each pending timer. The call collects up to `max_timers_per_lock` timers,
@@ -289,16 +291,17 @@ class TIMING_WHEEL_EXPORT timer {
   ///
   /// | Memory of | goes back in blocks of | when | what stays of a peak |
   /// |---|---|---|---|
-  /// | the timers | 1024 places with consecutive numbers | none has a timer | 12 bytes per block |
-  /// | the wheels | 64 chunks of one size | none has a timer | 0; without `huge_pages` 5 to 6.3 bytes per timer |
-  /// | the heap | all | at most 256 timers are left, all in the lower half of the heap's places | nothing |
-  /// | the heap | nothing | otherwise | 20 to 40 bytes per timer |
+  /// | the timers | 1024 places with consecutive numbers | no place of the block has a timer | 12 bytes per block |
+  /// | the wheels | 64 chunks of one size | no chunk of the block has a timer | nothing (see below) |
+  /// | the heap | the whole heap | at most 256 timers are left, in the first half of the heap's array | nothing |
+  /// | the heap | nothing | otherwise | 20 to 40 bytes per timer of the peak |
   ///
-  /// By default, `operator delete` gets up to 16 MiB of a shard's timers, as much of its wheel, and its whole heap, and
-  /// may keep that memory; the system gets the rest. Without `huge_pages`, `operator delete` gets all. `stats().bytes`
-  /// shows what is left. The call works in short steps; a step holds the lock of one shard while it looks at 128
-  /// places, or for some tens of microseconds. A callback may call it. In a child process it does nothing. Complexity:
-  /// as `stop`.
+  /// The call passes to `operator delete`, for each shard, up to 16 MiB of the timers' memory, up to 16 MiB of the
+  /// wheel's, and all of the heap's. The allocator may keep that memory. All other memory goes back to the system. If
+  /// the option `huge_pages` is off, all memory goes to `operator delete`, and of the wheels 5 to 6.3 bytes per timer
+  /// of the peak stay. `stats().bytes` shows what is left. The call works in short steps, each with the lock of one
+  /// shard: some steps look at 128 places, the others take some tens of microseconds. A callback may call it. In a
+  /// child process it does nothing. Complexity: as `stop`.
   void shrink_to_fit() noexcept;
 
   /// The time on the clock of the service: the monotonic clock, or the virtual time of a `manual_timer`. Complexity:

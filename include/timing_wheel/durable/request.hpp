@@ -108,9 +108,8 @@ struct cancel_answer {
   /// `cancelled`: no leased handler starts for the check any more. `running`: a node has claimed it, and nothing has
   /// changed. `finished`: there is no such check (any more).
   cancel_result result = cancel_result::finished;
-  /// If the check was cancelled: how often it was claimed since it was scheduled or replaced. That counts the runs that
-  /// asked for a retry and the leased runs that ended without a word. 0: no run has begun, except for transactional
-  /// runs that were undone.
+  /// If the check was cancelled: how many of its runs have asked for a retry since it was scheduled or replaced. 0: no
+  /// run has begun, except for transactional runs that were undone.
   int attempts = 0;
 
   /// The result alone.
