@@ -25,10 +25,10 @@ class forwarding_store : public store {
   void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
   [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
-                                                                      std::span<const std::string> kinds,
+                                                                      std::span<const std::string> of_kinds,
                                                                       std::chrono::milliseconds hold,
                                                                       bool leave) override {
-    return real_.renew_shares(node, kinds, hold, leave);
+    return real_.renew_shares(node, of_kinds, hold, leave);
   }
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
     return real_.find(kind, key);
