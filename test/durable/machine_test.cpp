@@ -82,6 +82,14 @@ class Machine : public testing::Test {
     return ids;
   }
 
+  // It is given back at the start, which is written.
+  void give_back(std::int64_t id, microseconds pause) {
+    machine_.given_back(id, zero, pause);
+    ends_to_write ends = machine_.to_end(10);
+    ends.give_back.at(0).of.still_ours = true;
+    machine_.has_ended(ends, zero);
+  }
+
   // Of two kinds, the rest of the second; it takes a second, and not until the next sweep.
   void work_off_a_backlog(std::int64_t of_the_first) {
     std::vector<upcoming> rows;
@@ -195,6 +203,25 @@ TEST_F(Machine, ClaimsNoMoreThanABatchAndThanMayBeHeld) {
   ASSERT_EQ(ends.complete.size(), 1U);
   machine_.has_ended(ends, zero);
   EXPECT_EQ(claim(0s).size(), 1U);
+}
+
+// At the start, ended leases are left alone for half a lease; a row that was given back has none.
+TEST_F(Machine, WhatWasGivenBackLongAfterItsDeadlineComesBackAfterThePauseAlsoAtTheStart) {
+  machine_.answered(zero, true);
+  read(0s, {row(1, -10s)});
+  EXPECT_THAT(claim(0s), ElementsAre(1));
+  give_back(1, 10ms);
+  machine_.advance(zero + 9ms);
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.advance(zero + 10ms);
+  EXPECT_THAT(ask(), ElementsAre(1));
+}
+
+TEST_F(Machine, WhatWasGivenBackForLongerThanALookAheadIsReadAgain) {
+  read(0s, {row(1, -10s)});
+  EXPECT_THAT(claim(0s), ElementsAre(1));
+  give_back(1, 2s);
+  EXPECT_LE(machine_.next_read(zero + 250ms)->from, zero - 10s);
 }
 
 TEST_F(Machine, AKindRunsNoMoreThanItsLimit) {

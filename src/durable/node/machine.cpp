@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "durable/store/instant.hpp"
+
 namespace timing_wheel::durable {
 
 using std::chrono::microseconds;
@@ -85,14 +87,21 @@ void machine::miss(timer_number number) noexcept {
   rows_.forget(number);
 }
 
-void machine::expect(const upcoming& row, instant now) noexcept {
-  const bool soon = wake_of(row) < saturating_add(now, options_.look_ahead);
-  if (!soon || rows_.find(row.id) != nobody || !rows_.has_room(row.kind)) {
+// What is not remembered is met again by a look, if it is due before that ends: also behind the low-water mark.
+void machine::expect(const upcoming& row, instant now, instant not_before) noexcept {
+  const instant seen_until = saturating_add(now, options_.look_ahead);
+  const instant wake = std::max(wake_of(row), not_before);
+  if (rows_.find(row.id) != nobody) {
     return;
   }
   try {
-    wait(add(row), wake_of(row), now);
-  } catch (const std::bad_alloc&) {
+    if (wake < seen_until && rows_.has_room(row.kind)) {
+      wait(add(row), wake, now);
+      return;
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as if there were no room
+  }
+  if (row.due < seen_until) {
     reader_.miss(row.due);
   }
 }
@@ -221,8 +230,7 @@ void machine::given_back(std::int64_t id, instant now, microseconds pause) noexc
   known_row& which = rows_[rows_.number_of(id)];
   --which.attempt;
   // The row keeps its deadline: it is free for every node. This one comes back after the pause, by `has_ended`.
-  ended(id, {outcome::verdict::retry, which.what.due, {}, false});
-  which.what.lease = saturating_add(now, pause);
+  ended(id, {outcome::verdict::retry, which.what.due, {}, false, saturating_add(now, pause)});
 }
 
 void machine::has_ended(const ends_to_write& written, instant now) noexcept {
@@ -241,7 +249,8 @@ void machine::has_ended(const ends_to_write& written, instant now) noexcept {
 // A row that is not ours any more is another node's: it is met again, also behind the low-water mark.
 void machine::is_over(timer_number number, bool still_ours, instant now) noexcept {
   const known_row& which = rows_[number];
-  const instant lease = which.how.began ? instant{} : which.what.lease;  // given back: that says for how long
+  const instant lease = which.orphaned && !which.how.began ? instant_of(held_by_nobody) : instant{};
+  const instant not_before = which.how.not_before;
   const upcoming again{which.what.id, which.how.due, lease, which.what.kind, which.orphaned ? which.attempt : 0};
   const bool is_retry = which.how.what == outcome::verdict::retry;
   claims_.is_over(number);
@@ -251,7 +260,7 @@ void machine::is_over(timer_number number, bool still_ours, instant now) noexcep
   }
   rows_.forget(number);
   if (is_retry) {
-    expect(again, now);
+    expect(again, now, not_before);
   }
 }
 

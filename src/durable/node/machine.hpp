@@ -91,8 +91,8 @@ class machine {
   [[nodiscard]] std::optional<read_range> next_read(instant now);
   /// The answer to it. \throws std::bad_alloc.
   void has_read(const read_range& read, std::span<const upcoming> found, instant now);
-  /// A row that was just committed here: remembered if it is due soon.
-  void expect(const upcoming& row, instant now) noexcept;
+  /// A row that was just committed here: remembered if it is due soon, and ready at `not_before` at the earliest.
+  void expect(const upcoming& row, instant now, instant not_before = {}) noexcept;
 
   /// Ready rows of leased kinds to claim, at most a batch, as far as limits allow. They are asked then.
   /// \throws std::bad_alloc; then none is asked.

@@ -23,6 +23,7 @@ struct ending {
   instant due{};                                   ///< Of a retry.
   std::string reason;                              ///< Empty if there was no memory for it.
   bool began = true;                               ///< False: the claim is given back.
+  instant not_before{};                            ///< This node does not ask for the row again before that.
 };
 
 /// Decides how the run that is the `attempt`-th of its check ends, if its handler has `said` that.

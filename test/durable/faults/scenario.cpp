@@ -280,9 +280,9 @@ class scenario {
 
   [[nodiscard]] bool is_over(const check& one) { return !on_.where().find(one.asked.kind, one.asked.key).has_value(); }
 
-  // Patience is for more than a lease, as both clocks count it.
+  // Patience is for more than a lease, as both clocks count it, and less than a sweep, which finds what is stuck.
   bool come_to_an_end() {
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 150; ++i) {
       if (std::all_of(checks_.begin(), checks_.end(), [this](const check& one) { return is_over(one); })) {
         return true;
       }
