@@ -54,6 +54,8 @@ target_link_libraries(durable_postgres_node PRIVATE
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_postgres_test(postgres_faults stress)
 set_tests_properties(postgres_faults PROPERTIES COST 100)
+# They let leases of a second end, which another test beside them would do, too.
+set_tests_properties(postgres_leases postgres_server_faults postgres_faults PROPERTIES PROCESSORS 2)
 target_compile_definitions(${executable} PRIVATE
   TIMING_WHEEL_POSTGRES_NODE="$<TARGET_FILE:durable_postgres_node>"
   TIMING_WHEEL_SANITIZER="$<BOOL:${under_sanitizer}>")
