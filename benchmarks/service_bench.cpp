@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -247,8 +248,9 @@ void memory(benchmark::State& state) {
   }
 }
 
-benchmark::internal::Benchmark* of_rounds(benchmark::internal::Benchmark* b) {
-  return b->ArgNames({"timers", "producers"})->UseManualTime()->Unit(benchmark::kMillisecond);
+benchmark::internal::Benchmark* of_rounds(benchmark::internal::Benchmark* b,
+                                          const std::vector<std::string>& names = {"timers", "producers"}) {
+  return b->ArgNames(names)->UseManualTime()->Unit(benchmark::kMillisecond);
 }
 std::vector<std::int64_t> a_million() { return {sizes_to_run({10'000, 1'000'000}).back()}; }
 
@@ -258,7 +260,7 @@ void checks_and_producers(benchmark::internal::Benchmark* b) {
 void one_producer(benchmark::internal::Benchmark* b) { of_rounds(b)->ArgsProduct({a_million(), {1}}); }
 void two_producers(benchmark::internal::Benchmark* b) { of_rounds(b)->ArgsProduct({a_million(), {1, 2}}); }
 void several_shards(benchmark::internal::Benchmark* b) {
-  of_rounds(b)->ArgNames({"timers", "producers", "shards"})->ArgsProduct({a_million(), {1, 2}, {1, 2, 4, 8}});
+  of_rounds(b, {"timers", "producers", "shards"})->ArgsProduct({a_million(), {1, 2}, {1, 2, 4, 8}});
 }
 
 // Also five times as many as elsewhere, as in the benchmark of Kafka's Go port, whose question this is. The number of
