@@ -169,4 +169,5 @@ int main(int argc, char** argv) {
     timing_wheel::bench::add_all(timers);
   }
   benchmark::RunSpecifiedBenchmarks();
+  return EXIT_SUCCESS;
 }
