@@ -30,7 +30,7 @@ class pooler {
       words.insert(words.begin() + 1, {"-u", "postgres"});
     }
     process_.emplace(std::move(words));
-    wait_until([this] { return std::filesystem::exists(folder_.path() / ".s.PGSQL.6432"); });
+    wait_until([this] { return PQping(conninfo().c_str()) == PQPING_OK; });  // its socket is there before it listens
   }
 
   [[nodiscard]] std::string conninfo() const {

@@ -77,16 +77,16 @@ int lost_commits::count() { return losses; }
 
 }  // namespace timing_wheel::test
 
-extern "C" int PQsendQuery(PGconn* on, const char* statement) { return timing_wheel::test::send_query(on, statement); }
+extern "C" int PQsendQuery(PGconn* conn, const char* query) { return timing_wheel::test::send_query(conn, query); }
 
-extern "C" PGresult* PQexec(PGconn* on, const char* statement) {
+extern "C" PGresult* PQexec(PGconn* conn, const char* query) {
   using timing_wheel::test::send_query;
   static const auto next = reinterpret_cast<decltype(&PQexec)>(dlsym(RTLD_NEXT, "PQexec"));
-  if (std::string_view(statement) != "COMMIT") {
-    return next(on, statement);
+  if (std::string_view(query) != "COMMIT") {
+    return next(conn, query);
   }
-  PGresult* const answer = send_query(on, statement) == 0 ? nullptr : PQgetResult(on);
-  while (PGresult* const more = answer == nullptr ? nullptr : PQgetResult(on)) {
+  PGresult* const answer = send_query(conn, query) == 0 ? nullptr : PQgetResult(conn);
+  while (PGresult* const more = answer == nullptr ? nullptr : PQgetResult(conn)) {
     PQclear(more);
   }
   return answer;
