@@ -85,7 +85,8 @@ inline std::vector<ticket> tickets_of(const std::vector<claimed>& got) {
   return held;
 }
 
-/// Completes what is held, if something is, and claims what is due in the same transaction; with the look that finds it.
+/// Completes what is held, if something is, and claims what is due in the same transaction, with the look that finds
+/// it.
 inline std::vector<claimed> claim_due(store& in, std::vector<ticket> held = {}) {
   const std::vector<upcoming> wanted = due_rows(in);
   std::vector<claimed> got;

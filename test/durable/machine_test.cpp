@@ -217,6 +217,18 @@ TEST_F(Machine, WhatWasGivenBackLongAfterItsDeadlineComesBackAfterThePauseAlsoAt
   EXPECT_THAT(ask(), ElementsAre(1));
 }
 
+TEST_F(Machine, ASuspectThatWasGivenBackIsStillOne) {
+  const auto suspect = [](std::int64_t id) { return upcoming{id, zero - 1s, zero - 10ms, 0, 2}; };
+  read(0s, {suspect(1), suspect(2)});
+  EXPECT_THAT(ask(), ElementsAre(1));
+  claimed orphan = got(suspect(1), 1, 3);
+  orphan.orphaned = true;
+  machine_.has_claimed(asked_, {&orphan, 1}, zero);
+  give_back(1, 10ms);
+  machine_.advance(zero + 10ms);
+  EXPECT_THAT(ask(), ElementsAre(2)) << "one at a time";
+}
+
 TEST_F(Machine, WhatWasGivenBackForLongerThanALookAheadIsReadAgain) {
   read(0s, {row(1, -10s)});
   EXPECT_THAT(claim(0s), ElementsAre(1));

@@ -4,8 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "durable/store/instant.hpp"
-
 namespace timing_wheel::durable {
 
 using std::chrono::microseconds;
@@ -249,7 +247,8 @@ void machine::has_ended(const ends_to_write& written, instant now) noexcept {
 // A row that is not ours any more is another node's: it is met again, also behind the low-water mark.
 void machine::is_over(timer_number number, bool still_ours, instant now) noexcept {
   const known_row& which = rows_[number];
-  const instant lease = which.orphaned && !which.how.began ? instant_of(held_by_nobody) : instant{};
+  // What was given back is as before: an orphan with its ended lease, so that a suspect stays one.
+  const instant lease = which.orphaned && !which.how.began ? which.what.lease : instant{};
   const instant not_before = which.how.not_before;
   const upcoming again{which.what.id, which.how.due, lease, which.what.kind, which.orphaned ? which.attempt : 0};
   const bool is_retry = which.how.what == outcome::verdict::retry;

@@ -113,7 +113,8 @@ class keeper {
   std::future<void> server_;  // last: it is killed, and starts again, while the nodes go on
 };
 
-/// The program of the process `number` of such a node: runs probes, and what `add_handlers` adds, until its parent ends its input, or dies.
+/// The program of the process `number` of such a node: runs probes, and what `add_handlers` adds, until its parent ends
+/// its input, or dies.
 /// \throws timer_error if the place cannot be used for a minute.
 void be_a_node(std::int64_t number, const place& where, durable::scheduler_options how,
                const std::function<void(durable::scheduler&)>& add_handlers);
