@@ -9,6 +9,8 @@ add_library(timing_wheel_durable
   src/durable/scheduler_core.cpp
   src/durable/node/group_commit.cpp
   src/durable/node/node.cpp
+  src/durable/node/capacity.cpp
+  src/durable/node/run_queue.cpp
   src/durable/node/lease_keeper.cpp
   src/durable/node/machine.cpp
   src/durable/node/claims.cpp

@@ -77,6 +77,8 @@ void on_timer::leave_nothing_armed() {
     armed_.cancel();
   }
   static_cast<void>(step_());
+  const std::scoped_lock lock(mutex_);
+  over_ = true;  // a thread that comes late for a run asks for no step
 }
 
 void on_timer::leave() {

@@ -33,6 +33,7 @@ scheduler_options validated(const scheduler_options& options) {
   validate_range("scheduler_options::transaction_time", options.transaction_time, milliseconds(0), milliseconds::max());
   in_range(options.batch >= 1 && options.batch <= 1000, "batch", "in [1, 1000]");
   in_range(options.max_claimed >= 1, "max_claimed", "at least 1");
+  in_range(options.max_claimed_bytes >= 1, "max_claimed_bytes", "at least 1");
   in_range(options.max_known >= options.batch, "max_known", "at least `batch`");
   in_range(options.threads >= 1 && options.threads <= 1024, "threads", "in [1, 1024]");
   in_range(is_utf8(options.node) && options.node.find('\0') == std::string::npos, "node", "UTF-8 without a zero byte");

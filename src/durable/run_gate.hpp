@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string_view>
 
 #include "durable/node/node.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -33,15 +35,33 @@ class run_gate {
     const run_gate* const gate_before_;
     const store* const transaction_before_;
   };
+  /// While it lives, this thread runs that leased job of the scheduler, besides.
+  class own_job {
+   public:
+    explicit own_job(const job& what) noexcept;
+    own_job(const own_job&) = delete;
+    own_job& operator=(const own_job&) = delete;
+    ~own_job();
+    /// When the job is to run again, if its handler has asked for that.
+    [[nodiscard]] const std::optional<due_time>& again() const noexcept { return again_; }
+
+   private:
+    friend run_gate;
+    const job* const what_;
+    own_job* const before_;
+    std::optional<due_time> again_;
+  };
+  /// If this thread runs that job of the scheduler, notes when it is to run again. \returns whether it does.
+  bool move_own_job(std::string_view kind, std::string_view key, due_time due) const noexcept;
   /// Whether this thread is inside the scheduler.
   [[nodiscard]] bool is_inside() const noexcept;
   /// Whether this thread is inside a transaction of that store, whichever scheduler has begun it.
   [[nodiscard]] static bool is_inside_transaction_of(const store& where) noexcept;
 
-  /// A run on its way to a thread. Dropped without a call, it goes back to the node.
+  /// A thread on its way for a run. Dropped without a call, it lets the node know.
   class run_task {
    public:
-    run_task(run_gate& gate, node& owner, std::unique_ptr<node::leased_run> run);
+    run_task(run_gate& gate, node& owner);
     run_task(run_task&& other) noexcept;
     run_task& operator=(run_task&&) = delete;
     ~run_task();
@@ -49,8 +69,7 @@ class run_gate {
 
    private:
     run_gate* gate_;
-    node* owner_;
-    std::unique_ptr<node::leased_run> run_;
+    node* owner_;  // null once called
   };
 
   /// Returns when a run has ended, or after `longest`; maybe before.

@@ -8,6 +8,7 @@
 #include "durable/on_timer.hpp"
 #include "durable/options.hpp"
 #include "durable/own_thread.hpp"
+#include "durable/store/instant.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
@@ -62,7 +63,13 @@ scheduler::core::~core() {
 leased_handler scheduler::core::guarded(leased_handler handler) const {
   return [this, handler = std::move(handler)](const job& what) {
     const run_gate::enter inside(gate_);
-    return handler(what);
+    const run_gate::own_job mine(what);
+    outcome said = handler(what);
+    if (mine.again() && said.what() == outcome::verdict::done) {
+      const instant now = store_.now();
+      return snooze(saturating_difference(mine.again()->at(now), now));
+    }
+    return said;
   };
 }
 
@@ -87,7 +94,7 @@ void scheduler::core::add_guarded(std::string kind, Handler handler, const handl
   if (!handler) {
     throw timer_error(timer_errc::empty_callback, "kind " + kind);
   }
-  if (node_ != nullptr) {
+  if (started_) {
     throw timer_error(make_error_code(errc::already_started), "kind " + kind);
   }
   const bool known =
@@ -113,32 +120,64 @@ void scheduler::core::add(std::string kind, batch_handler handler, const handler
 }
 
 void scheduler::core::start() {
-  if (node_ != nullptr) {
+  if (started_) {
     throw timer_error(make_error_code(errc::already_started), "start");
   }
   refuse_after_stop();
+  std::unique_ptr<node> made;
+  try {
+    made = made_node();
+  } catch (const timer_error&) {
+    if (!options_.wait_for_store) {
+      throw;
+    }
+    failures_.report({"store", {}, {}, std::current_exception()});
+  }
+  driver_->begin();
+  started_ = true;
+  {
+    const std::scoped_lock lock(mutex_);
+    node_ = std::move(made);
+    waits_for_store_ = node_ == nullptr;
+  }
+  wake();
+}
+
+std::unique_ptr<node> scheduler::core::made_node() {
   std::vector<kind_rules> rules;
   std::vector<any_handler> handlers;
   for (const served_kind& each : kinds_) {
     rules.push_back(each.rules);
     handlers.push_back(each.handler);
   }
-  auto made = std::make_unique<node>(
-      store_, options_, std::move(rules), std::move(handlers), failures_, [this] { wake(); },
-      [this](std::unique_ptr<node::leased_run> run) { start_run(std::move(run)); },
+  return std::make_unique<node>(
+      store_, options_, std::move(rules), std::move(handlers), failures_, [this] { wake(); }, [this] { ask_thread(); },
+      options_.executor ? std::nullopt : std::optional<std::size_t>(driver_->threads()),
       leases_ ? std::function<void()>([this] { leases_->wake(); }) : nullptr);
-  driver_->begin();
-  {
+}
+
+// \returns null if the store still does not answer, or if there was a stop meanwhile.
+node* scheduler::core::begin_late() {
+  try {
+    std::unique_ptr<node> made = made_node();
     const std::scoped_lock lock(mutex_);
-    node_ = std::move(made);
+    if (!stopping_) {
+      node_ = std::move(made);
+      waits_for_store_ = false;
+    }
+    return node_.get();
+  } catch (...) {
+    failures_.report({"store", {}, {}, std::current_exception()});
+    return nullptr;
   }
-  wake();
 }
 
 void scheduler::core::stop() {
+  bool never_began = false;
   {
     const std::scoped_lock lock(mutex_);
     stopping_ = true;
+    never_began = std::exchange(waits_for_store_, false);
   }
   commits_.refuse_posts();
   node* const mine = started();
@@ -152,12 +191,19 @@ void scheduler::core::stop() {
   commits_.close();
   if (mine != nullptr) {
     driver_->finish();
+  } else if (never_began) {
+    driver_->leave();
   }
 }
 
 node* scheduler::core::started() const {
   const std::scoped_lock lock(mutex_);
   return node_.get();
+}
+
+bool scheduler::core::waits_for_store() const {
+  const std::scoped_lock lock(mutex_);
+  return waits_for_store_ && !stopping_;
 }
 
 // ---- calls of users
@@ -226,6 +272,9 @@ cancel_answer scheduler::core::cancel(std::string_view kind, std::string_view ke
 
 reschedule_result scheduler::core::reschedule(std::string_view kind, std::string_view key, due_time due) {
   refuse_inside_transaction();
+  if (gate_.move_own_job(kind, key, due)) {
+    return reschedule_result::moved;
+  }
   reschedule_op op{kind, key, due};
   commits_.run({kind, key}, [&op](store_transaction& open) { open.reschedule({&op, 1}); });
   return op.result;
@@ -243,6 +292,7 @@ scheduler_stats scheduler::core::stats() const {
   }
   all.store = store_.counts();
   const std::scoped_lock lock(mutex_);
+  all.serving = node_ != nullptr && !stopping_;
   all.scheduled = scheduled_;
   all.duplicates = duplicates_;
   all.cancelled = cancelled_;
@@ -272,15 +322,15 @@ void scheduler::core::tell(node* mine, const append_op& op) {
     return;
   }
   if (const std::optional<std::uint32_t> kind = mine->kind_of(op.asked->kind); kind) {
-    mine->expect({op.id, op.result.due, {}, *kind});
+    mine->expect({op.id, op.result.due, {}, *kind, 0, op.asked->payload.size()});
   }
 }
 
 // ---- steps
 
-void scheduler::core::start_run(std::unique_ptr<node::leased_run> run) {
+void scheduler::core::ask_thread() {
   try {
-    run_gate::run_task mine(gate_, *started(), std::move(run));  // what nobody takes goes back
+    run_gate::run_task mine(gate_, *started());
     if (options_.executor) {
       options_.executor(task(std::move(mine)));
     } else {
@@ -293,8 +343,18 @@ void scheduler::core::start_run(std::unique_ptr<node::leased_run> run) {
 
 // A lack of memory is one more failure, to be told and waited for.
 progress scheduler::core::step() {
-  node* const mine = started();
+  constexpr auto between_tries = std::chrono::seconds(1);
   microseconds pause = commits_.lead_posted();
+  node* mine = started();
+  if (mine == nullptr && waits_for_store()) {
+    // In virtual time a step comes when it was asked for, or when something was written.
+    const auto now = std::chrono::steady_clock::now();
+    if (!leases_ || now >= next_try_) {
+      mine = begin_late();
+      next_try_ = std::chrono::steady_clock::now() + between_tries;
+    }
+    pause = std::min<microseconds>(pause, between_tries);
+  }
   if (mine == nullptr) {
     return {pause, false};
   }

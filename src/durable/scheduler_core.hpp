@@ -64,11 +64,14 @@ class scheduler::core {
   void add_guarded(std::string kind, Handler handler, const handler_options& options);
   void refuse_inside_transaction() const;
   void refuse_after_stop() const;
+  [[nodiscard]] std::unique_ptr<node> made_node();
+  [[nodiscard]] node* begin_late();
+  [[nodiscard]] bool waits_for_store() const;
   [[nodiscard]] node* started() const;
 
   void written(std::span<const append_op> ops) noexcept;
   void tell(node* mine, const append_op& op);
-  void start_run(std::unique_ptr<node::leased_run> run);
+  void ask_thread();
   [[nodiscard]] progress step();
   void wake() { driver_->wake(); }
 
@@ -78,10 +81,13 @@ class scheduler::core {
   group_commit commits_;
   std::vector<served_kind> kinds_;
   run_gate gate_;
+  bool started_ = false;                              // for the thread that calls `on` and `start`
+  std::chrono::steady_clock::time_point next_try_{};  // to begin; for who steps
 
   mutable std::mutex mutex_;  // guards what follows, up to the driver
   std::unique_ptr<node> node_;
   bool stopping_ = false;
+  bool waits_for_store_ = false;  // it was started, and the store has not answered
   std::uint64_t scheduled_ = 0;
   std::uint64_t duplicates_ = 0;
   std::uint64_t cancelled_ = 0;

@@ -1,5 +1,6 @@
 #include "durable/node/machine.hpp"
 
+#include <array>
 #include <optional>
 
 #include "durable/support/store_calls.hpp"
@@ -14,12 +15,19 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr instant zero{1'000'000s};
+constexpr allowance anything{.rows = 1000};
 
 // A machine that is told everything by hand.
 class Machine : public testing::Test {
  protected:
   explicit Machine(std::size_t max_known = 80)
-      : options_{.look_ahead = 1s, .poll = 250ms, .lease = 30s, .batch = 10, .max_claimed = 15, .max_known = max_known},
+      : options_{.look_ahead = 1s,
+                 .poll = 250ms,
+                 .lease = 30s,
+                 .batch = 10,
+                 .max_claimed = 15,
+                 .max_claimed_bytes = 1000,
+                 .max_known = max_known},
         machine_(options_, kinds(), zero, 1) {}
 
   static std::vector<kind_rules> kinds(const handler_options& leased = {}) {
@@ -29,7 +37,7 @@ class Machine : public testing::Test {
     return {id, zero + due, lease, kind};
   }
   static claimed got(const upcoming& asked, std::int64_t fence = 1, int attempt = 1) {
-    return {asked.id, fence, asked.kind, attempt, asked.due, "key", "payload"};
+    return {asked.id, fence, asked.kind, attempt, asked.due, "key", std::string(asked.size, '.')};
   }
   // Answers every read with what of `rows` lies in it.
   std::size_t read(microseconds now, const std::vector<upcoming>& rows) {
@@ -55,7 +63,7 @@ class Machine : public testing::Test {
     return pages;
   }
   std::vector<std::int64_t> ask() {
-    asked_ = machine_.to_claim();
+    asked_ = machine_.to_claim(anything);
     std::vector<std::int64_t> ids;
     for (const upcoming& one : asked_) {
       ids.push_back(one.id);
@@ -205,6 +213,26 @@ TEST_F(Machine, ClaimsNoMoreThanABatchAndThanMayBeHeld) {
   EXPECT_EQ(claim(0s).size(), 1U);
 }
 
+TEST_F(Machine, ClaimsNoMoreBytesThanMayBeHeldButOneRowAlways) {
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 3; ++i) {
+    rows.push_back({i, zero, {}, 0, 0, options_.max_claimed_bytes / 2 + 1});
+  }
+  rows.push_back({4, zero, {}, 0, 0, 10 * options_.max_claimed_bytes});
+  for (int i = 5; i <= 8; ++i) {
+    rows.push_back({i, zero, {}, 1, 0, options_.max_claimed_bytes / 2});
+  }
+  read(0s, rows);
+  EXPECT_THAT(machine_.to_consume(10), testing::SizeIs(2));
+  for (std::int64_t next = 1; next <= 4; ++next) {
+    EXPECT_THAT(claim(0s), ElementsAre(next));
+    EXPECT_THAT(claim(0s), IsEmpty());
+    machine_.ended(next, {});
+    machine_.has_ended(machine_.to_end(10), zero);
+    EXPECT_TRUE(machine_.invariants_hold());
+  }
+}
+
 // At the start, ended leases are left alone for half a lease; a row that was given back has none.
 TEST_F(Machine, WhatWasGivenBackLongAfterItsDeadlineComesBackAfterThePauseAlsoAtTheStart) {
   machine_.answered(zero, true);
@@ -236,12 +264,53 @@ TEST_F(Machine, WhatWasGivenBackForLongerThanALookAheadIsReadAgain) {
   EXPECT_LE(machine_.next_read(zero + 250ms)->from, zero - 10s);
 }
 
+TEST_F(Machine, AReadyRowThatAnotherNodeHasTakenIsReadyNoLonger) {
+  read(0s, {row(1, 0s), row(2, 0s)});
+  EXPECT_EQ(machine_.ready(), 2U);
+  read(250ms, {row(1, 0s, zero + 30s), row(2, 500ms)});
+  EXPECT_EQ(machine_.ready(), 0U);
+}
+
+// What is dear needs a thread, and what is cheap would leave none free.
+TEST_F(Machine, AKindThatIsRefusedKeepsItsTurn) {
+  machine two(options_, {{"cheap", false, {}}, {"dear", false, {}}}, zero, 1);
+  const read_range page = two.next_read(zero).value();
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 10; ++i) {
+    rows.push_back(row(i, 0s, {}, i <= 8 ? 0 : 1));
+  }
+  two.has_read(page, rows, zero);
+  two.advance(zero);
+  const std::array<microseconds, 2> costs{10us, 1h};
+  const auto kinds_of = [&](const allowance& left) {
+    std::vector<std::uint32_t> picked;
+    for (const upcoming& one : two.to_claim(left)) {
+      picked.push_back(one.kind);
+    }
+    return picked;
+  };
+  EXPECT_THAT(kinds_of({.rows = 10, .threads = 0, .time = 60us, .costs = costs}), ElementsAre(0, 0, 0));
+  EXPECT_THAT(kinds_of({.rows = 10, .threads = 0, .time = 60us, .costs = costs}), IsEmpty());
+  EXPECT_THAT(kinds_of({.rows = 10, .threads = 1, .time = 60us, .costs = costs}), ElementsAre(1));
+  EXPECT_THAT(kinds_of({.rows = 10, .threads = 1, .time = 0us, .costs = costs}), ElementsAre(0));
+  EXPECT_THAT(kinds_of({.rows = 10, .threads = 1, .time = 0us, .costs = costs}), ElementsAre(1));
+}
+
+TEST_F(Machine, WhatIsHeldBackIsNoEventUntilItIsAskedForAgain) {
+  read(0s, {row(1, 0s), row(2, 0s)});
+  const std::array<microseconds, 2> costs{1ms, 1ms};
+  EXPECT_EQ(machine_.next_event(zero), zero);
+  EXPECT_THAT(machine_.to_claim({.rows = 10, .threads = 1, .costs = costs}), testing::SizeIs(1));
+  EXPECT_EQ(machine_.next_event(zero), zero + 250ms);
+  EXPECT_THAT(machine_.to_claim({.rows = 10, .threads = 0, .time = 1ms, .costs = costs}), testing::SizeIs(1));
+}
+
 TEST_F(Machine, AKindRunsNoMoreThanItsLimit) {
   machine limited(options_, kinds({.max_running = 2}), zero, 1);
   limited.has_read(limited.next_read(zero).value(), std::vector{row(1, 0s), row(2, 0s), row(3, 0s), row(4, 0s, {}, 1)},
                    zero);
-  EXPECT_EQ(limited.to_claim().size(), 2U);
-  EXPECT_EQ(limited.to_claim().size(), 0U);
+  EXPECT_EQ(limited.to_claim(anything).size(), 2U);
+  EXPECT_EQ(limited.to_claim(anything).size(), 0U);
   EXPECT_EQ(limited.to_consume(10).size(), 1U);
   EXPECT_EQ(limited.next_event(zero), zero + 250ms);
 }
@@ -277,7 +346,7 @@ TEST_F(Machine, ARowWhoseEndWasRefusedIsMetAgain) {
   for (const outcome& said : {outcome(done), retry_after(1h)}) {
     machine one(options_, kinds(), zero, 1);
     one.has_read(one.next_read(zero).value(), std::vector{row(1, -1h)}, zero);
-    one.has_claimed(one.to_claim(), std::vector{got(row(1, -1h))}, zero);
+    one.has_claimed(one.to_claim(anything), std::vector{got(row(1, -1h))}, zero);
     one.ended(1, one.decide(0, 1, said, zero));
     one.has_ended(one.to_end(10), zero);  // not held any more
     EXPECT_EQ(one.known(), 0U);
@@ -321,7 +390,7 @@ TEST_F(Machine, TheyTakeTurnsAlsoWhenOneIsAskedAtATime) {
                    zero);
   std::vector<std::int64_t> order;
   for (int i = 0; i < 4; ++i) {
-    const std::vector<upcoming> asked = limited.to_claim();
+    const std::vector<upcoming> asked = limited.to_claim(anything);
     ASSERT_EQ(asked.size(), 1U);
     order.push_back(asked.front().id);
     limited.has_claimed(asked, {}, zero);
@@ -338,7 +407,7 @@ TEST_F(Machine, EachKindIsTheFirstInItsTurn) {
   two.has_read(two.next_read(zero).value(), rows, zero);
   std::vector<std::uint32_t> first;
   for (int i = 0; i < 4; ++i) {
-    static_cast<void>(two.to_claim());
+    static_cast<void>(two.to_claim(anything));
     const std::vector<upcoming> asked = two.to_consume(1);
     first.push_back(asked.front().kind);
     two.has_consumed(asked, {}, zero);
@@ -698,7 +767,7 @@ TEST_F(Machine, APageThatThereIsNoMemoryForIsReadAgain) {
 
 TEST_F(Machine, WithoutMemoryNothingIsAsked) {
   read(0s, {row(1, 0s), row(2, 0s, {}, 1)});
-  EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_claim()); }));
+  EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_claim(anything)); }));
   EXPECT_FALSE(succeeds_with(0, [&] { static_cast<void>(machine_.to_consume(10)); }));
   EXPECT_TRUE(machine_.invariants_hold());
   EXPECT_THAT(ask(), ElementsAre(1));

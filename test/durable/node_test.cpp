@@ -32,10 +32,8 @@ class Node : public testing::Test {
     });
   }
   void end_runs() {
-    while (!runs.empty()) {
-      std::unique_ptr<node::leased_run> one = std::move(runs.back());
-      runs.pop_back();
-      alone->run(std::move(one));
+    for (; threads_asked != 0; --threads_asked) {
+      alone->run_next();
     }
   }
   void live(std::chrono::milliseconds time) {
@@ -54,10 +52,9 @@ class Node : public testing::Test {
         std::vector<any_handler>{leased_handler(run), transactional_handler([](transaction& /*open*/, const job& what) {
                                    return run(what);
                                  })},
-        reported, [] {}, [this](std::unique_ptr<node::leased_run> one) { runs.push_back(std::move(one)); });
+        reported, [] {}, [this] { ++threads_asked; }, 10);
   }
   void begin() {
-    runs.reserve(10);
     for (const char* key : {"throws", "dies", "again", "done"}) {
       put("leased", key);
     }
@@ -81,14 +78,14 @@ class Node : public testing::Test {
     failed.emplace_back(what.what);
     timing_wheel::test::allocations.left = left;
   }};
-  std::vector<std::unique_ptr<node::leased_run>> runs;
+  int threads_asked = 0;
   std::unique_ptr<node> alone = make();
 };
 
 TEST_F(Node, RunsEndWithoutMemory) {
   begin();
   alone->step();
-  ASSERT_EQ(runs.size(), 4U);
+  ASSERT_EQ(threads_asked, 4);
   const scarce_memory none(0);
   end_runs();
   timing_wheel::test::allocations.left = UINT64_MAX;
@@ -100,12 +97,12 @@ TEST_F(Node, RunsEndWithoutMemory) {
 TEST_F(Node, ARunThatIsDroppedWithoutMemoryGoesBack) {
   put("leased", "done");
   alone->step();
-  ASSERT_EQ(runs.size(), 1U);
+  ASSERT_EQ(threads_asked, 1);
   {
     const scarce_memory none(0);
-    alone->not_run(std::exchange(runs.front(), nullptr));
+    alone->drop_next();
   }
-  runs.clear();
+  threads_asked = 0;
   live(1s);
   EXPECT_EQ(store.size(), 0U);
 }

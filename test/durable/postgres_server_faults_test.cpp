@@ -161,6 +161,29 @@ TEST_F(PostgresFullDisk, OfTheLogDoublesNoRunAndItGoesOnAfterARestart) {
 // ---- its standby
 
 /// A server, and its synchronous standby.
+TEST(PostgresStart, AProgramMayBeginBeforeItsServer) {
+  private_postgres server;
+  const std::string conninfo = server.conninfo();
+  {
+    postgres_store store(conninfo);
+    store.migrate();
+    store.transact([](store_transaction& open) { open.schedule({.kind = "work", .key = "a", .due = 0s}); });
+  }
+  server.stop();
+  EXPECT_THROW(postgres_store(conninfo, {.connect_timeout = 100ms}), timer_error);
+  postgres_store store(conninfo, {.connect_timeout = 100ms, .connect_at_once = false});
+  std::atomic<int> runs{0};
+  std::atomic<int> failures{0};
+  scheduler checks(store, {.wait_for_store = true, .on_failure = [&](const failure& /*what*/) { ++failures; }});
+  checks.on("work", [&](const job& /*what*/) { ++runs; });
+  checks.start();
+  EXPECT_FALSE(checks.stats().serving);
+  EXPECT_TRUE(wait_until([&] { return failures.load() >= 2; }));
+  server.start();
+  EXPECT_TRUE(wait_until([&] { return runs.load() == 1; }));
+  EXPECT_TRUE(checks.stats().serving);
+}
+
 class PostgresFailover : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  protected:
   PostgresFailover() {

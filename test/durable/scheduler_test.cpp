@@ -406,24 +406,141 @@ TEST_F(Scheduler, TellsWhatWaitsAndForHowLongByKind) {
     slow.schedule({.kind = "slow", .key = key, .due = 1s});
   }
   slow.schedule({.kind = "other", .key = "a", .due = 2s});
-  timer.advance_by(3s);
+  timer.advance_by(1050ms);
+  const scheduler_stats soon = slow.stats();
+  ASSERT_EQ(soon.kinds.size(), 2U);
+  EXPECT_EQ(soon.kinds[0].claimed, 1U);
+  EXPECT_EQ(soon.kinds[0].running, 0U);
+  EXPECT_EQ(soon.kinds[0].ready, 2U);
+  EXPECT_EQ(soon.claimed, 1U);
+  timer.advance_by(1950ms);  // what does not begin goes back, and no other takes its place
   const scheduler_stats all = slow.stats();
-  ASSERT_EQ(all.kinds.size(), 2U);
-  EXPECT_EQ(all.kinds[0].running, 1U);
-  EXPECT_EQ(all.kinds[0].ready, 2U);
+  EXPECT_EQ(all.kinds[0].claimed, 0U);
+  EXPECT_EQ(all.kinds[0].ready, 3U);
   EXPECT_GE(all.kinds[0].lag, 1900ms);
   EXPECT_LE(all.kinds[0].lag, 2s);
-  EXPECT_EQ(all.kinds[1].running, 1U);
-  EXPECT_EQ(all.kinds[1].ready, 0U);
-  EXPECT_EQ(all.kinds[1].lag, 0s);
-  EXPECT_EQ(all.running, 2U);
-  EXPECT_EQ(all.ready, 2U);
+  EXPECT_EQ(all.kinds[1].ready, 1U);
+  EXPECT_GE(all.kinds[1].lag, 900ms);
+  EXPECT_EQ(all.ready, 4U);
   EXPECT_EQ(all.lag, all.kinds[0].lag);
-  held.clear();  // so they go back
+  EXPECT_EQ(all.kinds[0].given_back, 1U);
+  EXPECT_EQ(all.given_back, 1U);
+  std::exchange(held, {}).clear();  // the thread that was on its way is there
+  timer.advance_by(10ms);
+  EXPECT_EQ(slow.stats().claimed, 1U);
+  held.clear();
+}
+
+class away_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  [[nodiscard]] instant now() override {
+    if (away) {
+      throw timer_error(std::make_error_code(std::errc::connection_refused), "away");
+    }
+    return forwarding_store::now();
+  }
+  bool away = true;
+};
+
+TEST_F(Scheduler, StartsWhileItsStoreIsAwayIfThatIsAllowedAndBeginsWhenItAnswers) {
+  away_store far(store);
+  options.wait_for_store = true;
+  scheduler mine(far, timer, options);
+  int runs = 0;
+  mine.on("note", [&](const job& /*what*/) { ++runs; });
+  store.transact([](store_transaction& open) { open.schedule(note("a", 0s)); });
+  mine.start();
+  EXPECT_THROW(mine.start(), timer_error);
+  EXPECT_THROW(mine.on("other", [](const job& /*what*/) {}), timer_error);
+  timer.advance_by(3s);
+  EXPECT_GE(failed.size(), 4U);
+  EXPECT_THAT(failed, Each("store"));
+  EXPECT_FALSE(mine.stats().serving);
+  far.away = false;
+  timer.advance_by(2s);
+  EXPECT_TRUE(mine.stats().serving);
+  EXPECT_EQ(runs, 1);
+  mine.stop();
+  EXPECT_FALSE(mine.stats().serving);
+}
+
+TEST_F(Scheduler, AStopWhileItsStoreIsAwayReturnsAndNothingBegins) {
+  away_store far(store);
+  options.wait_for_store = true;
+  scheduler mine(far, timer, options);
+  mine.start();
+  timer.advance_by(1s);
+  mine.stop();
+  far.away = false;
+  timer.advance_by(10s);
+  EXPECT_FALSE(mine.stats().serving);
+  far.away = true;
+  options.wait_for_store = false;
+  scheduler other(far, timer, options);
+  EXPECT_THROW(other.start(), timer_error);
+}
+
+TEST_F(Scheduler, ASnoozeIsNoAttempt) {
+  std::vector<int> attempts;
+  const auto ask_later = [&](const job& what) {
+    attempts.push_back(what.attempt());
+    return attempts.size() < 30 ? snooze(10s) : done;
+  };
+  scheduler mine(store, timer);
+  mine.on("leased", ask_later, {.max_attempts = 2});
+  mine.on("transactional", [&](transaction& /*open*/, const job& what) { return ask_later(what); },
+          {.max_attempts = 2});
+  mine.start();
+  for (const char* kind : {"leased", "transactional"}) {
+    attempts.clear();
+    mine.schedule({.kind = kind, .key = "a", .due = 0s});
+    timer.advance_by(289s);
+    EXPECT_EQ(attempts.size(), 29U) << kind;
+    timer.advance_by(2s);
+    EXPECT_EQ(attempts, std::vector<int>(30, 1)) << kind;
+    EXPECT_EQ(store.size(), 0U);
+  }
+  EXPECT_EQ(mine.stats().snoozed, 58U);
+  EXPECT_EQ(mine.stats().retried, 0U);
+  EXPECT_EQ(mine.stats().dead, 0U);
+}
+
+TEST_F(Scheduler, ALeasedHandlerMovesTheCheckThatItRuns) {
+  std::vector<int> runs;
+  std::vector<std::string> answers;
+  scheduler mine(store, timer);
+  mine.on("leased", [&](const job& what) {
+    runs.push_back(what.attempt());
+    answers.emplace_back(to_string(mine.reschedule("leased", what.key(), runs.size() == 1 ? 1h : 2h)));
+    answers.emplace_back(to_string(mine.reschedule("leased", "other", 0s)));
+    return runs.size() < 3 ? done : dead("enough");
+  });
+  mine.start();
+  mine.schedule({.kind = "leased", .key = "a", .due = 0s});
+  timer.advance_by(1s);
+  EXPECT_FALSE(mine.find("leased", "a")->running);
+  timer.advance_by(1h);
+  EXPECT_EQ(runs.size(), 2U);
+  timer.advance_by(2h);
+  EXPECT_EQ(runs, (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(mine.stats().dead, 1U) << "another outcome counts";
+  EXPECT_THAT(answers, testing::ElementsAre("moved", "finished", "moved", "finished", "moved", "finished"));
+}
+
+TEST_F(Scheduler, WhatIsClaimedAndHasNotBegunIsLateToo) {
+  std::vector<task> held;
+  scheduler slow{store, timer, {.executor = [&](task&& work) { held.push_back(std::move(work)); }}};
+  slow.on("slow", [](const job& /*what*/) {});
+  slow.start();
+  slow.schedule({.kind = "slow", .key = "a", .due = 1s});
+  timer.advance_by(1010ms);
+  timer.advance_by(70ms);
+  slow.schedule({.kind = "slow", .key = "b", .due = 1h});  // so that there is a step
   timer.advance_by(1ms);
-  EXPECT_EQ(slow.stats().kinds[0].given_back, 1U);
-  EXPECT_EQ(slow.stats().kinds[1].given_back, 1U);
-  EXPECT_EQ(slow.stats().given_back, 2U);
+  EXPECT_EQ(slow.stats().claimed, 1U);
+  EXPECT_EQ(slow.stats().ready, 0U);
+  EXPECT_GE(slow.stats().lag, 50ms);
   held.clear();
 }
 

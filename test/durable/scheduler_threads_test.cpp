@@ -352,5 +352,106 @@ TEST_F(GroupCommit, ALockThatAnotherHoldsIsWaitedForOnceForAll) {
   EXPECT_LT(slow.refusals, threads / 2);
 }
 
+// Two nodes of one store, the first with two threads.
+class TwoNodes : public SchedulerThreads {
+ public:
+  // Hangs at each check whose key begins with "hang", until the test has ended.
+  void serve(scheduler& node, std::chrono::milliseconds each, std::atomic<int>& runs) {
+    node.on("work", [this, each, &runs](const job& what) {
+      if (what.key().starts_with("hang")) {
+        hung.fetch_add(1);
+        released.wait(false);
+        return;
+      }
+      std::this_thread::sleep_for(each);
+      runs.fetch_add(1);
+    });
+    node.start();
+  }
+  void put(scheduler& node, const std::string& name, int count) {
+    std::vector<request> some;
+    for (int i = 0; i < count; ++i) {
+      some.push_back(check("work", name + std::to_string(i), 0ms));
+    }
+    node.schedule(some);
+  }
+  void hang_both_threads(scheduler& node) {
+    put(node, "hang", 2);
+    ASSERT_TRUE(test::wait_until([&] { return hung.load() == 2; }));
+  }
+  void TearDown() override {
+    released.store(true);
+    released.notify_all();
+  }
+
+  std::atomic<int> hung{0};
+  std::atomic<bool> released{false};
+  std::atomic<int> by_first{0};
+  std::atomic<int> by_second{0};
+};
+
+TEST_F(TwoNodes, TwoHungHandlersOfOneNodeDelayNobodyOnTheOther) {
+  scheduler first(store);
+  serve(first, 0ms, by_first);
+  put(first, "before", 100);  // so that it knows a fast handler
+  ASSERT_TRUE(test::wait_until([&] { return by_first.load() == 100; }));
+  hang_both_threads(first);
+  put(first, "work", 100);
+  scheduler second(store);
+  serve(second, 0ms, by_second);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(test::wait_until([&] { return by_second.load() == 100; }));
+  RecordProperty("milliseconds", static_cast<int>((std::chrono::steady_clock::now() - begin) / 1ms));
+  EXPECT_EQ(by_first.load(), 100);
+  TearDown();
+}
+
+TEST_F(TwoNodes, WhatHasNotBegunOnANodeThatHangsIsCancelledAndNeverRuns) {
+  scheduler first(store);
+  serve(first, 0ms, by_first);
+  hang_both_threads(first);
+  put(first, "work", 50);
+  std::this_thread::sleep_for(50ms);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(first.cancel("work", "work" + std::to_string(i)).result, cancel_result::cancelled) << i;
+  }
+  EXPECT_EQ(first.cancel("work", "hang0").result, cancel_result::running);
+  TearDown();
+  wait_until_empty();
+  EXPECT_EQ(by_first.load(), 0);
+}
+
+// Else the first would have claimed all at once, and the second nothing to do.
+TEST_F(TwoNodes, ANodeThatJoinsSharesTheWork) {
+  scheduler first(store);
+  serve(first, 20ms, by_first);
+  put(first, "work", 200);
+  ASSERT_TRUE(test::wait_until([&] { return by_first.load() >= 2; }));
+  scheduler second(store, {.threads = 32});
+  serve(second, 20ms, by_second);
+  EXPECT_TRUE(test::wait_until([&] { return by_first.load() + by_second.load() == 200; }));
+  EXPECT_GT(by_second.load(), 150);
+  TearDown();
+}
+
+TEST_F(TwoNodes, WhatIsClaimedAndDoesNotBeginGoesBackAndTheLagShowsIt) {
+  std::vector<task> kept;  // an executor whose threads are busy
+  std::mutex mutex;
+  scheduler first(store, {.executor = [&](task one) {
+                    const std::scoped_lock lock(mutex);
+                    kept.push_back(std::move(one));
+                  }});
+  serve(first, 0ms, by_first);
+  put(first, "work", 20);
+  EXPECT_TRUE(test::wait_until([&] { return first.stats().claimed == 1; }));
+  EXPECT_EQ(first.stats().running, 0U);
+  EXPECT_TRUE(test::wait_until([&] { return first.stats().given_back > 0 && first.stats().lag > 200ms; }));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(first.cancel("work", "work" + std::to_string(i)).result, cancel_result::cancelled) << i;
+  }
+  kept.clear();
+  EXPECT_EQ(by_first.load(), 0);
+}
+
 }  // namespace
 }  // namespace timing_wheel::durable

@@ -43,6 +43,7 @@
  * wrong: DRAWS_EARLY: a claim draws its fence before it has the lock
  * wrong: CACHE CLAIMS=4: the sequence has a cache
  * wrong: FORGETS_CLAIMS CRASH: a claim's commit does not wait for the disk
+ * wrong: GIVES_BACK_WHAT_MAY_BEGIN LEASED=1: a claim goes back while its run waits for a thread, and may begin
  * wrong: COMPLETES_WITHOUT_FENCE: who has lost its lease may end the check
  * wrong: COMPLETES_BY_KEY: a check is ended by its key
  * wrong: RETRIES_WITHOUT_FENCE: who has lost its lease may give the check back
@@ -413,6 +414,8 @@ inline begin_run() {
 #define ends_it my_claim
 #endif
 
+/* A claimed run waits for a thread. Either a thread takes it out of the queue, and looks at the clock; or the node takes
+ * it out, and gives the claim back: under one lock, so never both. */
 active [LEASED] proctype leased() {
   byte how;
 end_idle:
@@ -433,6 +436,7 @@ end_idle:
 #endif
   :: atomic { !has_lock -> forget(); goto end_idle }
   fi;
+claimed:
   if
 #ifdef NO_LOOK_AT_THE_CLOCK
   :: atomic { true ->
@@ -468,6 +472,9 @@ end_ending:
   :: atomic { how = 0; forget(); goto end_idle }
   fi;
   if
+#ifdef GIVES_BACK_WHAT_MAY_BEGIN
+  :: atomic { has_lock && how == GIVE -> commit(); how = 0; goto claimed }
+#endif
   :: atomic { has_lock -> commit(); how = 0; forget(); goto end_idle }
   :: atomic { has_lock -> locked = SERVER; goto end_ending }
   :: atomic { !has_lock -> goto end_ending }

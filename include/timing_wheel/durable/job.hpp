@@ -70,9 +70,10 @@ class outcome {
  public:
   /// What is to become of the check.
   enum class verdict : std::uint8_t {
-    done,   ///< The check is over.
-    retry,  ///< The check runs again, after a delay. After `handler_options::max_attempts` runs it is dead.
-    dead,   ///< The check is given up. The store keeps it among the dead, with the reason.
+    done,    ///< The check is over.
+    retry,   ///< The check runs again, after a delay. After `handler_options::max_attempts` runs it is dead.
+    dead,    ///< The check is given up. The store keeps it among the dead, with the reason.
+    snooze,  ///< The check runs again, after a delay, as if this run had not been.
   };
 
   /// The check is over.
@@ -83,7 +84,7 @@ class outcome {
   /// \endcond
 
   [[nodiscard]] verdict what() const noexcept { return verdict_; }  ///< What is to become of the check.
-  /// After how long to retry. Negative: the back-off of the kind decides.
+  /// After how long to run again. Negative: the back-off of the kind decides.
   [[nodiscard]] std::chrono::microseconds delay() const noexcept { return delay_; }
   [[nodiscard]] const std::string& reason() const noexcept { return reason_; }  ///< What went wrong.
 
@@ -106,6 +107,18 @@ template <class Rep, class Period>
 /// The check runs again after the back-off of its kind, see `backoff`.
 [[nodiscard]] inline outcome retry(std::string reason) {
   return {outcome::verdict::retry, std::chrono::microseconds(-1), std::move(reason)};
+}
+/// It is too early: the check runs again `delay` from now, and this run does not count as an attempt, so a check may
+/// ask for it as often as it likes. At least 1 ms; at most as for `retry_after`. On a transactional handler, what the run wrote through
+/// its transaction is undone.
+///
+///     checks.on("verify", [](const durable::job& check) -> durable::outcome {
+///       return is_paid(check.key()) ? durable::done : durable::snooze(10min);
+///     });
+template <class Rep, class Period>
+[[nodiscard]] outcome snooze(std::chrono::duration<Rep, Period> delay) {
+  const std::chrono::microseconds wait = saturating_microseconds(delay);
+  return {outcome::verdict::snooze, wait < wait.zero() ? wait.zero() : wait, {}};
 }
 /// The check is given up, and kept among the dead.
 [[nodiscard]] inline outcome dead(std::string reason) {

@@ -42,6 +42,9 @@ struct postgres_options {
   /// If a transaction does nothing for that long, because its process is frozen, the server ends the transaction and
   /// the connection. For the transactions of a scheduler's jobs, `scheduler_options::lease` takes this place.
   std::chrono::milliseconds transaction_timeout = std::chrono::seconds(30);
+  /// Whether the constructor connects, to see that it can. False: the first call does, so a program may begin before its
+  /// server; see `scheduler_options::wait_for_store`.
+  bool connect_at_once = true;
   /// Whether the store prepares its statements. Behind PgBouncer it must be false.
   bool prepare = true;
   /// How long the parts of a request may be.
@@ -59,7 +62,7 @@ struct postgres_options {
 /// `store` describes the inherited members. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT postgres_store final : public store {
  public:
-  /// Connects once, to see that it can.
+  /// Connects once, to see that it can, unless the options say not to.
   /// \throws timer_error with the SQLSTATE and the server's words, never with the password; `invalid_option`.
   explicit postgres_store(const std::string& conninfo, const postgres_options& options = {});
   ~postgres_store() override;

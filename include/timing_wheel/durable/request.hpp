@@ -109,7 +109,7 @@ struct cancel_answer {
   /// changed. `finished`: there is no such check (any more).
   cancel_result result = cancel_result::finished;
   /// If the check was cancelled: how many of its runs have asked for a retry since it was scheduled or replaced. 0: no
-  /// run has begun, except for transactional runs that were undone.
+  /// run has begun, except for runs that snoozed, and for transactional runs that were undone.
   int attempts = 0;
 
   /// The result alone.

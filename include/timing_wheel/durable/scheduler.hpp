@@ -81,9 +81,14 @@ struct scheduler_options {
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
   /// How many checks one transaction claims, completes, or takes for transactional handlers, at most. From 1 to 1000.
   std::size_t batch = 500;
-  /// How many leased jobs this node has at a time, queued and running. If more checks are due, they stay in the table,
-  /// where any node may claim them. At least 1.
+  /// How many leased jobs this node has at a time, at most. A node claims fewer: only those that its threads begin
+  /// within about two round trips to the store, by what the runs of that kind took before. If a claimed job has not
+  /// begun after a tenth of a second, or after eight round trips (half a second at most), the node gives it back. All
+  /// other checks that are due stay in the table, where any node may claim them. At least 1.
   std::size_t max_claimed = 1000;
+  /// How many bytes the payloads of leased jobs that this node has at a time may have, all together; and those of a
+  /// transaction of transactional handlers. A job whose payload is larger is claimed alone. At least 1.
+  std::size_t max_claimed_bytes = std::size_t{4} << 20;
   /// How many rows this node remembers at a time. This limit keeps its memory flat, however many checks are due. At
   /// least `batch`.
   std::size_t max_known = 20'000;
@@ -94,6 +99,10 @@ struct scheduler_options {
   /// The node's name, used if the nodes of a store divide its table. Each node of a store needs a different name. UTF-8
   /// without a zero byte. Empty: the scheduler draws a random name.
   std::string node = {};
+  /// If the store does not answer when the scheduler starts: false, `start` throws; true, `start` returns, the scheduler
+  /// tells `on_failure` ("store") each second, and begins when the store answers. So a program may begin before its
+  /// server, or before `store::migrate` was called; `scheduler_stats::serving` says when it has begun.
+  bool wait_for_store = false;
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. The executor has to call or drop each
   /// task that it has accepted, because the scheduler's destructor waits for that. A scheduler calls the executor from
   /// one thread at a time; if several schedulers share an executor, several threads call it.
@@ -111,34 +120,39 @@ struct kind_stats {
   std::string kind;                 ///< As in `scheduler::on`.
   std::uint64_t fired = 0;          ///< Runs begun here.
   std::uint64_t done = 0;           ///< Runs whose end was written.
-  std::uint64_t retried = 0;        ///< Checks put back after a run.
+  std::uint64_t retried = 0;        ///< Checks put back after a run that failed.
+  std::uint64_t snoozed = 0;        ///< Checks put back by `snooze`, or by a `reschedule` of their own.
   std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;    ///< Runs that found their lease gone when they tried to end.
-  std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
+  std::size_t running = 0;          ///< Leased jobs whose handlers run here, now.
+  std::size_t claimed = 0;          ///< Leased jobs that are claimed here and wait for a thread, now.
   std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed.
-  std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
+  std::chrono::microseconds lag{};  ///< How long the oldest of `ready` and `claimed` has been due.
   histogram lateness;               ///< From the deadline to the begin of the run.
 };
 
 /// What a scheduler has done since it was made.
 struct scheduler_stats {
-  std::uint64_t scheduled = 0;      ///< New checks written by calls of this scheduler.
-  std::uint64_t duplicates = 0;     ///< Requests that wrote no new check, because a check with that key existed.
-  std::uint64_t cancelled = 0;      ///< Checks cancelled by calls of this scheduler.
-  std::uint64_t fired = 0;          ///< Runs begun here.
-  std::uint64_t done = 0;           ///< Runs whose end was written, so the check is over.
-  std::uint64_t retried = 0;        ///< Checks put back after a run, to run again.
-  std::uint64_t given_back = 0;     ///< Checks put back because of a refusal, a lease about to end, or a stop.
-  std::uint64_t dead = 0;           ///< Checks moved to the dead.
-  std::uint64_t lost_leases = 0;    ///< Runs that found their lease gone when they tried to end.
-  std::uint64_t early = 0;          ///< Runs begun before their deadline by the database's clock. It is always 0.
-  std::uint64_t failures = 0;       ///< Calls of the store that failed in the background, and were repeated.
-  std::size_t running = 0;          ///< Leased jobs that run or wait for a thread here, now.
-  std::size_t ready = 0;            ///< Rows that are due here and not yet claimed. The backlog that this node sees.
-  std::size_t known = 0;            ///< Rows remembered here, now.
-  std::size_t shares = 0;           ///< Shares of the table that this node reads ahead, if its store is divided.
-  std::chrono::microseconds lag{};  ///< How long the oldest of `ready` has been due.
+  std::uint64_t scheduled = 0;    ///< New checks written by calls of this scheduler.
+  std::uint64_t duplicates = 0;   ///< Requests that wrote no new check, because a check with that key existed.
+  std::uint64_t cancelled = 0;    ///< Checks cancelled by calls of this scheduler.
+  std::uint64_t fired = 0;        ///< Runs begun here.
+  std::uint64_t done = 0;         ///< Runs whose end was written, so the check is over.
+  std::uint64_t retried = 0;      ///< Checks put back after a run that failed, to run again.
+  std::uint64_t snoozed = 0;      ///< Checks put back by `snooze`, or by a `reschedule` of their own.
+  std::uint64_t given_back = 0;   ///< Checks put back because of a refusal, a lease about to end, or a stop.
+  std::uint64_t dead = 0;         ///< Checks moved to the dead.
+  std::uint64_t lost_leases = 0;  ///< Runs that found their lease gone when they tried to end.
+  std::uint64_t early = 0;        ///< Runs begun before their deadline by the database's clock. It is always 0.
+  std::uint64_t failures = 0;     ///< Calls of the store that failed in the background, and were repeated.
+  std::size_t running = 0;        ///< Leased jobs whose handlers run here, now.
+  std::size_t claimed = 0;        ///< Leased jobs that are claimed here and wait for a thread, now.
+  std::size_t ready = 0;          ///< Rows that are due here and not yet claimed. The backlog that this node sees.
+  std::size_t known = 0;          ///< Rows remembered here, now.
+  std::size_t shares = 0;         ///< Shares of the table that this node reads ahead, if its store is divided.
+  bool serving = false;           ///< The node has begun, and was not stopped: it was started, and the store answered.
+  std::chrono::microseconds lag{};  ///< How long the oldest of `ready` and `claimed` has been due.
   histogram lateness;               ///< From the deadline to the begin of the run.
   store_counts store;               ///< What the store object did, for all schedulers that use it.
   std::vector<kind_stats> kinds;    ///< The same by kind, in the order of `scheduler::on`. Empty before `start`.
@@ -212,8 +226,9 @@ class TIMING_WHEEL_EXPORT scheduler {
     }
   }
 
-  /// Begins to run the checks that are due. \throws timer_error (`already_started`), what the store throws, and what
-  /// the timer that drives the scheduler throws. If the call throws, the scheduler has not started.
+  /// Begins to run the checks that are due. \throws timer_error (`already_started`), what the store throws unless
+  /// `scheduler_options::wait_for_store` is set, and what the timer that drives the scheduler throws. If the call throws,
+  /// the scheduler has not started.
   void start();
 
   /// Stops running checks:
@@ -257,7 +272,9 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// | `running` | a node has claimed the check; nothing has changed |
   /// | `finished` | there is no such check (any more) |
   cancel_answer cancel(std::string_view kind, std::string_view key);
-  /// Gives a pending check another deadline. \throws timer_error if the store fails.
+  /// Gives a pending check another deadline. A leased handler may also move the check that it runs: the answer is
+  /// `moved`, and if the handler then ends with `done`, the check runs again at that deadline, as after `snooze`.
+  /// \throws timer_error if the store fails.
   reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
   /// \returns the check of that key, pending or running; none if there is no such check. \throws timer_error if the
   /// store fails.

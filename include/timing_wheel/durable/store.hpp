@@ -29,6 +29,7 @@ struct upcoming {
   instant lease{};         ///< Until when a node has claimed it; the epoch if none has.
   std::uint32_t kind = 0;  ///< Which of `read_range::kinds` it has.
   int attempt = 0;         ///< How often it was claimed.
+  std::size_t size = 0;    ///< Of its payload, in bytes. If a store leaves it 0, nothing limits the bytes of a claim.
 };
 
 /// Which rows to read: those of one of the kinds with (due, id) after (`from`, `after_id`) and due before `until`; at

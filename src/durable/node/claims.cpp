@@ -21,6 +21,7 @@ void claims::ask(timer_number number) noexcept {
   suspect_ = suspect_ || which.suspect;
   ++running_[which.what.kind];
   held_ += kinds_[which.what.kind].transactional ? 0U : 1U;
+  bytes_ += kinds_[which.what.kind].transactional ? 0U : which.what.size;
 }
 
 void claims::has_got(timer_number number, const claimed& got) noexcept {
@@ -30,12 +31,15 @@ void claims::has_got(timer_number number, const claimed& got) noexcept {
   which.attempt = got.attempt;
   which.orphaned = got.orphaned;
   which.what.due = got.due;
+  bytes_ += got.payload.size() - which.what.size;  // it may have been replaced since it was read
+  which.what.size = got.payload.size();
 }
 
 void claims::is_over(timer_number number) noexcept {
   const known_row& which = rows_[number];
   --running_[which.what.kind];
   held_ -= kinds_[which.what.kind].transactional ? 0U : 1U;
+  bytes_ -= kinds_[which.what.kind].transactional ? 0U : which.what.size;
   suspect_ = suspect_ && !which.suspect;
 }
 
@@ -78,8 +82,11 @@ ends_to_write claims::to_end(std::size_t limit) const {
         write.complete.push_back(of);
         break;
       case outcome::verdict::retry:
-        (which.how.began ? write.retry : write.give_back).push_back({of, which.how.due, which.attempt, which.orphaned});
+      case outcome::verdict::snooze: {
+        auto& some = !which.how.began ? write.give_back : which.how.counts ? write.retry : write.snooze;
+        some.push_back({of, which.how.due, which.attempt - (which.how.counts ? 0 : 1), which.orphaned});
         break;
+      }
       case outcome::verdict::dead:
         write.bury.push_back({of, which.how.reason});
         break;
@@ -91,6 +98,7 @@ ends_to_write claims::to_end(std::size_t limit) const {
 bool claims::invariants_hold() const {
   std::vector<std::size_t> running(kinds_.size());
   std::size_t held = 0;
+  std::size_t bytes = 0;
   std::size_t ending = 0;
   std::size_t aside = 0;
   std::size_t suspects = 0;
@@ -101,12 +109,13 @@ bool claims::invariants_hold() const {
     }
     ++running[which.what.kind];
     held += kinds_[which.what.kind].transactional ? 0U : 1U;
+    bytes += kinds_[which.what.kind].transactional ? 0U : which.what.size;
     ending += which.at == stage::ending ? 1U : 0U;
     aside += which.at == stage::set_aside ? 1U : 0U;
     suspects += which.suspect ? 1U : 0U;
   }
-  return running == running_ && held == held_ && suspects == (suspect_ ? 1U : 0U) && aside == set_aside_ &&
-         ending == ending_.size() && ending_.holds(rows_, stage::ending);
+  return running == running_ && held == held_ && bytes == bytes_ && suspects == (suspect_ ? 1U : 0U) &&
+         aside == set_aside_ && ending == ending_.size() && ending_.holds(rows_, stage::ending);
 }
 
 }  // namespace timing_wheel::durable

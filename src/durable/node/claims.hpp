@@ -13,10 +13,11 @@ namespace timing_wheel::durable {
 struct ends_to_write {
   std::vector<ticket> complete;
   std::vector<release_op> retry;
+  std::vector<release_op> snooze;
   std::vector<release_op> give_back;
   std::vector<bury_op> bury;
   [[nodiscard]] std::size_t size() const noexcept {
-    return complete.size() + retry.size() + give_back.size() + bury.size();
+    return complete.size() + retry.size() + snooze.size() + give_back.size() + bury.size();
   }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
 };
@@ -26,7 +27,7 @@ struct ends_to_write {
 ///
 /// Invariants, checked by `invariants_hold()`:
 /// 1. A kind runs as many rows as it has busy ones.
-/// 2. As many rows are held as leased kinds have busy ones.
+/// 2. As many rows, and bytes of payloads, are held as leased kinds have busy ones.
 /// 3. One busy row at most is a suspect.
 /// 4. The queue has each row whose end is to be written once, and no other; those set aside are counted.
 ///
@@ -39,6 +40,8 @@ class claims {
 
   /// How many more rows of leased kinds may be asked for.
   [[nodiscard]] std::size_t room() const noexcept;
+  /// The payloads of all rows of leased kinds that are held.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// How many more rows of a kind may run.
   [[nodiscard]] std::size_t free_runs(std::uint32_t kind) const noexcept;
   [[nodiscard]] bool has_suspect() const noexcept { return suspect_; }
@@ -83,6 +86,7 @@ class claims {
   std::vector<std::size_t> running_;  // by kind
   row_queue ending_;
   std::size_t held_ = 0;
+  std::size_t bytes_ = 0;
   std::size_t set_aside_ = 0;
   bool suspect_ = false;  // one of the busy ones is a suspect
 };

@@ -28,7 +28,8 @@ struct known_row {
   int attempt = 0;
   bool orphaned = false;
   bool suspect = false;
-  ending how;  ///< Of one whose end is to be written.
+  bool late = false;  ///< If it is ready, and no suspect: it belongs to the backlog.
+  ending how;         ///< Of one whose end is to be written.
 };
 
 /// The rows that a node knows, by number and by id. Each kind has a quota of rows; `full` and `has_room` compare with

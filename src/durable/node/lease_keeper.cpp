@@ -49,15 +49,14 @@ void lease_keeper::attach(std::int64_t id, std::stop_source stop) noexcept {
   const std::scoped_lock lock(mutex_);
   if (lease* const mine = find(id); mine != nullptr) {
     mine->stop = std::move(stop);
-    mine->runs = true;
-    ++running_;
   }
 }
 
-void lease_keeper::run_over(std::int64_t id) noexcept {
+void lease_keeper::let_go(std::int64_t id) noexcept {
   const std::scoped_lock lock(mutex_);
-  if (lease* const mine = find(id); mine != nullptr && std::exchange(mine->runs, false)) {
-    --running_;
+  if (lease* const mine = find(id); mine != nullptr) {
+    mine->unlink();
+    mine->valid = instant::min();
   }
 }
 
@@ -68,8 +67,6 @@ void lease_keeper::drop(std::int64_t id) noexcept {
   if (found == all_.end()) {
     return;
   }
-  running_ -= found->second.runs ? 1U : 0U;
-  found->second.runs = false;
   found->second.unlink();
   std::swap(unused, found->second.stop);
   if (spare_.size() < spare_.capacity()) {
@@ -83,11 +80,6 @@ bool lease_keeper::may_begin(std::int64_t id, std::int64_t fence, instant now) c
   const std::scoped_lock lock(mutex_);
   const lease* const mine = find(id);
   return mine != nullptr && mine->fence == fence && now < mine->valid;
-}
-
-std::size_t lease_keeper::running() const noexcept {
-  const std::scoped_lock lock(mutex_);
-  return running_;
 }
 
 void lease_keeper::stop_all() {

@@ -34,15 +34,13 @@ class lease_keeper {
   void hold(std::int64_t id, std::int64_t fence, instant sent) noexcept;
   /// What asks its run to stop. The run has begun its way to a thread.
   void attach(std::int64_t id, std::stop_source stop) noexcept;
-  /// The run has ended, or will not begin; its lease is still held.
-  void run_over(std::int64_t id) noexcept;
+  /// Its run may not begin any more, and it is not extended. Complexity: O(1).
+  void let_go(std::int64_t id) noexcept;
   /// The end is written. Complexity: O(1).
   void drop(std::int64_t id) noexcept;
 
   /// Whether a run may still begin: so long before the end of its lease that the next extension is not overdue.
   [[nodiscard]] bool may_begin(std::int64_t id, std::int64_t fence, instant now) const noexcept;
-  /// Runs that were attached and are not over.
-  [[nodiscard]] std::size_t running() const noexcept;
   /// Asks all of them to stop. Calls what waits for that, outside the lock.
   void stop_all();
 
@@ -63,7 +61,6 @@ class lease_keeper {
     instant next{};   // when to extend it
     instant valid{};  // until when its run may begin
     std::stop_source stop{std::nostopstate};
-    bool runs = false;
   };
   using lease_list = boost::intrusive::list<lease, boost::intrusive::constant_time_size<false>>;
   using leases = std::unordered_map<std::int64_t, lease>;
@@ -78,7 +75,6 @@ class lease_keeper {
   mutable std::mutex mutex_;
   leases all_;
   std::vector<leases::node_type> spare_;
-  std::size_t running_ = 0;
   // Each in the order of `next`: what goes in goes to the end, since all of a list are put off by the same time.
   lease_list regular_;
   lease_list locked_;

@@ -142,11 +142,11 @@ void machine::has_read(const read_range& read, std::span<const upcoming> found, 
 void machine::meet(const upcoming& one, const read_range& read, instant now) {
   const timer_number number = rows_.find(one.id);
   const bool is_known = number != nobody;
-  const bool waits = is_known && rows_[number].at == stage::waiting;
+  const bool waits = is_known && (rows_[number].at == stage::waiting || rows_[number].at == stage::ready);
   if (one.lease >= read.until) {  // another node's for long: met again by a later pass
     reader_.miss(one.due);
     if (waits) {
-      due_.remove(number);
+      take_out(number);
       rows_.forget(number);
     }
   } else if (!is_known && !rows_.has_room(one.kind)) {
@@ -160,22 +160,40 @@ void machine::meet(const upcoming& one, const read_range& read, instant now) {
 
 void machine::meet_again(timer_number number, const upcoming& one, instant now) {
   known_row& known = rows_[number];
-  if (known.what.due != one.due || known.what.lease != one.lease) {
+  if (known.what.due != one.due || known.what.lease != one.lease || known.what.size != one.size) {
+    take_out(number);
     known.what = one;
     known.suspect = suspicious(kinds_[one.kind], one);
-    due_.remove(number);
     wait(number, wake_of(one), now);
+  }
+}
+
+// \pre it waits, or is ready.
+void machine::take_out(timer_number number) noexcept {
+  if (rows_[number].at == stage::ready) {
+    ready_.remove(number);
+  } else {
+    due_.remove(number);
   }
 }
 
 // ---- claiming
 
-std::vector<upcoming> machine::to_claim() {
-  return closed_ ? std::vector<upcoming>() : ready_.pick(false, std::min(options_.batch, claims_.room()), claims_);
+std::vector<upcoming> machine::to_claim(allowance left) {
+  if (closed_) {
+    return {};
+  }
+  const std::size_t most = std::min(options_.batch, claims_.room());
+  left.rows = std::min(left.rows, most);
+  left.bytes = options_.max_claimed_bytes - std::min(options_.max_claimed_bytes, claims_.bytes());
+  std::vector<upcoming> picked = ready_.pick(false, left, claims_);
+  held_back_ = picked.size() < most && ready_.can_pick(false, claims_);
+  return picked;
 }
 
 std::vector<upcoming> machine::to_consume(std::size_t limit) {
-  return closed_ ? std::vector<upcoming>() : ready_.pick(true, std::min(options_.batch, limit), claims_);
+  allowance left{.rows = std::min(options_.batch, limit), .bytes = options_.max_claimed_bytes};
+  return closed_ ? std::vector<upcoming>() : ready_.pick(true, left, claims_);
 }
 
 void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept {
@@ -226,9 +244,8 @@ void machine::ended(std::int64_t id, ending how) noexcept { claims_.ended(rows_.
 
 void machine::given_back(std::int64_t id, instant now, microseconds pause) noexcept {
   known_row& which = rows_[rows_.number_of(id)];
-  --which.attempt;
   // The row keeps its deadline: it is free for every node. This one comes back after the pause, by `has_ended`.
-  ended(id, {outcome::verdict::retry, which.what.due, {}, false, saturating_add(now, pause)});
+  ended(id, {outcome::verdict::retry, which.what.due, {}, false, false, saturating_add(now, pause)});
 }
 
 void machine::has_ended(const ends_to_write& written, instant now) noexcept {
@@ -238,7 +255,7 @@ void machine::has_ended(const ends_to_write& written, instant now) noexcept {
     of.locked ? set_aside(number, now) : is_over(number, of.still_ours, now);
   };
   std::for_each(written.complete.begin(), written.complete.end(), end_of);
-  for (const auto* some : {&written.retry, &written.give_back}) {
+  for (const auto* some : {&written.retry, &written.snooze, &written.give_back}) {
     std::for_each(some->begin(), some->end(), [&](const release_op& one) { end_of(one.of); });
   }
   std::for_each(written.bury.begin(), written.bury.end(), [&](const bury_op& one) { end_of(one.of); });
@@ -250,7 +267,8 @@ void machine::is_over(timer_number number, bool still_ours, instant now) noexcep
   // What was given back is as before: an orphan with its ended lease, so that a suspect stays one.
   const instant lease = which.orphaned && !which.how.began ? which.what.lease : instant{};
   const instant not_before = which.how.not_before;
-  const upcoming again{which.what.id, which.how.due, lease, which.what.kind, which.orphaned ? which.attempt : 0};
+  const int attempt = which.orphaned ? which.attempt - (which.how.counts ? 0 : 1) : 0;
+  const upcoming again{which.what.id, which.how.due, lease, which.what.kind, attempt, which.what.size};
   const bool is_retry = which.how.what == outcome::verdict::retry;
   claims_.is_over(number);
   if (!still_ours) {
@@ -282,7 +300,8 @@ instant machine::next_event(instant now) const {
   if (resting(now)) {
     return pause_.until();
   }
-  if (claims_.has_ends() || (!closed_ && ready_.can_pick(claims_))) {
+  const bool claims_more = !closed_ && !held_back_ && ready_.can_pick(false, claims_);
+  if (claims_.has_ends() || claims_more || (!closed_ && ready_.can_pick(true, claims_))) {
     return now;
   }
   const bool reads = !closed_ && !kinds_.empty();

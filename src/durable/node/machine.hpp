@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "durable/node/capacity.hpp"
 #include "durable/node/claims.hpp"
 #include "durable/node/due_rows.hpp"
 #include "durable/node/known_rows.hpp"
@@ -94,9 +95,11 @@ class machine {
   /// A row that was just committed here: remembered if it is due soon, and ready at `not_before` at the earliest.
   void expect(const upcoming& row, instant now, instant not_before = {}) noexcept;
 
-  /// Ready rows of leased kinds to claim, at most a batch, as far as limits allow. They are asked then.
+  /// Ready rows of leased kinds to claim, at most a batch, as far as limits and `left` allow. They are asked then. What
+  /// `left` has held back is no event of `next_event` until the next call.
   /// \throws std::bad_alloc; then none is asked.
-  [[nodiscard]] std::vector<upcoming> to_claim();
+  [[nodiscard]] std::vector<upcoming> to_claim(allowance left);
+  [[nodiscard]] bool holds_back() const noexcept { return held_back_; }
   /// The outcome. `got` are claimed from now on.
   void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept;
   /// Ready rows of transactional kinds to consume, at most `limit`. They are asked then. \throws std::bad_alloc; then
@@ -164,7 +167,6 @@ class machine {
   [[nodiscard]] std::size_t held() const noexcept { return claims_.held(); }
   /// Whether all that is held has ended, and waits for those who have locked the rows.
   [[nodiscard]] bool all_set_aside() const noexcept { return claims_.all_set_aside(); }
-  [[nodiscard]] std::size_t running(std::uint32_t kind) const noexcept { return claims_.running(kind); }
   /// The deadline of the oldest ready row of a kind; none if there is none.
   [[nodiscard]] std::optional<instant> oldest_ready(std::uint32_t kind) const { return ready_.oldest(kind); }
   /// The kind of a row that is known.
@@ -181,6 +183,7 @@ class machine {
   [[nodiscard]] instant wake_of(const upcoming& what) const noexcept;
   void wait(timer_number number, instant until, instant now) noexcept;
   void is_due(timer_number number) noexcept;
+  void take_out(timer_number number) noexcept;
   void miss(timer_number number) noexcept;
   void has_not_got(timer_number number, instant now) noexcept;
   void is_over(timer_number number, bool still_ours, instant now) noexcept;
@@ -198,6 +201,7 @@ class machine {
   store_contact contact_;
   instant orphans_until_ = instant::min();  // of the last statement that claimed or consumed
   bool closed_ = false;
+  bool held_back_ = false;  // more could be claimed, but for what the last call allowed
   std::minstd_rand random_;
 };
 

@@ -96,8 +96,9 @@ class node::asked_rows {
 };
 
 node::node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds,
-           std::vector<any_handler> handlers, failures& reported, std::function<void()> wake, start_run start,
-           std::function<void()> wake_extender, std::optional<std::uint64_t> seed)
+           std::vector<any_handler> handlers, failures& reported, std::function<void()> wake,
+           std::function<void()> ask_thread, std::optional<std::size_t> threads, std::function<void()> wake_extender,
+           std::optional<std::uint64_t> seed)
     : store_(where),
       options_(options),
       name_(options.node.empty() ? random_name() : options.node),
@@ -105,15 +106,18 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       handlers_(std::move(handlers)),
       failures_(reported),
       wake_(std::move(wake)),
-      start_(std::move(start)),
+      ask_thread_(std::move(ask_thread)),
       wake_extender_(std::move(wake_extender)),
       leases_(options.lease),
+      runs_(kinds.size()),
       machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
-      tally_(machine_.kinds().size()) {
+      knows_threads_(threads.has_value()),
+      capacity_(kinds_.size(), threads),
+      claim_limit_(options.batch),
+      tally_(kinds_.size()),
+      due_since_(kinds_.size(), instant::max()) {
   stats_.kinds = nothing_of(machine_.kinds());
 }
-
-node::~node() { ends_.clear_and_dispose(std::default_delete<leased_run>()); }
 
 std::optional<std::uint32_t> node::kind_of(std::string_view name) const {
   for (std::uint32_t kind = 0; kind < machine_.kinds().size(); ++kind) {
@@ -144,15 +148,28 @@ void node::expect(const upcoming& row) noexcept {
   wake();
 }
 
-void node::run(std::unique_ptr<leased_run> which) noexcept {
+void node::run_next() noexcept {
+  leased_run* const which = runs_.begin(run_clock());
+  if (which == nullptr) {  // it has gone back; another may be claimed for this thread
+    wake();
+    return;
+  }
+  if (waits_for_begin_.exchange(false, std::memory_order_relaxed)) {
+    wake();
+  }
   if (begins(*which)) {
     which->said = call_handler(*which);
     which->ran = true;
+    which->took = run_clock() - which->since;
   }
-  note_end(std::move(which));
+  runs_.end(*which);
+  wake();
 }
 
-void node::not_run(std::unique_ptr<leased_run> which) noexcept { note_end(std::move(which)); }
+void node::drop_next() noexcept {
+  runs_.drop();
+  wake();
+}
 
 // Whether it may. Then it is counted.
 bool node::begins(const leased_run& which) noexcept {
@@ -186,7 +203,7 @@ outcome node::call_handler(const leased_run& which) noexcept {
 // What the handler threw, and the death of the check.
 void node::tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
                     const std::exception_ptr& thrown) noexcept {
-  if (said.what() == outcome::verdict::done) {
+  if (said.what() == outcome::verdict::done || said.what() == outcome::verdict::snooze) {
     return;
   }
   const std::string& name = machine_.kinds()[kind].name;
@@ -199,14 +216,6 @@ void node::tell_end(std::uint32_t kind, std::string_view key, int attempt, const
   }
 }
 
-void node::note_end(std::unique_ptr<leased_run> which) noexcept {
-  {
-    const std::scoped_lock lock(mutex_);
-    ends_.push_back(*which.release());
-  }
-  wake();
-}
-
 void node::count_begin(std::uint32_t kind, instant due) {
   const instant now = store_.now();
   const std::scoped_lock lock(mutex_);
@@ -216,25 +225,41 @@ void node::count_begin(std::uint32_t kind, instant due) {
   stats_.early += now < due ? 1U : 0U;
 }
 
-// All memory is taken before the lock: under it, counts are copied.
+// All memory is taken before the lock: under it, counts are copied. A lag grows also while a handler hangs and no step
+// is made.
 void node::read(scheduler_stats& into) const {
   into.kinds = nothing_of(machine_.kinds());
+  std::vector<instant> due_since(into.kinds.size());
+  std::vector<instant> waits_since(into.kinds.size());
+  std::vector<std::size_t> waiting(into.kinds.size());
+  std::vector<std::size_t> running(into.kinds.size());
+  runs_.count(waiting, running, waits_since);
+  instant now{};
   {
     const std::scoped_lock lock(mutex_);
+    now = shown_at_ + (run_clock() - shown_when_);  // asks no store
     into.kinds = stats_.kinds;
     into.early = stats_.early;
     into.failures = stats_.failures;
     into.known = stats_.known;
     into.shares = stats_.shares;
+    due_since = due_since_;
   }
-  for (const kind_stats& of : into.kinds) {
+  for (std::size_t kind = 0; kind < due_since.size(); ++kind) {
+    kind_stats& of = into.kinds[kind];
+    const instant since = std::min(due_since[kind], waits_since[kind]);
+    of.running = running[kind];
+    of.claimed = waiting[kind];
+    of.lag = since < now ? saturating_difference(now, since) : microseconds::zero();
     into.fired += of.fired;
     into.done += of.done;
     into.retried += of.retried;
+    into.snoozed += of.snoozed;
     into.given_back += of.given_back;
     into.dead += of.dead;
     into.lost_leases += of.lost_leases;
     into.running += of.running;
+    into.claimed += of.claimed;
     into.ready += of.ready;
     into.lag = std::max(into.lag, of.lag);
     into.lateness.merge(of.lateness);
@@ -261,8 +286,10 @@ std::chrono::microseconds node::step() {
     leases_.stop_all();
     give_up_shares();
   }
+  give_back_what_waits();
   renew_shares();
   read_ahead();
+  show_state(store_.now());  // before what may hang
   bool more = write_leased();
   more = consume_transactional() || more;
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
@@ -270,10 +297,18 @@ std::chrono::microseconds node::step() {
   receive_news(now);
   const instant next = machine_.next_event(now);
   show_state(now);
-  return more || next <= now ? microseconds::zero() : std::min(next - now, lease_pause);
+  return more || next <= now ? microseconds::zero() : std::min({next - now, lease_pause, until_something_is_late()});
 }
 
 // ---- leases
+
+instant node::run_clock() const noexcept {
+  try {
+    return lease_clock();
+  } catch (...) {  // in virtual time, where nothing takes any
+    return {};
+  }
+}
 
 // What is due to the second is told by a clock that nobody sets; in virtual time by that of the store.
 instant node::lease_clock() const {
@@ -285,6 +320,7 @@ microseconds node::extend() {
   // What hangs when the database is back has to end before others may take the leases over.
   const auto patience = std::max<std::chrono::milliseconds>(options_.lease / 6, std::chrono::milliseconds(50));
   instant now = lease_clock();
+  let_go_of_what_hangs(now);
   while (leases_.next_event() <= now) {
     std::vector<ticket> due;
     try {
@@ -308,6 +344,18 @@ microseconds node::extend() {
   }
   const instant next = leases_.next_event();
   return next == instant::max() ? microseconds::max() : std::max(microseconds::zero(), next - now);
+}
+
+// What has waited for so long waits for the thread of the steps, or they would have given it back. Its lease ends, and
+// other nodes run it; here it may not begin any more.
+void node::let_go_of_what_hangs(instant now) noexcept {
+  constexpr auto for_ever = std::chrono::seconds(1);
+  try {
+    for (const std::int64_t id : runs_.late(now - for_ever)) {
+      leases_.let_go(id);
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is extended once more
+  }
 }
 
 // A statement that leaves out locked rows costs the server more. So it is for the case that one is locked.
@@ -338,29 +386,27 @@ void node::show_state(instant now) {
   const std::scoped_lock lock(mutex_);
   for (std::uint32_t kind = 0; kind < stats_.kinds.size(); ++kind) {
     kind_stats& of = stats_.kinds[kind];
-    const std::optional<instant> oldest = machine_.oldest_ready(kind);
-    of.running = machine_.running(kind);
     of.ready = machine_.ready(kind);
-    of.lag = oldest && *oldest < now ? saturating_difference(now, *oldest) : microseconds::zero();
+    due_since_[kind] = machine_.oldest_ready(kind).value_or(instant::max());
   }
+  shown_at_ = now;
+  shown_when_ = run_clock();
   stats_.known = machine_.known();
   stats_.shares = machine_.shares();
 }
 
 bool node::idle() {
   constexpr auto patience = std::chrono::seconds(5);  // with a store that does not answer; the leases end by themselves
-  const std::scoped_lock lock(mutex_);
   const bool gives_up =
       (machine_.store_fails() || machine_.all_set_aside()) && std::chrono::steady_clock::now() - closed_at_ > patience;
-  return leases_.running() == 0 && ends_.empty() && (machine_.held() == 0 || gives_up);
+  return runs_.empty() && (machine_.held() == 0 || gives_up);
 }
 
 void node::receive_news(instant now) noexcept {
-  run_list ends;
+  run_list ends = runs_.take_ended();
   std::vector<upcoming> news;
   {
     const std::scoped_lock lock(mutex_);
-    ends.swap(ends_);
     news.swap(news_);
   }
   for (const upcoming& row : news) {
@@ -377,9 +423,25 @@ void node::receive_news(instant now) noexcept {
   }
 }
 
+// What has waited for too long is over without a begin, and goes back with the ends. After a stop nothing begins.
+void node::give_back_what_waits() {
+  const instant now = lease_clock();
+  if (runs_.end_late(closing() ? instant::max() : now - capacity_.patience())) {
+    capacity_.was_late(runs_.running(), now);
+    receive_news(store_.now());
+  }
+}
+
+microseconds node::until_something_is_late() const {
+  const instant first = runs_.first();
+  return first == instant::max()
+             ? microseconds::max()
+             : std::max(microseconds::zero(), first + capacity_.patience() + microseconds(1) - lease_clock());
+}
+
 void node::has_ended(const leased_run& which, instant now) noexcept {
-  leases_.run_over(which.id);
   if (which.ran) {
+    capacity_.ran(which.kind, which.took);
     machine_.ended(which.id, machine_.decide(which.kind, which.what.attempt(), which.said, now));
   } else {
     machine_.given_back(which.id, now, std::chrono::milliseconds(10));
@@ -467,7 +529,11 @@ bool node::write_leased() {
     return false;
   }
   ends_to_write ends = machine_.to_end(2 * options_.batch);
-  asked_rows asked(machine_, machine_.to_claim());
+  waits_for_begin_.store(!knows_threads_, std::memory_order_relaxed);  // before the look: a begin after that is told
+  asked_rows asked(machine_, machine_.to_claim(capacity_.now(runs_, lease_clock(), claim_limit_)));
+  if (!machine_.holds_back()) {
+    waits_for_begin_.store(false, std::memory_order_relaxed);
+  }
   if (ends.empty() && asked.rows().empty()) {
     return false;
   }
@@ -479,8 +545,9 @@ bool node::write_leased() {
     transact_past_locks(limits, [&](store_transaction& open) {
       got.clear();
       open.complete(ends.complete);
-      open.release(ends.retry);
-      open.release(ends.give_back);
+      for (auto* const some : {&ends.retry, &ends.snooze, &ends.give_back}) {
+        open.release(*some);
+      }
       open.bury(ends.bury);
       if (!asked.rows().empty()) {
         open.claim(asked.rows(), saturating_add(open.now(), options_.lease), got);
@@ -488,8 +555,11 @@ bool node::write_leased() {
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
     });
   });
+  // One that takes longer than a statement may is not asked for again and again.
+  claim_limit_ = worked ? std::min(options_.batch, 2 * claim_limit_) : std::max<std::size_t>(1, claim_limit_ / 2);
   if (worked) {
     TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
+    capacity_.took(lease_clock() - sent);
     asked.answered();
     has_written_leased(asked, ends, got, sent);
   }
@@ -520,7 +590,7 @@ void node::drop_leases(const ends_to_write& written) {
     }
   };
   std::for_each(written.complete.begin(), written.complete.end(), drop);
-  for (const auto* some : {&written.retry, &written.give_back}) {
+  for (const auto* some : {&written.retry, &written.snooze, &written.give_back}) {
     std::for_each(some->begin(), some->end(), [&](const release_op& one) { drop(one.of); });
   }
   std::for_each(written.bury.begin(), written.bury.end(), [&](const bury_op& one) { drop(one.of); });
@@ -543,6 +613,9 @@ void node::count_ends(const ends_to_write& written) {
   for (const release_op& one : written.retry) {
     count(one.of, &tally::retried);
   }
+  for (const release_op& one : written.snooze) {
+    count(one.of, &tally::snoozed);
+  }
   for (const release_op& one : written.give_back) {
     count(one.of, &tally::given_back);
   }
@@ -557,9 +630,9 @@ void node::count_consumed(std::span<const claimed> got) {
   for (const claimed& one : got) {
     ++tally_[one.kind].done;
   }
-  for (const upcoming& row : put_back_) {
-    --tally_[row.kind].done;
-    ++tally_[row.kind].retried;
+  for (const row_put_back& one : put_back_) {
+    --tally_[one.row.kind].done;
+    ++(tally_[one.row.kind].*(one.counts ? &tally::retried : &tally::snoozed));
   }
   for (const std::uint32_t kind : died_) {
     --tally_[kind].done;
@@ -575,6 +648,7 @@ void node::add_tally() {
     const tally written = std::exchange(tally_[kind], {});
     of.done += written.done;
     of.retried += written.retried;
+    of.snoozed += written.snoozed;
     of.given_back += written.given_back;
     of.dead += written.dead;
     of.lost_leases += written.lost_leases;
@@ -586,23 +660,27 @@ job node::job_of(const claimed& one, std::stop_token stop) const {
 }
 
 void node::begin_runs(const std::vector<claimed>& got) {
-  const instant begin = lease_clock();
+  const instant begin = run_clock();
+  std::size_t threads = 0;
   for (const claimed& one : got) {
     if (machine_.exhausted(one.kind, one.attempt)) {
       ending gives_up{outcome::verdict::dead, {}, without_a_done(one)};
       failures_.report({"dead", machine_.kinds()[one.kind].name, one.key, exception_of(gives_up.reason), one.attempt});
       machine_.ended(one.id, std::move(gives_up));
     } else if (std::unique_ptr<leased_run> run = make_run(one); run != nullptr) {
-      start_(std::move(run));
+      threads += runs_.push(std::move(run), begin) ? 1U : 0U;
     } else {  // held without a run, it would be extended for ever
       machine_.given_back(one.id, answered_at_, std::chrono::milliseconds(10));
     }
   }
-  machine_.was_busy(lease_clock() - begin, store_.now(), false);  // without a thread for them, the handlers have run
+  for (; threads != 0; --threads) {
+    ask_thread_();
+  }
+  machine_.was_busy(run_clock() - begin, store_.now(), false);  // without a thread for them, the handlers have run
 }
 
 // \returns null if there is no memory for it, which is told.
-std::unique_ptr<node::leased_run> node::make_run(const claimed& one) noexcept {
+std::unique_ptr<leased_run> node::make_run(const claimed& one) noexcept {
   try {
     std::stop_source stop;
     auto run = std::make_unique<leased_run>(one, job_of(one, stop.get_token()));
@@ -646,8 +724,8 @@ bool node::consume_transactional() {
     lost_alone_.erase(row.id);
   }
   machine_.has_consumed(rows, got, answered_at_);
-  for (const upcoming& row : put_back_) {
-    machine_.expect(row, answered_at_);
+  for (const row_put_back& one : put_back_) {
+    machine_.expect(one.row, answered_at_);
   }
   count_consumed(got);
   return true;
@@ -780,8 +858,8 @@ void node::put_back(const claimed& one, const outcome& said, store_transaction& 
   const ending how = machine_.decide(one.kind, one.attempt, said, open.now());
   const std::string& kind = machine_.kinds()[one.kind].name;
   if (how.what == outcome::verdict::retry) {
-    open.put_back(one, kind, how.due, one.attempt);
-    put_back_.push_back({one.id, how.due, {}, one.kind});
+    open.put_back(one, kind, how.due, one.attempt - (how.counts ? 0 : 1));
+    put_back_.push_back({{one.id, how.due, {}, one.kind, 0, one.payload.size()}, how.counts});
   } else {
     open.bury_consumed(one, kind, how.reason);
     died_.push_back(one.kind);

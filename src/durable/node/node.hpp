@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/intrusive/slist.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +14,11 @@
 #include <variant>
 #include <vector>
 
+#include "durable/node/capacity.hpp"
 #include "durable/node/failures.hpp"
 #include "durable/node/lease_keeper.hpp"
 #include "durable/node/machine.hpp"
+#include "durable/node/run_queue.hpp"
 #include "timing_wheel/durable/job.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -45,8 +46,9 @@ class any_handler {
       which_;
 };
 
-/// Does what the machine says, with the store and the handlers of one node. It has no thread: `step` is called by one
-/// at a time, and gives the runs of leased jobs to others, who tell their ends.
+/// Does what the machine says, with the store and the handlers of one node. It has no thread: one thread at a time calls
+/// `step`. The runs of leased jobs wait for other threads, which call `run_next`. A node claims no more of them than
+/// these threads begin soon (`capacity`); what does not begin goes back.
 ///
 /// Leases are extended by `extend`, which another thread calls, so that no handler, claim or end of a run keeps it
 /// waiting; or by `step`, if there is no such thread.
@@ -54,31 +56,20 @@ class any_handler {
 /// **Memory.** A run brings the place of its end along, so none is needed where it ends. All that a transaction and its
 /// outcome need is taken before the commit. What there is no memory for before that is asked for again.
 ///
-/// Thread safety: `run`, `not_run`, `expect` and `read` from any thread; `extend` by one at a time, also beside `step`;
+/// Thread safety: `run_next`, `drop_next`, `expect` and `read` from any thread; `extend` by one at a time, also beside `step`;
 /// the rest by one at a time.
 class node {
  public:
-  /// One run of a leased job, on its way to a thread, and with its end on the way back.
-  struct leased_run : boost::intrusive::slist_base_hook<> {
-    leased_run(const claimed& one, job its_job) : kind(one.kind), id(one.id), what(std::move(its_job)) {}
-    const std::uint32_t kind;
-    const std::int64_t id;
-    const job what;
-    outcome said;
-    bool ran = false;
-  };
-  using start_run = std::function<void(std::unique_ptr<leased_run>)>;
-
-  /// \param wake asks for a step soon. \param start gives a run to a thread: there, `run` is called, or else `not_run`.
+  /// \param wake asks for a step soon. \param ask_thread asks for a thread that calls `run_next`; or, if none comes,
+  /// `drop_next` is called, in its place. \param threads how many there are, see `capacity`.
   /// \param wake_extender asks for a call of `extend` soon; none: `step` extends.
   /// \param seed of its delays by chance; none: by chance, too.
   node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds, std::vector<any_handler> handlers,
-       failures& reported, std::function<void()> wake, start_run start, std::function<void()> wake_extender = nullptr,
+       failures& reported, std::function<void()> wake, std::function<void()> ask_thread,
+       std::optional<std::size_t> threads, std::function<void()> wake_extender = nullptr,
        std::optional<std::uint64_t> seed = std::nullopt);
   node(const node&) = delete;
   node& operator=(const node&) = delete;
-  ~node();
-
   /// Does what is due, and \returns how long there is nothing to do, unless it is woken. \throws std::bad_alloc, and
   /// what the clock of the store throws; then it can be repeated.
   std::chrono::microseconds step();
@@ -87,10 +78,10 @@ class node {
   /// unless it is woken.
   std::chrono::microseconds extend();
 
-  /// Runs the handler, and notes how it ended.
-  void run(std::unique_ptr<leased_run> which) noexcept;
-  /// It did not begin: refused, or there was a stop.
-  void not_run(std::unique_ptr<leased_run> which) noexcept;
+  /// Runs the handler of the run that has waited longest, if any waits, and notes how it ended.
+  void run_next() noexcept;
+  /// The thread was refused, or has gone: the run that it is missing for goes back.
+  void drop_next() noexcept;
   /// A row that was just committed here: a hint, which a lack of memory loses. A look finds the row, too.
   void expect(const upcoming& row) noexcept;
 
@@ -107,7 +98,6 @@ class node {
   [[nodiscard]] std::optional<std::uint32_t> kind_of(std::string_view name) const;
 
  private:
-  using run_list = boost::intrusive::slist<leased_run, boost::intrusive::cache_last<true>>;
   class asked_rows;
   // A run of a transaction, to be told when that has ended.
   struct bad_run {
@@ -117,10 +107,15 @@ class node {
     outcome said;
     std::exception_ptr thrown;
   };
+  struct row_put_back {
+    upcoming row;
+    bool counts = true;
+  };
   // Of what was written at once, by kind.
   struct tally {
     std::uint64_t done = 0;
     std::uint64_t retried = 0;
+    std::uint64_t snoozed = 0;
     std::uint64_t given_back = 0;
     std::uint64_t dead = 0;
     std::uint64_t lost_leases = 0;
@@ -129,7 +124,6 @@ class node {
   void wake() noexcept;
   [[nodiscard]] bool begins(const leased_run& which) noexcept;
   [[nodiscard]] outcome call_handler(const leased_run& which) noexcept;
-  void note_end(std::unique_ptr<leased_run> which) noexcept;
   void receive_news(instant now) noexcept;
   void has_ended(const leased_run& which, instant now) noexcept;
   template <class Call>
@@ -144,6 +138,7 @@ class node {
   std::unique_ptr<leased_run> make_run(const claimed& one) noexcept;
   void begin_runs(const std::vector<claimed>& got);
   [[nodiscard]] instant lease_clock() const;
+  [[nodiscard]] instant run_clock() const noexcept;
   void transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work);
   void drop_leases(const ends_to_write& written);
   void report_store_failure();
@@ -155,6 +150,9 @@ class node {
   void count_ends(const ends_to_write& written);
   void count_consumed(std::span<const claimed> got);
   void add_tally();
+  void give_back_what_waits();
+  void let_go_of_what_hangs(instant now) noexcept;
+  [[nodiscard]] std::chrono::microseconds until_something_is_late() const;
   void show_state(instant now);
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
   void tell_bad_runs(bool committed);
@@ -174,24 +172,31 @@ class node {
   const std::vector<any_handler> handlers_;
   failures& failures_;
   const std::function<void()> wake_;
-  const start_run start_;
+  const std::function<void()> ask_thread_;
   const std::function<void()> wake_extender_;
 
   lease_keeper leases_;  // any thread
+  run_queue runs_;       // any thread
   // Set by `extend` when the store has answered after a failure; `step` takes it back. Relaxed: it publishes nothing.
   std::atomic<bool> store_answers_{false};
+  // Set by `step` when it claims no more than has begun; a begin takes it back, and asks for a step. Relaxed: both look
+  // at the queue of runs under its lock, one after setting the flag, one before taking it back.
+  std::atomic<bool> waits_for_begin_{false};
 
   // For who extends.
   bool extending_fails_ = false;
 
   // For who steps.
   machine machine_;
+  const bool knows_threads_;
+  capacity capacity_;
+  std::size_t claim_limit_;  // of a transaction: less, after one has failed
   std::vector<upcoming> found_;
   bool has_left_ = false;  // gave up its shares
   std::size_t consume_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed
-  std::vector<upcoming> put_back_;                         // by the transaction that is open
+  std::vector<row_put_back> put_back_;                     // by the transaction that is open
   std::vector<std::uint32_t> died_;                        // by it: their kinds
   bool entered_ = false;                                   // whether a handler of it was
   std::string why_;                                        // it failed
@@ -201,9 +206,11 @@ class node {
 
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;  // guards what follows
-  run_list ends_;             // which it owns
   std::vector<upcoming> news_;
-  scheduler_stats stats_;  // what is told by kind has no total here
+  scheduler_stats stats_;           // what is told by kind has no total here
+  std::vector<instant> due_since_;  // by kind: what is due and was not claimed, at the last step
+  instant shown_at_{};              // then, by the clock of the store
+  instant shown_when_{};            // and by that of the runs
 };
 
 }  // namespace timing_wheel::durable

@@ -4,21 +4,32 @@
 
 namespace timing_wheel::durable {
 
+using std::chrono::microseconds;
+
+row_queue& ready_rows::queue_of(const known_row& which) noexcept {
+  queues& kind = queues_[which.what.kind];
+  return which.suspect ? kind.suspects : which.late ? kind.backlog : kind.in_time;
+}
+
 void ready_rows::push(timer_number number, instant clock) noexcept {
   known_row& which = rows_[number];
   which.at = stage::ready;
-  queues& kind = queues_[which.what.kind];
-  const bool late = which.what.due < clock - poll_;
-  (which.suspect ? kind.suspects : late ? kind.backlog : kind.in_time).push_back(rows_, number);
+  which.late = which.what.due < clock - poll_;
+  queue_of(which).push_back(rows_, number);
   ++size_;
 }
 
 void ready_rows::push_again(timer_number number) noexcept {
   known_row& which = rows_[number];
   which.at = stage::ready;
-  queues& kind = queues_[which.what.kind];
-  (which.suspect ? kind.suspects : kind.backlog).push_front(rows_, number);
+  which.late = true;
+  queue_of(which).push_front(rows_, number);
   ++size_;
+}
+
+void ready_rows::remove(timer_number number) noexcept {
+  queue_of(rows_[number]).remove(rows_, number);
+  --size_;
 }
 
 void ready_rows::restart() noexcept {
@@ -36,39 +47,58 @@ row_queue* ready_rows::next_queue(queues& of, const claims& busy) noexcept {
     return nullptr;
   }
   const bool from_backlog = of.in_time.empty() || (!of.backlog.empty() && of.backlog_next);
-  of.backlog_next = !from_backlog;
   return from_backlog ? &of.backlog : &of.in_time;
 }
 
-// \pre there is room for them.
-void ready_rows::pick_of_kind(std::uint32_t kind, std::size_t limit, claims& to,
-                              std::vector<upcoming>& picked) noexcept {
-  const std::size_t most = std::min(limit, to.free_runs(kind));
-  for (std::size_t n = 0; n < most; ++n) {
-    row_queue* const from = next_queue(queues_[kind], to);
-    if (from == nullptr) {
-      return;
-    }
-    const timer_number number = from->first();
-    from->remove(rows_, number);
-    --size_;
-    to.ask(number);
-    picked.push_back(rows_[number].what);
-  }
+void ready_rows::has_taken(queues& of, const row_queue* from) noexcept {
+  of.backlog_next = from == &of.suspects ? of.backlog_next : from == &of.in_time;
 }
 
-std::vector<upcoming> ready_rows::pick(bool transactional, std::size_t limit, claims& to) {
-  std::vector<upcoming> picked;
-  picked.reserve(std::min(limit, size_));
-  std::uint32_t& first = first_kind_.at(transactional ? 1 : 0);
-  for (std::uint32_t i = 0; i < kinds_.size() && picked.size() < limit; ++i) {
-    const auto kind = static_cast<std::uint32_t>((first + i) % kinds_.size());
-    if (kinds_[kind].transactional == transactional) {
-      pick_of_kind(kind, limit - picked.size(), to, picked);
+// A row, and more of them as long as they take no more than `quantum` together.
+ready_rows::turn ready_rows::take_turn(std::uint32_t kind, microseconds quantum, allowance& left, claims& to,
+                                       std::vector<upcoming>& picked) noexcept {
+  const microseconds cost = left.cost_of(kind);
+  microseconds spent{};
+  turn how = turn::has_nothing;
+  while (to.free_runs(kind) != 0) {
+    row_queue* const from = next_queue(queues_[kind], to);
+    if (from == nullptr || (how == turn::took && spent + cost > quantum)) {
+      break;
     }
+    const timer_number number = from->first();
+    const bool no_bytes = kinds_[kind].transactional ? !left.took_bytes : to.bytes() == 0;
+    if (!left.admit(kind, rows_[number].what.size, no_bytes)) {
+      return how == turn::took ? how : turn::refused;
+    }
+    has_taken(queues_[kind], from);
+    remove(number);
+    to.ask(number);
+    picked.push_back(rows_[number].what);
+    spent += cost;
+    how = turn::took;
   }
-  if (!kinds_.empty()) {
-    first = static_cast<std::uint32_t>((first + 1) % kinds_.size());
+  return how;
+}
+
+// A kind that is refused keeps its turn, and none comes after it: else what is cheaper, or smaller, would take all that
+// it waits for, again and again.
+std::vector<upcoming> ready_rows::pick(bool transactional, allowance& left, claims& to) {
+  std::vector<upcoming> picked;
+  picked.reserve(std::min(left.rows, size_));
+  const auto kinds = static_cast<std::uint32_t>(kinds_.size());
+  const microseconds quantum = left.time / std::max<std::uint32_t>(1, kinds);
+  std::uint32_t& first = first_kind_.at(transactional ? 1 : 0);
+  std::uint32_t kind = first;
+  for (std::uint32_t in_vain = 0; in_vain < kinds && left.rows != 0;) {
+    const bool is_asked = kinds_[kind].transactional == transactional;
+    const turn how = is_asked ? take_turn(kind, quantum, left, to, picked) : turn::has_nothing;
+    if (how == turn::refused) {
+      first = kind;
+      break;
+    }
+    kind = (kind + 1) % kinds;
+    first = how == turn::took ? kind : first;
+    in_vain = how == turn::took ? 0 : in_vain + 1;
   }
   return picked;
 }
@@ -86,11 +116,12 @@ std::size_t ready_rows::size_without_waiting(const claims& busy) const noexcept 
   return size_ - suspects + next;
 }
 
-bool ready_rows::can_pick(const claims& busy) const noexcept {
+bool ready_rows::can_pick(bool transactional, const claims& busy) const noexcept {
   for (std::uint32_t kind = 0; size_ != 0 && kind < kinds_.size(); ++kind) {
     const queues& of = queues_[kind];
     const bool any = !of.in_time.empty() || !of.backlog.empty() || (!of.suspects.empty() && !busy.has_suspect());
-    if (any && busy.free_runs(kind) != 0 && (kinds_[kind].transactional || busy.room() != 0)) {
+    if (any && kinds_[kind].transactional == transactional && busy.free_runs(kind) != 0 &&
+        (transactional || busy.room() != 0)) {
       return true;
     }
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "durable/node/capacity.hpp"
 #include "durable/node/claims.hpp"
 #include "durable/node/known_rows.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -14,7 +15,8 @@
 namespace timing_wheel::durable {
 
 /// Rows that are due and not yet asked for. A kind has three queues: what came in time and the backlog take turns, so
-/// that neither starves; suspects go first, but one at a time. Kinds take turns, too.
+/// that neither starves; suspects go first, but one at a time. Kinds take turns, too: in each, a row, or as many as take
+/// no more than an equal part of the time that is allowed.
 ///
 /// Example, poll 250 ms: at 10.400 s a row due at 10.390 s came in time; one due at 10.100 s belongs to the backlog.
 ///
@@ -31,11 +33,13 @@ class ready_rows {
 
   /// The row is due at `clock`.
   void push(timer_number number, instant clock) noexcept;
+  /// The row is not ready any more; the caller says what it is. \pre it is ready.
+  void remove(timer_number number) noexcept;
   /// The row was asked for, and the store has not answered: it is the next one again.
   void push_again(timer_number number) noexcept;
-  /// Hands rows over to `to`, at most `limit` and as far as the limits of their kinds allow. \returns them.
+  /// Hands rows over to `to`, as far as `left` and the limits of their kinds allow. \returns them.
   /// \throws std::bad_alloc; then no row is handed over.
-  [[nodiscard]] std::vector<upcoming> pick(bool transactional, std::size_t limit, claims& to);
+  [[nodiscard]] std::vector<upcoming> pick(bool transactional, allowance& left, claims& to);
   /// The clock was set back: no row is ready.
   void restart() noexcept;
 
@@ -43,8 +47,8 @@ class ready_rows {
   [[nodiscard]] std::size_t size(std::uint32_t kind) const noexcept;
   /// How many could be asked for, if there were no limits: suspects that wait for another one could not.
   [[nodiscard]] std::size_t size_without_waiting(const claims& busy) const noexcept;
-  /// Whether the limits allow to ask for any row.
-  [[nodiscard]] bool can_pick(const claims& busy) const noexcept;
+  /// Whether the limits of the kinds allow to ask for any row of transactional kinds, or of leased ones.
+  [[nodiscard]] bool can_pick(bool transactional, const claims& busy) const noexcept;
   /// The deadline of the oldest row of a kind, as far as the heads of the queues show; none if it has no row.
   [[nodiscard]] std::optional<instant> oldest(std::uint32_t kind) const;
 
@@ -60,7 +64,11 @@ class ready_rows {
   };
 
   [[nodiscard]] static row_queue* next_queue(queues& of, const claims& busy) noexcept;
-  void pick_of_kind(std::uint32_t kind, std::size_t limit, claims& to, std::vector<upcoming>& picked) noexcept;
+  static void has_taken(queues& of, const row_queue* from) noexcept;
+  enum class turn : unsigned char { has_nothing, took, refused };
+  turn take_turn(std::uint32_t kind, std::chrono::microseconds quantum, allowance& left, claims& to,
+                 std::vector<upcoming>& picked) noexcept;
+  [[nodiscard]] row_queue& queue_of(const known_row& which) noexcept;
 
   known_rows& rows_;
   const std::vector<kind_rules>& kinds_;

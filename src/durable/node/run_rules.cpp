@@ -15,6 +15,9 @@ namespace {
 // not say how many of its runs ended in which way.
 constexpr int innocent_ends = 2;
 
+// It is no attempt, so nothing else would end a check that asks to run again at once.
+constexpr std::chrono::milliseconds shortest_snooze(1);
+
 // In floating point, where nothing overflows; nothing times a factor without end is nothing.
 std::chrono::duration<double> pause_by(const backoff& rule, int attempt) noexcept {
   const std::chrono::duration<double> first = rule.first;
@@ -40,7 +43,11 @@ std::string copy_of(const std::string& reason) noexcept {
 ending decide(const handler_options& options, int attempt, const outcome& said, instant now,
               std::minstd_rand& random) noexcept {
   ending how{said.what(), {}, copy_of(said.reason())};
-  if (how.what == outcome::verdict::retry) {
+  if (how.what == outcome::verdict::snooze) {
+    how.what = outcome::verdict::retry;
+    how.due = saturating_add(now, std::max<microseconds>(said.delay(), shortest_snooze));
+    how.counts = false;
+  } else if (how.what == outcome::verdict::retry) {
     if (attempt >= options.max_attempts) {
       how.what = outcome::verdict::dead;
     } else {

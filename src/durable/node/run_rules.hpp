@@ -23,6 +23,7 @@ struct ending {
   instant due{};                                   ///< Of a retry.
   std::string reason;                              ///< Empty if there was no memory for it.
   bool began = true;                               ///< False: the claim is given back.
+  bool counts = true;                              ///< False: a retry that is no attempt.
   instant not_before{};                            ///< This node does not ask for the row again before that.
 };
 
@@ -30,7 +31,7 @@ struct ending {
 [[nodiscard]] ending decide(const handler_options& options, int attempt, const outcome& said, instant now,
                             std::minstd_rand& random) noexcept;
 
-/// How long a check waits at most after a run that was not `done`; none if it dies.
+/// How long a check waits at most after a run that asked for a retry; none if it dies.
 [[nodiscard]] std::optional<std::chrono::microseconds> longest_pause(const handler_options& options, int attempt,
                                                                      const outcome& said) noexcept;
 

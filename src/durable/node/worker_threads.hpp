@@ -26,6 +26,8 @@ class worker_threads {
     }
   }
 
+  [[nodiscard]] std::size_t size() const noexcept { return threads_.size(); }
+
   template <class Task>
   void post(Task&& work) {
     boost::asio::post(queue_, std::forward<Task>(work));

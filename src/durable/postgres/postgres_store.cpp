@@ -92,7 +92,9 @@ class postgres_store::implementation {
         transaction_rules_(rules_for(options_, counts_)),
         pool_(conninfo, options_.connections, options_, connection_rules_),
         kept_(conninfo, 1, options_, connection_rules_) {
-    const pool::guard first(pool_);
+    if (options_.connect_at_once) {
+      const pool::guard first(pool_);
+    }
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
@@ -282,7 +284,8 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
     counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
     if (!rows.is_null(row, 3)) {
       found.push_back({rows.integer(row, 1), due, instant_of(rows.integer(row, 2)),
-                       static_cast<std::uint32_t>(rows.integer(row, 3) - 1), static_cast<int>(rows.integer(row, 5))});
+                       static_cast<std::uint32_t>(rows.integer(row, 3) - 1), static_cast<int>(rows.integer(row, 5)),
+                       static_cast<std::size_t>(rows.integer(row, 6))});
     }
     if (rows.integer(row, 4) == most_looked_at) {
       next.emplace(due, rows.integer(row, 1));

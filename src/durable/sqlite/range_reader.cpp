@@ -21,7 +21,7 @@ constexpr std::size_t kinds_at_once = 32;  // SQLite allows 500 in one statement
 std::string range_reader::text(std::size_t kinds, bool same_due) {
   std::string all;
   for (std::size_t kind = 0; kind < kinds; ++kind) {
-    all.append(all.empty() ? "" : " UNION ALL ").append("SELECT id,due,lease,attempt,").append(std::to_string(kind));
+    all.append(all.empty() ? "" : " UNION ALL ").append("SELECT id,due,lease,attempt,length(payload),").append(std::to_string(kind));
     all.append(" FROM timing_wheel_check WHERE kind=?").append(std::to_string(kind + 3));
     all.append(same_due ? " AND due=?1 AND id>?2" : " AND due>=?1 AND due<?2");
   }
@@ -65,8 +65,8 @@ void range_reader::read_part(const read_range& which, bool same_due, std::int64_
     for (std::size_t rows = begin; rows < limit && reading.step(); ++rows) {
       counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
       found.push_back({reading.integer(0), instant_of(reading.integer(1)), instant_of(reading.integer(2)),
-                       static_cast<std::uint32_t>(group + static_cast<std::size_t>(reading.integer(4))),
-                       static_cast<int>(reading.integer(3))});
+                       static_cast<std::uint32_t>(group + static_cast<std::size_t>(reading.integer(5))),
+                       static_cast<int>(reading.integer(3)), static_cast<std::size_t>(reading.integer(4))});
     }
   }
   if (which.kinds.size() > kinds_at_once) {

@@ -73,10 +73,7 @@ class node_life final : public life {
         timer_(timer),
         node_(
             where, options(100ms), rules_of(kinds), handlers_of(kinds), reported_, [] {},
-            [this](std::unique_ptr<node::leased_run> run) {
-              const unlimited own;
-              runs_.push_back(std::move(run));
-            }) {}
+            [this] { ++threads_; }, 64) {}
 
   void start() override {}
   scheduled schedule(const request& asked) override { return schedule(std::span(&asked, 1)).front(); }
@@ -120,10 +117,8 @@ class node_life final : public life {
       static_cast<void>(node_.step());
     } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): one more failure, as for the scheduler
     }
-    while (!runs_.empty()) {
-      std::unique_ptr<node::leased_run> run = std::move(runs_.back());
-      runs_.pop_back();
-      node_.run(std::move(run));
+    for (; threads_ != 0; --threads_) {
+      node_.run_next();
     }
     return node_.idle();
   }
@@ -147,7 +142,7 @@ class node_life final : public life {
   store& where_;
   manual_timer& timer_;
   failures reported_{[](const failure& /*what*/) {}};
-  std::vector<std::unique_ptr<node::leased_run>> runs_;
+  int threads_ = 0;  // on their way
   node node_;
 };
 

@@ -206,7 +206,7 @@ class world {
     seen_store seen;
     failures reported{[this](const failure& what) { all.told(*this, what); }};
     std::unique_ptr<node> lives;
-    std::vector<std::unique_ptr<node::leased_run>> runs;  // given to a thread, as it were
+    int threads = 0;  // on their way
     std::map<std::string, std::int64_t> drawn;            // fences, in a transaction that may yet be undone
     int frozen = 0;
     unsigned fails_next = 0;    // calls
@@ -274,7 +274,7 @@ class world {
     where.heal();
     where.lives = std::make_unique<node>(
         where.seen, options, std::move(kinds), std::move(handlers), where.reported, [] {},
-        [&where](std::unique_ptr<node::leased_run> run) { where.runs.push_back(std::move(run)); }, nullptr, random_());
+        [&where] { ++where.threads; }, 4, nullptr, random_());
   }
 
   // A node does what it can, and its threads end some of their runs. \returns how long it has nothing to do.
@@ -292,20 +292,17 @@ class world {
       pause = where.lives->step();
     }
     where.stopped = false;
-    while (!where.runs.empty() && !where.dead && !one_in(3)) {
-      const std::size_t which = pick(where.runs.size());
-      std::swap(where.runs[which], where.runs.back());
-      std::unique_ptr<node::leased_run> run = std::move(where.runs.back());
-      where.runs.pop_back();
+    while (where.threads != 0 && !where.dead && !one_in(3)) {
+      --where.threads;
       ++where.running;
-      one_in(20) ? where.lives->not_run(std::move(run)) : where.lives->run(std::move(run));
+      one_in(20) ? where.lives->drop_next() : where.lives->run_next();
       --where.running;
     }
     if (where.dead && where.running == 0) {
-      where.runs.clear();
+      where.threads = 0;
       start(where);
     }
-    return where.runs.empty() ? pause : 0us;
+    return where.threads == 0 ? pause : 0us;
   }
 
   bool troubled() const { return !calm_ && !settled_; }

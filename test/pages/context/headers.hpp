@@ -73,6 +73,7 @@ sleep_operation fetch(int url, std::stop_token stop);
 
 void handler(const durable::job& check);
 void give_back_if_unpaid(sqlite3* on, const std::string& order);
+bool is_paid(std::string_view order);
 void execute(sqlite3* on, std::string_view sql);
 void execute(pg_conn* on, std::string_view sql);
 void insert_order(sqlite3* on, const new_order& what);

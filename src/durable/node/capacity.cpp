@@ -1,0 +1,92 @@
+#include "durable/node/capacity.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace timing_wheel::durable {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr microseconds shortest_run(2);       // a thread needs as much for what is around it
+constexpr std::chrono::hours longest_run(1);  // also of a kind that has not run
+constexpr milliseconds shortest_trip(1);
+constexpr milliseconds longest_trip(50);  // one that took longer was held up
+constexpr std::chrono::seconds guess_is_sure(1);
+constexpr std::int64_t window = 256;  // of so many runs, the older ones count half as much
+
+}  // namespace
+
+microseconds allowance::cost_of(std::uint32_t kind) const noexcept {
+  return costs.empty() ? microseconds::zero() : std::min<microseconds>(longest_run, costs[kind]);
+}
+
+bool allowance::admit(std::uint32_t kind, std::size_t size, bool no_bytes) noexcept {
+  const microseconds cost = cost_of(kind);
+  if (rows == 0 || (size > bytes && !no_bytes) || (threads == 0 && cost > time)) {
+    return false;
+  }
+  --rows;
+  bytes -= std::min(bytes, size);
+  threads -= std::min<std::size_t>(threads, 1);
+  time -= std::min(time, cost);
+  took_bytes = took_bytes || size != 0;
+  return true;
+}
+
+capacity::capacity(std::size_t kinds, std::optional<std::size_t> threads)
+    : threads_(threads), round_trip_(shortest_trip), runs_(kinds), costs_(kinds, microseconds::max()) {}
+
+void capacity::took(microseconds round_trip) noexcept {
+  round_trip_ += (std::clamp<microseconds>(round_trip, shortest_trip, longest_trip) - round_trip_) / 8;
+}
+
+void capacity::ran(std::uint32_t kind, microseconds time) noexcept {
+  past_runs& past = runs_[kind];
+  const microseconds cost = std::max(time, shortest_run);
+  if (past.count == window) {
+    past.count /= 2;
+    past.time /= 2;
+  }
+  ++past.count;
+  past.time = std::min<microseconds>(past.time + cost, window * longest_run);
+  costs_[kind] = std::max(past.time / past.count, std::min(past.last, cost));
+  past.last = cost;
+}
+
+std::size_t capacity::guess(std::size_t running, instant now) noexcept {
+  if (running >= guess_ && now >= sure_until_) {
+    guess_ = 2 * std::max(guess_, running);
+  }
+  return std::max(guess_, running);
+}
+
+void capacity::was_late(std::size_t running, instant now) noexcept {
+  guess_ = std::max({std::size_t{1}, running, guess_ / 2});
+  sure_until_ = now + guess_is_sure;
+}
+
+allowance capacity::now(const run_queue& runs, instant now, std::size_t rows) noexcept {
+  const std::size_t running = runs.running();
+  const std::size_t asked = runs.asked();
+  if (asked > runs.waiting()) {
+    return {};
+  }
+  const std::size_t all = threads_ ? *threads_ : guess(running, now);
+  const std::size_t idle = all - std::min(all, running);
+  const std::size_t free_soon = runs.begun_after(now - horizon()) + (threads_ ? idle : std::min<std::size_t>(1, idle));
+  const microseconds time = static_cast<std::int64_t>(free_soon) * horizon();
+  return {.rows = rows,
+          .bytes = std::numeric_limits<std::size_t>::max(),
+          .threads = idle - std::min(idle, asked),
+          .time = time - std::min(time, runs.work(costs_)),
+          .costs = costs_};
+}
+
+microseconds capacity::patience() const noexcept {
+  return std::clamp<microseconds>(8 * round_trip_, milliseconds(100), milliseconds(500));
+}
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,311 @@
+#include "durable/node/capacity.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+
+#include "durable/node/run_queue.hpp"
+
+namespace timing_wheel::durable {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+constexpr instant zero{1'000'000s};
+
+std::unique_ptr<leased_run> run_of(std::int64_t id, std::uint32_t kind = 0, instant due = zero) {
+  return std::make_unique<leased_run>(claimed{.id = id, .kind = kind, .key = {}, .payload = {}},
+                                      job({"kind", "key", "payload", due, 1, id}, std::stop_token()));
+}
+
+// The ids of what is over, which goes away.
+std::vector<std::int64_t> ended(run_queue& runs, std::vector<bool>* ran = nullptr) {
+  std::vector<std::int64_t> ids;
+  run_list over = runs.take_ended();
+  over.clear_and_dispose([&](leased_run* one) {
+    ids.push_back(one->id);
+    if (ran != nullptr) {
+      ran->push_back(one->ran);
+    }
+    std::default_delete<leased_run>()(one);
+  });
+  return ids;
+}
+
+class RunQueue : public testing::Test {
+ protected:
+  void push(std::int64_t id, std::chrono::milliseconds at = 0ms, std::uint32_t kind = 0) {
+    asked_ += runs_.push(run_of(id, kind, zero - at), zero + at) ? 1 : 0;
+  }
+  run_queue runs_{2};
+  int asked_ = 0;
+};
+
+TEST_F(RunQueue, TheRunThatHasWaitedLongestBegins) {
+  push(1);
+  push(2, 1ms);
+  EXPECT_EQ(asked_, 2);
+  EXPECT_EQ(runs_.begin(zero + 5ms)->id, 1);
+  leased_run* const second = runs_.begin(zero + 6ms);
+  EXPECT_EQ(second->id, 2);
+  EXPECT_EQ(runs_.running(), 2U);
+  EXPECT_EQ(runs_.begun_after(zero + 5ms), 1U);
+  runs_.end(*second);
+  EXPECT_EQ(runs_.running(), 1U);
+  EXPECT_FALSE(runs_.empty());
+  EXPECT_THAT(ended(runs_), ElementsAre(2));
+}
+
+TEST_F(RunQueue, WhatHasWaitedForTooLongIsOverAndTheThreadThatComesForItTakesTheNext) {
+  push(1);
+  push(2, 10ms);
+  runs_.end_late(zero + 10ms);
+  EXPECT_THAT(ended(runs_), ElementsAre(1));
+  push(3, 20ms);
+  EXPECT_EQ(asked_, 2) << "one of the threads on their way is for it";
+  EXPECT_EQ(runs_.begin(zero)->id, 2);
+  EXPECT_EQ(runs_.begin(zero)->id, 3);
+  EXPECT_EQ(runs_.first(), instant::max());
+}
+
+TEST_F(RunQueue, AThreadThatComesForWhatIsOverFindsNothing) {
+  push(1);
+  runs_.end_late(instant::max());
+  EXPECT_EQ(runs_.begin(zero), nullptr);
+  EXPECT_EQ(runs_.running(), 0U);
+  push(2);
+  EXPECT_EQ(asked_, 2);
+}
+
+TEST_F(RunQueue, AThreadThatDoesNotComeEndsTheLastRunUnlessAnotherComesForIt) {
+  push(1);
+  push(2, 1ms);
+  runs_.drop();
+  EXPECT_THAT(ended(runs_), ElementsAre(2));
+  runs_.end_late(instant::max());
+  runs_.drop();
+  EXPECT_THAT(ended(runs_), ElementsAre(1));
+  EXPECT_TRUE(runs_.empty());
+}
+
+TEST_F(RunQueue, CountsByKind) {
+  push(1, 3ms);
+  push(2, 4ms, 1);
+  push(3, 5ms, 1);
+  static_cast<void>(runs_.begin(zero + 9ms));
+  std::array<std::size_t, 2> waiting{};
+  std::array<std::size_t, 2> running{};
+  std::array<instant, 2> oldest{};
+  runs_.count(waiting, running, oldest);
+  EXPECT_THAT(waiting, ElementsAre(0, 2));
+  EXPECT_THAT(running, ElementsAre(1, 0));
+  EXPECT_THAT(oldest, ElementsAre(instant::max(), zero - 5ms));
+  EXPECT_EQ(runs_.work(std::array<std::chrono::microseconds, 2>{1ms, 3ms}), 6ms);
+  EXPECT_THAT(runs_.late(zero + 5ms), ElementsAre(2));
+  EXPECT_EQ(runs_.asked(), 2U);
+}
+
+// A run begins on a thread, or is taken back; both never, and each once.
+TEST_F(RunQueue, ARunThatIsTakenBackByOneThreadIsNotBegunByAnother) {
+  constexpr std::int64_t count = 5000;
+  std::vector<bool> ran;
+  std::vector<std::int64_t> over;
+  std::atomic<bool> done{false};
+  std::jthread worker([&] {
+    while (!done.load()) {
+      if (runs_.first() == instant::max()) {
+        continue;
+      }
+      if (leased_run* const mine = runs_.begin(zero); mine != nullptr) {
+        EXPECT_FALSE(std::exchange(mine->ran, true));
+        runs_.end(*mine);
+      }
+      static_cast<void>(runs_.push(run_of(count + 1), zero));  // a thread on its way, for the next look
+      runs_.end_late(instant::max());
+    }
+  });
+  for (std::int64_t id = 1; id <= count; ++id) {
+    static_cast<void>(runs_.push(run_of(id), zero));
+    runs_.end_late(instant::max());
+    const std::vector<std::int64_t> some = ended(runs_, &ran);
+    std::copy_if(some.begin(), some.end(), std::back_inserter(over), [](std::int64_t one) { return one <= count; });
+  }
+  done = true;
+  worker.join();
+  const std::vector<std::int64_t> rest = ended(runs_);
+  std::copy_if(rest.begin(), rest.end(), std::back_inserter(over), [](std::int64_t one) { return one <= count; });
+  std::sort(over.begin(), over.end());
+  ASSERT_EQ(over.size(), static_cast<std::size_t>(count));
+  EXPECT_EQ(std::adjacent_find(over.begin(), over.end()), over.end());
+}
+
+class Capacity : public testing::Test {
+ protected:
+  // How many rows of a kind may be asked for.
+  std::size_t room(capacity& of, std::uint32_t kind = 0, std::size_t rows = 500) {
+    allowance left = of.now(runs_, zero, rows);
+    std::size_t count = 0;
+    while (left.admit(kind, 0, false)) {
+      ++count;
+    }
+    return count;
+  }
+  void push(std::size_t count, std::uint32_t kind = 0) {
+    for (std::size_t i = 0; i < count; ++i) {
+      static_cast<void>(runs_.push(run_of(static_cast<std::int64_t>(i), kind), zero));
+    }
+  }
+  void begin(std::size_t count, instant since) {
+    push(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      running_.push_back(runs_.begin(since));
+    }
+  }
+  run_queue runs_{2};
+  std::vector<leased_run*> running_;
+};
+
+TEST_F(Capacity, OfAKindThatHasNotRunEachFreeThreadGetsOne) {
+  capacity four(2, 4);
+  EXPECT_EQ(room(four), 4U);
+  begin(1, zero - 1h);
+  EXPECT_EQ(room(four), 3U);
+  push(2);
+  EXPECT_EQ(room(four), 1U);
+  push(2);
+  EXPECT_EQ(room(four), 0U);
+}
+
+TEST_F(Capacity, BeyondThatAsMuchAsTheThreadsDoInTwoRoundTrips) {
+  capacity two(2, 2);
+  two.ran(0, 1ms);
+  EXPECT_EQ(room(two), 4U) << "2 threads * 2 ms / 1 ms";
+  EXPECT_EQ(room(two, 1), 2U) << "another kind";
+  push(3);
+  EXPECT_EQ(room(two), 1U);
+  two.ran(1, 10ms);
+  EXPECT_EQ(room(two, 1), 0U);
+}
+
+TEST_F(Capacity, ATrivialHandlerGetsAWholeBatchAndALongerTripMore) {
+  capacity two(2, 2);
+  two.ran(0, 0us);
+  EXPECT_EQ(room(two, 0, 5000), 2000U);
+  for (int i = 0; i < 100; ++i) {
+    two.took(10ms);
+  }
+  EXPECT_GT(room(two, 0, 50'000), 19'700U);
+  EXPECT_LT(room(two, 0, 50'000), 20'100U);
+  EXPECT_EQ(room(two), 500U);
+}
+
+TEST_F(Capacity, OneSlowRunTellsLittleAndTwoThatAllAreSlow) {
+  capacity two(2, 2);
+  for (int i = 0; i < 1000; ++i) {
+    two.ran(0, 4us);
+  }
+  EXPECT_EQ(room(two, 0, 5000), 1000U);
+  two.ran(0, 1ms);
+  EXPECT_GT(room(two, 0, 5000), 300U);
+  two.ran(0, 1ms);
+  EXPECT_EQ(room(two, 0, 5000), 4U);
+  two.ran(0, 4us);
+  EXPECT_GT(room(two, 0, 5000), 150U);
+  for (int i = 0; i < 1000; ++i) {
+    two.ran(0, 4us);
+  }
+  EXPECT_GT(room(two, 0, 5000), 600U);
+}
+
+TEST_F(Capacity, AThreadThatHangsCountsForNothing) {
+  capacity two(2, 2);
+  two.ran(0, 5us);
+  begin(1, zero - 10s);
+  EXPECT_EQ(room(two), 400U);
+  begin(1, zero - 10s);
+  EXPECT_EQ(room(two), 0U);
+}
+
+TEST_F(Capacity, AThreadThatWillSoonBeFreeCounts) {
+  capacity two(2, 2);
+  two.ran(0, 100us);
+  begin(2, zero - 1ms);
+  EXPECT_EQ(room(two), 40U);
+}
+
+TEST_F(Capacity, AnExecutorThatBeginsAllAtOnceGetsTwiceAsMuch) {
+  capacity unknown(2, std::nullopt);
+  EXPECT_EQ(room(unknown), 1U);
+  begin(1, zero - 1h);
+  EXPECT_EQ(room(unknown), 1U);
+  begin(1, zero - 1h);
+  EXPECT_EQ(room(unknown), 2U);
+  push(2);
+  EXPECT_EQ(room(unknown), 0U);
+}
+
+TEST_F(Capacity, ARunThatWaitedShowsHowManyThreadsAnExecutorHas) {
+  capacity unknown(2, std::nullopt);
+  begin(8, zero - 1h);
+  EXPECT_EQ(room(unknown), 8U);
+  unknown.was_late(8, zero - 999ms);
+  EXPECT_EQ(room(unknown), 0U);
+  unknown.was_late(8, zero - 1s);
+  EXPECT_EQ(room(unknown), 8U) << "a second is over";
+}
+
+TEST_F(Capacity, ARunThatWaitedBesideOthersHalvesTheGuess) {
+  capacity unknown(2, std::nullopt);
+  begin(8, zero - 1h);
+  EXPECT_EQ(room(unknown), 8U);
+  while (runs_.running() != 0) {
+    runs_.end(*running_.back());
+    running_.pop_back();
+  }
+  static_cast<void>(ended(runs_));
+  unknown.was_late(0, zero);
+  EXPECT_EQ(room(unknown), 8U) << "of 16";
+}
+
+TEST_F(Capacity, WhileAThreadIsOnItsWayForWhatHasGoneBackNothingIsClaimed) {
+  capacity two(2, 2);
+  two.ran(0, 5us);
+  push(1);
+  EXPECT_GT(room(two), 0U);
+  runs_.end_late(instant::max());
+  EXPECT_EQ(room(two), 0U);
+  EXPECT_EQ(runs_.begin(zero), nullptr);
+  EXPECT_GT(room(two), 0U);
+}
+
+TEST_F(Capacity, ARunMayWaitForEightRoundTrips) {
+  capacity two(2, 2);
+  EXPECT_EQ(two.patience(), 100ms);
+  for (int i = 0; i < 100; ++i) {
+    two.took(30ms);
+  }
+  EXPECT_NEAR(static_cast<double>(two.patience().count()), 240'000, 5000);
+  for (int i = 0; i < 100; ++i) {
+    two.took(10s);
+  }
+  EXPECT_LE(two.patience(), 500ms);
+}
+
+TEST(Allowance, CountsBytesButTheFirstRowAlwaysPasses) {
+  allowance left{.rows = 10, .bytes = 100};
+  EXPECT_TRUE(left.admit(0, 0, true));
+  EXPECT_FALSE(left.took_bytes);
+  EXPECT_TRUE(left.admit(0, 500, true));
+  EXPECT_TRUE(left.took_bytes);
+  EXPECT_FALSE(left.admit(0, 1, false));
+  left = {.rows = 10, .bytes = 100};
+  EXPECT_TRUE(left.admit(0, 60, true));
+  EXPECT_FALSE(left.admit(0, 60, false));
+  EXPECT_TRUE(left.admit(0, 40, false));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable
