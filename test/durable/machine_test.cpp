@@ -271,6 +271,21 @@ TEST_F(Machine, AReadyRowThatAnotherNodeHasTakenIsReadyNoLonger) {
   EXPECT_EQ(machine_.ready(), 0U);
 }
 
+TEST_F(Machine, WhatIsReadyForASecondAndNotAskedIsReadAgainAtOnce) {
+  read(0s, {row(1, 0s), row(2, 0s), row(3, 0s, {}, 1)});
+  EXPECT_THAT(machine_.to_claim({}), IsEmpty());
+  read(999ms, {});
+  EXPECT_EQ(machine_.ready(), 3U);
+  EXPECT_EQ(machine_.to_consume(1).size(), 1U);
+  machine_.advance(zero + 1s);
+  EXPECT_EQ(machine_.ready(), 2U) << "something was asked for a moment ago";
+  machine_.advance(zero + 1999ms);
+  EXPECT_EQ(machine_.ready(), 0U);
+  read(1999ms, {row(2, 0s)});
+  EXPECT_EQ(machine_.ready(), 1U) << "another node has taken the other";
+  EXPECT_TRUE(machine_.invariants_hold());
+}
+
 // What is dear needs a thread, and what is cheap would leave none free.
 TEST_F(Machine, AKindThatIsRefusedKeepsItsTurn) {
   machine two(options_, {{"cheap", false, {}}, {"dear", false, {}}}, zero, 1);
@@ -619,7 +634,7 @@ TEST_F(Machine, ReadsItsSharesAndWhatIsOverdueByASecond) {
 TEST_F(Machine, WhoHasEnoughToDoHelpsOthersAtEveryFourthLookAndForgetsNothingOfTheirs) {
   machine_.has_shares({{1}}, zero);
   std::vector<upcoming> rows;
-  for (std::int64_t id = 1; id <= static_cast<std::int64_t>(options_.batch); ++id) {
+  for (std::int64_t id = 1; id <= static_cast<std::int64_t>(options_.batch) + 8; ++id) {
     rows.push_back(row(id, 0s));
   }
   read(0s, rows);
@@ -629,6 +644,7 @@ TEST_F(Machine, WhoHasEnoughToDoHelpsOthersAtEveryFourthLookAndForgetsNothingOfT
     const read_range page = this->look(look);
     helped += page.overdue != instant::min() ? 1 : 0;
     EXPECT_LE(page.from, std::max(since, zero + look * 250ms - 2s)) << "what was left out is in that of the next";
+    EXPECT_EQ(machine_.to_claim({.rows = 1}).size(), 1U);
   }
   EXPECT_EQ(helped, 2);
 }

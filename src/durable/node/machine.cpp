@@ -10,6 +10,8 @@ using std::chrono::microseconds;
 
 namespace {
 
+constexpr std::chrono::seconds stale_after(1);
+
 std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
   return std::max<std::size_t>(1, options.max_known / (2 * std::max<std::size_t>(1, kinds)));
 }
@@ -27,6 +29,7 @@ machine::machine(scheduler_options options, std::vector<kind_rules> kinds, insta
       shares_(now),
       pause_(options_.lease),
       contact_(options_.lease, options_.poll),
+      stale_from_(saturating_add(now, stale_after)),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
 // ---- time
@@ -35,7 +38,23 @@ void machine::advance(instant now) {
   if (due_.is_set_back(now)) {
     restart(now);
   }
+  if (ready_.size() == 0 || resting(now)) {
+    stale_from_ = saturating_add(now, stale_after);
+  } else if (now >= stale_from_) {
+    renew_ready(now);
+  }
   due_.advance(now, [this](timer_number number) { is_due(number); });
+}
+
+void machine::renew_ready(instant now) noexcept {
+  stale_from_ = saturating_add(now, stale_after);
+  for (timer_number number = 0; number < rows_.numbers(); ++number) {
+    if (rows_[number].at == stage::ready) {
+      ready_.remove(number);
+      miss(number);
+    }
+  }
+  reader_.read_soon(now);
 }
 
 // The clock was set back: all that waits does so in a wheel that begins now.
@@ -46,6 +65,7 @@ void machine::restart(instant now) {
   shares_.restart(now);
   pause_.restart(now);
   claims_.restart();
+  stale_from_ = saturating_add(now, stale_after);
   for (timer_number number = 0; number < rows_.numbers(); ++number) {
     if (rows_[number].at == stage::waiting || rows_[number].at == stage::ready) {
       wait(number, wake_of(rows_[number].what), now);
@@ -187,13 +207,25 @@ std::vector<upcoming> machine::to_claim(allowance left) {
   left.rows = std::min(left.rows, most);
   left.bytes = options_.max_claimed_bytes - std::min(options_.max_claimed_bytes, claims_.bytes());
   std::vector<upcoming> picked = ready_.pick(false, left, claims_);
+  has_picked(picked);
   held_back_ = picked.size() < most && ready_.can_pick(false, claims_);
   return picked;
 }
 
 std::vector<upcoming> machine::to_consume(std::size_t limit) {
   allowance left{.rows = std::min(options_.batch, limit), .bytes = options_.max_claimed_bytes};
-  return closed_ ? std::vector<upcoming>() : ready_.pick(true, left, claims_);
+  if (closed_) {
+    return {};
+  }
+  std::vector<upcoming> picked = ready_.pick(true, left, claims_);
+  has_picked(picked);
+  return picked;
+}
+
+void machine::has_picked(std::span<const upcoming> picked) noexcept {
+  if (!picked.empty()) {
+    stale_from_ = saturating_add(due_.clock(), stale_after);
+  }
 }
 
 void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept {

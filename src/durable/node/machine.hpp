@@ -74,8 +74,9 @@ class machine {
 
   [[nodiscard]] const std::vector<kind_rules>& kinds() const noexcept { return kinds_; }
 
-  /// Moves the clock: what is due becomes ready. A clock that was set back by more than a poll is followed; less is
-  /// ignored. \throws std::bad_alloc.
+  /// Moves the clock: what is due becomes ready. If nothing was asked for a second, what is ready is forgotten, and the
+  /// next page reads it again, since other nodes may have taken it. A clock that was set back by more than a poll is
+  /// followed; less is ignored. \throws std::bad_alloc.
   void advance(instant now);
 
   /// Whether the hold on the shares is to be renewed now, and for how long.
@@ -184,6 +185,8 @@ class machine {
   void wait(timer_number number, instant until, instant now) noexcept;
   void is_due(timer_number number) noexcept;
   void take_out(timer_number number) noexcept;
+  void renew_ready(instant now) noexcept;
+  void has_picked(std::span<const upcoming> picked) noexcept;
   void miss(timer_number number) noexcept;
   void has_not_got(timer_number number, instant now) noexcept;
   void is_over(timer_number number, bool still_ours, instant now) noexcept;
@@ -202,6 +205,7 @@ class machine {
   instant orphans_until_ = instant::min();  // of the last statement that claimed or consumed
   bool closed_ = false;
   bool held_back_ = false;  // more could be claimed, but for what the last call allowed
+  instant stale_from_;      // what is ready then was not asked for a second
   std::minstd_rand random_;
 };
 

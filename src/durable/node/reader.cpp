@@ -130,6 +130,11 @@ void reader::read_anew(instant now) noexcept {
   passing_ = false;
 }
 
+void reader::read_soon(instant now) noexcept {
+  next_poll_ = now;
+  passing_ = false;
+}
+
 bool reader::invariants_hold() const {
   const bool any_left_out = std::find(left_out_.begin(), left_out_.end(), true) != left_out_.end();
   return (!any_left_out || missed_ != instant::max()) &&

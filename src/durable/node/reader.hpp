@@ -58,6 +58,8 @@ class reader {
   void sweep(instant now) noexcept { next_sweep_ = now; }
   /// A pass from the beginning of the table is to begin at once.
   void read_anew(instant now) noexcept;
+  /// A pass from the low-water mark is to begin at once.
+  void read_soon(instant now) noexcept;
   /// The clock was set back.
   void restart(instant now) noexcept { read_anew(now); }
 
