@@ -54,16 +54,25 @@ void on_timer::drive(bool as_armed) {
   arm(made.is_idle ? microseconds::max() : made.pause, as_armed);
 }
 
-void on_timer::finish() {
-  while (!step_until_idle()) {
+void on_timer::finish(std::chrono::steady_clock::time_point until) {
+  while (!step_until_idle(until)) {
+    if (std::chrono::steady_clock::now() >= until) {
+      return;
+    }
     gate_.wait_for_an_end(std::chrono::milliseconds(10));  // runs on an executor's threads
   }
   leave_nothing_armed();
 }
 
-bool on_timer::step_until_idle() {
+// A callback that drives may hang in a handler.
+bool on_timer::step_until_idle(std::chrono::steady_clock::time_point until) {
   const run_gate::enter inside(gate_);
-  const std::unique_lock driving(driving_);
+  std::unique_lock driving(driving_, std::defer_lock);
+  if (until == std::chrono::steady_clock::time_point::max()) {
+    driving.lock();
+  } else if (!driving.try_lock_until(until)) {
+    return false;
+  }
   return step_().is_idle;
 }
 

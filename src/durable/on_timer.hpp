@@ -31,13 +31,13 @@ class on_timer final : public driver {
   void wake() override { arm(std::chrono::microseconds::zero(), false); }
   [[nodiscard]] std::size_t threads() const noexcept override { return 1; }
   void start_run(run_gate::run_task run) override { run(); }
-  void finish() override;
+  void finish(std::chrono::steady_clock::time_point until) override;
   void leave() override;
 
  private:
   void beat();
   void drive(bool as_armed);
-  [[nodiscard]] bool step_until_idle();
+  [[nodiscard]] bool step_until_idle(std::chrono::steady_clock::time_point until);
   void leave_nothing_armed();
   void arm(std::chrono::microseconds pause, bool at_the_end);
   [[nodiscard]] bool serves(std::chrono::microseconds pause, std::error_code& refused);
@@ -50,7 +50,7 @@ class on_timer final : public driver {
 
   // Held by the thread that steps. It is taken before every other lock, and never under mutex_; the order of all is in
   // docs/concurrency.md.
-  std::mutex driving_;
+  std::timed_mutex driving_;
 
   std::mutex mutex_;  // guards what follows
   timer_handle armed_;

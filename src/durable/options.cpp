@@ -44,6 +44,7 @@ void validate(const handler_options& options) {
   if (options.max_running < 1 || options.max_attempts < 1) {
     throw timer_error(timer_errc::invalid_option, "handler_options: max_running and max_attempts must be at least 1");
   }
+  validate_range("handler_options::time_limit", options.time_limit, milliseconds(1), milliseconds::max());
   const backoff& rule = options.backoff;
   validate_range("handler_options::backoff.most", rule.most, milliseconds(0), milliseconds::max());
   validate_range("handler_options::backoff.first", rule.first, milliseconds(0), rule.most);

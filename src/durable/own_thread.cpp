@@ -44,9 +44,14 @@ void own_thread::start_run(run_gate::run_task run) {
   }
 }
 
-void own_thread::finish() {
+void own_thread::finish(std::chrono::steady_clock::time_point until) {
+  const auto is_idle = [this] { return idle_; };
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return idle_; });
+  if (until == std::chrono::steady_clock::time_point::max()) {
+    changed_.wait(lock, is_idle);
+  } else {
+    changed_.wait_until(lock, until, is_idle);
+  }
 }
 
 void own_thread::leave() {

@@ -50,7 +50,7 @@ scheduler::core::core(store& where, timer* driven_by, const scheduler_options& o
 }
 
 scheduler::core::~core() {
-  stop();
+  stop(std::chrono::steady_clock::time_point::max());
   driver_->leave();
   if (leases_) {
     leases_->leave();
@@ -94,6 +94,10 @@ void scheduler::core::add_guarded(std::string kind, Handler handler, const handl
   if (!handler) {
     throw timer_error(timer_errc::empty_callback, "kind " + kind);
   }
+  constexpr bool transactional = !std::is_same_v<Handler, leased_handler>;
+  if (transactional && options.time_limit != std::chrono::milliseconds::max()) {
+    throw timer_error(timer_errc::invalid_option, "handler_options::time_limit is for leased handlers; kind " + kind);
+  }
   if (started_) {
     throw timer_error(make_error_code(errc::already_started), "kind " + kind);
   }
@@ -103,7 +107,7 @@ void scheduler::core::add_guarded(std::string kind, Handler handler, const handl
     throw timer_error(make_error_code(errc::handler_exists), "kind " + kind);
   }
   any_handler mine = guarded(std::move(handler));
-  kind_rules rules{std::move(kind), !std::is_same_v<Handler, leased_handler>, options};
+  kind_rules rules{std::move(kind), transactional, options};
   kinds_.push_back({std::move(rules), std::move(mine)});
 }
 
@@ -172,7 +176,7 @@ node* scheduler::core::begin_late() {
   }
 }
 
-void scheduler::core::stop() {
+void scheduler::core::stop(std::chrono::steady_clock::time_point until) {
   bool never_began = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -190,10 +194,15 @@ void scheduler::core::stop() {
   }
   commits_.close();
   if (mine != nullptr) {
-    driver_->finish();
+    driver_->finish(until);
   } else if (never_began) {
     driver_->leave();
   }
+}
+
+std::vector<unfinished_run> scheduler::core::unfinished() const {
+  const node* const mine = started();
+  return mine == nullptr ? std::vector<unfinished_run>() : mine->unfinished();
 }
 
 node* scheduler::core::started() const {

@@ -40,7 +40,9 @@ class scheduler::core {
   void add(std::string kind, transactional_handler handler, const handler_options& options);
   void add(std::string kind, batch_handler handler, const handler_options& options);
   void start();
-  void stop();
+  void stop(std::chrono::steady_clock::time_point until);
+  /// The runs whose handlers have not returned.
+  [[nodiscard]] std::vector<unfinished_run> unfinished() const;
 
   void append(std::span<append_op> ops);
   void post(request asked, completion then);

@@ -13,6 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 constexpr instant zero{1'000'000s};
 
@@ -89,6 +90,49 @@ TEST_F(RunQueue, AThreadThatDoesNotComeEndsTheLastRunUnlessAnotherComesForIt) {
   runs_.drop();
   EXPECT_THAT(ended(runs_), ElementsAre(1));
   EXPECT_TRUE(runs_.empty());
+}
+
+TEST_F(RunQueue, ARunPastItsLimitIsToBeAskedToStopAndHalfAsLongLaterGivenUp) {
+  constexpr std::array<std::chrono::microseconds, 2> limits{10ms, std::chrono::microseconds::max()};
+  push(1);
+  push(2, 0ms, 1);
+  EXPECT_EQ(runs_.next_limit(limits), instant::max());
+  leased_run* const slow = runs_.begin(zero);
+  leased_run* const unlimited = runs_.begin(zero);
+  EXPECT_EQ(runs_.next_limit(limits), zero + 10ms);
+  EXPECT_THAT(runs_.past_limit(limits, zero + 10ms - 1us), IsEmpty());
+  const std::vector<slow_run> first = runs_.past_limit(limits, zero + 10ms);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].id, 1);
+  EXPECT_EQ(first[0].key, "key");
+  EXPECT_FALSE(first[0].given_up);
+  EXPECT_EQ(runs_.next_limit(limits), zero + 15ms);
+  EXPECT_EQ(runs_.lost(), 0U);
+  EXPECT_TRUE(runs_.past_limit(limits, zero + 20ms).at(0).given_up);
+  EXPECT_EQ(runs_.next_limit(limits), instant::max());
+  EXPECT_EQ(runs_.running(), 1U);
+  EXPECT_EQ(runs_.lost(), 1U);
+  EXPECT_EQ(runs_.unfinished(zero + 30ms).size(), 2U);
+  EXPECT_EQ(runs_.end(*unlimited), nullptr);
+  EXPECT_THAT(ended(runs_), ElementsAre(2));
+  EXPECT_TRUE(runs_.empty()) << "nobody waits for what was given up";
+  EXPECT_EQ(runs_.take_given_up().at(0).id, 1);
+  EXPECT_THAT(runs_.take_given_up(), IsEmpty());
+  EXPECT_EQ(runs_.end(*slow).get(), slow);
+  EXPECT_THAT(ended(runs_), IsEmpty());
+  EXPECT_EQ(runs_.lost(), 0U);
+}
+
+// Between the two, the node has not written that it was given up.
+TEST_F(RunQueue, ARunThatReturnsJustAfterItWasGivenUpEndsAsAnyOther) {
+  constexpr std::array<std::chrono::microseconds, 2> limits{10ms, 10ms};
+  push(1);
+  leased_run* const slow = runs_.begin(zero);
+  EXPECT_FALSE(runs_.past_limit(limits, zero + 20ms).at(0).given_up);
+  EXPECT_TRUE(runs_.past_limit(limits, zero + 20ms).at(0).given_up);
+  EXPECT_EQ(runs_.end(*slow), nullptr);
+  EXPECT_THAT(runs_.take_given_up(), IsEmpty());
+  EXPECT_THAT(ended(runs_), ElementsAre(1));
 }
 
 TEST_F(RunQueue, CountsByKind) {

@@ -37,6 +37,7 @@ const duration_option all_options[] = {
     {"tick", 1ms, 5s, [](settings& all, milliseconds value) { all.node.tick = value; }},
     {"transaction_time", 0ms, milliseconds::max(),
      [](settings& all, milliseconds value) { all.node.transaction_time = value; }},
+    {"time_limit", 1ms, milliseconds::max(), [](settings& all, milliseconds value) { all.handler.time_limit = value; }},
     {"backoff.most", 0ms, milliseconds::max(),
      [](settings& all, milliseconds value) {
        all.handler.backoff = {.first = std::clamp<milliseconds>(1s, 0ms, std::max(value, 0ms)), .most = value};

@@ -647,6 +647,8 @@ TEST_F(Scheduler, RefusesOptionsOutOfTheirRange) {
   EXPECT_THROW(scheduler(store, timer, {.batch = 1001}), timer_error);
   EXPECT_THROW(on_notes({.max_running = 0}), timer_error);
   EXPECT_THROW(on_notes({.max_attempts = 0}), timer_error);
+  EXPECT_THROW(checks.on("together", [](transaction& /*open*/, const job& /*what*/) {}, {.time_limit = 1s}),
+               timer_error);
   EXPECT_THROW(on_notes({.backoff = {.factor = std::nan("")}}), timer_error);
   EXPECT_THROW(on_notes({.backoff = {.jitter = 1.5}}), timer_error);
   EXPECT_THROW(scheduler(store, timer, {.node = "\xff"}), timer_error);

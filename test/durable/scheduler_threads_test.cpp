@@ -245,6 +245,99 @@ TEST_F(SchedulerThreads, ACompletionMayStopItsScheduler) {
   EXPECT_THROW(checks.schedule(check("far", "c", 1h)), timer_error);
 }
 
+// ---- runs without an end
+
+class HungHandlers : public SchedulerThreads {
+ protected:
+  // A kind whose first run returns when `hangs` is false; the others return at once.
+  void serve(scheduler& checks, const handler_options& limits) {
+    checks.on(
+        "hang",
+        [this](const job& what) {
+          if (what.attempt() > 1) {
+            second_fence = what.fence();
+            return;
+          }
+          first_fence = what.fence();
+          while (hangs) {
+            asked_to_stop = asked_to_stop || what.stop_token().stop_requested();
+            std::this_thread::sleep_for(1ms);
+          }
+        },
+        limits);
+    checks.start();
+    checks.schedule(check("hang", "a", 0s));
+    EXPECT_TRUE(test::wait_until([&] { return first_fence != 0; }));
+  }
+  void TearDown() override { hangs = false; }
+
+  std::atomic<bool> hangs = true;
+  std::atomic<bool> asked_to_stop = false;
+  std::atomic<std::int64_t> first_fence = 0;
+  std::atomic<std::int64_t> second_fence = 0;
+};
+
+TEST_F(HungHandlers, ARunPastItsTimeLimitIsAskedToStopAndThenGivenUp) {
+  std::atomic<int> told = 0;
+  scheduler checks(store, {.on_failure = [&](const failure& what) { told += what.what == "time_limit" ? 1 : 100; }});
+  const auto begin = std::chrono::steady_clock::now();
+  serve(checks, {.time_limit = 100ms, .backoff = {.first = 1ms}});
+  EXPECT_TRUE(test::wait_until([&] { return asked_to_stop.load(); }));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 100ms);
+  wait_until_empty();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 150ms);
+  EXPECT_GT(second_fence, first_fence);
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().done == 1; }));
+  const scheduler_stats then = checks.stats();
+  EXPECT_EQ(then.timed_out, 1U);
+  EXPECT_EQ(then.retried, 1U);
+  EXPECT_EQ(then.lost_threads, 1U);
+  EXPECT_EQ(then.running, 0U);
+  checks.stop();  // which does not wait for it
+  EXPECT_TRUE(hangs);
+  hangs = false;
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().lost_threads == 0; }));
+  EXPECT_EQ(checks.stats().done, 1U) << "what it says so late counts for nothing";
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(HungHandlers, WithoutAThreadThatIsLeftNothingIsClaimedUntilOneComesBack) {
+  std::atomic<int> ran = 0;
+  scheduler checks(store, {.threads = 1, .on_failure = [](const failure& /*what*/) {}});
+  checks.on("work", [&](const job& /*what*/) { ++ran; });
+  serve(checks, {.time_limit = 20ms, .backoff = {.first = 1min}});
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().lost_threads == 1; }));
+  checks.schedule(check("work", "a", 0s));
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().lag > 100ms; }));
+  EXPECT_FALSE(store.find("work", "a")->running);
+  EXPECT_EQ(ran, 0);
+  hangs = false;
+  EXPECT_TRUE(test::wait_until([&] { return ran == 1; }));
+}
+
+TEST_F(HungHandlers, AStopWithALimitTellsWhatStillRuns) {
+  for (const bool on_a_timer : {false, true}) {
+    hangs = true;
+    first_fence = 0;
+    timer driving;
+    const auto made = on_a_timer ? std::make_unique<scheduler>(store, driving) : std::make_unique<scheduler>(store);
+    scheduler& checks = *made;
+    serve(checks, {});
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<unfinished_run> left = checks.stop(begin + 50ms);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 50ms);
+    ASSERT_EQ(left.size(), 1U);
+    EXPECT_EQ(left[0].kind, "hang");
+    EXPECT_EQ(left[0].key, "a");
+    EXPECT_EQ(left[0].fence, first_fence);
+    EXPECT_GE(left[0].running_for, 50ms);
+    EXPECT_TRUE(store.find("hang", "a")->running);
+    hangs = false;
+    EXPECT_TRUE(checks.stop(std::chrono::steady_clock::now() + 1min).empty());
+    EXPECT_EQ(store.size(), 0U);
+  }
+}
+
 // ---- group commit
 
 // A store whose commits take a while, and whose answers may be lost.

@@ -164,6 +164,19 @@ struct handler_options {
   /// A node claims one suspect at a time, so a suspect takes no other suspect down with it. A check is no suspect any
   /// more once a run of it asks for a retry.
   int max_attempts = 20;
+  /// How long a run of a leased handler may take. At least 1 ms; not for transactional handlers, which the scheduler
+  /// cannot leave while their transaction is open.
+  ///
+  /// | a run takes | then |
+  /// |---|---|
+  /// | `time_limit` | the scheduler asks it to stop (`job::stop_token`) |
+  /// | half as long again | the scheduler gives the run up, and tells `on_failure` ("time_limit") |
+  ///
+  /// A run that was given up counts as one that asked for a retry, and its lease ends: the next run has a higher fence.
+  /// C++ cannot end a thread from outside. So the thread is **lost** to the scheduler until the handler returns
+  /// (`scheduler_stats::lost_threads`), and what the handler returns then has no effect. If all threads are lost, the
+  /// node claims no leased check any more, and the other nodes run them.
+  std::chrono::milliseconds time_limit = std::chrono::milliseconds::max();
   /// How long the check waits between two runs.
   durable::backoff backoff = {};
 };

@@ -38,6 +38,7 @@ namespace timing_wheel::durable {
 /// | "handler" | a handler threw |
 /// | "dead" | the scheduler gave a check up |
 /// | "store" | a call of the store failed; the scheduler repeats it |
+/// | "time_limit" | the scheduler has given a run up (`handler_options::time_limit`), and its thread is lost |
 /// | "lease" | a run has lost its lease, so another node may have the check |
 /// | "executor" | the executor has refused a run, and the check becomes pending again |
 /// | "completion" | a completion threw |
@@ -125,6 +126,7 @@ struct kind_stats {
   std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin.
   std::uint64_t dead = 0;           ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;    ///< Runs that found their lease gone when they tried to end.
+  std::uint64_t timed_out = 0;      ///< Runs given up since they took too long.
   std::size_t running = 0;          ///< Leased jobs whose handlers run here, now.
   std::size_t claimed = 0;          ///< Leased jobs that are claimed here and wait for a thread, now.
   std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed.
@@ -144,10 +146,12 @@ struct scheduler_stats {
   std::uint64_t given_back = 0;   ///< Checks put back because of a refusal, a lease about to end, or a stop.
   std::uint64_t dead = 0;         ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;  ///< Runs that found their lease gone when they tried to end.
+  std::uint64_t timed_out = 0;    ///< Runs given up since they took too long (`handler_options::time_limit`).
   std::uint64_t early = 0;        ///< Runs begun before their deadline by the database's clock. It is always 0.
   std::uint64_t failures = 0;     ///< Calls of the store that failed in the background, and were repeated.
   std::size_t running = 0;        ///< Leased jobs whose handlers run here, now.
   std::size_t claimed = 0;        ///< Leased jobs that are claimed here and wait for a thread, now.
+  std::size_t lost_threads = 0;   ///< Threads in handlers whose runs were given up, now.
   std::size_t ready = 0;          ///< Rows that are due here and not yet claimed. The backlog that this node sees.
   std::size_t known = 0;          ///< Rows remembered here, now.
   std::size_t shares = 0;         ///< Shares of the table that this node reads ahead, if its store is divided.
@@ -156,6 +160,14 @@ struct scheduler_stats {
   histogram lateness;               ///< From the deadline to the begin of the run.
   store_counts store;               ///< What the store object did, for all schedulers that use it.
   std::vector<kind_stats> kinds;    ///< The same by kind, in the order of `scheduler::on`. Empty before `start`.
+};
+
+/// A leased job whose handler has not returned.
+struct unfinished_run {
+  std::string kind;                         ///< As in `scheduler::on`.
+  std::string key;                          ///< As in the request.
+  std::int64_t fence = 0;                   ///< As `job::fence`.
+  std::chrono::microseconds running_for{};  ///< Since the handler was called.
 };
 
 /// Runs **checks**, which are jobs for later. A store keeps them, so they survive the process. Each check runs at least
@@ -241,8 +253,17 @@ class TIMING_WHEEL_EXPORT scheduler {
   ///
   /// Afterwards `schedule` refuses (`stopped`), the scheduler calls no completion any more, and nothing of this
   /// scheduler is pending on the driving timer. A second call does nothing. `stop` called in a handler or completion
-  /// returns at once, and finishes when that function has ended.
+  /// returns at once, and finishes when that function has ended. `stop` does not wait for a run that was given up
+  /// (`handler_options::time_limit`); the destructor does.
   void stop();
+  /// Stops as `stop`, but waits for running jobs no longer than `until`. \returns the jobs that still run; empty if all
+  /// is over. Their leases are extended until they end, or the process does; a later `stop`, and the destructor, wait for
+  /// them. So a program that must end has to end without the destructor, for instance by `std::_Exit`.
+  ///
+  ///     for (const durable::unfinished_run& each : checks.stop(std::chrono::steady_clock::now() + 10s)) {
+  ///       std::cerr << each.kind << ' ' << each.key << " still runs\n";
+  ///     }
+  std::vector<unfinished_run> stop(std::chrono::steady_clock::time_point until);
 
   /// Writes a check, and returns when it is durable. If several threads call at a time, they share a commit.
   /// \throws timer_error if the request is invalid (see `validate`), if the scheduler was stopped (`stopped`), or if

@@ -74,7 +74,7 @@ allowance capacity::now(const run_queue& runs, instant now, std::size_t rows) no
   if (asked > runs.waiting()) {
     return {};
   }
-  const std::size_t all = threads_ ? *threads_ : guess(running, now);
+  const std::size_t all = threads_ ? *threads_ - std::min(*threads_, runs.lost()) : guess(running, now);
   const std::size_t idle = all - std::min(all, running);
   const std::size_t free_soon = runs.begun_after(now - horizon()) + (threads_ ? idle : std::min<std::size_t>(1, idle));
   const microseconds time = static_cast<std::int64_t>(free_soon) * horizon();

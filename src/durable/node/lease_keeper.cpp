@@ -82,6 +82,17 @@ bool lease_keeper::may_begin(std::int64_t id, std::int64_t fence, instant now) c
   return mine != nullptr && mine->fence == fence && now < mine->valid;
 }
 
+void lease_keeper::request_stop(std::int64_t id) {
+  std::stop_source mine(std::nostopstate);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const lease* const found = find(id); found != nullptr) {
+      mine = found->stop;
+    }
+  }
+  mine.request_stop();
+}
+
 void lease_keeper::stop_all() {
   std::vector<std::stop_source> all;
   {

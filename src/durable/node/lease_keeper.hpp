@@ -41,6 +41,8 @@ class lease_keeper {
 
   /// Whether a run may still begin: so long before the end of its lease that the next extension is not overdue.
   [[nodiscard]] bool may_begin(std::int64_t id, std::int64_t fence, instant now) const noexcept;
+  /// Asks its run to stop. Calls what waits for that, outside the lock.
+  void request_stop(std::int64_t id);
   /// Asks all of them to stop. Calls what waits for that, outside the lock.
   void stop_all();
 

@@ -56,6 +56,14 @@ std::string without_a_done(const claimed& too_many) noexcept {
   }
 }
 
+std::string too_slow() noexcept {
+  try {
+    return "the handler has not returned in time";
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
 // Of what was caught.
 std::string words_of(const std::exception_ptr& error) noexcept {
   try {
@@ -63,6 +71,14 @@ std::string words_of(const std::exception_ptr& error) noexcept {
   } catch (const std::bad_alloc&) {
     return {};
   }
+}
+
+std::vector<microseconds> limits_of(std::span<const kind_rules> kinds) {
+  std::vector<microseconds> limits;
+  limits.reserve(kinds.size());
+  std::transform(kinds.begin(), kinds.end(), std::back_inserter(limits),
+                 [](const kind_rules& each) { return saturating_microseconds(each.options.time_limit); });
+  return limits;
 }
 
 std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
@@ -108,8 +124,10 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       wake_(std::move(wake)),
       ask_thread_(std::move(ask_thread)),
       wake_extender_(std::move(wake_extender)),
+      time_limits_(limits_of(kinds)),
       leases_(options.lease),
       runs_(kinds.size()),
+      looks_for_slow_at_(instant::max().time_since_epoch().count()),
       machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
       knows_threads_(threads.has_value()),
       capacity_(kinds_.size(), threads),
@@ -157,12 +175,16 @@ void node::run_next() noexcept {
   if (waits_for_begin_.exchange(false, std::memory_order_relaxed)) {
     wake();
   }
+  const instant limit = saturating_add(which->since, time_limits_[which->kind]);
+  if (wake_extender_ && limit.time_since_epoch().count() < looks_for_slow_at_.load(std::memory_order_relaxed)) {
+    wake_extender_();
+  }
   if (begins(*which)) {
     which->said = call_handler(*which);
     which->ran = true;
     which->took = run_clock() - which->since;
   }
-  runs_.end(*which);
+  static_cast<void>(runs_.end(*which));  // what was given up goes away
   wake();
 }
 
@@ -229,6 +251,7 @@ void node::count_begin(std::uint32_t kind, instant due) {
 // is made.
 void node::read(scheduler_stats& into) const {
   into.kinds = nothing_of(machine_.kinds());
+  into.lost_threads = runs_.lost();
   std::vector<instant> due_since(into.kinds.size());
   std::vector<instant> waits_since(into.kinds.size());
   std::vector<std::size_t> waiting(into.kinds.size());
@@ -258,6 +281,7 @@ void node::read(scheduler_stats& into) const {
     into.given_back += of.given_back;
     into.dead += of.dead;
     into.lost_leases += of.lost_leases;
+    into.timed_out += of.timed_out;
     into.running += of.running;
     into.claimed += of.claimed;
     into.ready += of.ready;
@@ -265,6 +289,8 @@ void node::read(scheduler_stats& into) const {
     into.lateness.merge(of.lateness);
   }
 }
+
+std::vector<unfinished_run> node::unfinished() const { return runs_.unfinished(run_clock()); }
 
 void node::close() { closing_.store(true, std::memory_order_release); }
 
@@ -320,7 +346,11 @@ microseconds node::extend() {
   // What hangs when the database is back has to end before others may take the leases over.
   const auto patience = std::max<std::chrono::milliseconds>(options_.lease / 6, std::chrono::milliseconds(50));
   instant now = lease_clock();
+  looks_for_slow_at_.store(instant::max().time_since_epoch().count(), std::memory_order_relaxed);
   let_go_of_what_hangs(now);
+  keep_limits(now);
+  const instant next_limit = runs_.next_limit(time_limits_);
+  looks_for_slow_at_.store(next_limit.time_since_epoch().count(), std::memory_order_relaxed);
   while (leases_.next_event() <= now) {
     std::vector<ticket> due;
     try {
@@ -342,7 +372,7 @@ microseconds node::extend() {
     }
     now = lease_clock();
   }
-  const instant next = leases_.next_event();
+  const instant next = std::min(leases_.next_event(), next_limit);
   return next == instant::max() ? microseconds::max() : std::max(microseconds::zero(), next - now);
 }
 
@@ -355,6 +385,41 @@ void node::let_go_of_what_hangs(instant now) noexcept {
       leases_.let_go(id);
     }
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is extended once more
+  }
+}
+
+void node::keep_limits(instant now) noexcept {
+  try {
+    for (const slow_run& each : runs_.past_limit(time_limits_, now)) {
+      if (!each.given_up) {
+        leases_.request_stop(each.id);
+      } else {
+        give_up(each);
+      }
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): they are found again
+  }
+}
+
+// What becomes of the check, the next step decides. If that hangs, too, the lease ends, and another node runs the check.
+void node::give_up(const slow_run& which) noexcept {
+  leases_.let_go(which.id);
+  {
+    const std::scoped_lock lock(mutex_);
+    ++stats_.kinds[which.kind].timed_out;
+  }
+  const std::optional<microseconds> again = machine_.longest_pause(which.kind, which.attempt, retry({}));
+  failures_.report(
+      {"time_limit", machine_.kinds()[which.kind].name, which.key, exception_of(too_slow()), which.attempt, again});
+  wake();
+}
+
+void node::write_off_what_was_given_up(instant now) noexcept {
+  try {
+    for (const slow_run& each : runs_.take_given_up()) {
+      machine_.ended(each.id, machine_.decide(each.kind, each.attempt, retry(too_slow()), now));
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): they are found again
   }
 }
 
@@ -403,6 +468,7 @@ bool node::idle() {
 }
 
 void node::receive_news(instant now) noexcept {
+  write_off_what_was_given_up(now);
   run_list ends = runs_.take_ended();
   std::vector<upcoming> news;
   {

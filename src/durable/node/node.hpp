@@ -91,6 +91,9 @@ class node {
   /// Whether all runs have ended, and their ends are written.
   [[nodiscard]] bool idle();
 
+  /// The runs whose handlers have not returned. Thread safety: any thread.
+  [[nodiscard]] std::vector<unfinished_run> unfinished() const;
+
   /// Sets what it knows of them.
   void read(scheduler_stats& into) const;
 
@@ -152,6 +155,9 @@ class node {
   void add_tally();
   void give_back_what_waits();
   void let_go_of_what_hangs(instant now) noexcept;
+  void keep_limits(instant now) noexcept;
+  void give_up(const slow_run& which) noexcept;
+  void write_off_what_was_given_up(instant now) noexcept;
   [[nodiscard]] std::chrono::microseconds until_something_is_late() const;
   void show_state(instant now);
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
@@ -174,6 +180,7 @@ class node {
   const std::function<void()> wake_;
   const std::function<void()> ask_thread_;
   const std::function<void()> wake_extender_;
+  const std::vector<std::chrono::microseconds> time_limits_;  // by kind
 
   lease_keeper leases_;  // any thread
   run_queue runs_;       // any thread
@@ -182,6 +189,10 @@ class node {
   // Set by `step` when it claims no more than has begun; a begin takes it back, and asks for a step. Relaxed: both look
   // at the queue of runs under its lock, one after setting the flag, one before taking it back.
   std::atomic<bool> waits_for_begin_{false};
+  // When `extend` looks for slow runs next. A begin whose limit is before that wakes it. Relaxed: `extend` sets it to
+  // the end of time, looks at the queue of runs under its lock, and then sets it; a begin goes through that lock before
+  // it reads. So a run that `extend` has not seen sees one of these two.
+  std::atomic<instant::rep> looks_for_slow_at_;
 
   // For who extends.
   bool extending_fails_ = false;

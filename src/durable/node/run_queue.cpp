@@ -2,13 +2,29 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace timing_wheel::durable {
 
 using std::chrono::microseconds;
+using patience = enum leased_run::patience;
+
+namespace {
+
+// When it is to be asked to stop, or, if it was, to be given up.
+instant next_limit_of(const leased_run& run, microseconds limit) noexcept {
+  const microseconds grace = run.patience == patience::asked_to_stop ? limit / 2 : microseconds::zero();
+  return saturating_add(saturating_add(run.since, limit), grace);
+}
+
+slow_run slow(const leased_run& run, bool given_up) {
+  return {run.id, run.kind, std::string(run.what.key()), run.what.attempt(), given_up};
+}
+
+}  // namespace
 
 run_queue::~run_queue() {
-  for (run_list* const some : {&waiting_, &running_, &ended_}) {
+  for (run_list* const some : {&waiting_, &running_, &lost_, &ended_}) {
     some->clear_and_dispose(std::default_delete<leased_run>());
   }
 }
@@ -37,10 +53,20 @@ leased_run* run_queue::begin(instant now) noexcept {
   return &run;
 }
 
-void run_queue::end(leased_run& run) noexcept {
+std::unique_ptr<leased_run> run_queue::end(leased_run& run) noexcept {
   const std::scoped_lock lock(mutex_);
-  --running_of_[run.kind];
-  ended_.splice(ended_.end(), running_, run_list::s_iterator_to(run));
+  const auto at = run_list::s_iterator_to(run);
+  if (run.patience == patience::written_off) {
+    lost_.erase(at);
+    return std::unique_ptr<leased_run>(&run);
+  }
+  if (run.patience == patience::given_up) {
+    ended_.splice(ended_.end(), lost_, at);
+  } else {
+    --running_of_[run.kind];
+    ended_.splice(ended_.end(), running_, at);
+  }
+  return nullptr;
 }
 
 void run_queue::drop() noexcept {
@@ -71,6 +97,63 @@ std::vector<std::int64_t> run_queue::late(instant limit) const {
   return ids;
 }
 
+std::vector<slow_run> run_queue::past_limit(std::span<const microseconds> limits, instant now) {
+  std::vector<slow_run> found;
+  const std::scoped_lock lock(mutex_);
+  for (const leased_run& run : running_) {
+    if (next_limit_of(run, limits[run.kind]) <= now) {
+      found.push_back(slow(run, run.patience == patience::asked_to_stop));
+    }
+  }
+  for (auto next = running_.begin(); next != running_.end();) {
+    const auto run = next++;
+    if (next_limit_of(*run, limits[run->kind]) <= now) {
+      const bool was_asked = run->patience == patience::asked_to_stop;
+      run->patience = was_asked ? patience::given_up : patience::asked_to_stop;
+      if (was_asked) {
+        --running_of_[run->kind];
+        lost_.splice(lost_.end(), running_, run);
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<slow_run> run_queue::take_given_up() {
+  std::vector<slow_run> found;
+  const std::scoped_lock lock(mutex_);
+  for (const leased_run& run : lost_) {
+    if (run.patience == patience::given_up) {
+      found.push_back(slow(run, true));
+    }
+  }
+  for (leased_run& run : lost_) {
+    run.patience = patience::written_off;
+  }
+  return found;
+}
+
+instant run_queue::next_limit(std::span<const microseconds> limits) const noexcept {
+  const std::scoped_lock lock(mutex_);
+  instant next = instant::max();
+  for (const leased_run& run : running_) {
+    next = std::min(next, next_limit_of(run, limits[run.kind]));
+  }
+  return next;
+}
+
+std::vector<unfinished_run> run_queue::unfinished(instant now) const {
+  std::vector<unfinished_run> all;
+  const std::scoped_lock lock(mutex_);
+  for (const run_list* const some : {&lost_, &running_}) {
+    for (const leased_run& run : *some) {
+      const job& what = run.what;
+      all.push_back({std::string(what.kind()), std::string(what.key()), what.fence(), now - run.since});
+    }
+  }
+  return all;
+}
+
 run_list run_queue::take_ended() noexcept {
   const std::scoped_lock lock(mutex_);
   return std::move(ended_);
@@ -99,6 +182,11 @@ std::size_t run_queue::asked() const noexcept {
 std::size_t run_queue::running() const noexcept {
   const std::scoped_lock lock(mutex_);
   return running_.size();
+}
+
+std::size_t run_queue::lost() const noexcept {
+  const std::scoped_lock lock(mutex_);
+  return lost_.size();
 }
 
 std::size_t run_queue::begun_after(instant since) const noexcept {
