@@ -82,7 +82,7 @@ TEST_F(PostgresPage, ItsStatementsLeaveARunningCheckAlone) {
 
 TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
   ASSERT_EQ(blocks.size(), 4U);
-  ASSERT_EQ(blocks[3].size(), 8U);
+  ASSERT_EQ(blocks[3].size(), 10U);
   const auto ask = [&](std::size_t which) { return user.rows(here(blocks[3][which])); };
   EXPECT_EQ(ask(0).at(0).at(0), "0");
   EXPECT_TRUE(ask(1).empty());
@@ -113,10 +113,41 @@ TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
   EXPECT_EQ(ask(6)[0][0], "close,other");
   EXPECT_EQ(ask(6)[0][1], "me");
   EXPECT_EQ(ask(6)[0][3], "64");
-  EXPECT_EQ(run(blocks[3][7]), 0);
+  EXPECT_EQ(run(blocks[3][9]), 0);
   static_cast<void>(store.renew_shares("me", kinds, 1h, true));
-  EXPECT_EQ(run(blocks[3][7]), 64);
+  EXPECT_EQ(run(blocks[3][9]), 64);
   EXPECT_EQ(store.renew_shares("me", kinds, 1h)->size(), 64U);
+}
+
+TEST_F(PostgresPage, ItsStatementsNameAKindThatNobodyServes) {
+  const auto unserved = [&] { return user.rows(here(blocks[3][7])); };
+  put(store, asked("later", 1h));
+  EXPECT_TRUE(unserved().empty());
+  put(store, asked("a", instant()));
+  ASSERT_EQ(unserved().size(), 1U);
+  EXPECT_EQ(unserved()[0][0], "close");
+  EXPECT_EQ(unserved()[0][1], "1");
+  static_cast<void>(store.renew_shares("me", kinds, 1h));
+  EXPECT_TRUE(unserved().empty());
+  static_cast<void>(store.renew_shares("me", kinds, 1h, true));
+  EXPECT_EQ(unserved().size(), 1U);
+}
+
+TEST_F(PostgresPage, ItsStatementsNameTheTransactionThatHasLockedACheck) {
+  put(store, asked("a", instant()));
+  put(store, asked("b", instant()));
+  const auto locked = [&] { return user.rows(here(blocks[3][8])); };
+  EXPECT_TRUE(locked().empty());
+  const postgres_session other(server().conninfo());
+  other.execute("BEGIN");
+  other.execute("SELECT * FROM " + table("check") + " WHERE key='b' FOR UPDATE");
+  const auto found = locked();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0][1], "b");
+  EXPECT_EQ(found[0][2], std::to_string(PQbackendPID(other.get())));
+  EXPECT_EQ(found[0][3], "idle in transaction");
+  other.execute("ROLLBACK");
+  EXPECT_TRUE(locked().empty());
 }
 
 TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
