@@ -31,7 +31,7 @@ class driver {
   virtual void begin() = 0;
   /// Asks for a step soon.
   virtual void wake() = 0;
-  /// How many threads runs have: at least 1, which may be that of the steps.
+  /// How many threads runs have; 0: that of the steps.
   [[nodiscard]] virtual std::size_t threads() const noexcept = 0;
   /// Gives a run to a thread, or runs it here. \throws what the threads say; then the run is dropped.
   virtual void start_run(run_gate::run_task run) = 0;

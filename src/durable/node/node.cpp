@@ -130,7 +130,8 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       looks_for_slow_at_(instant::max().time_since_epoch().count()),
       machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
       knows_threads_(threads.has_value()),
-      capacity_(kinds_.size(), threads),
+      has_threads_(threads.value_or(0) != 0),
+      capacity_(kinds_.size(), threads ? std::optional(std::max<std::size_t>(1, *threads)) : std::nullopt),
       claim_limit_(options.batch),
       tally_(kinds_.size()),
       due_since_(kinds_.size(), instant::max()) {
@@ -735,11 +736,14 @@ void node::begin_runs(const std::vector<claimed>& got) {
       machine_.ended(one.id, std::move(gives_up));
     } else if (std::unique_ptr<leased_run> run = make_run(one); run != nullptr) {
       threads += runs_.push(std::move(run), begin) ? 1U : 0U;
+      if (has_threads_ && std::exchange(threads, 0) != 0) {
+        ask_thread_();
+      }
     } else {  // held without a run, it would be extended for ever
       machine_.given_back(one.id, answered_at_, std::chrono::milliseconds(10));
     }
   }
-  for (; threads != 0; --threads) {
+  for (; threads != 0; --threads) {  // it may hang; what is pushed can go back all the same
     ask_thread_();
   }
   machine_.was_busy(run_clock() - begin, store_.now(), false);  // without a thread for them, the handlers have run

@@ -61,7 +61,8 @@ class any_handler {
 class node {
  public:
   /// \param wake asks for a step soon. \param ask_thread asks for a thread that calls `run_next`; or, if none comes,
-  /// `drop_next` is called, in its place. \param threads how many there are, see `capacity`.
+  /// `drop_next` is called, in its place. \param threads how many there are; 0: `ask_thread` itself calls `run_next`;
+  /// none: nobody knows, and it may.
   /// \param wake_extender asks for a call of `extend` soon; none: `step` extends.
   /// \param seed of its delays by chance; none: by chance, too.
   node(store& where, const scheduler_options& options, std::vector<kind_rules> kinds, std::vector<any_handler> handlers,
@@ -200,6 +201,7 @@ class node {
   // For who steps.
   machine machine_;
   const bool knows_threads_;
+  const bool has_threads_;  // so what they run does not keep a step waiting
   capacity capacity_;
   std::size_t claim_limit_;  // of a transaction: less, after one has failed
   std::vector<upcoming> found_;
