@@ -5,8 +5,8 @@
 
 // Durable checks on PostgreSQL, on a server of this program's own that syncs. TIMING_WHEEL_BENCH_FOLDER says on which
 // disk (else that of temporary files). Client and server share the machine. `cpu_us` is the processor time of the
-// server's processes for one check, which other programs disturb less than the rate; `wal` is what it has written to its
-// log for it, whole pages after a checkpoint included.
+// server's processes for one check, which other programs disturb less than the rate; `wal` is what it has written to
+// its log for it, whole pages after a checkpoint included.
 
 namespace {
 

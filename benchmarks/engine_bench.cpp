@@ -1,8 +1,8 @@
 // The engines and their peers on the same work: virtual time, one thread, ticks of one millisecond.
 //
-// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, and up to 5 * 10^7 with TIMING_WHEEL_BENCH_LARGEST. With 10^7, the
-// event loops need 3 GB; with 5 * 10^7, the engines need 5 GB, and the event loops 16. All of them take six minutes of
-// processor time with the default; a filter takes a part, for instance
+// Names are WORKLOAD/CONTENDER/N; N is 10^4 and 10^6, and up to 5 * 10^7 with TIMING_WHEEL_BENCH_LARGEST. With 10^7,
+// the event loops need 3 GB; with 5 * 10^7, the engines need 5 GB, and the event loops 16. All of them take six minutes
+// of processor time with the default; a filter takes a part, for instance
 //
 //   TIMING_WHEEL_BENCH_LARGEST=1e7 ./dev bench --benchmark_filter='(churn|hold)/.*/10000000$'
 //

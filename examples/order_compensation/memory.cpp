@@ -26,7 +26,8 @@ std::uint64_t resident_bytes() {
 
 /// What both jobs do with an order, and count themselves, to be compared with what the service says.
 ///
-/// Thread safety: `check` is called by the thread of the service, `confirm` by one thread, the others by that of the job.
+/// Thread safety: `check` is called by the thread of the service, `confirm` by one thread, the others by that of the
+/// job.
 template <class Timer>
 class job {
  public:

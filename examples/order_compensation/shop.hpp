@@ -79,8 +79,8 @@ class shop {
 };
 
 /// Adds the handler of a worker: what the checks do, on the connection of the store. It does not ask whether the order
-/// is still open: that a check runs once, and not after a cancel, is for the checks to see to. So the ledger shows if it
-/// does not. \param where must outlive `checks`.
+/// is still open: that a check runs once, and not after a cancel, is for the checks to see to. So the ledger shows if
+/// it does not. \param where must outlive `checks`.
 void serve(timing_wheel::durable::scheduler& checks, const rig::place& where, std::int64_t worker);
 
 /// What has become of all orders of a place, of earlier runs too. Read by one statement, so at one instant.

@@ -109,8 +109,8 @@ template <class Rep, class Period>
   return {outcome::verdict::retry, std::chrono::microseconds(-1), std::move(reason)};
 }
 /// It is too early: the check runs again `delay` from now, and this run does not count as an attempt, so a check may
-/// ask for it as often as it likes. At least 1 ms; at most as for `retry_after`. On a transactional handler, what the run wrote through
-/// its transaction is undone.
+/// ask for it as often as it likes. At least 1 ms; at most as for `retry_after`. If the handler is transactional, what
+/// this run wrote through its transaction is undone.
 ///
 ///     checks.on("verify", [](const durable::job& check) -> durable::outcome {
 ///       return is_paid(check.key()) ? durable::done : durable::snooze(10min);

@@ -42,8 +42,8 @@ struct postgres_options {
   /// If a transaction does nothing for that long, because its process is frozen, the server ends the transaction and
   /// the connection. For the transactions of a scheduler's jobs, `scheduler_options::lease` takes this place.
   std::chrono::milliseconds transaction_timeout = std::chrono::seconds(30);
-  /// Whether the constructor connects, to see that it can. False: the first call does, so a program may begin before its
-  /// server; see `scheduler_options::wait_for_store`.
+  /// Whether the constructor connects, to see that it can. False: the first call does, so a program may begin before
+  /// its server; see `scheduler_options::wait_for_store`.
   bool connect_at_once = true;
   /// Whether the store prepares its statements. Behind PgBouncer it must be false.
   bool prepare = true;

@@ -100,9 +100,9 @@ struct scheduler_options {
   /// The node's name, used if the nodes of a store divide its table. Each node of a store needs a different name. UTF-8
   /// without a zero byte. Empty: the scheduler draws a random name.
   std::string node = {};
-  /// If the store does not answer when the scheduler starts: false, `start` throws; true, `start` returns, the scheduler
-  /// tells `on_failure` ("store") each second, and begins when the store answers. So a program may begin before its
-  /// server, or before `store::migrate` was called; `scheduler_stats::serving` says when it has begun.
+  /// If the store does not answer when the scheduler starts: false, `start` throws; true, `start` returns, the
+  /// scheduler tells `on_failure` ("store") each second, and begins when the store answers. So a program may begin
+  /// before its server, or before `store::migrate` was called; `scheduler_stats::serving` says when it has begun.
   bool wait_for_store = false;
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. The executor has to call or drop each
   /// task that it has accepted, because the scheduler's destructor waits for that. A scheduler calls the executor from
@@ -239,8 +239,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   }
 
   /// Begins to run the checks that are due. \throws timer_error (`already_started`), what the store throws unless
-  /// `scheduler_options::wait_for_store` is set, and what the timer that drives the scheduler throws. If the call throws,
-  /// the scheduler has not started.
+  /// `scheduler_options::wait_for_store` is set, and what the timer that drives the scheduler throws. If the call
+  /// throws, the scheduler has not started.
   void start();
 
   /// Stops running checks:
@@ -257,8 +257,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// (`handler_options::time_limit`); the destructor does.
   void stop();
   /// Stops as `stop`, but waits for running jobs no longer than `until`. \returns the jobs that still run; empty if all
-  /// is over. Their leases are extended until they end, or the process does; a later `stop`, and the destructor, wait for
-  /// them. So a program that must end has to end without the destructor, for instance by `std::_Exit`.
+  /// is over. Their leases are extended until they end, or the process does; a later `stop`, and the destructor, wait
+  /// for them. So a program that must end has to end without the destructor, for instance by `std::_Exit`.
   ///
   ///     for (const durable::unfinished_run& each : checks.stop(std::chrono::steady_clock::now() + 10s)) {
   ///       std::cerr << each.kind << ' ' << each.key << " still runs\n";

@@ -33,9 +33,9 @@ struct allowance {
 ///
 /// A claim takes a round trip to the store. Meanwhile threads must not go idle; so there should be as much work in the
 /// queue as they do in about that time: by Little's law, rate times round trip. The rate is not the one of the last
-/// second, which would be low after a pause, but what the threads can do: a run of each kind **costs** the mean of the last
-/// 128 to 256 runs; or what the last two took, if both took longer. One run that the system held up tells little, and two
-/// that are slow tell that all of them are now. So a node claims, at a time,
+/// second, which would be low after a pause, but what the threads can do: a run of each kind **costs** the mean of the
+/// last 128 to 256 runs; or what the last two took, if both took longer. One run that the system held up tells little,
+/// and two that are slow tell that all of them are now. So a node claims, at a time,
 ///
 /// 1. a row for each thread that is free, whatever it costs: also of a kind that has not run yet;
 /// 2. as long as all of it costs no more than the threads that come free soon can do in two round trips, more. A thread
@@ -48,8 +48,8 @@ struct allowance {
 /// | 10 ms, 1 s, or for ever | 0 | a thread that comes free waits for a round trip, a tenth of 10 ms |
 ///
 /// An executor has threads that nobody counts. So their number is guessed: 1 at first, and twice as many each time that
-/// all of it run. If a run waits for too long, the guess is halved, but to no less than what runs; a second later it may
-/// rise again.
+/// all of it run. If a run waits for too long, the guess is halved, but to no less than what runs; a second later it
+/// may rise again.
 ///
 /// A run that waits all the same, since others take longer than those before, goes back after `patience`. The thread
 /// that was asked for it is still on its way; until it comes, nothing is claimed.

@@ -402,7 +402,8 @@ void node::keep_limits(instant now) noexcept {
   }
 }
 
-// What becomes of the check, the next step decides. If that hangs, too, the lease ends, and another node runs the check.
+// What becomes of the check, the next step decides. If that hangs, too, the lease ends, and another node runs the
+// check.
 void node::give_up(const slow_run& which) noexcept {
   leases_.let_go(which.id);
   {

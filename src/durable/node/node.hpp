@@ -46,9 +46,9 @@ class any_handler {
       which_;
 };
 
-/// Does what the machine says, with the store and the handlers of one node. It has no thread: one thread at a time calls
-/// `step`. The runs of leased jobs wait for other threads, which call `run_next`. A node claims no more of them than
-/// these threads begin soon (`capacity`); what does not begin goes back.
+/// Does what the machine says, with the store and the handlers of one node. It has no thread: one thread at a time
+/// calls `step`. The runs of leased jobs wait for other threads, which call `run_next`. A node claims no more of them
+/// than these threads begin soon (`capacity`); what does not begin goes back.
 ///
 /// Leases are extended by `extend`, which another thread calls, so that no handler, claim or end of a run keeps it
 /// waiting; or by `step`, if there is no such thread.
@@ -56,8 +56,8 @@ class any_handler {
 /// **Memory.** A run brings the place of its end along, so none is needed where it ends. All that a transaction and its
 /// outcome need is taken before the commit. What there is no memory for before that is asked for again.
 ///
-/// Thread safety: `run_next`, `drop_next`, `expect` and `read` from any thread; `extend` by one at a time, also beside `step`;
-/// the rest by one at a time.
+/// Thread safety: `run_next`, `drop_next`, `expect` and `read` from any thread; `extend` by one at a time, also beside
+/// `step`; the rest by one at a time.
 class node {
  public:
   /// \param wake asks for a step soon. \param ask_thread asks for a thread that calls `run_next`; or, if none comes,

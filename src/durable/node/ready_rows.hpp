@@ -15,8 +15,8 @@
 namespace timing_wheel::durable {
 
 /// Rows that are due and not yet asked for. A kind has three queues: what came in time and the backlog take turns, so
-/// that neither starves; suspects go first, but one at a time. Kinds take turns, too: in each, a row, or as many as take
-/// no more than an equal part of the time that is allowed.
+/// that neither starves; suspects go first, but one at a time. Kinds take turns, too: in each, a row, or as many as
+/// take no more than an equal part of the time that is allowed.
 ///
 /// Example, poll 250 ms: at 10.400 s a row due at 10.390 s came in time; one due at 10.100 s belongs to the backlog.
 ///

@@ -25,15 +25,16 @@ struct slow_run {
 };
 
 /// The runs of claimed checks: those that wait for a thread, oldest first; those that have begun; those that were given
-/// up, until their handlers return; and those that are over, until the node has written their ends. A thread is asked for as often as a run comes; it takes the run that has
-/// waited longest. So a run that has waited for too long can go back to the store, although a thread is still on its way
-/// for it: that thread finds another run, or none.
+/// up, until their handlers return; and those that are over, until the node has written their ends. A thread is asked
+/// for as often as a run comes; it takes the run that has waited longest. So a run that has waited for too long can go
+/// back to the store, although a thread is still on its way for it: that thread finds another run, or none.
 ///
 /// Invariants:
 /// 1. A run is in one of the four lists. So it begins or goes back without a begin, and never both.
 /// 2. For each waiting run a thread is on its way.
 ///
-/// Memory: none, but for what is returned. Thread safety: any thread. Lock: `mutex_` guards all members; nothing is called under it.
+/// Memory: none, but for what is returned. Thread safety: any thread. Lock: `mutex_` guards all members; nothing is
+/// called under it.
 class run_queue {
  public:
   explicit run_queue(std::size_t kinds) : waiting_of_(kinds), running_of_(kinds) {}
@@ -46,7 +47,8 @@ class run_queue {
   /// A thread that was asked for is there. \returns the run that has waited longest, which has begun now; null if none
   /// waits.
   [[nodiscard]] leased_run* begin(instant now) noexcept;
-  /// The run that `begin` has returned is over. \returns it, if `take_given_up` has returned it: nobody asks for its end.
+  /// The run that `begin` has returned is over. \returns it, if `take_given_up` has returned it: nobody asks for its
+  /// end.
   std::unique_ptr<leased_run> end(leased_run& run) noexcept;
   /// A thread that was asked for does not come. If none is left for the run that came last, that is over.
   void drop() noexcept;

@@ -188,7 +188,8 @@ inline constexpr query read_ahead{
     "SELECT * FROM (SELECT due,id,lease,place,looked,attempt,size FROM "
     "(SELECT due,id,lease,attempt,size,CASE WHEN $5::bigint[] IS NULL OR due<$6::bigint OR id&63=ANY($5::bigint[]) "
     "THEN array_position($4::text[],kind) END AS place,row_number() OVER (ORDER BY due,id) AS looked FROM "
-    "(SELECT due,id+0 AS id,lease,attempt,kind,octet_length(payload) AS size FROM @check WHERE (due,id+0)>($1::bigint,$2::bigint) AND due<$3::bigint "
+    "(SELECT due,id+0 AS id,lease,attempt,kind,octet_length(payload) AS size FROM @check "
+    "WHERE (due,id+0)>($1::bigint,$2::bigint) AND due<$3::bigint "
     "ORDER BY due,id+0 LIMIT $7::bigint) w) l "
     "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"};
 inline constexpr query find{"finding", "timing_wheel_find",

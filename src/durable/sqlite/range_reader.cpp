@@ -21,7 +21,9 @@ constexpr std::size_t kinds_at_once = 32;  // SQLite allows 500 in one statement
 std::string range_reader::text(std::size_t kinds, bool same_due) {
   std::string all;
   for (std::size_t kind = 0; kind < kinds; ++kind) {
-    all.append(all.empty() ? "" : " UNION ALL ").append("SELECT id,due,lease,attempt,length(payload),").append(std::to_string(kind));
+    all.append(all.empty() ? "" : " UNION ALL ")
+        .append("SELECT id,due,lease,attempt,length(payload),")
+        .append(std::to_string(kind));
     all.append(" FROM timing_wheel_check WHERE kind=?").append(std::to_string(kind + 3));
     all.append(same_due ? " AND due=?1 AND id>?2" : " AND due>=?1 AND due<?2");
   }

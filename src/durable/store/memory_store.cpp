@@ -426,8 +426,8 @@ void memory_store::read_ahead(const read_range& which, std::vector<upcoming>& fo
     const stored& row = *at;
     const auto kind = std::find(which.kinds.begin(), which.kinds.end(), row.kind);
     if (kind != which.kinds.end() && is_of(which, row.id, row.due)) {
-      found.push_back({row.id, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()),
-                       row.attempt, row.payload.size()});
+      found.push_back({row.id, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()), row.attempt,
+                       row.payload.size()});
       ++count;
     }
   }

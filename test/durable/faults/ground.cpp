@@ -72,8 +72,7 @@ class node_life final : public life {
       : where_(where),
         timer_(timer),
         node_(
-            where, options(100ms), rules_of(kinds), handlers_of(kinds), reported_, [] {},
-            [this] { ++threads_; }, 64) {}
+            where, options(100ms), rules_of(kinds), handlers_of(kinds), reported_, [] {}, [this] { ++threads_; }, 64) {}
 
   void start() override {}
   scheduled schedule(const request& asked) override { return schedule(std::span(&asked, 1)).front(); }

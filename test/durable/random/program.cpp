@@ -206,8 +206,8 @@ class world {
     seen_store seen;
     failures reported{[this](const failure& what) { all.told(*this, what); }};
     std::unique_ptr<node> lives;
-    int threads = 0;  // on their way
-    std::map<std::string, std::int64_t> drawn;            // fences, in a transaction that may yet be undone
+    int threads = 0;                            // on their way
+    std::map<std::string, std::int64_t> drawn;  // fences, in a transaction that may yet be undone
     int frozen = 0;
     unsigned fails_next = 0;    // calls
     bool loses_answer = false;  // of the next commit
