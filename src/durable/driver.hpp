@@ -35,8 +35,8 @@ class driver {
   [[nodiscard]] virtual std::size_t threads() const noexcept = 0;
   /// Gives a run to a thread, or runs it here. \throws what the threads say; then the run is dropped.
   virtual void start_run(run_gate::run_task run) = 0;
-  /// The scheduler was stopped: returns when it is idle, but at `until` at the latest.
-  virtual void finish(std::chrono::steady_clock::time_point until) = 0;
+  /// The scheduler was stopped: returns when it is idle, but at `until` at the latest. \returns whether it is.
+  [[nodiscard]] virtual bool finish(std::chrono::steady_clock::time_point until) = 0;
   /// No step from now on, and none is under way when it returns. Waking has no effect any more.
   virtual void leave() = 0;
 };

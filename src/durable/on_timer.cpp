@@ -54,14 +54,15 @@ void on_timer::drive(bool as_armed) {
   arm(made.is_idle ? microseconds::max() : made.pause, as_armed);
 }
 
-void on_timer::finish(std::chrono::steady_clock::time_point until) {
+bool on_timer::finish(std::chrono::steady_clock::time_point until) {
   while (!step_until_idle(until)) {
     if (std::chrono::steady_clock::now() >= until) {
-      return;
+      return false;
     }
     gate_.wait_for_an_end(std::chrono::milliseconds(10));  // runs on an executor's threads
   }
   leave_nothing_armed();
+  return true;
 }
 
 // A callback that drives may hang in a handler.

@@ -31,7 +31,7 @@ class on_timer final : public driver {
   void wake() override { arm(std::chrono::microseconds::zero(), false); }
   [[nodiscard]] std::size_t threads() const noexcept override { return 0; }
   void start_run(run_gate::run_task run) override { run(); }
-  void finish(std::chrono::steady_clock::time_point until) override;
+  [[nodiscard]] bool finish(std::chrono::steady_clock::time_point until) override;
   void leave() override;
 
  private:

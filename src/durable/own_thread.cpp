@@ -44,7 +44,7 @@ void own_thread::start_run(run_gate::run_task run) {
   }
 }
 
-void own_thread::finish(std::chrono::steady_clock::time_point until) {
+bool own_thread::finish(std::chrono::steady_clock::time_point until) {
   const auto is_idle = [this] { return idle_; };
   std::unique_lock lock(mutex_);
   if (until == std::chrono::steady_clock::time_point::max()) {
@@ -52,6 +52,7 @@ void own_thread::finish(std::chrono::steady_clock::time_point until) {
   } else {
     changed_.wait_until(lock, until, is_idle);
   }
+  return idle_;
 }
 
 void own_thread::leave() {

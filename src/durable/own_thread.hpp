@@ -27,7 +27,7 @@ class own_thread final : public driver {
   void wake() override;
   [[nodiscard]] std::size_t threads() const noexcept override { return pool_ ? pool_->size() : 0; }
   void start_run(run_gate::run_task run) override;
-  void finish(std::chrono::steady_clock::time_point until) override;
+  [[nodiscard]] bool finish(std::chrono::steady_clock::time_point until) override;
   void leave() override;
 
  private:

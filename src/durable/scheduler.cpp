@@ -27,11 +27,11 @@ void scheduler::add(std::string kind, batch_handler handler, const handler_optio
 
 void scheduler::start() { core_->start(); }
 
-void scheduler::stop() { core_->stop(std::chrono::steady_clock::time_point::max()); }
+void scheduler::stop() { static_cast<void>(core_->stop(std::chrono::steady_clock::time_point::max())); }
 
-std::vector<unfinished_run> scheduler::stop(std::chrono::steady_clock::time_point until) {
-  core_->stop(until);
-  return core_->unfinished();
+stop_result scheduler::stop(std::chrono::steady_clock::time_point until) {
+  const bool finished = core_->stop(until);
+  return {finished, core_->unfinished()};
 }
 
 scheduled scheduler::schedule(const request& asked) {

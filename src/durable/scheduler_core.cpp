@@ -50,7 +50,7 @@ scheduler::core::core(store& where, timer* driven_by, const scheduler_options& o
 }
 
 scheduler::core::~core() {
-  stop(std::chrono::steady_clock::time_point::max());
+  static_cast<void>(stop(std::chrono::steady_clock::time_point::max()));
   driver_->leave();
   if (leases_) {
     leases_->leave();
@@ -176,7 +176,7 @@ node* scheduler::core::begin_late() {
   }
 }
 
-void scheduler::core::stop(std::chrono::steady_clock::time_point until) {
+bool scheduler::core::stop(std::chrono::steady_clock::time_point until) {
   bool never_began = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -190,14 +190,17 @@ void scheduler::core::stop(std::chrono::steady_clock::time_point until) {
     wake();
   }
   if (gate_.is_inside()) {
-    return;
+    return false;
+  }
+  // While a run hangs, it may hold what posted writes wait for. So they are closed when the runs are over.
+  if (mine != nullptr && !driver_->finish(until)) {
+    return false;
   }
   commits_.close();
-  if (mine != nullptr) {
-    driver_->finish(until);
-  } else if (never_began) {
+  if (never_began) {
     driver_->leave();
   }
+  return true;
 }
 
 std::vector<unfinished_run> scheduler::core::unfinished() const {

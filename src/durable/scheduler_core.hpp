@@ -40,7 +40,8 @@ class scheduler::core {
   void add(std::string kind, transactional_handler handler, const handler_options& options);
   void add(std::string kind, batch_handler handler, const handler_options& options);
   void start();
-  void stop(std::chrono::steady_clock::time_point until);
+  /// \returns whether all is over: not before `until`, and not on a thread of this scheduler.
+  [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
   /// The runs whose handlers have not returned.
   [[nodiscard]] std::vector<unfinished_run> unfinished() const;
 

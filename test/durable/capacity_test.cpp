@@ -15,9 +15,9 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr instant zero{1'000'000s};
+constexpr instant at_first{1'000'000s};
 
-std::unique_ptr<leased_run> run_of(std::int64_t id, std::uint32_t kind = 0, instant due = zero) {
+std::unique_ptr<leased_run> run_of(std::int64_t id, std::uint32_t kind = 0, instant due = at_first) {
   return std::make_unique<leased_run>(claimed{.id = id, .kind = kind, .key = {}, .payload = {}},
                                       job({"kind", "key", "payload", due, 1, id}, std::stop_token()));
 }
@@ -39,7 +39,7 @@ std::vector<std::int64_t> ended(run_queue& runs, std::vector<bool>* ran = nullpt
 class RunQueue : public testing::Test {
  protected:
   void push(std::int64_t id, std::chrono::milliseconds at = 0ms, std::uint32_t kind = 0) {
-    asked_ += runs_.push(run_of(id, kind, zero - at), zero + at) ? 1 : 0;
+    asked_ += runs_.push(run_of(id, kind, at_first - at), at_first + at) ? 1 : 0;
   }
   run_queue runs_{2};
   int asked_ = 0;
@@ -49,11 +49,11 @@ TEST_F(RunQueue, TheRunThatHasWaitedLongestBegins) {
   push(1);
   push(2, 1ms);
   EXPECT_EQ(asked_, 2);
-  EXPECT_EQ(runs_.begin(zero + 5ms)->id, 1);
-  leased_run* const second = runs_.begin(zero + 6ms);
+  EXPECT_EQ(runs_.begin(at_first + 5ms)->id, 1);
+  leased_run* const second = runs_.begin(at_first + 6ms);
   EXPECT_EQ(second->id, 2);
   EXPECT_EQ(runs_.running(), 2U);
-  EXPECT_EQ(runs_.begun_after(zero + 5ms), 1U);
+  EXPECT_EQ(runs_.look(at_first + 5ms, {}).young, 1U);
   runs_.end(*second);
   EXPECT_EQ(runs_.running(), 1U);
   EXPECT_FALSE(runs_.empty());
@@ -63,19 +63,19 @@ TEST_F(RunQueue, TheRunThatHasWaitedLongestBegins) {
 TEST_F(RunQueue, WhatHasWaitedForTooLongIsOverAndTheThreadThatComesForItTakesTheNext) {
   push(1);
   push(2, 10ms);
-  runs_.end_late(zero + 10ms);
+  runs_.end_late(at_first + 10ms);
   EXPECT_THAT(ended(runs_), ElementsAre(1));
   push(3, 20ms);
   EXPECT_EQ(asked_, 2) << "one of the threads on their way is for it";
-  EXPECT_EQ(runs_.begin(zero)->id, 2);
-  EXPECT_EQ(runs_.begin(zero)->id, 3);
+  EXPECT_EQ(runs_.begin(at_first)->id, 2);
+  EXPECT_EQ(runs_.begin(at_first)->id, 3);
   EXPECT_EQ(runs_.first(), instant::max());
 }
 
 TEST_F(RunQueue, AThreadThatComesForWhatIsOverFindsNothing) {
   push(1);
   runs_.end_late(instant::max());
-  EXPECT_EQ(runs_.begin(zero), nullptr);
+  EXPECT_EQ(runs_.begin(at_first), nullptr);
   EXPECT_EQ(runs_.running(), 0U);
   push(2);
   EXPECT_EQ(asked_, 2);
@@ -97,27 +97,32 @@ TEST_F(RunQueue, ARunPastItsLimitIsToBeAskedToStopAndHalfAsLongLaterGivenUp) {
   push(1);
   push(2, 0ms, 1);
   EXPECT_EQ(runs_.next_limit(limits), instant::max());
-  leased_run* const slow = runs_.begin(zero);
-  leased_run* const unlimited = runs_.begin(zero);
-  EXPECT_EQ(runs_.next_limit(limits), zero + 10ms);
-  EXPECT_THAT(runs_.past_limit(limits, zero + 10ms - 1us), IsEmpty());
-  const std::vector<slow_run> first = runs_.past_limit(limits, zero + 10ms);
+  leased_run* const slow = runs_.begin(at_first);
+  leased_run* const unlimited = runs_.begin(at_first);
+  EXPECT_EQ(runs_.next_limit(limits), at_first + 10ms);
+  EXPECT_THAT(runs_.past_limit(limits, at_first + 10ms - 1us), IsEmpty());
+  const std::vector<slow_run> first = runs_.past_limit(limits, at_first + 10ms);
   ASSERT_EQ(first.size(), 1U);
   EXPECT_EQ(first[0].id, 1);
   EXPECT_EQ(first[0].key, "key");
   EXPECT_FALSE(first[0].given_up);
-  EXPECT_EQ(runs_.next_limit(limits), zero + 15ms);
+  EXPECT_EQ(runs_.next_limit(limits), at_first + 15ms);
   EXPECT_EQ(runs_.lost(), 0U);
-  EXPECT_TRUE(runs_.past_limit(limits, zero + 20ms).at(0).given_up);
+  EXPECT_TRUE(runs_.past_limit(limits, at_first + 20ms).at(0).given_up);
   EXPECT_EQ(runs_.next_limit(limits), instant::max());
   EXPECT_EQ(runs_.running(), 1U);
   EXPECT_EQ(runs_.lost(), 1U);
-  EXPECT_EQ(runs_.unfinished(zero + 30ms).size(), 2U);
+  std::array<std::size_t, 2> lost{7, 7};
+  runs_.count_lost(lost);
+  EXPECT_THAT(lost, ElementsAre(1, 0));
+  EXPECT_FALSE(runs_.is_written_off(*slow));
+  EXPECT_EQ(runs_.unfinished(at_first + 30ms).size(), 2U);
   EXPECT_EQ(runs_.end(*unlimited), nullptr);
   EXPECT_THAT(ended(runs_), ElementsAre(2));
   EXPECT_TRUE(runs_.empty()) << "nobody waits for what was given up";
   EXPECT_EQ(runs_.take_given_up().at(0).id, 1);
   EXPECT_THAT(runs_.take_given_up(), IsEmpty());
+  EXPECT_TRUE(runs_.is_written_off(*slow));
   EXPECT_EQ(runs_.end(*slow).get(), slow);
   EXPECT_THAT(ended(runs_), IsEmpty());
   EXPECT_EQ(runs_.lost(), 0U);
@@ -127,9 +132,9 @@ TEST_F(RunQueue, ARunPastItsLimitIsToBeAskedToStopAndHalfAsLongLaterGivenUp) {
 TEST_F(RunQueue, ARunThatReturnsJustAfterItWasGivenUpEndsAsAnyOther) {
   constexpr std::array<std::chrono::microseconds, 2> limits{10ms, 10ms};
   push(1);
-  leased_run* const slow = runs_.begin(zero);
-  EXPECT_FALSE(runs_.past_limit(limits, zero + 20ms).at(0).given_up);
-  EXPECT_TRUE(runs_.past_limit(limits, zero + 20ms).at(0).given_up);
+  leased_run* const slow = runs_.begin(at_first);
+  EXPECT_FALSE(runs_.past_limit(limits, at_first + 20ms).at(0).given_up);
+  EXPECT_TRUE(runs_.past_limit(limits, at_first + 20ms).at(0).given_up);
   EXPECT_EQ(runs_.end(*slow), nullptr);
   EXPECT_THAT(runs_.take_given_up(), IsEmpty());
   EXPECT_THAT(ended(runs_), ElementsAre(1));
@@ -139,17 +144,25 @@ TEST_F(RunQueue, CountsByKind) {
   push(1, 3ms);
   push(2, 4ms, 1);
   push(3, 5ms, 1);
-  static_cast<void>(runs_.begin(zero + 9ms));
+  static_cast<void>(runs_.begin(at_first + 9ms));
   std::array<std::size_t, 2> waiting{};
   std::array<std::size_t, 2> running{};
   std::array<instant, 2> oldest{};
   runs_.count(waiting, running, oldest);
   EXPECT_THAT(waiting, ElementsAre(0, 2));
   EXPECT_THAT(running, ElementsAre(1, 0));
-  EXPECT_THAT(oldest, ElementsAre(instant::max(), zero - 5ms));
-  EXPECT_EQ(runs_.work(std::array<std::chrono::microseconds, 2>{1ms, 3ms}), 6ms);
-  EXPECT_THAT(runs_.late(zero + 5ms), ElementsAre(2));
-  EXPECT_EQ(runs_.asked(), 2U);
+  EXPECT_THAT(oldest, ElementsAre(instant::max(), at_first - 5ms));
+  const run_queue::state all = runs_.look(at_first, std::array<std::chrono::microseconds, 2>{1ms, 3ms});
+  EXPECT_EQ(all.work, 6ms);
+  EXPECT_EQ(all.asked, 2U);
+  EXPECT_EQ(all.waiting, 2U);
+  EXPECT_EQ(all.running, 1U);
+  const std::vector<ticket> late = runs_.forbid_late(at_first + 5ms);
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_EQ(late[0].id, 2);
+  EXPECT_EQ(late[0].fence, 2);
+  EXPECT_FALSE(runs_.begin(at_first)->may_begin);
+  EXPECT_TRUE(runs_.begin(at_first)->may_begin);
 }
 
 // A run begins on a thread, or is taken back; both never, and each once.
@@ -163,16 +176,16 @@ TEST_F(RunQueue, ARunThatIsTakenBackByOneThreadIsNotBegunByAnother) {
       if (runs_.first() == instant::max()) {
         continue;
       }
-      if (leased_run* const mine = runs_.begin(zero); mine != nullptr) {
+      if (leased_run* const mine = runs_.begin(at_first); mine != nullptr) {
         EXPECT_FALSE(std::exchange(mine->ran, true));
         runs_.end(*mine);
       }
-      static_cast<void>(runs_.push(run_of(count + 1), zero));  // a thread on its way, for the next look
+      static_cast<void>(runs_.push(run_of(count + 1), at_first));  // a thread on its way, for the next look
       runs_.end_late(instant::max());
     }
   });
   for (std::int64_t id = 1; id <= count; ++id) {
-    static_cast<void>(runs_.push(run_of(id), zero));
+    static_cast<void>(runs_.push(run_of(id), at_first));
     runs_.end_late(instant::max());
     const std::vector<std::int64_t> some = ended(runs_, &ran);
     std::copy_if(some.begin(), some.end(), std::back_inserter(over), [](std::int64_t one) { return one <= count; });
@@ -190,16 +203,16 @@ class Capacity : public testing::Test {
  protected:
   // How many rows of a kind may be asked for.
   std::size_t room(capacity& of, std::uint32_t kind = 0, std::size_t rows = 500) {
-    allowance left = of.now(runs_, zero, rows);
+    allowance left = of.now(runs_, at_first, rows);
     std::size_t count = 0;
-    while (left.admit(kind, 0, false)) {
+    while (left.admit(kind, 0)) {
       ++count;
     }
     return count;
   }
   void push(std::size_t count, std::uint32_t kind = 0) {
     for (std::size_t i = 0; i < count; ++i) {
-      static_cast<void>(runs_.push(run_of(static_cast<std::int64_t>(i), kind), zero));
+      static_cast<void>(runs_.push(run_of(static_cast<std::int64_t>(i), kind), at_first));
     }
   }
   void begin(std::size_t count, instant since) {
@@ -215,7 +228,7 @@ class Capacity : public testing::Test {
 TEST_F(Capacity, OfAKindThatHasNotRunEachFreeThreadGetsOne) {
   capacity four(2, 4);
   EXPECT_EQ(room(four), 4U);
-  begin(1, zero - 1h);
+  begin(1, at_first - 1h);
   EXPECT_EQ(room(four), 3U);
   push(2);
   EXPECT_EQ(room(four), 1U);
@@ -267,25 +280,25 @@ TEST_F(Capacity, OneSlowRunTellsLittleAndTwoThatAllAreSlow) {
 TEST_F(Capacity, AThreadThatHangsCountsForNothing) {
   capacity two(2, 2);
   two.ran(0, 5us);
-  begin(1, zero - 10s);
+  begin(1, at_first - 10s);
   EXPECT_EQ(room(two), 400U);
-  begin(1, zero - 10s);
+  begin(1, at_first - 10s);
   EXPECT_EQ(room(two), 0U);
 }
 
 TEST_F(Capacity, AThreadThatWillSoonBeFreeCounts) {
   capacity two(2, 2);
   two.ran(0, 100us);
-  begin(2, zero - 1ms);
+  begin(2, at_first - 1ms);
   EXPECT_EQ(room(two), 40U);
 }
 
 TEST_F(Capacity, AnExecutorThatBeginsAllAtOnceGetsTwiceAsMuch) {
   capacity unknown(2, std::nullopt);
   EXPECT_EQ(room(unknown), 1U);
-  begin(1, zero - 1h);
+  begin(1, at_first - 1h);
   EXPECT_EQ(room(unknown), 1U);
-  begin(1, zero - 1h);
+  begin(1, at_first - 1h);
   EXPECT_EQ(room(unknown), 2U);
   push(2);
   EXPECT_EQ(room(unknown), 0U);
@@ -293,24 +306,24 @@ TEST_F(Capacity, AnExecutorThatBeginsAllAtOnceGetsTwiceAsMuch) {
 
 TEST_F(Capacity, ARunThatWaitedShowsHowManyThreadsAnExecutorHas) {
   capacity unknown(2, std::nullopt);
-  begin(8, zero - 1h);
+  begin(8, at_first - 1h);
   EXPECT_EQ(room(unknown), 8U);
-  unknown.was_late(8, zero - 999ms);
+  unknown.was_late(8, at_first - 999ms);
   EXPECT_EQ(room(unknown), 0U);
-  unknown.was_late(8, zero - 1s);
+  unknown.was_late(8, at_first - 1s);
   EXPECT_EQ(room(unknown), 8U) << "a second is over";
 }
 
 TEST_F(Capacity, ARunThatWaitedBesideOthersHalvesTheGuess) {
   capacity unknown(2, std::nullopt);
-  begin(8, zero - 1h);
+  begin(8, at_first - 1h);
   EXPECT_EQ(room(unknown), 8U);
   while (runs_.running() != 0) {
     runs_.end(*running_.back());
     running_.pop_back();
   }
   static_cast<void>(ended(runs_));
-  unknown.was_late(0, zero);
+  unknown.was_late(0, at_first);
   EXPECT_EQ(room(unknown), 8U) << "of 16";
 }
 
@@ -321,7 +334,7 @@ TEST_F(Capacity, WhileAThreadIsOnItsWayForWhatHasGoneBackNothingIsClaimed) {
   EXPECT_GT(room(two), 0U);
   runs_.end_late(instant::max());
   EXPECT_EQ(room(two), 0U);
-  EXPECT_EQ(runs_.begin(zero), nullptr);
+  EXPECT_EQ(runs_.begin(at_first), nullptr);
   EXPECT_GT(room(two), 0U);
 }
 
@@ -340,15 +353,17 @@ TEST_F(Capacity, ARunMayWaitForEightRoundTrips) {
 
 TEST(Allowance, CountsBytesButTheFirstRowAlwaysPasses) {
   allowance left{.rows = 10, .bytes = 100};
-  EXPECT_TRUE(left.admit(0, 0, true));
+  EXPECT_TRUE(left.admit(0, 0));
   EXPECT_FALSE(left.took_bytes);
-  EXPECT_TRUE(left.admit(0, 500, true));
+  EXPECT_TRUE(left.fits(500, true));
+  EXPECT_TRUE(left.admit(0, 500));
   EXPECT_TRUE(left.took_bytes);
-  EXPECT_FALSE(left.admit(0, 1, false));
+  EXPECT_FALSE(left.fits(1, false));
+  EXPECT_TRUE(left.fits(0, false));
   left = {.rows = 10, .bytes = 100};
-  EXPECT_TRUE(left.admit(0, 60, true));
-  EXPECT_FALSE(left.admit(0, 60, false));
-  EXPECT_TRUE(left.admit(0, 40, false));
+  EXPECT_TRUE(left.admit(0, 60));
+  EXPECT_FALSE(left.fits(60, false));
+  EXPECT_TRUE(left.fits(40, false));
 }
 
 }  // namespace

@@ -248,7 +248,7 @@ TEST_F(SchedulerThreads, ACompletionMayStopItsScheduler) {
 // ---- runs without an end
 
 class HungHandlers : public SchedulerThreads {
- protected:
+ public:
   // A kind whose first run returns when `hangs` is false; the others return at once.
   void serve(scheduler& checks, const handler_options& limits) {
     checks.on(
@@ -343,7 +343,9 @@ TEST_F(HungHandlers, AStopWithALimitTellsWhatStillRuns) {
     serve(checks, {});
     hang(checks);
     const auto begin = std::chrono::steady_clock::now();
-    const std::vector<unfinished_run> left = checks.stop(begin + 50ms);
+    const stop_result answer = checks.stop(begin + 50ms);
+    EXPECT_FALSE(answer.finished);
+    const std::vector<unfinished_run>& left = answer.unfinished;
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 50ms);
     ASSERT_EQ(left.size(), 1U);
     EXPECT_EQ(left[0].kind, "hang");
@@ -352,9 +354,64 @@ TEST_F(HungHandlers, AStopWithALimitTellsWhatStillRuns) {
     EXPECT_GE(left[0].running_for, 50ms);
     EXPECT_TRUE(store.find("hang", "a")->running);
     hangs = false;
-    EXPECT_TRUE(checks.stop(std::chrono::steady_clock::now() + 1min).empty());
+    const stop_result at_last = checks.stop(std::chrono::steady_clock::now() + 1min);
+    EXPECT_TRUE(at_last.finished);
+    EXPECT_TRUE(at_last.unfinished.empty());
     EXPECT_EQ(store.size(), 0U);
   }
+}
+
+// What it has posted waits for its transaction.
+TEST_F(HungHandlers, AStopWithALimitReturnsThoughATransactionalHandlerHangs) {
+  scheduler checks(store);
+  std::atomic<bool> begun = false;
+  checks.on("hang", [&](transaction& /*open*/, const job& /*what*/) {
+    begun = true;
+    while (hangs) {
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  checks.start();
+  checks.schedule(check("hang", "a", 0s));
+  EXPECT_TRUE(test::wait_until([&] { return begun.load(); }));
+  std::atomic<bool> told = false;
+  checks.schedule(check("far", "b", 1h), [&](std::error_code error, scheduled) { told = !error; });
+  EXPECT_FALSE(checks.stop(std::chrono::steady_clock::now() + 50ms).finished);
+  hangs = false;
+  EXPECT_TRUE(checks.stop(std::chrono::steady_clock::now() + 1min).finished);
+  EXPECT_TRUE(told);
+}
+
+// Else they would have all threads.
+TEST_F(HungHandlers, RunsThatWereGivenUpCountForTheLimitOfTheirKind) {
+  std::atomic<int> ran = 0;
+  scheduler checks(store, {.on_failure = [](const failure& /*what*/) {}});
+  checks.on("work", [&](const job& /*what*/) { ++ran; });
+  serve(checks, {.max_running = 1, .time_limit = 20ms, .backoff = {.first = 1ms}});
+  hang(checks);
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().retried == 1; }));
+  checks.schedule(check("work", "a", 0s));
+  EXPECT_TRUE(test::wait_until([&] { return ran == 1; }));
+  EXPECT_EQ(second_fence, 0) << "its one place is taken";
+  hangs = false;
+  wait_until_empty();
+  EXPECT_GT(second_fence, first_fence);
+}
+
+TEST_F(HungHandlers, ACheckThatDiesOfItsTimeLimitIsTold) {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  scheduler checks(store, {.on_failure = [&](const failure& what) {
+                     const std::scoped_lock lock(mutex);
+                     told.push_back(std::string(what.what) + ' ' + std::string(what.key));
+                   }});
+  serve(checks, {.max_attempts = 1, .time_limit = 20ms});
+  hang(checks);
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().dead == 1; }));
+  hangs = false;
+  checks.stop();
+  EXPECT_THAT(told, testing::UnorderedElementsAre("time_limit a", "dead a"));
+  EXPECT_EQ(store.list_dead(2).size(), 1U);
 }
 
 // ---- group commit

@@ -20,7 +20,8 @@ namespace timing_wheel::durable {
 /// One run of a check, as its handler gets it.
 ///
 /// A **leased** run holds its row by a **lease**. Until the lease ends, no other node may run the check. The scheduler
-/// extends the lease as long as the handler runs. Thread safety: several threads may read a job.
+/// extends the lease as long as the handler runs, unless it gives the run up (`handler_options::time_limit`). Thread
+/// safety: several threads may read a job.
 class job {
  public:
   /// What a job is made of. The scheduler makes jobs; you make one only to test a handler alone.
@@ -56,7 +57,8 @@ class job {
   /// If a transaction is undone because the server dies, the fences that it has drawn may be drawn again, in any order.
   /// In SQLite the same may happen if a transaction is undone and another process draws the next fence.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
-  /// If the lease is lost, or the scheduler stops, a stop is requested. The thread that extends leases, or the
+  /// If the lease is lost, the run takes longer than its `handler_options::time_limit`, or the scheduler stops, a stop
+  /// is requested. The thread that extends leases, or the
   /// scheduler's thread, calls a `std::stop_callback` on this token, so it must not block.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
 
@@ -174,8 +176,11 @@ struct handler_options {
   ///
   /// A run that was given up counts as one that asked for a retry, and its lease ends: the next run has a higher fence.
   /// C++ cannot end a thread from outside. So the thread is **lost** to the scheduler until the handler returns
-  /// (`scheduler_stats::lost_threads`), and what the handler returns then has no effect. If all threads are lost, the
-  /// node claims no leased check any more, and the other nodes run them.
+  /// (`scheduler_stats::lost_threads`), and what the handler returns then has no effect. A lost thread counts for
+  /// `max_running`. If all threads are lost, the node claims no leased check any more, and the other nodes run them.
+  ///
+  /// If a scheduler runs leased handlers inside a timer's callbacks, nothing else happens there while a handler hangs.
+  /// Then only the lease ends, so that another node runs the check.
   std::chrono::milliseconds time_limit = std::chrono::milliseconds::max();
   /// How long the check waits between two runs.
   durable::backoff backoff = {};

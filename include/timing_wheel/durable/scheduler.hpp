@@ -52,7 +52,8 @@ struct failure {
   /// reason.
   std::exception_ptr error;
   int attempt = 0;  ///< The number of the run, from 1 on, if the failure is about one.
-  /// The longest time until the check runs again, if a handler threw ("handler") and it will be retried. None: the
+  /// The longest time until the check runs again, if a handler threw ("handler") or a run was given up ("time_limit"),
+  /// and it will be retried. None: the
   /// check does not run again, or the scheduler does not know when.
   std::optional<std::chrono::microseconds> again = {};
 };
@@ -111,7 +112,8 @@ struct scheduler_options {
   /// How many threads leased handlers have, if there is no executor. From 1 to 1024.
   unsigned threads = 2;
   /// The scheduler calls this for each failure, on the thread where the failure happens, so several threads may call it
-  /// at a time. Empty: the scheduler writes a line to standard error, at most one a second for each `failure::what`.
+  /// at a time. One of these threads extends the leases, so the function must not block. Empty: the scheduler writes a
+  /// line to standard error, at most one a second for each `failure::what`.
   std::function<void(const failure&)> on_failure = {};
 };
 
@@ -168,6 +170,12 @@ struct unfinished_run {
   std::string key;                          ///< As in the request.
   std::int64_t fence = 0;                   ///< As `job::fence`.
   std::chrono::microseconds running_for{};  ///< Since the handler was called.
+};
+
+/// How far a scheduler was stopped.
+struct stop_result {
+  bool finished = false;  ///< Nothing is left to wait for, but threads in handlers whose runs were given up.
+  std::vector<unfinished_run> unfinished;  ///< The leased jobs whose handlers have not returned, given up or not.
 };
 
 /// Runs **checks**, which are jobs for later. A store keeps them, so they survive the process. Each check runs at least
@@ -256,14 +264,15 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// returns at once, and finishes when that function has ended. `stop` does not wait for a run that was given up
   /// (`handler_options::time_limit`); the destructor does.
   void stop();
-  /// Stops as `stop`, but waits for running jobs no longer than `until`. \returns the jobs that still run; empty if all
-  /// is over. Their leases are extended until they end, or the process does; a later `stop`, and the destructor, wait
-  /// for them. So a program that must end has to end without the destructor, for instance by `std::_Exit`.
+  /// Stops as `stop`, but waits for running jobs no longer than `until`. If they are not over then, the scheduler goes
+  /// on to wait for them, to extend their leases and to write their ends; a later `stop` and the destructor wait, too.
+  /// So a program that must end now has to end without the destructor, for instance by `std::_Exit`.
   ///
-  ///     for (const durable::unfinished_run& each : checks.stop(std::chrono::steady_clock::now() + 10s)) {
+  ///     const durable::stop_result left = checks.stop(std::chrono::steady_clock::now() + 10s);
+  ///     for (const durable::unfinished_run& each : left.unfinished) {
   ///       std::cerr << each.kind << ' ' << each.key << " still runs\n";
   ///     }
-  std::vector<unfinished_run> stop(std::chrono::steady_clock::time_point until);
+  stop_result stop(std::chrono::steady_clock::time_point until);
 
   /// Writes a check, and returns when it is durable. If several threads call at a time, they share a commit.
   /// \throws timer_error if the request is invalid (see `validate`), if the scheduler was stopped (`stopped`), or if
@@ -309,7 +318,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// Deletes a dead check. \returns whether there was such a check.
   bool delete_dead(std::int64_t id);
 
-  /// What the scheduler has done. The counts of all kinds belong to one moment. Complexity: O(kinds); the call copies 8
+  /// What the scheduler has done. The counts of all kinds belong to one moment, but for `running`, `claimed` and
+  /// `lost_threads`, which belong to a moment just before. Complexity: O(kinds); the call copies 8
   /// KiB for each kind.
   [[nodiscard]] scheduler_stats stats() const;
 

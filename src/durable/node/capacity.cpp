@@ -23,9 +23,9 @@ microseconds allowance::cost_of(std::uint32_t kind) const noexcept {
   return costs.empty() ? microseconds::zero() : std::min<microseconds>(longest_run, costs[kind]);
 }
 
-bool allowance::admit(std::uint32_t kind, std::size_t size, bool no_bytes) noexcept {
+bool allowance::admit(std::uint32_t kind, std::size_t size) noexcept {
   const microseconds cost = cost_of(kind);
-  if (rows == 0 || (size > bytes && !no_bytes) || (threads == 0 && cost > time)) {
+  if (rows == 0 || (threads == 0 && cost > time)) {
     return false;
   }
   --rows;
@@ -69,19 +69,18 @@ void capacity::was_late(std::size_t running, instant now) noexcept {
 }
 
 allowance capacity::now(const run_queue& runs, instant now, std::size_t rows) noexcept {
-  const std::size_t running = runs.running();
-  const std::size_t asked = runs.asked();
-  if (asked > runs.waiting()) {
+  const run_queue::state all = runs.look(now - horizon(), costs_);
+  if (all.asked > all.waiting) {
     return {};
   }
-  const std::size_t all = threads_ ? *threads_ - std::min(*threads_, runs.lost()) : guess(running, now);
-  const std::size_t idle = all - std::min(all, running);
-  const std::size_t free_soon = runs.begun_after(now - horizon()) + (threads_ ? idle : std::min<std::size_t>(1, idle));
+  const std::size_t threads = threads_ ? *threads_ - std::min(*threads_, all.lost) : guess(all.running, now);
+  const std::size_t idle = threads - std::min(threads, all.running);
+  const std::size_t free_soon = all.young + (threads_ ? idle : std::min<std::size_t>(1, idle));
   const microseconds time = static_cast<std::int64_t>(free_soon) * horizon();
   return {.rows = rows,
           .bytes = std::numeric_limits<std::size_t>::max(),
-          .threads = idle - std::min(idle, asked),
-          .time = time - std::min(time, runs.work(costs_)),
+          .threads = idle - std::min(idle, all.asked),
+          .time = time - std::min(time, all.work),
           .costs = costs_};
 }
 

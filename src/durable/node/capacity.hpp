@@ -24,8 +24,10 @@ struct allowance {
 
   /// What a row of the kind takes: an hour if nobody knows. Nothing without `costs`.
   [[nodiscard]] std::chrono::microseconds cost_of(std::uint32_t kind) const noexcept;
-  /// Counts a row of that kind, if it may still be asked for. \param no_bytes nothing that is held has a payload.
-  [[nodiscard]] bool admit(std::uint32_t kind, std::size_t size, bool no_bytes) noexcept;
+  /// Whether a payload of that size may still be asked for. \param no_bytes nothing that is held has a payload.
+  [[nodiscard]] bool fits(std::size_t size, bool no_bytes) const noexcept { return size <= bytes || no_bytes; }
+  /// Counts a row of that kind, if it may still be asked for. \pre its payload fits.
+  [[nodiscard]] bool admit(std::uint32_t kind, std::size_t size) noexcept;
 };
 
 /// How many leased checks a node claims: only what begins soon. What it claims beyond that, no other node can run, and

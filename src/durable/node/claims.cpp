@@ -12,7 +12,7 @@ std::size_t claims::room() const noexcept { return max_claimed_ - std::min(max_c
 
 std::size_t claims::free_runs(std::uint32_t kind) const noexcept {
   const std::size_t limit = kinds_[kind].transactional ? no_limit : kinds_[kind].options.max_running;
-  return limit - std::min(limit, running_[kind]);
+  return limit - std::min(limit, running_[kind] + lost_[kind]);
 }
 
 void claims::ask(timer_number number) noexcept {

@@ -36,7 +36,7 @@ class claims {
  public:
   /// `rows` and `kinds` must outlive it.
   claims(known_rows& rows, const std::vector<kind_rules>& kinds, std::size_t max_claimed)
-      : rows_(rows), kinds_(kinds), max_claimed_(max_claimed), running_(kinds.size()) {}
+      : rows_(rows), kinds_(kinds), max_claimed_(max_claimed), running_(kinds.size()), lost_(kinds.size()) {}
 
   /// How many more rows of leased kinds may be asked for.
   [[nodiscard]] std::size_t room() const noexcept;
@@ -44,6 +44,8 @@ class claims {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// How many more rows of a kind may run.
   [[nodiscard]] std::size_t free_runs(std::uint32_t kind) const noexcept;
+  /// So many runs of each kind were given up, and still have their threads: they count as running ones of it.
+  [[nodiscard]] std::span<std::size_t> lost() noexcept { return lost_; }
   [[nodiscard]] bool has_suspect() const noexcept { return suspect_; }
 
   /// A row that was ready is being asked for.
@@ -84,6 +86,7 @@ class claims {
   const std::vector<kind_rules>& kinds_;
   const std::size_t max_claimed_;
   std::vector<std::size_t> running_;  // by kind
+  std::vector<std::size_t> lost_;     // by kind
   row_queue ending_;
   std::size_t held_ = 0;
   std::size_t bytes_ = 0;

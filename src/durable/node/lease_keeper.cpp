@@ -52,9 +52,9 @@ void lease_keeper::attach(std::int64_t id, std::stop_source stop) noexcept {
   }
 }
 
-void lease_keeper::let_go(std::int64_t id) noexcept {
+void lease_keeper::let_go(std::int64_t id, std::int64_t fence) noexcept {
   const std::scoped_lock lock(mutex_);
-  if (lease* const mine = find(id); mine != nullptr) {
+  if (lease* const mine = find(id); mine != nullptr && mine->fence == fence) {
     mine->unlink();
     mine->valid = instant::min();
   }
@@ -82,11 +82,11 @@ bool lease_keeper::may_begin(std::int64_t id, std::int64_t fence, instant now) c
   return mine != nullptr && mine->fence == fence && now < mine->valid;
 }
 
-void lease_keeper::request_stop(std::int64_t id) {
+void lease_keeper::request_stop(std::int64_t id, std::int64_t fence) {
   std::stop_source mine(std::nostopstate);
   {
     const std::scoped_lock lock(mutex_);
-    if (const lease* const found = find(id); found != nullptr) {
+    if (const lease* const found = find(id); found != nullptr && found->fence == fence) {
       mine = found->stop;
     }
   }

@@ -34,15 +34,15 @@ class lease_keeper {
   void hold(std::int64_t id, std::int64_t fence, instant sent) noexcept;
   /// What asks its run to stop. The run has begun its way to a thread.
   void attach(std::int64_t id, std::stop_source stop) noexcept;
-  /// Its run may not begin any more, and it is not extended. Complexity: O(1).
-  void let_go(std::int64_t id) noexcept;
+  /// Its run may not begin any more, and the lease of that fence is not extended. Complexity: O(1).
+  void let_go(std::int64_t id, std::int64_t fence) noexcept;
   /// The end is written. Complexity: O(1).
   void drop(std::int64_t id) noexcept;
 
   /// Whether a run may still begin: so long before the end of its lease that the next extension is not overdue.
   [[nodiscard]] bool may_begin(std::int64_t id, std::int64_t fence, instant now) const noexcept;
-  /// Asks its run to stop. Calls what waits for that, outside the lock.
-  void request_stop(std::int64_t id);
+  /// Asks the run of that fence to stop. Calls what waits for that, outside the lock.
+  void request_stop(std::int64_t id, std::int64_t fence);
   /// Asks all of them to stop. Calls what waits for that, outside the lock.
   void stop_all();
 

@@ -21,6 +21,7 @@ struct leased_run : boost::intrusive::list_base_hook<> {
   std::chrono::microseconds took{};  ///< By its handler.
   outcome said;
   bool ran = false;
+  bool may_begin = true;  ///< Its lease is extended.
   /// How far it is past the time limit of its kind. `written_off`: the node has decided what becomes of the check.
   enum class patience : std::uint8_t { left, asked_to_stop, given_up, written_off } patience = patience::left;
 };

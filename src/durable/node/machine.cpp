@@ -29,7 +29,7 @@ machine::machine(scheduler_options options, std::vector<kind_rules> kinds, insta
       shares_(now),
       pause_(options_.lease),
       contact_(options_.lease, options_.poll),
-      stale_from_(saturating_add(now, stale_after)),
+      stale_from_(kinds_.size(), saturating_add(now, stale_after)),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
 // ---- time
@@ -38,18 +38,20 @@ void machine::advance(instant now) {
   if (due_.is_set_back(now)) {
     restart(now);
   }
-  if (ready_.size() == 0 || resting(now)) {
-    stale_from_ = saturating_add(now, stale_after);
-  } else if (now >= stale_from_) {
-    renew_ready(now);
+  for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
+    if (ready_.size(kind) == 0 || resting(now)) {
+      stale_from_[kind] = saturating_add(now, stale_after);
+    } else if (now >= stale_from_[kind]) {
+      renew_ready(kind, now);
+    }
   }
   due_.advance(now, [this](timer_number number) { is_due(number); });
 }
 
-void machine::renew_ready(instant now) noexcept {
-  stale_from_ = saturating_add(now, stale_after);
+void machine::renew_ready(std::uint32_t kind, instant now) noexcept {
+  stale_from_[kind] = saturating_add(now, stale_after);
   for (timer_number number = 0; number < rows_.numbers(); ++number) {
-    if (rows_[number].at == stage::ready) {
+    if (rows_[number].at == stage::ready && rows_[number].what.kind == kind) {
       ready_.remove(number);
       miss(number);
     }
@@ -65,7 +67,7 @@ void machine::restart(instant now) {
   shares_.restart(now);
   pause_.restart(now);
   claims_.restart();
-  stale_from_ = saturating_add(now, stale_after);
+  stale_from_.assign(kinds_.size(), saturating_add(now, stale_after));
   for (timer_number number = 0; number < rows_.numbers(); ++number) {
     if (rows_[number].at == stage::waiting || rows_[number].at == stage::ready) {
       wait(number, wake_of(rows_[number].what), now);
@@ -223,8 +225,8 @@ std::vector<upcoming> machine::to_consume(std::size_t limit) {
 }
 
 void machine::has_picked(std::span<const upcoming> picked) noexcept {
-  if (!picked.empty()) {
-    stale_from_ = saturating_add(due_.clock(), stale_after);
+  for (const upcoming& one : picked) {
+    stale_from_[one.kind] = saturating_add(due_.clock(), stale_after);
   }
 }
 

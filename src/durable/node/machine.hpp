@@ -74,9 +74,9 @@ class machine {
 
   [[nodiscard]] const std::vector<kind_rules>& kinds() const noexcept { return kinds_; }
 
-  /// Moves the clock: what is due becomes ready. If nothing was asked for a second, what is ready is forgotten, and the
-  /// next page reads it again, since other nodes may have taken it. A clock that was set back by more than a poll is
-  /// followed; less is ignored. \throws std::bad_alloc.
+  /// Moves the clock: what is due becomes ready. If nothing of a kind was asked for a second, what is ready of it is
+  /// forgotten, and the next page reads it again, since other nodes may have taken it. A clock that was set back by
+  /// more than a poll is followed; less is ignored. \throws std::bad_alloc.
   void advance(instant now);
 
   /// Whether the hold on the shares is to be renewed now, and for how long.
@@ -101,6 +101,8 @@ class machine {
   /// \throws std::bad_alloc; then none is asked.
   [[nodiscard]] std::vector<upcoming> to_claim(allowance left);
   [[nodiscard]] bool holds_back() const noexcept { return held_back_; }
+  /// How many runs of each kind were given up, and still have their threads. The caller sets it before `to_claim`.
+  [[nodiscard]] std::span<std::size_t> lost() noexcept { return claims_.lost(); }
   /// The outcome. `got` are claimed from now on.
   void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept;
   /// Ready rows of transactional kinds to consume, at most `limit`. They are asked then. \throws std::bad_alloc; then
@@ -185,7 +187,7 @@ class machine {
   void wait(timer_number number, instant until, instant now) noexcept;
   void is_due(timer_number number) noexcept;
   void take_out(timer_number number) noexcept;
-  void renew_ready(instant now) noexcept;
+  void renew_ready(std::uint32_t kind, instant now) noexcept;
   void has_picked(std::span<const upcoming> picked) noexcept;
   void miss(timer_number number) noexcept;
   void has_not_got(timer_number number, instant now) noexcept;
@@ -204,8 +206,8 @@ class machine {
   store_contact contact_;
   instant orphans_until_ = instant::min();  // of the last statement that claimed or consumed
   bool closed_ = false;
-  bool held_back_ = false;  // more could be claimed, but for what the last call allowed
-  instant stale_from_;      // what is ready then was not asked for a second
+  bool held_back_ = false;           // more could be claimed, but for what the last call allowed
+  std::vector<instant> stale_from_;  // by kind: what is ready then was not asked for a second
   std::minstd_rand random_;
 };
 

@@ -179,8 +179,10 @@ void node::run_next() noexcept {
   const instant limit = saturating_add(which->since, time_limits_[which->kind]);
   if (wake_extender_ && limit.time_since_epoch().count() < looks_for_slow_at_.load(std::memory_order_relaxed)) {
     wake_extender_();
+  } else if (!wake_extender_ && limit != instant::max()) {
+    wake();  // a step keeps the limits
   }
-  if (begins(*which)) {
+  if (which->may_begin && begins(*which)) {
     which->said = call_handler(*which);
     which->ran = true;
     which->took = run_clock() - which->since;
@@ -218,7 +220,9 @@ outcome node::call_handler(const leased_run& which) noexcept {
     thrown = std::current_exception();
     said = retry(words_of(thrown));
   }
-  tell_end(which.kind, which.what.key(), which.what.attempt(), said, thrown);
+  if (!runs_.is_written_off(which)) {  // else it has no effect
+    tell_end(which.kind, which.what.key(), which.what.attempt(), said, thrown);
+  }
   TIMING_WHEEL_FAIL_POINT("node.after_handler");
   return said;
 }
@@ -324,7 +328,11 @@ std::chrono::microseconds node::step() {
   receive_news(now);
   const instant next = machine_.next_event(now);
   show_state(now);
-  return more || next <= now ? microseconds::zero() : std::min({next - now, lease_pause, until_something_is_late()});
+  if (more || next <= now) {
+    return microseconds::zero();
+  }
+  const microseconds longest = owes_ends_ ? std::chrono::milliseconds(10) : microseconds::max();
+  return std::min({next - now, lease_pause, until_something_is_late(), longest});
 }
 
 // ---- leases
@@ -349,8 +357,9 @@ microseconds node::extend() {
   instant now = lease_clock();
   looks_for_slow_at_.store(instant::max().time_since_epoch().count(), std::memory_order_relaxed);
   let_go_of_what_hangs(now);
-  keep_limits(now);
-  const instant next_limit = runs_.next_limit(time_limits_);
+  constexpr auto pause = std::chrono::milliseconds(10);  // without memory
+  const bool kept = keep_limits(now);
+  const instant next_limit = std::max(runs_.next_limit(time_limits_), kept ? instant::min() : now + pause);
   looks_for_slow_at_.store(next_limit.time_since_epoch().count(), std::memory_order_relaxed);
   while (leases_.next_event() <= now) {
     std::vector<ticket> due;
@@ -382,30 +391,33 @@ microseconds node::extend() {
 void node::let_go_of_what_hangs(instant now) noexcept {
   constexpr auto for_ever = std::chrono::seconds(1);
   try {
-    for (const std::int64_t id : runs_.late(now - for_ever)) {
-      leases_.let_go(id);
+    for (const ticket& one : runs_.forbid_late(now - for_ever)) {
+      leases_.let_go(one.id, one.fence);
     }
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is extended once more
   }
 }
 
-void node::keep_limits(instant now) noexcept {
+// \returns false if there was no memory; then they are found again.
+bool node::keep_limits(instant now) noexcept {
   try {
     for (const slow_run& each : runs_.past_limit(time_limits_, now)) {
       if (!each.given_up) {
-        leases_.request_stop(each.id);
+        leases_.request_stop(each.id, each.fence);
       } else {
         give_up(each);
       }
     }
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): they are found again
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 
 // What becomes of the check, the next step decides. If that hangs, too, the lease ends, and another node runs the
 // check.
 void node::give_up(const slow_run& which) noexcept {
-  leases_.let_go(which.id);
+  leases_.let_go(which.id, which.fence);
   {
     const std::scoped_lock lock(mutex_);
     ++stats_.kinds[which.kind].timed_out;
@@ -418,10 +430,16 @@ void node::give_up(const slow_run& which) noexcept {
 
 void node::write_off_what_was_given_up(instant now) noexcept {
   try {
+    owes_ends_ = true;
     for (const slow_run& each : runs_.take_given_up()) {
-      machine_.ended(each.id, machine_.decide(each.kind, each.attempt, retry(too_slow()), now));
+      ending how = machine_.decide(each.kind, each.attempt, retry(too_slow()), now);
+      if (how.what == outcome::verdict::dead) {
+        failures_.report({"dead", machine_.kinds()[each.kind].name, each.key, exception_of(how.reason), each.attempt});
+      }
+      machine_.ended(each.id, std::move(how));
     }
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): they are found again
+    owes_ends_ = false;
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the next step tries again
   }
 }
 
@@ -598,6 +616,7 @@ bool node::write_leased() {
   }
   ends_to_write ends = machine_.to_end(2 * options_.batch);
   waits_for_begin_.store(!knows_threads_, std::memory_order_relaxed);  // before the look: a begin after that is told
+  runs_.count_lost(machine_.lost());
   asked_rows asked(machine_, machine_.to_claim(capacity_.now(runs_, lease_clock(), claim_limit_)));
   if (!machine_.holds_back()) {
     waits_for_begin_.store(false, std::memory_order_relaxed);
@@ -728,6 +747,9 @@ job node::job_of(const claimed& one, std::stop_token stop) const {
 }
 
 void node::begin_runs(const std::vector<claimed>& got) {
+  if (!has_threads_ && !got.empty()) {
+    show_state(answered_at_);  // they may run here
+  }
   const instant begin = run_clock();
   std::size_t threads = 0;
   for (const claimed& one : got) {
@@ -814,6 +836,7 @@ bool node::consume(std::span<const upcoming> asked, bool with_handlers, std::vec
       died_.clear();
       bad_runs_.clear();
       open.consume(asked, got);
+      show_state(store_.now());  // what may hang is not ready any more
       if (with_handlers) {
         run_all(got, open);
       } else {

@@ -156,7 +156,7 @@ class node {
   void add_tally();
   void give_back_what_waits();
   void let_go_of_what_hangs(instant now) noexcept;
-  void keep_limits(instant now) noexcept;
+  [[nodiscard]] bool keep_limits(instant now) noexcept;
   void give_up(const slow_run& which) noexcept;
   void write_off_what_was_given_up(instant now) noexcept;
   [[nodiscard]] std::chrono::microseconds until_something_is_late() const;
@@ -205,7 +205,8 @@ class node {
   capacity capacity_;
   std::size_t claim_limit_;  // of a transaction: less, after one has failed
   std::vector<upcoming> found_;
-  bool has_left_ = false;  // gave up its shares
+  bool has_left_ = false;   // gave up its shares
+  bool owes_ends_ = false;  // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed

@@ -67,7 +67,11 @@ ready_rows::turn ready_rows::take_turn(std::uint32_t kind, microseconds quantum,
     }
     const timer_number number = from->first();
     const bool no_bytes = kinds_[kind].transactional ? !left.took_bytes : to.bytes() == 0;
-    if (!left.admit(kind, rows_[number].what.size, no_bytes)) {
+    const std::size_t size = rows_[number].what.size;
+    if (!left.fits(size, no_bytes)) {
+      return how == turn::took ? how : turn::too_large;
+    }
+    if (!left.admit(kind, size)) {
       return how == turn::took ? how : turn::refused;
     }
     has_taken(queues_[kind], from);
@@ -80,8 +84,8 @@ ready_rows::turn ready_rows::take_turn(std::uint32_t kind, microseconds quantum,
   return how;
 }
 
-// A kind that is refused keeps its turn, and none comes after it: else what is cheaper, or smaller, would take all that
-// it waits for, again and again.
+// A kind that is refused keeps its turn, and none comes after it: else what is cheaper would take all that it waits
+// for, again and again. After a payload that is too large, what has none may come.
 std::vector<upcoming> ready_rows::pick(bool transactional, allowance& left, claims& to) {
   std::vector<upcoming> picked;
   picked.reserve(std::min(left.rows, size_));
@@ -89,6 +93,7 @@ std::vector<upcoming> ready_rows::pick(bool transactional, allowance& left, clai
   const microseconds quantum = left.time / std::max<std::uint32_t>(1, kinds);
   std::uint32_t& first = first_kind_.at(transactional ? 1 : 0);
   std::uint32_t kind = first;
+  std::optional<std::uint32_t> too_large;
   for (std::uint32_t in_vain = 0; in_vain < kinds && left.rows != 0;) {
     const bool is_asked = kinds_[kind].transactional == transactional;
     const turn how = is_asked ? take_turn(kind, quantum, left, to, picked) : turn::has_nothing;
@@ -96,10 +101,15 @@ std::vector<upcoming> ready_rows::pick(bool transactional, allowance& left, clai
       first = kind;
       break;
     }
+    if (how == turn::too_large) {
+      left.bytes = 0;
+      too_large = too_large ? too_large : kind;
+    }
     kind = (kind + 1) % kinds;
     first = how == turn::took ? kind : first;
     in_vain = how == turn::took ? 0 : in_vain + 1;
   }
+  first = too_large.value_or(first);
   return picked;
 }
 

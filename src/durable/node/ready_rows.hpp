@@ -65,7 +65,7 @@ class ready_rows {
 
   [[nodiscard]] static row_queue* next_queue(queues& of, const claims& busy) noexcept;
   static void has_taken(queues& of, const row_queue* from) noexcept;
-  enum class turn : unsigned char { has_nothing, took, refused };
+  enum class turn : unsigned char { has_nothing, took, refused, too_large };
   turn take_turn(std::uint32_t kind, std::chrono::microseconds quantum, allowance& left, claims& to,
                  std::vector<upcoming>& picked) noexcept;
   [[nodiscard]] row_queue& queue_of(const known_row& which) noexcept;

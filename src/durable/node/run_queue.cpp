@@ -18,7 +18,7 @@ instant next_limit_of(const leased_run& run, microseconds limit) noexcept {
 }
 
 slow_run slow(const leased_run& run, bool given_up) {
-  return {run.id, run.kind, std::string(run.what.key()), run.what.attempt(), given_up};
+  return {run.id, run.what.fence(), run.kind, std::string(run.what.key()), run.what.attempt(), given_up};
 }
 
 }  // namespace
@@ -88,13 +88,16 @@ bool run_queue::end_late(instant limit) noexcept {
   return waiting_.size() != before;
 }
 
-std::vector<std::int64_t> run_queue::late(instant limit) const {
-  std::vector<std::int64_t> ids;
+std::vector<ticket> run_queue::forbid_late(instant limit) {
+  std::vector<ticket> late;
   const std::scoped_lock lock(mutex_);
-  for (auto one = waiting_.begin(); one != waiting_.end() && one->since < limit; ++one) {
-    ids.push_back(one->id);
-  }
-  return ids;
+  const auto end =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const leased_run& one) { return one.since >= limit; });
+  std::transform(waiting_.begin(), end, std::back_inserter(late), [](const leased_run& one) {
+    return ticket{one.id, one.what.fence()};
+  });
+  std::for_each(waiting_.begin(), end, [](leased_run& one) { one.may_begin = false; });
+  return late;
 }
 
 std::vector<slow_run> run_queue::past_limit(std::span<const microseconds> limits, instant now) {
@@ -169,16 +172,6 @@ bool run_queue::empty() const noexcept {
   return waiting_.empty() && running_.empty() && ended_.empty();
 }
 
-std::size_t run_queue::waiting() const noexcept {
-  const std::scoped_lock lock(mutex_);
-  return waiting_.size();
-}
-
-std::size_t run_queue::asked() const noexcept {
-  const std::scoped_lock lock(mutex_);
-  return threads_;
-}
-
 std::size_t run_queue::running() const noexcept {
   const std::scoped_lock lock(mutex_);
   return running_.size();
@@ -189,11 +182,17 @@ std::size_t run_queue::lost() const noexcept {
   return lost_.size();
 }
 
-std::size_t run_queue::begun_after(instant since) const noexcept {
+void run_queue::count_lost(std::span<std::size_t> lost) const noexcept {
   const std::scoped_lock lock(mutex_);
-  const auto is_before = [&](const leased_run& one) { return one.since <= since; };
-  const auto last = std::find_if(running_.rbegin(), running_.rend(), is_before);
-  return static_cast<std::size_t>(std::distance(running_.rbegin(), last));
+  std::fill(lost.begin(), lost.end(), 0U);
+  for (const leased_run& one : lost_) {
+    ++lost[one.kind];
+  }
+}
+
+bool run_queue::is_written_off(const leased_run& run) const noexcept {
+  const std::scoped_lock lock(mutex_);
+  return run.patience == patience::written_off;
 }
 
 void run_queue::count(std::span<std::size_t> waiting, std::span<std::size_t> running,
@@ -207,12 +206,15 @@ void run_queue::count(std::span<std::size_t> waiting, std::span<std::size_t> run
   }
 }
 
-microseconds run_queue::work(std::span<const microseconds> costs) const noexcept {
+run_queue::state run_queue::look(instant young_since, std::span<const microseconds> costs) const noexcept {
   constexpr microseconds most = std::chrono::hours(1);
+  const auto is_old = [&](const leased_run& one) { return one.since <= young_since; };
   const std::scoped_lock lock(mutex_);
-  microseconds all{};
+  const auto last = std::find_if(running_.rbegin(), running_.rend(), is_old);
+  state all{waiting_.size(), running_.size(), lost_.size(), threads_, 0, {}};
+  all.young = static_cast<std::size_t>(std::distance(running_.rbegin(), last));
   for (std::size_t kind = 0; kind < costs.size(); ++kind) {
-    all += static_cast<std::int64_t>(waiting_of_[kind]) * std::min(costs[kind], most);
+    all.work += static_cast<std::int64_t>(waiting_of_[kind]) * std::min(costs[kind], most);
   }
   return all;
 }

@@ -18,6 +18,7 @@ namespace timing_wheel::durable {
 /// A run that takes longer than its kind may.
 struct slow_run {
   std::int64_t id = 0;
+  std::int64_t fence = 0;
   std::uint32_t kind = 0;
   std::string key;
   int attempt = 0;
@@ -54,8 +55,9 @@ class run_queue {
   void drop() noexcept;
   /// What has waited since before `limit` is over. \returns whether there was any.
   bool end_late(instant limit) noexcept;
-  /// The checks whose runs have waited since before `limit`. \throws std::bad_alloc.
-  [[nodiscard]] std::vector<std::int64_t> late(instant limit) const;
+  /// The runs that have waited since before `limit`, as id and fence: from now on they may not begin.
+  /// \throws std::bad_alloc; then nothing has changed.
+  [[nodiscard]] std::vector<ticket> forbid_late(instant limit);
   /// What has run for longer than its kind may, by `limits`: it is to be asked to stop; after half as long again it is
   /// given up. Each is told once. \throws std::bad_alloc; then nothing has changed.
   [[nodiscard]] std::vector<slow_run> past_limit(std::span<const std::chrono::microseconds> limits, instant now);
@@ -73,21 +75,28 @@ class run_queue {
   [[nodiscard]] instant first() const noexcept;
   /// Whether nothing waits, runs without having been given up, or is over and was not handed over.
   [[nodiscard]] bool empty() const noexcept;
-  /// How many runs wait.
-  [[nodiscard]] std::size_t waiting() const noexcept;
   /// How many runs have begun, and are neither over nor given up.
   [[nodiscard]] std::size_t running() const noexcept;
   /// How many were given up, and their handlers have not returned.
   [[nodiscard]] std::size_t lost() const noexcept;
-  /// How many of them began after `since`.
-  [[nodiscard]] std::size_t begun_after(instant since) const noexcept;
+  /// The same by kind: `lost` has a place for each.
+  void count_lost(std::span<std::size_t> lost) const noexcept;
+  /// Whether the check of a run that has begun goes on without it.
+  [[nodiscard]] bool is_written_off(const leased_run& run) const noexcept;
   /// How many runs of each kind wait and run, and since when the oldest of those that wait is due. The spans have a
   /// place for each kind. Complexity: O(waiting).
   void count(std::span<std::size_t> waiting, std::span<std::size_t> running, std::span<instant> oldest) const noexcept;
-  /// What all that wait take, if a run of each kind takes its part of `costs`.
-  [[nodiscard]] std::chrono::microseconds work(std::span<const std::chrono::microseconds> costs) const noexcept;
-  /// How many threads were asked for, and have not come: as many as runs wait, or more.
-  [[nodiscard]] std::size_t asked() const noexcept;
+  /// What a claim depends on, at one moment.
+  struct state {
+    std::size_t waiting = 0;
+    std::size_t running = 0;
+    std::size_t lost = 0;
+    std::size_t asked = 0;             ///< Threads that have not come: as many as runs wait, or more.
+    std::size_t young = 0;             ///< Of the running: they began after a given time.
+    std::chrono::microseconds work{};  ///< What all that wait take.
+  };
+  /// \param young_since the given time. \param costs what a run of each kind takes.
+  [[nodiscard]] state look(instant young_since, std::span<const std::chrono::microseconds> costs) const noexcept;
 
  private:
   mutable std::mutex mutex_;
