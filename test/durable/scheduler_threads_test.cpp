@@ -392,6 +392,7 @@ TEST_F(HungHandlers, RunsThatWereGivenUpCountForTheLimitOfTheirKind) {
   EXPECT_TRUE(test::wait_until([&] { return checks.stats().retried == 1; }));
   checks.schedule(check("work", "a", 0s));
   EXPECT_TRUE(test::wait_until([&] { return ran == 1; }));
+  std::this_thread::sleep_for(50ms);
   EXPECT_EQ(second_fence, 0) << "its one place is taken";
   hangs = false;
   wait_until_empty();
