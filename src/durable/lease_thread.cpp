@@ -1,5 +1,6 @@
 #include "durable/lease_thread.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace timing_wheel::durable {
@@ -19,7 +20,7 @@ void lease_thread::loop() {
     if (pause == std::chrono::microseconds::max()) {
       changed_.wait(lock, is_woken);
     } else {
-      changed_.wait_for(lock, pause, is_woken);
+      changed_.wait_for(lock, std::min<std::chrono::microseconds>(pause, std::chrono::hours(1)), is_woken);
     }
   }
 }

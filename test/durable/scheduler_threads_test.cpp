@@ -318,6 +318,17 @@ TEST_F(HungHandlers, WhatWasGivenUpRunsAgainWithAHigherFence) {
   hangs = false;  // the destructor waits for it
 }
 
+// Its handler may go on, and do what it is to do.
+TEST_F(HungHandlers, WhatWasGivenUpIsNotCancelled) {
+  scheduler checks(store, {.on_failure = [](const failure& /*what*/) {}});
+  serve(checks, {.time_limit = 20ms, .backoff = {.first = 1min}});
+  hang(checks);
+  EXPECT_TRUE(test::wait_until([&] { return checks.stats().retried == 1; }));
+  EXPECT_EQ(checks.cancel("hang", "a").result, cancel_result::running);
+  EXPECT_EQ(store.size(), 1U);
+  hangs = false;
+}
+
 TEST_F(HungHandlers, WithoutAThreadThatIsLeftNothingIsClaimedUntilOneComesBack) {
   std::atomic<int> ran = 0;
   scheduler checks(store, {.threads = 1, .on_failure = [](const failure& /*what*/) {}});

@@ -174,7 +174,8 @@ struct handler_options {
   /// | `time_limit` | the scheduler asks it to stop (`job::stop_token`) |
   /// | half as long again | the scheduler gives the run up, and tells `on_failure` ("time_limit") |
   ///
-  /// A run that was given up counts as one that asked for a retry, and its lease ends: the next run has a higher fence.
+  /// A run that was given up counts as one that asked for a retry. The next run has a higher fence. Until a run is
+  /// done, `cancel` answers `running`, because the handler may go on at any time, as that of a node that went silent.
   /// C++ cannot end a thread from outside. So the thread is **lost** to the scheduler until the handler returns
   /// (`scheduler_stats::lost_threads`), and what the handler returns then has no effect. A lost thread counts for
   /// `max_running`. If all threads are lost, the node claims no leased check any more, and the other nodes run them.

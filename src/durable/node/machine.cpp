@@ -276,6 +276,11 @@ void machine::has_not_asked(std::span<const upcoming> asked) noexcept {
 
 void machine::ended(std::int64_t id, ending how) noexcept { claims_.ended(rows_.number_of(id), std::move(how)); }
 
+void machine::given_up(std::int64_t id, ending how) noexcept {
+  rows_[rows_.number_of(id)].orphaned = true;
+  ended(id, std::move(how));
+}
+
 void machine::given_back(std::int64_t id, instant now, microseconds pause) noexcept {
   known_row& which = rows_[rows_.number_of(id)];
   // The row keeps its deadline: it is free for every node. This one comes back after the pause, by `has_ended`.

@@ -129,6 +129,9 @@ class machine {
 
   /// A claimed row has ended so.
   void ended(std::int64_t id, ending how) noexcept;
+  /// The run of a claimed row was given up, and may go on at any time. As after a death, the row is orphaned: if it
+  /// runs again, nobody can cancel or move it until it is over.
+  void given_up(std::int64_t id, ending how) noexcept;
   /// A claimed row did not begin, and is to be given back; asked for again after `pause`.
   void given_back(std::int64_t id, instant now, std::chrono::microseconds pause) noexcept;
 

@@ -76,8 +76,10 @@ std::string words_of(const std::exception_ptr& error) noexcept {
 std::vector<microseconds> limits_of(std::span<const kind_rules> kinds) {
   std::vector<microseconds> limits;
   limits.reserve(kinds.size());
-  std::transform(kinds.begin(), kinds.end(), std::back_inserter(limits),
-                 [](const kind_rules& each) { return saturating_microseconds(each.options.time_limit); });
+  std::transform(kinds.begin(), kinds.end(), std::back_inserter(limits), [](const kind_rules& each) {
+    const std::chrono::milliseconds limit = each.options.time_limit;
+    return limit == limit.max() ? microseconds::max() : saturating_microseconds(limit);
+  });
   return limits;
 }
 
@@ -436,7 +438,7 @@ void node::write_off_what_was_given_up(instant now) noexcept {
       if (how.what == outcome::verdict::dead) {
         failures_.report({"dead", machine_.kinds()[each.kind].name, each.key, exception_of(how.reason), each.attempt});
       }
-      machine_.ended(each.id, std::move(how));
+      machine_.given_up(each.id, std::move(how));
     }
     owes_ends_ = false;
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the next step tries again
