@@ -50,7 +50,7 @@ class on_timer final : public driver {
 
   // Held by the thread that steps. It is taken before every other lock, and never under mutex_; the order of all is in
   // docs/concurrency.md.
-  std::timed_mutex driving_;
+  std::mutex driving_;
 
   std::mutex mutex_;  // guards what follows
   timer_handle armed_;
