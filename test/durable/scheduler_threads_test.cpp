@@ -247,6 +247,7 @@ TEST_F(SchedulerThreads, ACompletionMayStopItsScheduler) {
 
 // ---- runs without an end
 
+// What was given up has a lease that has ended, and such leases are left alone for half a lease after a start.
 class HungHandlers : public SchedulerThreads {
  public:
   // A kind whose first run returns when `hangs` is false; the others return at once.
@@ -310,7 +311,7 @@ TEST_F(HungHandlers, ARunPastItsTimeLimitIsAskedToStopAndThenGivenUp) {
 }
 
 TEST_F(HungHandlers, WhatWasGivenUpRunsAgainWithAHigherFence) {
-  scheduler checks(store, {.on_failure = [](const failure& /*what*/) {}});
+  scheduler checks(store, {.lease = 1s, .on_failure = [](const failure& /*what*/) {}});
   serve(checks, {.time_limit = 20ms, .backoff = {.first = 1ms}});
   hang(checks);
   wait_until_empty();
@@ -396,7 +397,7 @@ TEST_F(HungHandlers, AStopWithALimitReturnsThoughATransactionalHandlerHangs) {
 // Else they would have all threads.
 TEST_F(HungHandlers, RunsThatWereGivenUpCountForTheLimitOfTheirKind) {
   std::atomic<int> ran = 0;
-  scheduler checks(store, {.on_failure = [](const failure& /*what*/) {}});
+  scheduler checks(store, {.lease = 1s, .on_failure = [](const failure& /*what*/) {}});
   checks.on("work", [&](const job& /*what*/) { ++ran; });
   serve(checks, {.max_running = 1, .time_limit = 20ms, .backoff = {.first = 1ms}});
   hang(checks);
