@@ -58,8 +58,8 @@ class job {
   /// In SQLite the same may happen if a transaction is undone and another process draws the next fence.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
   /// If the lease is lost, the run takes longer than its `handler_options::time_limit`, or the scheduler stops, a stop
-  /// is requested. The thread that extends leases, or the
-  /// scheduler's thread, calls a `std::stop_callback` on this token, so it must not block.
+  /// is requested. The thread that extends leases, or the scheduler's thread, calls a `std::stop_callback` on this
+  /// token, so it must not block.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
 
  private:

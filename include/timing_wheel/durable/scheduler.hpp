@@ -53,8 +53,7 @@ struct failure {
   std::exception_ptr error;
   int attempt = 0;  ///< The number of the run, from 1 on, if the failure is about one.
   /// The longest time until the check runs again, if a handler threw ("handler") or a run was given up ("time_limit"),
-  /// and it will be retried. None: the
-  /// check does not run again, or the scheduler does not know when.
+  /// and it will be retried. None: the check does not run again, or the scheduler does not know when.
   std::optional<std::chrono::microseconds> again = {};
 };
 
@@ -85,7 +84,7 @@ struct scheduler_options {
   std::size_t batch = 500;
   /// How many leased jobs this node has at a time, at most. A node claims fewer: only those that its threads begin
   /// within about two round trips to the store, by what the runs of that kind took before. If a claimed job has not
-  /// begun after a tenth of a second, or after eight round trips (half a second at most), the node gives it back. All
+  /// begun after a tenth of a second, or after eight round trips (0.4 s at most), the node gives it back. All
   /// other checks that are due stay in the table, where any node may claim them. At least 1.
   std::size_t max_claimed = 1000;
   /// How many bytes the payloads of leased jobs that this node has at a time may have, all together; and those of a

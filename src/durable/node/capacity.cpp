@@ -20,7 +20,7 @@ constexpr std::int64_t window = 256;  // of so many runs, the older ones count h
 }  // namespace
 
 microseconds allowance::cost_of(std::uint32_t kind) const noexcept {
-  return costs.empty() ? microseconds::zero() : std::min<microseconds>(longest_run, costs[kind]);
+  return costs.empty() ? microseconds::zero() : costs[kind];
 }
 
 bool allowance::admit(std::uint32_t kind, std::size_t size) noexcept {
@@ -37,7 +37,7 @@ bool allowance::admit(std::uint32_t kind, std::size_t size) noexcept {
 }
 
 capacity::capacity(std::size_t kinds, std::optional<std::size_t> threads)
-    : threads_(threads), round_trip_(shortest_trip), runs_(kinds), costs_(kinds, microseconds::max()) {}
+    : threads_(threads), round_trip_(shortest_trip), runs_(kinds), costs_(kinds, longest_run) {}
 
 void capacity::took(microseconds round_trip) noexcept {
   round_trip_ += (std::clamp<microseconds>(round_trip, shortest_trip, longest_trip) - round_trip_) / 8;
@@ -45,13 +45,13 @@ void capacity::took(microseconds round_trip) noexcept {
 
 void capacity::ran(std::uint32_t kind, microseconds time) noexcept {
   past_runs& past = runs_[kind];
-  const microseconds cost = std::max(time, shortest_run);
+  const microseconds cost = std::clamp<microseconds>(time, shortest_run, longest_run);
   if (past.count == window) {
     past.count /= 2;
     past.time /= 2;
   }
   ++past.count;
-  past.time = std::min<microseconds>(past.time + cost, window * longest_run);
+  past.time += cost;
   costs_[kind] = std::max(past.time / past.count, std::min(past.last, cost));
   past.last = cost;
 }
@@ -84,8 +84,6 @@ allowance capacity::now(const run_queue& runs, instant now, std::size_t rows) no
           .costs = costs_};
 }
 
-microseconds capacity::patience() const noexcept {
-  return std::clamp<microseconds>(8 * round_trip_, milliseconds(100), milliseconds(500));
-}
+microseconds capacity::patience() const noexcept { return std::max<microseconds>(8 * round_trip_, milliseconds(100)); }
 
 }  // namespace timing_wheel::durable

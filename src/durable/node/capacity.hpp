@@ -90,7 +90,7 @@ class capacity {
   instant sure_until_ = instant::min();  // of that guess
   std::chrono::microseconds round_trip_;
   std::vector<past_runs> runs_;                   // by kind
-  std::vector<std::chrono::microseconds> costs_;  // by kind; max() if none has run
+  std::vector<std::chrono::microseconds> costs_;  // by kind; the longest if none has run
 };
 
 }  // namespace timing_wheel::durable

@@ -207,14 +207,13 @@ void run_queue::count(std::span<std::size_t> waiting, std::span<std::size_t> run
 }
 
 run_queue::state run_queue::look(instant young_since, std::span<const microseconds> costs) const noexcept {
-  constexpr microseconds most = std::chrono::hours(1);
   const auto is_old = [&](const leased_run& one) { return one.since <= young_since; };
   const std::scoped_lock lock(mutex_);
   const auto last = std::find_if(running_.rbegin(), running_.rend(), is_old);
   state all{waiting_.size(), running_.size(), lost_.size(), threads_, 0, {}};
   all.young = static_cast<std::size_t>(std::distance(running_.rbegin(), last));
   for (std::size_t kind = 0; kind < costs.size(); ++kind) {
-    all.work += static_cast<std::int64_t>(waiting_of_[kind]) * std::min(costs[kind], most);
+    all.work += static_cast<std::int64_t>(waiting_of_[kind]) * costs[kind];
   }
   return all;
 }
