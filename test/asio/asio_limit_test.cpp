@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -130,25 +131,43 @@ TYPED_TEST_F(LimitedOperation, IsCancelledByTheSlotOfItsHandler) {
   signal.emit(net::cancellation_type::terminal);
 }
 
+// What ends an operation that only a signal ends.
+struct signal_seen {
+  net::cancellation_type_t type = net::cancellation_type::none;
+  std::thread::id thread;
+
+  [[nodiscard]] auto begin(net::io_context& context) {
+    return [this, &context](auto handler) {
+      auto slot = net::get_associated_cancellation_slot(handler);
+      slot.assign([this, &context,
+                   handler = std::make_shared<decltype(handler)>(std::move(handler))](net::cancellation_type_t how) {
+        type = how;
+        thread = std::this_thread::get_id();
+        net::post(context, [handler] { (*handler)(error_code()); });
+      });
+    };
+  }
+};
+
 TYPED_TEST_F(LimitedOperation, GetsASignalOfTheTypeThatWasAskedFor) {
-  struct seen {
-    net::cancellation_type_t type = net::cancellation_type::none;
-    int calls = 0;
-  } seen;
-  const auto begin = [&](auto handler) {
-    auto slot = net::get_associated_cancellation_slot(handler);
-    slot.assign([&seen, handler = std::make_shared<decltype(handler)>(std::move(handler)),
-                 &context = this->context_](net::cancellation_type_t type) {
-      seen.type = type;
-      net::post(context, [handler] { (*handler)(error_code()); });
-    });
-  };
-  auto token = cancel_after(this->timer_, 1ms, net::cancellation_type::partial,
-                            [&](const error_code& /*error*/) { ++seen.calls; });
-  net::async_initiate<decltype(token), void(error_code)>(begin, token);
+  signal_seen seen;
+  int calls = 0;
+  auto token =
+      cancel_after(this->timer_, 1ms, net::cancellation_type::partial, [&](const error_code& /*error*/) { ++calls; });
+  net::async_initiate<decltype(token), void(error_code)>(seen.begin(this->context_), token);
   this->context_.run();
   EXPECT_EQ(seen.type, net::cancellation_type::partial);
-  EXPECT_EQ(seen.calls, 1);
+  EXPECT_EQ(calls, 1);
+}
+
+// The executor of `use_future` runs things at once, wherever they come from.
+TYPED_TEST_F(LimitedOperation, IsCancelledByAThreadOfItsContext) {
+  signal_seen seen;
+  auto token = cancel_after(this->timer_, 1ms, net::use_future);
+  auto end = net::async_initiate<decltype(token), void(error_code)>(seen.begin(this->context_), token);
+  this->context_.run();
+  EXPECT_EQ(seen.thread, std::this_thread::get_id());
+  end.get();
 }
 
 TYPED_TEST_F(LimitedOperation, MayEndInSeveralWays) {

@@ -440,6 +440,13 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
                                   net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||
                                  net::is_executor<Executor>::value;
 
+// Whether the wheel posts a wait to the handler's executor at once. It may if that is one of a loop, which runs nothing
+// beside the rest of the loop, or of the strand. Otherwise the wheel posts the wait to the executor of the timer, which
+// dispatches it to the other one, as Asio's operations do: for the executor of `use_future` runs at once what comes from
+// the timer's context, and what comes from elsewhere on a thread of its own, beside the user's.
+template <class HandlerExecutor, bool own>
+inline constexpr bool goes_straight = can_post<HandlerExecutor> && (!own || may_have_loop<HandlerExecutor>);
+
 // The work of a wait whose handler runs on an `io_context`. Being posted is work too.
 class context_works {
  public:
@@ -491,8 +498,7 @@ class context_works {
   // NOLINTEND(readability-identifier-naming)
 };
 
-// And of one with any executors: that of the timer, and that of the handler, if it has one of its own. A handler whose
-// executor nothing can be posted to goes by that of the timer.
+// And of one with any executors: that of the timer, and that of the handler, if it has one of its own.
 template <class Executor, class HandlerExecutor, bool own>
 class works {
  public:
@@ -541,6 +547,8 @@ class works {
     const HandlerExecutor executor = work_.get_executor();
     if constexpr (!can_post<HandlerExecutor>) {
       net::prefer(executor, net::execution::blocking.possibly).execute(arrived_wait<Wait>(there));
+    } else if constexpr (!straight) {
+      net::dispatch(executor, arrived_wait<Wait>(there));
     } else {
       if constexpr (may_have_loop<HandlerExecutor>) {
         if (loop_of(executor) != nullptr && !is_of_context(executor)) {
@@ -563,12 +571,13 @@ class works {
     explicit nothing(const Executor& /*executor*/) noexcept {}
   };
   struct no_room {};
+  static constexpr bool straight = goes_straight<HandlerExecutor, own>;
   using io_work = std::conditional_t<own, net::executor_work_guard<Executor>, nothing>;
-  using way_executor = std::conditional_t<can_post<HandlerExecutor>, HandlerExecutor, Executor>;
+  using way_executor = std::conditional_t<straight, HandlerExecutor, Executor>;
 
   // By which executor it goes to its handler.
   [[nodiscard]] way_executor way() const noexcept {
-    if constexpr (can_post<HandlerExecutor>) {
+    if constexpr (straight) {
       return work_.get_executor();
     } else {
       return io_work_.get_executor();
@@ -576,7 +585,7 @@ class works {
   }
   // If it goes by the timer's, that is to wait until it has arrived.
   [[nodiscard]] io_work leave_timer() {
-    if constexpr (can_post<HandlerExecutor>) {
+    if constexpr (straight) {
       return std::move(io_work_);
     } else {
       return io_work_;
