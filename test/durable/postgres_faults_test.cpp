@@ -35,9 +35,10 @@ class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-
 };
 
 /// A node in a process of its own. \param environment NAME=VALUE, with blanks between.
-rig::child_process node_process(std::chrono::milliseconds lease, const std::string& environment = {}) {
-  return rig::child_process({"/bin/sh", "-c", "exec env " + environment + " " TIMING_WHEEL_POSTGRES_NODE " \"$@\"",
-                             "postgres_node", PostgresFaults::server->conninfo(), std::to_string(lease.count())});
+rig::child_process node_process(std::chrono::milliseconds lease, const std::string& environment = {},
+                                const std::string& program = TIMING_WHEEL_POSTGRES_NODE) {
+  return rig::child_process({"/bin/sh", "-c", "exec env " + environment + " " + program + " \"$@\"", "postgres_node",
+                             PostgresFaults::server->conninfo(), std::to_string(lease.count())});
 }
 
 // ---- the server
@@ -74,6 +75,48 @@ TEST_F(PostgresFaults, AnImmediateShutdownUnderLoadLosesNothing) {
     }
     work.join();
     EXPECT_TRUE(wait_for_end(server->conninfo()));
+  }
+  judge(server->conninfo(), promised);
+}
+
+// ---- an upgrade
+
+// `./dev upgrade` names the node of the last release.
+TEST_F(PostgresFaults, NodesOfTwoReleasesShareAStoreThatIsMigratedMeanwhile) {
+  const char* const old_node = std::getenv("TIMING_WHEEL_OLD_NODE");
+  if (old_node == nullptr) {
+    GTEST_SKIP() << "TIMING_WHEEL_OLD_NODE names no program";
+  }
+  server->execute(
+      "ALTER TABLE run ALTER worker SET DEFAULT -1, ALTER number SET DEFAULT 0;"
+      "DROP FUNCTION timing_wheel.schedule,timing_wheel.cancel,timing_wheel.reschedule,timing_wheel.revive_dead;"
+      "DROP TABLE timing_wheel.addition");
+  // A former node knows no `worker`.
+  const auto runs_by = [](const char* worker) {
+    return std::stoi(server->ask(std::string("SELECT count(*) FROM run WHERE worker=") + worker));
+  };
+  std::vector<std::string> promised;
+  {
+    node here(server->conninfo());
+    std::thread work([&] { promised = schedule_all(here.checks, 3000, 2ms); });
+    int by_old_ones = 0;
+    for (int times = 0; times < 4; ++times) {
+      rig::child_process old = node_process(500ms, {}, old_node);
+      std::this_thread::sleep_for(1s);
+      if (times == 1) {
+        here.store.migrate();
+        EXPECT_EQ(here.store.plan_migration().from, "2.1");
+        by_old_ones = runs_by("-1");
+      }
+      EXPECT_TRUE(old.kill());
+    }
+    rig::child_process old = node_process(500ms, {}, old_node);
+    work.join();
+    EXPECT_TRUE(wait_for_end(server->conninfo()));
+    EXPECT_EQ(server->ask("SELECT count(*) FROM timing_wheel.node"), "2");
+    EXPECT_GT(runs_by("-1"), by_old_ones + 100);
+    EXPECT_GT(runs_by("0"), 100);
+    EXPECT_TRUE(old.finish());
   }
   judge(server->conninfo(), promised);
 }

@@ -1,5 +1,7 @@
 #include "durable/postgres/schema.hpp"
 
+#include <future>
+
 #include "durable/support/postgres_case.hpp"
 
 namespace timing_wheel::durable::test {
@@ -62,6 +64,109 @@ TEST_F(PostgresSchema, TheFencesOfVersion1GoOnToRise) {
   for (const claimed& one : claim(newer)) {
     EXPECT_GT(one.fence, (last + 1) * 65536);
   }
+}
+
+// Tables as 0.1.0 made them: without what was only added since.
+class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  PostgresAdditions() {
+    user.execute("DROP FUNCTION " + table("schedule") + "," + table("cancel") + "," + table("reschedule") + "," +
+                 table("revive_dead") + "; DROP TABLE " + table("addition"));
+  }
+  void expect_that_all_works() {
+    EXPECT_TRUE(put(store, "a").inserted);
+    EXPECT_THAT(all_rows(store), SizeIs(1));
+    EXPECT_TRUE(complete(store, claim(store).at(0)));
+    EXPECT_THAT(store.renew_shares("me", kinds, 1h).value(), SizeIs(64));
+  }
+};
+
+TEST_F(PostgresAdditions, AreNotNeededByANode) {
+  EXPECT_EQ(store.plan_migration().from, "2.0");
+  expect_that_all_works();
+}
+
+TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
+  const migration_plan plan = store.plan_migration();
+  EXPECT_TRUE(plan.additive);
+  ASSERT_EQ(plan.statements.back(), "COMMIT");
+  for (auto each = plan.statements.begin(); each != plan.statements.end() - 1; ++each) {
+    user.execute(*each);
+  }
+  expect_that_all_works();
+  user.execute("COMMIT");
+  EXPECT_EQ(store.plan_migration().from, "2.1");
+}
+
+TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
+  put(store, "b");
+  user.execute("BEGIN");
+  EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
+  user.execute("SELECT * FROM " + table("check") + "," + table("version") + " FOR UPDATE");
+  store.migrate();
+  EXPECT_EQ(store.plan_migration().from, "2.1");
+  user.execute("COMMIT");
+}
+
+class PostgresFunctions : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  [[nodiscard]] std::string call(const std::string& what) const { return user.ask("SELECT " + schema + "." + what); }
+};
+
+TEST_F(PostgresFunctions, ScheduleMoveAndCancel) {
+  EXPECT_EQ(call("schedule('close','a','2 units',interval '30 minutes')"), "t");
+  EXPECT_EQ(call("schedule('close','a','3 units',interval '1 hour')"), "f");
+  EXPECT_EQ(store.find("close", "a")->payload, "2 units");
+  EXPECT_GT(store.find("close", "a")->due, store.now() + 29min);
+  EXPECT_LT(store.find("close", "a")->due, store.now() + 31min);
+  EXPECT_EQ(call("reschedule('close','a',interval '1 hour')"), "moved");
+  EXPECT_GT(store.find("close", "a")->due, store.now() + 59min);
+  EXPECT_EQ(call("cancel('close','a')"), "cancelled");
+  EXPECT_EQ(call("cancel('close','a')"), "finished");
+  EXPECT_EQ(call("reschedule('close','a',interval '1 hour')"), "finished");
+  put(store, "b");
+  claim(store);
+  EXPECT_EQ(call("cancel('close','b')"), "running");
+  EXPECT_EQ(call("reschedule('close','b',interval '1 hour')"), "running");
+  EXPECT_THROW(call("schedule('close','','',interval '1 hour')"), std::runtime_error);
+  EXPECT_THROW(call("schedule('close','c','',NULL)"), std::runtime_error);
+}
+
+TEST_F(PostgresFunctions, ReviveTheDeadUnlessTheKeyIsTaken) {
+  put(store, asked("a", instant(), "2 units"));
+  EXPECT_TRUE(bury(store, claim(store).at(0), "no"));
+  const std::string revive = "revive_dead(" + std::to_string(store.list_dead(1).at(0).id) + ")";
+  put(store, asked("a", 1h));
+  EXPECT_EQ(call(revive), "f");
+  EXPECT_EQ(call("cancel('close','a')"), "cancelled");
+  EXPECT_EQ(call(revive), "t");
+  EXPECT_EQ(call(revive), "f");
+  EXPECT_THAT(store.list_dead(1), IsEmpty());
+  EXPECT_EQ(claim(store).at(0).payload, "2 units");
+}
+
+TEST_F(PostgresFunctions, NeedTheirOwnRightAndNoneOnTheTables) {
+  const std::string role = schema + "_shop";
+  user.execute("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + role +
+               "; GRANT EXECUTE ON FUNCTION " + table("schedule") + " TO " + role);
+  const postgres_session shop(server().conninfo() + " user=" + role);
+  EXPECT_EQ(shop.ask("SELECT " + table("schedule") + "('close','a','',interval '1 hour')"), "t");
+  EXPECT_THROW(shop.ask("SELECT " + table("cancel") + "('close','a')"), std::runtime_error);
+  EXPECT_THROW(shop.ask("SELECT count(*) FROM " + table("check")), std::runtime_error);
+}
+
+// As a user's call in C++: the row of a check that runs stays free for its end, however long the transaction is open.
+TEST_F(PostgresFunctions, ACancelThatLosesItsRaceKeepsNoLock) {
+  put(store, "a");
+  const postgres_session claims(server().conninfo());
+  claims.execute("BEGIN; UPDATE " + table("check") + " SET lease=1");
+  user.execute("BEGIN");
+  auto answer = std::async(std::launch::async, [&] { return call("cancel('close','a')"); });
+  wait_until([&] { return server().ask("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0"; });
+  claims.execute("COMMIT");
+  EXPECT_EQ(answer.get(), "running");
+  claims.execute("SELECT * FROM " + table("check") + " FOR UPDATE NOWAIT");
+  user.execute("COMMIT");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // postgres_schema_test.cpp.
 
 #include "durable/support/users_place.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -22,6 +23,45 @@ TEST_P(Schema, MigratingAgainChangesNothing) {
   EXPECT_THAT(all_rows(store), SizeIs(1));
 }
 
+TEST_P(Schema, APlanChangesNothingAndItsStatementsAreTheMigration) {
+  const migration_plan plan = store.plan_migration();
+  EXPECT_EQ(plan.from, "");
+  EXPECT_TRUE(plan.additive);
+  EXPECT_EQ(error_of([&] { put(store, "a"); }).code, errc::no_schema);
+  for (const std::string& each : plan.statements) {
+    user.run(each);
+  }
+  const migration_plan rest = store.plan_migration();
+  EXPECT_EQ(rest.from, plan.to);
+  EXPECT_EQ(rest.to, plan.to);
+  EXPECT_THAT(rest.statements, IsEmpty());
+  EXPECT_TRUE(put(store, "a").inserted);
+}
+
+TEST_P(Schema, ANodeThatCannotReadTheTablesSaysSoAndGoesOnWhenItCan) {
+  store.migrate();
+  std::atomic<int> told = 0;
+  std::atomic<int> runs = 0;
+  const auto note = [&](const failure& what) {
+    told += error_of([&] { std::rethrow_exception(what.error); }).code == errc::newer_schema ? 1 : 0;
+  };
+  scheduler checks(store, {.poll = 20ms, .on_failure = note});
+  checks.on("close", [&](const job& /*what*/) { ++runs; });
+  checks.start();
+  user.schedule(asked("a", store.now()));
+  wait_until([&] { return runs == 1; });
+  const std::string due = std::to_string(store.now().time_since_epoch().count());
+  user.run("UPDATE " + user.table("version") + " SET version=7");
+  wait_until([&] { return told > 0; });
+  user.run("INSERT INTO " + user.table("check") + "(due,kind,key,payload) VALUES(" + due + ",'close'," +
+           (is_on_a_server() ? "'b','')" : "x'62',x'')"));
+  const int before = told;
+  wait_until([&] { return told > before; });
+  EXPECT_EQ(runs, 1);
+  user.run("UPDATE " + user.table("version") + " SET version=2");
+  wait_until([&] { return runs == 2; });
+}
+
 TEST_P(Schema, ANewerOneIsRefusedWithBothNumbers) {
   store.migrate();
   user.run("UPDATE " + user.table("version") + " SET version=7");
@@ -29,6 +69,7 @@ TEST_P(Schema, ANewerOneIsRefusedWithBothNumbers) {
   for (durable::store* each : {&store, later.get()}) {
     const caught migrating = error_of([&] { each->migrate(); });
     EXPECT_EQ(migrating.code, errc::newer_schema);
+    EXPECT_EQ(error_of([&] { static_cast<void>(each->plan_migration()); }).code, errc::newer_schema);
     EXPECT_THAT(migrating.words, HasSubstr("tables of version 7; this library knows version 2"));
     EXPECT_EQ(error_of([&] { put(*each, "a"); }).code, errc::newer_schema);
     EXPECT_TRUE(!is_on_a_server() || error_of([&] { all_rows(*each); }).code == errc::newer_schema);

@@ -68,6 +68,7 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   ~postgres_store() override;
 
   void migrate() override;
+  [[nodiscard]] migration_plan plan_migration() override;
   [[nodiscard]] instant now() override;
   [[nodiscard]] const request_limits& limits() const noexcept override;
   void transact(const std::function<void(store_transaction&)>& work) override;

@@ -237,6 +237,17 @@ struct store_counts {
   std::uint64_t commits = 0;     ///< Transactions that have written and committed.
 };
 
+/// What `store::migrate` would do.
+struct migration_plan {
+  std::string from;                     ///< The version of the tables, such as "2.0"; empty if there are no tables.
+  std::string to;                       ///< The version that this library makes. The same if there is nothing to do.
+  std::vector<std::string> statements;  ///< In their order, all in one transaction; none if there is nothing to do.
+  /// Whether programs with the library that made the tables go on, during the migration and after it. Then `migrate`
+  /// locks no table that they use. If not, `migrate` locks all tables while it writes each check anew, O(checks), and
+  /// these programs are refused afterwards (`newer_schema`).
+  bool additive = true;
+};
+
 /// Keeps checks, a row for each. The row is the truth; what a node remembers of the row is a hint.
 ///
 /// Thread safety: any thread may call any member. A read may run beside a transaction. Errors: if the database refuses,
@@ -249,9 +260,14 @@ class TIMING_WHEEL_EXPORT store {
   store& operator=(const store&) = delete;
   virtual ~store() = default;
 
-  /// Makes the tables, or brings those of an older version up to date. Call it once; a further call does nothing.
+  /// Makes the tables, or brings those of an older version up to date. Call it once; a further call does nothing. If
+  /// the role may not make what this version only adds, the call leaves that out.
   /// \throws timer_error (`newer_schema`) if a newer library has made them.
   virtual void migrate() = 0;
+
+  /// Changes nothing. \returns what `migrate` would do now; here an empty plan, for a store that has no tables.
+  /// \throws timer_error (`newer_schema`) as `migrate`.
+  [[nodiscard]] virtual migration_plan plan_migration();
 
   /// What the database's clock shows.
   [[nodiscard]] virtual instant now() = 0;

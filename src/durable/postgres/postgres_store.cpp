@@ -101,6 +101,7 @@ class postgres_store::implementation {
   ~implementation();
 
   void migrate();
+  [[nodiscard]] migration_plan plan_migration();
   [[nodiscard]] instant now();
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
@@ -180,6 +181,15 @@ void postgres_store::implementation::migrate() {
   if (make_tables(*held, options_.schema)) {
     counts_.commits.fetch_add(1, std::memory_order_relaxed);
   }
+}
+
+migration_plan postgres_store::implementation::plan_migration() {
+  check_process();
+  pool::guard held(pool_);
+  if (held->used) {
+    held.renew();
+  }
+  return planned(*held, options_.schema);
 }
 
 template <class Work>
@@ -371,6 +381,8 @@ postgres_store::postgres_store(const std::string& conninfo, const postgres_optio
 postgres_store::~postgres_store() = default;
 
 void postgres_store::migrate() { implementation_->migrate(); }
+
+migration_plan postgres_store::plan_migration() { return implementation_->plan_migration(); }
 
 instant postgres_store::now() { return implementation_->now(); }
 

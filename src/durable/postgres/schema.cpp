@@ -1,10 +1,13 @@
 #include "durable/postgres/schema.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/error.hpp"
@@ -91,34 +94,114 @@ constexpr std::array version_2 = {
     "UPDATE @version SET version=2",
 };
 
-// A run of statements in one message, each ended by its semicolon.
-struct script {
-  std::string text;
-  unsigned statements = 0;
+// For programs in other languages: what a user's call does (see users_call.cpp), by the rights of the tables' owner.
+//
+// A statement that waited for a row's lock, and then finds another row than it asked for, keeps that lock. So a part of
+// the transaction of its own is undone then, which lets it go; and what stands in the way is looked for anew.
+#define TIMING_WHEEL_FUNCTION " SECURITY DEFINER SET search_path=pg_catalog,pg_temp AS $body$"
+#define TIMING_WHEEL_CHANGE(statement, done)                                                            \
+  " LANGUAGE plpgsql" TIMING_WHEEL_FUNCTION                                                             \
+  " DECLARE pending boolean; BEGIN FOR tries IN 1..100 LOOP BEGIN " statement                           \
+  " WHERE c.kind=$1 AND c.key=convert_to($2,'UTF8') AND c.lease IS NULL; "                              \
+  "IF FOUND THEN RETURN '" done                                                                         \
+  "'; END IF; RAISE SQLSTATE 'TW001'; "                                                                 \
+  "EXCEPTION WHEN SQLSTATE 'TW001' THEN NULL; END; "                                                    \
+  "SELECT c.lease IS NULL INTO pending FROM @check c WHERE c.kind=$1 AND c.key=convert_to($2,'UTF8'); " \
+  "IF NOT FOUND THEN RETURN 'finished'; ELSIF NOT pending THEN RETURN 'running'; END IF; "              \
+  "END LOOP; RAISE SQLSTATE '40001' USING MESSAGE='others change the check all the time'; END $body$"
+#define TIMING_WHEEL_DUE "(extract(epoch FROM statement_timestamp()+$"
+constexpr std::array addition_1 = {
+    "CREATE FUNCTION @schedule(kind text,key text,payload text,delay interval) RETURNS boolean LANGUAGE "
+    "sql" TIMING_WHEEL_FUNCTION " WITH made AS (INSERT INTO @check(due,kind,key,payload) VALUES(" TIMING_WHEEL_DUE
+    "4)*1000000)::bigint,$1,convert_to($2,'UTF8'),convert_to($3,'UTF8')) ON CONFLICT(kind,key) DO NOTHING RETURNING 1) "
+    "SELECT count(*)>0 FROM made $body$",
 
-  void add(std::string_view statement) {
-    text.append(statement).append(";");
-    ++statements;
+    "CREATE FUNCTION @cancel(kind text,key text) RETURNS text" TIMING_WHEEL_CHANGE("DELETE FROM @check c", "cancelled"),
+
+    "CREATE FUNCTION @reschedule(kind text,key text,delay interval) RETURNS text" TIMING_WHEEL_CHANGE(
+        "UPDATE @check c SET due=" TIMING_WHEEL_DUE "3)*1000000)::bigint", "moved"),
+
+    "CREATE FUNCTION @revive_dead(id bigint) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH chosen AS (SELECT d.kind,d.key,d.payload FROM @dead d WHERE d.id=$1 FOR UPDATE),"
+    "made AS (INSERT INTO @check(due,kind,key,payload) SELECT (extract(epoch FROM now())*1000000)::bigint,kind,key,"
+    "payload FROM chosen ON CONFLICT(kind,key) DO NOTHING RETURNING 1),"
+    "gone AS (DELETE FROM @dead d WHERE d.id=$1 AND EXISTS(SELECT FROM made)) SELECT count(*)>0 FROM made $body$",
+
+    "REVOKE ALL ON FUNCTION @schedule(text,text,text,interval),@cancel(text,text),@reschedule(text,text,interval),"
+    "@revive_dead(bigint) FROM PUBLIC",
+
+    "GRANT SELECT ON @addition TO PUBLIC",
+
+    "INSERT INTO @addition(number) VALUES(1)",
+};
+#undef TIMING_WHEEL_FUNCTION
+#undef TIMING_WHEEL_CHANGE
+#undef TIMING_WHEEL_DUE
+
+std::string joined(const std::vector<std::string>& statements) {
+  std::string all;
+  for (const std::string& each : statements) {
+    all.append(each).append(";");
+  }
+  return all;
+}
+
+// What is there: of the tables none, or an empty table of versions (0).
+struct state {
+  std::optional<std::int64_t> version;
+  std::int64_t additions = 0;
+
+  [[nodiscard]] bool is_current() const {
+    return version && *version == schema_version && additions >= schema_additions;
   }
 };
 
-template <class Statements>
-void add_all(const Statements& some, const std::string& prefix, script& into) {
-  for (const char* each : some) {
-    into.add(text_of(each, prefix));
+std::vector<std::string> missing_in(const state& there, const std::string& prefix) {
+  std::vector<std::string> statements;
+  const auto add_all = [&](const auto& some) {
+    for (const char* each : some) {
+      statements.push_back(text_of(each, prefix));
+    }
+  };
+  const std::int64_t version = there.version.value_or(0);
+  if (version < 1) {
+    add_all(version_1);
   }
+  if (version < 2) {
+    add_all(version_2);
+  }
+  if (there.additions < 1) {
+    add_all(addition_1);
+  }
+  return statements;
 }
 
-// None if there is no table of versions, 0 if it is empty.
-std::optional<std::int64_t> version_in(connection& on, std::string_view schema) {
+bool has_table(connection& on, std::string_view schema, std::string_view name) {
   static constexpr query look{doing, "timing_wheel_look",
                               "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON "
-                              "n.oid=c.relnamespace WHERE n.nspname=$1::text AND c.relname='version'"};
-  if (on.run(look, parameters().bind(schema)).rows() == 0) {
-    return std::nullopt;
+                              "n.oid=c.relnamespace WHERE n.nspname=$1::text AND c.relname=$2::text"};
+  return on.run(look, parameters().bind(schema).bind(name)).rows() != 0;
+}
+
+constexpr const char* read_version = "SELECT coalesce(max(version),0) FROM @version";
+constexpr const char* read_additions = "SELECT coalesce(max(number),0) FROM @addition";
+
+state state_of(connection& on, std::string_view schema) {
+  const std::string prefix = prefix_of(schema);
+  state there;
+  if (has_table(on, schema, "version")) {
+    there.version = on.run(doing, text_of(read_version, prefix), 1).integer(0, 0);
   }
-  const result read = on.run(doing, text_of("SELECT coalesce(max(version),0) FROM @version", prefix_of(schema)), 1);
-  return read.integer(0, 0);
+  if (has_table(on, schema, "addition")) {
+    there.additions = on.run(doing, text_of(read_additions, prefix), 1).integer(0, 0);
+  }
+  return there;
+}
+
+void refuse_newer(const state& there, std::string_view schema) {
+  if (there.version.value_or(0) > schema_version) {
+    check_version(*there.version, schema);
+  }
 }
 
 bool has_schema(connection& on, std::string_view schema) {
@@ -127,35 +210,38 @@ bool has_schema(connection& on, std::string_view schema) {
   return on.run(look, parameters().bind(schema)).rows() != 0;
 }
 
-// Two that come at a time make the table of versions one after the other. What its lock then shows is true.
+// What has to be there before the versions can be read under a lock. Where the version is ours, only the table of
+// additions is locked, which no node reads: so no node waits for this, nor this for a transaction of a user's.
+std::vector<std::string> first_steps(const state& there, const std::string& prefix, bool with_schema) {
+  std::vector<std::string> statements{"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"};
+  if (with_schema) {
+    statements.push_back("CREATE SCHEMA IF NOT EXISTS " + prefix.substr(0, prefix.size() - 1));
+  }
+  if (there.version != schema_version) {
+    statements.push_back(text_of("CREATE TABLE IF NOT EXISTS @version(version integer NOT NULL)", prefix));
+    statements.push_back(text_of("LOCK TABLE @version IN ACCESS EXCLUSIVE MODE", prefix));
+  }
+  statements.push_back(text_of("CREATE TABLE IF NOT EXISTS @addition(number integer PRIMARY KEY)", prefix));
+  statements.push_back(text_of("LOCK TABLE @addition IN SHARE ROW EXCLUSIVE MODE", prefix));
+  return statements;
+}
+
+// Two that come at a time make these tables one after the other. What is read under the locks is true.
 bool make_once(connection& on, std::string_view schema) {
-  if (const auto version = version_in(on, schema); version && *version >= schema_version) {
-    check_version(*version, schema);
+  const state before = state_of(on, schema);
+  refuse_newer(before, schema);
+  if (before.is_current()) {
     return false;
   }
   const std::string prefix = prefix_of(schema);
-  script first;
-  first.add("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
-  if (!has_schema(on, schema)) {
-    first.add("CREATE SCHEMA IF NOT EXISTS " + prefix.substr(0, prefix.size() - 1));
-  }
-  first.add(text_of("CREATE TABLE IF NOT EXISTS @version(version integer NOT NULL)", prefix));
-  first.add(text_of("LOCK TABLE @version IN ACCESS EXCLUSIVE MODE", prefix));
-  first.add(text_of("SELECT coalesce(max(version),0) FROM @version", prefix));
-  const std::int64_t version = on.run(doing, first.text, first.statements).integer(0, 0);
-  if (version > schema_version) {
-    check_version(version, schema);
-  }
-  script rest;
-  if (version < 1) {
-    add_all(version_1, prefix, rest);
-  }
-  if (version < 2) {
-    add_all(version_2, prefix, rest);
-  }
-  rest.add("COMMIT");
-  on.run(doing, rest.text, rest.statements);
-  return version < schema_version;
+  const std::vector<std::string> first = first_steps(before, prefix, !has_schema(on, schema));
+  on.run(doing, joined(first), static_cast<unsigned>(first.size()));
+  const state there = state_of(on, schema);
+  refuse_newer(there, schema);
+  std::vector<std::string> rest = missing_in(there, prefix);
+  rest.emplace_back("COMMIT");
+  on.run(doing, joined(rest), static_cast<unsigned>(rest.size()));
+  return !there.is_current();
 }
 
 // What PostgreSQL says to the second of two that make the same thing, in spite of IF NOT EXISTS.
@@ -175,6 +261,27 @@ void check_version(std::int64_t version, std::string_view schema) {
   }
 }
 
+migration_plan planned(connection& on, std::string_view schema) {
+  const state there = state_of(on, schema);
+  refuse_newer(there, schema);
+  const auto name = [](std::int64_t version, std::int64_t additions) {
+    return std::to_string(version) + "." + std::to_string(additions);
+  };
+  migration_plan plan;
+  plan.from = there.version ? name(*there.version, there.additions) : std::string();
+  plan.to = name(schema_version, std::max<std::int64_t>(there.additions, schema_additions));
+  plan.additive = !there.version || *there.version == schema_version;
+  if (!there.is_current()) {
+    const std::string prefix = prefix_of(schema);
+    plan.statements = first_steps(there, prefix, !has_schema(on, schema));
+    for (std::string& each : missing_in(there, prefix)) {
+      plan.statements.push_back(std::move(each));
+    }
+    plan.statements.emplace_back("COMMIT");
+  }
+  return plan;
+}
+
 bool make_tables(connection& on, std::string_view schema) {
   constexpr int most_tries = 10;
   for (int tries = 1;; ++tries) {
@@ -182,6 +289,10 @@ bool make_tables(connection& on, std::string_view schema) {
       return make_once(on, schema);
     } catch (const timer_error& error) {
       on.roll_back();
+      const bool may_not = error.code() == code_of("42501");
+      if (may_not && state_of(on, schema).version == schema_version) {
+        return false;  // a node needs no additions
+      }
       if (tries == most_tries || !was_there_first(error.code())) {
         throw;
       }

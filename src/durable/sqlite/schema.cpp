@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/error.hpp"
@@ -94,21 +95,27 @@ void check_version(sqlite3* connection, std::int64_t version) {
   }
 }
 
-void make_tables(database& in) {
+migration_plan planned(database& in) {
   const std::int64_t version = version_of(in);
   if (version > schema_version) {
     check_version(in.get(), version);
   }
-  const auto add = [&in](const auto& statements) {
-    for (const char* text : statements) {
-      in.execute({"making the tables", text});
-    }
-  };
+  migration_plan plan{.from = version == 0 ? std::string() : std::to_string(version) + ".0",
+                      .to = std::to_string(schema_version) + ".0",
+                      .statements = {},
+                      .additive = version == 0 || version == schema_version};
   if (version < 1) {
-    add(version_1);
+    plan.statements.insert(plan.statements.end(), version_1.begin(), version_1.end());
   }
   if (version < 2) {
-    add(version_2);
+    plan.statements.insert(plan.statements.end(), version_2.begin(), version_2.end());
+  }
+  return plan;
+}
+
+void make_tables(database& in) {
+  for (const std::string& each : planned(in).statements) {
+    in.execute({"making the tables", each.c_str()});
   }
 }
 

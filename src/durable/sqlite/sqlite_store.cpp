@@ -49,6 +49,7 @@ class sqlite_store::implementation {
   ~implementation();
 
   void migrate();
+  [[nodiscard]] migration_plan plan_migration();
   [[nodiscard]] instant now();
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
@@ -194,6 +195,11 @@ void sqlite_store::implementation::migrate() {
   held.commit();
 }
 
+migration_plan sqlite_store::implementation::plan_migration() {
+  const reading held(*this);
+  return planned(*reader_);
+}
+
 // In the transaction that is open. What it wrote is seen when it is committed.
 void sqlite_store::implementation::set_clock() {
   const std::optional<clock_row> old = read_row(read_clock_, writer_->get());
@@ -310,6 +316,8 @@ sqlite_store::sqlite_store(const std::string& file, const sqlite_options& option
 sqlite_store::~sqlite_store() = default;
 
 void sqlite_store::migrate() { implementation_->migrate(); }
+
+migration_plan sqlite_store::plan_migration() { return implementation_->plan_migration(); }
 
 instant sqlite_store::now() { return implementation_->now(); }
 

@@ -15,6 +15,8 @@ cancel_answer transaction::cancel(std::string_view kind, std::string_view key) {
   return {op.result, op.attempts};
 }
 
+migration_plan store::plan_migration() { return {}; }
+
 void store::transact_within(const transaction_limits& /*limits*/, const std::function<void(store_transaction&)>& work) {
   transact(work);
 }
