@@ -88,12 +88,13 @@ TEST_F(PostgresFaults, NodesOfTwoReleasesShareAStoreThatIsMigratedMeanwhile) {
     GTEST_SKIP() << "TIMING_WHEEL_OLD_NODE names no program";
   }
   server->execute(
-      "ALTER TABLE run ALTER worker SET DEFAULT -1, ALTER number SET DEFAULT 0;"
+      "ALTER TABLE run ALTER worker SET DEFAULT 0, ALTER number SET DEFAULT 0;"
+      "ALTER TABLE run ADD COLUMN program text DEFAULT current_setting('application_name');"
       "DROP FUNCTION timing_wheel.schedule,timing_wheel.cancel,timing_wheel.reschedule,timing_wheel.revive_dead;"
       "DROP TABLE timing_wheel.addition");
-  // A former node knows no `worker`.
-  const auto runs_by = [](const char* worker) {
-    return std::stoi(server->ask(std::string("SELECT count(*) FROM run WHERE worker=") + worker));
+  const auto runs_by_old_ones = [](bool old) {
+    return std::stoi(
+        server->ask(std::string("SELECT count(*) FROM run WHERE (program='old')=") + (old ? "true" : "false")));
   };
   std::vector<std::string> promised;
   {
@@ -101,21 +102,21 @@ TEST_F(PostgresFaults, NodesOfTwoReleasesShareAStoreThatIsMigratedMeanwhile) {
     std::thread work([&] { promised = schedule_all(here.checks, 3000, 2ms); });
     int by_old_ones = 0;
     for (int times = 0; times < 4; ++times) {
-      rig::child_process old = node_process(500ms, {}, old_node);
+      rig::child_process old = node_process(500ms, "PGAPPNAME=old", old_node);
       std::this_thread::sleep_for(1s);
       if (times == 1) {
         here.store.migrate();
         EXPECT_EQ(here.store.plan_migration().from, "2.1");
-        by_old_ones = runs_by("-1");
+        by_old_ones = runs_by_old_ones(true);
       }
       EXPECT_TRUE(old.kill());
     }
-    rig::child_process old = node_process(500ms, {}, old_node);
+    rig::child_process old = node_process(500ms, "PGAPPNAME=old", old_node);
     work.join();
     EXPECT_TRUE(wait_for_end(server->conninfo()));
-    EXPECT_EQ(server->ask("SELECT count(*) FROM timing_wheel.node"), "2");
-    EXPECT_GT(runs_by("-1"), by_old_ones + 100);
-    EXPECT_GT(runs_by("0"), 100);
+    wait_until([&] { return server->ask("SELECT count(*) FROM timing_wheel.node") == "2"; }, 15s);
+    EXPECT_GT(runs_by_old_ones(true), by_old_ones + 100);
+    EXPECT_GT(runs_by_old_ones(false), 100);
     EXPECT_TRUE(old.finish());
   }
   judge(server->conninfo(), promised);

@@ -53,6 +53,7 @@ TEST_F(PostgresSchema, TheFencesOfVersion1GoOnToRise) {
                table("fence") + "; UPDATE " + table("version") + " SET version=1");
   postgres_store newer(server().conninfo(), options);
   EXPECT_EQ(error_of([&] { put(newer, "c"); }).code, make_error_code(errc::no_schema));
+  EXPECT_FALSE(newer.plan_migration().additive);
   newer.migrate();
   newer.migrate();
   std::int64_t last = 0;
@@ -108,6 +109,26 @@ TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
   user.execute("COMMIT");
 }
 
+// The functions run with the rights of the role that makes them.
+TEST_F(PostgresAdditions, AreMadeByTheOwnerOfTheTablesOnly) {
+  const std::string role = schema + "_other";
+  user.execute("CREATE ROLE " + role + " LOGIN; GRANT ALL ON SCHEMA " + schema + " TO " + role + "; GRANT SELECT ON " +
+               table("version") + " TO " + role);
+  postgres_store other(server().conninfo() + " user=" + role, options);
+  other.migrate();
+  EXPECT_EQ(other.plan_migration().from, "2.0");
+  store.migrate();
+  EXPECT_EQ(other.plan_migration().from, "2.1");
+}
+
+TEST_F(PostgresAdditions, MayBeMadeBySeveralAtATime) {
+  on_threads(6, [&](int) {
+    postgres_store own(server().conninfo(), options);
+    own.migrate();
+    EXPECT_EQ(own.plan_migration().from, "2.1");
+  });
+}
+
 class PostgresFunctions : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:
   [[nodiscard]] std::string call(const std::string& what) const { return user.ask("SELECT " + schema + "." + what); }
@@ -124,6 +145,8 @@ TEST_F(PostgresFunctions, ScheduleMoveAndCancel) {
   EXPECT_EQ(call("cancel('close','a')"), "cancelled");
   EXPECT_EQ(call("cancel('close','a')"), "finished");
   EXPECT_EQ(call("reschedule('close','a',interval '1 hour')"), "finished");
+  user.execute("CREATE TEMPORARY TABLE orders(kind text COLLATE \"POSIX\"); INSERT INTO orders VALUES('close')");
+  EXPECT_EQ(user.ask("SELECT " + schema + ".cancel(kind,'a') FROM orders"), "finished");
   put(store, "b");
   claim(store);
   EXPECT_EQ(call("cancel('close','b')"), "running");

@@ -44,6 +44,7 @@ TEST_F(SqliteSchema, TheFencesOfVersion1GoOnToRise) {
       "UPDATE timing_wheel_schema SET version=1");
   sqlite_store newer(folder.file());
   EXPECT_EQ(error_of([&] { put(newer, "b"); }).code, make_error_code(errc::no_schema));
+  EXPECT_FALSE(newer.plan_migration().additive);
   newer.migrate();
   newer.migrate();
   EXPECT_EQ(newer.find("close", "a")->fence, row.id * 65536 + 3);

@@ -36,8 +36,9 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// | because it was cancelled, moved, or its timer destroyed | `error::operation_aborted` |
 /// | because the wheel refuses it | another error, see `to_error_code` |
 ///
-/// The handler is posted to its associated executor (the timer's, if it has none), and is never called within the call
-/// that starts or ends the wait. The wait counts as work of both executors. It lies in memory of the handler's
+/// The handler is posted to its associated executor, if that is one of an `io_context`, a strand of one, or an
+/// `any_io_executor`; otherwise to the timer's, which dispatches it to its own. It is never called within the call that
+/// starts or ends the wait. The wait counts as work of both executors. It lies in memory of the handler's
 /// associated allocator, and is freed before the handler is called. A thread of the wheel neither moves a handler nor
 /// uses its allocator. If the executor throws, for instance for lack of memory, the handler is destroyed. The call that
 /// ended the wait throws what the executor threw; at an expiry, `timer_options::on_error` gets it.

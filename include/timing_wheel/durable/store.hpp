@@ -241,10 +241,10 @@ struct store_counts {
 struct migration_plan {
   std::string from;                     ///< The version of the tables, such as "2.0"; empty if there are no tables.
   std::string to;                       ///< The version that this library makes. The same if there is nothing to do.
-  std::vector<std::string> statements;  ///< In their order, all in one transaction; none if there is nothing to do.
+  std::vector<std::string> statements;  ///< In their order, for one transaction; none if there is nothing to do.
   /// Whether programs with the library that made the tables go on, during the migration and after it. Then `migrate`
-  /// locks no table that they use. If not, `migrate` locks all tables while it writes each check anew, O(checks), and
-  /// these programs are refused afterwards (`newer_schema`).
+  /// takes no lock that conflicts with reading or writing rows. If not, `migrate` locks the checks while it writes each
+  /// of them anew, O(checks), and these programs are refused afterwards (`newer_schema`).
   bool additive = true;
 };
 
@@ -260,8 +260,8 @@ class TIMING_WHEEL_EXPORT store {
   store& operator=(const store&) = delete;
   virtual ~store() = default;
 
-  /// Makes the tables, or brings those of an older version up to date. Call it once; a further call does nothing. If
-  /// the role may not make what this version only adds, the call leaves that out.
+  /// Makes the tables, or brings those of an older version up to date. Call it once; a further call does nothing. On
+  /// PostgreSQL, only the owner of the tables makes what a version only adds; calls of others leave that out.
   /// \throws timer_error (`newer_schema`) if a newer library has made them.
   virtual void migrate() = 0;
 

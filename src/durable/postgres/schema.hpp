@@ -16,7 +16,7 @@ inline constexpr int schema_version = 2;
 inline constexpr int schema_additions = 1;
 
 /// Makes the tables, or brings those of an older version up to date. Several may do so at a time. What is only added is
-/// left to a role that may. \returns whether it has changed any.
+/// left to the owner of the tables. \returns whether it has changed any.
 bool make_tables(connection& on, std::string_view schema);
 
 /// What `make_tables` would do.

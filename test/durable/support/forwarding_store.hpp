@@ -20,6 +20,7 @@ class forwarding_store : public store {
   explicit forwarding_store(store& real) : real_(real) {}
 
   void migrate() override { real_.migrate(); }
+  [[nodiscard]] migration_plan plan_migration() override { return real_.plan_migration(); }
   [[nodiscard]] instant now() override { return real_.now(); }
   [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
   void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
