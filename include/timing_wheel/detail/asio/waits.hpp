@@ -442,8 +442,8 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
 
 // Whether the wheel posts a wait to the handler's executor at once. It may if that is one of a loop, which runs nothing
 // beside the rest of the loop, or of the strand. Otherwise the wheel posts the wait to the executor of the timer, which
-// dispatches it to the other one, as Asio's operations do: for the executor of `use_future` runs at once what comes from
-// the timer's context, and what comes from elsewhere on a thread of its own, beside the user's.
+// dispatches it to the other one, as Asio's operations do: for the executor of `use_future` runs at once what comes
+// from the timer's context, and what comes from elsewhere on a thread of its own, beside the user's.
 template <class HandlerExecutor, bool own>
 inline constexpr bool goes_straight = can_post<HandlerExecutor> && (!own || may_have_loop<HandlerExecutor>);
 
