@@ -95,7 +95,8 @@ constexpr std::array version_2 = {
 };
 
 // For programs in other languages: what a user's call does (see users_call.cpp), by the rights of the tables' owner,
-// who alone makes them. What they plan is planned anew each time: a plan from the days of an almost empty table would stay.
+// who alone makes them. What they plan is planned anew each time: a plan from the days of an almost empty table would
+// stay.
 // A parameter has the collation of what it is given, so the kind's is named.
 //
 // A statement that waited for a row's lock, and then finds another row than it asked for, keeps that lock. So a part of
