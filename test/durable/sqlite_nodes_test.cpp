@@ -1,6 +1,7 @@
 // Nodes in processes of their own, on one file.
 
 #include <csignal>
+#include <cstdlib>
 
 #include "durable/support/sqlite_case.hpp"
 #include "durable/support/worker.hpp"
@@ -115,6 +116,48 @@ TEST_P(SqliteWrongClock, OfTheFirstNodeMakesNothingEarlyOrLate) {
 
 INSTANTIATE_TEST_SUITE_P(ByAnHour, SqliteWrongClock, testing::Values("+3600", "-3600"),
                          [](const auto& offset) { return offset.param[0] == '+' ? "Ahead" : "Behind"; });
+
+// ---- an upgrade
+
+// `./dev upgrade` names the worker of the last release, which makes the tables.
+TEST_F(SqliteNodes, OfTwoReleasesShareAFileThatIsMigratedMeanwhile) {
+  const char* const old_worker = std::getenv("TIMING_WHEEL_OLD_WORKER");
+  if (old_worker == nullptr) {
+    GTEST_SKIP() << "TIMING_WHEEL_OLD_WORKER names no program";
+  }
+  std::vector<std::string> by_old_ones;
+  const auto begin_old = [&](int number) {
+    return std::make_unique<worker>(folder.file(), "node", "old" + std::to_string(number), "", old_worker);
+  };
+  const auto end_old = [&](worker& old) {
+    old.end();
+    const auto told = old.told();
+    by_old_ones.insert(by_old_ones.end(), told.begin(), told.end());
+  };
+  auto old = begin_old(0);
+  ASSERT_TRUE(wait_until([&] {  // or this process would make the tables
+    users_database look(folder.file());
+    return look.ask("SELECT version FROM timing_wheel_schema") == "2";
+  }));
+  worker mine = node("new");
+  constexpr int count = 2000;
+  for (int number = 0; number < count; ++number) {
+    schedule("good", std::to_string(number), 20ms);
+    std::this_thread::sleep_for(2ms);
+    if (number % 400 == 399) {
+      end_old(*old);
+      old = begin_old(number);
+    }
+  }
+  EXPECT_TRUE(wait_until_empty());
+  mine.end();
+  end_old(*old);
+  std::vector<std::string> all = mine.told();
+  EXPECT_GT(all.size(), 100U);
+  EXPECT_GT(by_old_ones.size(), 100U);
+  all.insert(all.end(), by_old_ones.begin(), by_old_ones.end());
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), std::size_t{count}) << "none is lost";
+}
 
 // ---- a handler that kills its process
 

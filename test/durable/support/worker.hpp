@@ -16,11 +16,12 @@ namespace timing_wheel::durable::test {
 class worker {
  public:
   /// \param environment NAME=VALUE, with blanks between.
-  worker(const std::string& file, const char* command, const std::string& name, const std::string& environment = {})
+  worker(const std::string& file, const char* command, const std::string& name, const std::string& environment = {},
+         const std::string& program = TIMING_WHEEL_SQLITE_WORKER)
       : told_(file + "." + command + "." + name),
-        process_(std::make_unique<rig::child_process>(std::vector<std::string>{
-            "/bin/sh", "-c", "exec env " + environment + " " TIMING_WHEEL_SQLITE_WORKER " \"$@\" >\"$0\"", told_, file,
-            command, name})) {}
+        process_(std::make_unique<rig::child_process>(
+            std::vector<std::string>{"/bin/sh", "-c", "exec env " + environment + " " + program + " \"$@\" >\"$0\"",
+                                     told_, file, command, name})) {}
 
   /// How it ended: 0, or the signal that killed it, below zero.
   int wait() {
