@@ -24,6 +24,7 @@ add_library(timing_wheel_durable
   src/durable/store/store.cpp
   src/durable/request.cpp
   src/durable/node/failures.cpp
+  src/durable/node/late_watch.cpp
   src/durable/error.cpp
   src/durable/store/text.cpp
   src/durable/store/fail_point.cpp)

@@ -20,7 +20,10 @@ template <auto Member>
 double of_store(const scheduler_stats& all) {
   return static_cast<double>(all.store.*Member);
 }
-double lag_of(const kind_stats& kind) { return std::chrono::duration<double>(kind.lag).count(); }
+template <class Of, auto Member>
+double seconds_of(const Of& all) {
+  return std::chrono::duration<double>(all.*Member).count();
+}
 
 constexpr std::array of_scheduler = {
     metric<scheduler_stats>{"timing_wheel_durable_scheduled_total", counter,
@@ -38,6 +41,9 @@ constexpr std::array of_scheduler = {
                             member<&scheduler_stats::known>},
     metric<scheduler_stats>{"timing_wheel_durable_lost_threads", gauge, "Threads in handlers whose runs were given up.",
                             member<&scheduler_stats::lost_threads>},
+    metric<scheduler_stats>{"timing_wheel_durable_clock_difference_seconds", gauge,
+                            "How far the wall clock here is ahead of the clock of the store.",
+                            seconds_of<scheduler_stats, &scheduler_stats::clock_difference>},
     metric<scheduler_stats>{"timing_wheel_durable_serving", gauge, "1 if the node has begun, and was not stopped.",
                             member<&scheduler_stats::serving>},
     metric<scheduler_stats>{"timing_wheel_durable_shares", gauge, "Shares of the table that this node reads ahead.",
@@ -73,7 +79,11 @@ constexpr std::array of_kind = {
     metric<kind_stats>{"timing_wheel_durable_ready", gauge, "Rows that are due here, and not yet claimed.",
                        member<&kind_stats::ready>},
     metric<kind_stats>{"timing_wheel_durable_lag_seconds", gauge,
-                       "How long the oldest of the ready and the claimed has been due.", lag_of},
+                       "How long the oldest check that is due and has not begun has waited.",
+                       seconds_of<kind_stats, &kind_stats::lag>},
+    metric<kind_stats>{"timing_wheel_durable_longest_run_seconds", gauge,
+                       "For how long the oldest handler that has not returned has been running.",
+                       seconds_of<kind_stats, &kind_stats::longest_run>},
 };
 
 }  // namespace
@@ -101,6 +111,15 @@ void write_prometheus(std::ostream& out, std::span<const labelled<scheduler_stat
     }
   });
   page.write(of_kind, for_each_kind);
+  page.begin("timing_wheel_durable_store_lag_seconds", gauge,
+             "How long the oldest check of a kind that no node has claimed has been due; only kinds that are late.");
+  for (const labelled<scheduler_stats>& each : schedulers) {
+    for (const kind_lag& late : each.stats.store_lag) {
+      const metric_labels labels = timing_wheel::detail::with(each.labels, "kind", late.kind);
+      page.sample(timing_wheel::detail::with(labels, "handled", late.handled ? "1" : "0"),
+                  seconds_of<kind_lag, &kind_lag::lag>(late));
+    }
+  }
   page.begin("timing_wheel_durable_lateness_seconds", "histogram", "From the deadline to the begin of the run.");
   for_each_kind([&](const metric_labels& labels, const kind_stats& kind) { page.sample(labels, kind.lateness); });
   out.write(page.text().data(), static_cast<std::streamsize>(page.text().size()));

@@ -84,6 +84,8 @@ bool scheduler::revive_dead(std::int64_t id) { return core_->where().revive_dead
 
 bool scheduler::delete_dead(std::int64_t id) { return core_->where().delete_dead(id); }
 
+std::vector<unfinished_run> scheduler::unfinished() const { return core_->unfinished(); }
+
 scheduler_stats scheduler::stats() const { return core_->stats(); }
 
 }  // namespace timing_wheel::durable

@@ -148,7 +148,9 @@ TEST_F(RunQueue, CountsByKind) {
   std::array<std::size_t, 2> waiting{};
   std::array<std::size_t, 2> running{};
   std::array<instant, 2> oldest{};
-  runs_.count(waiting, running, oldest);
+  std::array<instant, 2> since{};
+  runs_.count(waiting, running, oldest, since);
+  EXPECT_THAT(since, ElementsAre(at_first + 9ms, instant::max()));
   EXPECT_THAT(waiting, ElementsAre(0, 2));
   EXPECT_THAT(running, ElementsAre(1, 0));
   EXPECT_THAT(oldest, ElementsAre(instant::max(), at_first - 5ms));

@@ -66,13 +66,22 @@ TEST_F(PostgresShares, WhatADeadNodeHadIsTakenWhenItsHoldIsOverUntilItComesBackA
   EXPECT_THAT(turn("a"), SizeIs(32));
   std::this_thread::sleep_for(150ms);
   EXPECT_THAT(turn("a"), SizeIs(64));
-  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "1");
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "2") << "an operator sees it for an hour";
   const parts both = rounds({"b", "a"}, 3);
   EXPECT_EQ(owned(both), 64U);
   EXPECT_THAT(sizes(both), Each(32));
   EXPECT_THAT(*store.renew_shares("b", kinds, 1h, true), IsEmpty());
   EXPECT_THAT(turn("a"), SizeIs(64));
   EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "1");
+}
+
+TEST_F(PostgresShares, TheRowOfADeadNodeGoesAfterAnHour) {
+  static_cast<void>(turn("dead"));
+  for (const char* ago : {"3595e6", "3605e6"}) {
+    user.execute("UPDATE " + table("node") + " SET until=extract(epoch FROM now())*1e6-" + ago + " WHERE name='dead'");
+    static_cast<void>(turn("a"));
+    EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), ago == std::string("3595e6") ? "2" : "1");
+  }
 }
 
 TEST_F(PostgresShares, AreEvenedOutToOneMoreOrLess) {

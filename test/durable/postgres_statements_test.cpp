@@ -165,6 +165,9 @@ TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
       const std::string plan = plan_of(*each);
       EXPECT_THAT(plan, Not(HasSubstr("Seq Scan on \"check\""))) << each->sql << "\n" << plan;
       EXPECT_THAT(plan, Not(HasSubstr("Seq Scan on dead"))) << each->sql << "\n" << plan;
+      if (each == &postgres::sql::read_overdue) {
+        continue;  // the kinds of at most 5 000 rows
+      }
       if (each != &postgres::sql::read_ahead) {
         EXPECT_THAT(plan, Not(HasSubstr("check_due_id"))) << each->sql << "\n" << plan;
       }

@@ -1,5 +1,4 @@
 #include "timing_wheel/durable/scheduler.hpp"
-#include "durable/support/store_calls.hpp"
 
 #include <pthread.h>
 
@@ -574,6 +573,37 @@ TEST_F(Scheduler, AKindWithoutAHandlerIsLeftToOthers) {
   other.start();
   timer.advance_by(1s);
   EXPECT_THAT(keys(), ElementsAre("a"));
+}
+
+// A store whose clock is not that of this machine.
+class differing_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  [[nodiscard]] std::chrono::microseconds clock_difference() override { return difference; }
+  std::chrono::microseconds difference = 9s;
+};
+
+TEST_F(Scheduler, TellsOnceThatTheClockOfItsStoreIsAnother) {
+  differing_store other(store);
+  std::vector<std::string> told;
+  scheduler watched{other, timer, {.on_failure = [&](const failure& what) {
+                      const auto again = [&] { std::rethrow_exception(what.error); };
+                      told.push_back(std::string(what.what) + ": " + test::error_of<std::exception>(again).words);
+                    }}};
+  watched.on("note", [](const job& /*what*/) {});
+  watched.start();
+  timer.advance_by(1min);
+  EXPECT_THAT(told, testing::IsEmpty()) << "clocks differ a little";
+  EXPECT_EQ(watched.stats().clock_difference, 9s);
+  other.difference = -1h;
+  timer.advance_by(5min);
+  EXPECT_EQ(watched.stats().clock_difference, -1h);
+  EXPECT_THAT(told, ElementsAre("clock: the clock of the store is 3600 s ahead of the wall clock here"));
+  other.difference = 0s;
+  timer.advance_by(1min);
+  other.difference = 1h;
+  timer.advance_by(1min);
+  EXPECT_THAT(told, testing::SizeIs(2));
 }
 
 TEST_F(Scheduler, AnIdleOneDoesAtMostFiveStatementsASecondAndWritesNothing) {

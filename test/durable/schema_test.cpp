@@ -103,6 +103,22 @@ TEST_P(Schema, TablesThatAreDroppedLaterAreMissedToo) {
   EXPECT_EQ(error_of([&] { all_rows(store); }).code, errc::no_schema);
 }
 
+TEST_P(Schema, ADeadlineInAnotherUnitIsRefused) {
+  store.migrate();
+  const auto insert = [&](const std::string& due) {
+    user.run("INSERT INTO " + user.table("check") + "(due,kind,key,payload) VALUES(" + due + ",'close'," +
+             (is_on_a_server() ? "'" + due + "','')" : "CAST('" + due + "' AS BLOB),x'')"));
+  };
+  for (const char* wrong : {"1000000000", "1764000000", "1764000000000", "1764000000000000000"}) {
+    EXPECT_THROW(insert(wrong), std::runtime_error) << wrong;
+  }
+  EXPECT_THROW(put(store, asked("x", instant(1764000000us))), timer_error);
+  for (const char* right : {"0", "5", "1764000000000000", "4102444800000000", "9223372036854775807"}) {
+    EXPECT_NO_THROW(insert(right)) << right;
+  }
+  EXPECT_TRUE(put(store, asked("far", std::chrono::hours::max())).inserted);
+}
+
 TEST_P(Schema, SeveralMayMigrateAtATime) {
   on_threads(6, [&](int) {
     const auto own = user.open();

@@ -1,6 +1,7 @@
 # On files of SQLite.
 timing_wheel_one_thread_tests(timing_wheel_durable_tests unit
   sqlite_clock
+  sqlite_in_memory
   sqlite_error
   sqlite_scheduler
   sqlite_statements)

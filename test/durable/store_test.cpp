@@ -35,6 +35,13 @@ struct in_a_file {
 };
 #endif
 
+#ifdef TIMING_WHEEL_TEST_SQLITE
+struct on_a_timer {
+  timing_wheel::timer clock;
+  sqlite_store store{clock};
+};
+#endif
+
 #ifdef TIMING_WHEEL_TEST_POSTGRES
 template <bool prepare>
 struct on_a_server {
@@ -55,6 +62,7 @@ constexpr place places[] = {
     {"Memory", made_on<in_memory>},
 #ifdef TIMING_WHEEL_TEST_SQLITE
     {"Sqlite", made_on<in_a_file>},
+    {"SqliteInMemory", made_on<on_a_timer>},
 #endif
 #ifdef TIMING_WHEEL_TEST_POSTGRES
     {"Postgres", made_on<on_a_server<true>>},

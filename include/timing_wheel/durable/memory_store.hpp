@@ -42,6 +42,7 @@ class TIMING_WHEEL_EXPORT memory_store final : public store {
   void transact(const std::function<void(store_transaction&)>& work) override;
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
+  void read_overdue(std::vector<overdue_kind>& found) override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
   bool revive_dead(std::int64_t id) override;

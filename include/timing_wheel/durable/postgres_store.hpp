@@ -78,6 +78,8 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
                                                                       std::span<const std::string> kinds,
                                                                       std::chrono::milliseconds hold,
                                                                       bool leave = false) override;
+  void read_overdue(std::vector<overdue_kind>& found) override;
+  [[nodiscard]] std::chrono::microseconds clock_difference() override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
   bool revive_dead(std::int64_t id) override;

@@ -44,6 +44,8 @@ namespace timing_wheel::durable {
 /// | "completion" | a completion threw |
 /// | "timer" | the timer that drives the scheduler refused to schedule; the scheduler looks again after one poll |
 /// | "scheduler" | memory was short, or the clock of the store failed |
+/// | "unhandled" | a check has been due for a sweep, no node has begun it, and this one has no handler for its kind |
+/// | "clock" | the clock of the store and the wall clock of this process differ by 10 s or more |
 struct failure {
   std::string_view what;  ///< One of the words above.
   std::string_view kind;  ///< The kind of the job, if the failure is about one.
@@ -119,20 +121,28 @@ struct scheduler_options {
 /// What a scheduler has done with the checks of one kind since it was made. The members mean what those of
 /// `scheduler_stats` mean.
 struct kind_stats {
-  std::string kind;                 ///< As in `scheduler::on`.
-  std::uint64_t fired = 0;          ///< Runs begun here.
-  std::uint64_t done = 0;           ///< Runs whose end was written.
-  std::uint64_t retried = 0;        ///< Checks put back after a run that failed.
-  std::uint64_t snoozed = 0;        ///< Checks put back by `snooze`, or by a `reschedule` of their own.
-  std::uint64_t given_back = 0;     ///< Checks put back because their run did not begin.
-  std::uint64_t dead = 0;           ///< Checks moved to the dead.
-  std::uint64_t lost_leases = 0;    ///< Runs that found their lease gone when they tried to end.
-  std::uint64_t timed_out = 0;      ///< Runs given up since they took too long.
-  std::size_t running = 0;          ///< Leased jobs whose handlers run here, now.
-  std::size_t claimed = 0;          ///< Leased jobs that are claimed here and wait for a thread, now.
-  std::size_t ready = 0;            ///< Rows that are due here, and not yet claimed.
-  std::chrono::microseconds lag{};  ///< How long the oldest of `ready` and `claimed` has been due.
-  histogram lateness;               ///< From the deadline to the begin of the run.
+  std::string kind;                         ///< As in `scheduler::on`.
+  std::uint64_t fired = 0;                  ///< Runs begun here.
+  std::uint64_t done = 0;                   ///< Runs whose end was written.
+  std::uint64_t retried = 0;                ///< Checks put back after a run that failed.
+  std::uint64_t snoozed = 0;                ///< Checks put back by `snooze`, or by a `reschedule` of their own.
+  std::uint64_t given_back = 0;             ///< Checks put back because their run did not begin.
+  std::uint64_t dead = 0;                   ///< Checks moved to the dead.
+  std::uint64_t lost_leases = 0;            ///< Runs that found their lease gone when they tried to end.
+  std::uint64_t timed_out = 0;              ///< Runs given up since they took too long.
+  std::size_t running = 0;                  ///< Leased jobs whose handlers run here, now.
+  std::size_t claimed = 0;                  ///< Leased jobs that are claimed here and wait for a thread, now.
+  std::size_t ready = 0;                    ///< Rows that are due here, and not yet claimed.
+  std::chrono::microseconds lag{};          ///< As `scheduler_stats::lag`, of this kind.
+  std::chrono::microseconds longest_run{};  ///< For how long the oldest handler that has not returned has been running.
+  histogram lateness;                       ///< From the deadline to the begin of the run.
+};
+
+/// How late the checks of a kind are in the store, whether or not this scheduler knows them or has a handler for them.
+struct kind_lag {
+  std::string kind;                 ///< As it was scheduled.
+  std::chrono::microseconds lag{};  ///< How long the oldest check that is due, and that no node has claimed, waits.
+  bool handled = false;             ///< This scheduler has a handler for the kind. Another one may have one, too.
 };
 
 /// What a scheduler has done since it was made.
@@ -157,10 +167,18 @@ struct scheduler_stats {
   std::size_t known = 0;          ///< Rows remembered here, now.
   std::size_t shares = 0;         ///< Shares of the table that this node reads ahead, if its store is divided.
   bool serving = false;           ///< The node has begun, and was not stopped: it was started, and the store answered.
-  std::chrono::microseconds lag{};  ///< How long the oldest of `ready` and `claimed` has been due.
-  histogram lateness;               ///< From the deadline to the begin of the run.
-  store_counts store;               ///< What the store object did, for all schedulers that use it.
-  std::vector<kind_stats> kinds;    ///< The same by kind, in the order of `scheduler::on`. Empty before `start`.
+  /// How long the oldest check that is due and has not begun has waited, wherever it waits: the oldest of `ready` and
+  /// `claimed`, and of `store_lag`.
+  std::chrono::microseconds lag{};
+  histogram lateness;             ///< From the deadline to the begin of the run.
+  store_counts store;             ///< What the store object did, for all schedulers that use it.
+  std::vector<kind_stats> kinds;  ///< The same by kind, in the order of `scheduler::on`. Empty before `start`.
+  /// The kinds of which a check was late by a second or more at the last look for such checks, see
+  /// `store::read_overdue`. The scheduler looks with each `sweep`, within a poll after a call of `stats`, and while a
+  /// kind is late that it has a handler for; but at most once a second, and for at most a hundredth of the time.
+  std::vector<kind_lag> store_lag;
+  /// How far the wall clock of this process was ahead of the store's clock at that look.
+  std::chrono::microseconds clock_difference{};
 };
 
 /// A leased job whose handler has not returned.
@@ -316,6 +334,10 @@ class TIMING_WHEEL_EXPORT scheduler {
   bool revive_dead(std::int64_t id);
   /// Deletes a dead check. \returns whether there was such a check.
   bool delete_dead(std::int64_t id);
+
+  /// \returns the leased jobs whose handlers run here now, given up or not; those that were given up come first. So it
+  /// says which node holds a check, and since when; the row does not. Complexity: O(running).
+  [[nodiscard]] std::vector<unfinished_run> unfinished() const;
 
   /// What the scheduler has done. The counts of all kinds belong to one moment, but for `running`, `claimed` and
   /// `lost_threads`, which belong to a moment just before. Complexity: O(kinds); the call copies 8

@@ -14,6 +14,7 @@
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/store.hpp"
+#include "timing_wheel/timer.hpp"
 
 struct sqlite3;
 
@@ -59,6 +60,16 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
   /// \throws timer_error with SQLite's code, if the folder is missing, if there is no permission, or if the file is
   /// read-only or not a database; `store_damaged` if `check_integrity` has found damage.
   explicit sqlite_store(const std::string& file, const sqlite_options& options = {});
+  /// Keeps the checks in a database in memory, for tests; nothing survives the object. The clock of the store is that of
+  /// `clock`, which must outlive the store; the zero of a `manual_timer` is 1970-01-01. If the timer also drives the
+  /// scheduler, handlers with SQL run in virtual time:
+  ///
+  ///     timing_wheel::manual_timer timer;
+  ///     durable::sqlite_store store(timer);
+  ///     store.migrate();
+  ///     execute(store.connection(), "CREATE TABLE orders(id TEXT, state TEXT)");
+  ///     durable::scheduler checks(store, timer);
+  explicit sqlite_store(const timer& clock, const sqlite_options& options = {});
   ~sqlite_store() override;
 
   void migrate() override;
@@ -68,16 +79,20 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
   void transact(const std::function<void(store_transaction&)>& work) override;
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
+  void read_overdue(std::vector<overdue_kind>& found) override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
   bool revive_dead(std::int64_t id) override;
   bool delete_dead(std::int64_t id) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 
-  /// How far the wall clock of this process is ahead of the file's clock; negative if it is behind.
-  [[nodiscard]] std::chrono::microseconds clock_difference();
+  [[nodiscard]] std::chrono::microseconds clock_difference() override;
   /// Sets the clock of the file to the wall clock of this process. Other processes follow at their next transaction.
   void adopt_wall_clock();
+  /// The only connection of a store in memory, for your own tables and transactions, and for the functions below. While
+  /// a transaction of yours is open on it, the scheduler cannot write (`SQLITE_BUSY`), so end it before time goes on.
+  /// Null for a store on a file. Thread safety: use it while no other thread uses the store.
+  [[nodiscard]] sqlite3* connection() const noexcept;
 
  private:
   class TIMING_WHEEL_LOCAL implementation;

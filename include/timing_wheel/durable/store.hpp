@@ -53,6 +53,12 @@ struct read_range {
   instant overdue = instant::min();
 };
 
+/// A kind of which a check is late.
+struct overdue_kind {
+  std::string kind;  ///< As it was scheduled.
+  instant due{};     ///< The deadline of the check of this kind that has been due for longest, and is free.
+};
+
 /// A row that this node has claimed or consumed, with all that is in it.
 struct claimed {
   std::int64_t id = 0;     ///< Of the row.
@@ -285,6 +291,21 @@ class TIMING_WHEEL_EXPORT store {
   /// Adds the rows of `which` to `found`, also those with a lease. Complexity: O(rows due in that range of time), rows
   /// of other kinds included, however many rows lie outside of it.
   virtual void read_ahead(const read_range& which, std::vector<upcoming>& found) = 0;
+
+  /// Adds to `found` each kind of which a check is due and **free**: no node has claimed it, or the lease has ended. So
+  /// it also finds checks that no node knows, and kinds that no node has a handler for. A row that an open transaction
+  /// has locked, or has deleted and not committed, counts as it was before. Here it adds nothing.
+  ///
+  /// | store | reads, at most |
+  /// |---|---|
+  /// | `sqlite_store` | for each kind one free row, and what is claimed of the kind |
+  /// | `postgres_store` | the 5 000 free rows that have been due for longest: a younger kind is left out |
+  /// | `memory_store` | all that is due |
+  virtual void read_overdue(std::vector<overdue_kind>& found);
+
+  /// How far the wall clock of this process is ahead of the store's clock; negative if it is behind. Here 0: a store
+  /// may have no other clock than that of its process.
+  [[nodiscard]] virtual std::chrono::microseconds clock_difference();
 
   /// A store may divide its table into **shares**, so that nodes do not read the same rows. The call renews this node's
   /// shares for `hold`, takes shares that no node has, and gives up those beyond its part. The living nodes that serve

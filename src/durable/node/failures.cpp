@@ -27,13 +27,20 @@ std::string in_words(std::chrono::microseconds time) {
 
 std::string job_in_words(const failure& what) {
   constexpr std::size_t longest = 64;
-  std::string job = "kind " + shown(what.kind, longest) + ", key \"" + shown(what.key, longest) + '"';
+  std::string job = "kind " + shown(what.kind, longest);
+  job += what.key.empty() ? "" : ", key \"" + shown(what.key, longest) + '"';
   return what.attempt == 0 ? job : job + ", attempt " + std::to_string(what.attempt);
 }
 
+std::string begin_of_line(std::string_view what) {
+  return what == "dead"        ? "check is dead"
+         : what == "unhandled" ? "check is late"
+         : what == "clock"     ? "clock differs"
+                               : std::string(what) + " failed";
+}
+
 std::string line_about(const failure& what) {
-  std::string line = "timing_wheel: durable ";
-  line += what.what == "dead" ? "check is dead" : std::string(what.what) + " failed";
+  std::string line = "timing_wheel: durable " + begin_of_line(what.what);
   line += what.kind.empty() ? "" : " (" + job_in_words(what) + ")";
   line += ": " + shown(text_of(what.error), std::string::npos, "");
   return what.again ? line + "; it runs again within " + in_words(*what.again) : line;

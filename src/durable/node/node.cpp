@@ -129,6 +129,7 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       time_limits_(limits_of(kinds)),
       leases_(options.lease),
       runs_(kinds.size()),
+      late_(where, kinds_, options.sweep, reported),
       looks_for_slow_at_(instant::max().time_since_epoch().count()),
       machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
       knows_threads_(threads.has_value()),
@@ -261,9 +262,11 @@ void node::read(scheduler_stats& into) const {
   into.lost_threads = runs_.lost();
   std::vector<instant> due_since(into.kinds.size());
   std::vector<instant> waits_since(into.kinds.size());
+  std::vector<instant> runs_since(into.kinds.size());
   std::vector<std::size_t> waiting(into.kinds.size());
   std::vector<std::size_t> running(into.kinds.size());
-  runs_.count(waiting, running, waits_since);
+  runs_.count(waiting, running, waits_since, runs_since);
+  const instant runs_now = run_clock();
   instant now{};
   {
     const std::scoped_lock lock(mutex_);
@@ -281,6 +284,7 @@ void node::read(scheduler_stats& into) const {
     of.running = running[kind];
     of.claimed = waiting[kind];
     of.lag = since < now ? saturating_difference(now, since) : microseconds::zero();
+    of.longest_run = runs_since[kind] < runs_now ? runs_now - runs_since[kind] : microseconds::zero();
     into.fired += of.fired;
     into.done += of.done;
     into.retried += of.retried;
@@ -295,6 +299,7 @@ void node::read(scheduler_stats& into) const {
     into.lag = std::max(into.lag, of.lag);
     into.lateness.merge(of.lateness);
   }
+  late_.read(into);
 }
 
 std::vector<unfinished_run> node::unfinished() const { return runs_.unfinished(run_clock()); }
@@ -322,6 +327,7 @@ std::chrono::microseconds node::step() {
   give_back_what_waits();
   renew_shares();
   read_ahead();
+  look_for_late();
   show_state(store_.now());  // before what may hang
   bool more = write_leased();
   more = consume_transactional() || more;
@@ -607,6 +613,13 @@ void node::read_ahead() {
       return;
     }
     machine_.has_read(*page, found_, store_.now());
+  }
+}
+
+void node::look_for_late() {
+  const instant now = lease_clock();
+  if (!closing() && !machine_.resting(store_.now()) && late_.is_time(now)) {
+    static_cast<void>(tried(false, [&] { late_.look(now); }));
   }
 }
 

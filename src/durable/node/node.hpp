@@ -16,6 +16,7 @@
 
 #include "durable/node/capacity.hpp"
 #include "durable/node/failures.hpp"
+#include "durable/node/late_watch.hpp"
 #include "durable/node/lease_keeper.hpp"
 #include "durable/node/machine.hpp"
 #include "durable/node/run_queue.hpp"
@@ -135,6 +136,7 @@ class node {
   void renew_shares();
   void give_up_shares();
   void read_ahead();
+  void look_for_late();
   bool write_leased();
   bool consume_transactional();
   void has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
@@ -185,6 +187,7 @@ class node {
 
   lease_keeper leases_;  // any thread
   run_queue runs_;       // any thread
+  late_watch late_;      // by a step; read by any thread
   // Set by `extend` when the store has answered after a failure; `step` takes it back. Relaxed: it publishes nothing.
   std::atomic<bool> store_answers_{false};
   // Set by `step` when it claims no more than has begun; a begin takes it back, and asks for a step. Relaxed: both look

@@ -195,14 +195,20 @@ bool run_queue::is_written_off(const leased_run& run) const noexcept {
   return run.patience == patience::written_off;
 }
 
-void run_queue::count(std::span<std::size_t> waiting, std::span<std::size_t> running,
-                      std::span<instant> oldest) const noexcept {
+void run_queue::count(std::span<std::size_t> waiting, std::span<std::size_t> running, std::span<instant> due,
+                      std::span<instant> runs_since) const noexcept {
   const std::scoped_lock lock(mutex_);
   std::copy(waiting_of_.begin(), waiting_of_.end(), waiting.begin());
   std::copy(running_of_.begin(), running_of_.end(), running.begin());
-  std::fill(oldest.begin(), oldest.end(), instant::max());
+  std::fill(due.begin(), due.end(), instant::max());
   for (const leased_run& one : waiting_) {
-    oldest[one.kind] = std::min(oldest[one.kind], one.what.due());
+    due[one.kind] = std::min(due[one.kind], one.what.due());
+  }
+  std::fill(runs_since.begin(), runs_since.end(), instant::max());
+  for (const run_list* const some : {&lost_, &running_}) {
+    for (const leased_run& one : *some) {
+      runs_since[one.kind] = std::min(runs_since[one.kind], one.since);
+    }
   }
 }
 

@@ -83,9 +83,10 @@ class run_queue {
   void count_lost(std::span<std::size_t> lost) const noexcept;
   /// Whether the check of a run that has begun goes on without it.
   [[nodiscard]] bool is_written_off(const leased_run& run) const noexcept;
-  /// How many runs of each kind wait and run, and since when the oldest of those that wait is due. The spans have a
-  /// place for each kind. Complexity: O(waiting).
-  void count(std::span<std::size_t> waiting, std::span<std::size_t> running, std::span<instant> oldest) const noexcept;
+  /// How many runs of each kind wait and run; since when the oldest of those that wait is due, and the oldest of those
+  /// that run has run, given up or not. The spans have a place for each kind. Complexity: O(waiting and running).
+  void count(std::span<std::size_t> waiting, std::span<std::size_t> running, std::span<instant> due,
+             std::span<instant> runs_since) const noexcept;
   /// What a claim depends on, at one moment.
   struct state {
     std::size_t waiting = 0;

@@ -106,6 +106,7 @@ class postgres_store::implementation {
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
   void transact(const Work& work, const transaction_limits& limits = {});
+  void read_overdue(std::vector<overdue_kind>& found);
   void read_ahead(const read_range& which, std::vector<upcoming>& found);
   [[nodiscard]] std::vector<std::int16_t> renew_shares(std::string_view node, std::span<const std::string> kinds,
                                                        milliseconds hold, bool leave);
@@ -341,6 +342,15 @@ std::vector<std::int16_t> postgres_store::implementation::renew_shares(std::stri
   return mine;
 }
 
+void postgres_store::implementation::read_overdue(std::vector<overdue_kind>& found) {
+  constexpr std::int64_t most_looked_at = 5000;
+  const result rows = ask(sql::read_overdue, parameters().bind(most_looked_at));
+  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({std::string(rows.bytes(row, 0)), instant_of(rows.integer(row, 1))});
+  }
+}
+
 std::optional<stored_check> postgres_store::implementation::find(std::string_view kind, std::string_view key) {
   const result rows = ask(sql::find, parameters().bind(kind).bind(key));
   if (rows.rows() == 0) {
@@ -403,6 +413,14 @@ std::optional<std::vector<std::int16_t>> postgres_store::renew_shares(std::strin
                                                                       std::span<const std::string> kinds,
                                                                       milliseconds hold, bool leave) {
   return implementation_->renew_shares(node, kinds, hold, leave);
+}
+
+void postgres_store::read_overdue(std::vector<overdue_kind>& found) { implementation_->read_overdue(found); }
+
+std::chrono::microseconds postgres_store::clock_difference() {
+  const instant shown = now();
+  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()) -
+         shown.time_since_epoch();
 }
 
 std::optional<stored_check> postgres_store::find(std::string_view kind, std::string_view key) {

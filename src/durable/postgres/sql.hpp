@@ -192,6 +192,10 @@ inline constexpr query read_ahead{
     "WHERE (due,id+0)>($1::bigint,$2::bigint) AND due<$3::bigint "
     "ORDER BY due,id+0 LIMIT $7::bigint) w) l "
     "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"};
+inline constexpr query read_overdue{
+    "looking for what is late", "timing_wheel_read_overdue",
+    "SELECT kind,min(due) FROM (SELECT kind,due FROM @check WHERE due<=" TIMING_WHEEL_NOW
+    " AND (lease IS NULL OR lease<=" TIMING_WHEEL_NOW ") ORDER BY due,id+0 LIMIT $1::bigint) late GROUP BY kind"};
 inline constexpr query find{"finding", "timing_wheel_find",
                             "SELECT payload,due,fence,attempt,lease IS NOT NULL FROM @check "
                             "WHERE kind=$1::text AND key=$2::bytea"};
@@ -200,7 +204,8 @@ inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
                                  "WHERE id>$1::bigint ORDER BY id LIMIT $2::bigint"};
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
-// node that others have given up may still believe in its shares for one round; that does no harm.
+// node that others have given up may still believe in its shares for one round; that does no harm. The row of a node
+// that has left without a word stays for an hour, for an operator to see.
 //
 // Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node
 // that has no handler for it. $2 names the set. The rows of one are made when its first node comes, and again when they
@@ -214,7 +219,7 @@ inline constexpr query renew_shares{
     "+$3::bigint) "
     "ON CONFLICT(kinds,name) DO UPDATE SET until=excluded.until),"
     "dead AS MATERIALIZED (SELECT kinds,name FROM @node WHERE until<=" TIMING_WHEEL_NOW
-    " AND (kinds<>$2::text OR name<>$1::text) ORDER BY kinds,name FOR UPDATE SKIP LOCKED),"
+    "-3600000000 AND (kinds<>$2::text OR name<>$1::text) ORDER BY kinds,name FOR UPDATE SKIP LOCKED),"
     "gone AS (DELETE FROM @node n USING dead WHERE n.kinds=ANY(ARRAY[dead.kinds]) AND n.name=ANY(ARRAY[dead.name])),"
     "others AS MATERIALIZED (SELECT name FROM @node WHERE kinds=$2::text AND until>" TIMING_WHEEL_NOW
     " AND name<>$1::text),"
@@ -293,6 +298,7 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &revive,
                                              &delete_dead,
                                              &read_ahead,
+                                             &read_overdue,
                                              &find,
                                              &list_dead,
                                              &users_insert_at,

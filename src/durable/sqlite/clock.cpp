@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <fstream>
+#include <map>
 
 #include "timing_wheel/error.hpp"
 
@@ -27,6 +28,17 @@ std::string boot_id() {
   return id;
 }
 
+// All that live, for the calls that are given a connection alone.
+struct virtual_clocks {
+  std::mutex mutex;  // guards what follows
+  std::map<sqlite3*, const virtual_clock*> of;
+};
+
+virtual_clocks& all_virtual_clocks() {
+  static virtual_clocks all;
+  return all;
+}
+
 // It cannot change while the process lives.
 std::string cached_boot_id() {
   static const std::string id = boot_id();
@@ -38,6 +50,31 @@ std::string cached_boot_id() {
 host_clocks& clocks() noexcept {
   static host_clocks in_use{wall_clock, boot_clock, cached_boot_id};
   return in_use;
+}
+
+virtual_clock::virtual_clock(sqlite3* connection, const timer& counts) : connection_(connection), counts_(counts) {
+  virtual_clocks& all = all_virtual_clocks();
+  const std::scoped_lock lock(all.mutex);
+  all.of.emplace(connection_, this);
+}
+
+virtual_clock::~virtual_clock() {
+  virtual_clocks& all = all_virtual_clocks();
+  const std::scoped_lock lock(all.mutex);
+  all.of.erase(connection_);
+}
+
+std::chrono::microseconds virtual_clock::passed() const {
+  return std::chrono::floor<std::chrono::microseconds>(counts_.now().time_since_epoch());
+}
+
+time_source time_of(sqlite3* connection) {
+  virtual_clocks& all = all_virtual_clocks();
+  const std::scoped_lock lock(all.mutex);
+  if (const auto found = all.of.find(connection); found != all.of.end()) {
+    return {virtual_boot, found->second->passed()};
+  }
+  return {clocks().boot(), since_boot()};
 }
 
 clock_row row_of_wall_clock(std::int64_t revision) {

@@ -7,6 +7,9 @@
 #include <string>
 
 #include "timing_wheel/durable/request.hpp"
+#include "timing_wheel/timer.hpp"
+
+struct sqlite3;
 
 namespace timing_wheel::durable::sqlite {
 
@@ -31,6 +34,31 @@ struct clock_row {
 
 /// The machine's clock since its start. Rounded down, as the offset is: what is due by the clock of the file is due.
 [[nodiscard]] std::chrono::microseconds since_boot();
+
+/// What counts the time for a connection: the machine, or the timer of a store in memory.
+struct time_source {
+  std::string boot;                    ///< Names the start of the machine.
+  std::chrono::microseconds passed{};  ///< Since then.
+};
+[[nodiscard]] time_source time_of(sqlite3* connection);
+
+/// Names no start of a machine.
+inline constexpr const char* virtual_boot = "virtual time";
+
+/// While it lives, a timer counts the time for a connection, which is that of a store in memory.
+class virtual_clock {
+ public:
+  virtual_clock(sqlite3* connection, const timer& counts);
+  virtual_clock(const virtual_clock&) = delete;
+  virtual_clock& operator=(const virtual_clock&) = delete;
+  ~virtual_clock();
+
+  [[nodiscard]] std::chrono::microseconds passed() const;
+
+ private:
+  sqlite3* connection_;
+  const timer& counts_;
+};
 
 /// What the clock of the row shows.
 [[nodiscard]] instant reading_of(const clock_row& row);

@@ -66,6 +66,9 @@ disk_reserve::disk_reserve(database& writer)
 void disk_reserve::reserve() {
   sqlite3_file* file = nullptr;
   sqlite3_file_control(writer_.get(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (file == nullptr || file->pMethods == nullptr) {
+    return;  // in memory
+  }
   std::int64_t pages = committed_pages(file);
   if (pages == 0) {
     sqlite3_int64 size = 0;

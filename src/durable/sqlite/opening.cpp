@@ -76,14 +76,23 @@ void look_through(database& opened) {
   }
 }
 
-}  // namespace
-
-std::unique_ptr<database> open_writer(const std::string& file, const sqlite_options& options) {
+void validate(const sqlite_options& options) {
   validate_range("sqlite_options::busy_timeout", options.busy_timeout, std::chrono::milliseconds(0),
                  std::chrono::milliseconds::max());
   if (sqlite3_threadsafe() == 0) {
     throw timer_error(std::error_code(SQLITE_MISUSE, sqlite_category()), "this SQLite was built for a single thread");
   }
+}
+
+}  // namespace
+
+std::unique_ptr<database> open_in_memory(const sqlite_options& options) {
+  validate(options);
+  return std::make_unique<database>(":memory:", options.busy_timeout);
+}
+
+std::unique_ptr<database> open_writer(const std::string& file, const sqlite_options& options) {
+  validate(options);
   if (const std::size_t zero = file.find('\0'); zero != std::string::npos) {
     throw timer_error(std::error_code(SQLITE_CANTOPEN, sqlite_category()),
                       "opening " + file.substr(0, zero) + ": the name has a zero byte");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "durable/store/plausible.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -17,19 +18,28 @@ namespace {
 // The index begins with the kind, so that a node steps over no row of kinds that it has no handler for, or whose part
 // of its memory is full. That costs 8 bytes of 575 per check (kinds of 5 bytes).
 //
+// A deadline that is seconds, milliseconds or nanoseconds since 1970 is refused, too: read as microseconds, it would be
+// long past, or never come. But not where time is virtual, and begins in 1970. Tables of 0.1.0 have no such constraint.
+//
 // Version 1 has to stay as it is; what a later one adds comes as statements of its own.
-constexpr std::array version_1 = {
-    "CREATE TABLE timing_wheel_check("
-    "id INTEGER PRIMARY KEY AUTOINCREMENT CHECK(id>0),"
-    "due INTEGER NOT NULL CHECK(typeof(due)='integer'),"
-    "lease INTEGER CHECK(lease IS NULL OR typeof(lease)='integer'),"
-    "fence INTEGER NOT NULL DEFAULT 0 CHECK(typeof(fence)='integer' AND fence>=0),"
-    "attempt INTEGER NOT NULL DEFAULT 0 CHECK(typeof(attempt)='integer' AND attempt>=0),"
-    "kind TEXT NOT NULL CHECK(typeof(kind)='text' AND length(kind)>0),"
-    "key BLOB NOT NULL CHECK(typeof(key)='blob' AND length(key)>0),"
-    "payload BLOB NOT NULL CHECK(typeof(payload)='blob'),"
-    "UNIQUE(kind,key))",
+#define TIMING_WHEEL_CHECK_TABLE(of_due)                                                \
+  "CREATE TABLE timing_wheel_check("                                                    \
+  "id INTEGER PRIMARY KEY AUTOINCREMENT CHECK(id>0),"                                   \
+  "due INTEGER NOT NULL CHECK(typeof(due)='integer')" of_due                            \
+  ","                                                                                   \
+  "lease INTEGER CHECK(lease IS NULL OR typeof(lease)='integer'),"                      \
+  "fence INTEGER NOT NULL DEFAULT 0 CHECK(typeof(fence)='integer' AND fence>=0),"       \
+  "attempt INTEGER NOT NULL DEFAULT 0 CHECK(typeof(attempt)='integer' AND attempt>=0)," \
+  "kind TEXT NOT NULL CHECK(typeof(kind)='text' AND length(kind)>0),"                   \
+  "key BLOB NOT NULL CHECK(typeof(key)='blob' AND length(key)>0),"                      \
+  "payload BLOB NOT NULL CHECK(typeof(payload)='blob'),"                                \
+  "UNIQUE(kind,key))"
+constexpr const char* check_table =
+    TIMING_WHEEL_CHECK_TABLE(" CONSTRAINT due_is_in_microseconds CHECK(" TIMING_WHEEL_PLAUSIBLE ")");
+constexpr const char* check_table_in_virtual_time = TIMING_WHEEL_CHECK_TABLE("");
+#undef TIMING_WHEEL_CHECK_TABLE
 
+constexpr std::array version_1 = {
     "CREATE INDEX timing_wheel_check_due ON timing_wheel_check(kind,due)",
 
     "CREATE TABLE timing_wheel_dead("
@@ -95,7 +105,7 @@ void check_version(sqlite3* connection, std::int64_t version) {
   }
 }
 
-migration_plan planned(database& in) {
+migration_plan planned(database& in, bool in_virtual_time) {
   const std::int64_t version = version_of(in);
   if (version > schema_version) {
     check_version(in.get(), version);
@@ -105,6 +115,7 @@ migration_plan planned(database& in) {
                       .statements = {},
                       .additive = version == 0 || version == schema_version};
   if (version < 1) {
+    plan.statements.emplace_back(in_virtual_time ? check_table_in_virtual_time : check_table);
     plan.statements.insert(plan.statements.end(), version_1.begin(), version_1.end());
   }
   if (version < 2) {
@@ -113,8 +124,8 @@ migration_plan planned(database& in) {
   return plan;
 }
 
-void make_tables(database& in) {
-  for (const std::string& each : planned(in).statements) {
+void make_tables(database& in, bool in_virtual_time) {
+  for (const std::string& each : planned(in, in_virtual_time).statements) {
     in.execute({"making the tables", each.c_str()});
   }
 }

@@ -77,6 +77,13 @@ inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_
 inline constexpr query find{"finding",
                             "SELECT payload,due,fence,attempt,lease FROM timing_wheel_check "
                             "WHERE kind=?1 AND key=?2"};
+// Steps from kind to kind in the index, and reads of each up to the first that is free.
+inline constexpr query read_overdue{
+    "looking for what is late",
+    "WITH RECURSIVE each(kind) AS (SELECT min(kind) FROM timing_wheel_check UNION ALL "
+    "SELECT (SELECT min(kind) FROM timing_wheel_check WHERE kind>each.kind) FROM each WHERE each.kind IS NOT NULL) "
+    "SELECT kind,(SELECT due FROM timing_wheel_check c WHERE c.kind=each.kind AND c.due<=?1 "
+    "AND (c.lease IS NULL OR c.lease<=?1) ORDER BY c.due LIMIT 1) FROM each WHERE kind IS NOT NULL"};
 inline constexpr query list_dead{"listing the dead",
                                  "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead "
                                  "WHERE id>?1 ORDER BY id LIMIT ?2"};
@@ -109,11 +116,11 @@ inline constexpr query users_reschedule{
                     " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL"};
 
 /// All that touch our tables, for the test that none looks through a whole table.
-inline constexpr query on_tables[] = {insert,    replace,      find_due,      cancel,       reschedule,
-                                      claim,     take_over,    consume,       draw_fences,  put_back,
-                                      complete,  extend,       release,       bury,         bury_consumed,
-                                      revive,    delete_dead,  find,          list_dead,    read_clock,
-                                      set_clock, users_insert, users_replace, users_cancel, users_reschedule};
+inline constexpr query on_tables[] = {
+    insert,       replace,         find_due, cancel,    reschedule, claim,     take_over,     consume,
+    draw_fences,  put_back,        complete, extend,    release,    bury,      bury_consumed, revive,
+    delete_dead,  read_overdue,    find,     list_dead, read_clock, set_clock, users_insert,  users_replace,
+    users_cancel, users_reschedule};
 
 }  // namespace sql
 

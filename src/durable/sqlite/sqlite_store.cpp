@@ -44,6 +44,11 @@ class sqlite_store::implementation {
  public:
   implementation(const std::string& file, const sqlite_options& options)
       : options_(options), writer_(open_writer(file, options)), reader_(open_reader(file, options)) {}
+  // In memory: one connection, which reads, too.
+  implementation(const timer& clock, const sqlite_options& options)
+      : options_(options), writer_(open_in_memory(options)) {
+    virtual_.emplace(writer_->get(), clock);
+  }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
   ~implementation();
@@ -55,10 +60,13 @@ class sqlite_store::implementation {
   template <class Work>
   void transact(const Work& work, const transaction_limits& limits = {});
   void read_ahead(const read_range& which, std::vector<upcoming>& found);
+  void read_overdue(std::vector<overdue_kind>& found);
+  [[nodiscard]] std::chrono::microseconds clock_difference();
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
+  [[nodiscard]] sqlite3* connection() const noexcept { return virtual_ ? writer_->get() : nullptr; }
 
  private:
   class writing;
@@ -68,6 +76,7 @@ class sqlite_store::implementation {
   void set_clock();
   void see_clock_to_write();
   void see_clock_to_read();
+  [[nodiscard]] database& on_reader() const noexcept { return reader_ ? *reader_ : *writer_; }
 
   // Immutable.
   const sqlite_options options_;
@@ -81,6 +90,7 @@ class sqlite_store::implementation {
   // Guarded by the lock above it. The connection outlives its statements.
   fair_lock write_lock_;
   std::unique_ptr<database> writer_;
+  std::optional<virtual_clock> virtual_;  // of a store in memory; set by the constructor
   writing_transaction transaction_{*writer_, options_.limits, counts_};
   disk_reserve reserve_{*writer_};
   statement read_clock_{writer_->get(), sql::read_clock, &counts_.statements};
@@ -90,11 +100,12 @@ class sqlite_store::implementation {
   std::chrono::steady_clock::time_point had_lock_at_;  // of the file, the last time
 
   std::mutex read_lock_;
-  std::unique_ptr<database> reader_;
-  statement see_clock_{reader_->get(), sql::read_clock, &counts_.statements};
-  range_reader window_reader_{reader_->get(), counts_};
-  statement find_{reader_->get(), sql::find, &counts_.statements};
-  statement list_dead_{reader_->get(), sql::list_dead, &counts_.statements};
+  std::unique_ptr<database> reader_;  // none in memory: then the lock for writing guards what follows
+  statement see_clock_{on_reader().get(), sql::read_clock, &counts_.statements};
+  range_reader window_reader_{on_reader().get(), counts_};
+  statement read_overdue_{on_reader().get(), sql::read_overdue, &counts_.statements};
+  statement find_{on_reader().get(), sql::find, &counts_.statements};
+  statement list_dead_{on_reader().get(), sql::list_dead, &counts_.statements};
   std::optional<unsigned> read_version_;
 };
 
@@ -120,7 +131,9 @@ class sqlite_store::implementation::writing {
   writing& operator=(const writing&) = delete;
   ~writing() {
     const bool was_full = !committed_ && store_.reserve_.was_full();
-    store_.transaction_.roll_back();
+    if (!is_users_) {
+      store_.transaction_.roll_back();
+    }
     if (was_full) {
       store_.reserve_.clear_log();
     }
@@ -133,6 +146,11 @@ class sqlite_store::implementation::writing {
   }
 
   void begin() {
+    is_users_ = sqlite3_get_autocommit(store_.writer_->get()) == 0;
+    if (is_users_) {  // in memory, where the connection is the user's, too
+      fail(store_.writer_->get(), "beginning a transaction", SQLITE_BUSY,
+           "a transaction of yours is open on the store's connection");
+    }
     store_.writer_->check_in_place();
     store_.writer_->waits_since(std::max(asked_at_, store_.had_lock_at_));
     store_.transaction_.begin();
@@ -154,20 +172,27 @@ class sqlite_store::implementation::writing {
  private:
   implementation& store_;
   const time_point asked_at_;
+  bool is_users_ = false;  // the transaction that is open
   bool begun_ = false;
   bool committed_ = false;
 };
 
-// The lock for reading, of a file that is there.
+// The lock for reading, of a file that is there. In memory it is that for writing: a handler that reads has it.
 class sqlite_store::implementation::reading {
  public:
-  explicit reading(implementation& store) : held_(store.read_lock_) {
+  explicit reading(implementation& store) {
     store.check_process();
-    store.reader_->check_in_place();
+    if (store.reader_) {
+      held_ = std::unique_lock(store.read_lock_);
+      store.reader_->check_in_place();
+    } else if (store.writing_thread_.load(std::memory_order_relaxed) != std::this_thread::get_id()) {
+      held_in_memory_ = std::unique_lock(store.write_lock_);
+    }
   }
 
  private:
-  std::scoped_lock<std::mutex> held_;
+  std::unique_lock<std::mutex> held_;
+  std::unique_lock<fair_lock> held_in_memory_;
 };
 
 // The connections of the parent are not ours: closing them here could write into its file.
@@ -187,8 +212,10 @@ void sqlite_store::implementation::check_process() const {
 void sqlite_store::implementation::migrate() {
   writing held(*this);
   held.begin();
-  make_tables(*writer_);
-  if (!is_valid(read_row(read_clock_, writer_->get()))) {
+  make_tables(*writer_, virtual_.has_value());
+  if (virtual_) {
+    set_clock_.run().bind(1).bind_text(virtual_boot).bind(0).finish();
+  } else if (!is_valid(read_row(read_clock_, writer_->get()))) {
     set_clock();
   }
   clock_is_new_ = true;
@@ -197,7 +224,7 @@ void sqlite_store::implementation::migrate() {
 
 migration_plan sqlite_store::implementation::plan_migration() {
   const reading held(*this);
-  return planned(*reader_);
+  return planned(on_reader(), virtual_.has_value());
 }
 
 // In the transaction that is open. What it wrote is seen when it is committed.
@@ -215,6 +242,10 @@ void sqlite_store::implementation::see_clock_to_write() {
     return;
   }
   std::optional<clock_row> row = read_row(read_clock_, writer_->get());
+  if (virtual_) {
+    written_version_ = writer_->data_version();
+    return;
+  }
   if (!is_valid(row)) {
     set_clock();
     transaction_.commit();
@@ -231,12 +262,15 @@ void sqlite_store::implementation::transact(const Work& work, const transaction_
   writing held(*this, limits.asked_at.value_or(std::chrono::steady_clock::now()));
   held.begin();
   see_clock_to_write();
-  transaction_.set_time(clock_.now().value(), limits.orphans_until.value_or(instant::max()));
+  transaction_.set_time(virtual_ ? now() : clock_.now().value(), limits.orphans_until.value_or(instant::max()));
   work(transaction_);
   held.commit();
 }
 
 instant sqlite_store::implementation::now() {
+  if (virtual_) {
+    return instant(virtual_->passed());
+  }
   if (!clock_.now()) {
     const reading held(*this);
     see_clock_to_read();
@@ -249,7 +283,7 @@ instant sqlite_store::implementation::now() {
 
 // After a read: which version it saw is known then.
 void sqlite_store::implementation::see_clock_to_read() {
-  if (read_version_ && read_version_ == reader_->data_version()) {
+  if (virtual_ || (read_version_ && read_version_ == reader_->data_version())) {
     return;
   }
   const std::optional<clock_row> row = read_row(see_clock_, reader_->get());
@@ -266,6 +300,33 @@ void sqlite_store::implementation::read_ahead(const read_range& which, std::vect
   const reading held(*this);
   window_reader_.read(which, found);
   see_clock_to_read();
+}
+
+void sqlite_store::implementation::read_overdue(std::vector<overdue_kind>& found) {
+  const std::int64_t now_is = microseconds_of(now());
+  const reading held(*this);
+  execution run = read_overdue_.run();
+  run.bind(now_is);
+  while (run.step()) {
+    if (!run.is_null(1)) {
+      counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+      found.push_back({std::string(run.bytes(0)), instant_of(run.integer(1))});
+    }
+  }
+}
+
+// Another process may have set the clock since this one has last looked.
+std::chrono::microseconds sqlite_store::implementation::clock_difference() {
+  if (virtual_) {
+    return {};
+  }
+  {
+    const reading held(*this);
+    read_version_.reset();
+    see_clock_to_read();
+  }
+  const instant shown = now();
+  return std::chrono::floor<std::chrono::microseconds>(clocks().wall()) - shown;
 }
 
 std::optional<stored_check> sqlite_store::implementation::find(std::string_view kind, std::string_view key) {
@@ -306,12 +367,18 @@ std::vector<dead_check> sqlite_store::implementation::list_dead(std::size_t limi
 }
 
 void sqlite_store::implementation::adopt_wall_clock() {
+  if (virtual_) {
+    return;
+  }
   transact([this](store_transaction&) { set_clock(); });
   transact([](store_transaction&) {});
 }
 
 sqlite_store::sqlite_store(const std::string& file, const sqlite_options& options)
     : implementation_(std::make_unique<implementation>(file, options)) {}
+
+sqlite_store::sqlite_store(const timer& clock, const sqlite_options& options)
+    : implementation_(std::make_unique<implementation>(clock, options)) {}
 
 sqlite_store::~sqlite_store() = default;
 
@@ -333,6 +400,8 @@ void sqlite_store::transact_within(const transaction_limits& limits,
 void sqlite_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {
   implementation_->read_ahead(which, found);
 }
+
+void sqlite_store::read_overdue(std::vector<overdue_kind>& found) { implementation_->read_overdue(found); }
 
 std::optional<stored_check> sqlite_store::find(std::string_view kind, std::string_view key) {
   return implementation_->find(kind, key);
@@ -356,13 +425,11 @@ bool sqlite_store::delete_dead(std::int64_t id) {
 
 store_counts sqlite_store::counts() const noexcept { return implementation_->counts(); }
 
-std::chrono::microseconds sqlite_store::clock_difference() {
-  implementation_->transact([](store_transaction&) {});
-  const instant shown = now();
-  return std::chrono::floor<std::chrono::microseconds>(clocks().wall()) - shown;
-}
+std::chrono::microseconds sqlite_store::clock_difference() { return implementation_->clock_difference(); }
 
 void sqlite_store::adopt_wall_clock() { implementation_->adopt_wall_clock(); }
+
+sqlite3* sqlite_store::connection() const noexcept { return implementation_->connection(); }
 
 sqlite3* sqlite_connection(transaction& open) noexcept { return static_cast<sqlite3*>(open.native_handle("sqlite3")); }
 

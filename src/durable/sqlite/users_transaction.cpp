@@ -10,7 +10,6 @@ namespace timing_wheel::durable {
 
 namespace {
 
-using sqlite::clocks;
 using sqlite::execution;
 using sqlite::statement;
 
@@ -36,7 +35,7 @@ class users_connection {
   [[nodiscard]] reschedule_result reschedule(std::string_view kind, std::string_view key, due_time due);
 
  private:
-  [[nodiscard]] static std::optional<instant> write(statement& by, const request& asked);
+  [[nodiscard]] std::optional<instant> write(statement& by, const request& asked);
   [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key);
   [[nodiscard]] bool set_clock();
 
@@ -51,11 +50,10 @@ class users_connection {
 };
 
 std::optional<instant> users_connection::write(statement& by, const request& asked) {
-  const std::string boot = clocks().boot();
-  const std::chrono::microseconds machine = sqlite::since_boot();
-  const due_by_sql due = by_sql(asked.due, instant(machine));
+  const sqlite::time_source time = sqlite::time_of(connection_);
+  const due_by_sql due = by_sql(asked.due, instant(time.passed));
   execution run = by.run();
-  run.bind_text(boot).bind(machine.count()).bind(due.absolute ? 1 : 0).bind(due.count);
+  run.bind_text(time.boot).bind(time.passed.count()).bind(due.absolute ? 1 : 0).bind(due.count);
   run.bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
   std::optional<instant> stands;
   while (run.step()) {
@@ -79,7 +77,7 @@ bool users_connection::set_clock() {
     execution run = read_clock_.run();
     if (run.step()) {
       sqlite::check_version(connection_, run.integer(3));
-      if (run.bytes(1) == clocks().boot()) {
+      if (run.bytes(1) == sqlite::time_of(connection_).boot) {
         return false;
       }
       revision = run.integer(0);
@@ -123,12 +121,11 @@ cancel_answer users_connection::cancel(std::string_view kind, std::string_view k
 }
 
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
-  const std::string boot = clocks().boot();
   do {
-    const std::chrono::microseconds machine = sqlite::since_boot();
-    const due_by_sql asked = by_sql(due, instant(machine));
+    const sqlite::time_source time = sqlite::time_of(connection_);
+    const due_by_sql asked = by_sql(due, instant(time.passed));
     execution run = reschedule_.run();
-    run.bind_text(boot).bind(machine.count()).bind(asked.absolute ? 1 : 0).bind(asked.count);
+    run.bind_text(time.boot).bind(time.passed.count()).bind(asked.absolute ? 1 : 0).bind(asked.count);
     run.bind_text(kind).bind_blob(key);
     if (run.finish() == 1) {
       return reschedule_result::moved;

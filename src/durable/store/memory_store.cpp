@@ -434,6 +434,24 @@ void memory_store::read_ahead(const read_range& which, std::vector<upcoming>& fo
   implementation_->counts.rows_read += count;
 }
 
+void memory_store::read_overdue(std::vector<overdue_kind>& found) {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  const instant now = implementation_->now();
+  const auto begin = static_cast<std::ptrdiff_t>(found.size());
+  for (const stored& row : implementation_->all.due) {
+    if (row.due > now) {
+      break;
+    }
+    const bool known = std::any_of(found.begin() + begin, found.end(),
+                                   [&](const overdue_kind& each) { return each.kind == row.kind; });
+    if (!known && row.lease <= now) {
+      found.push_back({row.kind, row.due});
+    }
+  }
+  implementation_->counts.rows_read += found.size() - static_cast<std::size_t>(begin);
+}
+
 std::optional<stored_check> memory_store::find(std::string_view kind, std::string_view key) {
   const std::scoped_lock lock(implementation_->mutex);
   ++implementation_->counts.statements;

@@ -17,6 +17,10 @@ cancel_answer transaction::cancel(std::string_view kind, std::string_view key) {
 
 migration_plan store::plan_migration() { return {}; }
 
+void store::read_overdue(std::vector<overdue_kind>& /*found*/) {}
+
+std::chrono::microseconds store::clock_difference() { return {}; }
+
 void store::transact_within(const transaction_limits& /*limits*/, const std::function<void(store_transaction&)>& work) {
   transact(work);
 }

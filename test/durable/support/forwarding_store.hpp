@@ -25,6 +25,8 @@ class forwarding_store : public store {
   [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
   void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
+  void read_overdue(std::vector<overdue_kind>& found) override { real_.read_overdue(found); }
+  [[nodiscard]] std::chrono::microseconds clock_difference() override { return real_.clock_difference(); }
   [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
                                                                       std::span<const std::string> of_kinds,
                                                                       std::chrono::milliseconds hold,
