@@ -53,7 +53,7 @@ TEST_F(RunQueue, TheRunThatHasWaitedLongestBegins) {
   leased_run* const second = runs_.begin(at_first + 6ms);
   EXPECT_EQ(second->id, 2);
   EXPECT_EQ(runs_.running(), 2U);
-  EXPECT_EQ(runs_.look(at_first + 5ms, {}).young, 1U);
+  EXPECT_EQ(runs_.look(at_first + 5ms, 0us, std::array<std::chrono::microseconds, 2>{}, 0us).young, 1U);
   runs_.end(*second);
   EXPECT_EQ(runs_.running(), 1U);
   EXPECT_FALSE(runs_.empty());
@@ -154,7 +154,7 @@ TEST_F(RunQueue, CountsByKind) {
   EXPECT_THAT(waiting, ElementsAre(0, 2));
   EXPECT_THAT(running, ElementsAre(1, 0));
   EXPECT_THAT(oldest, ElementsAre(instant::max(), at_first - 5ms));
-  const run_queue::state all = runs_.look(at_first, std::array<std::chrono::microseconds, 2>{1ms, 3ms});
+  const run_queue::state all = runs_.look(at_first, 0us, std::array<std::chrono::microseconds, 2>{1ms, 3ms}, 2ms);
   EXPECT_EQ(all.work, 6ms);
   EXPECT_EQ(all.asked, 2U);
   EXPECT_EQ(all.waiting, 2U);
@@ -246,6 +246,9 @@ TEST_F(Capacity, BeyondThatAsMuchAsTheThreadsDoInTwoRoundTrips) {
   push(3);
   EXPECT_EQ(room(two), 1U);
   two.ran(1, 10ms);
+  EXPECT_EQ(room(two, 1), 1U) << "it begins soon";
+  two.ran(1, 100ms);
+  two.ran(1, 100ms);
   EXPECT_EQ(room(two, 1), 0U);
 }
 
@@ -259,6 +262,19 @@ TEST_F(Capacity, ATrivialHandlerGetsAWholeBatchAndALongerTripMore) {
   EXPECT_GT(room(two, 0, 50'000), 19'700U);
   EXPECT_LT(room(two, 0, 50'000), 20'100U);
   EXPECT_EQ(room(two), 500U);
+}
+
+TEST_F(Capacity, TripsOfAllLengthsNeedMoreThanOnesOfTheSameLength) {
+  capacity same(2, 2);
+  capacity mixed(2, 2);
+  for (int i = 0; i < 100; ++i) {
+    same.took(5ms);
+    mixed.took(i % 2 == 0 ? 1ms : 9ms);
+  }
+  same.ran(0, 1ms);
+  mixed.ran(0, 1ms);
+  EXPECT_LE(room(same), 21U) << "2 threads * 2 * 5 ms, and one that is short";
+  EXPECT_GT(room(mixed), 32U);
 }
 
 TEST_F(Capacity, OneSlowRunTellsLittleAndTwoThatAllAreSlow) {
@@ -293,6 +309,29 @@ TEST_F(Capacity, AThreadThatWillSoonBeFreeCounts) {
   two.ran(0, 100us);
   begin(2, at_first - 1ms);
   EXPECT_EQ(room(two), 40U);
+}
+
+TEST_F(Capacity, TheNextOneWaitsWhereAShortRunWillSoonBeOver) {
+  capacity two(2, 2);
+  two.ran(0, 10ms);
+  two.ran(1, 30ms);
+  begin(2, at_first - 5ms);
+  EXPECT_EQ(room(two), 2U);
+  EXPECT_EQ(room(two, 1), 0U) << "it would wait for long";
+  push(1);
+  EXPECT_EQ(room(two), 1U);
+}
+
+TEST_F(Capacity, NoneWaitsForARunThatTakesTwiceAsLongAsOthers) {
+  capacity two(2, 2);
+  two.ran(0, 10ms);
+  begin(1, at_first - 20ms);
+  begin(1, at_first - 21ms);
+  EXPECT_EQ(room(two), 1U);
+  capacity unknown(2, std::nullopt);
+  unknown.ran(0, 10ms);
+  unknown.was_late(2, at_first);
+  EXPECT_EQ(room(unknown), 0U) << "nobody knows how many threads there are";
 }
 
 TEST_F(Capacity, AnExecutorThatBeginsAllAtOnceGetsTwiceAsMuch) {

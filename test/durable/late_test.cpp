@@ -109,6 +109,20 @@ TEST_P(Late, WhereItIsClaimedAndWaitsForAThread) {
   held.clear();
 }
 
+// On the thread of all steps, and in SQLite with the lock of the file.
+TEST_P(Late, WhereATransactionalHandlerHangs) {
+  put(store, asked("a", store.now()));
+  put(store, asked("b", store.now() + 500ms));
+  checks.emplace(narrowed, scheduler_options{.on_failure = [](const failure&) {}});
+  checks->on("close", [this](transaction& /*open*/, const job& /*what*/) { hang.wait(); });
+  checks->start();
+  expect_that_it_grows(1s);
+  EXPECT_GT(checks->stats().kinds.at(0).longest_run, 1s);
+  release.set_value();
+  EXPECT_TRUE(wait_until([&] { return checks->stats().done == 2 && checks->stats().kinds.at(0).longest_run == 0s; }));
+  release = {};
+}
+
 TEST_P(Late, WhereItsRetryHasNoThread) {
   put(store, asked("again", store.now()));
   put(store, asked("b", store.now() + 50ms));
@@ -122,6 +136,7 @@ TEST_P(Late, WhereItIsASuspectThatWaitsForAnother) {
   put_late("b");
   user.run("UPDATE " + user.table("check") + " SET attempt=2,lease=due+1");
   begin({.lease = 500ms, .threads = 4});
+  EXPECT_TRUE(wait_until([&] { return checks->stats().running == 1; }));
   expect_that_it_grows();
   EXPECT_EQ(checks->stats().running, 1U);
 }

@@ -213,6 +213,85 @@ TEST_F(Machine, ClaimsNoMoreThanABatchAndThanMayBeHeld) {
   EXPECT_EQ(claim(0s).size(), 1U);
 }
 
+// Where nodes share a table.
+TEST_F(Machine, WhereOthersHaveTakenARowTheNextOnesAreTried) {
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 10; ++i) {
+    rows.push_back(row(i, 0us));
+  }
+  rows.push_back(row(11, 0us, {}, 1));
+  read(0s, rows);
+  const allowance two{.rows = 2, .bytes = anything.bytes};
+  const auto ids_of = [](const std::vector<upcoming>& some) {
+    std::vector<std::int64_t> ids;
+    for (const upcoming& one : some) {
+      ids.push_back(one.id);
+    }
+    return ids;
+  };
+  std::vector<upcoming> asked = machine_.to_claim(two);
+  EXPECT_THAT(machine_.spares_for(asked, two), IsEmpty()) << "it knows of no other node";
+  machine_.has_claimed(asked, {}, zero);  // another one has both
+  asked = machine_.to_claim(two);
+  EXPECT_THAT(ids_of(asked), ElementsAre(3, 4));
+  std::vector<upcoming> spares = machine_.spares_for(asked, two);
+  EXPECT_THAT(ids_of(spares), ElementsAre(5, 6, 7, 8, 9, 10));
+  machine_.has_claimed(asked, std::vector{got(rows[3]), got(rows[5])}, zero, {spares.data(), 2});
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_EQ(machine_.held(), 2U);
+  EXPECT_EQ(machine_.ready(0), 4U) << "7 to 10: of those that were tried the others are gone";
+  asked = machine_.to_claim(two);
+  EXPECT_THAT(ids_of(asked), ElementsAre(7, 8));
+  EXPECT_THAT(ids_of(machine_.spares_for(asked, two)), ElementsAre(9, 10)) << "none of a transactional kind";
+  machine_.has_not_asked(asked);
+  EXPECT_TRUE(machine_.invariants_hold());
+}
+
+TEST_F(Machine, ANodeThatIsAloneForgetsTheOthers) {
+  scheduler_options options = options_;
+  options.max_known = 1000;
+  options.batch = 100;
+  machine alone(options, kinds(), zero, 1);
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 200; ++i) {
+    rows.push_back(row(i, 0us));
+  }
+  alone.has_read(*alone.next_read(zero), rows, zero);
+  alone.advance(zero);
+  const allowance one{.rows = 1, .bytes = anything.bytes};
+  alone.has_claimed(alone.to_claim(one), {}, zero);
+  int claims = 0;
+  for (bool has_spares = true; has_spares && claims < 100; ++claims) {
+    const std::vector<upcoming> asked = alone.to_claim(one);
+    has_spares = !alone.spares_for(asked, one).empty();
+    alone.has_claimed(asked, std::vector{got(asked.at(0))}, zero);
+    alone.ended(asked[0].id, {});
+    alone.has_ended(alone.to_end(1), zero);
+  }
+  EXPECT_GT(claims, 20);
+  EXPECT_LT(claims, 100);
+}
+
+TEST_F(Machine, WhatIsTriedInThePlaceOfOthersKeepsToTheLimits) {
+  scheduler_options options = options_;
+  options.max_claimed_bytes = 30;
+  machine limited(options, kinds({.max_running = 3}), zero, 1);
+  std::vector<upcoming> rows;
+  for (int i = 1; i <= 8; ++i) {
+    rows.push_back({i, zero, {}, 0, 0, 10});
+  }
+  limited.has_read(*limited.next_read(zero), rows, zero);
+  limited.advance(zero);
+  const allowance one{.rows = 1, .bytes = anything.bytes};
+  std::vector<upcoming> asked = limited.to_claim(one);
+  limited.has_claimed(asked, {}, zero);
+  asked = limited.to_claim(one);
+  EXPECT_THAT(limited.spares_for(asked, one), testing::SizeIs(2))
+      << "of its kind two more may run; and 20 bytes are left";
+  limited.has_claimed(asked, std::vector{got(rows[1])}, zero);
+  EXPECT_TRUE(limited.invariants_hold());
+}
+
 TEST_F(Machine, ClaimsNoMoreBytesThanMayBeHeldButOneRowAlways) {
   std::vector<upcoming> rows;
   for (int i = 1; i <= 3; ++i) {

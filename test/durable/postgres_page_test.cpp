@@ -122,7 +122,8 @@ TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
   ASSERT_EQ(ask(6).size(), 1U);
   EXPECT_EQ(ask(6)[0][0], "close,other");
   EXPECT_EQ(ask(6)[0][1], "me");
-  EXPECT_EQ(ask(6)[0][3], "64");
+  EXPECT_EQ(ask(6)[0][3], "t");
+  EXPECT_EQ(ask(6)[0][4], "64");
   EXPECT_EQ(run(blocks[4][9]), 0);
   static_cast<void>(store.renew_shares("me", kinds, 1h, true));
   EXPECT_EQ(run(blocks[4][9]), 64);

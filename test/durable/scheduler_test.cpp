@@ -606,6 +606,41 @@ TEST_F(Scheduler, TellsOnceThatTheClockOfItsStoreIsAnother) {
   EXPECT_THAT(told, testing::SizeIs(2));
 }
 
+// A store that refuses to say what is late.
+class silent_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  void read_overdue(std::vector<overdue_kind>& found) override {
+    if (refuses) {
+      throw std::runtime_error("not now");
+    }
+    forwarding_store::read_overdue(found);
+  }
+  bool refuses = true;
+};
+
+TEST_F(Scheduler, WhatIsLateIsAFigureOnlyAndHoldsNothingUp) {
+  silent_store silent(store);
+  scheduler watched{silent, timer, options};
+  watched.on("note", [this](const job& what) { ran.emplace_back(what.key(), clock()); });
+  watched.start();
+  watched.schedule(note("a", 100ms));
+  watched.schedule({.kind = "other", .key = "a", .due = 1s});
+  timer.advance_by(30500ms);
+  EXPECT_THAT(failed, ElementsAre("store"));
+  watched.schedule(note("b", 100ms));
+  timer.advance_by(101ms);
+  EXPECT_THAT(keys(), ElementsAre("a", "b"));
+  EXPECT_LT(ran[1].second - ran[0].second, 30510ms) << "on time";
+  silent.refuses = false;
+  timer.advance_by(40s);
+  EXPECT_EQ(watched.stats().store_lag.size(), 1U);
+  EXPECT_GE(watched.stats().lag, 29s);
+  watched.stop();
+  EXPECT_EQ(watched.stats().store_lag.size(), 0U) << "nobody looks any more";
+  EXPECT_EQ(watched.stats().lag, 0s);
+}
+
 TEST_F(Scheduler, AnIdleOneDoesAtMostFiveStatementsASecondAndWritesNothing) {
   on_notes();
   checks.start();

@@ -82,6 +82,54 @@ class Store : public testing::TestWithParam<place> {  // NOLINT(readability-iden
 };
 INSTANTIATE_TEST_SUITE_P(On, Store, testing::ValuesIn(places), [](const auto& of) { return of.param.name; });
 
+TEST_P(Store, SaysSinceWhenOfEachKindACheckIsDueAndFree) {
+  const auto late = [&] {
+    std::vector<overdue_kind> found;
+    store.read_overdue(found);
+    std::map<std::string, instant> since;
+    for (const overdue_kind& each : found) {
+      since[each.kind] = each.since;
+    }
+    return since;
+  };
+  EXPECT_THAT(late(), IsEmpty());
+  const instant now = store.now();
+  put(store, asked("future", now + 1h));
+  put(store, asked("first", now - 5s));
+  EXPECT_THAT(late(), ElementsAre(Pair("close", now - 5s)));
+  const claimed first = claim(store, 1us).at(0);
+  EXPECT_TRUE(wait_until([&] { return late().size() == 1; })) << "the lease has ended";
+  EXPECT_GE(late().at("close"), now) << "since then";
+  put(store, asked("second", now - 3s));
+  request other = asked("a", now - 7s);
+  other.kind = "other";
+  put(store, other);
+  EXPECT_THAT(late(), ElementsAre(Pair("close", now - 3s), Pair("other", now - 7s)));
+  EXPECT_THAT(claim(store), SizeIs(3));
+  EXPECT_THAT(late(), IsEmpty());
+  EXPECT_FALSE(complete(store, first));
+}
+
+TEST_P(Store, ClaimsSomeInTheirOrderAndStops) {
+  std::vector<upcoming> rows;
+  for (const char* key : {"a", "b", "c", "d", "e"}) {
+    put(store, asked(key, store.now() - 1s));
+  }
+  rows = all_rows(store);
+  const auto some = [&](std::size_t most, std::size_t looked_at) {
+    std::vector<claimed> got;
+    store.transact([&](store_transaction& open) {
+      got.clear();
+      EXPECT_EQ(open.claim_some(rows, most, open.now() + 1h, got), looked_at);
+    });
+    return sorted_keys_of(got);
+  };
+  EXPECT_THAT(some(2, 2), ElementsAre("a", "b"));
+  EXPECT_THAT(some(2, 4), ElementsAre("c", "d"));
+  EXPECT_THAT(some(2, 5), ElementsAre("e"));
+  EXPECT_THAT(some(2, 5), IsEmpty());
+}
+
 TEST_P(Store, FindsWhatWasScheduled) {
   const scheduled made = put(store, asked("a", 30min, "order 7"));
   const auto found = store.find("close", "a");

@@ -44,7 +44,7 @@ namespace timing_wheel::durable {
 /// | "completion" | a completion threw |
 /// | "timer" | the timer that drives the scheduler refused to schedule; the scheduler looks again after one poll |
 /// | "scheduler" | memory was short, or the clock of the store failed |
-/// | "unhandled" | a check has been due for a sweep, no node has begun it, and this one has no handler for its kind |
+/// | "unhandled" | a check has been due and free for a sweep, and this scheduler has no handler for its kind |
 /// | "clock" | the clock of the store and the wall clock of this process differ by 10 s or more |
 struct failure {
   std::string_view what;  ///< One of the words above.

@@ -56,7 +56,7 @@ struct read_range {
 /// A kind of which a check is late.
 struct overdue_kind {
   std::string kind;  ///< As it was scheduled.
-  instant due{};     ///< The deadline of the check of this kind that has been due for longest, and is free.
+  instant since{};   ///< Since when a check of this kind has been due and free, the one that has been so for longest.
 };
 
 /// A row that this node has claimed or consumed, with all that is in it.
@@ -209,6 +209,11 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// checks of that kind and key ever had. If a transaction is undone, the fences that it has drawn stay drawn. If the
   /// server dies as well (in SQLite, if the process dies, or another process draws), the store may draw them again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
+  /// Claims in the same way, in the order of `wanted`, and stops when it has claimed `most`. So a node gets enough rows
+  /// although other nodes have claimed some of those that it knows. \returns how many of `wanted` it has looked at. Here
+  /// it only tries the first `most`.
+  virtual std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
+                                 std::vector<claimed>& got);
   /// Claims rows in the same way, and deletes them, because the transaction does the job itself and commits both.
   virtual void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
   /// Writes a row again that this transaction has consumed. The row is due at `due`, with that attempt and the same
@@ -296,10 +301,10 @@ class TIMING_WHEEL_EXPORT store {
   /// it also finds checks that no node knows, and kinds that no node has a handler for. A row that an open transaction
   /// has locked, or has deleted and not committed, counts as it was before. Here it adds nothing.
   ///
-  /// | store | reads, at most |
+  /// | store | reads |
   /// |---|---|
-  /// | `sqlite_store` | for each kind one free row, and what is claimed of the kind |
-  /// | `postgres_store` | the 5 000 free rows that have been due for longest: a younger kind is left out |
+  /// | `sqlite_store` | of each kind what is due, up to the first free row |
+  /// | `postgres_store` | what is due, up to the 5 000th free row: a kind that is not among these is left out |
   /// | `memory_store` | all that is due |
   virtual void read_overdue(std::vector<overdue_kind>& found);
 

@@ -25,7 +25,8 @@ microseconds allowance::cost_of(std::uint32_t kind) const noexcept {
 
 bool allowance::admit(std::uint32_t kind, std::size_t size) noexcept {
   const microseconds cost = cost_of(kind);
-  if (rows == 0 || (threads == 0 && cost > time)) {
+  const bool has_time = cost <= time || (time > time.zero() && cost <= short_run);
+  if (rows == 0 || (threads == 0 && !has_time)) {
     return false;
   }
   --rows;
@@ -40,7 +41,9 @@ capacity::capacity(std::size_t kinds, std::optional<std::size_t> threads)
     : threads_(threads), round_trip_(shortest_trip), runs_(kinds), costs_(kinds, longest_run) {}
 
 void capacity::took(microseconds round_trip) noexcept {
-  round_trip_ += (std::clamp<microseconds>(round_trip, shortest_trip, longest_trip) - round_trip_) / 8;
+  const microseconds error = std::clamp<microseconds>(round_trip, shortest_trip, longest_trip) - round_trip_;
+  round_trip_ += error / 8;
+  deviation_ += (std::chrono::abs(error) - deviation_) / 8;
 }
 
 void capacity::ran(std::uint32_t kind, microseconds time) noexcept {
@@ -69,18 +72,20 @@ void capacity::was_late(std::size_t running, instant now) noexcept {
 }
 
 allowance capacity::now(const run_queue& runs, instant now, std::size_t rows) noexcept {
-  const run_queue::state all = runs.look(now - horizon(), costs_);
+  const microseconds short_run = threads_ ? patience() / 4 : microseconds::zero();
+  const run_queue::state all = runs.look(now, horizon(), costs_, short_run);
   if (all.asked > all.waiting) {
     return {};
   }
   const std::size_t threads = threads_ ? *threads_ - std::min(*threads_, all.lost) : guess(all.running, now);
   const std::size_t idle = threads - std::min(threads, all.running);
   const std::size_t free_soon = all.young + (threads_ ? idle : std::min<std::size_t>(1, idle));
-  const microseconds time = static_cast<std::int64_t>(free_soon) * horizon();
+  const microseconds time = std::max(static_cast<std::int64_t>(free_soon) * horizon(), all.ahead);
   return {.rows = rows,
           .bytes = std::numeric_limits<std::size_t>::max(),
           .threads = idle - std::min(idle, all.asked),
           .time = time - std::min(time, all.work),
+          .short_run = short_run,
           .costs = costs_};
 }
 

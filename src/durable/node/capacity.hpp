@@ -19,8 +19,9 @@ struct allowance {
   std::size_t bytes = 0;  ///< Of payloads, at most; but the first row always passes if nothing is held.
   std::size_t threads = std::numeric_limits<std::size_t>::max();  ///< So many rows pass, whatever they take.
   std::chrono::microseconds time{};                               ///< What the others may take, all together.
-  std::span<const std::chrono::microseconds> costs = {};          ///< What a row of each kind takes.
-  bool took_bytes = false;                                        ///< A row that has a payload was counted.
+  std::chrono::microseconds short_run{};  ///< One that takes no longer passes also if the time that is left is shorter.
+  std::span<const std::chrono::microseconds> costs = {};  ///< What a row of each kind takes.
+  bool took_bytes = false;                                ///< A row that has a payload was counted.
 
   /// What a row of the kind takes: an hour if nobody knows. Nothing without `costs`.
   [[nodiscard]] std::chrono::microseconds cost_of(std::uint32_t kind) const noexcept;
@@ -41,13 +42,16 @@ struct allowance {
 ///
 /// 1. a row for each thread that is free, whatever it costs: also of a kind that has not run yet;
 /// 2. as long as all of it costs no more than the threads that come free soon can do in two round trips, more. A thread
-///    whose run began more than two round trips ago is not expected to come free.
+///    whose run began more than two round trips ago is not expected to come free so soon;
+/// 3. or, if that is more, one for each thread whose run takes no longer than a quarter of `patience`, and has not taken
+///    twice as long as it costs: that one begins in time, and the thread does not wait for a claim.
 ///
 /// | two threads, a round trip of 1 ms: each run takes | wait at most | |
 /// |---|---|---|
 /// | 2 us | 2 000, which is more than a batch | the threads do not wait for claims |
 /// | 1 ms | 4 | |
-/// | 10 ms, 1 s, or for ever | 0 | a thread that comes free waits for a round trip, a tenth of 10 ms |
+/// | 10 ms | 2 | |
+/// | 1 s, or for ever | 0 | a thread that comes free waits for a round trip, a thousandth of 1 s |
 ///
 /// An executor has threads that nobody counts. So their number is guessed: 1 at first, and twice as many each time that
 /// all of it run. If a run waits for too long, the guess is halved, but to no less than what runs; a second later it
@@ -82,13 +86,14 @@ class capacity {
     std::chrono::microseconds time{};  // of them all
     std::chrono::microseconds last{};
   };
-  [[nodiscard]] std::chrono::microseconds horizon() const noexcept { return 2 * round_trip_; }
+  [[nodiscard]] std::chrono::microseconds horizon() const noexcept { return 2 * (round_trip_ + deviation_); }
   [[nodiscard]] std::size_t guess(std::size_t running, instant now) noexcept;
 
   const std::optional<std::size_t> threads_;
   std::size_t guess_ = 1;                // of an executor's threads
   instant sure_until_ = instant::min();  // of that guess
   std::chrono::microseconds round_trip_;
+  std::chrono::microseconds deviation_{};         // of round trips from it
   std::vector<past_runs> runs_;                   // by kind
   std::vector<std::chrono::microseconds> costs_;  // by kind; the longest if none has run
 };

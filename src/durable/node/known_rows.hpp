@@ -85,6 +85,10 @@ class row_queue {
   [[nodiscard]] bool empty() const noexcept { return first_ == nobody; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] timer_number first() const noexcept { return first_; }
+  /// The one behind it in its queue, or `nobody`.
+  [[nodiscard]] static timer_number after(const known_rows& rows, timer_number number) noexcept {
+    return rows[number].next;
+  }
 
   void push_back(known_rows& rows, timer_number number) noexcept;
   void push_front(known_rows& rows, timer_number number) noexcept;

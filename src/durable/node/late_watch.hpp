@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -13,43 +14,52 @@
 namespace timing_wheel::durable {
 
 /// Looks in the store for checks that are late, wherever they wait: also for those that their node does not know, and
-/// those of kinds that it has no handler for. Tells of such a kind once a check of it has been due for a sweep; and of
-/// a clock of the store that is not this machine's.
+/// those of kinds that it has no handler for. Tells of such a kind once a check of it has waited for a sweep, at most
+/// once an hour; and of a clock of the store that is not this machine's.
 ///
-/// A look costs a statement. So one is made at the start, with each sweep, and with the next step after somebody has
-/// read the figures; and while a kind that has a handler is late, so that what was late is soon forgotten. Two looks are a second
-/// apart, and a hundred times as long as one takes.
+/// A look costs a statement. So one is made with each sweep, and with the next step after somebody has
+/// read the figures; and while a kind that has a handler is late, so that what was late is soon forgotten. But no look
+/// begins sooner than a second after the one before, and a hundred times as long as that one took. At the start it looks
+/// at the clock alone.
 ///
 /// Thread safety: `read` from any thread; the rest by one at a time, also beside `read`.
 class late_watch {
  public:
-  late_watch(store& where, const std::vector<std::string>& kinds, std::chrono::milliseconds sweep, failures& reported);
+  late_watch(store& where, const std::vector<std::string>& kinds, const scheduler_options& options, failures& reported);
   late_watch(const late_watch&) = delete;
   late_watch& operator=(const late_watch&) = delete;
 
   /// Whether to look now. \param now by a clock that nobody sets.
   [[nodiscard]] bool is_time(instant now) const noexcept;
-  /// Looks. \throws what the store throws, and std::bad_alloc; then the next one is as far away as after a look.
+  /// How long a step may be away: a node without a kind polls for who asks; any other one does so anyway.
+  [[nodiscard]] std::chrono::microseconds pause() const noexcept;
+  /// Looks. \throws what the store throws, and std::bad_alloc.
   void look(instant now);
+  /// No look any more: nothing is late.
+  void forget() noexcept;
   /// Adds what the last look has found. What is less than a second late counts as not late. \throws std::bad_alloc.
   void read(scheduler_stats& into) const;
 
  private:
+  void look_at_checks();
+  void look_at_clock();
   [[nodiscard]] std::vector<kind_lag> late_by(instant now) const;
-  void tell_unhandled(const std::vector<kind_lag>& late);
+  void tell_unhandled(const std::vector<kind_lag>& late, instant now);
   void tell_clock(std::chrono::microseconds difference);
 
   store& store_;
   const std::vector<std::string> kinds_;
   const std::chrono::microseconds sweep_;
+  const std::chrono::microseconds poll_;
   failures& failures_;
 
   // For who looks.
   instant next_{};        // at the earliest
   instant next_sweep_{};  // at the latest
   bool is_late_ = false;  // a kind with a handler was
+  bool begun_ = false;
   std::vector<overdue_kind> found_;
-  std::vector<std::string> told_;  // kinds that it has told of
+  std::map<std::string, instant> told_;  // when it has told of a kind
   bool told_clock_ = false;
 
   mutable std::atomic<bool> asked_{false};  // by `read`. Relaxed: it publishes nothing

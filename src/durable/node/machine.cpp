@@ -230,11 +230,44 @@ void machine::has_picked(std::span<const upcoming> picked) noexcept {
   }
 }
 
-void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept {
+std::vector<upcoming> machine::spares_for(std::span<const upcoming> asked, const allowance& left) const {
+  if (asked.empty() || spares_ == 0) {
+    return {};
+  }
+  const std::size_t bytes = options_.max_claimed_bytes - std::min(options_.max_claimed_bytes, claims_.bytes());
+  return ready_.spares(asked, spares_, bytes, left, claims_);
+}
+
+void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now,
+                          std::span<const upcoming> tried) noexcept {
+  learn_from(asked.size(), asked.size() + tried.size(), got.size());
   for (const claimed& one : got) {
-    claims_.has_got(rows_.number_of(one.id), one);
+    const timer_number number = rows_.number_of(one.id);
+    if (rows_[number].at == stage::ready) {
+      ready_.remove(number);
+      claims_.ask(number);
+    }
+    claims_.has_got(number, one);
+  }
+  for (const upcoming& one : tried) {
+    const timer_number number = rows_.number_of(one.id);
+    if (rows_[number].at == stage::ready) {
+      ready_.remove(number);
+      miss(number);
+    }
   }
   has_consumed(asked, {}, now);
+}
+
+// Where nodes share a table, many rows that one knows are another one's by now; and how many, changes with who had the
+// table last. So it forgets slowly. A node alone has no spares.
+void machine::learn_from(std::size_t asked, std::size_t tried, std::size_t got) noexcept {
+  constexpr std::size_t fewest = 64;
+  spares_ -= (spares_ + 15) / 16;
+  if (got < tried) {
+    spares_ = std::max({fewest, spares_, got < asked ? 2 * tried : 2 * (tried - got)});
+  }
+  spares_ = std::min(spares_, options_.batch);
 }
 
 void machine::has_consumed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept {

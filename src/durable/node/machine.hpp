@@ -103,8 +103,12 @@ class machine {
   [[nodiscard]] bool holds_back() const noexcept { return held_back_; }
   /// How many runs of each kind were given up, and still have their threads. The caller sets it before `to_claim`.
   [[nodiscard]] std::span<std::size_t> lost() noexcept { return claims_.lost(); }
-  /// The outcome. `got` are claimed from now on.
-  void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept;
+  /// Rows to try behind those that are asked, as far as some of these are other nodes' by now: more, the more were at
+  /// the last claims. They stay ready. \throws std::bad_alloc.
+  [[nodiscard]] std::vector<upcoming> spares_for(std::span<const upcoming> asked, const allowance& left) const;
+  /// The outcome. `got` are claimed from now on; they may also be of the `tried` among the spares.
+  void has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now,
+                   std::span<const upcoming> tried = {}) noexcept;
   /// Ready rows of transactional kinds to consume, at most `limit`. They are asked then. \throws std::bad_alloc; then
   /// none is asked.
   [[nodiscard]] std::vector<upcoming> to_consume(std::size_t limit);
@@ -173,6 +177,8 @@ class machine {
   [[nodiscard]] std::size_t held() const noexcept { return claims_.held(); }
   /// Whether all that is held has ended, and waits for those who have locked the rows.
   [[nodiscard]] bool all_set_aside() const noexcept { return claims_.all_set_aside(); }
+  /// When the next row that waits is due; `instant::max()` if none waits.
+  [[nodiscard]] instant next_due() const { return due_.next_event(); }
   /// The deadline of the oldest ready row of a kind; none if there is none.
   [[nodiscard]] std::optional<instant> oldest_ready(std::uint32_t kind) const { return ready_.oldest(kind); }
   /// The kind of a row that is known.
@@ -194,6 +200,7 @@ class machine {
   void has_picked(std::span<const upcoming> picked) noexcept;
   void miss(timer_number number) noexcept;
   void has_not_got(timer_number number, instant now) noexcept;
+  void learn_from(std::size_t asked, std::size_t tried, std::size_t got) noexcept;
   void is_over(timer_number number, bool still_ours, instant now) noexcept;
   void set_aside(timer_number number, instant now) noexcept;
 
@@ -210,6 +217,7 @@ class machine {
   instant orphans_until_ = instant::min();  // of the last statement that claimed or consumed
   bool closed_ = false;
   bool held_back_ = false;           // more could be claimed, but for what the last call allowed
+  std::size_t spares_ = 0;           // to try behind those that are asked
   std::vector<instant> stale_from_;  // by kind: what is ready then was not asked for a second
   std::minstd_rand random_;
 };

@@ -129,7 +129,7 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       time_limits_(limits_of(kinds)),
       leases_(options.lease),
       runs_(kinds.size()),
-      late_(where, kinds_, options.sweep, reported),
+      late_(where, kinds_, options, reported),
       looks_for_slow_at_(instant::max().time_since_epoch().count()),
       machine_(options, std::move(kinds), where.now(), seed ? *seed : random_seed()),
       knows_threads_(threads.has_value()),
@@ -277,6 +277,13 @@ void node::read(scheduler_stats& into) const {
     into.known = stats_.known;
     into.shares = stats_.shares;
     due_since = due_since_;
+    // A step that hangs in a handler, or in the store, meets nothing that becomes due.
+    constexpr std::chrono::seconds hangs(1);
+    const microseconds late = saturating_difference(now, next_due_);
+    into.lag = late >= hangs ? late : microseconds::zero();
+    if (in_handler_) {
+      runs_since[*in_handler_] = std::min(runs_since[*in_handler_], in_handler_since_);
+    }
   }
   for (std::size_t kind = 0; kind < due_since.size(); ++kind) {
     kind_stats& of = into.kinds[kind];
@@ -340,7 +347,7 @@ std::chrono::microseconds node::step() {
     return microseconds::zero();
   }
   const microseconds longest = owes_ends_ ? std::chrono::milliseconds(10) : microseconds::max();
-  return std::min({next - now, lease_pause, until_something_is_late(), longest});
+  return std::min({next - now, lease_pause, until_something_is_late(), longest, late_.pause()});
 }
 
 // ---- leases
@@ -482,6 +489,7 @@ void node::show_state(instant now) {
     of.ready = machine_.ready(kind);
     due_since_[kind] = machine_.oldest_ready(kind).value_or(instant::max());
   }
+  next_due_ = machine_.next_due();
   shown_at_ = now;
   shown_when_ = run_clock();
   stats_.known = machine_.known();
@@ -618,8 +626,14 @@ void node::read_ahead() {
 
 void node::look_for_late() {
   const instant now = lease_clock();
-  if (!closing() && !machine_.resting(store_.now()) && late_.is_time(now)) {
-    static_cast<void>(tried(false, [&] { late_.look(now); }));
+  if (closing()) {
+    late_.forget();
+  } else if (!machine_.resting(store_.now()) && late_.is_time(now)) {
+    try {
+      late_.look(now);
+    } catch (...) {  // figures only: no reason to leave the store alone
+      report_store_failure();
+    }
   }
 }
 
@@ -632,7 +646,12 @@ bool node::write_leased() {
   ends_to_write ends = machine_.to_end(2 * options_.batch);
   waits_for_begin_.store(!knows_threads_, std::memory_order_relaxed);  // before the look: a begin after that is told
   runs_.count_lost(machine_.lost());
-  asked_rows asked(machine_, machine_.to_claim(capacity_.now(runs_, lease_clock(), claim_limit_)));
+  const allowance allowed = capacity_.now(runs_, lease_clock(), claim_limit_);
+  asked_rows asked(machine_, machine_.to_claim(allowed));
+  const std::size_t most = asked.rows().size();
+  std::vector<upcoming> wanted = machine_.spares_for(asked.rows(), allowed);
+  wanted.insert(wanted.begin(), asked.rows().begin(), asked.rows().end());
+  std::size_t looked_at = most;
   if (!machine_.holds_back()) {
     waits_for_begin_.store(false, std::memory_order_relaxed);
   }
@@ -651,8 +670,8 @@ bool node::write_leased() {
         open.release(*some);
       }
       open.bury(ends.bury);
-      if (!asked.rows().empty()) {
-        open.claim(asked.rows(), saturating_add(open.now(), options_.lease), got);
+      if (most != 0) {
+        looked_at = open.claim_some(wanted, most, saturating_add(open.now(), options_.lease), got);
       }
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
     });
@@ -663,13 +682,13 @@ bool node::write_leased() {
     TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
     capacity_.took(lease_clock() - sent);
     asked.answered();
-    has_written_leased(asked, ends, got, sent);
+    has_written_leased(asked, ends, got, sent, std::span(wanted).subspan(most, looked_at - std::min(looked_at, most)));
   }
   return worked;
 }
 
 void node::has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
-                              instant sent) {
+                              instant sent, std::span<const upcoming> tried_spares) {
   drop_leases(written);
   const bool held_none = leases_.next_event() == instant::max();
   for (const claimed& one : got) {
@@ -677,7 +696,7 @@ void node::has_written_leased(const asked_rows& asked, const ends_to_write& writ
   }
   count_ends(written);
   machine_.has_ended(written, answered_at_);
-  machine_.has_claimed(asked.rows(), got, answered_at_);
+  machine_.has_claimed(asked.rows(), got, answered_at_, tried_spares);
   if (held_none && wake_extender_) {
     wake_extender_();
   }
@@ -755,6 +774,14 @@ void node::add_tally() {
     of.dead += written.dead;
     of.lost_leases += written.lost_leases;
   }
+}
+
+// Of a transaction; none: it has left.
+void node::enter_handler(std::optional<std::uint32_t> of) {
+  const instant now = run_clock();
+  const std::scoped_lock lock(mutex_);
+  in_handler_ = of;
+  in_handler_since_ = now;
 }
 
 job node::job_of(const claimed& one, std::stop_token stop) const {
@@ -864,6 +891,7 @@ bool node::consume(std::span<const upcoming> asked, bool with_handlers, std::vec
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_transactional");
     });
   });
+  enter_handler(std::nullopt);
   tell_bad_runs(worked);
   if (worked) {
     TIMING_WHEEL_FAIL_POINT("node.after_commit_of_transactional");
@@ -906,6 +934,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   for (const claimed& one : some) {
     count_begin(one.kind, one.due);
   }
+  enter_handler(some.front().kind);
   open.savepoint();
   try {
     handler(open, jobs);
@@ -931,6 +960,7 @@ void node::run_one(const transactional_handler& handler, const claimed& one, sto
   const job what = job_of(one, {});
   entered_ = true;
   count_begin(one.kind, one.due);
+  enter_handler(one.kind);
   open.savepoint();
   TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");
   outcome said;

@@ -140,7 +140,7 @@ class node {
   bool write_leased();
   bool consume_transactional();
   void has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
-                          instant sent);
+                          instant sent, std::span<const upcoming> tried_spares);
   std::unique_ptr<leased_run> make_run(const claimed& one) noexcept;
   void begin_runs(const std::vector<claimed>& got);
   [[nodiscard]] instant lease_clock() const;
@@ -168,6 +168,7 @@ class node {
   void tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
                 const std::exception_ptr& thrown) noexcept;
   void count_begin(std::uint32_t kind, instant due);
+  void enter_handler(std::optional<std::uint32_t> of);
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
   template <class Call>
   [[nodiscard]] bool tried(bool writing, const Call& call_store);
@@ -224,10 +225,13 @@ class node {
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<upcoming> news_;
-  scheduler_stats stats_;           // what is told by kind has no total here
-  std::vector<instant> due_since_;  // by kind: what is due and was not claimed, at the last step
-  instant shown_at_{};              // then, by the clock of the store
-  instant shown_when_{};            // and by that of the runs
+  scheduler_stats stats_;                    // what is told by kind has no total here
+  std::vector<instant> due_since_;           // by kind: what is due and was not claimed, at the last step
+  instant next_due_ = instant::max();        // then: what waits
+  instant shown_at_{};                       // then, by the clock of the store
+  instant shown_when_{};                     // and by that of the runs
+  std::optional<std::uint32_t> in_handler_;  // a transactional one runs, of this kind
+  instant in_handler_since_{};
 };
 
 }  // namespace timing_wheel::durable

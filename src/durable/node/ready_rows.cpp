@@ -113,6 +113,38 @@ std::vector<upcoming> ready_rows::pick(bool transactional, allowance& left, clai
   return picked;
 }
 
+std::vector<upcoming> ready_rows::spares(std::span<const upcoming> picked, std::size_t count, std::size_t bytes,
+                                         const allowance& of, const claims& busy) const {
+  std::vector<upcoming> some;
+  some.reserve(std::min(count, size_));
+  microseconds longest = microseconds::max();
+  for (const upcoming& each : picked) {
+    longest = std::min(longest, of.cost_of(each.kind));
+  }
+  for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
+    if (kinds_[kind].transactional || of.cost_of(kind) > longest) {
+      continue;
+    }
+    std::size_t room = std::min(busy.free_runs(kind), count - some.size());
+    // What came in time and the backlog, in turn.
+    std::array<timer_number, 2> next{queues_[kind].backlog.first(), queues_[kind].in_time.first()};
+    for (std::size_t turn = 0; room != 0 && (next[0] != nobody || next[1] != nobody); turn = 1 - turn) {
+      const timer_number number = next.at(turn);
+      if (number == nobody) {
+        continue;
+      }
+      next.at(turn) = row_queue::after(rows_, number);
+      if (rows_[number].what.size > bytes) {
+        return some;
+      }
+      bytes -= rows_[number].what.size;
+      some.push_back(rows_[number].what);
+      --room;
+    }
+  }
+  return some;
+}
+
 std::size_t ready_rows::size(std::uint32_t kind) const noexcept {
   return queues_[kind].in_time.size() + queues_[kind].backlog.size() + queues_[kind].suspects.size();
 }

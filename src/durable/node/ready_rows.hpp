@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "durable/node/capacity.hpp"
@@ -40,6 +41,11 @@ class ready_rows {
   /// Hands rows over to `to`, as far as `left` and the limits of their kinds allow. \returns them.
   /// \throws std::bad_alloc; then no row is handed over.
   [[nodiscard]] std::vector<upcoming> pick(bool transactional, allowance& left, claims& to);
+  /// Rows that may be claimed in the place of `picked` if other nodes have these: as many as `count` at most, with no
+  /// payload beyond `bytes` all together, and of kinds whose runs take no longer than any that was picked. No suspects.
+  /// They stay ready. \throws std::bad_alloc.
+  [[nodiscard]] std::vector<upcoming> spares(std::span<const upcoming> picked, std::size_t count, std::size_t bytes,
+                                             const allowance& of, const claims& busy) const;
   /// The clock was set back: no row is ready.
   void restart() noexcept;
 

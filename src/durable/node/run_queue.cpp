@@ -212,14 +212,19 @@ void run_queue::count(std::span<std::size_t> waiting, std::span<std::size_t> run
   }
 }
 
-run_queue::state run_queue::look(instant young_since, std::span<const microseconds> costs) const noexcept {
-  const auto is_old = [&](const leased_run& one) { return one.since <= young_since; };
+run_queue::state run_queue::look(instant now, microseconds horizon, std::span<const microseconds> costs,
+                                 microseconds short_run) const noexcept {
+  const auto is_old = [&](const leased_run& one) { return one.since <= now - horizon; };
   const std::scoped_lock lock(mutex_);
   const auto last = std::find_if(running_.rbegin(), running_.rend(), is_old);
-  state all{waiting_.size(), running_.size(), lost_.size(), threads_, 0, {}};
+  state all{waiting_.size(), running_.size(), lost_.size(), threads_, 0, {}, {}};
   all.young = static_cast<std::size_t>(std::distance(running_.rbegin(), last));
   for (std::size_t kind = 0; kind < costs.size(); ++kind) {
     all.work += static_cast<std::int64_t>(waiting_of_[kind]) * costs[kind];
+  }
+  for (const leased_run& one : running_) {
+    const microseconds cost = costs[one.kind];
+    all.ahead += cost <= short_run && now - one.since <= 2 * cost ? cost : microseconds::zero();
   }
   return all;
 }

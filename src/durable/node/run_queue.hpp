@@ -93,11 +93,15 @@ class run_queue {
     std::size_t running = 0;
     std::size_t lost = 0;
     std::size_t asked = 0;             ///< Threads that have not come: as many as runs wait, or more.
-    std::size_t young = 0;             ///< Of the running: they began after a given time.
+    std::size_t young = 0;             ///< Of the running: how many have not run for longer than `horizon`.
     std::chrono::microseconds work{};  ///< What all that wait take.
+    /// What another run takes on each thread whose run is `short_run` at most, and has not taken twice as long.
+    std::chrono::microseconds ahead{};
   };
-  /// \param young_since the given time. \param costs what a run of each kind takes.
-  [[nodiscard]] state look(instant young_since, std::span<const std::chrono::microseconds> costs) const noexcept;
+  /// \param costs what a run of each kind takes.
+  [[nodiscard]] state look(instant now, std::chrono::microseconds horizon,
+                           std::span<const std::chrono::microseconds> costs,
+                           std::chrono::microseconds short_run) const noexcept;
 
  private:
   mutable std::mutex mutex_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "durable/postgres/transaction.hpp"
@@ -32,15 +33,20 @@ struct tickets {
   array fences{element::bigint};
 };
 
-void writing_transaction::read_claimed(const result& rows, std::span<const upcoming> wanted,
-                                       std::vector<claimed>& got) {
+// \returns how many of `wanted` there are up to the last row that was claimed.
+std::size_t writing_transaction::read_claimed(const result& rows, std::span<const upcoming> wanted,
+                                              std::vector<claimed>& got) {
+  std::size_t end = 0;
   rules_.counts->rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
   for (int row = 0; row < rows.rows(); ++row) {
-    const upcoming& one = wanted[place_in(rows, row)];
+    const std::size_t place = place_in(rows, row);
+    const upcoming& one = wanted[place];
     got.push_back({one.id, rows.integer(row, 1), one.kind, static_cast<int>(rows.integer(row, 2)),
                    instant_of(rows.integer(row, 3)), std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5)),
                    rows.integer(row, 6) != 0});
+    end = std::max(end, place + 1);
   }
+  return end;
 }
 
 std::int64_t writing_transaction::ended_leases() const noexcept {
@@ -48,14 +54,24 @@ std::int64_t writing_transaction::ended_leases() const noexcept {
 }
 
 void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
+  claim_some(wanted, wanted.size(), lease, got);
+}
+
+std::size_t writing_transaction::claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
+                                            std::vector<claimed>& got) {
   array ids(element::bigint);
   for (const upcoming& row : wanted) {
     ids.add(row.id);
   }
-  if (!wanted.empty()) {
-    read_claimed(run(sql::claim, parameters().bind(ids).bind(ended_leases()).bind(microseconds_of(lease))), wanted,
-                 got);
+  if (wanted.empty() || most == 0) {
+    return 0;
   }
+  const std::size_t before = got.size();
+  parameters values;
+  values.bind(ids).bind(ended_leases()).bind(microseconds_of(lease));
+  values.bind(static_cast<std::int64_t>(std::min(most, wanted.size())));
+  const std::size_t end = read_claimed(run(sql::claim, values), wanted, got);
+  return got.size() - before == most ? end : wanted.size();
 }
 
 void writing_transaction::consume(std::span<const upcoming> wanted, std::vector<claimed>& got) {
@@ -64,7 +80,7 @@ void writing_transaction::consume(std::span<const upcoming> wanted, std::vector<
     ids.add(row.id);
   }
   if (!wanted.empty()) {
-    read_claimed(run(sql::consume, parameters().bind(ids).bind(ended_leases())), wanted, got);
+    static_cast<void>(read_claimed(run(sql::consume, parameters().bind(ids).bind(ended_leases())), wanted, got));
   }
 }
 

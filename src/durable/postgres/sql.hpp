@@ -94,19 +94,20 @@ inline constexpr query reschedule{
 
 // $2: leases that have ended by then may be claimed. `lock` leaves out what others have locked. A claim leaves the keys
 // of its row alone, so a foreign key that a user's open transaction has just checked does not hide it.
-#define TIMING_WHEEL_FREE(lock)                                                                                 \
+#define TIMING_WHEEL_FREE(lock, limit)                                                                          \
   "(SELECT k.id,k.lease IS NOT NULL AS orphaned,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) " \
   "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW                                     \
-  " AND (k.lease IS NULL OR k.lease<=$2::bigint) FOR " lock                                                     \
+  " AND (k.lease IS NULL OR k.lease<=$2::bigint)" limit " FOR " lock                                            \
   " OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) RETURNING x.place,"
 inline constexpr query claim{
     "claiming", "timing_wheel_claim",
     "UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=$3::bigint "
-    "FROM " TIMING_WHEEL_FREE("NO KEY UPDATE") "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
+    "FROM " TIMING_WHEEL_FREE("NO KEY UPDATE",
+                              " LIMIT $4::bigint") "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query consume{
     "consuming", "timing_wheel_consume",
     "DELETE FROM @check c "
-    "USING " TIMING_WHEEL_FREE("UPDATE") "nextval('@fence'),c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
+    "USING " TIMING_WHEEL_FREE("UPDATE", "") "nextval('@fence'),c.attempt+1,c.due,c.key,c.payload,x.orphaned::int"};
 inline constexpr query put_back{"putting back", "timing_wheel_put_back",
                                 "INSERT INTO @check(id,fence,attempt,due,lease,kind,key,payload) "
                                 "VALUES($1::bigint,$2::bigint,$3::bigint,$4::bigint,"
@@ -194,7 +195,7 @@ inline constexpr query read_ahead{
     "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"};
 inline constexpr query read_overdue{
     "looking for what is late", "timing_wheel_read_overdue",
-    "SELECT kind,min(due) FROM (SELECT kind,due FROM @check WHERE due<=" TIMING_WHEEL_NOW
+    "SELECT kind,min(greatest(due,lease)) FROM (SELECT kind,due,lease FROM @check WHERE due<=" TIMING_WHEEL_NOW
     " AND (lease IS NULL OR lease<=" TIMING_WHEEL_NOW ") ORDER BY due,id+0 LIMIT $1::bigint) late GROUP BY kind"};
 inline constexpr query find{"finding", "timing_wheel_find",
                             "SELECT payload,due,fence,attempt,lease IS NOT NULL FROM @check "

@@ -41,6 +41,8 @@ class writing_transaction final : public store_transaction {
   void cancel(std::span<cancel_op> ops) override;
   void reschedule(std::span<reschedule_op> ops) override;
   void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override;
+  std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
+                         std::vector<claimed>& got) override;
   void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
   void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) override;
   void complete(std::span<ticket> ops) override;
@@ -74,7 +76,7 @@ class writing_transaction final : public store_transaction {
   void reschedule_different(std::vector<reschedule_op*> ops);
   template <class Op, class Result, class Change>
   void change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change);
-  void read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
+  std::size_t read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
   // Leases that have ended by then are free.
   [[nodiscard]] std::int64_t ended_leases() const noexcept;
   void set_savepoint(const std::string& before, unsigned statements);

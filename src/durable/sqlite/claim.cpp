@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "durable/sqlite/transaction.hpp"
@@ -26,15 +27,24 @@ std::int64_t writing_transaction::first_fence(std::size_t count) {
 }
 
 void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
-  std::int64_t fence = wanted.empty() ? 0 : first_fence(wanted.size());
-  for (const upcoming& row : wanted) {
+  claim_some(wanted, wanted.size(), lease, got);
+}
+
+std::size_t writing_transaction::claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
+                                            std::vector<claimed>& got) {
+  const std::size_t least = std::min(most, wanted.size());
+  std::int64_t fence = least == 0 ? 0 : first_fence(least);
+  const std::size_t end = got.size() + most;
+  std::size_t tried = 0;
+  for (; tried < wanted.size() && got.size() < end; ++tried) {
     const std::size_t before = got.size();
-    claim(claim_, row, lease, fence, got);
+    claim(claim_, wanted[tried], lease, fence, got);
     if (got.size() == before && takes_over_) {
-      claim(take_over_, row, lease, fence, got);
+      claim(take_over_, wanted[tried], lease, fence, got);
     }
-    ++fence;
+    fence += static_cast<std::int64_t>(got.size() - before);
   }
+  return tried;
 }
 
 void writing_transaction::claim(statement& how, const upcoming& wanted, instant lease, std::int64_t fence,

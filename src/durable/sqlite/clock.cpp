@@ -1,5 +1,6 @@
 #include "durable/sqlite/clock.hpp"
 
+#include <atomic>
 #include <ctime>
 #include <fstream>
 #include <map>
@@ -30,6 +31,9 @@ std::string boot_id() {
 
 // All that live, for the calls that are given a connection alone.
 struct virtual_clocks {
+  // How many there are: a process without any, such as a child of `fork` that has left them behind, takes no lock.
+  // Relaxed: who uses a connection knows of its store by other means.
+  std::atomic<std::size_t> count{0};
   std::mutex mutex;  // guards what follows
   std::map<sqlite3*, const virtual_clock*> of;
 };
@@ -56,12 +60,14 @@ virtual_clock::virtual_clock(sqlite3* connection, const timer& counts) : connect
   virtual_clocks& all = all_virtual_clocks();
   const std::scoped_lock lock(all.mutex);
   all.of.emplace(connection_, this);
+  all.count.store(all.of.size(), std::memory_order_relaxed);
 }
 
 virtual_clock::~virtual_clock() {
   virtual_clocks& all = all_virtual_clocks();
   const std::scoped_lock lock(all.mutex);
   all.of.erase(connection_);
+  all.count.store(all.of.size(), std::memory_order_relaxed);
 }
 
 std::chrono::microseconds virtual_clock::passed() const {
@@ -70,9 +76,11 @@ std::chrono::microseconds virtual_clock::passed() const {
 
 time_source time_of(sqlite3* connection) {
   virtual_clocks& all = all_virtual_clocks();
-  const std::scoped_lock lock(all.mutex);
-  if (const auto found = all.of.find(connection); found != all.of.end()) {
-    return {virtual_boot, found->second->passed()};
+  if (all.count.load(std::memory_order_relaxed) != 0) {
+    const std::scoped_lock lock(all.mutex);
+    if (const auto found = all.of.find(connection); found != all.of.end()) {
+      return {virtual_boot, found->second->passed()};
+    }
   }
   return {clocks().boot(), since_boot()};
 }

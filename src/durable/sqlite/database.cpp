@@ -154,7 +154,8 @@ int database::wait_for_lock(void* self, int times) noexcept {
   if (now >= that.waiting_until_) {
     return 0;
   }
-  const std::chrono::microseconds next(50U << std::min(times, 5));
+  that.has_waited_ = true;
+  const std::chrono::microseconds next = std::min(longest_nap, std::chrono::microseconds(50U << std::min(times, 5)));
   std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(next, that.waiting_until_ - now));
   return 1;
 }

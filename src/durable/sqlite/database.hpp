@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 // RAII around the C API of SQLite: a connection, a prepared statement, and one run of it.
 
@@ -80,6 +81,10 @@ class database {
  public:
   database(const std::string& file, std::chrono::milliseconds busy_timeout);
 
+  /// How long one that waits for a lock sleeps between two tries, at most.
+  static constexpr std::chrono::microseconds longest_nap{400};
+  /// Whether the statement before has waited for a lock.
+  [[nodiscard]] bool has_waited() noexcept { return std::exchange(has_waited_, false); }
   /// From when `busy_timeout` counts for the locks of the statements that follow. None: from when one begins to wait.
   void waits_since(std::optional<std::chrono::steady_clock::time_point> when) noexcept { waits_since_ = when; }
   database(const database&) = delete;
@@ -105,6 +110,7 @@ class database {
   std::chrono::milliseconds busy_timeout_;
   std::optional<std::chrono::steady_clock::time_point> waits_since_;
   std::chrono::steady_clock::time_point waiting_until_{};
+  bool has_waited_ = false;
   sqlite3* connection_ = nullptr;
   std::uint64_t noted_log_ = 0;  // its inode; 0 if none was noted
 };

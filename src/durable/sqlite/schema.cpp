@@ -19,7 +19,8 @@ namespace {
 // of its memory is full. That costs 8 bytes of 575 per check (kinds of 5 bytes).
 //
 // A deadline that is seconds, milliseconds or nanoseconds since 1970 is refused, too: read as microseconds, it would be
-// long past, or never come. But not where time is virtual, and begins in 1970. Tables of 0.1.0 have no such constraint.
+// long past, or never come. But not where time begins in 1970: virtual time, or that of a machine whose clock was not
+// set. Tables of 0.1.0 have no such constraint.
 //
 // Version 1 has to stay as it is; what a later one adds comes as statements of its own.
 #define TIMING_WHEEL_CHECK_TABLE(of_due)                                                \
@@ -36,7 +37,7 @@ namespace {
   "UNIQUE(kind,key))"
 constexpr const char* check_table =
     TIMING_WHEEL_CHECK_TABLE(" CONSTRAINT due_is_in_microseconds CHECK(" TIMING_WHEEL_PLAUSIBLE ")");
-constexpr const char* check_table_in_virtual_time = TIMING_WHEEL_CHECK_TABLE("");
+constexpr const char* check_table_from_1970 = TIMING_WHEEL_CHECK_TABLE("");
 #undef TIMING_WHEEL_CHECK_TABLE
 
 constexpr std::array version_1 = {
@@ -105,7 +106,7 @@ void check_version(sqlite3* connection, std::int64_t version) {
   }
 }
 
-migration_plan planned(database& in, bool in_virtual_time) {
+migration_plan planned(database& in, bool from_1970) {
   const std::int64_t version = version_of(in);
   if (version > schema_version) {
     check_version(in.get(), version);
@@ -115,7 +116,7 @@ migration_plan planned(database& in, bool in_virtual_time) {
                       .statements = {},
                       .additive = version == 0 || version == schema_version};
   if (version < 1) {
-    plan.statements.emplace_back(in_virtual_time ? check_table_in_virtual_time : check_table);
+    plan.statements.emplace_back(from_1970 ? check_table_from_1970 : check_table);
     plan.statements.insert(plan.statements.end(), version_1.begin(), version_1.end());
   }
   if (version < 2) {
@@ -124,8 +125,8 @@ migration_plan planned(database& in, bool in_virtual_time) {
   return plan;
 }
 
-void make_tables(database& in, bool in_virtual_time) {
-  for (const std::string& each : planned(in, in_virtual_time).statements) {
+void make_tables(database& in, bool from_1970) {
+  for (const std::string& each : planned(in, from_1970).statements) {
     in.execute({"making the tables", each.c_str()});
   }
 }

@@ -36,6 +36,9 @@ std::optional<clock_row> read_row(statement& read, sqlite3* connection) {
   return clock_row{run.integer(0), std::string(run.bytes(1)), std::chrono::microseconds(run.integer(2))};
 }
 
+// A machine without a battery may show 1970; then each deadline looks like a count of seconds.
+constexpr std::chrono::sys_days begin_of_times = std::chrono::year(2001) / 1 / 1;
+
 bool is_valid(const std::optional<clock_row>& row) { return row && row->boot == clocks().boot(); }
 
 }  // namespace
@@ -47,7 +50,7 @@ class sqlite_store::implementation {
   // In memory: one connection, which reads, too.
   implementation(const timer& clock, const sqlite_options& options)
       : options_(options), writer_(open_in_memory(options)) {
-    virtual_.emplace(writer_->get(), clock);
+    virtual_ = std::make_unique<virtual_clock>(writer_->get(), clock);
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
@@ -75,6 +78,7 @@ class sqlite_store::implementation {
   void check_process() const;
   void set_clock();
   void see_clock_to_write();
+  void leave_room_for_others() const;
   void see_clock_to_read();
   [[nodiscard]] database& on_reader() const noexcept { return reader_ ? *reader_ : *writer_; }
 
@@ -90,7 +94,7 @@ class sqlite_store::implementation {
   // Guarded by the lock above it. The connection outlives its statements.
   fair_lock write_lock_;
   std::unique_ptr<database> writer_;
-  std::optional<virtual_clock> virtual_;  // of a store in memory; set by the constructor
+  std::unique_ptr<virtual_clock> virtual_;  // of a store in memory; set by the constructor
   writing_transaction transaction_{*writer_, options_.limits, counts_};
   disk_reserve reserve_{*writer_};
   statement read_clock_{writer_->get(), sql::read_clock, &counts_.statements};
@@ -98,6 +102,7 @@ class sqlite_store::implementation {
   std::optional<unsigned> written_version_;            // of the file, when this connection last knew its clock
   bool clock_is_new_ = false;                          // set in the transaction that is open, and not seen yet
   std::chrono::steady_clock::time_point had_lock_at_;  // of the file, the last time
+  std::optional<std::chrono::steady_clock::time_point> saw_others_at_;  // that write this file, too
 
   std::mutex read_lock_;
   std::unique_ptr<database> reader_;  // none in memory: then the lock for writing guards what follows
@@ -146,8 +151,9 @@ class sqlite_store::implementation::writing {
   }
 
   void begin() {
-    is_users_ = sqlite3_get_autocommit(store_.writer_->get()) == 0;
-    if (is_users_) {  // in memory, where the connection is the user's, too
+    store_.leave_room_for_others();
+    is_users_ = store_.virtual_ != nullptr && sqlite3_get_autocommit(store_.writer_->get()) == 0;
+    if (is_users_) {  // the connection is the user's, too
       fail(store_.writer_->get(), "beginning a transaction", SQLITE_BUSY,
            "a transaction of yours is open on the store's connection");
     }
@@ -156,6 +162,9 @@ class sqlite_store::implementation::writing {
     store_.transaction_.begin();
     store_.writer_->waits_since(std::nullopt);
     begun_ = true;
+    if (store_.writer_->has_waited()) {
+      store_.saw_others_at_ = std::chrono::steady_clock::now();
+    }
   }
   void commit() {
     store_.transaction_.check_open();
@@ -198,8 +207,9 @@ class sqlite_store::implementation::reading {
 // The connections of the parent are not ours: closing them here could write into its file.
 sqlite_store::implementation::~implementation() {
   if (process_.is_child()) {
-    static_cast<void>(writer_.release());  // NOLINT(bugprone-unused-return-value)
-    static_cast<void>(reader_.release());  // NOLINT(bugprone-unused-return-value)
+    static_cast<void>(virtual_.release());  // NOLINT(bugprone-unused-return-value): its lock may be held for ever
+    static_cast<void>(writer_.release());   // NOLINT(bugprone-unused-return-value)
+    static_cast<void>(reader_.release());   // NOLINT(bugprone-unused-return-value)
   }
 }
 
@@ -212,7 +222,7 @@ void sqlite_store::implementation::check_process() const {
 void sqlite_store::implementation::migrate() {
   writing held(*this);
   held.begin();
-  make_tables(*writer_, virtual_.has_value());
+  make_tables(*writer_, virtual_ != nullptr || clocks().wall() < begin_of_times);
   if (virtual_) {
     set_clock_.run().bind(1).bind_text(virtual_boot).bind(0).finish();
   } else if (!is_valid(read_row(read_clock_, writer_->get()))) {
@@ -224,7 +234,7 @@ void sqlite_store::implementation::migrate() {
 
 migration_plan sqlite_store::implementation::plan_migration() {
   const reading held(*this);
-  return planned(on_reader(), virtual_.has_value());
+  return planned(on_reader(), virtual_ != nullptr || clocks().wall() < begin_of_times);
 }
 
 // In the transaction that is open. What it wrote is seen when it is committed.
@@ -235,11 +245,25 @@ void sqlite_store::implementation::set_clock() {
   clock_is_new_ = true;
 }
 
+// SQLite's lock is not fair: who waits asks again now and then (`database::wait_for_lock`), and one that takes it again
+// at once has it all the time. So where others write the file, too, the lock stays free for a little longer than they
+// wait between two tries.
+void sqlite_store::implementation::leave_room_for_others() const {
+  constexpr std::chrono::seconds recently(1);
+  constexpr auto room = database::longest_nap + std::chrono::microseconds(100);
+  if (saw_others_at_ && had_lock_at_ - *saw_others_at_ < recently) {
+    std::this_thread::sleep_until(had_lock_at_ + room);
+  }
+}
+
 // In the transaction that is open: a transaction of another connection may have set the clock, or a migration changed
 // the tables.
 void sqlite_store::implementation::see_clock_to_write() {
   if (written_version_ == writer_->data_version()) {
     return;
+  }
+  if (written_version_) {
+    saw_others_at_ = std::chrono::steady_clock::now();
   }
   std::optional<clock_row> row = read_row(read_clock_, writer_->get());
   if (virtual_) {
@@ -308,9 +332,12 @@ void sqlite_store::implementation::read_overdue(std::vector<overdue_kind>& found
   execution run = read_overdue_.run();
   run.bind(now_is);
   while (run.step()) {
-    if (!run.is_null(1)) {
+    if (!run.is_null(1) || !run.is_null(2)) {
+      constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+      const std::int64_t pending = run.is_null(1) ? never : run.integer(1);
+      const std::int64_t orphaned = run.is_null(2) ? never : run.integer(2);
       counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-      found.push_back({std::string(run.bytes(0)), instant_of(run.integer(1))});
+      found.push_back({std::string(run.bytes(0)), instant_of(std::min(pending, orphaned))});
     }
   }
 }

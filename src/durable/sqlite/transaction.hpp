@@ -34,6 +34,8 @@ class writing_transaction final : public store_transaction {
   void cancel(std::span<cancel_op> ops) override;
   void reschedule(std::span<reschedule_op> ops) override;
   void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override;
+  std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
+                         std::vector<claimed>& got) override;
   void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override;
   void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) override;
   void complete(std::span<ticket> ops) override;

@@ -72,18 +72,20 @@ std::optional<instant> users_connection::due_of(std::string_view kind, std::stri
 
 // \returns whether the clock had not been set since the machine's start, and is now.
 bool users_connection::set_clock() {
+  const sqlite::time_source time = sqlite::time_of(connection_);
   std::int64_t revision = 0;
   {
     execution run = read_clock_.run();
     if (run.step()) {
       sqlite::check_version(connection_, run.integer(3));
-      if (run.bytes(1) == sqlite::time_of(connection_).boot) {
+      if (run.bytes(1) == time.boot) {
         return false;
       }
       revision = run.integer(0);
     }
   }
-  const sqlite::clock_row row = sqlite::row_of_wall_clock(revision + 1);
+  const sqlite::clock_row row = time.boot == sqlite::virtual_boot ? sqlite::clock_row{revision + 1, time.boot, {}}
+                                                                  : sqlite::row_of_wall_clock(revision + 1);
   statement set(connection_, sqlite::sql::set_clock);
   set.run().bind(row.revision).bind_text(row.boot).bind(row.offset.count()).finish();
   return true;

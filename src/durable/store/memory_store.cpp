@@ -230,9 +230,16 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) override {
+    claim_some(wanted, wanted.size(), lease, got);
+  }
+  std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
+                         std::vector<claimed>& got) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
-    for (const upcoming& one : wanted) {
+    const std::size_t end = got.size() + most;
+    std::size_t tried = 0;
+    for (; tried < wanted.size() && got.size() < end; ++tried) {
+      const upcoming& one = wanted[tried];
       if (const stored* const row = owner_.all.find(one.id); row != nullptr && due_and_free(*row)) {
         change(*row, [&](stored& mine) {
           got.push_back(begin(one, mine));
@@ -240,6 +247,7 @@ class memory_store::implementation::open_transaction final : public store_transa
         });
       }
     }
+    return tried;
   }
 
   void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override {
@@ -443,10 +451,16 @@ void memory_store::read_overdue(std::vector<overdue_kind>& found) {
     if (row.due > now) {
       break;
     }
-    const bool known = std::any_of(found.begin() + begin, found.end(),
-                                   [&](const overdue_kind& each) { return each.kind == row.kind; });
-    if (!known && row.lease <= now) {
-      found.push_back({row.kind, row.due});
+    if (row.lease > now) {
+      continue;
+    }
+    const instant since = std::max(row.due, row.lease);
+    const auto known = std::find_if(found.begin() + begin, found.end(),
+                                    [&](const overdue_kind& each) { return each.kind == row.kind; });
+    if (known == found.end()) {
+      found.push_back({row.kind, since});
+    } else {
+      known->since = std::min(known->since, since);
     }
   }
   implementation_->counts.rows_read += found.size() - static_cast<std::size_t>(begin);

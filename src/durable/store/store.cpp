@@ -1,5 +1,7 @@
 #include "timing_wheel/durable/store.hpp"
 
+#include <algorithm>
+
 namespace timing_wheel::durable {
 
 scheduled transaction::schedule(const request& asked) {
@@ -13,6 +15,13 @@ cancel_answer transaction::cancel(std::string_view kind, std::string_view key) {
   cancel_op op{kind, key};
   cancel({&op, 1});
   return {op.result, op.attempts};
+}
+
+std::size_t store_transaction::claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
+                                          std::vector<claimed>& got) {
+  const std::size_t tried = std::min(most, wanted.size());
+  claim(wanted.first(tried), lease, got);
+  return tried;
 }
 
 migration_plan store::plan_migration() { return {}; }
