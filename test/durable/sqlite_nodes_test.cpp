@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(ByAnHour, SqliteWrongClock, testing::Values("+3600", "-
 // ---- an upgrade
 
 // `./dev upgrade` names the worker of the last release, which makes the tables.
-TEST_F(SqliteNodes, OfTwoReleasesShareAFileThatIsMigratedMeanwhile) {
+TEST_F(SqliteNodes, OfTwoReleasesShareAFile) {
   const char* const old_worker = std::getenv("TIMING_WHEEL_OLD_WORKER");
   if (old_worker == nullptr) {
     GTEST_SKIP() << "TIMING_WHEEL_OLD_WORKER names no program";

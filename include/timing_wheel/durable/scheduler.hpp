@@ -238,8 +238,8 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// Makes a scheduler that runs inside `driven_by`'s callbacks, jobs too. Its one own thread does nothing but extend
   /// leases. The store and the timer must outlive it.
   ///
-  /// If the timer is a `manual_timer`, the scheduler has no thread of its own. With a `memory_store` on the same timer
-  /// it runs in virtual time, for tests. If the timer is a `loop_timer`, the scheduler may cause a call of its
+  /// If the timer is a `manual_timer`, the scheduler has no thread of its own. With a `memory_store` or an
+  /// `sqlite_store` in memory on the same timer it runs in virtual time, for tests. If the timer is a `loop_timer`, the scheduler may cause a call of its
   /// `on_earlier` under a lock of the scheduler, so `on_earlier` must not call the scheduler.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops. A handler, a completion or `on_failure` of this scheduler must not destroy it.

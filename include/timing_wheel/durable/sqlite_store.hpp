@@ -60,9 +60,10 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
   /// \throws timer_error with SQLite's code, if the folder is missing, if there is no permission, or if the file is
   /// read-only or not a database; `store_damaged` if `check_integrity` has found damage.
   explicit sqlite_store(const std::string& file, const sqlite_options& options = {});
-  /// Keeps the checks in a database in memory, for tests; nothing survives the object. The clock of the store is that of
-  /// `clock`, which must outlive the store; the zero of a `manual_timer` is 1970-01-01. If the timer also drives the
-  /// scheduler, handlers with SQL run in virtual time:
+  /// Keeps the checks in a database in memory, for tests; nothing survives the object. The clock of the store is that
+  /// of `clock`, which must outlive the store; the zero of a `manual_timer` is 1970-01-01. If the timer also drives the
+  /// scheduler, handlers with SQL run in virtual time. There is one connection, so a read waits for the transactions of
+  /// other threads.
   ///
   ///     timing_wheel::manual_timer timer;
   ///     durable::sqlite_store store(timer);
