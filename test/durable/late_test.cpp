@@ -104,16 +104,18 @@ TEST_P(Late, WhereItIsClaimedAndWaitsForAThread) {
     held.push_back(std::move(work));
   }});
   expect_that_it_grows();
-  checks->stop(std::chrono::steady_clock::now());
-  const std::scoped_lock lock(guards);
-  held.clear();
+  while (!checks->stop(std::chrono::steady_clock::now() + 10ms).finished) {
+    std::vector<task> dropped;
+    const std::scoped_lock lock(guards);
+    dropped.swap(held);
+  }
 }
 
 // On the thread of all steps, and in SQLite with the lock of the file.
 TEST_P(Late, WhereATransactionalHandlerHangs) {
   put(store, asked("a", store.now()));
-  put(store, asked("b", store.now() + 500ms));
-  checks.emplace(narrowed, scheduler_options{.on_failure = [](const failure&) {}});
+  put(store, asked("b", store.now() + 1500ms));
+  checks.emplace(narrowed, scheduler_options{.look_ahead = 10s, .on_failure = [](const failure&) {}});
   checks->on("close", [this](transaction& /*open*/, const job& /*what*/) { hang.wait(); });
   checks->start();
   expect_that_it_grows(1s);

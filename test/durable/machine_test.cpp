@@ -234,7 +234,8 @@ TEST_F(Machine, WhereOthersHaveTakenARowTheNextOnesAreTried) {
   machine_.has_claimed(asked, {}, zero);  // another one has both
   asked = machine_.to_claim(two);
   EXPECT_THAT(ids_of(asked), ElementsAre(3, 4));
-  std::vector<upcoming> spares = machine_.spares_for(asked, two);
+  const allowance many{.rows = 100, .bytes = anything.bytes};
+  std::vector<upcoming> spares = machine_.spares_for(asked, many);
   EXPECT_THAT(ids_of(spares), ElementsAre(5, 6, 7, 8, 9, 10));
   machine_.has_claimed(asked, std::vector{got(rows[3]), got(rows[5])}, zero, {spares.data(), 2});
   EXPECT_TRUE(machine_.invariants_hold());
@@ -242,7 +243,7 @@ TEST_F(Machine, WhereOthersHaveTakenARowTheNextOnesAreTried) {
   EXPECT_EQ(machine_.ready(0), 4U) << "7 to 10: of those that were tried the others are gone";
   asked = machine_.to_claim(two);
   EXPECT_THAT(ids_of(asked), ElementsAre(7, 8));
-  EXPECT_THAT(ids_of(machine_.spares_for(asked, two)), ElementsAre(9, 10)) << "none of a transactional kind";
+  EXPECT_THAT(ids_of(machine_.spares_for(asked, many)), ElementsAre(9, 10)) << "none of a transactional kind";
   machine_.has_not_asked(asked);
   EXPECT_TRUE(machine_.invariants_hold());
 }
@@ -273,23 +274,30 @@ TEST_F(Machine, ANodeThatIsAloneForgetsTheOthers) {
 }
 
 TEST_F(Machine, WhatIsTriedInThePlaceOfOthersKeepsToTheLimits) {
-  scheduler_options options = options_;
-  options.max_claimed_bytes = 30;
-  machine limited(options, kinds({.max_running = 3}), zero, 1);
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 8; ++i) {
-    rows.push_back({i, zero, {}, 0, 0, 10});
+  struct limits {
+    std::size_t bytes;
+    std::size_t running;
+    std::size_t spares;
+  };
+  for (const auto& [bytes, running, spares] : {limits{30, 100, 2}, limits{1000, 4, 3}, limits{1000, 100, 6}}) {
+    scheduler_options options = options_;
+    options.max_claimed_bytes = bytes;
+    machine limited(options, kinds({.max_running = running}), zero, 1);
+    std::vector<upcoming> rows;
+    for (int i = 1; i <= 8; ++i) {
+      rows.push_back({i, zero, {}, 0, 0, 10});
+    }
+    limited.has_read(*limited.next_read(zero), rows, zero);
+    limited.advance(zero);
+    const allowance one{.rows = 1, .bytes = anything.bytes};
+    const allowance many{.rows = 100, .bytes = anything.bytes};
+    limited.has_claimed(limited.to_claim(one), {}, zero);
+    const std::vector<upcoming> asked = limited.to_claim(one);
+    EXPECT_THAT(limited.spares_for(asked, many), testing::SizeIs(spares));
+    EXPECT_THAT(limited.spares_for(asked, one), testing::SizeIs(1));
+    limited.has_claimed(asked, std::vector{got(rows[1])}, zero);
+    EXPECT_TRUE(limited.invariants_hold());
   }
-  limited.has_read(*limited.next_read(zero), rows, zero);
-  limited.advance(zero);
-  const allowance one{.rows = 1, .bytes = anything.bytes};
-  std::vector<upcoming> asked = limited.to_claim(one);
-  limited.has_claimed(asked, {}, zero);
-  asked = limited.to_claim(one);
-  EXPECT_THAT(limited.spares_for(asked, one), testing::SizeIs(2))
-      << "of its kind two more may run; and 20 bytes are left";
-  limited.has_claimed(asked, std::vector{got(rows[1])}, zero);
-  EXPECT_TRUE(limited.invariants_hold());
 }
 
 TEST_F(Machine, ClaimsNoMoreBytesThanMayBeHeldButOneRowAlways) {

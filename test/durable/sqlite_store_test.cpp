@@ -1,7 +1,9 @@
 #include "timing_wheel/durable/sqlite_store.hpp"
 
+#include <array>
 #include <tuple>
 
+#include "durable/sqlite/sql.hpp"
 #include "durable/support/sqlite_case.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -42,6 +44,47 @@ TEST_F(SqliteStore, ReadsManyKindsInTheOrderOfTime) {
   for (const claimed& each : got) {
     EXPECT_EQ(store.find(many[each.kind], each.key)->fence, each.fence);
   }
+}
+
+// SQLite's lock is not fair: a store that took it again at once would have it all the time.
+TEST_F(SqliteStore, StoresThatWriteOneFileTakeTurns) {
+  std::atomic<bool> over = false;
+  std::array<int, 3> writes{};
+  std::vector<std::thread> threads;
+  for (int& count : writes) {
+    threads.emplace_back([&, this] {
+      sqlite_store mine(folder.file());
+      while (!over) {
+        put(mine, std::to_string(reinterpret_cast<std::uintptr_t>(&count)) + std::to_string(count));
+        ++count;
+      }
+    });
+  }
+  std::this_thread::sleep_for(500ms);
+  over = true;
+  for (std::thread& each : threads) {
+    each.join();
+  }
+  const auto [least, most] = std::minmax_element(writes.begin(), writes.end());
+  EXPECT_GT(5 * *least, *most) << *least;
+}
+
+TEST_F(SqliteStore, SaysWhatIsLateWithoutALookAtAllOfIt) {
+  store.transact([&](store_transaction& open) {
+    for (int key = 0; key < 5000; ++key) {
+      open.schedule(asked(std::to_string(key), open.now() - 1s));
+    }
+  });
+  sqlite3* connection = nullptr;
+  sqlite3_open(folder.file().c_str(), &connection);
+  sqlite3_stmt* look = nullptr;
+  ASSERT_EQ(sqlite3_prepare_v2(connection, sqlite::sql::read_overdue.sql, -1, &look, nullptr), SQLITE_OK);
+  sqlite3_bind_int64(look, 1, store.now().time_since_epoch().count());
+  EXPECT_EQ(sqlite3_step(look), SQLITE_ROW);
+  EXPECT_EQ(sqlite3_step(look), SQLITE_DONE);
+  EXPECT_LT(sqlite3_stmt_status(look, SQLITE_STMTSTATUS_VM_STEP, 0), 500);
+  sqlite3_finalize(look);
+  sqlite3_close(connection);
 }
 
 TEST_F(SqliteStore, RefusesATransactionWithinAnother) {

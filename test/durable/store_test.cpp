@@ -100,12 +100,15 @@ TEST_P(Store, SaysSinceWhenOfEachKindACheckIsDueAndFree) {
   const claimed first = claim(store, 1us).at(0);
   EXPECT_TRUE(wait_until([&] { return late().size() == 1; })) << "the lease has ended";
   EXPECT_GE(late().at("close"), now) << "since then";
+  put(store, asked("orphan", now - 4s));
+  EXPECT_THAT(claim(store, 1us), SizeIs(2));
+  EXPECT_TRUE(wait_until([&] { return late().size() == 1; }));
   put(store, asked("second", now - 3s));
   request other = asked("a", now - 7s);
   other.kind = "other";
   put(store, other);
   EXPECT_THAT(late(), ElementsAre(Pair("close", now - 3s), Pair("other", now - 7s)));
-  EXPECT_THAT(claim(store), SizeIs(3));
+  EXPECT_THAT(claim(store), SizeIs(4));
   EXPECT_THAT(late(), IsEmpty());
   EXPECT_FALSE(complete(store, first));
 }

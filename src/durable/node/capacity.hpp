@@ -43,8 +43,8 @@ struct allowance {
 /// 1. a row for each thread that is free, whatever it costs: also of a kind that has not run yet;
 /// 2. as long as all of it costs no more than the threads that come free soon can do in two round trips, more. A thread
 ///    whose run began more than two round trips ago is not expected to come free so soon;
-/// 3. or, if that is more, one for each thread whose run takes no longer than a quarter of `patience`, and has not taken
-///    twice as long as it costs: that one begins in time, and the thread does not wait for a claim.
+/// 3. or, if that is more, as much as takes another run of each thread whose run costs no more than a quarter of
+///    `patience`, and has not taken twice as long: it begins in time, and the thread does not wait for a claim.
 ///
 /// | two threads, a round trip of 1 ms: each run takes | wait at most | |
 /// |---|---|---|

@@ -49,11 +49,12 @@ void late_watch::look(instant now) {
     next_sweep_ = std::max(next_, saturating_add(now, sweep_));
   };
   try {
+    look_at_clock();
     if (std::exchange(begun_, true)) {
       look_at_checks();
     }
-    look_at_clock();
   } catch (...) {
+    forget();  // nobody knows
     rest();
     throw;
   }

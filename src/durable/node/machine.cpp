@@ -235,7 +235,7 @@ std::vector<upcoming> machine::spares_for(std::span<const upcoming> asked, const
     return {};
   }
   const std::size_t bytes = options_.max_claimed_bytes - std::min(options_.max_claimed_bytes, claims_.bytes());
-  return ready_.spares(asked, spares_, bytes, left, claims_);
+  return ready_.spares(asked, std::min(spares_, left.rows), bytes, left, claims_);
 }
 
 void machine::has_claimed(std::span<const upcoming> asked, std::span<const claimed> got, instant now,
@@ -253,14 +253,15 @@ void machine::has_claimed(std::span<const upcoming> asked, std::span<const claim
     const timer_number number = rows_.number_of(one.id);
     if (rows_[number].at == stage::ready) {
       ready_.remove(number);
-      miss(number);
+      claims_.ask(number);
+      has_not_got(number, now);
     }
   }
   has_consumed(asked, {}, now);
 }
 
 // Where nodes share a table, many rows that one knows are another one's by now; and how many, changes with who had the
-// table last. So it forgets slowly. A node alone has no spares.
+// table last. So it forgets slowly. A node alone soon has no spares.
 void machine::learn_from(std::size_t asked, std::size_t tried, std::size_t got) noexcept {
   constexpr std::size_t fewest = 64;
   spares_ -= (spares_ + 15) / 16;

@@ -177,7 +177,7 @@ class machine {
   [[nodiscard]] std::size_t held() const noexcept { return claims_.held(); }
   /// Whether all that is held has ended, and waits for those who have locked the rows.
   [[nodiscard]] bool all_set_aside() const noexcept { return claims_.all_set_aside(); }
-  /// When the next row that waits is due; `instant::max()` if none waits.
+  /// When the next row that waits is to be looked at, mostly since it is due; `instant::max()` if none waits.
   [[nodiscard]] instant next_due() const { return due_.next_event(); }
   /// The deadline of the oldest ready row of a kind; none if there is none.
   [[nodiscard]] std::optional<instant> oldest_ready(std::uint32_t kind) const { return ready_.oldest(kind); }

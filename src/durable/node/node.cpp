@@ -5,6 +5,7 @@
 #include <new>
 #include <random>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "durable/store/boot_clock.hpp"
@@ -487,9 +488,9 @@ void node::show_state(instant now) {
   for (std::uint32_t kind = 0; kind < stats_.kinds.size(); ++kind) {
     kind_stats& of = stats_.kinds[kind];
     of.ready = machine_.ready(kind);
-    due_since_[kind] = machine_.oldest_ready(kind).value_or(instant::max());
+    due_since_[kind] = closing() ? instant::max() : machine_.oldest_ready(kind).value_or(instant::max());
   }
-  next_due_ = machine_.next_due();
+  next_due_ = closing() ? instant::max() : machine_.next_due();
   shown_at_ = now;
   shown_when_ = run_clock();
   stats_.known = machine_.known();
@@ -672,6 +673,9 @@ bool node::write_leased() {
       open.bury(ends.bury);
       if (most != 0) {
         looked_at = open.claim_some(wanted, most, saturating_add(open.now(), options_.lease), got);
+        if (got.size() > most) {  // there is room for no more of them
+          throw std::logic_error("the store has claimed more checks than it was asked for");
+        }
       }
       TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
     });

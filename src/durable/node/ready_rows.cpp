@@ -117,12 +117,14 @@ std::vector<upcoming> ready_rows::spares(std::span<const upcoming> picked, std::
                                          const allowance& of, const claims& busy) const {
   std::vector<upcoming> some;
   some.reserve(std::min(count, size_));
-  microseconds longest = microseconds::max();
+  microseconds shortest = microseconds::max();
   for (const upcoming& each : picked) {
-    longest = std::min(longest, of.cost_of(each.kind));
+    shortest = std::min(shortest, of.cost_of(each.kind));
   }
-  for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
-    if (kinds_[kind].transactional || of.cost_of(kind) > longest) {
+  const auto kinds = static_cast<std::uint32_t>(kinds_.size());
+  for (std::uint32_t turns = 0; turns < kinds; ++turns) {
+    const std::uint32_t kind = (first_kind_[0] + turns) % kinds;
+    if (kinds_[kind].transactional || of.cost_of(kind) > shortest) {
       continue;
     }
     std::size_t room = std::min(busy.free_runs(kind), count - some.size());
@@ -135,7 +137,7 @@ std::vector<upcoming> ready_rows::spares(std::span<const upcoming> picked, std::
       }
       next.at(turn) = row_queue::after(rows_, number);
       if (rows_[number].what.size > bytes) {
-        return some;
+        break;
       }
       bytes -= rows_[number].what.size;
       some.push_back(rows_[number].what);

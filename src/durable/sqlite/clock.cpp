@@ -31,8 +31,8 @@ std::string boot_id() {
 
 // All that live, for the calls that are given a connection alone.
 struct virtual_clocks {
-  // How many there are: a process without any, such as a child of `fork` that has left them behind, takes no lock.
-  // Relaxed: who uses a connection knows of its store by other means.
+  // How many there are: a process without any takes no lock. Relaxed: who uses a connection knows of its store by other
+  // means.
   std::atomic<std::size_t> count{0};
   std::mutex mutex;  // guards what follows
   std::map<sqlite3*, const virtual_clock*> of;
@@ -69,6 +69,8 @@ virtual_clock::~virtual_clock() {
   all.of.erase(connection_);
   all.count.store(all.of.size(), std::memory_order_relaxed);
 }
+
+void virtual_clock::leave_all() noexcept { all_virtual_clocks().count.store(0, std::memory_order_relaxed); }
 
 std::chrono::microseconds virtual_clock::passed() const {
   return std::chrono::floor<std::chrono::microseconds>(counts_.now().time_since_epoch());

@@ -53,6 +53,9 @@ class virtual_clock {
   virtual_clock& operator=(const virtual_clock&) = delete;
   ~virtual_clock();
 
+  /// In a child of `fork`: those of the parent are left behind. Their lock may be held for ever here.
+  static void leave_all() noexcept;
+
   [[nodiscard]] std::chrono::microseconds passed() const;
 
  private:

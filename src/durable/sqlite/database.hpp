@@ -83,7 +83,7 @@ class database {
 
   /// How long one that waits for a lock sleeps between two tries, at most.
   static constexpr std::chrono::microseconds longest_nap{400};
-  /// Whether the statement before has waited for a lock.
+  /// Whether a statement has waited for a lock since the last question.
   [[nodiscard]] bool has_waited() noexcept { return std::exchange(has_waited_, false); }
   /// From when `busy_timeout` counts for the locks of the statements that follow. None: from when one begins to wait.
   void waits_since(std::optional<std::chrono::steady_clock::time_point> when) noexcept { waits_since_ = when; }

@@ -77,18 +77,16 @@ inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_
 inline constexpr query find{"finding",
                             "SELECT payload,due,fence,attempt,lease FROM timing_wheel_check "
                             "WHERE kind=?1 AND key=?2"};
-// Steps from kind to kind in the index, and reads of each up to the first that is pending, and to the first whose lease
-// has ended.
-#define TIMING_WHEEL_FIRST(since, free)                                                        \
-  "(SELECT " since " FROM timing_wheel_check c WHERE c.kind=each.kind AND c.due<=?1 AND " free \
-  " ORDER BY c.due LIMIT 1)"
+// Steps from kind to kind in the index, and reads of each up to the first that is pending: no orphan that is due later
+// has been free for longer.
 inline constexpr query read_overdue{
     "looking for what is late",
     "WITH RECURSIVE each(kind) AS (SELECT min(kind) FROM timing_wheel_check UNION ALL "
-    "SELECT (SELECT min(kind) FROM timing_wheel_check WHERE kind>each.kind) FROM each WHERE each.kind IS NOT NULL) "
-    "SELECT kind," TIMING_WHEEL_FIRST("due", "c.lease IS NULL") "," TIMING_WHEEL_FIRST(
-        "max(due,lease)", "c.lease<=?1") " FROM each WHERE kind IS NOT NULL"};
-#undef TIMING_WHEEL_FIRST
+    "SELECT (SELECT min(kind) FROM timing_wheel_check WHERE kind>each.kind) FROM each WHERE each.kind IS NOT NULL),"
+    "first(kind,due) AS (SELECT kind,(SELECT due FROM timing_wheel_check c WHERE c.kind=each.kind AND c.due<=?1 "
+    "AND c.lease IS NULL ORDER BY c.due LIMIT 1) FROM each WHERE kind IS NOT NULL) "
+    "SELECT kind,due,(SELECT min(max(c.due,c.lease)) FROM timing_wheel_check c WHERE c.kind=first.kind "
+    "AND c.due<coalesce(first.due,?1+1) AND c.lease<=?1) FROM first"};
 inline constexpr query list_dead{"listing the dead",
                                  "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead "
                                  "WHERE id>?1 ORDER BY id LIMIT ?2"};

@@ -207,9 +207,11 @@ class sqlite_store::implementation::reading {
 // The connections of the parent are not ours: closing them here could write into its file.
 sqlite_store::implementation::~implementation() {
   if (process_.is_child()) {
-    static_cast<void>(virtual_.release());  // NOLINT(bugprone-unused-return-value): its lock may be held for ever
-    static_cast<void>(writer_.release());   // NOLINT(bugprone-unused-return-value)
-    static_cast<void>(reader_.release());   // NOLINT(bugprone-unused-return-value)
+    if (virtual_.release() != nullptr) {
+      virtual_clock::leave_all();
+    }
+    static_cast<void>(writer_.release());  // NOLINT(bugprone-unused-return-value)
+    static_cast<void>(reader_.release());  // NOLINT(bugprone-unused-return-value)
   }
 }
 
@@ -246,8 +248,8 @@ void sqlite_store::implementation::set_clock() {
 }
 
 // SQLite's lock is not fair: who waits asks again now and then (`database::wait_for_lock`), and one that takes it again
-// at once has it all the time. So where others write the file, too, the lock stays free for a little longer than they
-// wait between two tries.
+// at once has it all the time. So where others write the file, too, the lock stays free for a little longer than other
+// stores wait between two tries.
 void sqlite_store::implementation::leave_room_for_others() const {
   constexpr std::chrono::seconds recently(1);
   constexpr auto room = database::longest_nap + std::chrono::microseconds(100);
@@ -262,7 +264,7 @@ void sqlite_store::implementation::see_clock_to_write() {
   if (written_version_ == writer_->data_version()) {
     return;
   }
-  if (written_version_) {
+  if (written_version_ && !virtual_) {
     saw_others_at_ = std::chrono::steady_clock::now();
   }
   std::optional<clock_row> row = read_row(read_clock_, writer_->get());

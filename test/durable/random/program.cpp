@@ -47,6 +47,7 @@ class seen_store final : public forwarding_store {
       : forwarding_store(real), on_(on), real_(real), off_(off), far_off_(far_off), met_(met) {}
 
   instant now() override { return on_.now() + off_; }
+  microseconds clock_difference() override { return {}; }  // time is virtual
   void transact(const std::function<void(store_transaction&)>& work) override { transact_within({}, work); }
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override {
     met_.call();
