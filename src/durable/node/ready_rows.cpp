@@ -130,12 +130,12 @@ std::vector<upcoming> ready_rows::spares(std::span<const upcoming> picked, std::
     std::size_t room = std::min(busy.free_runs(kind), count - some.size());
     // What came in time and the backlog, in turn.
     std::array<timer_number, 2> next{queues_[kind].backlog.first(), queues_[kind].in_time.first()};
-    for (std::size_t turn = 0; room != 0 && (next[0] != nobody || next[1] != nobody); turn = 1 - turn) {
-      const timer_number number = next.at(turn);
+    for (std::size_t which = 0; room != 0 && (next[0] != nobody || next[1] != nobody); which = 1 - which) {
+      const timer_number number = next.at(which);
       if (number == nobody) {
         continue;
       }
-      next.at(turn) = row_queue::after(rows_, number);
+      next.at(which) = row_queue::after(rows_, number);
       if (rows_[number].what.size > bytes) {
         break;
       }
