@@ -26,10 +26,10 @@ std::string as_utf8(const std::string& kind) {
 
 }  // namespace
 
-late_watch::late_watch(store& where, const std::vector<std::string>& kinds, const scheduler_options& options,
+late_watch::late_watch(store& where, std::vector<std::string> kinds, const scheduler_options& options,
                        failures& reported)
     : store_(where),
-      kinds_(kinds),
+      kinds_(std::move(kinds)),
       sweep_(saturating_microseconds(options.sweep)),
       poll_(saturating_microseconds(options.poll)),
       failures_(reported) {}

@@ -25,7 +25,7 @@ namespace timing_wheel::durable {
 /// Thread safety: `read` from any thread; the rest by one at a time, also beside `read`.
 class late_watch {
  public:
-  late_watch(store& where, const std::vector<std::string>& kinds, const scheduler_options& options, failures& reported);
+  late_watch(store& where, std::vector<std::string> kinds, const scheduler_options& options, failures& reported);
   late_watch(const late_watch&) = delete;
   late_watch& operator=(const late_watch&) = delete;
 
