@@ -20,7 +20,7 @@ class worker {
          const std::string& program = TIMING_WHEEL_SQLITE_WORKER)
       : told_(file + "." + command + "." + name),
         process_(std::make_unique<rig::child_process>(
-            std::vector<std::string>{"/bin/sh", "-c", "exec env " + environment + " " + program + " \"$@\" >\"$0\"",
+            std::vector<std::string>{"/bin/sh", "-c", "exec env " + environment + " " + program + R"( "$@" >"$0")",
                                      told_, file, command, name})) {}
 
   /// How it ended: 0, or the signal that killed it, below zero.
