@@ -216,12 +216,17 @@ TEST(TimerExecutor, OnErrorMayStopTheServiceWhenTheExecutorThrows) {
 TEST(TimerOnAPoolOfItsOwn, TheDestructorInACallbackReturnsAtOnce) {
   boost::asio::thread_pool pool(2);
   std::atomic<bool> destroyed{false};
-  auto service = std::make_unique<timer>(timer_options{.executor = asio_executor(pool)});
+  std::atomic<int> posting{0};  // the pool must not go while the poller is still in it
+  auto service = std::make_unique<timer>(timer_options{.executor = [&](task&& work) {
+    ++posting;
+    asio_executor(pool)(std::move(work));
+    --posting;
+  }});
   service->schedule_after(1ms, [&] {
     service.reset();
     destroyed = true;
   });
-  EXPECT_TRUE(eventually([&] { return destroyed.load(); }));
+  EXPECT_TRUE(eventually([&] { return destroyed.load() && posting == 0; }));
   pool.join();
 }
 
