@@ -1,5 +1,6 @@
 #include "durable/sqlite/schema.hpp"
 
+#include "durable/support/fake_clocks.hpp"
 #include "durable/support/sqlite_case.hpp"
 
 namespace timing_wheel::durable::test {
@@ -62,6 +63,17 @@ TEST_F(SqliteSchema, TheTableRefusesWrongRows) {
   for (const char* wrong : {"lease='never'", "lease=1.5", "fence=-1", "fence='x'", "attempt=-1", "id=-1"}) {
     EXPECT_EQ(user.run(std::string("UPDATE timing_wheel_check SET ") + wrong) & 0xff, SQLITE_CONSTRAINT) << wrong;
   }
+}
+
+// A machine without a battery begins in 1970, where half an hour looks like a count of seconds.
+TEST(SqliteSchemaless, ATableOfAClockThatWasNotSetTakesEachDeadline) {
+  const fake_clocks clocks;
+  const auto wall = std::exchange(fake_clocks::wall, {});
+  const scratch_folder folder;
+  sqlite_store store(folder.file());
+  store.migrate();
+  EXPECT_EQ(put(store, "a", 30min).due, instant(30min));
+  fake_clocks::wall = wall;
 }
 
 TEST_F(SqliteSchema, SpaceIsUsedAgain) {

@@ -141,7 +141,7 @@ struct kind_stats {
 /// How late the checks of a kind are in the store, whether or not this scheduler knows them or has a handler for them.
 struct kind_lag {
   std::string kind;                 ///< As it was scheduled.
-  std::chrono::microseconds lag{};  ///< How long the oldest check that is due, and that no node has claimed, waits.
+  std::chrono::microseconds lag{};  ///< For how long a check has been due and free; of them, the longest.
   bool handled = false;             ///< This scheduler has a handler for the kind. Another one may have one, too.
 };
 
@@ -168,7 +168,7 @@ struct scheduler_stats {
   std::size_t shares = 0;         ///< Shares of the table that this node reads ahead, if its store is divided.
   bool serving = false;           ///< The node has begun, and was not stopped: it was started, and the store answered.
   /// How long the oldest check that is due and has not begun has waited, wherever it waits: the oldest of `ready` and
-  /// `claimed`, and of `store_lag`.
+  /// `claimed`, of `store_lag`, and of what has become due while a transactional handler or the store hangs.
   std::chrono::microseconds lag{};
   histogram lateness;             ///< From the deadline to the begin of the run.
   store_counts store;             ///< What the store object did, for all schedulers that use it.
@@ -239,8 +239,9 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// leases. The store and the timer must outlive it.
   ///
   /// If the timer is a `manual_timer`, the scheduler has no thread of its own. With a `memory_store` or an
-  /// `sqlite_store` in memory on the same timer it runs in virtual time, for tests. If the timer is a `loop_timer`, the scheduler may cause a call of its
-  /// `on_earlier` under a lock of the scheduler, so `on_earlier` must not call the scheduler.
+  /// `sqlite_store` in memory on the same timer it runs in virtual time, for tests. If the timer is a `loop_timer`, the
+  /// scheduler may cause a call of its `on_earlier` under a lock of the scheduler, so `on_earlier` must not call the
+  /// scheduler.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops. A handler, a completion or `on_failure` of this scheduler must not destroy it.
   ~scheduler();

@@ -209,9 +209,9 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// checks of that kind and key ever had. If a transaction is undone, the fences that it has drawn stay drawn. If the
   /// server dies as well (in SQLite, if the process dies, or another process draws), the store may draw them again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
-  /// Claims in the same way, in the order of `wanted`, and stops when it has claimed `most`. So a node gets enough rows
-  /// although other nodes have claimed some of those that it knows. \returns how many of `wanted` it has looked at. Here
-  /// it only tries the first `most`.
+  /// Claims in the same way, in the order of `wanted` (at most 2 000), and stops when it has claimed `most`. So a node
+  /// gets enough rows although other nodes have claimed some of those that it knows. Here it only tries the first
+  /// `most`. \returns how many of `wanted` it has looked at.
   virtual std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
                                  std::vector<claimed>& got);
   /// Claims rows in the same way, and deletes them, because the transaction does the job itself and commits both.

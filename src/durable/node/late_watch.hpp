@@ -17,10 +17,9 @@ namespace timing_wheel::durable {
 /// those of kinds that it has no handler for. Tells of such a kind once a check of it has waited for a sweep, at most
 /// once an hour; and of a clock of the store that is not this machine's.
 ///
-/// A look costs a statement. So one is made with each sweep, and with the next step after somebody has
-/// read the figures; and while a kind that has a handler is late, so that what was late is soon forgotten. But no look
-/// begins sooner than a second after the one before, and a hundred times as long as that one took. At the start it looks
-/// at the clock alone.
+/// A look costs a statement. So it makes one with each sweep, and with the next step after a call of `read`;
+/// and while a kind that has a handler is late, so that what was late is soon forgotten. But no look begins sooner than
+/// a second after the one before, and a hundred times as long as that one took. The first look is at the clock alone.
 ///
 /// Thread safety: `read` from any thread; the rest by one at a time, also beside `read`.
 class late_watch {
@@ -31,7 +30,8 @@ class late_watch {
 
   /// Whether to look now. \param now by a clock that nobody sets.
   [[nodiscard]] bool is_time(instant now) const noexcept;
-  /// How long a step may be away: a node without a kind polls for who asks; any other one does so anyway.
+  /// The longest pause between two steps: a poll, if the node has no kind, so that a step sees that `read` was called.
+  /// A node with a kind polls anyway.
   [[nodiscard]] std::chrono::microseconds pause() const noexcept;
   /// Looks. \throws what the store throws, and std::bad_alloc.
   void look(instant now);
