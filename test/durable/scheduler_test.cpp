@@ -626,12 +626,11 @@ TEST_F(Scheduler, WhatIsLateIsAFigureOnlyAndHoldsNothingUp) {
   watched.start();
   watched.schedule(note("a", 100ms));
   watched.schedule({.kind = "other", .key = "a", .due = 1s});
+  watched.schedule(note("b", 30005ms));  // at the time of the look
   timer.advance_by(30500ms);
   EXPECT_THAT(failed, ElementsAre("store"));
-  watched.schedule(note("b", 100ms));
-  timer.advance_by(101ms);
   EXPECT_THAT(keys(), ElementsAre("a", "b"));
-  EXPECT_LT(ran[1].second - ran[0].second, 30510ms) << "on time";
+  EXPECT_LE(ran[1].second, 30007ms) << "on time";
   silent.refuses = false;
   timer.advance_by(40s);
   EXPECT_EQ(watched.stats().store_lag.size(), 1U);

@@ -55,7 +55,10 @@ TEST_F(SqliteStore, StoresThatWriteOneFileTakeTurns) {
     threads.emplace_back([&, this] {
       sqlite_store mine(folder.file());
       while (!over) {
-        put(mine, std::to_string(reinterpret_cast<std::uintptr_t>(&count)) + std::to_string(count));
+        mine.transact([&](store_transaction& open) {
+          open.schedule(asked(std::to_string(&count - writes.data()) + "." + std::to_string(count)));
+          std::this_thread::sleep_for(3ms);  // as if the disk were slow: others sleep meanwhile
+        });
         ++count;
       }
     });
