@@ -264,7 +264,8 @@ bool make_once(connection& on, std::string_view schema) {
 
 // What PostgreSQL says to the second of two that make the same thing, in spite of IF NOT EXISTS.
 bool was_there_first(const std::error_code& code) {
-  return code == code_of("23505") || code == code_of("42P06") || code == code_of("42P07") || code == code_of("40P01");
+  static constexpr std::array told = {"23505", "42P06", "42P07", "42710", "40P01"};
+  return std::any_of(told.begin(), told.end(), [&](const char* each) { return code == code_of(each); });
 }
 
 }  // namespace
