@@ -25,17 +25,20 @@ void not_empty(const std::string& text, const char* what) {
 
 }  // namespace
 
-void validate(const request& asked, const request_limits& limits) {
-  not_empty(asked.kind, "kind");
-  not_empty(asked.key, "key");
-  if (asked.kind.find('\0') != std::string::npos) {
+void validate_kind(const std::string& kind, const request_limits& limits) {
+  not_empty(kind, "kind");
+  if (kind.find('\0') != std::string::npos) {
     throw timer_error(make_error_code(errc::invalid_request), "kind has a zero byte");
   }
-  if (!is_utf8(asked.kind)) {
-    throw timer_error(make_error_code(errc::invalid_request),
-                      "kind \"" + shown(asked.kind, limits.kind) + "\" is not UTF-8");
+  if (!is_utf8(kind)) {
+    throw timer_error(make_error_code(errc::invalid_request), "kind \"" + shown(kind, limits.kind) + "\" is not UTF-8");
   }
-  at_most(asked.kind.size(), limits.kind, "kind", errc::kind_too_long);
+  at_most(kind.size(), limits.kind, "kind", errc::kind_too_long);
+}
+
+void validate(const request& asked, const request_limits& limits) {
+  validate_kind(asked.kind, limits);
+  not_empty(asked.key, "key");
   at_most(asked.key.size(), limits.key, "key", errc::key_too_long);
   at_most(asked.payload.size(), limits.payload, "payload", errc::payload_too_long);
 }

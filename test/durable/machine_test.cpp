@@ -155,6 +155,33 @@ TEST_F(Machine, SweepsFromTheBeginningEveryHalfMinute) {
   EXPECT_EQ(machine_.next_read(zero + 30s)->from, instant::min());
 }
 
+TEST_F(Machine, OfAPausedKindNothingIsReadKnownOrAsked) {
+  const std::vector<upcoming> rows = {row(1, -1s), row(2, 500ms), row(3, -1s, {}, 1)};
+  read(0us, rows);
+  EXPECT_EQ(machine_.known(), 3U);
+  const std::vector<std::string> leased = {"leased"};
+  machine_.has_paused(leased, zero);
+  EXPECT_TRUE(machine_.invariants_hold());
+  EXPECT_EQ(machine_.known(), 1U);
+  EXPECT_THAT(ask(), IsEmpty());
+  machine_.expect(row(4, 100ms), zero, {});
+  EXPECT_EQ(machine_.known(), 1U);
+  EXPECT_EQ(read(250ms, rows), 1U);
+  EXPECT_EQ(machine_.known(), 1U);
+  const std::vector<std::string> both = {"leased", "transactional"};
+  machine_.has_paused(both, zero + 250ms);
+  EXPECT_EQ(machine_.known(), 0U);
+  EXPECT_EQ(read(500ms, rows), 1U) << "it asks what is paused";
+  EXPECT_EQ(machine_.next_event(zero + 500ms), zero + 750ms);
+  machine_.has_paused(leased, zero + 510ms);
+  EXPECT_EQ(machine_.next_event(zero + 510ms), zero + 510ms) << "what is resumed is read at once";
+  read(510ms, rows);
+  EXPECT_EQ(machine_.known(), 1U);
+  machine_.has_paused({}, zero + 520ms);
+  read(520ms, rows);
+  EXPECT_THAT(ask(), testing::UnorderedElementsAre(1, 2));
+}
+
 TEST_F(Machine, ARowIsReadyAtItsTickAndNotBefore) {
   read(0s, {row(1, 500ms)});
   EXPECT_EQ(machine_.next_event(zero), zero + 250ms);

@@ -72,7 +72,8 @@ class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifie
  public:
   PostgresAdditions() {
     user.execute("DROP FUNCTION " + table("schedule") + "," + table("cancel") + "," + table("reschedule") + "," +
-                 table("revive_dead") + "; DROP TABLE " + table("addition"));
+                 table("revive_dead") + "," + table("pause") + "," + table("resume") + "; DROP TABLE " +
+                 table("addition") + "," + table("paused_kind"));
   }
   void expect_that_all_works() {
     EXPECT_TRUE(put(store, "a").inserted);
@@ -87,6 +88,27 @@ TEST_F(PostgresAdditions, AreNotNeededByANode) {
   expect_that_all_works();
 }
 
+TEST_F(PostgresAdditions, AKindIsPausedOnlyWhereTheyAre) {
+  std::vector<std::string> paused;
+  const auto read = [&] {
+    std::vector<upcoming> found;
+    paused.clear();
+    store.read_ahead({.until = store.now() + 1h, .limit = 10, .kinds = kinds, .paused = &paused}, found);
+    return paused.size();
+  };
+  EXPECT_EQ(read(), 0U);
+  EXPECT_EQ(error_of([&] { store.pause("close"); }).code, make_error_code(errc::no_schema));
+  EXPECT_EQ(error_of([&] { store.resume("close"); }).code, make_error_code(errc::no_schema));
+  EXPECT_THAT(store.paused_kinds(), testing::IsEmpty());
+  store.migrate();
+  EXPECT_TRUE(store.pause("close"));
+  EXPECT_EQ(read(), 1U) << "the first that sees the table";
+  EXPECT_EQ(read(), 1U);
+  user.execute("DROP TABLE " + table("paused_kind"));
+  EXPECT_THROW(read(), timer_error) << "who has dropped it?";
+  EXPECT_EQ(read(), 0U) << "as before";
+}
+
 TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
   const migration_plan plan = store.plan_migration();
   EXPECT_TRUE(plan.additive);
@@ -96,7 +118,7 @@ TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
   }
   expect_that_all_works();
   user.execute("COMMIT");
-  EXPECT_EQ(store.plan_migration().from, "2.1");
+  EXPECT_EQ(store.plan_migration().from, "2.2");
 }
 
 TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
@@ -105,7 +127,7 @@ TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
   EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
   user.execute("SELECT * FROM " + table("check") + "," + table("version") + " FOR UPDATE");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.1");
+  EXPECT_EQ(store.plan_migration().from, "2.2");
   user.execute("COMMIT");
 }
 
@@ -118,14 +140,14 @@ TEST_F(PostgresAdditions, AreMadeByTheOwnerOfTheTablesOnly) {
   other.migrate();
   EXPECT_EQ(other.plan_migration().from, "2.0");
   store.migrate();
-  EXPECT_EQ(other.plan_migration().from, "2.1");
+  EXPECT_EQ(other.plan_migration().from, "2.2");
 }
 
 TEST_F(PostgresAdditions, MayBeMadeBySeveralAtATime) {
   on_threads(6, [&](int) {
     postgres_store own(server().conninfo(), options);
     own.migrate();
-    EXPECT_EQ(own.plan_migration().from, "2.1");
+    EXPECT_EQ(own.plan_migration().from, "2.2");
   });
 }
 
@@ -153,6 +175,16 @@ TEST_F(PostgresFunctions, ScheduleMoveAndCancel) {
   EXPECT_EQ(call("reschedule('close','b',interval '1 hour')"), "running");
   EXPECT_THROW(static_cast<void>(call("schedule('close','','',interval '1 hour')")), std::runtime_error);
   EXPECT_THROW(static_cast<void>(call("schedule('close','c','',NULL)")), std::runtime_error);
+}
+
+TEST_F(PostgresFunctions, PauseAndResumeAKind) {
+  EXPECT_EQ(call("pause('close')"), "t");
+  EXPECT_EQ(call("pause('close')"), "f");
+  ASSERT_THAT(store.paused_kinds(), testing::SizeIs(1));
+  EXPECT_LE(store.paused_kinds().at(0).since, store.now());
+  EXPECT_EQ(call("resume('close')"), "t");
+  EXPECT_EQ(call("resume('close')"), "f");
+  EXPECT_THROW(static_cast<void>(call("pause('')")), std::runtime_error);
 }
 
 TEST_F(PostgresFunctions, ReviveTheDeadUnlessTheKeyIsTaken) {

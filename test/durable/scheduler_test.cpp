@@ -606,6 +606,56 @@ TEST_F(Scheduler, TellsOnceThatTheClockOfItsStoreIsAnother) {
   EXPECT_THAT(told, testing::SizeIs(2));
 }
 
+TEST_F(Scheduler, ClaimsNothingOfAPausedKindUntilItIsResumed) {
+  on_notes();
+  checks.on("other", [this](transaction& /*open*/, const job& what) { ran.emplace_back(what.key(), clock()); });
+  checks.start();
+  checks.schedule(note("a", 1s));
+  checks.schedule({.kind = "other", .key = "b", .due = 2s});
+  timer.advance_by(500ms);
+  store.pause("note");
+  timer.advance_by(options.poll);
+  EXPECT_TRUE(checks.stats().kinds.at(0).paused);
+  EXPECT_FALSE(checks.stats().kinds.at(1).paused);
+  checks.schedule(note("c", 10ms));
+  timer.advance_by(1min);
+  EXPECT_THAT(keys(), ElementsAre("b"));
+  EXPECT_GE(checks.stats().lag, 58s) << "it is late all the same";
+  store.pause("other");
+  checks.schedule({.kind = "other", .key = "d", .due = 1s});
+  timer.advance_by(1min);
+  store.resume("note");
+  timer.advance_by(options.poll);
+  EXPECT_THAT(keys(), ElementsAre("b", "c", "a"));
+  store.resume("other");
+  timer.advance_by(options.poll);
+  EXPECT_THAT(keys(), ElementsAre("b", "c", "a", "d"));
+  EXPECT_FALSE(checks.stats().kinds.at(0).paused);
+}
+
+TEST_F(Scheduler, APausedKindStaysPausedForANewScheduler) {
+  store.pause("note");
+  on_notes();
+  checks.schedule(note("a", 0s));
+  checks.start();
+  timer.advance_by(1min);
+  EXPECT_THAT(keys(), testing::IsEmpty());
+}
+
+TEST_F(Scheduler, ARunGoesOnWhenItsKindIsPausedButIsNotRepeated) {
+  checks.on("note", [this](const job& what) {
+    ran.emplace_back(what.key(), clock());
+    store.pause("note");
+    return retry("later");
+  });
+  run_one("note", 1h);
+  EXPECT_THAT(keys(), ElementsAre("a"));
+  EXPECT_EQ(checks.stats().retried, 1U);
+  store.resume("note");
+  timer.advance_by(1s);
+  EXPECT_THAT(keys(), ElementsAre("a", "a"));
+}
+
 // A store that refuses to say what is late.
 class silent_store final : public test::forwarding_store {
  public:

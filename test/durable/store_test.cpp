@@ -82,6 +82,43 @@ class Store : public testing::TestWithParam<place> {  // NOLINT(readability-iden
 };
 INSTANTIATE_TEST_SUITE_P(On, Store, testing::ValuesIn(places), [](const auto& of) { return of.param.name; });
 
+TEST_P(Store, PausesAKindUntilItIsResumed) {
+  std::vector<std::string> paused;
+  const std::vector<std::string> kinds = {"close"};
+  const auto told = [&] {
+    std::vector<upcoming> found;
+    paused.clear();
+    store.read_ahead({.until = store.now() + 1h, .limit = 10, .kinds = kinds, .paused = &paused}, found);
+    EXPECT_THAT(found, SizeIs(1)) << "they are read all the same";
+    return paused;
+  };
+  put(store, "a");
+  EXPECT_THAT(told(), IsEmpty());
+  const instant before = store.now();
+  EXPECT_TRUE(store.pause("close"));
+  EXPECT_FALSE(store.pause("close"));
+  EXPECT_TRUE(store.pause("another"));
+  EXPECT_THAT(told(), testing::UnorderedElementsAre("another", "close"));
+  EXPECT_THAT(told(), SizeIs(2)) << "where nothing was written meanwhile";
+  const std::vector<paused_kind> all = store.paused_kinds();
+  ASSERT_THAT(all, SizeIs(2));
+  EXPECT_EQ(all[0].kind, "another");
+  EXPECT_GE(all[1].since, before);
+  EXPECT_LE(all[1].since, store.now());
+  EXPECT_TRUE(store.resume("another"));
+  EXPECT_FALSE(store.resume("another"));
+  EXPECT_THAT(told(), ElementsAre("close"));
+  std::vector<upcoming> found;
+  paused.clear();
+  store.read_ahead({.paused = &paused}, found);
+  EXPECT_THAT(paused, ElementsAre("close")) << "a range of nothing";
+  EXPECT_THAT(found, IsEmpty());
+  EXPECT_TRUE(store.resume("close"));
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THROW(store.pause(""), timer_error);
+  EXPECT_THROW(store.resume(std::string(1000, 'k')), timer_error);
+}
+
 TEST_P(Store, SaysSinceWhenOfEachKindACheckIsDueAndFree) {
   const auto late = [&] {
     std::vector<overdue_kind> found;

@@ -84,6 +84,9 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
   bool revive_dead(std::int64_t id) override;
   bool delete_dead(std::int64_t id) override;
+  bool pause(std::string_view kind) override;
+  bool resume(std::string_view kind) override;
+  [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
   [[nodiscard]] store_counts counts() const noexcept override;
 
  private:

@@ -95,6 +95,8 @@ struct request_limits {
 /// Refuses a request that no store would write.
 /// \throws timer_error (`invalid_request`, `payload_too_long`, `key_too_long`, `kind_too_long`) with the numbers.
 TIMING_WHEEL_EXPORT void validate(const request& asked, const request_limits& limits);
+/// Refuses a kind that no check can have. \throws timer_error (`invalid_request`, `kind_too_long`) with the numbers.
+TIMING_WHEEL_EXPORT void validate_kind(const std::string& kind, const request_limits& limits);
 
 /// What became of a request.
 struct scheduled {

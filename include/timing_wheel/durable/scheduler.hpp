@@ -136,6 +136,7 @@ struct kind_stats {
   std::chrono::microseconds lag{};          ///< As `scheduler_stats::lag`, of this kind.
   std::chrono::microseconds longest_run{};  ///< For how long the oldest handler that has not returned has been running.
   histogram lateness;                       ///< From the deadline to the begin of the run.
+  bool paused = false;                      ///< The kind was paused at this node's last poll, see `store::pause`.
 };
 
 /// How late the checks of a kind are in the store, whether or not this scheduler knows them or has a handler for them.

@@ -51,12 +51,20 @@ struct read_range {
   std::optional<std::span<const std::int16_t>> shares = {};
   /// If there are `shares`: rows that are due before it are read, whichever share they have.
   instant overdue = instant::min();
+  /// If set: the store adds all kinds that are paused. A range without kinds asks for these alone.
+  std::vector<std::string>* paused = nullptr;
 };
 
 /// A kind of which a check is late.
 struct overdue_kind {
   std::string kind;  ///< As it was scheduled.
   instant since{};   ///< Since when a check of this kind has been due and free, the one that has been so for longest.
+};
+
+/// A kind of which no node claims a check.
+struct paused_kind {
+  std::string kind;  ///< As in `store::pause`.
+  instant since{};   ///< When it was paused.
 };
 
 /// A row that this node has claimed or consumed, with all that is in it.
@@ -293,7 +301,7 @@ class TIMING_WHEEL_EXPORT store {
   /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
-  /// Adds the rows of `which` to `found`, also those with a lease. Complexity: O(rows due in that range of time), rows
+  /// Adds the rows of `which` to `found`, also those with a lease and those of paused kinds. Complexity: O(rows due in that range of time), rows
   /// of other kinds included, however many rows lie outside of it.
   virtual void read_ahead(const read_range& which, std::vector<upcoming>& found) = 0;
 
@@ -339,6 +347,18 @@ class TIMING_WHEEL_EXPORT store {
   virtual bool revive_dead(std::int64_t id) = 0;
   /// Deletes a dead check. \returns whether there was such a check.
   virtual bool delete_dead(std::int64_t id) = 0;
+
+  /// Pauses a kind. From its next poll on, no node claims a check of that kind, also after a restart; what is claimed
+  /// goes on. Checks of the kind may be scheduled, moved and cancelled meanwhile, and grow late. A scheduler of release
+  /// 0.1.0 does not heed a pause. \returns false if the kind was paused already.
+  /// \throws timer_error (`invalid_request`, `kind_too_long`) if no check can have that kind; (`no_schema`) if
+  /// `postgres_store` has tables of an older library. Here it throws `std::errc::operation_not_supported`.
+  virtual bool pause(std::string_view kind);
+  /// Ends a pause. From its next poll on, a node runs what is due of that kind. \returns false if the kind was not
+  /// paused. \throws as `pause`.
+  virtual bool resume(std::string_view kind);
+  /// \returns the kinds that are paused, in their order; here none.
+  [[nodiscard]] virtual std::vector<paused_kind> paused_kinds();
 
   /// What the store has done since it was made.
   [[nodiscard]] virtual store_counts counts() const noexcept = 0;

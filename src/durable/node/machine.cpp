@@ -111,7 +111,7 @@ void machine::miss(timer_number number) noexcept {
 void machine::expect(const upcoming& row, instant now, instant not_before) noexcept {
   const instant seen_until = saturating_add(now, options_.look_ahead);
   const instant wake = std::max(wake_of(row), not_before);
-  if (rows_.find(row.id) != nobody) {
+  if (rows_.find(row.id) != nobody || is_paused(row.kind)) {
     return;
   }
   try {
@@ -145,6 +145,28 @@ void machine::has_shares(std::optional<std::vector<std::int16_t>> shares, instan
 }
 
 // ---- reading
+
+void machine::has_paused(std::span<const std::string> paused, instant now) noexcept {
+  for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
+    const bool is = std::find(paused.begin(), paused.end(), kinds_[kind].name) != paused.end();
+    if (is && !is_paused(kind)) {
+      pause(kind);
+    } else if (!is && is_paused(kind)) {
+      reader_.resume(kind, now);
+    }
+  }
+}
+
+void machine::pause(std::uint32_t kind) noexcept {
+  reader_.pause(kind);
+  for (timer_number number = 0; number < rows_.numbers(); ++number) {
+    const bool waits = rows_[number].at == stage::waiting || rows_[number].at == stage::ready;
+    if (waits && rows_[number].what.kind == kind) {
+      take_out(number);
+      rows_.forget(number);
+    }
+  }
+}
 
 std::optional<read_range> machine::next_read(instant now) {
   if (closed_ || kinds_.empty() || resting(now)) {
@@ -383,6 +405,12 @@ instant machine::next_event(instant now) const {
 }
 
 bool machine::invariants_hold() const {
+  for (timer_number number = 0; number < rows_.numbers(); ++number) {
+    const known_row& which = rows_[number];
+    if ((which.at == stage::waiting || which.at == stage::ready) && is_paused(which.what.kind)) {
+      return false;
+    }
+  }
   return rows_.invariants_hold() && due_.invariants_hold(rows_) && ready_.invariants_hold() &&
          claims_.invariants_hold() && reader_.invariants_hold() && shares_.invariants_hold() &&
          pause_.invariants_hold();

@@ -62,8 +62,11 @@ namespace timing_wheel::durable {
 /// Example, look-ahead 1 s, poll 250 ms: a check due at 10.400 s is read at 9.5 s, waits in the wheel, is ready at
 /// 10.400 s, asked and claimed; its end is written with the next claim.
 ///
-/// Invariants, checked by `invariants_hold()`: those of the parts. Of these, each known row is at one stage, and in the
-/// part, or parts, of that stage once. So no row is lost.
+/// **Paused kinds.** Nothing of such a kind is waiting or ready; what was is forgotten. When the kind is resumed, it is
+/// read from the beginning of the table.
+///
+/// Invariants, checked by `invariants_hold()`: those of the parts, and of paused kinds. Of the parts, each known row is
+/// at one stage, and in the part, or parts, of that stage once. So no row is lost.
 ///
 /// Thread safety: as a plain object.
 class machine {
@@ -88,6 +91,12 @@ class machine {
   void has_shares(std::optional<std::vector<std::int16_t>> shares, instant now);
   /// How many.
   [[nodiscard]] std::size_t shares() const noexcept { return shares_.size(); }
+
+  /// What was said beside the answer: these kinds are paused. Nothing of such a kind is read, remembered or claimed from
+  /// now on; what is claimed goes on. A kind that is resumed is read from the beginning. Complexity: O(known), if that
+  /// has changed.
+  void has_paused(std::span<const std::string> paused, instant now) noexcept;
+  [[nodiscard]] bool is_paused(std::uint32_t kind) const noexcept { return reader_.is_paused(kind); }
 
   /// Whether a page is to be read now, and which. \throws std::bad_alloc.
   [[nodiscard]] std::optional<read_range> next_read(instant now);
@@ -192,6 +201,7 @@ class machine {
   timer_number add(const upcoming& what) { return rows_.add(what, suspicious(kinds_[what.kind], what)); }
   void meet(const upcoming& one, const read_range& read, instant now);
   void meet_again(timer_number number, const upcoming& one, instant now);
+  void pause(std::uint32_t kind) noexcept;
   [[nodiscard]] instant wake_of(const upcoming& what) const noexcept;
   void wait(timer_number number, instant until, instant now) noexcept;
   void is_due(timer_number number) noexcept;

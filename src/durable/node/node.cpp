@@ -488,6 +488,7 @@ void node::show_state(instant now) {
   for (std::uint32_t kind = 0; kind < stats_.kinds.size(); ++kind) {
     kind_stats& of = stats_.kinds[kind];
     of.ready = machine_.ready(kind);
+    of.paused = machine_.is_paused(kind);
     due_since_[kind] = closing() ? instant::max() : machine_.oldest_ready(kind).value_or(instant::max());
   }
   next_due_ = closing() ? instant::max() : machine_.next_due();
@@ -616,12 +617,15 @@ void node::give_up_shares() {
 }
 
 void node::read_ahead() {
-  while (const std::optional<read_range> page = machine_.next_read(store_.now())) {
+  while (std::optional<read_range> page = machine_.next_read(store_.now())) {
     found_.clear();
+    paused_.clear();
+    page->paused = &paused_;
     if (!tried(false, [&] { store_.read_ahead(*page, found_); })) {
       return;
     }
     machine_.has_read(*page, found_, store_.now());
+    machine_.has_paused(paused_, store_.now());
   }
 }
 

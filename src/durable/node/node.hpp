@@ -209,6 +209,7 @@ class node {
   capacity capacity_;
   std::size_t claim_limit_;  // of a transaction: less, after one has failed
   std::vector<upcoming> found_;
+  std::vector<std::string> paused_;
   bool has_left_ = false;   // gave up its shares
   bool owes_ends_ = false;  // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;

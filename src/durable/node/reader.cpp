@@ -29,7 +29,7 @@ bool reader::choose_kinds(bool of_full_ones) {
   kinds_read_.clear();
   names_read_.clear();
   for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
-    if (rows_.full(kind) == of_full_ones && rows_.has_room(kind)) {
+    if (rows_.full(kind) == of_full_ones && rows_.has_room(kind) && !paused_[kind]) {
       kinds_read_.push_back(kind);
       names_read_.push_back(kinds_[kind].name);
     }
@@ -100,6 +100,10 @@ std::optional<read_range> reader::next(instant now, const std::optional<std::vec
     begin_pass(now, shares.has_value(), busy);
   }
   std::optional<read_range> which = next_page(now);
+  if (!which && polls) {
+    reading_pass_ = false;
+    which = page(now, before_all, now);
+  }
   if (which && shares) {
     which->shares = *shares;
     which->overdue = helps_ ? now - share_hold::grace : instant::min();
@@ -118,6 +122,16 @@ void reader::has_read(const read_range& read, std::span<const upcoming> found) {
   } else {
     passed_ = pass_began_;
   }
+}
+
+void reader::pause(std::uint32_t kind) noexcept {
+  paused_[kind] = true;
+  left_out_[kind] = false;
+}
+
+void reader::resume(std::uint32_t kind, instant now) noexcept {
+  paused_[kind] = false;
+  read_anew(now);
 }
 
 void reader::leave_out(std::uint32_t kind, instant due) noexcept {

@@ -19,7 +19,8 @@ namespace timing_wheel::durable {
 /// A **pass** goes from the low-water mark to the end of the look-ahead, page by page; one begins at every poll, and,
 /// at every sweep, at the beginning of the table. A pass leaves out the kinds whose quota is used up; for these a poll
 /// reads the look-ahead alone. When half of such a quota is free, a pass begins at once. What a pass left out, or could
-/// not keep, is **missed**.
+/// not keep, is **missed**. A kind that is paused is not read. Where there is nothing to read at a poll, a page without
+/// kinds asks what is paused.
 ///
 /// Example, look-ahead 1 s, poll 250 ms: after a pass that began at 9.75 s, and with nothing known or missed, the pass
 /// of 10 s reads from 8.75 s until 11 s.
@@ -36,7 +37,13 @@ class reader {
  public:
   /// All but `now` must outlive it.
   reader(const scheduler_options& options, const std::vector<kind_rules>& kinds, const known_rows& rows, instant now)
-      : options_(options), kinds_(kinds), rows_(rows), next_poll_(now), next_sweep_(now), left_out_(kinds.size()) {}
+      : options_(options),
+        kinds_(kinds),
+        rows_(rows),
+        next_poll_(now),
+        next_sweep_(now),
+        left_out_(kinds.size()),
+        paused_(kinds.size()) {}
 
   /// Whether a page is to be read now, and which. It stays valid until the next call.
   /// \param shares those that this node reads; none: it reads all.
@@ -48,6 +55,11 @@ class reader {
   [[nodiscard]] std::uint32_t kind_at(std::uint32_t place) const noexcept { return kinds_read_[place]; }
   /// The page has been read, and what was found is known or missed.
   void has_read(const read_range& read, std::span<const upcoming> found);
+
+  /// Rows of that kind are not read any more; or again, all of them, at once.
+  void pause(std::uint32_t kind) noexcept;
+  void resume(std::uint32_t kind, instant now) noexcept;
+  [[nodiscard]] bool is_paused(std::uint32_t kind) const noexcept { return paused_[kind]; }
 
   /// A row of that deadline is to be met again, although it is not known.
   void miss(instant due) noexcept { missed_ = std::min(missed_, due); }
@@ -93,6 +105,7 @@ class reader {
   instant cursor_due_{};
   std::int64_t cursor_id_ = 0;
   std::vector<bool> left_out_;  // by kind: of the last pass, for its quota
+  std::vector<bool> paused_;    // by kind
 
   bool reading_pass_ = false;              // the page that is being read belongs to the pass
   std::vector<std::uint32_t> kinds_read_;  // by the page that is being read

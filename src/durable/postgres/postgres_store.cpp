@@ -112,6 +112,8 @@ class postgres_store::implementation {
                                                        milliseconds hold, bool leave);
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
+  [[nodiscard]] std::vector<paused_kind> paused_kinds();
+  void check_pausable(std::string_view kind);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
 
  private:
@@ -119,6 +121,8 @@ class postgres_store::implementation {
 
   void check_process() const;
   result ask(const query& which, const parameters& values);
+  [[nodiscard]] bool has_paused_kinds();
+  [[nodiscard]] std::vector<paused_kind> read_paused_kinds();
   [[nodiscard]] std::optional<std::pair<instant, std::int64_t>> read_page(const read_range& which, std::size_t limit,
                                                                           std::vector<upcoming>& found);
 
@@ -127,9 +131,11 @@ class postgres_store::implementation {
   const detail::fork_watch process_{true};
   const connection_rules connection_rules_;
   const transaction_rules transaction_rules_;
+  const std::string paused_kinds_name_ = connection_rules_.prefix + "paused_kind";
 
   // Any thread.
   counters counts_;
+  std::atomic<bool> has_paused_kinds_{false};  // the table, when last looked for. Relaxed: it publishes nothing
   server_clock clock_;
   pool pool_;
   pool kept_;  // for urgent transactions: no other use of the store can take its one connection
@@ -252,18 +258,21 @@ instant postgres_store::implementation::now() {
 }
 
 void postgres_store::implementation::read_ahead(const read_range& which, std::vector<upcoming>& found) {
-  if (which.limit == 0 || which.kinds.empty() || which.from >= which.until) {
+  const bool reads = which.limit != 0 && !which.kinds.empty() && which.from < which.until;
+  if (!reads && which.paused == nullptr) {
     return;
   }
-  const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
   read_range page = which;
-  while (found.size() < limit) {
+  page.until = reads ? which.until : which.from;
+  const std::size_t limit = found.size() + std::min(which.limit, found.max_size() - found.size());
+  do {
     const auto end = read_page(page, limit - found.size(), found);
     if (!end) {
       return;
     }
     std::tie(page.from, page.after_id) = *end;
-  }
+    page.paused = nullptr;
+  } while (found.size() < limit);
 }
 
 // \returns where the next page begins, if this one has ended before the window has.
@@ -283,13 +292,33 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
     values.bind_null();
   }
   values.bind(which.overdue.time_since_epoch().count()).bind(most_looked_at).bind(count_of(limit));
-  const result rows = ask(sql::read_ahead, values);
+  values.bind(paused_kinds_name_);
+  const bool with_paused = which.paused != nullptr && has_paused_kinds_.load(std::memory_order_relaxed);
+  const result rows = [&] {
+    try {
+      return ask(with_paused ? sql::read_ahead_and_paused : sql::read_ahead, values);
+    } catch (...) {
+      has_paused_kinds_.store(false, std::memory_order_relaxed);  // the table may be gone
+      throw;
+    }
+  }();
   std::optional<std::pair<instant, std::int64_t>> next;
   for (int row = 0; row < rows.rows(); ++row) {
     const instant due = instant_of(rows.integer(row, 0));
+    if (rows.is_null(row, 1) && rows.is_null(row, 3)) {
+      which.paused->emplace_back(rows.bytes(row, 7));
+      continue;
+    }
     if (rows.is_null(row, 1)) {
       check_version(rows.integer(row, 3), options_.schema);
       clock_.saw(due);
+      const bool there = !rows.is_null(row, 7);
+      has_paused_kinds_.store(there, std::memory_order_relaxed);
+      if (which.paused != nullptr && there && !with_paused) {
+        const std::vector<paused_kind> paused = read_paused_kinds();
+        std::transform(paused.begin(), paused.end(), std::back_inserter(*which.paused),
+                       [](const paused_kind& each) { return each.kind; });
+      }
       continue;
     }
     counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
@@ -385,6 +414,32 @@ std::vector<dead_check> postgres_store::implementation::list_dead(std::size_t li
   return found;
 }
 
+bool postgres_store::implementation::has_paused_kinds() {
+  return ask(sql::look_for_paused_kinds, parameters().bind(paused_kinds_name_)).rows() != 0;
+}
+
+std::vector<paused_kind> postgres_store::implementation::paused_kinds() {
+  return has_paused_kinds() ? read_paused_kinds() : std::vector<paused_kind>();
+}
+
+std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
+  const result rows = ask(sql::paused_kinds, {});
+  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  std::vector<paused_kind> paused;
+  for (int row = 0; row < rows.rows(); ++row) {
+    paused.push_back({std::string(rows.bytes(row, 0)), instant_of(rows.integer(row, 1))});
+  }
+  return paused;
+}
+
+void postgres_store::implementation::check_pausable(std::string_view kind) {
+  validate_kind(std::string(kind), options_.limits);
+  if (!has_paused_kinds()) {
+    throw timer_error(make_error_code(errc::no_schema),
+                      "schema " + options_.schema + " has no table for paused kinds: call migrate()");
+  }
+}
+
 postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)
     : implementation_(std::make_unique<implementation>(conninfo, options)) {}
 
@@ -442,6 +497,22 @@ bool postgres_store::delete_dead(std::int64_t id) {
   implementation_->transact([&](writing_transaction& open) { done = open.delete_dead(id); });
   return done;
 }
+
+bool postgres_store::pause(std::string_view kind) {
+  implementation_->check_pausable(kind);
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.pause(kind); });
+  return done;
+}
+
+bool postgres_store::resume(std::string_view kind) {
+  implementation_->check_pausable(kind);
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.resume(kind); });
+  return done;
+}
+
+std::vector<paused_kind> postgres_store::paused_kinds() { return implementation_->paused_kinds(); }
 
 store_counts postgres_store::counts() const noexcept { return implementation_->counts(); }
 

@@ -143,6 +143,26 @@ constexpr std::array addition_1 = {
 
     "INSERT INTO @addition(number) VALUES(1)",
 };
+
+constexpr std::array addition_2 = {
+    "CREATE TABLE @paused_kind("
+    "kind text COLLATE \"C\" PRIMARY KEY CHECK(kind<>''),"
+    "since bigint NOT NULL)",
+
+    "CREATE FUNCTION @pause(kind text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH made AS (INSERT INTO @paused_kind(kind,since) VALUES($1,(extract(epoch FROM now())*1000000)::bigint) "
+    "ON CONFLICT(kind) DO NOTHING RETURNING 1) SELECT count(*)>0 FROM made $body$",
+
+    "CREATE FUNCTION @resume(kind text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH gone AS (DELETE FROM @paused_kind p WHERE p.kind=$1 COLLATE \"C\" RETURNING 1) "
+    "SELECT count(*)>0 FROM gone $body$",
+
+    "REVOKE ALL ON FUNCTION @pause(text),@resume(text) FROM PUBLIC",
+
+    "GRANT SELECT ON @paused_kind TO PUBLIC",
+
+    "INSERT INTO @addition(number) VALUES(2)",
+};
 #undef TIMING_WHEEL_FUNCTION
 #undef TIMING_WHEEL_CHANGE
 #undef TIMING_WHEEL_DUE
@@ -181,6 +201,9 @@ std::vector<std::string> missing_in(const state& there, const std::string& prefi
   }
   if (there.additions < 1) {
     add_all(addition_1);
+  }
+  if (there.additions < 2) {
+    add_all(addition_2);
   }
   return statements;
 }

@@ -182,17 +182,25 @@ inline constexpr query delete_dead{"deleting a dead check", "timing_wheel_delete
 // The first row has the clock and the version in place of a row's (the id is NULL). `place` is that of the kind, or
 // NULL for a row that is not asked for. Such a row is answered only if it is the last of those that were looked at,
 // so that the next page begins there: a statement looks at no more than $7, whatever is between them.
-inline constexpr query read_ahead{
-    "reading ahead", "timing_wheel_read_ahead",
-    "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()") " AS due,NULL::bigint AS id,NULL::bigint AS lease,"
-    "version AS place,0 AS looked,0 AS attempt,0 AS size FROM @version UNION ALL "
-    "SELECT * FROM (SELECT due,id,lease,place,looked,attempt,size FROM "
-    "(SELECT due,id,lease,attempt,size,CASE WHEN $5::bigint[] IS NULL OR due<$6::bigint OR id&63=ANY($5::bigint[]) "
-    "THEN array_position($4::text[],kind) END AS place,row_number() OVER (ORDER BY due,id) AS looked FROM "
-    "(SELECT due,id+0 AS id,lease,attempt,kind,octet_length(payload) AS size FROM @check "
-    "WHERE (due,id+0)>($1::bigint,$2::bigint) AND due<$3::bigint "
-    "ORDER BY due,id+0 LIMIT $7::bigint) w) l "
-    "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"};
+//
+// The first row also has the name of the table of paused kinds ($9), if there is such a table: those of an older library
+// have none. Where the table is known to be there, the paused kinds come as rows without an id and a `place`. So a poll
+// is one statement.
+#define TIMING_WHEEL_READ_AHEAD(more) \
+  "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()")                                                         \
+  " AS due,NULL::bigint AS id,NULL::bigint AS lease,"                                                              \
+  "version AS place,0 AS looked,0 AS attempt,0 AS size,to_regclass($9::text)::text AS paused FROM @version " more  \
+  "UNION ALL SELECT found.*,NULL FROM (SELECT due,id,lease,place,looked,attempt,size FROM "                        \
+  "(SELECT due,id,lease,attempt,size,CASE WHEN $5::bigint[] IS NULL OR due<$6::bigint OR id&63=ANY($5::bigint[]) " \
+  "THEN array_position($4::text[],kind) END AS place,row_number() OVER (ORDER BY due,id) AS looked FROM "          \
+  "(SELECT due,id+0 AS id,lease,attempt,kind,octet_length(payload) AS size FROM @check "                           \
+  "WHERE (due,id+0)>($1::bigint,$2::bigint) AND due<$3::bigint "                                                   \
+  "ORDER BY due,id+0 LIMIT $7::bigint) w) l "                                                                      \
+  "WHERE place IS NOT NULL OR looked=$7::bigint ORDER BY due,id LIMIT $8::bigint) found"
+inline constexpr query read_ahead{"reading ahead", "timing_wheel_read_ahead", TIMING_WHEEL_READ_AHEAD("")};
+inline constexpr query read_ahead_and_paused{
+    "reading ahead", "timing_wheel_read_ahead_and_paused",
+    TIMING_WHEEL_READ_AHEAD("UNION ALL SELECT since,NULL,NULL,NULL,0,0,0,kind FROM @paused_kind ")};
 inline constexpr query read_overdue{
     "looking for what is late", "timing_wheel_read_overdue",
     "SELECT kind,min(greatest(due,lease)) FROM (SELECT kind,due,lease FROM @check WHERE due<=" TIMING_WHEEL_NOW
@@ -200,6 +208,15 @@ inline constexpr query read_overdue{
 inline constexpr query find{"finding", "timing_wheel_find",
                             "SELECT payload,due,fence,attempt,lease IS NOT NULL FROM @check "
                             "WHERE kind=$1::text AND key=$2::bytea"};
+// $1: the name of the table. Nothing if it is not there.
+inline constexpr query look_for_paused_kinds{"looking for paused kinds", "timing_wheel_look_for_paused_kinds",
+                                             "SELECT 1 WHERE to_regclass($1::text) IS NOT NULL"};
+inline constexpr query paused_kinds{"looking for paused kinds", "timing_wheel_paused_kinds",
+                                    "SELECT kind,since FROM @paused_kind ORDER BY kind"};
+inline constexpr query pause{"pausing a kind", "timing_wheel_pause",
+                             "INSERT INTO @paused_kind(kind,since) VALUES($1::text," TIMING_WHEEL_NOW
+                             ") ON CONFLICT(kind) DO NOTHING"};
+inline constexpr query resume{"resuming a kind", "timing_wheel_resume", "DELETE FROM @paused_kind WHERE kind=$1::text"};
 inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
                                  "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM @dead "
                                  "WHERE id>$1::bigint ORDER BY id LIMIT $2::bigint"};
@@ -299,6 +316,7 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &revive,
                                              &delete_dead,
                                              &read_ahead,
+                                             &read_ahead_and_paused,
                                              &read_overdue,
                                              &find,
                                              &list_dead,
@@ -326,6 +344,7 @@ inline constexpr const query* on_checks[] = {&insert,
 #undef TIMING_WHEEL_RELEASES
 #undef TIMING_WHEEL_BURY
 #undef TIMING_WHEEL_BURIALS
+#undef TIMING_WHEEL_READ_AHEAD
 #undef TIMING_WHEEL_AFTER
 #undef TIMING_WHEEL_INSERT
 #undef TIMING_WHEEL_REPLACE

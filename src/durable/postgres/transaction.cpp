@@ -364,4 +364,12 @@ bool writing_transaction::delete_dead(std::int64_t id) {
   return run(sql::delete_dead, parameters().bind(id)).changed() == 1;
 }
 
+bool writing_transaction::pause(std::string_view kind) {
+  return run(sql::pause, parameters().bind(kind)).changed() == 1;
+}
+
+bool writing_transaction::resume(std::string_view kind) {
+  return run(sql::resume, parameters().bind(kind)).changed() == 1;
+}
+
 }  // namespace timing_wheel::durable::postgres

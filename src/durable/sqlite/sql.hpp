@@ -87,6 +87,18 @@ inline constexpr query read_overdue{
     "AND c.lease IS NULL ORDER BY c.due LIMIT 1) FROM each WHERE kind IS NOT NULL) "
     "SELECT kind,due,(SELECT min(max(c.due,c.lease)) FROM timing_wheel_check c WHERE c.kind=first.kind "
     "AND c.due<coalesce(first.due,?1+1) AND c.lease<=?1) FROM first"};
+// The table is made by the first pause, so that a file of release 0.1.0 needs no migration for it.
+inline constexpr query make_paused_kinds{"pausing a kind",
+                                         "CREATE TABLE IF NOT EXISTS timing_wheel_paused_kind("
+                                         "kind TEXT PRIMARY KEY CHECK(typeof(kind)='text' AND length(kind)>0),"
+                                         "since INTEGER NOT NULL CHECK(typeof(since)='integer')) WITHOUT ROWID"};
+inline constexpr query pause{"pausing a kind",
+                             "INSERT INTO timing_wheel_paused_kind(kind,since) VALUES(?1,?2) ON CONFLICT DO NOTHING"};
+inline constexpr query resume{"resuming a kind", "DELETE FROM timing_wheel_paused_kind WHERE kind=?1"};
+inline constexpr query look_for_paused_kinds{
+    "looking for paused kinds", "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_paused_kind'"};
+inline constexpr query paused_kinds{"looking for paused kinds",
+                                    "SELECT kind,since FROM timing_wheel_paused_kind ORDER BY kind"};
 inline constexpr query list_dead{"listing the dead",
                                  "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead "
                                  "WHERE id>?1 ORDER BY id LIMIT ?2"};

@@ -67,6 +67,7 @@ class sqlite_store::implementation {
   [[nodiscard]] std::chrono::microseconds clock_difference();
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
+  [[nodiscard]] std::vector<paused_kind> paused_kinds();
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
   [[nodiscard]] sqlite3* connection() const noexcept { return virtual_ ? writer_->get() : nullptr; }
@@ -80,6 +81,7 @@ class sqlite_store::implementation {
   void see_clock_to_write();
   void leave_room_for_others() const;
   void see_clock_to_read();
+  void see_paused_kinds(bool has_read);
   [[nodiscard]] database& on_reader() const noexcept { return reader_ ? *reader_ : *writer_; }
 
   // Immutable.
@@ -111,7 +113,11 @@ class sqlite_store::implementation {
   statement read_overdue_{on_reader().get(), sql::read_overdue, &counts_.statements};
   statement find_{on_reader().get(), sql::find, &counts_.statements};
   statement list_dead_{on_reader().get(), sql::list_dead, &counts_.statements};
+  statement look_for_paused_kinds_{on_reader().get(), sql::look_for_paused_kinds, &counts_.statements};
+  statement paused_kinds_{on_reader().get(), sql::paused_kinds, &counts_.statements};
   std::optional<unsigned> read_version_;
+  std::vector<paused_kind> paused_;
+  std::optional<unsigned> paused_version_;  // of the file, when that was read
 };
 
 // The lock for writing, and the transaction that is open then: undone at the end if it was not committed.
@@ -320,12 +326,39 @@ void sqlite_store::implementation::see_clock_to_read() {
 }
 
 void sqlite_store::implementation::read_ahead(const read_range& which, std::vector<upcoming>& found) {
-  if (which.limit == 0 || which.kinds.empty() || which.from >= which.until) {
+  const bool reads = which.limit != 0 && !which.kinds.empty() && which.from < which.until;
+  if (!reads && which.paused == nullptr) {
     return;
   }
   const reading held(*this);
-  window_reader_.read(which, found);
-  see_clock_to_read();
+  if (reads) {
+    window_reader_.read(which, found);
+    see_clock_to_read();
+  }
+  if (which.paused != nullptr) {
+    see_paused_kinds(reads);
+    for (const paused_kind& each : paused_) {
+      which.paused->push_back(each.kind);
+    }
+  }
+}
+
+// What nobody has written to since then, is as it was. Which version of the file this is, a read has to see.
+void sqlite_store::implementation::see_paused_kinds(bool has_read) {
+  const std::optional<unsigned> version = has_read && reader_ ? std::optional(reader_->data_version()) : std::nullopt;
+  if (version && version == paused_version_) {
+    return;
+  }
+  std::vector<paused_kind> paused;
+  if (look_for_paused_kinds_.run().step()) {
+    execution run = paused_kinds_.run();
+    while (run.step()) {
+      counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+      paused.push_back({std::string(run.bytes(0)), instant_of(run.integer(1))});
+    }
+  }
+  paused_ = std::move(paused);
+  paused_version_ = version;
 }
 
 void sqlite_store::implementation::read_overdue(std::vector<overdue_kind>& found) {
@@ -395,6 +428,12 @@ std::vector<dead_check> sqlite_store::implementation::list_dead(std::size_t limi
   return found;
 }
 
+std::vector<paused_kind> sqlite_store::implementation::paused_kinds() {
+  const reading held(*this);
+  see_paused_kinds(false);
+  return paused_;
+}
+
 void sqlite_store::implementation::adopt_wall_clock() {
   if (virtual_) {
     return;
@@ -451,6 +490,22 @@ bool sqlite_store::delete_dead(std::int64_t id) {
   implementation_->transact([&](writing_transaction& open) { done = open.delete_dead(id); });
   return done;
 }
+
+bool sqlite_store::pause(std::string_view kind) {
+  validate_kind(std::string(kind), limits());
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.pause(kind); });
+  return done;
+}
+
+bool sqlite_store::resume(std::string_view kind) {
+  validate_kind(std::string(kind), limits());
+  bool done = false;
+  implementation_->transact([&](writing_transaction& open) { done = open.resume(kind); });
+  return done;
+}
+
+std::vector<paused_kind> sqlite_store::paused_kinds() { return implementation_->paused_kinds(); }
 
 store_counts sqlite_store::counts() const noexcept { return implementation_->counts(); }
 

@@ -144,4 +144,17 @@ bool writing_transaction::revive_dead(std::int64_t id) {
 
 bool writing_transaction::delete_dead(std::int64_t id) { return delete_dead_.run().bind(id).finish() == 1; }
 
+// Not kept prepared: nobody pauses often.
+bool writing_transaction::pause(std::string_view kind) {
+  database_.execute(sql::make_paused_kinds);
+  statement once(database_.get(), sql::pause, &counts_.statements);
+  return once.run().bind_text(kind).bind(microseconds_of(now_)).finish() == 1;
+}
+
+bool writing_transaction::resume(std::string_view kind) {
+  database_.execute(sql::make_paused_kinds);
+  statement once(database_.get(), sql::resume, &counts_.statements);
+  return once.run().bind_text(kind).finish() == 1;
+}
+
 }  // namespace timing_wheel::durable::sqlite

@@ -49,6 +49,8 @@ class writing_transaction final : public store_transaction {
 
   bool revive_dead(std::int64_t id);
   bool delete_dead(std::int64_t id);
+  bool pause(std::string_view kind);
+  bool resume(std::string_view kind);
 
  protected:
   [[nodiscard]] const request_limits& limits() const noexcept override { return limits_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/intrusive/set.hpp>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -181,6 +182,7 @@ class memory_store::implementation {
   mutable std::mutex writing;  // held by a transaction
   mutable std::mutex mutex;    // guards what follows; taken after `writing`
   tables all;
+  std::map<std::string, instant> paused;  // by kind: since when
   store_counts counts;
 };
 
@@ -440,6 +442,11 @@ void memory_store::read_ahead(const read_range& which, std::vector<upcoming>& fo
     }
   }
   implementation_->counts.rows_read += count;
+  if (which.paused != nullptr) {
+    for (const auto& [kind, since] : implementation_->paused) {
+      which.paused->push_back(kind);
+    }
+  }
 }
 
 void memory_store::read_overdue(std::vector<overdue_kind>& found) {
@@ -511,6 +518,30 @@ bool memory_store::delete_dead(std::int64_t id) {
   const std::scoped_lock writing(implementation_->writing);
   const std::scoped_lock lock(implementation_->mutex);
   return implementation_->all.put_dead(id, nullptr) != nullptr;
+}
+
+bool memory_store::pause(std::string_view kind) {
+  std::string name(kind);
+  validate_kind(name, implementation_->limits);
+  const std::scoped_lock lock(implementation_->mutex);
+  return implementation_->paused.emplace(std::move(name), implementation_->now()).second;
+}
+
+bool memory_store::resume(std::string_view kind) {
+  const std::string name(kind);
+  validate_kind(name, implementation_->limits);
+  const std::scoped_lock lock(implementation_->mutex);
+  return implementation_->paused.erase(name) != 0;
+}
+
+std::vector<paused_kind> memory_store::paused_kinds() {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  std::vector<paused_kind> all;
+  for (const auto& [kind, since] : implementation_->paused) {
+    all.push_back({kind, since});
+  }
+  return all;
 }
 
 store_counts memory_store::counts() const noexcept {

@@ -1,6 +1,9 @@
 #include "timing_wheel/durable/store.hpp"
 
 #include <algorithm>
+#include <system_error>
+
+#include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {
 
@@ -29,6 +32,16 @@ migration_plan store::plan_migration() { return {}; }
 void store::read_overdue(std::vector<overdue_kind>& /*found*/) {}
 
 std::chrono::microseconds store::clock_difference() { return {}; }
+
+bool store::pause(std::string_view /*kind*/) {
+  throw timer_error(std::make_error_code(std::errc::operation_not_supported), "pausing a kind");
+}
+
+bool store::resume(std::string_view /*kind*/) {
+  throw timer_error(std::make_error_code(std::errc::operation_not_supported), "resuming a kind");
+}
+
+std::vector<paused_kind> store::paused_kinds() { return {}; }
 
 void store::transact_within(const transaction_limits& /*limits*/, const std::function<void(store_transaction&)>& work) {
   transact(work);

@@ -123,6 +123,9 @@ class world {
       start(*nodes_.back());
     }
     users_.resize(ground::most_users);
+    for (const paused_kind& each : users_store().paused_kinds()) {  // by a program that has failed
+      users_store().resume(each.kind);
+    }
   }
 
   void live(int steps) {
@@ -141,6 +144,10 @@ class world {
     for (user& one : users_) {
       end(one);
     }
+    for (const auto& [kind, since] : paused_) {
+      users_store().resume(kind);
+    }
+    paused_.clear();
     for (auto& one : nodes_) {
       one->heal();
     }
@@ -434,6 +441,9 @@ class world {
     wrong_if(one.payload != what.payload(), what.key() + " runs with a payload that was replaced");
     wrong_if(on_.now() < one.due || on_.now() < what.due(), what.key() + " runs early");
     wrong_if(calm_ && one.done != 0, what.key() + " runs again without a fault");
+    const auto paused = paused_.find(kind_of(what.key()));
+    wrong_if(calm_ && paused != paused_.end() && on_.now() > paused->second + 3s,
+             what.key() + " runs though its kind is paused");
     return written->second;
   }
 
@@ -486,6 +496,9 @@ class world {
       case 6:
         trouble(*nodes_[pick(nodes_.size())]);
         break;
+      case 7:
+        pause_or_resume(one_in(2) ? "leased" : "transactional");
+        break;
       default:
         break;
     }
@@ -517,6 +530,23 @@ class world {
         where.frozen = 0;
         break;
     }
+  }
+
+  // What is paused is resumed before long.
+  void pause_or_resume(const std::string& kind) {
+    const bool was = paused_.contains(kind);
+    if (!was && !one_in(4)) {
+      return;
+    }
+    try {
+      const bool changed = was ? users_store().resume(kind) : users_store().pause(kind);
+      note("user: " + std::string(was ? "resumes " : "pauses ") + kind);
+      wrong_if(!changed, kind + ": a pause does not tell the truth");
+    } catch (const std::exception& error) {
+      refused(error);
+      return;
+    }
+    was ? static_cast<void>(paused_.erase(kind)) : static_cast<void>(paused_.emplace(kind, on_.now()));
   }
 
   // A transaction of the store.
@@ -749,6 +779,7 @@ class world {
   std::map<std::string, std::size_t> written_;  // by payload: its life
   std::map<std::string, std::int64_t> fences_;
   std::set<std::string> in_handler_;
+  std::map<std::string, instant> paused_;  // by kind: since when
 };
 
 }  // namespace

@@ -41,6 +41,9 @@ class forwarding_store : public store {
   }
   bool revive_dead(std::int64_t id) override { return real_.revive_dead(id); }
   bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
+  bool pause(std::string_view kind) override { return real_.pause(kind); }
+  bool resume(std::string_view kind) override { return real_.resume(kind); }
+  [[nodiscard]] std::vector<paused_kind> paused_kinds() override { return real_.paused_kinds(); }
   [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
 
  private:
