@@ -221,6 +221,38 @@ TEST_F(Scheduler, ATransactionalHandlerThatThrowsUndoesItsOwnWorkOnly) {
   ASSERT_EQ(checks.list_dead(10).size(), 1U);
 }
 
+TEST_F(Scheduler, WhatIsNotDoneIsRepeatedAloneAndSoIsWhatSharedItsPartOfTheTransaction) {
+  std::string calls;
+  checks.on("parent", [&](transaction& open, const job& what) {
+    calls += what.key();
+    open.schedule({.kind = "child", .key = what.key(), .due = 1h});
+    if (calls == "ab") {
+      throw std::runtime_error("the first time");
+    }
+    return what.key() == "e" && what.attempt() == 1 ? retry("not yet") : done;
+  });
+  checks.start();
+  const auto run = [&](std::initializer_list<const char*> some) {
+    for (const char* key : some) {
+      checks.schedule({.kind = "parent", .key = key, .due = 1s});
+    }
+    timer.advance_by(1s);
+    for (const char* key : some) {
+      EXPECT_EQ(checks.find("child", key).has_value(), *key != 'e') << key;
+    }
+    return std::exchange(calls, "");
+  };
+  EXPECT_EQ(run({"a", "b", "c"}), "ababc");
+  EXPECT_THAT(failed, ElementsAre("handler")) << "it is told, though it was done then";
+  EXPECT_EQ(checks.stats().fired, 3U) << "a repetition is no other run";
+  EXPECT_EQ(checks.stats().done, 3U);
+  EXPECT_EQ(run({"d", "e", "f"}), "def") << "after that, each has a part of its own";
+  EXPECT_EQ(checks.stats().retried, 1U);
+  timer.advance_by(1min);
+  EXPECT_EQ(checks.stats().done, 6U);
+  EXPECT_EQ(checks.stats().fired, 7U);
+}
+
 TEST_F(Scheduler, ABatchThatThrowsIsTriedOneByOne) {
   std::vector<std::size_t> sizes;
   checks.on("many",

@@ -137,6 +137,7 @@ node::node(store& where, const scheduler_options& options, std::vector<kind_rule
       has_threads_(threads.value_or(0) != 0),
       capacity_(kinds_.size(), threads ? std::optional(std::max<std::size_t>(1, *threads)) : std::nullopt),
       claim_limit_(options.batch),
+      done_in_a_row_(kinds_.size(), 8 * options.batch),
       tally_(kinds_.size()),
       due_since_(kinds_.size(), instant::max()) {
   stats_.kinds = nothing_of(machine_.kinds());
@@ -892,7 +893,7 @@ bool node::consume(std::span<const upcoming> asked, bool with_handlers, std::vec
       } else {
         for (const claimed& one : got) {
           const outcome said = retry(why);
-          bad_runs_.push_back({one.kind, one.key, one.attempt, said, nullptr});
+          bad_runs_.push_back({one.id, one.kind, one.key, one.attempt, said, nullptr, false});
           put_back(one, said, open);
         }
       }
@@ -923,13 +924,72 @@ void node::run_all(const std::vector<claimed>& got, store_transaction& open) {
     if (const auto* const batch = handlers_[first->kind].get<batch_handler>(); batch != nullptr) {
       run_batch(*batch, {first, last}, open);
     } else {
-      const auto& alone = *handlers_[first->kind].get<transactional_handler>();
-      for (auto one = first; one != last; ++one) {
-        run_one(alone, *one, open);
-      }
+      run_each(*handlers_[first->kind].get<transactional_handler>(), {first, last}, open);
     }
     first = last;
   }
+}
+
+// A part of the transaction for each run costs a round trip. So runs share one where all are likely to be done: as many
+// as an eighth of those of their kind that were done in a row. If one is not done, all of them are undone, and each is
+// repeated in a part of its own.
+void node::run_each(const transactional_handler& handler, std::span<const claimed> some, store_transaction& open) {
+  std::size_t& in_a_row = done_in_a_row_[some.front().kind];
+  while (!some.empty()) {
+    const std::span<const claimed> part = some.first(std::clamp<std::size_t>(in_a_row / 8, 1, some.size()));
+    std::optional<transactional_run> undone;
+    if (part.size() > 1) {
+      undone = run_together(handler, part, open);
+    }
+    const bool all_done = part.size() > 1 && !undone ? true : run_alone(handler, part, open, undone) && !undone;
+    in_a_row = all_done ? in_a_row + part.size() : 0;
+    some = some.subspan(part.size());
+  }
+}
+
+// \returns the first that was not done; then none has had an effect.
+std::optional<node::transactional_run> node::run_together(const transactional_handler& handler,
+                                                          std::span<const claimed> some, store_transaction& open) {
+  open.savepoint();
+  for (const claimed& one : some) {
+    count_begin(one.kind, one.due);
+    transactional_run end = call_transactional(handler, one, open);
+    if (end.said.what() != outcome::verdict::done) {
+      open.rollback_to_savepoint();
+      return end;
+    }
+  }
+  open.release_savepoint();
+  return std::nullopt;
+}
+
+// Each in a part of its own. \param undone one that was not done when they ran together. \returns whether all are done.
+bool node::run_alone(const transactional_handler& handler, std::span<const claimed> some, store_transaction& open,
+                     const std::optional<transactional_run>& undone) {
+  bool all_done = true;
+  bool counted = undone.has_value();  // a repetition is no other run
+  for (const claimed& one : some) {
+    if (!counted) {
+      count_begin(one.kind, one.due);
+    }
+    const bool was_undone = undone && undone->id == one.id;
+    counted = counted && !was_undone;
+    open.savepoint();
+    transactional_run end = call_transactional(handler, one, open);
+    if (end.said.what() != outcome::verdict::done) {
+      open.rollback_to_savepoint();
+      put_back(one, end.said, open);
+      bad_runs_.push_back(std::move(end));
+      all_done = false;
+      continue;
+    }
+    open.release_savepoint();
+    if (was_undone) {
+      bad_runs_.push_back(*undone);
+      bad_runs_.back().repeated = true;
+    }
+  }
+  return all_done;
 }
 
 void node::run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open) {
@@ -952,7 +1012,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
     if (some.size() == 1) {
       const claimed& one = some.front();
       const outcome said = retry(words_of(std::current_exception()));
-      bad_runs_.push_back({one.kind, one.key, one.attempt, said, std::current_exception()});
+      bad_runs_.push_back({one.id, one.kind, one.key, one.attempt, said, std::current_exception(), false});
       open.rollback_to_savepoint();
       put_back(one, said, open);
       return;
@@ -964,35 +1024,28 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   }
 }
 
-void node::run_one(const transactional_handler& handler, const claimed& one, store_transaction& open) {
+node::transactional_run node::call_transactional(const transactional_handler& handler, const claimed& one,
+                                                 store_transaction& open) {
   const job what = job_of(one, {});
   entered_ = true;
-  count_begin(one.kind, one.due);
   enter_handler(one.kind);
-  open.savepoint();
   TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");
-  outcome said;
-  std::exception_ptr thrown;
+  transactional_run end{one.id, one.kind, one.key, one.attempt, done, nullptr, false};
   try {
-    said = handler(open, what);
+    end.said = handler(open, what);
   } catch (...) {
-    thrown = std::current_exception();
-    said = retry(words_of(thrown));
+    end.thrown = std::current_exception();
+    end.said = retry(words_of(end.thrown));
   }
   TIMING_WHEEL_FAIL_POINT("node.after_transactional_handler");
-  if (said.what() == outcome::verdict::done) {
-    open.release_savepoint();
-  } else {
-    bad_runs_.push_back({one.kind, one.key, one.attempt, said, thrown});
-    open.rollback_to_savepoint();
-    put_back(one, said, open);
-  }
+  return end;
 }
 
-// Outside the transaction, so that who is told may use the scheduler. A run that was undone with it ends no check.
+// Outside the transaction, so that the user's code may use the scheduler. A run that was undone, with its transaction or
+// to be repeated, ends no check.
 void node::tell_bad_runs(bool committed) {
-  for (const bad_run& one : bad_runs_) {
-    if (committed) {
+  for (const transactional_run& one : bad_runs_) {
+    if (committed && !one.repeated) {
       tell_end(one.kind, one.key, one.attempt, one.said, one.thrown);
     } else if (one.thrown != nullptr) {
       failures_.report({"handler", machine_.kinds()[one.kind].name, one.key, one.thrown, one.attempt});

@@ -104,13 +104,15 @@ class node {
 
  private:
   class asked_rows;
-  // A run of a transaction, to be told when that has ended.
-  struct bad_run {
+  // A run in a transaction, as it has ended. One that was not done is told when the transaction has ended.
+  struct transactional_run {
+    std::int64_t id = 0;
     std::uint32_t kind = 0;
     std::string key;
     int attempt = 0;
     outcome said;
     std::exception_ptr thrown;
+    bool repeated = false;  // and then done
   };
   struct row_put_back {
     upcoming row;
@@ -151,7 +153,13 @@ class node {
   bool consume(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
-  void run_one(const transactional_handler& handler, const claimed& one, store_transaction& open);
+  void run_each(const transactional_handler& handler, std::span<const claimed> some, store_transaction& open);
+  std::optional<transactional_run> run_together(const transactional_handler& handler, std::span<const claimed> some,
+                                                store_transaction& open);
+  bool run_alone(const transactional_handler& handler, std::span<const claimed> some, store_transaction& open,
+                 const std::optional<transactional_run>& undone);
+  transactional_run call_transactional(const transactional_handler& handler, const claimed& one,
+                                       store_transaction& open);
   void put_back(const claimed& one, const outcome& said, store_transaction& open);
   void count_ends(const ends_to_write& written);
   void count_consumed(std::span<const claimed> got);
@@ -220,7 +228,8 @@ class node {
   bool entered_ = false;                                   // whether a handler of it was
   std::string why_;                                        // it failed
   instant answered_at_{};                                  // by the store, the last time that it worked
-  std::vector<bad_run> bad_runs_;                          // of its handlers
+  std::vector<transactional_run> bad_runs_;                // of its handlers
+  std::vector<std::size_t> done_in_a_row_;                 // by kind: runs in transactions, since one was not done
   std::vector<tally> tally_;                               // by kind: written, and not yet in `stats_`
 
   std::atomic<bool> closing_{false};

@@ -216,6 +216,7 @@ class world {
     std::unique_ptr<node> lives;
     int threads = 0;                            // on their way
     std::map<std::string, std::int64_t> drawn;  // fences, in a transaction that may yet be undone
+    std::map<std::int64_t, life> before;        // by fence: what was so before its run in this transaction
     int frozen = 0;
     unsigned fails_next = 0;    // calls
     bool loses_answer = false;  // of the next commit
@@ -330,6 +331,7 @@ class world {
 
   void meet_call(place& where) {
     where.drawn.clear();
+    where.before.clear();
     if (where.dead) {
       throw std::runtime_error("dead");
     }
@@ -415,12 +417,22 @@ class world {
     return end_run(*number);
   }
 
+  // What is called once more in its transaction was undone there: it has not run.
   outcome run_transactional(place& where, transaction& open, const job& what) {
+    const auto undone = where.before.find(what.fence());
+    const bool repeated = undone != where.before.end();
+    if (repeated) {
+      lives_[written_.at(what.payload())] = undone->second;
+    } else if (const auto written = written_.find(what.payload()); written != written_.end()) {
+      where.before[what.fence()] = lives_[written->second];
+    }
     const std::optional<std::size_t> number = begin(where, what);
     if (!number) {
       return done;
     }
-    raise_fence(where, what);
+    if (!repeated) {
+      raise_fence(where, what);
+    }
     const bool first =
         open.schedule({.kind = "effect", .key = std::to_string(*number), .payload = {}, .due = 24h * 365}).inserted;
     wrong_if(!first, what.key() + " has its effect twice");
