@@ -155,6 +155,52 @@ TEST_F(PostgresStatements, NoPlanIsMadeWhileThePlannerIsTheUsers) {
   EXPECT_THAT(keys_in(alone), ElementsAre("b"));
 }
 
+TEST_F(PostgresStatements, AHandlersAreParsedOnceForAConnection) {
+  const std::string sql = "SELECT $1::text||'!'";
+  const std::string prepared =
+      "SELECT count(*),sum(generic_plans+custom_plans) FROM pg_prepared_statements "
+      "WHERE statement LIKE 'SELECT $1::text||%'";
+  postgres_store one(server().conninfo(), [&] {
+    postgres_options only = options;
+    only.connections = 1;
+    return only;
+  }());
+  for (int run = 1; run <= 3; ++run) {
+    one.transact([&](store_transaction& open) {
+      open.savepoint();
+      const char* const value = "a";
+      const auto ask = [&](const char* name) {
+        PGresult* answer = PQexecPrepared(postgres_connection(open), name, 1, &value, nullptr, nullptr, 0);
+        EXPECT_STREQ(PQgetvalue(answer, 0, 0), "a!") << PQerrorMessage(postgres_connection(open));
+        PQclear(answer);
+      };
+      ask(postgres_prepare(open, sql));
+      static_cast<void>(postgres_prepare(open, "SELECT 1"));
+      ask(postgres_prepare(open, sql));
+      PGresult* counts = PQexec(postgres_connection(open), prepared.c_str());
+      EXPECT_STREQ(PQgetvalue(counts, 0, 0), "1");
+      EXPECT_EQ(PQgetvalue(counts, 0, 1), std::to_string(2 * run));
+      PQclear(counts);
+    });
+  }
+  EXPECT_THROW(one.transact([&](store_transaction& open) { static_cast<void>(postgres_prepare(open, "SELEKT")); }),
+               timer_error);
+}
+
+TEST_F(PostgresStatements, OfAHandlerHaveNoNameWhereConnectionsAreShared) {
+  postgres_options options_of_a_pooler = options;
+  options_of_a_pooler.prepare = false;
+  postgres_store shared(server().conninfo(), options_of_a_pooler);
+  shared.transact([&](store_transaction& open) {
+    for (const char* sql : {"SELECT 1", "SELECT 2", "SELECT 1"}) {
+      EXPECT_STREQ(postgres_prepare(open, sql), "");
+      PGresult* answer = PQexecPrepared(postgres_connection(open), "", 0, nullptr, nullptr, nullptr, 0);
+      EXPECT_EQ(std::string("SELECT ") + PQgetvalue(answer, 0, 0), sql);
+      PQclear(answer);
+    }
+  });
+}
+
 TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
   user.execute(postgres::sql::plan_by_index);
   user.execute("SET plan_cache_mode=force_generic_plan");

@@ -161,4 +161,20 @@ class TIMING_WHEEL_EXPORT postgres_session {
 /// The connection of a transactional handler's transaction. Null unless the store is a `postgres_store`.
 [[nodiscard]] TIMING_WHEEL_EXPORT pg_conn* postgres_connection(transaction& open) noexcept;
 
+/// Prepares a statement on the connection of a transactional handler's transaction, unless it was prepared there before.
+/// So the server parses it once for a connection, and not for each check; and after some calls it keeps the plan.
+///
+///     const char* id = check.payload().c_str();
+///     PQexecPrepared(postgres_connection(open), postgres_prepare(open, "UPDATE orders SET state = 2 WHERE id = $1"),
+///                    1, &id, nullptr, nullptr, 0);
+///
+/// A prepared statement stays as long as its connection, so do not make a text for each check. With
+/// `postgres_options::prepare` false the connection may be another one each time: then the call prepares the unnamed
+/// statement, and the next call replaces it.
+/// \returns the name of the statement, for `PQexecPrepared`; valid until the transaction ends.
+/// \throws timer_error with the server's code if it refuses the statement, and then the transaction is to be undone;
+/// `timer_errc::invalid_option` unless the store is a `postgres_store`; std::bad_alloc. Complexity: O(statements prepared
+/// on the connection); one round trip if it prepares.
+[[nodiscard]] TIMING_WHEEL_EXPORT const char* postgres_prepare(transaction& open, const std::string& sql);
+
 }  // namespace timing_wheel::durable

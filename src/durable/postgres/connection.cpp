@@ -198,15 +198,34 @@ const std::string& connection::prepare(const query& which) {
   const std::string text = text_of(which.sql, rules_.prefix);
   std::string name = name_for(which.name, text);
   prepared_.reserve(prepared_.size() + 1);
+  prepare(which.doing, name, text);
+  return prepared_.emplace_back(&which, std::move(name)).second;
+}
+
+const std::string& connection::prepare(const std::string& sql) {
+  const std::string name = rules_.prepare ? name_for("timing_wheel_user", sql) : std::string();
+  const auto known = std::find(prepared_for_user_.begin(), prepared_for_user_.end(), name);
+  if (known != prepared_for_user_.end() && rules_.prepare) {
+    return *known;
+  }
+  std::list<std::string> one{name};
+  prepare("preparing a statement", name, sql);
+  PQsetnonblocking(connection_, 0);  // the user's statement follows
+  if (known == prepared_for_user_.end()) {
+    prepared_for_user_.splice(prepared_for_user_.begin(), one);
+  }
+  return prepared_for_user_.front();
+}
+
+void connection::prepare(const char* doing, const std::string& name, const std::string& sql) {
   PQsetnonblocking(connection_, 1);
-  send(PQsendPrepare(connection_, name.c_str(), text.c_str(), 0, nullptr), which.doing);
+  send(PQsendPrepare(connection_, name.c_str(), sql.c_str(), 0, nullptr), doing);
   try {
-    wait(which.doing);
+    wait(doing);
   } catch (const std::bad_alloc&) {  // the server may have it, and will not prepare it a second time
     silent_ = true;
     throw;
   }
-  return prepared_.emplace_back(&which, std::move(name)).second;
 }
 
 void connection::send(int sent, const char* doing) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ struct connection_rules {
 
 class connection {
  public:
+  /// By this name a transaction gives its connection out.
+  static constexpr std::string_view api = "timing_wheel::durable::postgres::connection";
+
   /// Takes over one that is open.
   connection(PGconn* open, const connection_rules& rules);
   connection(const connection&) = delete;
@@ -62,6 +66,9 @@ class connection {
   /// Runs `statements` of them by their text, one message for all. \returns the last one that has rows, or else the
   /// last.
   result run(const char* doing, const std::string& text, unsigned statements);
+  /// Prepares a statement of the user's once; without `connection_rules::prepare`, the unnamed one each time. \returns
+  /// its name. \throws timer_error
+  const std::string& prepare(const std::string& sql);
   /// Commits. A server that gives up waiting for its synchronous standby says so by a warning only: that is an error.
   /// \throws timer_error
   void commit();
@@ -84,6 +91,7 @@ class connection {
 
   void begin_session();
   const std::string& prepare(const query& which);
+  void prepare(const char* doing, const std::string& name, const std::string& sql);
   void cancel() const noexcept;
   void send(int sent, const char* doing);
   result wait(const char* doing);
@@ -92,6 +100,7 @@ class connection {
   PGconn* connection_;
   const connection_rules& rules_;
   std::vector<std::pair<const query*, std::string>> prepared_;  // and their names
+  std::list<std::string> prepared_for_user_;                    // their names, which stay where they are
   bool silent_ = false;
 };
 

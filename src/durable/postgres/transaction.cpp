@@ -164,6 +164,9 @@ result writing_transaction::look_at_what_stands(names& of) {
 }
 
 void* writing_transaction::native_handle(std::string_view api) noexcept {
+  if (api == connection::api) {
+    return &connection_;
+  }
   if (api != "postgres") {
     return nullptr;
   }
