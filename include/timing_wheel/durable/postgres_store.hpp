@@ -162,11 +162,8 @@ class TIMING_WHEEL_EXPORT postgres_session {
 [[nodiscard]] TIMING_WHEEL_EXPORT pg_conn* postgres_connection(transaction& open) noexcept;
 
 /// Prepares a statement on the connection of a transactional handler's transaction, unless it was prepared there before.
-/// So the server parses it once for a connection, and not for each check; and after some calls it keeps the plan.
-///
-///     const char* id = check.payload().c_str();
-///     PQexecPrepared(postgres_connection(open), postgres_prepare(open, "UPDATE orders SET state = 2 WHERE id = $1"),
-///                    1, &id, nullptr, nullptr, 0);
+/// So the server parses it once for a connection, and not for each check; and after some calls it keeps the plan. Run
+/// the statement on `postgres_connection(open)`, by `PQexecPrepared`.
 ///
 /// A prepared statement stays as long as its connection, so do not make a text for each check. With
 /// `postgres_options::prepare` false the connection may be another one each time: then the call prepares the unnamed

@@ -64,7 +64,7 @@ struct failure {
 struct scheduler_options {
   /// How far ahead a look reads. If a check was written that long before its deadline, it is at most a tick late. A
   /// longer look-ahead makes each look read more. Range of `look_ahead`, `poll` and `sweep`: 1 ms to 30 days.
-  std::chrono::milliseconds look_ahead = std::chrono::seconds(1);
+  std::chrono::milliseconds look_ahead = std::chrono::milliseconds(500);
   /// The time from one look to the next. If another process schedules a check for sooner than the look-ahead, that
   /// check is late by one `poll` at most.
   std::chrono::milliseconds poll = std::chrono::milliseconds(250);

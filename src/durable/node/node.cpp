@@ -335,11 +335,17 @@ std::chrono::microseconds node::step() {
   }
   give_back_what_waits();
   renew_shares();
-  read_ahead();
+  const bool is_due = machine_.ready() != 0;  // then that is claimed first
+  if (!is_due) {
+    read_ahead();
+  }
   look_for_late();
   show_state(store_.now());  // before what may hang
   bool more = write_leased();
   more = consume_transactional() || more;
+  if (is_due) {
+    read_ahead();
+  }
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
@@ -625,8 +631,13 @@ void node::read_ahead() {
     if (!tried(false, [&] { store_.read_ahead(*page, found_); })) {
       return;
     }
-    machine_.has_read(*page, found_, store_.now());
-    machine_.has_paused(paused_, store_.now());
+    const instant now = store_.now();
+    machine_.has_read(*page, found_, now);
+    machine_.has_paused(paused_, now);
+    machine_.advance(now);
+    if (machine_.ready() != 0) {
+      return;
+    }
   }
 }
 

@@ -11,7 +11,8 @@ namespace timing_wheel::durable {
 namespace {
 
 // Rows in a page, at most.
-constexpr std::size_t page_size = 2000;
+constexpr std::size_t long_page = 2000;
+constexpr std::size_t short_page = 200;
 constexpr std::int64_t before_all = std::numeric_limits<std::int64_t>::min();
 
 }  // namespace
@@ -20,7 +21,7 @@ read_range reader::page(instant from, std::int64_t after, instant now) const {
   return {.from = from,
           .after_id = after,
           .until = saturating_add(now, options_.look_ahead),
-          .limit = std::min(page_size, options_.max_known),
+          .limit = std::min(page_size_, options_.max_known),
           .kinds = names_read_};
 }
 
@@ -51,7 +52,8 @@ instant reader::low_water(instant now, bool has_shares) const noexcept {
   // What others leave is seen for a second, and for two polls, after it became anybody's.
   constexpr microseconds grace = share_hold::grace;
   const microseconds seen = grace + std::max<microseconds>(grace, 2 * options_.poll);
-  const microseconds back = has_shares ? std::max<microseconds>(options_.look_ahead, seen) : options_.look_ahead;
+  constexpr std::chrono::seconds late_commit(1);  // how long after its deadline a row may be committed, without a sweep
+  const microseconds back = std::max<microseconds>(options_.look_ahead, has_shares ? seen : late_commit);
   const instant low = std::min(saturating_add(std::min(now, passed_), -back), missed_);
   return rows_.earliest_due(low);
 }
@@ -90,7 +92,10 @@ std::optional<read_range> reader::next_page(instant now) {
   return page(cursor_due_, cursor_id_, now);
 }
 
-std::optional<read_range> reader::next(instant now, const std::optional<std::vector<std::int16_t>>& shares, bool busy) {
+std::optional<read_range> reader::next(instant now, const std::optional<std::vector<std::int16_t>>& shares,
+                                       std::size_t ready) {
+  const bool busy = ready >= options_.batch;
+  page_size_ = ready == 0 || busy ? long_page : short_page;
   const bool polls = now >= next_poll_;
   if (polls) {
     next_poll_ = now + options_.poll;

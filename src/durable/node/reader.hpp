@@ -27,8 +27,8 @@ namespace timing_wheel::durable {
 ///
 /// Invariants; `invariants_hold()` checks 3 and 4:
 /// 1. The cursor only rises within a pass.
-/// 2. The low-water mark lies before each known row, before what was missed, and a look-ahead before the begin of the
-///    last pass that came to its end.
+/// 2. The low-water mark lies before each known row, before what was missed, and a look-ahead, at least a second,
+///    before the begin of the last pass that came to its end.
 /// 3. If a kind was left out, then something was missed: so the next pass begins there at the latest.
 /// 4. A page is of the kinds whose names it has.
 ///
@@ -47,10 +47,11 @@ class reader {
 
   /// Whether a page is to be read now, and which. It stays valid until the next call.
   /// \param shares those that this node reads; none: it reads all.
-  /// \param busy the node has enough to do: it helps others with what is overdue only at every fourth pass.
+  /// \param ready how much is due: a short page if there is any, so that it does not wait for long; but a long one if
+  /// there is more than a batch, where the node also helps others with what is overdue only at every fourth pass.
   /// \throws std::bad_alloc.
   [[nodiscard]] std::optional<read_range> next(instant now, const std::optional<std::vector<std::int16_t>>& shares,
-                                               bool busy);
+                                               std::size_t ready);
   /// The kind that the last page has at that place.
   [[nodiscard]] std::uint32_t kind_at(std::uint32_t place) const noexcept { return kinds_read_[place]; }
   /// The page has been read, and what was found is known or missed.
@@ -107,6 +108,7 @@ class reader {
   std::vector<bool> left_out_;  // by kind: of the last pass, for its quota
   std::vector<bool> paused_;    // by kind
 
+  std::size_t page_size_ = 0;              // of the page that is being read, at most
   bool reading_pass_ = false;              // the page that is being read belongs to the pass
   std::vector<std::uint32_t> kinds_read_;  // by the page that is being read
   std::vector<std::string> names_read_;    // of these
