@@ -41,8 +41,10 @@ void print(const timer& one) {
 
 int main() {
   std::vector<timer> timers;
-  for (const auto& [inserted, deadline] :
-       {std::pair<tick, tick>{0, 3}, {0, 6}, {0, 13}, {0, 22}, {0, 29}, {2, 5}, {4, 27}, {9, 11}, {10, 50}, {17, 20}}) {
+  const std::vector<std::pair<tick, tick>> times{{0, 3},   {0, 6},   {0, 13},  {0, 22},  {0, 29},
+                                                 {2, 5},   {3, 7},   {4, 27},  {5, 14},  {9, 11},
+                                                 {10, 50}, {12, 18}, {17, 20}, {24, 28}, {26, 34}};
+  for (const auto& [inserted, deadline] : times) {
     timers.push_back({inserted, deadline, std::make_unique<hierarchical_wheel>(timing_wheel::engine_options{slots})});
   }
   for (tick now = 0; now <= end; ++now) {

@@ -3,8 +3,7 @@
 
 PROGRAM prints the trace. With --check before PICTURE, it fails if that is another picture, and draws none.
 
-Opened alone, the picture stands still while somebody points at it or presses on it. For readers who want less motion it
-does not move, and shows the first tick.
+The picture always moves. For readers who want less motion it stands still, and shows the first tick.
 """
 
 import math
@@ -14,7 +13,7 @@ import sys
 from pathlib import Path
 
 SLOTS = 8
-SECONDS_PER_TICK = 1.2
+SECONDS_PER_TICK = 0.9
 WIDTH, HEIGHT = 720, 430
 CENTRES = ((190, 195), (530, 195))
 TITLES = ("first wheel: 1 tick a slot", "second wheel: 8 ticks a slot")
@@ -154,14 +153,13 @@ def draw(ticks):
         css.append(keyframes(f"c{now}", states, count))
         css.append(f".c{now}{{{states[0]};animation-name:c{now}}}")
         body.append(f'<text class="caption moves c{now}" x="20" y="{HEIGHT - 12}">{caption(ticks, now)}</text>')
-    picture = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" tabindex="0" \
+    picture = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" \
 aria-label="Two wheels of eight slots. Timers due within eight ticks lie on the first wheel, each in the slot of its \
 tick. Later ones lie on the second, and move to the first when the clock reaches their slot.">
-<title>Point at it, or press on it: it stands still</title>
 <style>
 svg{{--ink:#1f2328;--muted:#59636e;--grid:#c3cad1;--page:#fff;--dot:#0969da}}
 @media (prefers-color-scheme:dark){{svg{{--ink:#e6edf3;--muted:#9198a1;--grid:#4b535d;--page:#0d1117;--dot:#1f6feb}}}}
-svg{{background:var(--page);font:13px sans-serif;outline:none}}
+svg{{background:var(--page);font:13px sans-serif}}
 .line,.due{{fill:none;stroke:var(--grid)}}.due{{stroke-dasharray:3 3}}
 .cascade{{fill:none;stroke:var(--dot);stroke-width:1.5;stroke-dasharray:5 4}}.tip{{fill:var(--dot)}}
 .hand{{stroke:var(--ink);stroke-width:3;stroke-linecap:round}}
@@ -169,7 +167,6 @@ svg{{background:var(--page);font:13px sans-serif;outline:none}}
 .slot,.title{{fill:var(--muted);text-anchor:middle}}.title{{fill:var(--ink)}}.caption{{fill:var(--ink);font-size:15px}}
 .moves{{animation-duration:{count * SECONDS_PER_TICK:.1f}s;animation-iteration-count:infinite;\
 animation-timing-function:ease-in-out}}
-svg:hover .moves,svg:focus .moves,svg:active .moves{{animation-play-state:paused}}
 {"".join(css)}
 @media (prefers-reduced-motion:reduce){{.moves{{animation:none!important}}}}
 </style>
