@@ -19,14 +19,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using connection = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
-using statement = std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)>;
-
 // Runs one statement, whose ?1 is the order. Returns the first number of its first row.
 std::int64_t sql(sqlite3* on, const std::string& text, const std::string& order = {}) {
   sqlite3_stmt* made = nullptr;
   int result = sqlite3_prepare_v2(on, text.c_str(), -1, &made, nullptr);
-  const statement prepared(made, &sqlite3_finalize);
+  const std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> prepared(made, &sqlite3_finalize);
   if (result == SQLITE_OK) {
     if (sqlite3_bind_parameter_count(made) != 0) {
       sqlite3_bind_text(made, 1, order.c_str(), -1, SQLITE_STATIC);
@@ -86,7 +83,7 @@ int main() {
 
   sqlite3* opened = nullptr;
   sqlite3_open(file.c_str(), &opened);
-  const connection shop(opened, &sqlite3_close);
+  const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> closed_at_the_end(opened, &sqlite3_close);
   sqlite3_busy_timeout(opened, 5000);
   sql(opened, "PRAGMA synchronous = FULL");
   sql(opened, "CREATE TABLE stock (units INTEGER)");

@@ -40,10 +40,11 @@ void print(const timer& one) {
 }  // namespace
 
 int main() {
-  std::vector<timer> timers;
   const std::vector<std::pair<tick, tick>> times{{0, 3},   {0, 6},   {0, 13},  {0, 22},  {0, 29},
                                                  {2, 5},   {3, 7},   {4, 27},  {5, 14},  {9, 11},
                                                  {10, 50}, {12, 18}, {17, 20}, {24, 28}, {26, 34}};
+  std::vector<timer> timers;
+  timers.reserve(times.size());
   for (const auto& [inserted, deadline] : times) {
     timers.push_back({inserted, deadline, std::make_unique<hierarchical_wheel>(timing_wheel::engine_options{slots})});
   }
