@@ -165,7 +165,7 @@ class DevTest(unittest.TestCase):
                 ("faults", "mysql||--stride|--stride 0|--stride 5 mysql|--bogus", "[--stride N] [node] [memory]"),
                 ("durable-random", "abc|0|10 x|--store|--store memory|--store postgres x", "[SEEDS]"),
                 ("durable-costs", "--bogus||--update x", "[--update]"), ("instructions", "--bogus||x", "[--update]"),
-                ("docs", "x|--check x|", "[--check]"), ("stress", "10 x|x|0", "[FACTOR]"), ("sanitize", "x|", "tsan"),
+                ("site", "x|--check x|--serve --check|", "[--check | --serve]"), ("stress", "10 x|x|0", "[FACTOR]"), ("sanitize", "x|", "tsan"),
                 ("bare", "11|12.13|--last 12 x", "[12] [13]"), ("fuzz", "60 nosuch", "no such fuzz target: nosuch"),
                 ("models", "nosuch", "no such model: nosuch"), ("bench", "--compare", "which commit?"),
                 ("bench", "--compare A --rounds x|--compare A --rounds=0|--compare A --rounds", "--rounds 5"),

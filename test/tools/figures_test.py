@@ -23,10 +23,9 @@ import sys
 import unittest
 from pathlib import Path
 
+from pages import HEADING, lines_of, pages, slug
+
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-sys.path.insert(0, str(ROOT / "tools" / "site"))
-# pylint: disable-next=wrong-import-position,import-error
-from page_filter import HEADING, lines_of, pages, slug
 
 # A row of guarantees.md names the test of its figures.
 RECORDS = ("docs/benchmarks.md", "docs/decisions/", "docs/guarantees.md", "CHANGELOG.md", "docs/CONTRIBUTING.md")

@@ -2,7 +2,7 @@
 """Follows the links between the pages, and to pictures, as a code host does: markdown_links_test.py SOURCE_DIRECTORY.
 
 A link must name a file or a folder of the project, and its anchor a heading of that page. Links to elsewhere are not
-followed. A link stands on one line: tools/site/page_filter.py reads line by line.
+followed.
 """
 
 import re
@@ -10,10 +10,9 @@ import sys
 import unittest
 from pathlib import Path
 
+from pages import HEADING, MARKDOWN_PICTURE, TOKEN, lines_of, links_of, pages, pictures_of, slug
+
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-sys.path.insert(0, str(ROOT / "tools" / "site"))
-# pylint: disable-next=wrong-import-position,import-error
-from page_filter import HEADING, MARKDOWN_PICTURE, TOKEN, lines_of, links_of, pages, pictures_of, slug
 
 
 def anchors_of(text):

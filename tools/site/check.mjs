@@ -1,0 +1,174 @@
+// Opens each page of build/site in Chromium, on a desk and on a telephone, and prints what is wrong with it: a link, an
+// anchor or a picture that leads nowhere; what the console says; a request to elsewhere; a page wider than the
+// telephone; a cell of a table whose text has less than 16 characters of room; and what axe-core calls serious. Then it
+// searches.
+import { once } from 'node:events'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import { extname } from 'node:path'
+
+const site = 'build/site'
+const require = createRequire(`${process.cwd()}/build/site.work/`)
+const { default: puppeteer } = await import(require.resolve('puppeteer-core'))
+const axe = require.resolve('axe-core')
+
+const searches = {
+  durable: 'docs/durable', pgbouncer: 'docs/postgres', vacuum: 'docs/postgres', 'half hour': 'docs/tuning',
+  'retry dead': 'docs/durable', cascade: 'docs/tuning', 'stop token': 'docs/coroutines', fork: 'docs/process',
+  windows: 'docs/packages',
+}
+const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' }
+const desk = { width: 1280, height: 900 }
+const telephone = { width: 390, height: 800 }
+const faults = new Set()
+let pictures = 0
+
+// Runs in the page.
+const look = async () => {
+  const images = [...document.images]
+  await Promise.all(images.map((image) => image.decode().catch(() => {})))
+  const ruler = Object.assign(document.createElement('span'), { textContent: '0'.repeat(16) })
+  const roomOf = (cell) => {
+    const { paddingLeft, paddingRight } = getComputedStyle(cell)
+    return cell.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight)
+  }
+  const widthOf16 = (cell) => {
+    cell.append(ruler)
+    ruler.style.cssText = 'position:absolute;white-space:nowrap'
+    const { width } = ruler.getBoundingClientRect()
+    ruler.remove()
+    return width
+  }
+  return {
+    pictures: images.length,
+    broken: images.filter((image) => !image.naturalWidth).map((image) => image.src),
+    wide: document.documentElement.scrollWidth - innerWidth,
+    narrow: [...document.querySelectorAll('.vp-doc :is(th, td)')].map((cell) => [cell, cell.innerText])
+      .filter(([cell, text]) => text.length > 16 && roomOf(cell) < widthOf16(cell) - 1).map(([, text]) => text),
+  }
+}
+
+// On a desk in the light, and on a telephone in the dark.
+async function visit(tab, origin, name, spoil = () => {}) {
+  const fault = (what) => faults.add(`${name}: ${what}`)
+  tab.fault = fault
+  const guide = !/^(reference|source)\//.test(name)
+  for (const [viewport, theme] of [[desk, 'light'], [telephone, 'dark']]) {
+    await tab.setViewport(viewport)
+    await tab.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }])
+    if (viewport === desk) {
+      await tab.goto(`${origin}/${name}`, { waitUntil: 'load' })
+      if (guide) await tab.waitForFunction(() => document.querySelector('#app').__vue_app__)
+      await tab.evaluate(spoil)
+      await tab.addScriptTag({ path: axe })
+    }
+    const seen = await tab.evaluate(look)
+    seen.broken.forEach((picture) => fault(`the picture ${picture} cannot be shown`))
+    if (viewport === telephone && seen.wide > 0) fault(`it is ${seen.wide} pixels wider than the screen`)
+    seen.narrow.forEach((cell) => fault(`a cell is too narrow: ${cell.slice(0, 60)}`))
+    if (viewport === desk) pictures += seen.pictures
+    if (!guide) continue
+    const { violations } = await tab.evaluate(() => axe.run(
+      { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa'], resultTypes: ['violations'], selectors: false }))
+    for (const { id, impact, nodes } of violations.filter((each) => /serious|critical/.test(each.impact))) {
+      fault(`axe, ${theme}: ${id}: ${nodes.length} × ${nodes[0].html.slice(0, 120)}`)
+    }
+  }
+}
+
+// From the texts of the files: each has its links and its anchors without a script, too.
+function follow(texts) {
+  const decoded = (text) => text.replaceAll('&amp;', '&')
+  const all = (text, pattern) => [...text.matchAll(pattern)].map((match) => decoded(match[1]))
+  const ids = new Map([...texts].map(([name, text]) => [name, new Set(all(text, /\s(?:id|name)="([^"]*)"/g))]))
+  let links = 0
+  for (const [name, text] of texts) {
+    for (const link of new Set(all(text, /\s(?:href|src)="([^"]*)"/g))) {
+      links += 1
+      const { host, protocol, pathname, hash } = new URL(link, `http://here/${name}`)
+      if (host !== 'here' && /^(https?|mailto|javascript|data):$/.test(protocol)) continue
+      const target = decodeURI(pathname).slice(1).replace(/(^|\/)$/, '$1index.html')
+      const anchor = decodeURIComponent(hash.slice(1))
+      if (!existsSync(`${site}/${target}`) || (anchor && !ids.get(target)?.has(anchor))) {
+        faults.add(`${name}: ${link} leads nowhere`)
+      }
+    }
+  }
+  return links
+}
+
+// Fails if a fault of some kind would not be seen.
+async function spoil(tab, origin) {
+  await visit(tab, origin, 'index.html', () => {
+    document.querySelector('.vp-doc').insertAdjacentHTML('beforeend', `<img src="/none.svg">
+      <p style="width:500px;color:#eee">wide</p>
+      <table><tr><td><p style="width:9ch;overflow:hidden">more than 16 letters</table>`)
+    console.error('said')
+    setTimeout(() => { throw new Error('thrown') })
+    fetch('http://canary.invalid/').catch(() => {})
+  })
+  follow(new Map([['index.html', '<a href="none.html"></a><a href="#none"></a>']]))
+  const seen = [...faults].join()
+  for (const fault of ['/none.svg cannot be shown', '/none.svg: 404', 'wider than', 'more than 16', 'color-contrast',
+    'image-alt', 'said', 'thrown', 'asks for http://canary', 'none.html leads', '#none leads']) {
+    if (!seen.includes(fault)) throw new Error(`the check does not see this: ${fault}`)
+  }
+  faults.clear()
+  pictures = 0
+}
+
+async function search(tab, origin, words, page) {
+  await tab.goto(origin, { waitUntil: 'load' })
+  await tab.waitForFunction(() => document.querySelector('#app').__vue_app__)
+  await tab.click('#local-search button')
+  await (await tab.waitForSelector('#localsearch-input')).type(words)
+  await tab.waitForSelector('.VPLocalSearchBox .result')
+  await new Promise((go) => setTimeout(go, 500))
+  const results = await tab.$$eval('.VPLocalSearchBox a.result', (links) => links.map((link) => link.pathname))
+  const first = results.slice(0, 3)
+  if (!first.includes(`/${page}.html`)) faults.add(`search: ${words}: ${first.join(' ')}, and not ${page}`)
+}
+
+const names = readdirSync(site, { recursive: true }).filter((name) => name.endsWith('.html') && name !== '404.html')
+const server = createServer(async (request, response) => {
+  const file = site + decodeURI(new URL(request.url, 'http://here').pathname).replace(/\/$/, '/index.html')
+  const body = await readFile(file).catch(() => null)
+  response.writeHead(body ? 200 : 404, { 'content-type': types[extname(file)] ?? 'application/octet-stream' }).end(body)
+}).listen(0, '127.0.0.1')
+await once(server, 'listening')
+const origin = `http://127.0.0.1:${server.address().port}`
+const browser = await puppeteer.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] })
+try {
+  const visited = names.filter((name) => !name.startsWith('reference/') || /\/(index|class.*timer)\.html/.test(name))
+  const windows = await Promise.all([1, 2].map(() => browser.createBrowserContext()))
+  const tabs = await Promise.all(windows.map((window) => window.newPage()))
+  for (const tab of tabs) {
+    tab.on('console', (message) => tab.fault(`console: ${message.text()}`))
+    tab.on('pageerror', (error) => tab.fault(`error: ${error.message}`))
+    tab.on('response', (response) => response.status() < 400 || tab.fault(`${response.url()}: ${response.status()}`))
+    tab.on('request', (request) => {
+      if (!request.url().startsWith(origin) && !request.url().startsWith('data:')) {
+        tab.fault(`asks for ${request.url()}`)
+      }
+    })
+  }
+  await spoil(tabs[0], origin)
+  const links = follow(new Map(names.map((name) => [name, readFileSync(`${site}/${name}`, 'utf8')])))
+  const queue = [...visited]
+  await Promise.all(tabs.map(async (tab) => {
+    while (queue.length > 0) await visit(tab, origin, queue.shift())
+  }))
+  await tabs[0].setViewport(desk)
+  tabs[0].fault = (what) => faults.add(`search: ${what}`)
+  for (const [words, page] of Object.entries(searches)) await search(tabs[0], origin, words, page)
+  console.log(`${names.length} pages, ${links} links; ${visited.length} pages opened on a desk and a telephone,`,
+    `${pictures} pictures; ${Object.keys(searches).length} searches; ${process.uptime().toFixed(0)} s;`,
+    `${faults.size} faults`)
+} finally {
+  await browser.close()
+  server.close()
+  for (const fault of faults) console.error(fault)
+}
+process.exitCode = faults.size > 0 ? 1 : 0

@@ -1,0 +1,144 @@
+// The pages by VitePress, from build/site.work/pages, where `make` has put them. They are written for a code host, so:
+// links to sources go to their listings or to the reference, and names in code to the reference.
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { posix as path } from 'node:path'
+
+const work = 'build/site.work'
+
+const sidebar = {
+  Begin: 'getting_started which_call recipes errors why_not',
+  'In memory': 'asio coroutines tuning process',
+  'In a database': 'durable postgres scale upgrading',
+  'Operate and install': 'metrics tracing packages',
+  'Coming from': 'coming_from/asio coming_from/libuv coming_from/folly coming_from/netty coming_from/peers',
+  Decide: 'guarantees how_it_is_tested limits benchmarks coming_from/brpc coming_from/trantor',
+  'Change it': 'CONTRIBUTING design concurrency durable_protocol',
+}
+
+const decisions = readdirSync(`${work}/pages/docs/decisions`).filter((file) => /^\d/.test(file))
+sidebar.Decisions = ['decisions/index', 'decisions/measured', ...decisions.map((file) => `decisions/${file.slice(0, -3)}`)]
+  .join(' ')
+for (const file of readdirSync(`${work}/pages/docs`, { recursive: true })) {
+  if (file.endsWith('.md') && !Object.values(sidebar).join(' ').split(' ').includes(file.slice(0, -3))) {
+    throw new Error(`docs/${file} has no place in the side bar, see tools/site/config.mjs`)
+  }
+}
+
+const title = (page) => /^# (.*)$/m.exec(readFileSync(`${work}/pages/${page}.md`, 'utf8'))[1].replace(/: .*|`/g, '')
+
+// From a header's path to its page, and from each name, however much of its scope is told, to its place: null if
+// several things have that name.
+const headers = new Map()
+const names = new Map()
+
+function addName(whole, place) {
+  const parts = whole.split('::')
+  parts.forEach((_, first) => {
+    const name = parts.slice(first).join('::')
+    const known = names.get(name)
+    if (known === undefined) names.set(name, { whole, place })
+    else if (known?.whole !== whole) names.set(name, null)
+  })
+}
+
+for (const [, kind, compound] of readFileSync(`${work}/names.xml`, 'utf8')
+  .matchAll(/<compound kind="(\w+)".*?>(.*?)<\/compound>/gs)) {
+  const tag = (name, text = compound) => text.match(`<${name}>(.*?)</${name}>`)?.[1] ?? ''
+  const page = tag('filename').replace(/(\.html)?$/, '.html')
+  if (kind === 'file' || kind === 'dir') {
+    headers.set(path.relative(process.cwd(), path.join(tag('path'), kind === 'file' ? tag('name') : '')), page)
+    continue
+  }
+  addName(tag('name'), page)
+  for (const [member] of compound.matchAll(/<member .*?<\/member>/gs)) {
+    const name = tag('name', member)
+    if (/^\w+$/.test(name) && !tag('name').endsWith(`::${name}`)) {
+      addName(`${tag('name')}::${name}`, `${tag('anchorfile', member)}#${tag('anchor', member)}`)
+    }
+  }
+}
+
+// `timing_wheel::timer`, `schedule_at(…)` and `timer.schedule_at(…)`, but no word that may be another.
+function placeOf(code) {
+  const name = /^([a-z]\w*(?:(?:::|\.|->)\w+)*)(?:[({<&]|$)/.exec(code)?.[1] ?? ''
+  return /_|::|\.|>/.test(name) && name !== 'timing_wheel' ? names.get(name.replace(/\.|->/g, '::'))?.place : undefined
+}
+
+// Undefined for what the site does not have.
+function targetOf(page, link) {
+  if (/^([a-z]+:|#)/.test(link)) return link
+  const [file, anchor] = link.split('#')
+  const target = path.join(path.dirname(page), file).replace(/\/$/, '')
+  const found = [target.replace(/(^|\/)README\.md$/, '$1index.md'), `${target}/index.md`, `source/${target}.md`]
+    .find((each) => each.endsWith('.md') && existsSync(`${work}/pages/${each}`))
+  if (found) return `/${found}${anchor ? `#${anchor}` : ''}`
+  return headers.has(target) ? `/reference/${headers.get(target)}` : undefined
+}
+
+function inline(state, children, heading) {
+  const links = []
+  return children.flatMap((token) => {
+    if (token.type === 'link_open') {
+      links.push(token)
+      const target = targetOf(state.env.relativePath, token.attrGet('href'))
+      token.attrSet('href', target)
+      if (!target) Object.assign(token, { tag: 'span', attrs: null })
+      else if (target.startsWith('/reference/')) token.attrSet('target', '_self')
+    } else if (token.type === 'link_close') {
+      token.tag = links.pop().tag
+    } else if (token.type === 'html_inline' || token.type === 'html_block') {
+      token.content = token.content.replace(/(<img [^>]*?src=")(\w+\/)/g, '$1./$2')
+    } else if (token.type === 'code_inline') {
+      token.attrSet('v-pre', '')
+      const place = placeOf(token.content)
+      if (place && !heading && links.length === 0) {
+        const open = new state.Token('link_open', 'a', 1)
+        open.attrs = [['href', `/reference/${place}`], ['target', '_self']]
+        return [open, token, new state.Token('link_close', 'a', -1)]
+      }
+    }
+    return [token]
+  })
+}
+
+function change(state) {
+  state.tokens = inline(state, state.tokens)
+  state.tokens.forEach((token, i) => {
+    if (token.type === 'table_open') token.attrSet('tabindex', '0')
+    if (/^t[hd]_open$/.test(token.type) && state.tokens[i + 1].content.length > 16) token.attrJoin('class', 'text')
+    if (token.children) token.children = inline(state, token.children, state.tokens[i - 1].type === 'heading_open')
+  })
+}
+
+// All of the words; a page that has the word for a name comes first, and what is for those who change the library last.
+const searchOptions = {
+  combineWith: 'AND',
+  boost: { title: 6, titles: 2, text: 2 },
+  boostDocument: (id, term) => (id.split(/[/.]/).includes(term) ? 8 : 1) *
+    (/CHANGELOG|CONTRIBUTING|SECURITY|guarantees|concurrency|decisions|protocol/.test(id) ? 0.3 : 1),
+}
+
+export default {
+  title: 'timing_wheel',
+  description: 'Hierarchical timing wheels for C++20: schedule and cancel millions of timers in O(1)',
+  srcDir: 'pages',
+  outDir: '../site',
+  ignoreDeadLinks: [/^\/reference\//], // by Doxygen; check.mjs follows them
+  head: [['link', { rel: 'icon', href: '/icon.svg' }]],
+  markdown: {
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+    anchor: { slugify: (text) => text.trim().toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, '').replaceAll(' ', '-') },
+    attrs: { disable: true },
+    config: (md) => md.core.ruler.push('code_host', change),
+  },
+  themeConfig: {
+    nav: [{ text: 'Reference', link: '/reference/', target: '_self' }, { text: 'Changes', link: '/CHANGELOG' }],
+    sidebar: Object.entries(sidebar).map(([text, pages]) => ({
+      text,
+      items: pages.split(' ').map((page) => (
+        { text: title(`docs/${page}`), link: `/docs/${page.replace(/index$/, '')}` })),
+    })),
+    outline: [2, 3],
+    search: { provider: 'local', options: { miniSearch: { searchOptions } } },
+  },
+}
