@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/engine_trace.hpp"
+
 namespace timing_wheel::detail {
 
 void delay_queue::grow(std::size_t members) {
@@ -58,6 +60,7 @@ void delay_queue::erase(member m) noexcept {
 inline void delay_queue::put(std::size_t index, element e) noexcept {
   heap_[index] = e;
   place_[e.which] = static_cast<std::uint32_t>(index);
+  TIMING_WHEEL_ENGINE_EVENT(placed, index, e.which, e.expiration);
 }
 
 void delay_queue::sift_up(std::size_t index, element e) noexcept {

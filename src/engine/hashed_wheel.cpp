@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "engine/engine_parts.hpp"
+#include "engine/engine_trace.hpp"
 
 namespace timing_wheel {
 
@@ -40,6 +41,7 @@ bool hashed_wheel::insert(timer_number n, tick deadline) {
   b.push_back(store_, {static_cast<std::uint32_t>(deadline), n});
   b.set_expiration(visit);
   marks_.set(index_of(visit));
+  TIMING_WHEEL_ENGINE_EVENT(filled, b.number(), n, deadline);
   set_far(n, deadline, visit);
   ++size_;
   return true;
@@ -105,6 +107,7 @@ bool hashed_wheel::erase(timer_number n) noexcept {
     return false;
   }
   forget_far(n);
+  TIMING_WHEEL_ENGINE_EVENT(erased, store_.owner(store_.place(n))->number(), n, 0);
   if (const bucket* const sparse = bucket::erase(store_, n); sparse != nullptr && sparse->empty()) {
     visiting_ = visiting_ == sparse ? nullptr : visiting_;
     unmark_if_empty(sparse->number());
@@ -175,6 +178,7 @@ void hashed_wheel::visit(bucket& b, std::size_t& budget) {
     visiting_ = &b;
     visited_ = 0;
     ++visits_;
+    TIMING_WHEEL_ENGINE_EVENT(flushed, b.number(), 0, b.expiration());
   }
   const tick next_round = visit_after_clock(b.expiration());
   bucket& next = bucket_for(next_round);
@@ -196,7 +200,13 @@ void hashed_wheel::visit(bucket& b, std::size_t& budget) {
 // Where nothing is due, the whole chunk stays for another round, if the layout of the next bucket allows.
 void hashed_wheel::look_at_front(bucket& b, bucket& next, std::size_t& budget) {
   const std::uint32_t count = b.front_count(store_);
+  TIMING_WHEEL_IF_TRACED(const std::span<const entry> run = b.front_run(store_));
   if (count <= budget && nothing_due_in(b, b.front_run(store_)) && next.splice_front_chunk(store_, b)) {
+    TIMING_WHEEL_IF_TRACED(std::for_each(run.begin(), run.end(), [&](const entry& e) {
+      if (store_.linked(e.which) && &store_.at(store_.place(e.which)) == &e) {
+        TIMING_WHEEL_ENGINE_EVENT(looked, b.number(), e.which, deadline_of(b, e));
+      }
+    }));
     looks_ += count;
     budget -= count;
   } else {
@@ -216,11 +226,13 @@ void hashed_wheel::look_at(const bucket& b, bucket& next, entry e) {
   const tick deadline = deadline_of(b, e);
   if (deadline <= clock_) {
     due_.push_back(e.which);
+    TIMING_WHEEL_ENGINE_EVENT(due, b.number(), e.which, clock_);
     store_.unlink(e.which);
     forget_far(e.which);
     --size_;
   } else {
     next.push_back(store_, e);
+    TIMING_WHEEL_ENGINE_EVENT(looked, b.number(), e.which, deadline);
   }
   looks_ += ((std::min(deadline, clock_) - b.expiration()) >> shift_) + 1;
 }

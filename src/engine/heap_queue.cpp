@@ -1,6 +1,7 @@
 #include "timing_wheel/engine/heap_queue.hpp"
 
 #include "engine/engine_parts.hpp"
+#include "engine/engine_trace.hpp"
 
 namespace timing_wheel {
 
@@ -15,6 +16,7 @@ bool heap_queue::insert(timer_number n, tick deadline) {
   }
   reserve(n, deadline);
   queue_.push(n, deadline);
+  TIMING_WHEEL_ENGINE_EVENT(pushed, 0, n, deadline);
   return true;
 }
 
@@ -28,6 +30,7 @@ bool heap_queue::erase(timer_number n) noexcept {
   if (!contains(n)) {
     return false;
   }
+  TIMING_WHEEL_ENGINE_EVENT(erased, 0, n, queue_.expiration(n));
   queue_.erase(n);
   return true;
 }
@@ -48,6 +51,7 @@ advance_result heap_queue::advance(tick now, std::size_t budget) {
 void heap_queue::fire_front() {
   const delay_queue::element front = queue_.front();
   due_.push_back(front.which);
+  TIMING_WHEEL_ENGINE_EVENT(due, 0, front.which, front.expiration);
   queue_.erase(front.which);
   clock_ = front.expiration;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine/engine_parts.hpp"
+#include "engine/engine_trace.hpp"
 #include "system/trace_point.hpp"
 
 namespace timing_wheel {
@@ -89,6 +90,7 @@ void hierarchical_wheel::add_level() {
   level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word);
   queue_.grow(first_word + wheel.occupied.words());
   levels_.push_back(std::move(wheel));
+  TIMING_WHEEL_ENGINE_EVENT(level_made, levels_.size() - 1, levels_.back().size, tick_length);
   lowest_ = levels_.front().buckets.get();
   lowest_mask_ = levels_.front().ring_mask;
 }
@@ -107,6 +109,7 @@ bool hierarchical_wheel::insert(timer_number n, tick deadline) {
       if (distance <= wheel.surely_held && wheel.plain) {
         if (bucket& b = wheel.at(deadline >> wheel.shift); b.has_room()) {
           b.push_behind(store_, {static_cast<std::uint32_t>(deadline), n});
+          TIMING_WHEEL_ENGINE_EVENT(filled, b.number(), n, deadline);
           ++size_;
           return true;
         }
@@ -177,10 +180,12 @@ inline void hierarchical_wheel::link(level& wheel, tick deadline, entry e) {
   bucket& b = wheel.at(id);
   if (b.has_room()) {
     b.push_behind(store_, e);
+    TIMING_WHEEL_ENGINE_EVENT(filled, b.number(), e.which, deadline);
     return;
   }
   const bool first = b.empty();
   b.push_back(store_, e);
+  TIMING_WHEEL_ENGINE_EVENT(filled, b.number(), e.which, deadline);
   if (first) {
     b.set_expiration(id * wheel.tick_length);
     enqueue(wheel, b);
@@ -192,6 +197,7 @@ bool hierarchical_wheel::erase(timer_number n) noexcept {
     return false;
   }
   --size_;
+  TIMING_WHEEL_ENGINE_EVENT(erased, store_.owner(store_.place(n))->number(), n, 0);
   if (const bucket* const sparse = bucket::erase(store_, n); sparse != nullptr && sparse->empty()) {
     drop(*sparse);
   }
@@ -216,6 +222,7 @@ inline hierarchical_wheel::level& hierarchical_wheel::level_of(delay_queue::memb
 
 inline void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept {
   ++wheel.buckets_queued;
+  TIMING_WHEEL_ENGINE_EVENT(pushed, b.number(), 0, b.expiration());
   const std::uint32_t index = b.number() & index_mask;
   const delay_queue::member m = wheel.first_word + index / buckets_per_word;
   if (wheel.occupied.word_of(index) == 0) {
@@ -227,6 +234,7 @@ inline void hierarchical_wheel::enqueue(level& wheel, const bucket& b) noexcept 
 }
 
 inline void hierarchical_wheel::dequeue(level& wheel, const bucket& b) noexcept {
+  TIMING_WHEEL_ENGINE_EVENT(popped, b.number(), 0, b.expiration());
   if (flushing_ == &b) {
     flushing_ = nullptr;
   }
@@ -266,6 +274,7 @@ inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budg
     flushing_ = &b;
     flushed_ = 0;
     ++wheel.flushes;
+    TIMING_WHEEL_ENGINE_EVENT(flushed, b.number(), 0, b.expiration());
   }
   const std::size_t before = budget;
   if (wheel.tick_length == 1) {
@@ -286,6 +295,7 @@ inline void hierarchical_wheel::expire(bucket& b, std::size_t& budget) {
   do {
     b.flush_front(store_, budget, [&](entry e) {
       due_.push_back(e.which);
+      TIMING_WHEEL_ENGINE_EVENT(due, b.number(), e.which, clock_);
       store_.unlink(e.which);
       --size_;
     });
@@ -297,9 +307,11 @@ inline void hierarchical_wheel::add_or_run(level& origin, const bucket& b, entry
   const tick deadline = deadline_of(origin, b, e);
   if (deadline <= clock_) {
     due_.push_back(e.which);
+    TIMING_WHEEL_ENGINE_EVENT(due, b.number(), e.which, clock_);
     store_.unlink(e.which);
     --size_;
   } else {
+    TIMING_WHEEL_ENGINE_EVENT(moved, b.number(), e.which, deadline);
     link(level_below(origin, deadline), deadline, e);
     ++origin.moves;
   }
