@@ -1,0 +1,382 @@
+// The three engines, on the same timers at the same time, and what their events tell of each timer.
+import bytes from 'wheel.wasm';
+
+export const WHEEL = 0, HASHED = 1, HEAP = 2;
+// As `engine_event` in src/engine/engine_trace.hpp.
+export enum What { levelMade, filled, pushed, popped, flushed, moved, looked, due, erased, placed }
+// As `wheel_count` in wheel.cpp.
+export enum Count { now, size, next, wakes, moves, looks, operations, bytes, holds }
+
+interface Exports {
+  memory: WebAssembly.Memory;
+  _initialize(): void;
+  wheel_make(engine: number, a: number, b: number, c: number, d: number, start: number): void;
+  wheel_add(engine: number, timer: number, deadline: number): number;
+  wheel_cancel(engine: number, timer: number): number;
+  wheel_advance(engine: number, to: number, budget: number): number;
+  wheel_events(engine: number): number;
+  wheel_event_count(engine: number): number;
+  wheel_clear(engine: number): void;
+  wheel_count(engine: number, what: number): number;
+}
+
+/** What a link tells of how the engines are made. Times are milliseconds; `budget` is how many timers a step handles. */
+export interface Setup { scenario: string; tick: number; sizes: number[]; slots: number; budget: number }
+/** `at` is the last tick that is complete, `steps` how many steps the next one has had. Delays are milliseconds. */
+export interface Action { at: number; steps: number; what: 'add' | 'cancel'; count: number; from: number; to: number }
+/** Timers that keep coming; the share `cancelled` of them is cancelled within `within`. */
+export interface Stream { every: number; count: number; from: number; to: number; cancelled: number; within: number }
+export interface Scenario {
+  name: string; tells: string; tick: number; sizes: number[]; slots: number; budget: number; speed: number; begin: number;
+  actions: Action[]; stream?: Stream;
+}
+
+const add = (count: number, from: number, to: number): Action => ({ at: 0, steps: 0, what: 'add', count, from, to });
+const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE;
+
+export const SCENARIOS: Record<string, Scenario> = {
+  first: {
+    name: 'First look', tick: SECOND, sizes: [8, 12], slots: 64, budget: 256, speed: 10, begin: 40,
+    tells: 'A few timers keep coming, due within 20 minutes. Watch a slot reach the hand: its timers fall inward.',
+    actions: [add(110, 10 * SECOND, 1140 * SECOND)],
+    stream: { every: 4 * SECOND, count: 1, from: SECOND, to: 1140 * SECOND, cancelled: 0.2, within: 100 * SECOND },
+  },
+  five: {
+    name: '2, 10, 60, 234, 1000', tick: 1, sizes: [20], slots: 32, budget: 256, speed: 20, begin: 0,
+    tells: 'Five timers, due at these ticks, on wheels of 20 slots. Timer 234 waits in slot [220, 240) and falls once.',
+    actions: [2, 10, 60, 234, 1000].map((at) => add(1, at, at)),
+  },
+  checks: {
+    name: 'Half-hour checks', tick: 100, sizes: [512], slots: 512, budget: 256, speed: 600, begin: 18000,
+    tells: '27 orders a second, each checked after half an hour; 95 % are cancelled within 10 minutes. 10 000 wait.',
+    actions: [], stream: { every: SECOND, count: 27, from: 30 * MINUTE, to: 30 * MINUTE, cancelled: 0.95, within: 10 * MINUTE },
+  },
+  midnight: {
+    name: 'A wave at midnight', tick: SECOND, sizes: [60, 60, 24], slots: 512, budget: 100000, speed: 8, begin: 7176,
+    tells: 'Seconds, minutes, hours. 10 000 timers are due in the 100 seconds after midnight, in one slot of the hours.',
+    actions: [add(10000, 2 * HOUR, 2 * HOUR + 100 * SECOND), add(300, 2 * HOUR + 2 * MINUTE, 20 * HOUR)],
+  },
+  cancel: {
+    name: 'A cancel in mid-cascade', tick: SECOND, sizes: [8, 12], slots: 64, budget: 4, speed: 6, begin: 56,
+    tells: 'Four timers at a time fall out of slot [64, 72). After six steps the lock is free, and 16 timers are cancelled.',
+    actions: [add(64, 65 * SECOND, 71 * SECOND), add(12, 120 * SECOND, 700 * SECOND),
+              { at: 63, steps: 6, what: 'cancel', count: 16, from: 0, to: 0 }],
+  },
+  million: {
+    name: 'A million in a second', tick: 1, sizes: [1024, 2048], slots: 512, budget: 16384, speed: 1000, begin: 0,
+    tells: 'A million timers, due within one second and a half. The page shows how many fire in a second on this machine.',
+    actions: [add(1000000, 500, 1500)],
+  },
+};
+
+export interface Level { tick: number; size: number; counts: Int32Array; flashed: Float64Array }
+export interface Cascade { at: number; level: number; begin: number; to: number[]; due: number; timers: number }
+export const ENGINES = 3;
+const MOST = 1 << 20;
+
+let wasm: Exports;
+export async function load(): Promise<void> {
+  const imports = { env: { emscripten_notify_memory_growth() {} }, wasi_snapshot_preview1: { proc_exit() {} } };
+  wasm = (await WebAssembly.instantiate(bytes, imports)).instance.exports as unknown as Exports;
+  wasm._initialize();
+}
+
+/** Where the pictures hear of what happened; `from` is the level or the round that a timer left. */
+export interface Watcher {
+  begin(machine: Machine): void;
+  came(engine: number, timer: number, from: number): void;
+  left(engine: number, timer: number, due: boolean): void;
+  relaid(): void;
+}
+
+export class Machine {
+  now = 0;
+  steps = 0;
+  capacity = 0;
+  deadline = new Float64Array(0);
+  level = new Uint8Array(0);
+  slot = new Int32Array(0);
+  rank = new Int32Array(0);
+  rounds = new Int32Array(0);
+  hashedSlot = new Int32Array(0);
+  levels: Level[] = [];
+  queue = new Map<number, number>();
+  heap = new Int32Array(0);
+  heapSize = 0;
+  hashed = { counts: new Int32Array(1), flashed: new Float64Array(1) };
+  mostRounds = 1;
+  fired = 0;
+  cancelled = 0;
+  /** Those that the hierarchical wheel has linked, and where each is among them. */
+  pending = new Int32Array(0);
+  pendingCount = 0;
+  private place = new Int32Array(0);
+  private held = new Uint8Array(0);
+  private free: number[] = [];
+  private numbers = 0;
+  private state = 1;
+  private done = 0;
+  private visit = 0;
+  private cancels = new Map<number, number[]>();
+  private log: Action[];
+  cascade: Cascade | null = null;
+  last: [number, number, number, number, number][] = [];
+  private stream: Stream | undefined;
+
+  constructor(readonly setup: Setup, readonly actions: Action[], private watcher: Watcher) {
+    const scenario = SCENARIOS[setup.scenario];
+    watcher.begin(this);
+    this.stream = scenario.stream;
+    this.hashed = { counts: new Int32Array(setup.slots), flashed: new Float64Array(setup.slots).fill(-1e9) };
+    for (let engine = 0; engine < ENGINES; ++engine) {
+      const sizes = engine === HASHED ? [setup.slots] : setup.sizes;
+      wasm.wheel_make(engine, sizes[0], sizes[1] ?? 0, sizes[2] ?? 0, sizes[3] ?? 0, 0);
+      this.drain(engine);
+    }
+    this.log = [...scenario.actions, ...actions];
+    this.applyActions();
+  }
+
+  count(engine: number, what: Count): number { return wasm.wheel_count(engine, what); }
+  /** The tick that the engines' clocks show; in the middle of a tick it is already that. */
+  clock(): number { return this.now + (this.steps > 0 ? 1 : 0); }
+  ticks(ms: number): number { return Math.ceil(ms / this.setup.tick); }
+
+  /** A number in [0, 1), the same for each visitor. */
+  private random(): number {
+    this.state = (Math.imul(this.state, 1664525) + 1013904223) | 0;
+    return ((this.state >>> 0) ^ ((this.state >>> 0) >>> 15)) / 2 ** 32;
+  }
+
+  /** Does and remembers what the reader asks for. */
+  act(what: Action['what'], count: number, to = 0): void {
+    const action = { at: this.now, steps: this.steps, what, count, from: what === 'add' ? Math.min(to, this.setup.tick) : 0, to };
+    this.actions.push(action);
+    this.log.splice(this.done++, 0, action);
+    this.apply(action);
+  }
+
+  private apply(action: Action): void {
+    if (action.what === 'add') {
+      for (let i = 0; i < action.count && this.numbers - this.free.length < MOST; ++i) this.add(action.from, action.to);
+    } else {
+      for (let i = 0; i < action.count && this.pendingCount > 0; ++i) {
+        this.erase(this.pending[Math.floor(this.random() * this.pendingCount)]);
+      }
+    }
+    for (let engine = 0; engine < ENGINES; ++engine) this.drain(engine);
+  }
+
+  private applyActions(): void {
+    let next = this.log[this.done];
+    for (; next && (next.at < this.now || (next.at === this.now && next.steps <= this.steps)); next = this.log[++this.done]) {
+      this.apply(next);
+    }
+  }
+
+  private add(from: number, to: number): number {
+    const timer = this.free.pop() ?? this.numbers++;
+    if (timer >= this.capacity) this.grow();
+    const delay = from + Math.floor(this.random() * (to - from + 1));
+    this.deadline[timer] = this.clock() + Math.max(1, this.ticks(delay));
+    for (let engine = 0; engine < ENGINES; ++engine) {
+      this.held[timer] += wasm.wheel_add(engine, timer, this.deadline[timer]);
+      if (wasm.wheel_event_count(engine) > 100000) this.drain(engine);
+    }
+    return timer;
+  }
+
+  private erase(timer: number): void {
+    ++this.cancelled;
+    for (let engine = 0; engine < ENGINES; ++engine) {
+      wasm.wheel_cancel(engine, timer);
+      this.drain(engine);
+    }
+  }
+
+  private grow(): void {
+    this.capacity = Math.max(1024, 2 * this.capacity);
+    const longer = <T extends Int32Array | Uint8Array | Float64Array>(old: T): T => {
+      const made = new (old.constructor as new (n: number) => T)(this.capacity);
+      made.set(old);
+      return made;
+    };
+    this.deadline = longer(this.deadline);
+    this.level = longer(this.level);
+    this.slot = longer(this.slot);
+    this.rank = longer(this.rank);
+    this.rounds = longer(this.rounds);
+    this.hashedSlot = longer(this.hashedSlot);
+    this.heap = longer(this.heap);
+    this.pending = longer(this.pending);
+    this.place = longer(this.place);
+    this.held = longer(this.held);
+    this.watcher.relaid();
+  }
+
+  /** One step towards the next tick. Returns whether that tick is complete. */
+  step(): boolean {
+    let more = false;
+    for (let engine = 0; engine < ENGINES; ++engine) {
+      more = wasm.wheel_advance(engine, this.now + 1, this.setup.budget) === 1 || more;
+      this.drain(engine);
+    }
+    if (more) {
+      ++this.steps;
+    } else {
+      this.complete(this.now + 1);
+    }
+    this.applyActions();
+    return !more;
+  }
+
+  /** Advances to `to`, or as far as it comes until `until`, by the clock of the page. */
+  run(to: number, until: number): void {
+    do {
+      const next = this.log[this.done];
+      const every = this.stream ? this.ticks(this.stream.every) : Infinity;
+      let stop = Math.min(to, (Math.floor(this.now / every) + 1) * every, next ? next.at : Infinity, this.now + 1000);
+      for (let at = this.now + 1; at < stop && this.cancels.size > 0; ++at) stop = this.cancels.has(at) ? at : stop;
+      if (stop <= this.now || this.steps > 0) {
+        this.step();  // an action is due in the middle of the next tick
+      } else {
+        for (let engine = 0; engine < ENGINES; ++engine) {
+          while (wasm.wheel_advance(engine, stop, this.setup.budget) === 1) this.drain(engine);
+          this.drain(engine);
+        }
+        this.complete(stop);
+        this.applyActions();
+      }
+    } while (this.now < to && performance.now() < until);
+  }
+
+  private complete(tick: number): void {
+    this.now = tick;
+    this.steps = 0;
+    for (const timer of this.cancels.get(tick) ?? []) this.erase(timer);
+    this.cancels.delete(tick);
+    const stream = this.stream;
+    if (stream && tick % this.ticks(stream.every) === 0) {
+      for (let i = 0; i < stream.count; ++i) {
+        const timer = this.add(stream.from, stream.to);
+        const at = tick + this.ticks(Math.max(1, this.random() * stream.within));
+        if (this.random() < stream.cancelled && at < this.deadline[timer]) {
+          if (!this.cancels.has(at)) this.cancels.set(at, []);
+          this.cancels.get(at)!.push(timer);
+        }
+      }
+      for (let engine = 0; engine < ENGINES; ++engine) this.drain(engine);
+    }
+  }
+
+  private drain(engine: number): void {
+    const count = 5 * wasm.wheel_event_count(engine);
+    const events = new Uint32Array(wasm.memory.buffer, wasm.wheel_events(engine), count);
+    const few = count < 5000;
+    for (let i = 0; i < count; i += 5) {
+      const what: What = events[i], where = events[i + 1], which = events[i + 2];
+      const when = events[i + 4] * 2 ** 32 + events[i + 3];
+      if (engine === WHEEL) this.wheelEvent(what, where, which, when);
+      else if (engine === HASHED) this.hashedEvent(what, where, which, when);
+      else this.heapEvent(what, where, which);
+      if (few && what !== What.placed) this.last.push([engine, what, where, which, when]);
+    }
+    if (this.last.length > 400) this.last.splice(0, this.last.length - 200);
+    wasm.wheel_clear(engine);
+  }
+
+  private wheelEvent(what: What, where: number, which: number, when: number): void {
+    const level = where >>> 24;
+    const of = this.levels[level];
+    switch (what) {
+      case What.levelMade:
+        this.levels.push({ tick: when, size: which, counts: new Int32Array(which), flashed: new Float64Array(which).fill(-1e9) });
+        this.watcher.relaid();
+        break;
+      case What.filled: {
+        const slot = Math.floor(when / of.tick) % of.size;
+        const moved = this.place[which] !== 0;
+        const from = moved ? this.level[which] : -1;
+        if (!moved) {
+          this.pending[this.pendingCount++] = which;
+          this.place[which] = this.pendingCount;
+        } else if (this.cascade) {
+          this.cascade.to[level] = (this.cascade.to[level] ?? 0) + 1;
+        }
+        this.level[which] = level;
+        this.slot[which] = slot;
+        this.rank[which] = of.counts[slot]++;
+        this.watcher.came(WHEEL, which, from);
+        break;
+      }
+      case What.pushed: this.queue.set(where, when); break;
+      case What.popped: this.queue.delete(where); break;
+      case What.flushed: {
+        const slot = Math.floor(when / of.tick) % of.size;
+        of.flashed[slot] = performance.now();
+        if (level > 0) this.cascade = { at: when, level, begin: when, to: [], due: 0, timers: of.counts[slot] };
+        break;
+      }
+      case What.moved: --of.counts[this.slot[which]]; break;
+      case What.due:
+      case What.erased:
+        --of.counts[this.slot[which]];
+        if (what === What.due) {
+          ++this.fired;
+          if (level > 0 && this.cascade) ++this.cascade.due;
+        }
+        this.pending[this.place[which] - 1] = this.pending[--this.pendingCount];
+        this.place[this.pending[this.pendingCount]] = this.place[which];
+        this.place[which] = 0;
+        this.leave(WHEEL, which, what);
+        break;
+    }
+  }
+
+  private hashedEvent(what: What, where: number, which: number, when: number): void {
+    const { counts, flashed } = this.hashed;
+    switch (what) {
+      case What.filled:
+      case What.looked: {
+        const before = this.rounds[which];
+        if (what === What.filled) ++counts[where];
+        // From the clock, or the visit that has just looked at it, to the deadline.
+        const past = what === What.filled ? this.clock() : this.visit;
+        this.rounds[which] = Math.floor((when - past - 1) / counts.length);
+        this.hashedSlot[which] = where;
+        this.mostRounds = Math.max(this.mostRounds, Math.min(64, this.rounds[which]));
+        this.watcher.came(HASHED, which, what === What.looked ? before : -1);
+        break;
+      }
+      case What.flushed:
+        flashed[where] = performance.now();
+        this.visit = when;
+        break;
+      case What.due:
+      case What.erased:
+        --counts[where];
+        this.leave(HASHED, which, what);
+        break;
+    }
+  }
+
+  private heapEvent(what: What, where: number, which: number): void {
+    switch (what) {
+      case What.placed:
+        this.heap[where] = which;
+        this.watcher.came(HEAP, where, 0);
+        break;
+      case What.pushed: ++this.heapSize; break;
+      case What.due:
+      case What.erased:
+        --this.heapSize;
+        this.leave(HEAP, which, what);
+        break;
+    }
+  }
+
+  private leave(engine: number, timer: number, what: What): void {
+    this.watcher.left(engine, timer, what === What.due);
+    if (--this.held[timer] === 0) this.free.push(timer);
+  }
+}

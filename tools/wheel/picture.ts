@@ -1,0 +1,381 @@
+// Draws the engines. A timer flies from where its last event has put it to where the next one does.
+import { HASHED, HEAP, Machine, WHEEL, Watcher } from './machine';
+
+const TURN = 2 * Math.PI, HOLE = 0.24, MOST_DOTS = 20000, HEAP_FLASHES = 1365;
+const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const jitter = (n: number): number => ((Math.imul(n + 1, 2654435761) >>> 0) % 1009) / 1009;
+const ease = (f: number): number => (f < 0.5 ? 2 * f * f : 1 - (2 - 2 * f) * (1 - f));
+
+/** A canvas that is as fine as the screen. */
+class Stage {
+  readonly pen: CanvasRenderingContext2D;
+  width = 0;
+  height = 0;
+  constructor(readonly canvas: HTMLCanvasElement) {
+    this.pen = canvas.getContext('2d')!;
+    new ResizeObserver(() => this.fit()).observe(canvas);
+    this.fit();
+  }
+  fit(): void {
+    const scale = Math.min(2, devicePixelRatio || 1);
+    const { width, height } = this.canvas.getBoundingClientRect();
+    this.width = width;
+    this.height = height;
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+  }
+}
+
+/** Polar places of the timers of one wheel, and of those that have left it. */
+class Flights {
+  angle = new Float32Array(0);
+  radius = new Float32Array(0);
+  fromAngle = new Float32Array(0);
+  fromRadius = new Float32Array(0);
+  since = new Float64Array(0);
+  gone: { angle: number; radius: number; since: number; due: boolean }[] = [];
+  private next = 0;
+
+  grow(capacity: number): void {
+    for (const name of ['angle', 'radius', 'fromAngle', 'fromRadius'] as const) {
+      const made = new Float32Array(capacity);
+      made.set(this[name]);
+      this[name] = made;
+    }
+    const since = new Float64Array(capacity).fill(-1e9);
+    since.set(this.since);
+    this.since = since;
+  }
+  move(timer: number, angle: number, radius: number, now: number, enters: boolean): void {
+    this.fromAngle[timer] = enters ? angle : this.angle[timer];
+    this.fromRadius[timer] = enters ? 1.06 : this.radius[timer];
+    this.angle[timer] = angle;
+    this.radius[timer] = radius;
+    this.since[timer] = now;
+  }
+  leave(timer: number, now: number, due: boolean): void {
+    this.gone[this.next++ % 1500] = { angle: this.angle[timer], radius: this.radius[timer], since: now, due };
+  }
+}
+
+export class Picture implements Watcher {
+  machine!: Machine;
+  /** Milliseconds of a flight; 0: none. */
+  flight = 700;
+  private wheel = new Stage(document.querySelector('#wheel')!);
+  private hashed = new Stage(document.querySelector('#hashed')!);
+  private heap = new Stage(document.querySelector('#heap')!);
+  private flights = [new Flights(), new Flights()];
+  private placed = new Float64Array(HEAP_FLASHES).fill(-1e9);
+  private dense = false;
+  private until = 0;
+  private colours: Record<string, string> = {};
+  private rings: string[] = [];
+
+  constructor() {
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.recolour());
+    this.recolour();
+  }
+  private recolour(): void {
+    for (const name of ['ink', 'muted', 'line', 'slot', 'due', 'look', 'cancel', 'panel', 'hand']) this.colours[name] = css(`--${name}`);
+    this.rings = [1, 2, 3, 4].map((n) => css(`--ring${n}`));
+    this.until = performance.now() + 100;
+  }
+  ring(level: number): string { return this.rings[level % this.rings.length]; }
+
+  begin(machine: Machine): void {
+    this.machine = machine;
+    this.flights = [new Flights(), new Flights()];
+    this.placed.fill(-1e9);
+    this.dense = false;
+  }
+  relaid(): void {
+    const { machine } = this;
+    for (const flights of this.flights) {
+      if (flights.angle.length < machine.capacity) flights.grow(machine.capacity);
+    }
+    for (let i = 0; i < machine.pendingCount; ++i) {
+      this.place(WHEEL, machine.pending[i], false);
+      this.place(HASHED, machine.pending[i], false);
+    }
+  }
+  came(engine: number, timer: number, from: number): void {
+    if (engine !== HEAP) this.place(engine, timer, from < 0);
+    else if (timer < HEAP_FLASHES) this.placed[timer] = this.flight > 0 ? performance.now() : -1e9;
+  }
+  left(engine: number, timer: number, due: boolean): void {
+    if (engine !== HEAP && this.flight > 0) this.flights[engine].leave(timer, performance.now(), due);
+  }
+
+  private band(level: number): [number, number] {
+    const width = (1 - HOLE) / Math.max(2, this.machine.levels.length);
+    return [HOLE + level * width, HOLE + (level + 0.93) * width];
+  }
+  private dot(): number {
+    const n = this.machine.pendingCount;
+    const of = n <= 24 ? 0.036 : n <= 90 ? 0.019 : n <= 400 ? 0.013 : n <= 2500 ? 0.0065 : 0.004;
+    return Math.max(0.8, of * this.wheel.width / 2);
+  }
+
+  private place(engine: number, timer: number, enters: boolean): void {
+    const { machine } = this;
+    const wheel = engine === WHEEL;
+    const size = wheel ? machine.levels[machine.level[timer]].size : machine.hashed.counts.length;
+    const [inner, outer] = wheel ? this.band(machine.level[timer]) : [0.42, 0.97];
+    const slot = wheel ? machine.slot[timer] : machine.hashedSlot[timer];
+    let across = 0.12 + 0.76 * jitter(timer);
+    let up = 0.06 + 0.88 * jitter(timer ^ 0x5bd1e995);
+    if (!wheel) {
+      up = Math.min(1, (machine.rounds[timer] + jitter(timer ^ 0x5bd1e995) * 0.8 + 0.1) / (machine.mostRounds + 1));
+    } else if (!this.dense) {
+      const cell = 2.3 * this.dot() / (0.94 * this.wheel.width / 2);
+      const columns = Math.max(1, Math.floor(TURN / size * (inner + outer) / 2 / cell));
+      const rows = Math.max(1, Math.floor((outer - inner) / cell));
+      const k = machine.rank[timer] % (rows * columns);
+      across = (k % columns + 0.5) / columns;
+      up = (Math.floor(k / columns) + 0.6) / rows;
+    }
+    const now = this.flight > 0 ? performance.now() : -1e9;
+    this.flights[engine].move(timer, (slot + across) / size * TURN, inner + up * (outer - inner), now, enters);
+  }
+
+  /** Draws, unless nothing has changed since. `moved`: the clock has, or a timer. */
+  draw(now: number, moved: boolean): void {
+    if (moved) this.until = now + Math.max(700, this.flight);
+    if (now > this.until) return;
+    const dense = this.machine.pendingCount > (this.dense ? 300 : 400);
+    if (dense !== this.dense) {
+      this.dense = dense;
+      this.relaid();
+    }
+    this.drawWheel(now);
+    this.drawHashed(now);
+    this.drawHeap(now);
+  }
+  invalidate(): void { this.until = performance.now() + 100; }
+
+  private sector(pen: CanvasRenderingContext2D, r: number, inner: number, outer: number, from: number, to: number): void {
+    pen.beginPath();
+    pen.arc(0, 0, r * outer, from - TURN / 4, to - TURN / 4);
+    pen.arc(0, 0, r * inner, to - TURN / 4, from - TURN / 4, true);
+    pen.closePath();
+  }
+
+  /** A ring of slots: its ground, how full each is, which has just been flushed, and the hand. */
+  private drawRing(stage: Stage, r: number, [inner, outer]: [number, number], counts: Int32Array, flashed: Float64Array,
+                   turns: number, colour: string, now: number): void {
+    const { pen } = stage;
+    const size = counts.length, width = TURN / size;
+    this.sector(pen, r, inner, outer, 0, TURN);
+    pen.fillStyle = this.colours.slot;
+    pen.fill('evenodd');
+    let most = 1;
+    for (let i = 0; i < size; ++i) most = Math.max(most, counts[i]);
+    pen.fillStyle = pen.strokeStyle = colour;
+    if (size <= 130) {
+      for (let i = 0; i < size; ++i) {
+        if (counts[i] === 0) continue;
+        pen.globalAlpha = 0.08 + 0.3 * Math.log1p(counts[i]) / Math.log1p(Math.max(8, most));
+        this.sector(pen, r, inner, outer, i * width, (i + 1) * width);
+        pen.fill();
+      }
+      pen.globalAlpha = 1;
+      pen.beginPath();
+      for (let i = 0; i < size; ++i) {
+        const x = Math.sin(i * width), y = -Math.cos(i * width);
+        pen.moveTo(x * r * inner, y * r * inner);
+        pen.lineTo(x * r * outer, y * r * outer);
+      }
+      pen.lineWidth = 1;
+      pen.strokeStyle = this.colours.line;
+      pen.stroke();
+    } else {
+      pen.globalAlpha = 0.35;
+      pen.beginPath();
+      for (let i = 0; i < size; ++i) {
+        if (counts[i] === 0) continue;
+        const x = Math.sin((i + 0.5) * width), y = -Math.cos((i + 0.5) * width);
+        const high = inner + (outer - inner) * counts[i] / most;
+        pen.moveTo(x * r * inner, y * r * inner);
+        pen.lineTo(x * r * high, y * r * high);
+      }
+      pen.lineWidth = Math.max(0.7, r * width * inner * 0.8);
+      pen.stroke();
+      pen.globalAlpha = 1;
+    }
+    pen.fillStyle = colour;
+    for (let i = 0; i < size; ++i) {
+      const fades = 1 - (now - flashed[i]) / 900;
+      if (fades <= 0) continue;
+      pen.globalAlpha = 0.75 * fades * fades;
+      const wide = Math.max(width, 0.02);
+      this.sector(pen, r, inner, outer, i * width, i * width + wide);
+      pen.fill();
+    }
+    pen.globalAlpha = 1;
+    const a = turns * TURN, x = Math.sin(a), y = -Math.cos(a);
+    pen.beginPath();
+    pen.moveTo(x * r * inner, y * r * inner);
+    pen.lineTo(x * r * outer, y * r * outer);
+    pen.lineWidth = 3;
+    pen.lineCap = 'round';
+    pen.strokeStyle = this.colours.hand;
+    pen.stroke();
+  }
+
+  private at(flights: Flights, timer: number, now: number, r: number): [number, number] {
+    let a = flights.angle[timer], radius = flights.radius[timer];
+    const f = this.flight > 0 ? (now - flights.since[timer]) / this.flight : 1;
+    if (f < 1) {
+      const e = ease(Math.max(0, f));
+      let turn = a - flights.fromAngle[timer];
+      turn -= Math.round(turn / TURN) * TURN;
+      a = flights.fromAngle[timer] + turn * e;
+      radius = flights.fromRadius[timer] + (radius - flights.fromRadius[timer]) * e;
+    }
+    return [Math.sin(a) * radius * r, -Math.cos(a) * radius * r];
+  }
+
+  /** The dots of those timers that `which` has, in one colour. */
+  private dots(stage: Stage, flights: Flights, r: number, dot: number, now: number, colour: string,
+               which: (timer: number) => boolean): void {
+    const { pen } = stage, { machine } = this;
+    const count = Math.min(machine.pendingCount, MOST_DOTS);
+    pen.fillStyle = pen.strokeStyle = colour;
+    pen.beginPath();
+    for (let i = 0; i < count; ++i) {
+      const timer = machine.pending[i];
+      if (!which(timer)) continue;
+      const [x, y] = this.at(flights, timer, now, r);
+      if (dot < 2) {
+        pen.fillRect(x - dot, y - dot, 2 * dot, 2 * dot);
+      } else {
+        pen.moveTo(x + dot, y);
+        pen.arc(x, y, dot, 0, TURN);
+      }
+    }
+    pen.fill();
+    if (count > 1500 || this.flight === 0) return;
+    pen.globalAlpha = 0.4;
+    pen.lineWidth = dot;
+    pen.beginPath();
+    for (let i = 0; i < count; ++i) {
+      const timer = machine.pending[i];
+      const f = (now - flights.since[timer]) / this.flight;
+      if (f <= 0 || f >= 1 || !which(timer)) continue;
+      pen.moveTo(...this.at(flights, timer, now - 110 * (1 - f), r));
+      pen.lineTo(...this.at(flights, timer, now, r));
+    }
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+
+  private drawGone(stage: Stage, flights: Flights, r: number, dot: number, now: number): void {
+    const { pen } = stage;
+    const lasts = Math.max(1, 0.8 * this.flight);
+    for (const { angle, radius, since, due } of flights.gone) {
+      const f = (now - since) / lasts;
+      if (f >= 1) continue;
+      const at = due ? radius * (1 - ease(f)) : radius;
+      pen.globalAlpha = due ? 1 - f * f * 0.6 : 1 - f;
+      pen.fillStyle = due ? this.colours.due : this.colours.cancel;
+      pen.beginPath();
+      pen.arc(Math.sin(angle) * at * r, -Math.cos(angle) * at * r, due ? dot : dot * (1 + 1.5 * f), 0, TURN);
+      pen.fill();
+    }
+    pen.globalAlpha = 1;
+  }
+
+  private begun(stage: Stage): number {
+    stage.pen.clearRect(0, 0, stage.width, stage.height);
+    stage.pen.save();
+    stage.pen.translate(stage.width / 2, stage.height / 2);
+    return 0.94 * Math.min(stage.width, stage.height) / 2;
+  }
+
+  private drawWheel(now: number): void {
+    const { machine, wheel: stage } = this;
+    const { pen } = stage;
+    const r = this.begun(stage), dot = this.dot(), [flights] = this.flights, clock = machine.clock();
+    for (const [i, level] of machine.levels.entries()) {
+      this.drawRing(stage, r, this.band(i), level.counts, level.flashed, clock / level.tick % level.size / level.size, this.ring(i), now);
+    }
+    for (const [i] of machine.levels.entries()) {
+      this.dots(stage, flights, r, dot, now, this.ring(i), (timer) => machine.level[timer] === i);
+    }
+    this.drawGone(stage, flights, r, dot, now);
+    pen.textAlign = 'center';
+    pen.textBaseline = 'middle';
+    if (machine.pendingCount <= 24) {
+      pen.font = `bold ${Math.round(dot * 0.95)}px system-ui, sans-serif`;
+      pen.fillStyle = this.colours.panel;
+      for (let i = 0; i < machine.pendingCount; ++i) {
+        const timer = machine.pending[i];
+        pen.fillText(String(machine.deadline[timer]), ...this.at(flights, timer, now, r));
+      }
+    }
+    pen.fillStyle = this.colours.ink;
+    pen.font = `600 ${Math.round(r * 0.085)}px system-ui, sans-serif`;
+    pen.fillText(clock.toLocaleString('en').replaceAll(',', '\u202f'), 0, -r * 0.02);
+    pen.font = `${Math.max(11, Math.round(r * 0.038))}px system-ui, sans-serif`;
+    pen.fillStyle = this.colours.muted;
+    pen.fillText('tick', 0, -r * 0.1);
+    pen.fillStyle = this.colours.due;
+    pen.fillText(`${machine.fired.toLocaleString('en').replaceAll(',', '\u202f')} due`, 0, r * 0.08);
+    pen.restore();
+  }
+
+  private drawHashed(now: number): void {
+    const { machine, hashed: stage } = this;
+    const r = this.begun(stage), [, flights] = this.flights;
+    const dot = Math.max(0.8, Math.min(3.5, this.dot() * 0.55));
+    const { counts, flashed } = machine.hashed;
+    this.drawRing(stage, r, [0.42, 0.97], counts, flashed, machine.clock() % counts.length / counts.length, this.colours.muted, now);
+    const looked = (timer: number) => now - flights.since[timer] < 450 && flights.fromRadius[timer] < 1.05;
+    this.dots(stage, flights, r, dot, now, this.ring(1), (timer) => machine.rounds[timer] > 0 && !looked(timer));
+    this.dots(stage, flights, r, dot, now, this.colours.due, (timer) => machine.rounds[timer] === 0 && !looked(timer));
+    if (this.flight > 0) this.dots(stage, flights, r, dot * 1.25, now, this.colours.look, looked);
+    this.drawGone(stage, flights, r, dot, now);
+    stage.pen.restore();
+  }
+
+  /** Row by row, the earliest at the top; where a row has more members than pixels, some of them. */
+  private drawHeap(now: number): void {
+    const { machine, heap: stage } = this;
+    const { pen, width, height } = stage;
+    pen.clearRect(0, 0, width, height);
+    const clock = machine.clock(), size = machine.heapSize;
+    let rows = 1;
+    while ((4 ** rows - 1) / 3 < size) ++rows;
+    const step = height / Math.max(4, rows), farthest = Math.log1p(Math.max(10, ...machine.levels.map((l) => l.tick * 8)));
+    const hue = (timer: number) => 42 + 225 * Math.min(1, Math.log1p(Math.max(0, machine.deadline[timer] - clock)) / farthest);
+    for (let row = 0; row < rows; ++row) {
+      const first = (4 ** row - 1) / 3, wide = width / 4 ** row, y = (row + 0.5) * step;
+      const end = Math.min(size, first + 4 ** row), stride = Math.max(1, Math.ceil(2 / wide));
+      const dot = Math.max(1, Math.min(7, wide * 0.38));
+      for (let i = first; i < end; i += stride) {
+        const x = (i - first + 0.5) * wide;
+        if (row > 0 && wide >= 8) {
+          pen.strokeStyle = this.colours.line;
+          pen.beginPath();
+          pen.moveTo(x, y);
+          pen.lineTo((Math.floor((i - first) / 4) + 0.5) * wide * 4, y - step);
+          pen.stroke();
+        }
+      }
+      for (let i = first; i < end; i += stride) {
+        const x = (i - first + 0.5) * wide;
+        const fades = i < HEAP_FLASHES ? Math.max(0, 1 - (now - this.placed[i]) / 500) : 0;
+        pen.fillStyle = fades > 0 ? this.colours.look : `hsl(${Math.round(hue(machine.heap[i]) / 15) * 15} 65% 52%)`;
+        if (dot < 2) {
+          pen.fillRect(x - 1, y - Math.min(6, step / 3), 2, Math.min(12, step / 1.5));
+        } else {
+          pen.beginPath();
+          pen.arc(x, y, dot * (1 + 0.35 * fades), 0, TURN);
+          pen.fill();
+        }
+      }
+    }
+  }
+}
