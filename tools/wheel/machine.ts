@@ -47,7 +47,7 @@ export const SCENARIOS: Record<string, Scenario> = {
     actions: [2, 10, 60, 234, 1000].map((at) => add(1, at, at)),
   },
   checks: {
-    name: 'Half-hour checks', tick: 100, sizes: [512], slots: 512, budget: 256, speed: 600, begin: 18000,
+    name: 'Half-hour checks', tick: 100, sizes: [512, 64], slots: 512, budget: 256, speed: 600, begin: 18000,
     tells: '27 orders a second, each checked after half an hour; 95 % are cancelled within 10 minutes. 10 000 wait.',
     actions: [], stream: { every: SECOND, count: 27, from: 30 * MINUTE, to: 30 * MINUTE, cancelled: 0.95, within: 10 * MINUTE },
   },
@@ -83,6 +83,7 @@ export async function load(): Promise<void> {
 
 /** Where the pictures hear of what happened; `from` is the level or the round that a timer left. */
 export interface Watcher {
+  now: number;
   begin(machine: Machine): void;
   came(engine: number, timer: number, from: number): void;
   left(engine: number, timer: number, due: boolean): void;
@@ -142,10 +143,15 @@ export class Machine {
   clock(): number { return this.now + (this.steps > 0 ? 1 : 0); }
   ticks(ms: number): number { return Math.ceil(ms / this.setup.tick); }
 
+  /** Whether nothing will happen any more. */
+  over(): boolean { return !this.stream && this.pendingCount === 0 && this.heapSize === 0 && !this.log[this.done]; }
+
   /** A number in [0, 1), the same for each visitor. */
   private random(): number {
-    this.state = (Math.imul(this.state, 1664525) + 1013904223) | 0;
-    return ((this.state >>> 0) ^ ((this.state >>> 0) >>> 15)) / 2 ** 32;
+    this.state = (this.state + 0x6d2b79f5) | 0;
+    let t = Math.imul(this.state ^ (this.state >>> 15), 1 | this.state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   }
 
   /** Does and remembers what the reader asks for. */
@@ -235,7 +241,8 @@ export class Machine {
     do {
       const next = this.log[this.done];
       const every = this.stream ? this.ticks(this.stream.every) : Infinity;
-      let stop = Math.min(to, (Math.floor(this.now / every) + 1) * every, next ? next.at : Infinity, this.now + 1000);
+      let stop = Math.min(to, (Math.floor(this.now / every) + 1) * every, next ? next.at : Infinity,
+                          this.now + Math.ceil(2e5 / (this.pendingCount + 1)));
       for (let at = this.now + 1; at < stop && this.cancels.size > 0; ++at) stop = this.cancels.has(at) ? at : stop;
       if (stop <= this.now || this.steps > 0) {
         this.step();  // an action is due in the middle of the next tick
@@ -313,7 +320,7 @@ export class Machine {
       case What.popped: this.queue.delete(where); break;
       case What.flushed: {
         const slot = Math.floor(when / of.tick) % of.size;
-        of.flashed[slot] = performance.now();
+        of.flashed[slot] = this.watcher.now;
         if (level > 0) this.cascade = { at: when, level, begin: when, to: [], due: 0, timers: of.counts[slot] };
         break;
       }
@@ -349,7 +356,7 @@ export class Machine {
         break;
       }
       case What.flushed:
-        flashed[where] = performance.now();
+        flashed[where] = this.watcher.now;
         this.visit = when;
         break;
       case What.due:

@@ -1,7 +1,7 @@
 // Draws the engines. A timer flies from where its last event has put it to where the next one does.
 import { HASHED, HEAP, Machine, WHEEL, Watcher } from './machine';
 
-const TURN = 2 * Math.PI, HOLE = 0.24, MOST_DOTS = 20000, HEAP_FLASHES = 1365;
+const TURN = 2 * Math.PI, HOLE = 0.24, MOST_DOTS = 12000, HEAP_FLASHES = 1365;
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const jitter = (n: number): number => ((Math.imul(n + 1, 2654435761) >>> 0) % 1009) / 1009;
 const ease = (f: number): number => (f < 0.5 ? 2 * f * f : 1 - (2 - 2 * f) * (1 - f));
@@ -11,6 +11,11 @@ class Stage {
   readonly pen: CanvasRenderingContext2D;
   width = 0;
   height = 0;
+  private scale = 1;
+  private image = new ImageData(1, 1);
+  private pixels = new Uint32Array(1);
+  private specked = false;
+  private layer = document.createElement('canvas');
   constructor(readonly canvas: HTMLCanvasElement) {
     this.pen = canvas.getContext('2d')!;
     new ResizeObserver(() => this.fit()).observe(canvas);
@@ -24,6 +29,34 @@ class Stage {
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(height * scale);
     this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.scale = scale;
+    const { width: wide, height: high } = this.canvas;
+    this.image = new ImageData(Math.max(1, wide), Math.max(1, high));
+    this.pixels = new Uint32Array(this.image.data.buffer);
+  }
+
+  // Many small dots are pixels of an image: a call for each would take most of a frame.
+  colour(css: string): number {
+    const n = parseInt(css.slice(1), 16);
+    return (0xff000000 | (n & 0xff) << 16 | (n & 0xff00) | n >> 16) >>> 0;
+  }
+  speck(x: number, y: number, dot: number, rgb: number): void {
+    const { image, pixels, scale } = this, wide = Math.max(2, Math.round(2 * dot * scale));
+    const left = Math.round((x + this.width / 2 - dot) * scale), top = Math.round((y + this.height / 2 - dot) * scale);
+    if (left < 0 || top < 0 || left + wide > image.width || top + wide > image.height) return;
+    for (let row = top * image.width + left, end = row + wide * image.width; row < end; row += image.width) {
+      for (let i = row; i < row + wide; ++i) pixels[i] = rgb;
+    }
+    this.specked = true;
+  }
+  showSpecks(): void {
+    if (!this.specked) return;
+    this.specked = false;
+    this.layer.width = this.image.width;
+    this.layer.height = this.image.height;
+    this.layer.getContext('2d')!.putImageData(this.image, 0, 0);
+    this.pixels.fill(0);
+    this.pen.drawImage(this.layer, -this.width / 2, -this.height / 2, this.width, this.height);
   }
 }
 
@@ -31,6 +64,8 @@ class Stage {
 class Flights {
   angle = new Float32Array(0);
   radius = new Float32Array(0);
+  x = new Float32Array(0);
+  y = new Float32Array(0);
   fromAngle = new Float32Array(0);
   fromRadius = new Float32Array(0);
   since = new Float64Array(0);
@@ -38,7 +73,7 @@ class Flights {
   private next = 0;
 
   grow(capacity: number): void {
-    for (const name of ['angle', 'radius', 'fromAngle', 'fromRadius'] as const) {
+    for (const name of ['angle', 'radius', 'x', 'y', 'fromAngle', 'fromRadius'] as const) {
       const made = new Float32Array(capacity);
       made.set(this[name]);
       this[name] = made;
@@ -52,6 +87,8 @@ class Flights {
     this.fromRadius[timer] = enters ? 1.06 : this.radius[timer];
     this.angle[timer] = angle;
     this.radius[timer] = radius;
+    this.x[timer] = Math.sin(angle) * radius;
+    this.y[timer] = -Math.cos(angle) * radius;
     this.since[timer] = now;
   }
   leave(timer: number, now: number, due: boolean): void {
@@ -63,6 +100,8 @@ export class Picture implements Watcher {
   machine!: Machine;
   /** Milliseconds of a flight; 0: none. */
   flight = 700;
+  /** The beginning of the frame. */
+  now = 0;
   private wheel = new Stage(document.querySelector('#wheel')!);
   private hashed = new Stage(document.querySelector('#hashed')!);
   private heap = new Stage(document.querySelector('#heap')!);
@@ -102,10 +141,10 @@ export class Picture implements Watcher {
   }
   came(engine: number, timer: number, from: number): void {
     if (engine !== HEAP) this.place(engine, timer, from < 0);
-    else if (timer < HEAP_FLASHES) this.placed[timer] = this.flight > 0 ? performance.now() : -1e9;
+    else if (timer < HEAP_FLASHES) this.placed[timer] = this.flight > 0 ? this.now : -1e9;
   }
   left(engine: number, timer: number, due: boolean): void {
-    if (engine !== HEAP && this.flight > 0) this.flights[engine].leave(timer, performance.now(), due);
+    if (engine !== HEAP && this.flight > 0) this.flights[engine].leave(timer, this.now, due);
   }
 
   private band(level: number): [number, number] {
@@ -114,7 +153,7 @@ export class Picture implements Watcher {
   }
   private dot(): number {
     const n = this.machine.pendingCount;
-    const of = n <= 24 ? 0.036 : n <= 90 ? 0.019 : n <= 400 ? 0.013 : n <= 2500 ? 0.0065 : 0.004;
+    const of = n <= 24 ? 0.036 : n <= 90 ? 0.022 : n <= 400 ? 0.017 : n <= 2500 ? 0.0065 : 0.004;
     return Math.max(0.8, of * this.wheel.width / 2);
   }
 
@@ -129,14 +168,15 @@ export class Picture implements Watcher {
     if (!wheel) {
       up = Math.min(1, (machine.rounds[timer] + jitter(timer ^ 0x5bd1e995) * 0.8 + 0.1) / (machine.mostRounds + 1));
     } else if (!this.dense) {
-      const cell = 2.3 * this.dot() / (0.94 * this.wheel.width / 2);
-      const columns = Math.max(1, Math.floor(TURN / size * (inner + outer) / 2 / cell));
+      // A pile in the middle of the slot, from its bottom.
+      const cell = 2.4 * this.dot() / (0.94 * this.wheel.width / 2), width = TURN / size;
+      const columns = Math.max(1, Math.min(6, Math.floor(width * inner / cell)));
       const rows = Math.max(1, Math.floor((outer - inner) / cell));
       const k = machine.rank[timer] % (rows * columns);
-      across = (k % columns + 0.5) / columns;
       up = (Math.floor(k / columns) + 0.6) / rows;
+      across = 0.5 + (k % columns - (columns - 1) / 2) * cell / (inner + up * (outer - inner)) / width;
     }
-    const now = this.flight > 0 ? performance.now() : -1e9;
+    const now = this.flight > 0 ? this.now : -1e9;
     this.flights[engine].move(timer, (slot + across) / size * TURN, inner + up * (outer - inner), now, enters);
   }
 
@@ -225,15 +265,12 @@ export class Picture implements Watcher {
   }
 
   private at(flights: Flights, timer: number, now: number, r: number): [number, number] {
-    let a = flights.angle[timer], radius = flights.radius[timer];
     const f = this.flight > 0 ? (now - flights.since[timer]) / this.flight : 1;
-    if (f < 1) {
-      const e = ease(Math.max(0, f));
-      let turn = a - flights.fromAngle[timer];
-      turn -= Math.round(turn / TURN) * TURN;
-      a = flights.fromAngle[timer] + turn * e;
-      radius = flights.fromRadius[timer] + (radius - flights.fromRadius[timer]) * e;
-    }
+    if (f >= 1) return [flights.x[timer] * r, flights.y[timer] * r];
+    const e = ease(Math.max(0, f)), begin = flights.fromAngle[timer];
+    let turn = flights.angle[timer] - begin;
+    turn -= Math.round(turn / TURN) * TURN;
+    const a = begin + turn * e, radius = flights.fromRadius[timer] * (1 - e) + flights.radius[timer] * e;
     return [Math.sin(a) * radius * r, -Math.cos(a) * radius * r];
   }
 
@@ -241,7 +278,7 @@ export class Picture implements Watcher {
   private dots(stage: Stage, flights: Flights, r: number, dot: number, now: number, colour: string,
                which: (timer: number) => boolean): void {
     const { pen } = stage, { machine } = this;
-    const count = Math.min(machine.pendingCount, MOST_DOTS);
+    const count = Math.min(machine.pendingCount, MOST_DOTS), rgb = dot < 2 ? stage.colour(colour) : 0;
     pen.fillStyle = pen.strokeStyle = colour;
     pen.beginPath();
     for (let i = 0; i < count; ++i) {
@@ -249,10 +286,12 @@ export class Picture implements Watcher {
       if (!which(timer)) continue;
       const [x, y] = this.at(flights, timer, now, r);
       if (dot < 2) {
-        pen.fillRect(x - dot, y - dot, 2 * dot, 2 * dot);
+        stage.speck(x, y, dot, rgb);
       } else {
-        pen.moveTo(x + dot, y);
-        pen.arc(x, y, dot, 0, TURN);
+        const f = this.flight > 0 ? (now - flights.since[timer]) / this.flight : 1;
+        const wide = f < 1 ? dot * (1 + 0.5 * Math.sin(Math.max(0, f) * Math.PI)) : dot;
+        pen.moveTo(x + wide, y);
+        pen.arc(x, y, wide, 0, TURN);
       }
     }
     pen.fill();
@@ -304,6 +343,7 @@ export class Picture implements Watcher {
     for (const [i] of machine.levels.entries()) {
       this.dots(stage, flights, r, dot, now, this.ring(i), (timer) => machine.level[timer] === i);
     }
+    stage.showSpecks();
     this.drawGone(stage, flights, r, dot, now);
     pen.textAlign = 'center';
     pen.textBaseline = 'middle';
@@ -336,6 +376,7 @@ export class Picture implements Watcher {
     this.dots(stage, flights, r, dot, now, this.ring(1), (timer) => machine.rounds[timer] > 0 && !looked(timer));
     this.dots(stage, flights, r, dot, now, this.colours.due, (timer) => machine.rounds[timer] === 0 && !looked(timer));
     if (this.flight > 0) this.dots(stage, flights, r, dot * 1.25, now, this.colours.look, looked);
+    stage.showSpecks();
     this.drawGone(stage, flights, r, dot, now);
     stage.pen.restore();
   }
@@ -350,20 +391,18 @@ export class Picture implements Watcher {
     while ((4 ** rows - 1) / 3 < size) ++rows;
     const step = height / Math.max(4, rows), farthest = Math.log1p(Math.max(10, ...machine.levels.map((l) => l.tick * 8)));
     const hue = (timer: number) => 42 + 225 * Math.min(1, Math.log1p(Math.max(0, machine.deadline[timer] - clock)) / farthest);
+    pen.strokeStyle = this.colours.line;
+    pen.beginPath();
+    for (let i = 1; i < Math.min(size, 85); ++i) {
+      const row = i < 5 ? 1 : i < 21 ? 2 : 3, first = (4 ** row - 1) / 3, wide = width / 4 ** row;
+      pen.moveTo((i - first + 0.5) * wide, (row + 0.5) * step);
+      pen.lineTo((Math.floor((i - first) / 4) + 0.5) * wide * 4, (row - 0.5) * step);
+    }
+    pen.stroke();
     for (let row = 0; row < rows; ++row) {
       const first = (4 ** row - 1) / 3, wide = width / 4 ** row, y = (row + 0.5) * step;
       const end = Math.min(size, first + 4 ** row), stride = Math.max(1, Math.ceil(2 / wide));
       const dot = Math.max(1, Math.min(7, wide * 0.38));
-      for (let i = first; i < end; i += stride) {
-        const x = (i - first + 0.5) * wide;
-        if (row > 0 && wide >= 8) {
-          pen.strokeStyle = this.colours.line;
-          pen.beginPath();
-          pen.moveTo(x, y);
-          pen.lineTo((Math.floor((i - first) / 4) + 0.5) * wide * 4, y - step);
-          pen.stroke();
-        }
-      }
       for (let i = first; i < end; i += stride) {
         const x = (i - first + 0.5) * wide;
         const fades = i < HEAP_FLASHES ? Math.max(0, 1 - (now - this.placed[i]) / 500) : 0;

@@ -1,0 +1,188 @@
+// Opens the page in Chromium, and does what a reader does: page_test.mjs WORK PAGE. Pictures of it stay in WORK.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+
+const [, , work, page] = process.argv;
+const require = createRequire(`${resolve(work)}/`);
+const puppeteer = require('puppeteer-core');
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const types = { html: 'text/html', js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
+const server = createServer((request, answer) => {
+  const name = request.url.replace(/[?#].*/, '').replace(/^\/wheel\/(.*)/, '$1') || 'index.html';
+  const known = /^[\w.]+$/.test(name) && existsSync(`${page}/${name}`);
+  answer.writeHead(known ? 200 : 404, { 'content-type': types[name.split('.').at(-1)] ?? 'text/plain' });
+  answer.end(known ? readFileSync(`${page}/${name}`) : '');
+});
+await new Promise((done) => server.listen(0, '127.0.0.1', done));
+const home = `http://127.0.0.1:${server.address().port}/wheel/`;
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'],
+});
+
+let checks = 0;
+const check = (holds, what) => { assert.ok(holds, what); ++checks; };
+const equal = (is, should, what) => { assert.deepEqual(is, should, what); ++checks; };
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+const devices = { desk: { width: 1280, height: 900 }, phone: { width: 390, height: 844, isMobile: true, hasTouch: true } };
+
+/** A page that must say nothing in its console, and ask nobody else for anything. */
+async function open(hash, { device = 'desk', scheme = 'light', motion = 'no-preference', before = async () => {}, url = home } = {}) {
+  const tab = await browser.newPage();
+  tab.said = [];
+  tab.on('console', (message) => tab.said.push(message.text()));
+  tab.on('pageerror', (error) => tab.said.push(String(error)));
+  tab.on('request', (request) => { if (!/^data:/.test(request.url()) && !request.url().startsWith(url)) tab.said.push(request.url()); });
+  await tab.setViewport(devices[device]);
+  await tab.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }, { name: 'prefers-reduced-motion', value: motion }]);
+  await before(tab);
+  await tab.goto(url + hash);
+  return tab;
+}
+async function close(tab) {
+  equal(tab.said, [], 'the console');
+  await tab.close();
+}
+const text = (tab, id) => tab.$eval(`#${id}`, (element) => element.textContent);
+const counts = (tab) => tab.$$eval('#counts tr', (rows) => rows.map((row) => [...row.cells].slice(1, 6).map((cell) => cell.textContent)));
+const waiting = async (tab) => (await counts(tab)).map((row) => Number(row[0].replaceAll('\u202f', '')));
+const link = async (tab) => new URLSearchParams(new URL(tab.url()).hash.slice(1));
+const clock = async (tab) => { await tab.click('#link'); return Number((await link(tab)).get('at')); };
+const inks = (tab, id) => tab.$eval(`#${id}`, (canvas) => {
+  const seen = new Set(new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer));
+  return seen.size;
+});
+const fill = (tab, id, value) => tab.$eval(`#${id}`, (field, value) => { field.value = value; }, String(value));
+const press = (tab, form) => tab.$eval(`#${form}`, (element) => element.requestSubmit());
+
+// Each device and theme.
+for (const device of Object.keys(devices)) {
+  for (const scheme of ['light', 'dark']) {
+    const tab = await open('#scenario=first&at=90&speed=10&play=1', { device, scheme });
+    await wait(1300);
+    await tab.screenshot({ path: `${work}/${device}-${scheme}.png`, fullPage: true });
+    check(/ring 3 reached/.test(await text(tab, 'caption')), 'a cascade is told');
+    for (const id of ['wheel', 'hashed', 'heap']) check(await inks(tab, id) > 20, `${id} is drawn`);
+    check(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than the screen');
+    await tab.evaluate(axe);
+    const { violations, passes } = await tab.evaluate(() => globalThis.axe.run());
+    equal(violations.map(({ id, nodes }) => [id, nodes[0].html]), [], 'axe-core');
+    check(passes.length > 15, 'axe-core has looked');
+    await close(tab);
+  }
+}
+
+// Each control.
+let tab = await open('');
+check(await text(tab, 'play') === 'Pause', 'it plays at first');
+for (const button of await tab.$$('#scenarios button')) {
+  await button.click();
+  const name = await button.evaluate((element) => element.dataset.name);
+  await wait(name === 'cancel' ? 4000 : 600);
+  equal(await button.evaluate((element) => element.ariaPressed), 'true', name);
+  await tab.click('#play');
+  check(await clock(tab) > 0 && (await link(tab)).get('scenario') === name, `${name} turns`);
+  if (name === 'cancel') {
+    check(/ 16 cancelled/.test(await text(tab, 'live')), 'sixteen are cancelled');
+    check(Number((await link(tab)).get('steps')) >= 6, 'in mid-cascade');
+  }
+  const says = Number((await text(tab, 'live')).match(/: ([\d\u202f]+) timers? wait/)[1].replaceAll('\u202f', ''));
+  equal((await waiting(tab))[0], says, `${name}: the picture has as many timers as the engine`);
+}
+await tab.click('#scenarios button:nth-child(2)');
+await tab.click('#play');
+await tab.click('#restart');
+equal(await clock(tab), 0, 'restart');
+equal(await waiting(tab), [5, 5, 5], 'five timers');
+for (const at of [2, 10, 60, 220, 234, 800, 1000]) {  // the hierarchical wheel cascades at 220 and 800
+  await tab.click('#step');
+  equal(await clock(tab), at, 'a step');
+}
+await tab.click('#restart');
+await fill(tab, 'adds', 1000);
+await fill(tab, 'within', 5000);
+await press(tab, 'add');
+await wait(200);
+equal(await waiting(tab), [1005, 1005, 1005], 'add');
+await fill(tab, 'cancels', 300);
+await press(tab, 'cancel');
+await wait(200);
+equal(await waiting(tab), [705, 705, 705], 'cancel');
+await tab.focus('#speed');
+await tab.keyboard.press('End');
+check(/^1\u202f000\u202f000 ticks/.test(await text(tab, 'pace')), 'speed');
+await tab.keyboard.press('Home');
+await tab.evaluate(() => document.activeElement.blur());
+await tab.keyboard.press('ArrowRight');
+check(await clock(tab) > 0, 'the right arrow makes a step');
+await tab.evaluate(() => document.activeElement.blur());
+await tab.keyboard.press('Space');
+check(await text(tab, 'play') === 'Pause', 'space plays');
+await wait(1500);
+await tab.evaluate(() => document.activeElement.blur());
+await tab.keyboard.press('Space');
+const at = await clock(tab);
+await wait(300);
+equal(await clock(tab), at, 'paused, the clock stands');
+const told = await counts(tab);
+check(Number((await link(tab)).get('at')) >= 3, 'the link has the clock');
+const other = await open(new URL(tab.url()).hash);
+await wait(300);
+equal(await counts(other), told, 'the link holds all of it');
+check((await other.$$('#events li')).length > 5 && (await other.$$('#queue li')).length > 5, 'lists');
+await close(other);
+await fill(tab, 'sizes', '7, 9, 11');
+await fill(tab, 'slots', 32);
+await fill(tab, 'tick', 10);
+await press(tab, 'remake');
+await wait(300);
+check(/7 slots of 1 tick, 10\u202fms/.test(await text(tab, 'rings')), 'sizes and tick');
+equal((await link(tab)).get('slots'), '32', 'slots');
+await tab.evaluate(() => { location.hash = '#scenario=midnight&at=7199'; });
+await wait(400);
+equal([await clock(tab), await waiting(tab)], [7199, [10300, 10300, 10300]], 'another link');
+await close(tab);
+
+// For a screen reader, at most once in four seconds.
+tab = await open('#scenario=first&play=1&speed=50', { before: (fresh) => fresh.evaluateOnNewDocument(() => {
+  globalThis.heard = 0;
+  addEventListener('DOMContentLoaded', () => new MutationObserver(() => ++globalThis.heard)
+      .observe(document.querySelector('#live'), { childList: true }));
+}) });
+await wait(3600);
+const heard = await tab.evaluate(() => globalThis.heard);
+check(heard >= 1 && heard <= 2, `the live region has spoken ${heard} times`);
+await close(tab);
+
+// What some readers have: less motion, no JavaScript, no WebAssembly, a file.
+tab = await open('', { motion: 'reduce' });
+check(await text(tab, 'play') === 'Play', 'with less motion it waits');
+await close(tab);
+for (const before of [(fresh) => fresh.setJavaScriptEnabled(false),
+                      (fresh) => fresh.evaluateOnNewDocument(() => { delete globalThis.WebAssembly; })]) {
+  tab = await open('', { before });
+  await wait(200);
+  const image = await tab.$('#fallback img');
+  check(await image.isVisible() && (await image.boundingBox()).height > 100 && !await (await tab.$('#app')).isVisible(), 'the picture instead');
+  tab.said = tab.said.filter((said) => !/WebAssembly is not defined/.test(said));
+  await close(tab);
+}
+tab = await open('', { url: `file://${resolve(page)}/index.html` });
+check(await (await tab.$('#app')).isVisible(), 'it opens as a file');
+tab.said = tab.said.filter((said) => !said.startsWith(`file://${resolve(page)}/`));
+await close(tab);
+
+// Ten thousand timers.
+tab = await open('#scenario=checks&play=1&at=18000&speed=600');
+await wait(2500);
+const timers = (await waiting(tab))[0];
+const [, rate, script] = (await text(tab, 'rate')).match(/^(\d+) frames\/s · ([\d.]+) ms/).map(Number);
+check(timers >= 10000, `${timers} timers`);
+check(script < 16, `a frame takes ${script} ms of script`);
+await tab.screenshot({ path: `${work}/ten-thousand.png` });
+await close(tab);
+await browser.close();
+server.close();
+console.log(`page: ${checks} checks hold; ${timers} timers in the picture: ${rate} frames a second, ${script} ms of script each`);
