@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "timing_wheel/time.hpp"
+#include "timing_wheel/engine/engine.hpp"
 
 namespace timing_wheel::detail {
 

@@ -295,9 +295,9 @@ inline void hierarchical_wheel::expire(bucket& b, std::size_t& budget) {
   do {
     b.flush_front(store_, budget, [&](entry e) {
       due_.push_back(e.which);
-      TIMING_WHEEL_ENGINE_EVENT(due, b.number(), e.which, clock_);
       store_.unlink(e.which);
       --size_;
+      TIMING_WHEEL_ENGINE_EVENT(due, b.number(), e.which, clock_);
     });
   } while (budget > 0 && !b.empty());
 }
@@ -307,9 +307,9 @@ inline void hierarchical_wheel::add_or_run(level& origin, const bucket& b, entry
   const tick deadline = deadline_of(origin, b, e);
   if (deadline <= clock_) {
     due_.push_back(e.which);
-    TIMING_WHEEL_ENGINE_EVENT(due, b.number(), e.which, clock_);
     store_.unlink(e.which);
     --size_;
+    TIMING_WHEEL_ENGINE_EVENT(due, b.number(), e.which, clock_);
   } else {
     TIMING_WHEEL_ENGINE_EVENT(moved, b.number(), e.which, deadline);
     link(level_below(origin, deadline), deadline, e);
