@@ -95,7 +95,7 @@ export class Machine {
   steps = 0;
   capacity = 0;
   deadline = new Float64Array(0);
-  level = new Uint8Array(0);
+  level = new Int32Array(0);
   slot = new Int32Array(0);
   rank = new Int32Array(0);
   rounds = new Int32Array(0);
@@ -112,7 +112,7 @@ export class Machine {
   pending = new Int32Array(0);
   pendingCount = 0;
   private place = new Int32Array(0);
-  private held = new Uint8Array(0);
+  private held = new Int32Array(0);
   private free: number[] = [];
   private numbers = 0;
   private state = 1;
@@ -202,21 +202,14 @@ export class Machine {
 
   private grow(): void {
     this.capacity = Math.max(1024, 2 * this.capacity);
-    const longer = <T extends Int32Array | Uint8Array | Float64Array>(old: T): T => {
-      const made = new (old.constructor as new (n: number) => T)(this.capacity);
-      made.set(old);
-      return made;
-    };
-    this.deadline = longer(this.deadline);
-    this.level = longer(this.level);
-    this.slot = longer(this.slot);
-    this.rank = longer(this.rank);
-    this.rounds = longer(this.rounds);
-    this.hashedSlot = longer(this.hashedSlot);
-    this.heap = longer(this.heap);
-    this.pending = longer(this.pending);
-    this.place = longer(this.place);
-    this.held = longer(this.held);
+    const deadline = new Float64Array(this.capacity);
+    deadline.set(this.deadline);
+    this.deadline = deadline;
+    for (const name of ['level', 'slot', 'rank', 'rounds', 'hashedSlot', 'heap', 'pending', 'place', 'held'] as const) {
+      const made = new Int32Array(this.capacity);
+      made.set(this[name]);
+      this[name] = made;
+    }
     this.watcher.relaid();
   }
 

@@ -41,7 +41,7 @@ function play(on: boolean): void {
 function make(setup: Setup, actions: Action[], at: number, steps: number): void {
   picture.flight = 0;
   machine = new Machine(setup, actions, picture);
-  if (at > 0) machine.run(at, Infinity);
+  if (at > 0) machine.run(at, performance.now() + 8000);
   while (machine.steps < steps && !machine.step());
   picture.relaid();
   picture.flight = 700;
@@ -109,7 +109,7 @@ function follow(hash: string): void {
   const actions: Action[] = [];
   for (const one of (given.get('does') ?? '').split('_').filter(Boolean)) {
     const [at, steps, what, count, from, to] = one.split('.');
-    const n = [at, steps, count, from, to].map((value) => whole(value, 0, 1e12, 0));
+    const n = [at, steps, count, from, to].map((value) => whole(value, 0, 1e15, 0));
     actions.push({ at: n[0], steps: n[1], what: what === 'a' ? 'add' : 'cancel', count: n[2], from: n[3], to: n[4] });
   }
   setSpeed(whole(given.get('speed'), 1, 1e6, standard.speed));
@@ -272,8 +272,9 @@ async function start(): Promise<void> {
     text('copied', 'The link is in the address bar, and copied where the browser lets it be.');
   };
   document.addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== document.body) return;
-    if (event.key === ' ') toggle();
+    const at = event.target as Element;
+    if (event.ctrlKey || event.metaKey || event.altKey || at.closest('input, select, [tabindex]')) return;
+    if (event.key === ' ' && !at.closest('button')) toggle();
     else if (event.key === 'ArrowRight') step();
     else return;
     event.preventDefault();

@@ -114,7 +114,7 @@ await tab.focus('#speed');
 await tab.keyboard.press('End');
 check(/^1\u202f000\u202f000 ticks/.test(await text(tab, 'pace')), 'speed');
 await tab.keyboard.press('Home');
-await tab.evaluate(() => document.activeElement.blur());
+await tab.focus('#play');
 await tab.keyboard.press('ArrowRight');
 check(await clock(tab) > 0, 'the right arrow makes a step');
 await tab.evaluate(() => document.activeElement.blur());

@@ -202,6 +202,12 @@ export class Picture implements Watcher {
     pen.closePath();
   }
 
+  private spoke(pen: CanvasRenderingContext2D, r: number, inner: number, outer: number, angle: number): void {
+    const x = Math.sin(angle) * r, y = -Math.cos(angle) * r;
+    pen.moveTo(x * inner, y * inner);
+    pen.lineTo(x * outer, y * outer);
+  }
+
   /** A ring of slots: its ground, how full each is, which has just been flushed, and the hand. */
   private drawRing(stage: Stage, r: number, [inner, outer]: [number, number], counts: Int32Array, flashed: Float64Array,
                    turns: number, colour: string, now: number): void {
@@ -222,11 +228,7 @@ export class Picture implements Watcher {
       }
       pen.globalAlpha = 1;
       pen.beginPath();
-      for (let i = 0; i < size; ++i) {
-        const x = Math.sin(i * width), y = -Math.cos(i * width);
-        pen.moveTo(x * r * inner, y * r * inner);
-        pen.lineTo(x * r * outer, y * r * outer);
-      }
+      for (let i = 0; i < size; ++i) this.spoke(pen, r, inner, outer, i * width);
       pen.lineWidth = 1;
       pen.strokeStyle = this.colours.line;
       pen.stroke();
@@ -234,11 +236,7 @@ export class Picture implements Watcher {
       pen.globalAlpha = 0.35;
       pen.beginPath();
       for (let i = 0; i < size; ++i) {
-        if (counts[i] === 0) continue;
-        const x = Math.sin((i + 0.5) * width), y = -Math.cos((i + 0.5) * width);
-        const high = inner + (outer - inner) * counts[i] / most;
-        pen.moveTo(x * r * inner, y * r * inner);
-        pen.lineTo(x * r * high, y * r * high);
+        if (counts[i] > 0) this.spoke(pen, r, inner, inner + (outer - inner) * counts[i] / most, (i + 0.5) * width);
       }
       pen.lineWidth = Math.max(0.7, r * width * inner * 0.8);
       pen.stroke();
@@ -254,10 +252,8 @@ export class Picture implements Watcher {
       pen.fill();
     }
     pen.globalAlpha = 1;
-    const a = turns * TURN, x = Math.sin(a), y = -Math.cos(a);
     pen.beginPath();
-    pen.moveTo(x * r * inner, y * r * inner);
-    pen.lineTo(x * r * outer, y * r * outer);
+    this.spoke(pen, r, inner, outer, turns * TURN);
     pen.lineWidth = 3;
     pen.lineCap = 'round';
     pen.strokeStyle = this.colours.hand;
