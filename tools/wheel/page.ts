@@ -200,7 +200,7 @@ function tell(now: number): void {
   const cells = NAMES.map((_, engine) => [Count.size, Count.moves, Count.looks, Count.wakes, Count.operations, Count.bytes]
       .map((what) => machine.count(engine, what)));
   $('counts').innerHTML = cells.map((one, engine) =>
-      row(NAMES[engine], one.map((n, i) => (i === 5 ? `${number(n / 1024)} KiB` : n || i === 0 ? number(n) : '–')),
+      row(NAMES[engine], one.map((n, i) => (i === 5 ? `${number(Math.ceil(n / 1024))} KiB` : n || i === 0 ? number(n) : '–')),
           [1, 2, 3, 4].filter((i) => one[i] > 0 && one[i] === Math.max(...cells.map((other) => other[i]))))).join('');
   speak(now);
 }

@@ -153,7 +153,7 @@ export class Picture implements Watcher {
   }
   private dot(): number {
     const n = this.machine.pendingCount;
-    const of = n <= 24 ? 0.036 : n <= 90 ? 0.022 : n <= 400 ? 0.017 : n <= 2500 ? 0.0065 : 0.004;
+    const of = n <= 24 ? 0.042 : n <= 90 ? 0.022 : n <= 400 ? 0.017 : n <= 2500 ? 0.0065 : 0.004;
     return Math.max(0.8, of * this.wheel.width / 2);
   }
 
@@ -344,7 +344,7 @@ export class Picture implements Watcher {
     pen.textAlign = 'center';
     pen.textBaseline = 'middle';
     if (machine.pendingCount <= 24) {
-      pen.font = `bold ${Math.round(dot * 0.95)}px system-ui, sans-serif`;
+      pen.font = `bold ${Math.round(dot * 0.8)}px system-ui, sans-serif`;
       pen.fillStyle = this.colours.panel;
       for (let i = 0; i < machine.pendingCount; ++i) {
         const timer = machine.pending[i];

@@ -1,10 +1,12 @@
 /// \file
 /// The three engines for a page in a browser, compiled from their sources with TIMING_WHEEL_TRACE_ENGINE. `which` below is
-/// 0 for the hierarchical wheel, 1 for the hashed wheel, 2 for the heap. Ticks are doubles, which JavaScript has.
+/// 0 for the hierarchical wheel, 1 for the hashed wheel, 2 for the heap. Ticks are doubles, which JavaScript has. Compiled
+/// natively it is a program that makes the calls it reads, and writes the events: what the browser has in its memory.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <type_traits>
 #include <variant>
@@ -17,7 +19,13 @@
 
 namespace {
 
-using namespace timing_wheel;
+using timing_wheel::advance_result;
+using timing_wheel::engine_options;
+using timing_wheel::engine_stats;
+using timing_wheel::hashed_wheel;
+using timing_wheel::heap_queue;
+using timing_wheel::hierarchical_wheel;
+using timing_wheel::tick;
 
 struct event {
   std::uint32_t what;
@@ -160,3 +168,38 @@ double wheel_count(unsigned which, unsigned what) {
   });
 }
 }
+
+#ifndef __EMSCRIPTEN__
+// A line is a call: m(ake), a(dd), c(ancel) or w(heel_advance), the engine, and five numbers; e ends a program.
+int main() {
+  char what = 0;
+  unsigned engine = 0;
+  double n[5];
+  while (std::scanf(" %c %u %lf %lf %lf %lf %lf", &what, &engine, &n[0], &n[1], &n[2], &n[3], &n[4]) == 7) {
+    unsigned whole[4];
+    std::transform(n, n + 4, whole, [](double value) { return static_cast<unsigned>(value); });
+    switch (what) {
+      case 'm':
+        wheel_make(engine, whole[0], whole[1], whole[2], whole[3], n[4]);
+        break;
+      case 'a':
+        wheel_add(engine, whole[0], n[1]);
+        break;
+      case 'c':
+        wheel_cancel(engine, whole[0]);
+        break;
+      case 'w':
+        wheel_advance(engine, n[0], whole[1]);
+        break;
+      default:
+        for (unsigned count = 0; count < 9; ++count) {
+          const double value = count == 7 ? 0 : wheel_count(engine, count);  // bytes differ, for pointers do
+          std::fwrite(&value, sizeof value, 1, stdout);
+        }
+        const std::uint32_t events = wheel_event_count(engine);
+        std::fwrite(&events, sizeof events, 1, stdout);
+        std::fwrite(wheel_events(engine), sizeof(event), events, stdout);
+    }
+  }
+}
+#endif
