@@ -70,7 +70,7 @@ export const SCENARIOS: Record<string, Scenario> = {
 };
 
 export interface Level { tick: number; size: number; counts: Int32Array; flashed: Float64Array }
-export interface Cascade { at: number; level: number; begin: number; to: number[]; due: number; timers: number }
+export interface Cascade { level: number; begin: number; to: number[]; due: number; timers: number }
 export const ENGINES = 3;
 const MOST = 1 << 20;
 
@@ -314,7 +314,7 @@ export class Machine {
       case What.flushed: {
         const slot = Math.floor(when / of.tick) % of.size;
         of.flashed[slot] = this.watcher.now;
-        if (level > 0) this.cascade = { at: when, level, begin: when, to: [], due: 0, timers: of.counts[slot] };
+        if (level > 0) this.cascade = { level, begin: when, to: [], due: 0, timers: of.counts[slot] };
         break;
       }
       case What.moved: --of.counts[this.slot[which]]; break;

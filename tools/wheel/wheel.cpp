@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
