@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// What happens inside an engine, event by event, for pictures and tests of it. With TIMING_WHEEL_TRACE_ENGINE an engine
-/// calls `trace_engine`, which whoever compiles it so defines. Without it there is nothing: the arguments are not
-/// evaluated, and the compiler sees an empty statement.
+/// What happens inside an engine, event by event, for pictures and tests of it. With TIMING_WHEEL_TRACE_ENGINE an
+/// engine calls `trace_engine`, which whoever compiles it so defines. Without it there is nothing: the arguments are
+/// not evaluated, and the compiler sees an empty statement.
 
 #if defined(TIMING_WHEEL_TRACE_ENGINE)
 

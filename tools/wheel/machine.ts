@@ -20,15 +20,15 @@ interface Exports {
   wheel_count(engine: number, what: number): number;
 }
 
-/** What a link tells of how the engines are made. Times are milliseconds; `budget` is how many timers a step handles. */
+/** How the engines are made. Times are milliseconds; `budget` is how many timers a step handles. */
 export interface Setup { scenario: string; tick: number; sizes: number[]; slots: number; budget: number }
 /** `at` is the last tick that is complete, `steps` how many steps the next one has had. Delays are milliseconds. */
 export interface Action { at: number; steps: number; what: 'add' | 'cancel'; count: number; from: number; to: number }
 /** Timers that keep coming; the share `cancelled` of them is cancelled within `within`. */
 export interface Stream { every: number; count: number; from: number; to: number; cancelled: number; within: number }
 export interface Scenario {
-  name: string; tells: string; tick: number; sizes: number[]; slots: number; budget: number; speed: number; begin: number;
-  actions: Action[]; stream?: Stream;
+  name: string; tells: string; tick: number; sizes: number[]; slots: number; budget: number; speed: number;
+  begin: number; actions: Action[]; stream?: Stream;
 }
 
 const add = (count: number, from: number, to: number): Action => ({ at: 0, steps: 0, what: 'add', count, from, to });
@@ -49,30 +49,33 @@ export const SCENARIOS: Record<string, Scenario> = {
   checks: {
     name: 'Half-hour checks', tick: 100, sizes: [512, 64], slots: 512, budget: 256, speed: 600, begin: 18000,
     tells: '27 orders a second, each checked after half an hour; 95 % are cancelled within 10 minutes. 10 000 wait.',
-    actions: [], stream: { every: SECOND, count: 27, from: 30 * MINUTE, to: 30 * MINUTE, cancelled: 0.95, within: 10 * MINUTE },
+    actions: [],
+    stream: { every: SECOND, count: 27, from: HOUR / 2, to: HOUR / 2, cancelled: 0.95, within: 10 * MINUTE },
   },
   midnight: {
     name: 'A wave at midnight', tick: SECOND, sizes: [60, 60, 24], slots: 512, budget: 100000, speed: 8, begin: 7176,
-    tells: 'Seconds, minutes, hours. 10 000 timers are due in the 100 seconds after midnight, in one slot of the hours.',
+    tells: 'Seconds, minutes, hours. 10 000 timers are due in the 100 seconds after midnight.',
     actions: [add(10000, 2 * HOUR, 2 * HOUR + 100 * SECOND), add(300, 2 * HOUR + 2 * MINUTE, 20 * HOUR)],
   },
   cancel: {
     name: 'A cancel in mid-cascade', tick: SECOND, sizes: [8, 12], slots: 64, budget: 4, speed: 6, begin: 56,
-    tells: 'Four timers at a time fall out of slot [64, 72). After six steps the lock is free, and 16 timers are cancelled.',
+    tells: 'Four timers at a time fall out of slot [64, 72). After six steps, 16 timers are cancelled.',
     actions: [add(64, 65 * SECOND, 71 * SECOND), add(12, 120 * SECOND, 700 * SECOND),
               { at: 63, steps: 6, what: 'cancel', count: 16, from: 0, to: 0 }],
   },
   million: {
     name: 'A million in a second', tick: 1, sizes: [1024, 2048], slots: 512, budget: 16384, speed: 1000, begin: 0,
-    tells: 'A million timers, due within one second and a half. The page shows how many fire in a second on this machine.',
+    tells: 'A million timers, due within one second. The page shows how many fire in a second here.',
     actions: [add(1000000, 500, 1500)],
   },
 };
 
-export interface Level { tick: number; size: number; counts: Int32Array; flashed: Float64Array }
+export interface Ring { counts: Int32Array; flashed: Float64Array }
+export interface Level extends Ring { tick: number; size: number }
 export interface Cascade { level: number; begin: number; to: number[]; due: number; timers: number }
 export const ENGINES = 3;
 const MOST = 1 << 20;
+const never = (slots: number) => new Float64Array(slots).fill(-1e9);
 
 let wasm: Exports;
 export async function load(): Promise<void> {
@@ -128,7 +131,7 @@ export class Machine {
     const scenario = SCENARIOS[setup.scenario];
     watcher.begin(this);
     this.stream = scenario.stream;
-    this.hashed = { counts: new Int32Array(setup.slots), flashed: new Float64Array(setup.slots).fill(-1e9) };
+    this.hashed = { counts: new Int32Array(setup.slots), flashed: never(setup.slots) };
     for (let engine = 0; engine < ENGINES; ++engine) {
       const sizes = engine === HASHED ? [setup.slots] : setup.sizes;
       wasm.wheel_make(engine, sizes[0], sizes[1] ?? 0, sizes[2] ?? 0, sizes[3] ?? 0, 0);
@@ -156,7 +159,7 @@ export class Machine {
 
   /** Does and remembers what the reader asks for. */
   act(what: Action['what'], count: number, to = 0): void {
-    const action = { at: this.now, steps: this.steps, what, count, from: what === 'add' ? Math.min(to, this.setup.tick) : 0, to };
+    const action = { at: this.now, steps: this.steps, what, count, from: Math.min(to, this.setup.tick), to };
     this.actions.push(action);
     this.log.splice(this.done++, 0, action);
     this.apply(action);
@@ -174,10 +177,8 @@ export class Machine {
   }
 
   private applyActions(): void {
-    let next = this.log[this.done];
-    for (; next && (next.at < this.now || (next.at === this.now && next.steps <= this.steps)); next = this.log[++this.done]) {
-      this.apply(next);
-    }
+    const comes = ({ at, steps }: Action) => at < this.now || (at === this.now && steps <= this.steps);
+    while (this.done < this.log.length && comes(this.log[this.done])) this.apply(this.log[this.done++]);
   }
 
   private add(from: number, to: number): number {
@@ -290,7 +291,7 @@ export class Machine {
     const of = this.levels[level];
     switch (what) {
       case What.levelMade:
-        this.levels.push({ tick: when, size: which, counts: new Int32Array(which), flashed: new Float64Array(which).fill(-1e9) });
+        this.levels.push({ tick: when, size: which, counts: new Int32Array(which), flashed: never(which) });
         this.watcher.relaid();
         break;
       case What.filled: {

@@ -168,16 +168,18 @@ function frame(): void {
 
 function caption(): string {
   const { cascade } = machine;
-  if (!cascade) return machine.fired ? `${many(machine.fired, 'timer')} were due. No slot of an outer ring has been reached yet.` : '';
+  if (!cascade) return 'No slot of an outer ring has been reached yet.';
   const ring = machine.levels[cascade.level], fell = cascade.to.reduce((sum, n) => sum + n, cascade.due);
+  const slot = `[${number(cascade.begin)}, ${number(cascade.begin + ring.tick)})`;
   const to = cascade.to.map((n, level) => (n ? `${number(n)} to ring ${level + 1}` : '')).filter(Boolean);
   if (cascade.due) to.push(`${number(cascade.due)} due at once`);
-  return `Tick ${number(cascade.begin)}: ring ${cascade.level + 1} reached its slot [${number(cascade.begin)}, ` +
-      `${number(cascade.begin + ring.tick)}). ${number(fell)} of ${many(cascade.timers, 'timer')} fell: ${to.join(', ') || 'none yet'}.`;
+  return `Tick ${number(cascade.begin)}: ring ${cascade.level + 1} reached its slot ${slot}. ` +
+      `${number(fell)} of ${many(cascade.timers, 'timer')} fell: ${to.join(', ') || 'none yet'}.`;
 }
 
 function row(name: string, cells: string[], worst: number[]): string {
-  return `<tr><th scope="row">${name}</th>${cells.map((cell, i) => `<td${worst.includes(i) ? ' class="worst"' : ''}>${cell}</td>`).join('')}</tr>`;
+  const all = cells.map((cell, i) => `<td${worst.includes(i) ? ' class="worst"' : ''}>${cell}</td>`);
+  return `<tr><th scope="row">${name}</th>${all.join('')}</tr>`;
 }
 
 /** What a reader sees in words and numbers; some times a second at most. */
@@ -185,33 +187,37 @@ function tell(now: number): void {
   told = now;
   const { levels, setup } = machine;
   text('caption', caption());
-  text('rate', `${frames.length} frames/s · ${(frames.reduce((sum, f) => sum + f[1], 0) / Math.max(1, frames.length)).toFixed(1)} ms each` +
+  const took = frames.reduce((sum, f) => sum + f[1], 0) / Math.max(1, frames.length);
+  text('rate', `${frames.length} frames/s · ${took.toFixed(1)} ms each` +
        (speed > SLOW && frames.length > 1 ? ` · ${number(machine.fired - frames[0][2])} due/s` : ''));
-  const rings = levels.map((level, i) => `<li style="--c:${picture.ring(i)}">ring ${i + 1}: ${number(level.size)} slots of ` +
-                           `${level.tick === 1 ? '1 tick' : `${number(level.tick)} ticks`}, ${duration(level.tick * setup.tick)}</li>`).join('');
+  const rings = levels.map(({ tick, size }, i) => `<li style="--c:${picture.ring(i)}">ring ${i + 1}: ` +
+      `${number(size)} slots of ${many(tick, 'tick')}, ${duration(tick * setup.tick)}</li>`).join('');
   if ($('rings').innerHTML !== rings) $('rings').innerHTML = rings;
   const queue = [...machine.queue].sort((a, b) => a[1] - b[1] || a[0] - b[0]);
   $('queue').innerHTML = queue.slice(0, 12).map(([where, when]) => {
     const level = levels[where >>> 24], timers = level.counts[Math.floor(when / level.tick) % level.size];
     const wide = Math.round(100 * Math.min(1, Math.log1p(timers) / Math.log1p(1000)));
-    return `<li style="--c:${picture.ring(where >>> 24)};--w:${wide}%">at ${number(when)} · ${many(timers, 'timer')}</li>`;
+    const style = `--c:${picture.ring(where >>> 24)};--w:${wide}%`;
+    return `<li style="${style}">at ${number(when)} · ${many(timers, 'timer')}</li>`;
   }).join('');
-  text('more', queue.length > 12 ? `and ${many(queue.length - 12, 'slot')} more` : queue.length ? '' : 'It is empty: nothing waits.');
-  const cells = NAMES.map((_, engine) => [Count.size, Count.moves, Count.looks, Count.wakes, Count.operations, Count.bytes]
-      .map((what) => machine.count(engine, what)));
+  const more = queue.length - 12;
+  text('more', more > 0 ? `and ${many(more, 'slot')} more` : queue.length ? '' : 'It is empty: nothing waits.');
+  const columns = [Count.size, Count.moves, Count.looks, Count.wakes, Count.operations, Count.bytes];
+  const cells = NAMES.map((_, engine) => columns.map((what) => machine.count(engine, what)));
+  const cell = (n: number, i: number) => i === 5 ? `${number(Math.ceil(n / 1024))} KiB` : n || i === 0 ? number(n) : '–';
   $('counts').innerHTML = cells.map((one, engine) =>
-      row(NAMES[engine], one.map((n, i) => (i === 5 ? `${number(Math.ceil(n / 1024))} KiB` : n || i === 0 ? number(n) : '–')),
+      row(NAMES[engine], one.map(cell),
           [1, 2, 3, 4].filter((i) => one[i] > 0 && one[i] === Math.max(...cells.map((other) => other[i]))))).join('');
   speak(now);
 }
 
 function describe([engine, what, where, which, when]: number[]): string {
-  const level = machine.levels[where >>> 24], slot = engine === WHEEL ? `ring ${(where >>> 24) + 1}` : `slot ${where}`;
+  const slot = engine === WHEEL ? `ring ${(where >>> 24) + 1}` : `slot ${where}`;
   const timer = `timer #${which}`, at = number(when);
   const says: Record<number, string> = {
     [What.levelMade]: `ring ${where + 1} made: ${which} slots of ${many(when, 'tick')}`,
     [What.filled]: `${timer}, due at ${at}, came into ${slot}`,
-    [What.pushed]: engine === HEAP ? `${timer}, due at ${at}, pushed` : `slot [${at}, ${number(when + (level?.tick ?? 1))}) of ${slot} queued`,
+    [What.pushed]: engine === HEAP ? `${timer}, due at ${at}, pushed` : `slot at ${at} of ${slot} queued`,
     [What.popped]: `slot at ${at} of ${slot} left the queue`,
     [What.flushed]: engine === HASHED ? `${slot} visited at ${at}` : `slot at ${at} of ${slot} flushed`,
     [What.moved]: `${timer} left ${slot}`,
@@ -228,8 +234,8 @@ function speak(now: number): void {
   if (!$('events').matches(':hover, :focus')) $('events').innerHTML = list;
   if (playing && now - spoke < 4000) return;
   spoke = now;
-  const says = `Tick ${number(machine.clock())}: ${many(machine.pendingCount, 'timer')} wait, ${number(machine.fired)} were due, ` +
-      `${number(machine.cancelled)} cancelled. ${caption()}`;
+  const says = `Tick ${number(machine.clock())}: ${many(machine.pendingCount, 'timer')} wait, ` +
+      `${number(machine.fired)} were due, ${number(machine.cancelled)} cancelled. ${caption()}`;
   if (says !== spoken) text('live', spoken = says);
 }
 

@@ -1,6 +1,7 @@
 // Draws the engines. A timer flies from where its last event has put it to where the next one does.
-import { HASHED, HEAP, Machine, WHEEL, Watcher } from './machine';
+import { HASHED, HEAP, Machine, Ring, WHEEL, Watcher } from './machine';
 
+type Pen = CanvasRenderingContext2D;
 const TURN = 2 * Math.PI, HOLE = 0.24, MOST_DOTS = 12000, HEAP_FLASHES = 1365;
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const jitter = (n: number): number => ((Math.imul(n + 1, 2654435761) >>> 0) % 1009) / 1009;
@@ -8,7 +9,7 @@ const ease = (f: number): number => (f < 0.5 ? 2 * f * f : 1 - (2 - 2 * f) * (1 
 
 /** A canvas that is as fine as the screen. */
 class Stage {
-  readonly pen: CanvasRenderingContext2D;
+  readonly pen: Pen;
   width = 0;
   height = 0;
   private scale = 1;
@@ -117,7 +118,8 @@ export class Picture implements Watcher {
     this.recolour();
   }
   private recolour(): void {
-    for (const name of ['ink', 'muted', 'line', 'slot', 'due', 'look', 'cancel', 'panel', 'hand']) this.colours[name] = css(`--${name}`);
+    const names = ['ink', 'muted', 'line', 'slot', 'due', 'look', 'cancel', 'panel', 'hand'];
+    this.colours = Object.fromEntries(names.map((name) => [name, css(`--${name}`)]));
     this.rings = [1, 2, 3, 4].map((n) => css(`--ring${n}`));
     this.until = performance.now() + 100;
   }
@@ -195,22 +197,22 @@ export class Picture implements Watcher {
   }
   invalidate(): void { this.until = performance.now() + 100; }
 
-  private sector(pen: CanvasRenderingContext2D, r: number, inner: number, outer: number, from: number, to: number): void {
+  private sector(pen: Pen, r: number, inner: number, outer: number, from: number, to: number): void {
     pen.beginPath();
     pen.arc(0, 0, r * outer, from - TURN / 4, to - TURN / 4);
     pen.arc(0, 0, r * inner, to - TURN / 4, from - TURN / 4, true);
     pen.closePath();
   }
 
-  private spoke(pen: CanvasRenderingContext2D, r: number, inner: number, outer: number, angle: number): void {
+  private spoke(pen: Pen, r: number, inner: number, outer: number, angle: number): void {
     const x = Math.sin(angle) * r, y = -Math.cos(angle) * r;
     pen.moveTo(x * inner, y * inner);
     pen.lineTo(x * outer, y * outer);
   }
 
   /** A ring of slots: its ground, how full each is, which has just been flushed, and the hand. */
-  private drawRing(stage: Stage, r: number, [inner, outer]: [number, number], counts: Int32Array, flashed: Float64Array,
-                   turns: number, colour: string, now: number): void {
+  private drawRing(stage: Stage, r: number, [inner, outer]: [number, number], { counts, flashed }: Ring, slot: number,
+                   colour: string, now: number): void {
     const { pen } = stage;
     const size = counts.length, width = TURN / size;
     this.sector(pen, r, inner, outer, 0, TURN);
@@ -253,7 +255,7 @@ export class Picture implements Watcher {
     }
     pen.globalAlpha = 1;
     pen.beginPath();
-    this.spoke(pen, r, inner, outer, turns * TURN);
+    this.spoke(pen, r, inner, outer, slot % size * width);
     pen.lineWidth = 3;
     pen.lineCap = 'round';
     pen.strokeStyle = this.colours.hand;
@@ -334,7 +336,7 @@ export class Picture implements Watcher {
     const { pen } = stage;
     const r = this.begun(stage), dot = this.dot(), [flights] = this.flights, clock = machine.clock();
     for (const [i, level] of machine.levels.entries()) {
-      this.drawRing(stage, r, this.band(i), level.counts, level.flashed, clock / level.tick % level.size / level.size, this.ring(i), now);
+      this.drawRing(stage, r, this.band(i), level, clock / level.tick, this.ring(i), now);
     }
     for (const [i] of machine.levels.entries()) {
       this.dots(stage, flights, r, dot, now, this.ring(i), (timer) => machine.level[timer] === i);
@@ -366,8 +368,7 @@ export class Picture implements Watcher {
     const { machine, hashed: stage } = this;
     const r = this.begun(stage), [, flights] = this.flights;
     const dot = Math.max(0.8, Math.min(3.5, this.dot() * 0.55));
-    const { counts, flashed } = machine.hashed;
-    this.drawRing(stage, r, [0.42, 0.97], counts, flashed, machine.clock() % counts.length / counts.length, this.colours.muted, now);
+    this.drawRing(stage, r, [0.42, 0.97], machine.hashed, machine.clock(), this.colours.muted, now);
     const looked = (timer: number) => now - flights.since[timer] < 450 && flights.fromRadius[timer] < 1.05;
     this.dots(stage, flights, r, dot, now, this.ring(1), (timer) => machine.rounds[timer] > 0 && !looked(timer));
     this.dots(stage, flights, r, dot, now, this.colours.due, (timer) => machine.rounds[timer] === 0 && !looked(timer));
@@ -385,8 +386,10 @@ export class Picture implements Watcher {
     const clock = machine.clock(), size = machine.heapSize;
     let rows = 1;
     while ((4 ** rows - 1) / 3 < size) ++rows;
-    const step = height / Math.max(4, rows), farthest = Math.log1p(Math.max(10, ...machine.levels.map((l) => l.tick * 8)));
-    const hue = (timer: number) => 42 + 225 * Math.min(1, Math.log1p(Math.max(0, machine.deadline[timer] - clock)) / farthest);
+    const step = height / Math.max(4, rows);
+    const far = (ticks: number) => Math.log1p(Math.max(0, ticks));
+    const farthest = far(Math.max(10, ...machine.levels.map((level) => level.tick * 8)));
+    const hue = (timer: number) => 42 + 225 * Math.min(1, far(machine.deadline[timer] - clock) / farthest);
     pen.strokeStyle = this.colours.line;
     pen.beginPath();
     for (let i = 1; i < Math.min(size, 85); ++i) {

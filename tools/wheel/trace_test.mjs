@@ -14,6 +14,9 @@ const imports = { env: { emscripten_notify_memory_growth() {} }, wasi_snapshot_p
 const wheel = new WebAssembly.Instance(module, imports).exports;
 wheel._initialize();
 
+const eventsOf = (engine) =>
+  new Uint32Array(wheel.memory.buffer, wheel.wheel_events(engine), 5 * wheel.wheel_event_count(engine));
+
 let state = 1;
 const below = (n) => {
   state ^= state << 13;
@@ -35,7 +38,7 @@ function run(engine, seed) {
   const linked = new Set();
   let seen = 0;
   const forget = () => {
-    const events = new Uint32Array(wheel.memory.buffer, wheel.wheel_events(engine), 5 * wheel.wheel_event_count(engine));
+    const events = eventsOf(engine);
     for (; seen < events.length; seen += 5) {
       if (events[seen] === due) linked.delete(events[seen + 2]);
     }
@@ -66,8 +69,7 @@ function run(engine, seed) {
   }
   say('e');
   const counts = Array.from({ length: 9 }, (_, i) => (i === 7 ? 0 : wheel.wheel_count(engine, i)));
-  const events = new Uint32Array(wheel.memory.buffer, wheel.wheel_events(engine), 5 * wheel.wheel_event_count(engine));
-  return { lines, counts, events: events.slice() };
+  return { lines, counts, events: eventsOf(engine).slice() };
 }
 
 for (const [engine, name] of names.entries()) {
@@ -88,7 +90,8 @@ for (const [engine, name] of names.entries()) {
     at += 4;
     for (let i = 0; i < events.length; ++i, at += 4) {
       if (stdout.readUInt32LE(at) !== events[i]) {
-        assert.fail(`${where}, of ${lines.length} lines: event ${Math.floor(i / 5)} differs, ${kinds[events[i - (i % 5)]]}`);
+        const kind = kinds[events[i - (i % 5)]];
+        assert.fail(`${where}, of ${lines.length} lines: event ${Math.floor(i / 5)} differs, ${kind}`);
       }
       if (i % 5 === 0) ++told[events[i]];
     }

@@ -1,7 +1,7 @@
 /// \file
-/// The three engines for a page in a browser, compiled from their sources with TIMING_WHEEL_TRACE_ENGINE. `which` below is
-/// 0 for the hierarchical wheel, 1 for the hashed wheel, 2 for the heap. Ticks are doubles, which JavaScript has. Compiled
-/// natively it is a program that makes the calls it reads, and writes the events: what the browser has in its memory.
+/// The three engines for a page in a browser, compiled from their sources with TIMING_WHEEL_TRACE_ENGINE. `which` below
+/// is 0 for the hierarchical wheel, 1 for the hashed wheel, 2 for the heap. Ticks are doubles, which JavaScript has.
+/// Compiled natively it is a program that makes the calls it reads, and writes the events, as the browser has them.
 
 #include <algorithm>
 #include <cstddef>
@@ -76,7 +76,7 @@ void timing_wheel::detail::trace_engine(engine_event what, std::uint32_t where, 
 
 extern "C" {
 
-/// A new engine in place of the last one. Each size is from 2 to 2^24, lowest level first; sizes from a 0 on are left out.
+/// A new engine in place of the last one. Sizes are from 2 to 2^24, lowest level first; those from a 0 on are left out.
 void wheel_make(unsigned which, unsigned size0, unsigned size1, unsigned size2, unsigned size3, double start) {
   traced_engine& made = engines[which];
   made.engine.emplace<std::monostate>();
@@ -114,8 +114,8 @@ int wheel_cancel(unsigned which, unsigned timer) {
   return with(which, [&](auto& engine, auto&) { return int{engine.erase(timer)}; });
 }
 
-/// Moves the clock to `to` as a poller does, which sleeps until the next expiration. Ends early, maybe in the middle of a
-/// bucket, after `budget` timers and wake-ups. \returns 1 then.
+/// Moves the clock to `to` as a poller does, which sleeps until the next expiration. Ends early, maybe in the middle of
+/// a bucket, after `budget` timers and wake-ups. \returns 1 then.
 int wheel_advance(unsigned which, double to, unsigned budget) {
   return with(which, [&](auto& engine, traced_engine& trace) {
     const tick target = std::max(static_cast<tick>(to), engine.now());
@@ -139,8 +139,8 @@ const event* wheel_events(unsigned which) { return engines[which].events.data();
 unsigned wheel_event_count(unsigned which) { return static_cast<unsigned>(engines[which].events.size()); }
 void wheel_clear(unsigned which) { engines[which].events.clear(); }
 
-/// 0: the clock; 1: timers linked; 2: the next expiration, or -1; 3: wake-ups; 4: moves, those within a heap too; 5: looks;
-/// 6: operations on the delay queue or the heap; 7: bytes; 8: whether the invariants hold.
+/// 0: the clock; 1: timers linked; 2: the next expiration, or -1; 3: wake-ups; 4: moves, those within a heap too; 5:
+/// looks; 6: operations on the delay queue or the heap; 7: bytes; 8: whether the invariants hold.
 double wheel_count(unsigned which, unsigned what) {
   return with(which, [&](auto& engine, traced_engine& trace) -> double {
     constexpr bool is_heap = std::is_same_v<decltype(engine), heap_queue&>;
