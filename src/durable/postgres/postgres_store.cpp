@@ -426,6 +426,7 @@ std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
   const result rows = ask(sql::paused_kinds, {});
   counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
   std::vector<paused_kind> paused;
+  paused.reserve(static_cast<std::size_t>(rows.rows()));
   for (int row = 0; row < rows.rows(); ++row) {
     paused.push_back({std::string(rows.bytes(row, 0)), instant_of(rows.integer(row, 1))});
   }
