@@ -1,6 +1,8 @@
 #include "timing_wheel/durable/postgres_store.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -15,6 +17,7 @@
 #include "durable/store/instant.hpp"
 #include "durable/store/range.hpp"
 #include "shared/fork_watch.hpp"
+#include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {
