@@ -301,8 +301,8 @@ class TIMING_WHEEL_EXPORT store {
   /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
-  /// Adds the rows of `which` to `found`, also those with a lease and those of paused kinds. Complexity: O(rows due in that range of time), rows
-  /// of other kinds included, however many rows lie outside of it.
+  /// Adds the rows of `which` to `found`, also those with a lease and those of paused kinds. Complexity: O(rows due in
+  /// that range of time), rows of other kinds included, however many rows lie outside of it.
   virtual void read_ahead(const read_range& which, std::vector<upcoming>& found) = 0;
 
   /// Adds to `found` each kind of which a check is due and **free**: no node has claimed it, or the lease has ended. So
