@@ -670,6 +670,7 @@ TEST_F(Scheduler, APausedKindStaysPausedForANewScheduler) {
   on_notes();
   checks.schedule(note("a", 0s));
   checks.start();
+  checks.schedule(note("b", 0s));  // the node is told of it before it has read anything
   timer.advance_by(1min);
   EXPECT_THAT(keys(), testing::IsEmpty());
 }

@@ -44,6 +44,26 @@ TEST_F(SqliteScheduler, ACommitBehindTheScanIsSeenAtTheNextPollWithinTheLookAhea
   EXPECT_THAT(ran, ElementsAre("a"));
 }
 
+// SQLite itself does so if the disk is full, for instance.
+TEST_F(SqliteScheduler, AHandlerThatLosesTheTransactionDoublesNoEffectOfAnother) {
+  user.run("CREATE TABLE effect(key TEXT)");
+  scheduler checks(store, timer, {.on_failure = [](const failure&) {}});
+  checks.on("close", [this](transaction& open, const job& what) {
+    const bool loses = what.key() == "a" && ran.empty();
+    ran.push_back(what.key());
+    const std::string sql = loses ? "ROLLBACK" : "INSERT INTO effect VALUES('" + what.key() + "')";
+    sqlite3_exec(sqlite_connection(open), sql.c_str(), nullptr, nullptr, nullptr);
+  });
+  checks.start();
+  for (const char* key : {"a", "b"}) {
+    checks.schedule(asked(key, 10ms));
+  }
+  pass(10s, 10ms);
+  EXPECT_FALSE(store.find("close", "a") || store.find("close", "b"));
+  EXPECT_EQ(ran.size(), 3U) << "the second handler is not called without a transaction";
+  user.run("CREATE UNIQUE INDEX once ON effect(key)");
+}
+
 TEST_F(SqliteScheduler, ACommitFarBehindTheScanIsSeenWithinASweep) {
   scheduler checks(store, timer, {.look_ahead = 1s, .poll = 250ms, .sweep = 10s});
   notes(checks, "close");

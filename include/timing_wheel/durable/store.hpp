@@ -247,6 +247,9 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual void rollback_to_savepoint() = 0;
   /// Keeps what was done in the part, and ends it.
   virtual void release_savepoint() = 0;
+  /// Throws if what ran in the transaction has ended it, or has made it fail. Called between two handlers of one part,
+  /// so that the second one does not write outside of it. It asks no server. Here it does nothing.
+  virtual void check_open() {}
 };
 
 /// What a store has done since it was made.

@@ -176,7 +176,7 @@ std::optional<read_range> machine::next_read(instant now) {
 }
 
 void machine::has_read(const read_range& read, std::span<const upcoming> found, instant now) {
-  for (upcoming one : found) {
+  for (upcoming one : read.kinds.empty() ? std::span<const upcoming>() : found) {
     one.kind = reader_.kind_at(one.kind);
     meet(one, read, now);
   }

@@ -335,7 +335,7 @@ std::chrono::microseconds node::step() {
   }
   give_back_what_waits();
   renew_shares();
-  const bool is_due = machine_.ready() != 0;  // then that is claimed first
+  const bool is_due = knows_pauses_ && machine_.ready() != 0;  // then that is claimed first
   if (!is_due) {
     read_ahead();
   }
@@ -634,6 +634,7 @@ void node::read_ahead() {
     const instant now = store_.now();
     machine_.has_read(*page, found_, now);
     machine_.has_paused(paused_, now);
+    knows_pauses_ = true;
     machine_.advance(now);
     if (machine_.ready() != 0) {
       return;
@@ -969,6 +970,7 @@ std::optional<node::transactional_run> node::run_together(const transactional_ha
       open.rollback_to_savepoint();
       return end;
     }
+    open.check_open();
   }
   open.release_savepoint();
   return std::nullopt;

@@ -218,8 +218,9 @@ class node {
   std::size_t claim_limit_;  // of a transaction: less, after one has failed
   std::vector<upcoming> found_;
   std::vector<std::string> paused_;
-  bool has_left_ = false;   // gave up its shares
-  bool owes_ends_ = false;  // of runs that were given up, for want of memory
+  bool knows_pauses_ = false;  // nothing is claimed before
+  bool has_left_ = false;      // gave up its shares
+  bool owes_ends_ = false;     // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed

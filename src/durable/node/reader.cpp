@@ -77,6 +77,7 @@ void reader::begin_pass(instant now, bool has_shares, bool busy) {
 std::optional<read_range> reader::next_page(instant now) {
   if (std::exchange(look_due_, false) && choose_kinds(true)) {
     reading_pass_ = false;
+    page_size_ = long_page;  // there is no second one
     return page(now - options_.look_ahead, before_all, now);
   }
   for (std::uint32_t kind = 0; passing_ && kind < kinds_.size(); ++kind) {

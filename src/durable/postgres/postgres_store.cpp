@@ -521,10 +521,12 @@ std::vector<paused_kind> postgres_store::paused_kinds() { return implementation_
 store_counts postgres_store::counts() const noexcept { return implementation_->counts(); }
 
 const char* postgres_prepare(transaction& open, const std::string& sql) {
-  if (postgres_connection(open) == nullptr) {  // which also gives the planner back, so that it is not done in between
+  static_cast<void>(postgres_connection(open));  // gives the planner back, so that it is not done in between
+  auto* const on = static_cast<connection*>(open.native_handle(connection::api));
+  if (on == nullptr) {
     throw timer_error(timer_errc::invalid_option, "preparing a statement: the store is no postgres_store");
   }
-  return static_cast<connection*>(open.native_handle(connection::api))->prepare(sql).c_str();
+  return on->prepare(sql).c_str();
 }
 
 pg_conn* postgres_connection(transaction& open) noexcept {

@@ -125,8 +125,7 @@ writing_transaction::writing_transaction(connection& on, const transaction_rules
   TIMING_WHEEL_FAIL_POINT("postgres.after_begin");
 }
 
-void writing_transaction::commit() {
-  TIMING_WHEEL_FAIL_POINT("postgres.before_commit");
+void writing_transaction::check_open() {
   switch (connection_.transaction()) {
     case PQTRANS_INTRANS:
       break;
@@ -137,6 +136,11 @@ void writing_transaction::commit() {
     default:
       fail("committing", "08006", "the connection is lost, or busy with what ran on it");
   }
+}
+
+void writing_transaction::commit() {
+  TIMING_WHEEL_FAIL_POINT("postgres.before_commit");
+  check_open();
   if (answers_of_others_ && !wrote_) {
     look(sql::await_standby, {});
   }

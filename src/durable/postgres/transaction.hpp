@@ -54,6 +54,7 @@ class writing_transaction final : public store_transaction {
   void own_savepoint() override;
   void rollback_to_savepoint() override;
   void release_savepoint() override;
+  void check_open() override;
 
   bool revive_dead(std::int64_t id);
   bool delete_dead(std::int64_t id);

@@ -21,7 +21,7 @@ class writing_transaction final : public store_transaction {
     takes_over_ = now <= orphans_until;
   }
   /// Throws SQLITE_ABORT_ROLLBACK if what ran in it has ended it: then SQLite's write lock is somebody else's.
-  void check_open();
+  void check_open() override;
   void commit();
   /// Undoes what is open, if anything is. Never throws: SQLite undoes it at the latest when the connection is closed.
   void roll_back() noexcept;
