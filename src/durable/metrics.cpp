@@ -84,7 +84,7 @@ constexpr std::array of_kind = {
     metric<kind_stats>{"timing_wheel_durable_longest_run_seconds", gauge,
                        "For how long the oldest handler that has not returned has been running.",
                        seconds_of<kind_stats, &kind_stats::longest_run>},
-    metric<kind_stats>{"timing_wheel_durable_paused", gauge, "1 if the kind is paused in the store.",
+    metric<kind_stats>{"timing_wheel_durable_paused", gauge, "1 if the kind was paused at the last poll.",
                        member<&kind_stats::paused>},
 };
 

@@ -155,6 +155,41 @@ TEST_F(Machine, SweepsFromTheBeginningEveryHalfMinute) {
   EXPECT_EQ(machine_.next_read(zero + 30s)->from, instant::min());
 }
 
+TEST_F(Machine, ASecondBackIsReadWithAShorterLookAheadToo) {
+  options_.look_ahead = 200ms;
+  machine brief(options_, kinds(), zero, 1);
+  brief.has_read(brief.next_read(zero).value(), {}, zero);
+  EXPECT_EQ(brief.next_read(zero + 250ms)->from, zero - 1s);
+}
+
+TEST_F(Machine, APageIsShortWhileSomethingIsDueButNotInABacklog) {
+  options_.max_known = 20'000;
+  machine large(options_, kinds(), zero, 1);
+  const auto limit = [&](std::chrono::milliseconds now) {
+    large.advance(zero + now);
+    const read_range page = large.next_read(zero + now).value();
+    large.has_read(page, {}, zero + now);
+    return page.limit;
+  };
+  EXPECT_EQ(limit(0ms), 2000U);
+  large.expect(row(1, 0s), zero);
+  EXPECT_EQ(limit(250ms), 200U);
+  for (std::int64_t id = 2; id <= 10; ++id) {
+    large.expect(row(id, 0s), zero + 250ms);
+  }
+  EXPECT_EQ(limit(500ms), 2000U) << "a batch";
+}
+
+TEST_F(Machine, ARangeWithoutKindsBringsNoRow) {
+  const std::vector<std::string> all = {"leased", "transactional"};
+  read(0s, {});
+  machine_.has_paused(all, zero);
+  const read_range page = machine_.next_read(zero + 250ms).value();
+  ASSERT_THAT(page.kinds, IsEmpty());
+  machine_.has_read(page, std::vector<upcoming>{row(1, 0s)}, zero + 250ms);
+  EXPECT_EQ(machine_.known(), 0U);
+}
+
 TEST_F(Machine, OfAPausedKindNothingIsReadKnownOrAsked) {
   const std::vector<upcoming> rows = {row(1, -1s), row(2, 500ms), row(3, -1s, {}, 1)};
   read(0us, rows);

@@ -253,6 +253,52 @@ TEST_F(Scheduler, WhatIsNotDoneIsRepeatedAloneAndSoIsWhatSharedItsPartOfTheTrans
   EXPECT_EQ(checks.stats().fired, 7U);
 }
 
+TEST_F(Scheduler, HandlersShareAPartAgainWhenSixteenWereDoneInARow) {
+  std::string calls;
+  checks.on("parent", [&](transaction& /*open*/, const job& what) {
+    calls += what.key();
+    return (what.key() == "b" || what.key() == "z") && what.attempt() == 1 ? retry("not yet") : done;
+  });
+  checks.start();
+  const auto run = [&](const std::string& some) {
+    for (const char key : some) {
+      checks.schedule({.kind = "parent", .key = {key}, .due = 1s});
+    }
+    timer.advance_by(1min);
+    return std::exchange(calls, "");
+  };
+  EXPECT_EQ(run("ab"), "ababb");
+  EXPECT_EQ(run("cdefghijklmnopq"), "cdefghijklmnopq");
+  EXPECT_EQ(run("yz"), "yzyzz");
+}
+
+// Keeps the order in which its rows are read and changed.
+class ordered_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override {
+    order += 'r';
+    forwarding_store::read_ahead(which, found);
+  }
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    order += 'c';
+    forwarding_store::transact(work);
+  }
+  std::string order;
+};
+
+TEST_F(Scheduler, WhatIsDueIsClaimedBeforeAPageIsRead) {
+  ordered_store ordered(store);
+  scheduler first{ordered, timer, options};
+  first.on("note", [](const job&) {});
+  first.start();
+  first.schedule(note("a", 1s));  // at the time of a poll
+  timer.advance_by(999ms);
+  ordered.order.clear();
+  timer.advance_by(1ms);
+  EXPECT_EQ(ordered.order.substr(0, 2), "cr");
+}
+
 TEST_F(Scheduler, ABatchThatThrowsIsTriedOneByOne) {
   std::vector<std::size_t> sizes;
   checks.on("many",

@@ -51,6 +51,7 @@ TEST_F(SqliteStore, ReadsManyKindsInTheOrderOfTime) {
 // SQLite's lock is not fair: a store that took it again at once would have it all the time.
 TEST_F(SqliteStore, StoresThatWriteOneFileTakeTurns) {
   sqlite_store other(folder.file());
+  store.transact([](store_transaction&) {});  // so that it knows the file, and sees that others change it
   std::promise<void> holds;
   std::thread holder([&] {
     other.transact([&](store_transaction& open) {
@@ -60,7 +61,7 @@ TEST_F(SqliteStore, StoresThatWriteOneFileTakeTurns) {
     });
   });
   holds.get_future().wait();
-  store.transact([](store_transaction&) {});  // it waits, so it knows that others write
+  store.transact([](store_transaction&) {});  // it waits, or finds the file changed: so it knows that others write
   holder.join();
   constexpr int times = 100;
   const auto begin = std::chrono::steady_clock::now();

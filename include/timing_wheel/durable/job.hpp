@@ -191,8 +191,8 @@ struct handler_options {
 /// job again. So what the handler does should be idempotent, or be guarded by `job::fence`.
 using leased_handler = std::function<outcome(const job&)>;
 /// Runs one job within a transaction. What the handler writes through the connection commits together with the end of
-/// the job, or not at all; only `done` keeps it. If a job of a transaction is not `done`, the scheduler undoes the
-/// transaction's other jobs as well, and calls their handlers again in the same transaction, with the same attempt.
+/// the job, or not at all; only `done` keeps it. If a job is not `done`, the scheduler may undo other jobs of that kind
+/// in the transaction as well. Then it calls their handlers again in the same transaction, with the same attempt.
 ///
 /// If its node stands still just before the handler for so long that the server undoes the transaction, the handler may
 /// begin although `cancel` has answered `cancelled`. Its SQL then fails; but what the handler does in other systems is

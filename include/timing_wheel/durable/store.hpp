@@ -46,7 +46,7 @@ struct read_range {
   std::int64_t after_id = std::numeric_limits<std::int64_t>::min();  ///< Of the last row of the page before.
   instant until{};                                                   ///< Rows that are due then or later are not read.
   std::size_t limit = 0;                                             ///< How many rows to read, at most.
-  std::span<const std::string> kinds = {};                           ///< Only rows of these kinds are read.
+  std::span<const std::string> kinds = {};                           ///< Only rows of these kinds are read; maybe none.
   /// Only rows of these shares are read, and those that are due before `overdue`. None: rows of all shares.
   std::optional<std::span<const std::int16_t>> shares = {};
   /// If there are `shares`: rows that are due before it are read, whichever share they have.

@@ -92,9 +92,9 @@ class machine {
   /// How many.
   [[nodiscard]] std::size_t shares() const noexcept { return shares_.size(); }
 
-  /// What was said beside the answer: these kinds are paused. Nothing of such a kind is read, remembered or claimed from
-  /// now on; what is claimed goes on. A kind that is resumed is read from the beginning. Complexity: O(known), if that
-  /// has changed.
+  /// What came with a page: these kinds are paused. Nothing of such a kind is read, remembered or claimed from now on;
+  /// what is claimed goes on. A kind that is resumed is read from the beginning. Complexity: O(known), if that has
+  /// changed.
   void has_paused(std::span<const std::string> paused, instant now) noexcept;
   [[nodiscard]] bool is_paused(std::uint32_t kind) const noexcept { return reader_.is_paused(kind); }
 

@@ -949,11 +949,13 @@ void node::run_each(const transactional_handler& handler, std::span<const claime
   std::size_t& in_a_row = done_in_a_row_[some.front().kind];
   while (!some.empty()) {
     const std::span<const claimed> part = some.first(std::clamp<std::size_t>(in_a_row / 8, 1, some.size()));
-    std::optional<transactional_run> undone;
-    if (part.size() > 1) {
-      undone = run_together(handler, part, open);
+    bool all_done = true;
+    if (part.size() == 1) {
+      all_done = run_alone(handler, part, open, std::nullopt);
+    } else if (const std::optional<transactional_run> undone = run_together(handler, part, open)) {
+      run_alone(handler, part, open, undone);
+      all_done = false;
     }
-    const bool all_done = part.size() > 1 && !undone ? true : run_alone(handler, part, open, undone) && !undone;
     in_a_row = all_done ? in_a_row + part.size() : 0;
     some = some.subspan(part.size());
   }
@@ -1054,8 +1056,8 @@ node::transactional_run node::call_transactional(const transactional_handler& ha
   return end;
 }
 
-// Outside the transaction, so that the user's code may use the scheduler. A run that was undone, with its transaction or
-// to be repeated, ends no check.
+// Outside the transaction, so that the user's code may use the scheduler. A run that was undone, with its transaction
+// or to be repeated, ends no check.
 void node::tell_bad_runs(bool committed) {
   for (const transactional_run& one : bad_runs_) {
     if (committed && !one.repeated) {

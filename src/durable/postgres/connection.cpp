@@ -203,17 +203,19 @@ const std::string& connection::prepare(const query& which) {
 }
 
 const std::string& connection::prepare(const std::string& sql) {
-  const std::string name = rules_.prepare ? name_for("timing_wheel_user", sql) : std::string();
-  const auto known = std::find(prepared_for_user_.begin(), prepared_for_user_.end(), name);
-  if (known != prepared_for_user_.end() && rules_.prepare) {
+  static constexpr const char* doing = "preparing a statement";
+  static const std::string unnamed;
+  if (!rules_.prepare) {
+    prepare(doing, unnamed, sql);
+    return unnamed;
+  }
+  std::list<std::string> one{name_for("timing_wheel_user", sql)};
+  const auto known = std::find(prepared_for_user_.begin(), prepared_for_user_.end(), one.front());
+  if (known != prepared_for_user_.end()) {
     return *known;
   }
-  std::list<std::string> one{name};
-  prepare("preparing a statement", name, sql);
-  PQsetnonblocking(connection_, 0);  // the user's statement follows
-  if (known == prepared_for_user_.end()) {
-    prepared_for_user_.splice(prepared_for_user_.begin(), one);
-  }
+  prepare(doing, one.front(), sql);
+  prepared_for_user_.splice(prepared_for_user_.begin(), one);
   return prepared_for_user_.front();
 }
 

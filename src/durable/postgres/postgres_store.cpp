@@ -309,6 +309,7 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
   for (int row = 0; row < rows.rows(); ++row) {
     const instant due = instant_of(rows.integer(row, 0));
     if (rows.is_null(row, 1) && rows.is_null(row, 3)) {
+      counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
       which.paused->emplace_back(rows.bytes(row, 7));
       continue;
     }
@@ -439,8 +440,7 @@ std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
 void postgres_store::implementation::check_pausable(std::string_view kind) {
   validate_kind(std::string(kind), options_.limits);
   if (!has_paused_kinds()) {
-    throw timer_error(make_error_code(errc::no_schema),
-                      "schema " + options_.schema + " has no table for paused kinds: call migrate()");
+    throw timer_error(make_error_code(errc::no_schema), "there is no " + paused_kinds_name_ + ": call migrate()");
   }
 }
 

@@ -183,8 +183,8 @@ inline constexpr query delete_dead{"deleting a dead check", "timing_wheel_delete
 // NULL for a row that is not asked for. Such a row is answered only if it is the last of those that were looked at,
 // so that the next page begins there: a statement looks at no more than $7, whatever is between them.
 //
-// The first row also has the name of the table of paused kinds ($9), if there is such a table: those of an older library
-// have none. Where the table is known to be there, the paused kinds come as rows without an id and a `place`. So a poll
+// The first row also has the name of the table of paused kinds ($9), if there is such a table: an older library has
+// made none. Where the table is known to be there, the paused kinds come as rows without an id and a `place`. So a poll
 // is one statement.
 #define TIMING_WHEEL_READ_AHEAD(more) \
   "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()")                                                         \

@@ -152,7 +152,9 @@ bool writing_transaction::pause(std::string_view kind) {
 }
 
 bool writing_transaction::resume(std::string_view kind) {
-  database_.execute(sql::make_paused_kinds);
+  if (database_.ask(sql::look_for_paused_kinds).empty()) {
+    return false;
+  }
   statement once(database_.get(), sql::resume, &counts_.statements);
   return once.run().bind_text(kind).finish() == 1;
 }
