@@ -161,14 +161,14 @@ class TIMING_WHEEL_EXPORT postgres_session {
 /// The connection of a transactional handler's transaction. Null unless the store is a `postgres_store`.
 [[nodiscard]] TIMING_WHEEL_EXPORT pg_conn* postgres_connection(transaction& open) noexcept;
 
-/// Prepares a statement on the connection of a transactional handler's transaction, unless it was prepared there. So the
-/// server parses the statement once for a connection, and not for each check; after some calls it keeps the plan. Run
-/// the statement on `postgres_connection(open)`, by `PQexecPrepared`.
+/// Prepares a statement on the connection of a transactional handler's transaction, unless it was prepared there. So
+/// the server parses the statement once for a connection, and not for each check; after some calls it keeps the plan.
+/// Run the statement on `postgres_connection(open)`, by `PQexecPrepared`.
 ///
-/// A prepared statement stays as long as its connection. So do not make a text for each check, and name the columns of a
-/// SELECT: if somebody adds a column to the table, the server refuses a prepared `SELECT *` (SQLSTATE 0A000). Do not
-/// deallocate the statement. With `postgres_options::prepare` false, each call prepares the unnamed statement, and every
-/// other use of the connection replaces it, also `transaction::schedule`: run the statement at once.
+/// A prepared statement stays as long as its connection. So do not make a text for each check, and name the columns of
+/// a SELECT: if somebody adds a column to the table, the server refuses a prepared `SELECT *` (SQLSTATE 0A000). Do not
+/// deallocate the statement. With `postgres_options::prepare` false, each call prepares the unnamed statement, and
+/// every other use of the connection replaces it, also `transaction::schedule`: run the statement at once.
 /// \returns the name of the statement, for `PQexecPrepared`; the pointer is valid until the transaction ends.
 /// \throws timer_error with the server's code if it refuses the statement, and then the transaction is to be undone;
 /// `timer_errc::invalid_option` unless the store is a `postgres_store`; std::bad_alloc. Complexity: O(statements
