@@ -126,7 +126,7 @@ TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::strin
 /// | call | round trips |
 /// |---|---|
 /// | the first use of a statement | one more, to prepare it |
-/// | a cancel, a reschedule or a replacement, once in a second | two more: the server plans it for the table of now |
+/// | a cancel, a reschedule or a call with `replace`, once in a second | two more: the server plans it for the table of now |
 /// | any other | as the function |
 ///
 /// The session changes no setting of the connection. After `DISCARD ALL` or `DEALLOCATE ALL` on it, later calls fail

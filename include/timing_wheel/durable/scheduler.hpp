@@ -84,9 +84,9 @@ struct scheduler_options {
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
   /// How many checks one transaction claims, completes, or takes for transactional handlers, at most. From 1 to 1000.
   std::size_t batch = 500;
-  /// How many leased jobs this node has at a time, at most. A node claims fewer: only those that its threads begin
-  /// within about two round trips to the store, by what the runs of that kind took before. If a claimed job has not
-  /// begun after a tenth of a second, or after eight round trips (0.4 s at most), the node gives it back. All
+  /// How many leased jobs this node has at a time, at most. A node claims fewer: one for each free thread, and those
+  /// that its threads end within about two round trips to the store, by what the runs of that kind took before. If a
+  /// claimed job has not begun within eight round trips (at least 0.1 s, at most 0.4 s), the node gives it back. All
   /// other checks that are due stay in the table, where any node may claim them. At least 1.
   std::size_t max_claimed = 1000;
   /// How many bytes the payloads of leased jobs that this node has at a time may have, all together; and those of a
@@ -155,7 +155,7 @@ struct scheduler_stats {
   std::uint64_t done = 0;         ///< Runs whose end was written, so the check is over.
   std::uint64_t retried = 0;      ///< Checks put back after a run that failed, to run again.
   std::uint64_t snoozed = 0;      ///< Checks put back by `snooze`, or by a `reschedule` of their own.
-  std::uint64_t given_back = 0;   ///< Checks put back because of a refusal, a lease about to end, or a stop.
+  std::uint64_t given_back = 0;   ///< Checks put back because their run did not begin: in time, or before a stop.
   std::uint64_t dead = 0;         ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;  ///< Runs that found their lease gone when they tried to end.
   std::uint64_t timed_out = 0;    ///< Runs given up since they took too long (`handler_options::time_limit`).
@@ -317,7 +317,7 @@ class TIMING_WHEEL_EXPORT scheduler {
   ///
   /// | answer | means |
   /// |---|---|
-  /// | `cancelled` | no node starts a leased handler for the check any more; `attempts` says how often it was tried |
+  /// | `cancelled` | no node starts a leased handler for the check any more; for `attempts` see `cancel_answer` |
   /// | `running` | a node has claimed the check; nothing has changed |
   /// | `finished` | there is no such check (any more) |
   cancel_answer cancel(std::string_view kind, std::string_view key);

@@ -107,8 +107,8 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
 /// exists if, and only if, that transaction commits. A scheduler sees the check at its next look: if the check is due
 /// earlier, it is late by one `scheduler_options::poll` at most.
 ///
-/// The connection needs a busy timeout of its own. Each call prepares its statements anew; a `sqlite_session` keeps
-/// them.
+/// The connection needs a busy handler of its own, see docs/durable.md. Each call prepares its statements anew; a
+/// `sqlite_session` keeps them.
 /// \throws timer_error as `scheduler::schedule`. Thread safety: that of the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(sqlite3* connection, const request& asked, const request_limits& limits = {});
 /// Cancels in the transaction that is open on `connection`: see `scheduler::cancel`.
