@@ -42,10 +42,10 @@ class job {
   /// When this run was to begin, by the database's clock.
   [[nodiscard]] instant due() const noexcept { return parts_.due; }
   [[nodiscard]] int attempt() const noexcept { return parts_.attempt; }  ///< 1 for the first claim.
-  /// A number that is higher in each run than in all runs before it, on any node, of all checks that ever have this
-  /// kind and key. Undone runs count, too. The row has the same number.
+  /// In a leased handler: a number that is higher in each run than in all runs before it, on any node, of all checks
+  /// that ever have this kind and key. The row has the same number.
   ///
-  /// Hand the fence to the system that the handler changes. If that system refuses a fence below the highest one that
+  /// A leased handler hands the fence to the system that it changes. If that system refuses a fence below the highest one that
   /// it has seen, a run that has lost its lease does no harm:
   ///
   /// | the receiver sees | and |
@@ -54,8 +54,8 @@ class job {
   /// | fence 8 of node B, which has run the check after A's lease ended | accepts it |
   /// | fence 7 of node A again, which goes on | refuses it |
   ///
-  /// If a transaction is undone because the server dies, the fences that it has drawn may be drawn again, in any order.
-  /// In SQLite the same may happen if a transaction is undone and another process draws the next fence.
+  /// A transactional handler must not hand its fence on. If its transaction is undone because the server dies, or, in
+  /// SQLite, if another process draws the next fence then, later runs may draw the same fences again, in any order.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
   /// If the lease is lost, the run takes longer than its `handler_options::time_limit`, or the scheduler stops, a stop
   /// is requested. The thread that extends leases, or the scheduler's thread, calls a `std::stop_callback` on this
