@@ -22,6 +22,7 @@ add_library(timing_wheel_durable
   src/durable/metrics.cpp
   src/durable/store/memory_store.cpp
   src/durable/store/store.cpp
+  src/durable/store/overview.cpp
   src/durable/request.cpp
   src/durable/node/failures.cpp
   src/durable/node/late_watch.cpp
@@ -37,6 +38,7 @@ target_sources(timing_wheel_durable PUBLIC
     include/timing_wheel/durable/job.hpp
     include/timing_wheel/durable/memory_store.hpp
     include/timing_wheel/durable/metrics.hpp
+    include/timing_wheel/durable/overview.hpp
     include/timing_wheel/durable/request.hpp
     include/timing_wheel/durable/scheduler.hpp
     include/timing_wheel/durable/store.hpp)
@@ -62,6 +64,7 @@ if(TIMING_WHEEL_SQLITE)
       src/durable/sqlite/clock.cpp
       src/durable/sqlite/database.cpp
       src/durable/sqlite/opening.cpp
+      src/durable/sqlite/overview.cpp
       src/durable/sqlite/disk_reserve.cpp
       src/durable/sqlite/schema.cpp
       src/durable/sqlite/sqlite_store.cpp
@@ -80,6 +83,7 @@ if(TIMING_WHEEL_POSTGRES)
       src/durable/postgres/claim.cpp
       src/durable/postgres/connection.cpp
       src/durable/postgres/opening.cpp
+      src/durable/postgres/overview.cpp
       src/durable/postgres/pool.cpp
       src/durable/postgres/postgres_store.cpp
       src/durable/postgres/schema.cpp

@@ -72,8 +72,9 @@ class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifie
  public:
   PostgresAdditions() {
     user.execute("DROP FUNCTION " + table("schedule") + "," + table("cancel") + "," + table("reschedule") + "," +
-                 table("revive_dead") + "," + table("pause") + "," + table("resume") + "; DROP TABLE " +
-                 table("addition") + "," + table("paused_kind"));
+                 table("revive_dead") + "," + table("delete_dead") + "," + table("pause") + "," + table("resume") +
+                 "; DROP VIEW " + table("overview") + "," + table("due") + "; DROP TABLE " + table("addition") + "," +
+                 table("paused_kind") + "," + table("audit"));
   }
   void expect_that_all_works() {
     EXPECT_TRUE(put(store, "a").inserted);
@@ -100,11 +101,14 @@ TEST_F(PostgresAdditions, AKindIsPausedOnlyWhereTheyAre) {
   EXPECT_EQ(error_of([&] { store.pause("close"); }).code, make_error_code(errc::no_schema));
   EXPECT_EQ(error_of([&] { store.resume("close"); }).code, make_error_code(errc::no_schema));
   EXPECT_THAT(store.paused_kinds(), testing::IsEmpty());
+  EXPECT_THAT(store.audit(1), testing::IsEmpty());
+  EXPECT_EQ(error_of([&] { store.transact([](store_transaction& open) { open.record({}); }); }).code,
+            make_error_code(errc::no_schema));
   store.migrate();
   EXPECT_TRUE(store.pause("close"));
   EXPECT_EQ(read(), 1U) << "the first that sees the table";
   EXPECT_EQ(read(), 1U);
-  user.execute("DROP TABLE " + table("paused_kind"));
+  user.execute("DROP TABLE " + table("paused_kind") + " CASCADE");
   EXPECT_THROW(read(), timer_error) << "who has dropped it?";
   EXPECT_EQ(read(), 0U) << "as before";
 }
@@ -118,7 +122,7 @@ TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
   }
   expect_that_all_works();
   user.execute("COMMIT");
-  EXPECT_EQ(store.plan_migration().from, "2.2");
+  EXPECT_EQ(store.plan_migration().from, "2.3");
 }
 
 TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
@@ -127,7 +131,7 @@ TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
   EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
   user.execute("SELECT * FROM " + table("check") + "," + table("version") + " FOR UPDATE");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.2");
+  EXPECT_EQ(store.plan_migration().from, "2.3");
   user.execute("COMMIT");
 }
 
@@ -140,14 +144,14 @@ TEST_F(PostgresAdditions, AreMadeByTheOwnerOfTheTablesOnly) {
   other.migrate();
   EXPECT_EQ(other.plan_migration().from, "2.0");
   store.migrate();
-  EXPECT_EQ(other.plan_migration().from, "2.2");
+  EXPECT_EQ(other.plan_migration().from, "2.3");
 }
 
 TEST_F(PostgresAdditions, MayBeMadeBySeveralAtATime) {
   on_threads(6, [&](int) {
     postgres_store own(server().conninfo(), options);
     own.migrate();
-    EXPECT_EQ(own.plan_migration().from, "2.2");
+    EXPECT_EQ(own.plan_migration().from, "2.3");
   });
 }
 
@@ -198,6 +202,60 @@ TEST_F(PostgresFunctions, ReviveTheDeadUnlessTheKeyIsTaken) {
   EXPECT_EQ(call(revive), "f");
   EXPECT_THAT(store.list_dead(1), IsEmpty());
   EXPECT_EQ(claim(store).at(0).payload, "2 units");
+}
+
+TEST_F(PostgresFunctions, DeleteADeadCheck) {
+  put(store, "a");
+  EXPECT_TRUE(bury(store, claim(store).at(0), "no"));
+  const std::string remove = "delete_dead(" + std::to_string(store.list_dead(1).at(0).id) + ")";
+  EXPECT_EQ(call(remove), "t");
+  EXPECT_EQ(call(remove), "f");
+}
+
+// One check in each state.
+TEST_F(PostgresFunctions, ViewsShowWhatTheLibraryCounts) {
+  for (const auto& [key, lease] : {std::pair("dies", 1h), {"held", 1h}, {"lost", -1h}}) {
+    put(store, key);
+    if (const claimed one = claim(store, lease).at(0); one.key == "dies") {
+      bury(store, one, "no");
+    }
+  }
+  put(store, "late");
+  put(store, "later", 1h);
+  put(store, request{.kind = "other", .key = "a", .payload = {}, .due = 1h});
+  store.pause("other");
+  store.pause("third");
+  std::string counted;
+  for (const kind_counts& of : store.count_kinds()) {
+    counted += of.kind + (of.paused ? " paused" : "") + (of.oldest_waiting ? " waits" : "");
+    for (const std::size_t count : {of.pending, of.due, of.waiting, of.running, of.suspect, of.retrying, of.dead}) {
+      counted += " " + std::to_string(count);
+    }
+    counted += ";";
+  }
+  EXPECT_EQ(user.ask("SELECT string_agg(concat(kind,CASE WHEN paused THEN ' paused' END,"
+                     "CASE WHEN oldest_waiting<=now() THEN ' waits' END,' ',concat_ws(' ',pending,due,waiting,running,"
+                     "suspect,retrying,dead),';'),'' ORDER BY kind) FROM " +
+                     table("overview")),
+            counted);
+  EXPECT_EQ(counted, "close waits 2 3 2 1 1 0 1;other paused 1 0 0 0 0 0 0;third paused 0 0 0 0 0 0 0;");
+  EXPECT_EQ(user.ask("SELECT string_agg(key,' ' ORDER BY key) FROM " + table("due")), "held late lost");
+}
+
+TEST_F(PostgresFunctions, AListThatLocksLeavesOutWhatOthersHaveLocked) {
+  for (const char* key : {"a", "b"}) {
+    put(store, key, 1h);
+  }
+  user.execute("BEGIN; SELECT FROM " + table("check") + " WHERE key='a' FOR UPDATE");
+  store.transact([&](store_transaction& open) {
+    const std::vector<stored_check> mine = open.list({.limit = 9});
+    ASSERT_THAT(mine, testing::SizeIs(1));
+    EXPECT_EQ(mine[0].key, "b");
+    EXPECT_THAT(store.list({.limit = 9}), testing::SizeIs(2)) << "one that locks nothing waits for none";
+    const postgres_session other(server().conninfo());
+    EXPECT_EQ(other.ask("SELECT count(*) FROM (SELECT FROM " + table("check") + " FOR UPDATE SKIP LOCKED) x"), "0");
+  });
+  user.execute("COMMIT");
 }
 
 TEST_F(PostgresFunctions, NeedTheirOwnRightAndNoneOnTheTables) {

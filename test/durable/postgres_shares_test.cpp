@@ -60,6 +60,25 @@ class PostgresShares : public PostgresCase {  // NOLINT(readability-identifier-n
   [[nodiscard]] std::string epochs() const { return user.ask("SELECT sum(epoch) FROM " + table("share")); }
 };
 
+TEST_F(PostgresShares, NodesAreListedWithTheirKindsAndShares) {
+  const names with_commas = {"a,b", "c\\", "17 kinds"};
+  names many;
+  for (int number = 0; number < 100; ++number) {
+    many.push_back("kind " + std::to_string(number));
+  }
+  const instant before = store.now();
+  static_cast<void>(turn(member{"one", with_commas}, 1h));
+  static_cast<void>(turn(member{"two", many}, 1h));
+  const std::vector<node_info> nodes = store.nodes().value();
+  ASSERT_THAT(nodes, SizeIs(2));
+  EXPECT_EQ(nodes[0].name, "one");
+  EXPECT_THAT(nodes[0].kinds, testing::UnorderedElementsAreArray(with_commas));
+  EXPECT_GE(nodes[0].until, before + 1h);
+  EXPECT_EQ(nodes[0].shares, 64U);
+  EXPECT_EQ(nodes[1].name, "two");
+  EXPECT_THAT(nodes[1].kinds, IsEmpty()) << "too many to be named";
+}
+
 TEST_F(PostgresShares, WhatADeadNodeHadIsTakenWhenItsHoldIsOverUntilItComesBackAndLeaves) {
   rounds({"a", "b"}, 3);
   static_cast<void>(turn("b", 100ms));

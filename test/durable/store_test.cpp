@@ -536,6 +536,216 @@ TEST_P(Store, RetriesNoDeadCheckBesideALivingOneOfItsKeyAndDeletesIt) {
   EXPECT_FALSE(store.delete_dead(id));
 }
 
+std::vector<std::string> keys_of(const std::vector<stored_check>& some) {
+  std::vector<std::string> keys;
+  std::transform(some.begin(), some.end(), std::back_inserter(keys), [](const stored_check& one) { return one.key; });
+  return keys;
+}
+std::vector<std::string> keys_of(const std::vector<dead_check>& some) {
+  std::vector<std::string> keys;
+  std::transform(some.begin(), some.end(), std::back_inserter(keys), [](const dead_check& one) { return one.key; });
+  return keys;
+}
+
+// One check in each state: "later" and "again" are pending, "late" is due, "held" is claimed, "lost" has a lease that
+// has ended; "else" is of another kind, and not due.
+void put_one_in_each_state(durable::store& store) {
+  const auto claim_one = [&](const char* key, std::chrono::microseconds lease) {
+    put(store, key);
+    return claim(store, lease).at(0);
+  };
+  retry(store, claim_one("again", 1h), store.now() + 2h, 3);
+  claim_one("held", 1h);
+  claim_one("lost", -1s);
+  put(store, "late");
+  put(store, "later", 1h);
+  put(store, request{.kind = "other", .key = "else", .payload = "four", .due = 3h});
+}
+
+TEST_P(Store, ListsTheChecksInAState) {
+  put_one_in_each_state(store);
+  const auto in = [&](check_state state) {
+    std::vector<std::string> keys = keys_of(store.list({.limit = 10, .which = {.state = state}}));
+    EXPECT_EQ(store.count({.state = state}, 10), keys.size());
+    store.transact([&](store_transaction& open) {
+      EXPECT_EQ(keys_of(open.list({.limit = 10, .which = {.state = state}})), keys);
+    });
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  };
+  EXPECT_THAT(in(check_state::pending), ElementsAre("again", "else", "late", "later"));
+  EXPECT_THAT(in(check_state::running), ElementsAre("held"));
+  EXPECT_THAT(in(check_state::suspect), ElementsAre("lost"));
+  EXPECT_THAT(in(check_state::due), ElementsAre("held", "late", "lost"));
+  EXPECT_THAT(in(check_state::waiting), ElementsAre("late", "lost"));
+  EXPECT_THAT(in(check_state::retrying), ElementsAre("again"));
+  std::map<std::string, check_state> states;
+  for (const stored_check& each : store.list({.limit = 10})) {
+    states[each.key] = state_of(each, store.now());
+  }
+  EXPECT_THAT(states, ElementsAre(Pair("again", check_state::retrying), Pair("else", check_state::pending),
+                                  Pair("held", check_state::running), Pair("late", check_state::waiting),
+                                  Pair("later", check_state::pending), Pair("lost", check_state::suspect)));
+}
+
+TEST_P(Store, CountsTheChecksOfEachKindByState) {
+  put_one_in_each_state(store);
+  put(store, "dies");
+  bury(store, claim(store).at(0), "no");  // "late" has an earlier deadline
+  store.pause("third");
+  const std::vector<kind_counts> all = store.count_kinds();
+  ASSERT_THAT(all, SizeIs(3));
+  EXPECT_EQ(all[0].kind, "close");
+  EXPECT_EQ(all[0].pending + all[0].running + all[0].suspect, 5U);
+  EXPECT_EQ(all[0].retrying, 1U);
+  EXPECT_EQ(all[0].dead, 1U);
+  EXPECT_FALSE(all[0].at_least);
+  EXPECT_FALSE(all[0].paused);
+  EXPECT_EQ(all[1].kind, "other");
+  EXPECT_EQ(all[1].pending, 1U);
+  EXPECT_FALSE(all[1].oldest_waiting);
+  EXPECT_EQ(all[2].kind, "third");
+  EXPECT_TRUE(all[2].paused);
+  EXPECT_EQ(all[2].pending, 0U);
+}
+
+TEST_P(Store, CountsWhatIsDueAndWaits) {
+  put_one_in_each_state(store);
+  const kind_counts close = store.count_kinds().at(0);
+  EXPECT_EQ(close.pending, 3U);
+  EXPECT_EQ(close.running, 1U);
+  EXPECT_EQ(close.suspect, 1U);
+  EXPECT_EQ(close.due, 3U);
+  EXPECT_EQ(close.waiting, 2U);
+  ASSERT_TRUE(close.oldest_waiting);
+  EXPECT_LE(*close.oldest_waiting, store.now());
+  EXPECT_GE(*close.oldest_waiting, store.now() - 10s);
+}
+
+TEST_P(Store, LooksAtNoMoreRowsThanItMayToCount) {
+  for (int number = 0; number < 5; ++number) {
+    put(store, "a" + std::to_string(number), 1h);
+  }
+  put(store, request{.kind = "other", .key = "b", .payload = {}, .due = 2h});
+  EXPECT_FALSE(store.count_kinds(6).at(0).at_least);
+  const kind_counts few = store.count_kinds(3).at(0);
+  EXPECT_EQ(few.pending, 3U);
+  EXPECT_TRUE(few.at_least);
+  EXPECT_EQ(store.count({}, 4), 4U);
+  EXPECT_EQ(store.count({}, 100), 6U);
+}
+
+TEST_P(Store, ListsChecksInPagesByDeadline) {
+  for (const auto& [key, due] : {std::pair("d", 4h), {"a", 1h}, {"c", 2h}, {"b", 2h}}) {
+    put(store, request{.kind = *key < 'c' ? "close" : "other", .key = key, .payload = "payload", .due = due});
+  }
+  std::vector<stored_check> first = store.list({.limit = 2});
+  ASSERT_THAT(keys_of(first), ElementsAre("a", "c"));
+  EXPECT_EQ(first[0].kind, "close");
+  EXPECT_EQ(first[0].payload, "");
+  EXPECT_EQ(first[0].size, 7U);
+  EXPECT_EQ(first[0].id, store.find("close", "a")->id);
+  EXPECT_EQ(first[0].due, store.find("close", "a")->due);
+  EXPECT_EQ(first[0].attempt, 0);
+  EXPECT_FALSE(first[0].running);
+  const std::vector<stored_check> rest =
+      store.list({.limit = 9, .after = {first[1].due, first[1].id}, .with_payloads = true});
+  ASSERT_THAT(keys_of(rest), ElementsAre("b", "d"));
+  EXPECT_EQ(rest[0].payload, "payload");
+  EXPECT_THAT(keys_of(store.list({.limit = 9, .which = {.kind = "other"}})), ElementsAre("c", "d"));
+  EXPECT_THAT(keys_of(store.list({.limit = 9, .which = {.due_before = first[1].due}})), ElementsAre("a"));
+  EXPECT_THAT(keys_of(store.list({.limit = 9, .which = {.due_not_at = first[0].due}})), ElementsAre("c", "b", "d"));
+}
+
+TEST_P(Store, ListsKeysThatBeginWithAnyBytes) {
+  for (const std::string& key : {std::string("a"), std::string("a\xFF"), std::string("a\xFF\xFF"), std::string("b"),
+                                 std::string("\xFF"), std::string("\xFFz")}) {
+    put(store, key, 1h);
+  }
+  const auto with = [&](const std::string& prefix) {
+    return store.list({.limit = 9, .which = {.kind = "close", .key_prefix = prefix}}).size();
+  };
+  EXPECT_EQ(with("a"), 3U);
+  EXPECT_EQ(with("a\xFF"), 2U);
+  EXPECT_EQ(with("\xFF"), 2U);
+  EXPECT_EQ(with("c"), 0U);
+  EXPECT_EQ(store.count({.key_prefix = "\xFF"}, 9), 2U);
+}
+
+TEST_P(Store, ListsCountsAndRevivesTheDeadByKindAndError) {
+  for (const auto& [kind, key, error] :
+       {std::tuple("close", "a1", "no"), {"other", "b", "no"}, {"close", "a2", "no"}, {"close", "c", "gone"}}) {
+    put(store, request{.kind = kind, .key = key, .payload = "payload"});
+    bury(store, claim(store).at(0), error);
+  }
+  EXPECT_THAT(keys_of(store.list_dead({.limit = 2, .newest_first = true})), ElementsAre("c", "a2"));
+  const std::vector<dead_check> no = store.list_dead(
+      {.limit = 9, .which = {.kind = "close", .key_prefix = "a", .error = "no"}, .with_payloads = false});
+  ASSERT_THAT(keys_of(no), ElementsAre("a1", "a2"));
+  EXPECT_EQ(no[0].payload, "");
+  EXPECT_THAT(keys_of(store.list_dead({.limit = 9, .after = no[1].id, .newest_first = true})), ElementsAre("b", "a1"));
+  const std::vector<dead_group> groups = store.count_dead({}, 2);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_EQ(groups[0].kind + groups[0].error, "closeno");
+  EXPECT_EQ(groups[0].count, 2U);
+  EXPECT_EQ(groups[0].first, no[0].died);
+  EXPECT_EQ(groups[0].last, no[1].died);
+  EXPECT_THAT(store.count_dead({.error = "gone"}, 9), SizeIs(1));
+  put(store, "a2", 1h);  // its key is taken again
+  put(store, "c");
+  bury(store, claim(store).at(0), "again");
+  std::vector<std::int64_t> ids = {1'000'000};
+  for (const dead_check& each : store.list_dead(9)) {
+    ids.push_back(each.id);
+  }
+  store.transact([&](store_transaction& open) { EXPECT_EQ(open.revive_dead(ids), 3U); });
+  EXPECT_THAT(keys_of(store.list_dead(9)), ElementsAre("a2", "c"));
+  EXPECT_EQ(store.list_dead(9)[1].error, "gone") << "the younger one of that key was revived";
+  EXPECT_THAT(keys_in(store), ElementsAre("a1", "b", "c"));
+  store.transact([&](store_transaction& open) { EXPECT_EQ(open.delete_dead(ids), 2U); });
+  EXPECT_THAT(store.list_dead(9), IsEmpty());
+}
+
+TEST_P(Store, UndoesWhatAnOperatorDoesInATransactionThatFails) {
+  put(store, "a");
+  bury(store, claim(store).at(0), "no");
+  const std::vector<std::int64_t> ids = {store.list_dead(1).at(0).id};
+  store.pause("other");
+  EXPECT_THROW(store.transact([&](store_transaction& open) {
+    EXPECT_EQ(open.revive_dead(ids), 1U);
+    EXPECT_TRUE(open.pause("close"));
+    EXPECT_TRUE(open.resume("other"));
+    open.record({.by = "me", .action = "retry", .count = 1});
+    throw std::out_of_range("and no more");
+  }),
+               std::out_of_range);
+  EXPECT_THAT(store.list_dead(9), SizeIs(1));
+  EXPECT_FALSE(store.find("close", "a"));
+  ASSERT_THAT(store.paused_kinds(), SizeIs(1));
+  EXPECT_EQ(store.paused_kinds()[0].kind, "other");
+  EXPECT_THAT(store.audit(9), IsEmpty());
+}
+
+TEST_P(Store, KeepsTheAuditNewestFirst) {
+  EXPECT_THAT(store.audit(9), IsEmpty());
+  const instant before = store.now();
+  store.transact([&](store_transaction& open) {
+    open.record({.by = "me", .action = "cancel", .kind = "close", .subject = "key \u201Ea\u201C", .count = 1});
+  });
+  store.transact([&](store_transaction& open) { open.record({.by = "you", .action = "pause"}); });
+  EXPECT_THAT(store.audit(1), SizeIs(1));
+  const std::vector<audit_entry> lines = store.audit(9);
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_EQ(lines[0].by, "you");
+  EXPECT_EQ(lines[1].by, "me");
+  EXPECT_EQ(lines[1].action, "cancel");
+  EXPECT_EQ(lines[1].kind, "close");
+  EXPECT_EQ(lines[1].subject, "key \u201Ea\u201C");
+  EXPECT_EQ(lines[1].count, 1U);
+  EXPECT_GE(lines[1].at, before);
+  EXPECT_LE(lines[1].at, store.now());
+}
+
 TEST_P(Store, NeverUsesAnIdAgain) {
   std::int64_t last = 0;
   for (int turn = 0; turn < 5; ++turn) {

@@ -44,12 +44,15 @@ class TIMING_WHEEL_EXPORT memory_store final : public store {
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
   void read_overdue(std::vector<overdue_kind>& found) override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
-  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
-  bool revive_dead(std::int64_t id) override;
-  bool delete_dead(std::int64_t id) override;
-  bool pause(std::string_view kind) override;
-  bool resume(std::string_view kind) override;
+  using store::list_dead;
+  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override;
+  [[nodiscard]] std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
+                                                   std::size_t most = 1'000'000) override;
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
+  [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override;
+  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000) override;
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
+  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 
   /// How many checks there are, pending and running. The dead do not count.

@@ -31,7 +31,8 @@ namespace timing_wheel::durable {
 struct postgres_options {
   /// The schema of the tables. The store quotes it, so any name will do.
   std::string schema = "timing_wheel";
-  /// How many connections the store has at a time, at most. In [1, 64]. It opens each when it needs one more.
+  /// How many connections the store has at a time, at most, beside one for the extension of leases. In [1, 64]. It opens
+  /// each when it needs one more.
   std::size_t connections = 4;
   /// If none of the connection string's hosts accepts a connection in this time, the call fails. From 1 ms to 1 000 000
   /// s, some eleven days.
@@ -56,8 +57,7 @@ struct postgres_options {
 ///
 /// The connection string is libpq's, so it may name several hosts, TLS and a service file. If a connection breaks, the
 /// store opens another one; the call that met the broken one fails, unless it had sent nothing yet. The clock of the
-/// server makes every decision. A role that may use the tables is enough, see docs/postgres.md; only `migrate` needs
-/// the owner of the schema.
+/// server makes every decision. A role that may use the tables is enough; for what `migrate` needs, see docs/postgres.md.
 ///
 /// `store` describes the inherited members. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT postgres_store final : public store {
@@ -81,12 +81,16 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   void read_overdue(std::vector<overdue_kind>& found) override;
   [[nodiscard]] std::chrono::microseconds clock_difference() override;
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
-  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) override;
-  bool revive_dead(std::int64_t id) override;
-  bool delete_dead(std::int64_t id) override;
-  bool pause(std::string_view kind) override;
-  bool resume(std::string_view kind) override;
+  using store::list_dead;
+  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override;
+  [[nodiscard]] std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
+                                                   std::size_t most = 1'000'000) override;
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
+  [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override;
+  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000) override;
+  [[nodiscard]] std::optional<std::vector<node_info>> nodes() override;
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
+  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 
  private:

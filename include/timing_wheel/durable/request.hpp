@@ -142,8 +142,11 @@ struct stored_check {
   std::string payload;     ///< As it was scheduled.
   instant due{};           ///< Its deadline.
   std::int64_t fence = 0;  ///< See `job::fence`.
-  int attempt = 0;         ///< How often it was claimed.
+  int attempt = 0;         ///< How many runs count, see `handler_options`.
   bool running = false;    ///< A node has claimed it, and the end of the run is not written.
+  instant lease{};         ///< Until when a node has claimed it; the epoch if none has.
+  std::int64_t id = 0;     ///< Of the row.
+  std::size_t size = 0;    ///< Of the payload, in bytes, where a list leaves the payload out.
 };
 
 /// A check that was given up: its handler has returned `dead`, or has failed as often as
@@ -155,7 +158,7 @@ struct dead_check {
   std::string payload;     ///< As it was scheduled.
   instant due{};           ///< Its deadline.
   std::int64_t fence = 0;  ///< See `job::fence`.
-  int attempt = 0;         ///< How often it was claimed.
+  int attempt = 0;         ///< How many runs count, see `handler_options`.
   std::string error;       ///< What went wrong in the last run.
   instant died{};          ///< When it was given up.
 };

@@ -15,6 +15,7 @@
 
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/durable/overview.hpp"
 #include "timing_wheel/durable/request.hpp"
 
 namespace timing_wheel::durable {
@@ -28,7 +29,7 @@ struct upcoming {
   instant due{};           ///< Its deadline.
   instant lease{};         ///< Until when a node has claimed it; the epoch if none has.
   std::uint32_t kind = 0;  ///< Which of `read_range::kinds` it has.
-  int attempt = 0;         ///< How often it was claimed.
+  int attempt = 0;         ///< How many runs count, see `handler_options`.
   std::size_t size = 0;    ///< Of its payload, in bytes. If a store leaves it 0, nothing limits the bytes of a claim.
 };
 
@@ -239,6 +240,23 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// Moves claimed rows to the dead.
   virtual void bury(std::span<bury_op> ops) = 0;
 
+  /// For operators. \returns what `store::list` returns, and locks it until the transaction ends: nobody claims, cancels
+  /// or moves it meanwhile. Leaves out a row that another transaction has locked.
+  [[nodiscard]] virtual std::vector<stored_check> list(const check_range& range);
+  /// Makes dead checks pending again, due now, with attempt 0. Leaves out an id that is not there, and a check whose key
+  /// another check has by now; of two dead checks with one key it takes that with the higher id. \returns how many it
+  /// has made.
+  virtual std::size_t revive_dead(std::span<const std::int64_t> ids);
+  /// Deletes dead checks. \returns how many were there.
+  virtual std::size_t delete_dead(std::span<const std::int64_t> ids);
+  /// Pauses a kind: see `store::pause`.
+  virtual bool pause(std::string_view kind);
+  /// Ends a pause: see `store::resume`.
+  virtual bool resume(std::string_view kind);
+  /// Writes a line of the audit, so that it commits with what it tells of. \throws timer_error (`no_schema`) if
+  /// `postgres_store` has tables of an older library.
+  virtual void record(const audit_entry& entry);
+
   /// Begins a part of the transaction that can be undone alone. Parts do not nest.
   virtual void savepoint() = 0;
   /// Begins a part in which no handler runs. Here it is `savepoint`.
@@ -343,25 +361,54 @@ class TIMING_WHEEL_EXPORT store {
   /// \returns the check of that key; none if there is no such check.
   [[nodiscard]] virtual std::optional<stored_check> find(std::string_view kind, std::string_view key) = 0;
 
-  /// \returns dead checks with ids above `after`, at most `limit`, in the order of their ids.
-  [[nodiscard]] virtual std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) = 0;
+  /// \returns checks, see `check_range`.
+  ///
+  /// | filter | complexity |
+  /// |---|---|
+  /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of what is due early is meant |
+  /// | `key_prefix` | O(checks whose keys begin so) |
+  /// | `retrying`, `suspect` | O(checks), if few are |
+  [[nodiscard]] virtual std::vector<stored_check> list(const check_range& range);
+  /// \returns how many checks `which` means, and at most `most`. Complexity: as `list`, with `most` for `limit`.
+  [[nodiscard]] virtual std::size_t count(const check_filter& which, std::size_t most);
+  /// \returns the counts of each kind that has a check, a dead check or a pause, in the order of the kinds. The store
+  /// looks at no more than `most` rows for each figure: for all but `pending` and `dead`, these are the rows that are
+  /// due first. Complexity: O(kinds × most).
+  [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000);
+  /// \returns the nodes that are alive, or have left without a word within the last hour; none if the store does not
+  /// know them, as `sqlite_store` and `memory_store` do not.
+  [[nodiscard]] virtual std::optional<std::vector<node_info>> nodes();
+
+  /// \returns dead checks, see `dead_range`.
+  [[nodiscard]] virtual std::vector<dead_check> list_dead(const dead_range& range) = 0;
+  /// \returns the first `limit` dead checks behind the id `after`.
+  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after = 0) {
+    return list_dead({.limit = limit, .after = after});
+  }
+  /// \returns the dead checks by kind and error, at most `limit` groups, those with most checks first. The store looks
+  /// at no more than the `most` that died last. Complexity: O(most).
+  [[nodiscard]] virtual std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
+                                                           std::size_t most = 1'000'000);
   /// Makes a dead check pending again, due now, with attempt 0. \returns false if there is no such dead check, or if
   /// another check has its key by now.
-  virtual bool revive_dead(std::int64_t id) = 0;
+  bool revive_dead(std::int64_t id);
   /// Deletes a dead check. \returns whether there was such a check.
-  virtual bool delete_dead(std::int64_t id) = 0;
+  bool delete_dead(std::int64_t id);
 
   /// Pauses a kind. From its next poll on, no node claims a check of that kind, also after a restart; what is claimed
   /// goes on. Checks of the kind may be scheduled, moved and cancelled meanwhile, and grow late. A scheduler of release
   /// 0.1.0 does not heed a pause. \returns false if the kind was paused already.
   /// \throws timer_error (`invalid_request`, `kind_too_long`) if no check can have that kind; (`no_schema`) if
-  /// `postgres_store` has tables of an older library. Here it throws `std::errc::operation_not_supported`.
-  virtual bool pause(std::string_view kind);
+  /// `postgres_store` has tables of an older library; `std::errc::operation_not_supported` if the store has no pauses.
+  bool pause(std::string_view kind);
   /// Ends a pause. From its next poll on, a node runs what is due of that kind. \returns false if the kind was not
   /// paused. \throws as `pause`.
-  virtual bool resume(std::string_view kind);
+  bool resume(std::string_view kind);
   /// \returns the kinds that are paused, in their order; here none.
   [[nodiscard]] virtual std::vector<paused_kind> paused_kinds();
+
+  /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.
+  [[nodiscard]] virtual std::vector<audit_entry> audit(std::size_t limit);
 
   /// What the store has done since it was made.
   [[nodiscard]] virtual store_counts counts() const noexcept = 0;

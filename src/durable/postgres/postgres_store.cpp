@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "durable/postgres/clock.hpp"
+#include "durable/postgres/overview.hpp"
 #include "durable/postgres/pool.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/transaction.hpp"
-#include "durable/store/fnv.hpp"
 #include "durable/store/instant.hpp"
+#include "durable/store/overview.hpp"
 #include "durable/store/range.hpp"
 #include "shared/fork_watch.hpp"
 #include "timing_wheel/durable/error.hpp"
@@ -30,33 +31,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_limit(1'000'000'000);  // PostgreSQL counts them in 32 bits
 
-std::int64_t count_of(std::size_t limit) {
-  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
-  return static_cast<std::int64_t>(std::min(limit, most));
-}
-
 void in_range(const char* name, milliseconds value) { validate_range(name, value, milliseconds(1), longest_limit); }
-
-// The same for all who serve these, however long they are; else they are names, for people. An index has no room for
-// more than 2 700 bytes.
-std::string name_of_set(std::span<const std::string> kinds) {
-  constexpr std::size_t longest = 500;
-  std::vector<std::string_view> sorted(kinds.begin(), kinds.end());
-  std::sort(sorted.begin(), sorted.end());
-  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  std::string names;
-  for (const std::string_view kind : sorted) {
-    names.append(names.empty() ? "" : ",");
-    for (const char each : kind) {
-      names.append(each == ',' || each == '\\' ? "\\" : "").push_back(each);
-    }
-  }
-  if (names.size() <= longest) {
-    return names;
-  }
-  // Two sets of one hash would share their shares, no more.
-  return std::to_string(sorted.size()) + " kinds, " + std::to_string(fnv1a(names));
-}
 
 postgres_options validated(postgres_options options) {
   if (options.connections < 1 || options.connections > 64) {
@@ -114,17 +89,21 @@ class postgres_store::implementation {
   [[nodiscard]] std::vector<std::int16_t> renew_shares(std::string_view node, std::span<const std::string> kinds,
                                                        milliseconds hold, bool leave);
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
-  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
+  // Runs `what` in a transaction that only reads, also in one of this thread.
+  template <class What>
+  auto look(const What& what);
+  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit);
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
-  void check_pausable(std::string_view kind);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
 
  private:
   class in_transaction;
 
   void check_process() const;
+  template <class Work>
+  void in_a_transaction(const Work& work, const transaction_limits& limits);
   result ask(const query& which, const parameters& values);
-  [[nodiscard]] bool has_paused_kinds();
+  [[nodiscard]] bool has_table(const std::string& name);
   [[nodiscard]] std::vector<paused_kind> read_paused_kinds();
   [[nodiscard]] std::optional<std::pair<instant, std::int64_t>> read_page(const read_range& which, std::size_t limit,
                                                                           std::vector<upcoming>& found);
@@ -206,6 +185,24 @@ template <class Work>
 void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits) {
   check_process();
   const in_transaction alone(*this);
+  in_a_transaction(work, limits);
+}
+
+template <class What>
+auto postgres_store::implementation::look(const What& what) {
+  check_process();
+  decltype(what(std::declval<connection&>(), instant())) found{};
+  in_a_transaction(
+      [&](writing_transaction& open) {
+        const instant at = open.now();
+        found = what(open.planned_by_server(), at);
+      },
+      {});
+  return found;
+}
+
+template <class Work>
+void postgres_store::implementation::in_a_transaction(const Work& work, const transaction_limits& limits) {
   pool::guard held(limits.urgent ? kept_ : pool_, limits.urgent);
   std::optional<writing_transaction> open;
   try {
@@ -396,34 +393,25 @@ std::optional<stored_check> postgres_store::implementation::find(std::string_vie
                       .due = instant_of(rows.integer(0, 1)),
                       .fence = rows.integer(0, 2),
                       .attempt = static_cast<int>(rows.integer(0, 3)),
-                      .running = rows.integer(0, 4) != 0};
+                      .running = !rows.is_null(0, 4),
+                      .lease = instant_of(rows.integer(0, 4)),
+                      .id = rows.integer(0, 5),
+                      .size = rows.bytes(0, 0).size()};
 }
 
-std::vector<dead_check> postgres_store::implementation::list_dead(std::size_t limit, std::int64_t after) {
-  const result rows = ask(sql::list_dead, parameters().bind(after).bind(count_of(limit)));
-  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
-  std::vector<dead_check> found;
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.id = rows.integer(row, 0),
-                     .kind = std::string(rows.bytes(row, 1)),
-                     .key = std::string(rows.bytes(row, 2)),
-                     .payload = std::string(rows.bytes(row, 3)),
-                     .due = instant_of(rows.integer(row, 4)),
-                     .fence = rows.integer(row, 5),
-                     .attempt = static_cast<int>(rows.integer(row, 6)),
-                     .error = std::string(rows.bytes(row, 7)),
-                     .died = instant_of(rows.integer(row, 8))});
+std::vector<audit_entry> postgres_store::implementation::audit(std::size_t limit) {
+  if (!has_table(connection_rules_.prefix + "audit")) {
+    return {};
   }
-  return found;
+  return look([&](connection& on, instant /*at*/) { return postgres::audit(on, limit); });
 }
 
-bool postgres_store::implementation::has_paused_kinds() {
-  return ask(sql::look_for_paused_kinds, parameters().bind(paused_kinds_name_)).rows() != 0;
+bool postgres_store::implementation::has_table(const std::string& name) {
+  return ask(sql::look_for_table, parameters().bind(name)).rows() != 0;
 }
 
 std::vector<paused_kind> postgres_store::implementation::paused_kinds() {
-  return has_paused_kinds() ? read_paused_kinds() : std::vector<paused_kind>();
+  return has_table(paused_kinds_name_) ? read_paused_kinds() : std::vector<paused_kind>();
 }
 
 std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
@@ -435,13 +423,6 @@ std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
     paused.push_back({std::string(rows.bytes(row, 0)), instant_of(rows.integer(row, 1))});
   }
   return paused;
-}
-
-void postgres_store::implementation::check_pausable(std::string_view kind) {
-  validate_kind(std::string(kind), options_.limits);
-  if (!has_paused_kinds()) {
-    throw timer_error(make_error_code(errc::no_schema), "there is no " + paused_kinds_name_ + ": call migrate()");
-  }
 }
 
 postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)
@@ -486,37 +467,37 @@ std::optional<stored_check> postgres_store::find(std::string_view kind, std::str
   return implementation_->find(kind, key);
 }
 
-std::vector<dead_check> postgres_store::list_dead(std::size_t limit, std::int64_t after) {
-  return implementation_->list_dead(limit, after);
+std::vector<stored_check> postgres_store::list(const check_range& range) {
+  return implementation_->look([&](connection& on, instant at) { return postgres::list(on, range, at, false); });
 }
 
-bool postgres_store::revive_dead(std::int64_t id) {
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.revive_dead(id); });
-  return done;
+std::size_t postgres_store::count(const check_filter& which, std::size_t most) {
+  return implementation_->look([&](connection& on, instant at) { return postgres::count(on, which, most, at); });
 }
 
-bool postgres_store::delete_dead(std::int64_t id) {
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.delete_dead(id); });
-  return done;
+std::vector<kind_counts> postgres_store::count_kinds(std::size_t most) {
+  std::vector<kind_counts> kinds =
+      implementation_->look([&](connection& on, instant at) { return postgres::count_kinds(on, most, at); });
+  mark_paused(paused_kinds(), kinds);
+  return kinds;
 }
 
-bool postgres_store::pause(std::string_view kind) {
-  implementation_->check_pausable(kind);
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.pause(kind); });
-  return done;
+std::optional<std::vector<node_info>> postgres_store::nodes() {
+  return implementation_->look([](connection& on, instant /*at*/) { return postgres::nodes(on); });
 }
 
-bool postgres_store::resume(std::string_view kind) {
-  implementation_->check_pausable(kind);
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.resume(kind); });
-  return done;
+std::vector<dead_check> postgres_store::list_dead(const dead_range& range) {
+  return implementation_->look([&](connection& on, instant /*at*/) { return postgres::list_dead(on, range); });
+}
+
+std::vector<dead_group> postgres_store::count_dead(const dead_filter& which, std::size_t limit, std::size_t most) {
+  return implementation_->look(
+      [&](connection& on, instant /*at*/) { return postgres::count_dead(on, which, limit, most); });
 }
 
 std::vector<paused_kind> postgres_store::paused_kinds() { return implementation_->paused_kinds(); }
+
+std::vector<audit_entry> postgres_store::audit(std::size_t limit) { return implementation_->audit(limit); }
 
 store_counts postgres_store::counts() const noexcept { return implementation_->counts(); }
 

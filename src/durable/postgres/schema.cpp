@@ -163,6 +163,43 @@ constexpr std::array addition_2 = {
 
     "INSERT INTO @addition(number) VALUES(2)",
 };
+// For operators: exact counts, and so it reads all checks; `store::count_kinds` reads no more than it needs.
+constexpr std::array addition_3 = {
+    "CREATE TABLE @audit("
+    "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    "at bigint NOT NULL,"
+    "by text NOT NULL,"
+    "action text NOT NULL,"
+    "kind text COLLATE \"C\" NOT NULL,"
+    "subject text NOT NULL,"
+    "count bigint NOT NULL)",
+
+    "CREATE VIEW @overview AS "
+    "WITH clock(now) AS (SELECT (extract(epoch FROM now())*1000000)::bigint),"
+    "counted AS (SELECT kind,count(*) FILTER (WHERE lease IS NULL) AS pending,"
+    "count(*) FILTER (WHERE lease>now) AS running,count(*) FILTER (WHERE lease<=now) AS suspect,"
+    "count(*) FILTER (WHERE due<=now) AS due,"
+    "count(*) FILTER (WHERE due<=now AND (lease IS NULL OR lease<=now)) AS waiting,"
+    "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
+    "to_timestamp(min(greatest(due,lease)) FILTER (WHERE due<=now AND (lease IS NULL OR lease<=now))/1e6) "
+    "AS oldest_waiting FROM @check,clock GROUP BY kind),"
+    "buried AS (SELECT kind,count(*) AS dead FROM @dead GROUP BY kind) "
+    "SELECT kind,coalesce(pending,0) AS pending,coalesce(due,0) AS due,coalesce(waiting,0) AS waiting,"
+    "coalesce(running,0) AS running,coalesce(suspect,0) AS suspect,coalesce(retrying,0) AS retrying,"
+    "coalesce(dead,0) AS dead,oldest_waiting,since IS NOT NULL AS paused "
+    "FROM counted FULL JOIN buried USING(kind) FULL JOIN @paused_kind USING(kind)",
+
+    "CREATE VIEW @due AS SELECT id,kind,encode(key,'escape') AS key,to_timestamp(due/1e6) AS due,"
+    "to_timestamp(lease/1e6) AS lease,attempt,octet_length(payload) AS payload_bytes FROM @check "
+    "WHERE due<=(SELECT (extract(epoch FROM now())*1000000)::bigint)",
+
+    "CREATE FUNCTION @delete_dead(id bigint) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH gone AS (DELETE FROM @dead d WHERE d.id=$1 RETURNING 1) SELECT count(*)>0 FROM gone $body$",
+
+    "REVOKE ALL ON FUNCTION @delete_dead(bigint) FROM PUBLIC",
+
+    "INSERT INTO @addition(number) VALUES(3)",
+};
 #undef TIMING_WHEEL_FUNCTION
 #undef TIMING_WHEEL_CHANGE
 #undef TIMING_WHEEL_DUE
@@ -204,6 +241,9 @@ std::vector<std::string> missing_in(const state& there, const std::string& prefi
   }
   if (there.additions < 2) {
     add_all(addition_2);
+  }
+  if (there.additions < 3) {
+    add_all(addition_3);
   }
   return statements;
 }

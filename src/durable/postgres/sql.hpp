@@ -172,12 +172,8 @@ inline constexpr query bury_consumed{
     "burying", "timing_wheel_bury_consumed",
     "INSERT INTO @dead(kind,key,payload,due,fence,attempt,error,died) "
     "VALUES($1::text,$2::bytea,$3::bytea,$4::bigint,$5::bigint,$6::bigint,$7::bytea," TIMING_WHEEL_NOW ")"};
-inline constexpr query revive{"reviving a dead check", "timing_wheel_revive",
-                              "INSERT INTO @check(due,kind,key,payload) SELECT " TIMING_WHEEL_NOW
-                              ",kind,key,payload FROM (SELECT kind,key,payload FROM @dead WHERE id=$1::bigint "
-                              "FOR UPDATE) d ON CONFLICT(kind,key) DO NOTHING"};
 inline constexpr query delete_dead{"deleting a dead check", "timing_wheel_delete_dead",
-                                   "DELETE FROM @dead WHERE id=$1::bigint"};
+                                   "DELETE FROM @dead WHERE id=ANY($1::bigint[])"};
 
 // The first row has the clock and the version in place of a row's (the id is NULL). `place` is that of the kind, or
 // NULL for a row that is not asked for. Such a row is answered only if it is the last of those that were looked at,
@@ -206,20 +202,17 @@ inline constexpr query read_overdue{
     "SELECT kind,min(greatest(due,lease)) FROM (SELECT kind,due,lease FROM @check WHERE due<=" TIMING_WHEEL_NOW
     " AND (lease IS NULL OR lease<=" TIMING_WHEEL_NOW ") ORDER BY due,id+0 LIMIT $1::bigint) late GROUP BY kind"};
 inline constexpr query find{"finding", "timing_wheel_find",
-                            "SELECT payload,due,fence,attempt,lease IS NOT NULL FROM @check "
+                            "SELECT payload,due,fence,attempt,lease,id FROM @check "
                             "WHERE kind=$1::text AND key=$2::bytea"};
 // $1: the name of the table. Nothing if it is not there.
-inline constexpr query look_for_paused_kinds{"looking for paused kinds", "timing_wheel_look_for_paused_kinds",
-                                             "SELECT 1 WHERE to_regclass($1::text) IS NOT NULL"};
+inline constexpr query look_for_table{"looking for a table", "timing_wheel_look_for_table",
+                                      "SELECT 1 WHERE to_regclass($1::text) IS NOT NULL"};
 inline constexpr query paused_kinds{"looking for paused kinds", "timing_wheel_paused_kinds",
                                     "SELECT kind,since FROM @paused_kind ORDER BY kind"};
 inline constexpr query pause{"pausing a kind", "timing_wheel_pause",
                              "INSERT INTO @paused_kind(kind,since) VALUES($1::text," TIMING_WHEEL_NOW
                              ") ON CONFLICT(kind) DO NOTHING"};
 inline constexpr query resume{"resuming a kind", "timing_wheel_resume", "DELETE FROM @paused_kind WHERE kind=$1::text"};
-inline constexpr query list_dead{"listing the dead", "timing_wheel_list_dead",
-                                 "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM @dead "
-                                 "WHERE id>$1::bigint ORDER BY id LIMIT $2::bigint"};
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one round; that does no harm. The row of a node
@@ -313,13 +306,11 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &bury,
                                              &bury_unlocked,
                                              &still_ours,
-                                             &revive,
                                              &delete_dead,
                                              &read_ahead,
                                              &read_ahead_and_paused,
                                              &read_overdue,
                                              &find,
-                                             &list_dead,
                                              &users_insert_at,
                                              &users_insert_after,
                                              &users_replace_at,

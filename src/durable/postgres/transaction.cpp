@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "durable/postgres/overview.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
@@ -363,12 +364,34 @@ void writing_transaction::rollback_to_savepoint() {
 
 void writing_transaction::release_savepoint() { part_has_ended_ = true; }
 
-bool writing_transaction::revive_dead(std::int64_t id) {
-  return run(sql::revive, parameters().bind(id)).changed() == 1 && delete_dead(id);
+connection& writing_transaction::planned_by_server() {
+  if (const std::string back = planner_for_others(); !back.empty()) {
+    connection_.run("giving the planner back", back, 6);
+  }
+  return connection_;
 }
 
-bool writing_transaction::delete_dead(std::int64_t id) {
-  return run(sql::delete_dead, parameters().bind(id)).changed() == 1;
+std::vector<stored_check> writing_transaction::list(const check_range& range) {
+  std::vector<stored_check> found = postgres::list(planned_by_server(), range, now_, true);
+  rules_.counts->rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
+
+std::size_t writing_transaction::revive_dead(std::span<const std::int64_t> ids) {
+  const std::size_t count = postgres::revive_dead(planned_by_server(), ids);
+  wrote_ = wrote_ || count > 0;
+  return count;
+}
+
+std::size_t writing_transaction::delete_dead(std::span<const std::int64_t> ids) {
+  array all(element::bigint);
+  std::for_each(ids.begin(), ids.end(), [&](std::int64_t id) { all.add(id); });
+  return static_cast<std::size_t>(run(sql::delete_dead, parameters().bind(all)).changed());
+}
+
+void writing_transaction::record(const audit_entry& entry) {
+  postgres::record(connection_, entry);
+  wrote_ = true;
 }
 
 bool writing_transaction::pause(std::string_view kind) {

@@ -75,7 +75,7 @@ inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_
 
 // Reads; those of a window are in range_reader.cpp.
 inline constexpr query find{"finding",
-                            "SELECT payload,due,fence,attempt,lease FROM timing_wheel_check "
+                            "SELECT payload,due,fence,attempt,lease,id FROM timing_wheel_check "
                             "WHERE kind=?1 AND key=?2"};
 // Steps from kind to kind in the index, and reads of each up to the first that is pending: no orphan that is due later
 // has been free for longer.
@@ -99,9 +99,6 @@ inline constexpr query look_for_paused_kinds{
     "looking for paused kinds", "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_paused_kind'"};
 inline constexpr query paused_kinds{"looking for paused kinds",
                                     "SELECT kind,since FROM timing_wheel_paused_kind ORDER BY kind"};
-inline constexpr query list_dead{"listing the dead",
-                                 "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead "
-                                 "WHERE id>?1 ORDER BY id LIMIT ?2"};
 inline constexpr query read_clock{"reading the clock",
                                   "SELECT c.revision,c.boot,c.offset,s.version FROM timing_wheel_schema s "
                                   "LEFT JOIN timing_wheel_clock c ON c.id=1 WHERE s.id=1"};
@@ -131,11 +128,11 @@ inline constexpr query users_reschedule{
                     " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL"};
 
 /// All that touch our tables, for the test that none looks through a whole table.
-inline constexpr query on_tables[] = {
-    insert,       replace,         find_due, cancel,    reschedule, claim,     take_over,     consume,
-    draw_fences,  put_back,        complete, extend,    release,    bury,      bury_consumed, revive,
-    delete_dead,  read_overdue,    find,     list_dead, read_clock, set_clock, users_insert,  users_replace,
-    users_cancel, users_reschedule};
+inline constexpr query on_tables[] = {insert,    replace,      find_due,      cancel,       reschedule,
+                                      claim,     take_over,    consume,       draw_fences,  put_back,
+                                      complete,  extend,       release,       bury,         bury_consumed,
+                                      revive,    delete_dead,  read_overdue,  find,         read_clock,
+                                      set_clock, users_insert, users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql
 

@@ -9,11 +9,13 @@
 #include "durable/sqlite/disk_reserve.hpp"
 #include "durable/sqlite/fair_lock.hpp"
 #include "durable/sqlite/opening.hpp"
+#include "durable/sqlite/overview.hpp"
 #include "durable/sqlite/range_reader.hpp"
 #include "durable/sqlite/schema.hpp"
 #include "durable/sqlite/transaction.hpp"
 #include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
+#include "durable/store/overview.hpp"
 #include "shared/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -66,7 +68,13 @@ class sqlite_store::implementation {
   void read_overdue(std::vector<overdue_kind>& found);
   [[nodiscard]] std::chrono::microseconds clock_difference();
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
-  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after);
+  // Runs `what` on the connection that reads, with what the clock shows.
+  template <class What>
+  auto look(const What& what) {
+    const instant at = now();
+    const reading held(*this);
+    return what(on_reader(), at, counts_);
+  }
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
@@ -112,7 +120,6 @@ class sqlite_store::implementation {
   range_reader window_reader_{on_reader().get(), counts_};
   statement read_overdue_{on_reader().get(), sql::read_overdue, &counts_.statements};
   statement find_{on_reader().get(), sql::find, &counts_.statements};
-  statement list_dead_{on_reader().get(), sql::list_dead, &counts_.statements};
   statement look_for_paused_kinds_{on_reader().get(), sql::look_for_paused_kinds, &counts_.statements};
   statement paused_kinds_{on_reader().get(), sql::paused_kinds, &counts_.statements};
   std::optional<unsigned> read_version_;
@@ -404,28 +411,10 @@ std::optional<stored_check> sqlite_store::implementation::find(std::string_view 
                       .due = instant_of(run.integer(1)),
                       .fence = run.integer(2),
                       .attempt = static_cast<int>(run.integer(3)),
-                      .running = !run.is_null(4)};
-}
-
-std::vector<dead_check> sqlite_store::implementation::list_dead(std::size_t limit, std::int64_t after) {
-  const reading held(*this);
-  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
-  execution run = list_dead_.run();
-  run.bind(after).bind(static_cast<std::int64_t>(std::min(limit, most)));
-  std::vector<dead_check> found;
-  while (run.step()) {
-    counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-    found.push_back({.id = run.integer(0),
-                     .kind = std::string(run.bytes(1)),
-                     .key = std::string(run.bytes(2)),
-                     .payload = std::string(run.bytes(3)),
-                     .due = instant_of(run.integer(4)),
-                     .fence = run.integer(5),
-                     .attempt = static_cast<int>(run.integer(6)),
-                     .error = std::string(run.bytes(7)),
-                     .died = instant_of(run.integer(8))});
-  }
-  return found;
+                      .running = !run.is_null(4),
+                      .lease = instant_of(run.integer(4)),
+                      .id = run.integer(5),
+                      .size = run.bytes(0).size()};
 }
 
 std::vector<paused_kind> sqlite_store::implementation::paused_kinds() {
@@ -475,34 +464,37 @@ std::optional<stored_check> sqlite_store::find(std::string_view kind, std::strin
   return implementation_->find(kind, key);
 }
 
-std::vector<dead_check> sqlite_store::list_dead(std::size_t limit, std::int64_t after) {
-  return implementation_->list_dead(limit, after);
+std::vector<stored_check> sqlite_store::list(const check_range& range) {
+  return implementation_->look(
+      [&](database& on, instant at, counters& counts) { return sqlite::list(on, range, at, counts); });
 }
 
-bool sqlite_store::revive_dead(std::int64_t id) {
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.revive_dead(id); });
-  return done;
+std::size_t sqlite_store::count(const check_filter& which, std::size_t most) {
+  return implementation_->look(
+      [&](database& on, instant at, counters& counts) { return sqlite::count(on, which, most, at, counts); });
 }
 
-bool sqlite_store::delete_dead(std::int64_t id) {
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.delete_dead(id); });
-  return done;
+std::vector<kind_counts> sqlite_store::count_kinds(std::size_t most) {
+  std::vector<kind_counts> kinds = implementation_->look(
+      [&](database& on, instant at, counters& counts) { return sqlite::count_kinds(on, most, at, counts); });
+  mark_paused(paused_kinds(), kinds);
+  return kinds;
 }
 
-bool sqlite_store::pause(std::string_view kind) {
-  validate_kind(std::string(kind), limits());
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.pause(kind); });
-  return done;
+std::vector<dead_check> sqlite_store::list_dead(const dead_range& range) {
+  return implementation_->look(
+      [&](database& on, instant /*at*/, counters& counts) { return sqlite::list_dead(on, range, counts); });
 }
 
-bool sqlite_store::resume(std::string_view kind) {
-  validate_kind(std::string(kind), limits());
-  bool done = false;
-  implementation_->transact([&](writing_transaction& open) { done = open.resume(kind); });
-  return done;
+std::vector<dead_group> sqlite_store::count_dead(const dead_filter& which, std::size_t limit, std::size_t most) {
+  return implementation_->look([&](database& on, instant /*at*/, counters& counts) {
+    return sqlite::count_dead(on, which, limit, most, counts);
+  });
+}
+
+std::vector<audit_entry> sqlite_store::audit(std::size_t limit) {
+  return implementation_->look(
+      [&](database& on, instant /*at*/, counters& counts) { return sqlite::audit(on, limit, counts); });
 }
 
 std::vector<paused_kind> sqlite_store::paused_kinds() { return implementation_->paused_kinds(); }

@@ -1,5 +1,9 @@
 #include "durable/sqlite/transaction.hpp"
 
+#include <algorithm>
+#include <vector>
+
+#include "durable/sqlite/overview.hpp"
 #include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
 
@@ -138,11 +142,31 @@ void writing_transaction::rollback_to_savepoint() {
 
 void writing_transaction::release_savepoint() { release_savepoint_.run().finish(); }
 
-bool writing_transaction::revive_dead(std::int64_t id) {
-  return revive_.run().bind(id).bind(microseconds_of(now_)).finish() == 1 && delete_dead(id);
+// The lock of the file is all that a list needs.
+std::vector<stored_check> writing_transaction::list(const check_range& range) {
+  return sqlite::list(database_, range, now_, counts_);
 }
 
-bool writing_transaction::delete_dead(std::int64_t id) { return delete_dead_.run().bind(id).finish() == 1; }
+std::size_t writing_transaction::revive_dead(std::span<const std::int64_t> ids) {
+  std::vector<std::int64_t> in_turn(ids.begin(), ids.end());
+  std::sort(in_turn.rbegin(), in_turn.rend());
+  std::size_t count = 0;
+  for (const std::int64_t id : in_turn) {
+    if (revive_.run().bind(id).bind(microseconds_of(now_)).finish() == 1) {
+      delete_dead_.run().bind(id).finish();
+      ++count;
+    }
+  }
+  return count;
+}
+
+std::size_t writing_transaction::delete_dead(std::span<const std::int64_t> ids) {
+  std::size_t count = 0;
+  for (const std::int64_t id : ids) {
+    count += static_cast<std::size_t>(delete_dead_.run().bind(id).finish());
+  }
+  return count;
+}
 
 // Not kept prepared: nobody pauses often.
 bool writing_transaction::pause(std::string_view kind) {
@@ -158,5 +182,7 @@ bool writing_transaction::resume(std::string_view kind) {
   statement once(database_.get(), sql::resume, &counts_.statements);
   return once.run().bind_text(kind).finish() == 1;
 }
+
+void writing_transaction::record(const audit_entry& entry) { sqlite::record(database_, entry, now_, counts_); }
 
 }  // namespace timing_wheel::durable::sqlite

@@ -47,10 +47,12 @@ class writing_transaction final : public store_transaction {
   void rollback_to_savepoint() override;
   void release_savepoint() override;
 
-  bool revive_dead(std::int64_t id);
-  bool delete_dead(std::int64_t id);
-  bool pause(std::string_view kind);
-  bool resume(std::string_view kind);
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
+  std::size_t revive_dead(std::span<const std::int64_t> ids) override;
+  std::size_t delete_dead(std::span<const std::int64_t> ids) override;
+  bool pause(std::string_view kind) override;
+  bool resume(std::string_view kind) override;
+  void record(const audit_entry& entry) override;
 
  protected:
   [[nodiscard]] const request_limits& limits() const noexcept override { return limits_; }

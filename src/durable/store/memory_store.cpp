@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "durable/store/instant.hpp"
+#include "durable/store/overview.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable {
@@ -134,6 +135,12 @@ class journal {
     next.of_dead = true;
     next.dead = all_.put_dead(next.id, std::move(row));
   }
+  void delete_dead(std::int64_t id) {
+    step& next = steps_.emplace_back();
+    next.id = id;
+    next.of_dead = true;
+    next.dead = all_.put_dead(id, nullptr);
+  }
   [[nodiscard]] std::size_t mark() const noexcept { return steps_.size(); }
 
   void undo(std::size_t mark) noexcept {
@@ -159,6 +166,19 @@ class journal {
   std::vector<step> steps_;
 };
 
+stored_check shown(const stored& row, bool with_payload) {
+  return {.kind = row.kind,
+          .key = row.key,
+          .payload = with_payload ? row.payload : std::string(),
+          .due = row.due,
+          .fence = row.fence,
+          .attempt = row.attempt,
+          .running = row.lease != instant{},
+          .lease = row.lease,
+          .id = row.id,
+          .size = row.payload.size()};
+}
+
 // Of 64 shares. The store itself is not divided: tests do that.
 bool is_of(const read_range& which, std::int64_t id, instant due) {
   return !which.shares || due < which.overdue ||
@@ -183,13 +203,38 @@ class memory_store::implementation {
   mutable std::mutex mutex;    // guards what follows; taken after `writing`
   tables all;
   std::map<std::string, instant> paused;  // by kind: since when
+  std::vector<audit_entry> audit;
   store_counts counts;
+
+  // Under the mutex.
+  [[nodiscard]] std::vector<paused_kind> paused_kinds() const {
+    std::vector<paused_kind> kinds;
+    for (const auto& [kind, since] : paused) {
+      kinds.push_back({kind, since});
+    }
+    return kinds;
+  }
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range, instant at) {
+    ++counts.statements;
+    std::vector<stored_check> found;
+    for (auto row = all.due.upper_bound(by_due::type(range.after.due, range.after.id));
+         row != all.due.end() && found.size() < range.limit; ++row) {
+      if (stored_check check = shown(*row, range.with_payloads); matches(range.which, check, at)) {
+        found.push_back(std::move(check));
+      }
+    }
+    counts.rows_read += found.size();
+    return found;
+  }
 };
 
 class memory_store::implementation::open_transaction final : public store_transaction {
  public:
   open_transaction(implementation& owner, instant orphans_until)
-      : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until), undo_(owner.all) {}
+      : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until), undo_(owner.all) {
+    const std::scoped_lock lock(owner_.mutex);
+    at_begin_ = {owner_.paused, owner_.audit.size()};
+  }
 
   [[nodiscard]] instant now() override { return now_; }
   [[nodiscard]] void* native_handle(std::string_view /*api*/) noexcept override { return nullptr; }
@@ -317,19 +362,92 @@ class memory_store::implementation::open_transaction final : public store_transa
     }
   }
 
-  void savepoint() override { savepoint_ = undo_.mark(); }
-  void rollback_to_savepoint() override { roll_back(savepoint_); }
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override {
+    const std::scoped_lock lock(owner_.mutex);
+    return owner_.list(range, now_);
+  }
+
+  std::size_t revive_dead(std::span<const std::int64_t> ids) override {
+    std::vector<std::int64_t> in_turn(ids.begin(), ids.end());
+    std::sort(in_turn.rbegin(), in_turn.rend());
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    return static_cast<std::size_t>(
+        std::count_if(in_turn.begin(), in_turn.end(), [this](std::int64_t id) { return revive_dead(id); }));
+  }
+
+  std::size_t delete_dead(std::span<const std::int64_t> ids) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    std::size_t count = 0;
+    for (const std::int64_t id : ids) {
+      if (owner_.all.dead.find(id) != owner_.all.dead.end()) {
+        undo_.delete_dead(id);
+        ++count;
+      }
+    }
+    return count;
+  }
+
+  bool pause(std::string_view kind) override {
+    const std::scoped_lock lock(owner_.mutex);
+    return owner_.paused.emplace(kind, now_).second;
+  }
+  bool resume(std::string_view kind) override {
+    const std::scoped_lock lock(owner_.mutex);
+    return owner_.paused.erase(std::string(kind)) != 0;
+  }
+  void record(const audit_entry& entry) override {
+    const std::scoped_lock lock(owner_.mutex);
+    owner_.audit.push_back(entry);
+    owner_.audit.back().at = now_;
+  }
+
+  void savepoint() override {
+    savepoint_ = undo_.mark();
+    const std::scoped_lock lock(owner_.mutex);
+    at_savepoint_ = {owner_.paused, owner_.audit.size()};
+  }
+  void rollback_to_savepoint() override { roll_back(savepoint_, at_savepoint_); }
   void release_savepoint() override {}
 
-  void roll_back(std::size_t mark = 0) noexcept {
-    const std::scoped_lock lock(owner_.mutex);
-    undo_.undo(mark);
-  }
+  void roll_back() noexcept { roll_back(0, at_begin_); }
 
  protected:
   [[nodiscard]] const request_limits& limits() const noexcept override { return owner_.limits; }
 
  private:
+  // What no row has.
+  struct rest {
+    std::map<std::string, instant> paused;
+    std::size_t audit = 0;
+  };
+
+  void roll_back(std::size_t mark, rest& before) noexcept {
+    const std::scoped_lock lock(owner_.mutex);
+    undo_.undo(mark);
+    owner_.paused.swap(before.paused);
+    owner_.audit.erase(owner_.audit.begin() + static_cast<std::ptrdiff_t>(before.audit), owner_.audit.end());
+  }
+
+  bool revive_dead(std::int64_t id) {
+    const tables& all = owner_.all;
+    const auto found = all.dead.find(id);
+    if (found == all.dead.end() || all.find(found->kind, found->key) != nullptr) {
+      return false;
+    }
+    auto row = std::make_unique<stored>();
+    row->id = id;
+    row->kind = found->kind;
+    row->key = found->key;
+    row->payload = found->payload;
+    row->due = now_;
+    row->fence = found->fence;
+    undo_.put(id, std::move(row));
+    undo_.delete_dead(id);
+    return true;
+  }
+
   // A changed copy takes its place.
   template <class Do>
   void change(const stored& row, Do how) {
@@ -397,6 +515,8 @@ class memory_store::implementation::open_transaction final : public store_transa
   const bool takes_over_;
   journal undo_;
   std::size_t savepoint_ = 0;
+  rest at_begin_;
+  rest at_savepoint_;
 };
 
 memory_store::memory_store(const timer& clock, const request_limits& limits)
@@ -481,67 +601,106 @@ std::optional<stored_check> memory_store::find(std::string_view kind, std::strin
     return std::nullopt;
   }
   ++implementation_->counts.rows_read;
-  return stored_check{row->kind, row->key, row->payload, row->due, row->fence, row->attempt, row->lease != instant{}};
+  return shown(*row, true);
 }
 
-std::vector<dead_check> memory_store::list_dead(std::size_t limit, std::int64_t after) {
+std::vector<stored_check> memory_store::list(const check_range& range) {
   const std::scoped_lock lock(implementation_->mutex);
-  std::vector<dead_check> some;
+  return implementation_->list(range, now());
+}
+
+std::size_t memory_store::count(const check_filter& which, std::size_t most) {
+  return list({.limit = most, .which = which}).size();
+}
+
+std::vector<kind_counts> memory_store::count_kinds(std::size_t most) {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
   const tables& all = implementation_->all;
-  for (auto at = all.dead.upper_bound(after); at != all.dead.end() && some.size() < limit; ++at) {
-    some.push_back(*at);
+  const instant at = now();
+  std::map<std::string, kind_counts> kinds;
+  std::map<std::string, std::size_t> looked_at;
+  for (const stored& row : all.due) {
+    if (kind_counts& of = kinds[row.kind]; ++looked_at[row.kind] > most) {
+      of.at_least = true;
+    } else {
+      add_to(of, shown(row, false), at);
+    }
+  }
+  for (const buried& each : all.dead) {
+    if (kind_counts& of = kinds[each.kind]; of.dead == most) {
+      of.at_least = true;
+    } else {
+      ++of.dead;
+    }
+  }
+  std::vector<kind_counts> found;
+  found.reserve(kinds.size());
+  for (auto& [kind, counts] : kinds) {
+    counts.kind = kind;
+    found.push_back(std::move(counts));
+  }
+  mark_paused(implementation_->paused_kinds(), found);
+  return found;
+}
+
+std::vector<dead_check> memory_store::list_dead(const dead_range& range) {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  std::vector<dead_check> some;
+  const auto take = [&](const dead_check& each) {
+    if (matches(range.which, each)) {
+      some.push_back(each);
+      if (!range.with_payloads) {
+        some.back().payload.clear();
+      }
+    }
+  };
+  const rows<buried, by_id>& dead = implementation_->all.dead;
+  if (range.newest_first) {
+    for (auto at = range.after == 0 ? dead.end() : dead.lower_bound(range.after);
+         at != dead.begin() && some.size() < range.limit;) {
+      take(*--at);
+    }
+  } else {
+    for (auto at = dead.upper_bound(range.after); at != dead.end() && some.size() < range.limit; ++at) {
+      take(*at);
+    }
   }
   return some;
 }
 
-bool memory_store::revive_dead(std::int64_t id) {
-  const std::scoped_lock writing(implementation_->writing);
-  const std::scoped_lock lock(implementation_->mutex);
-  tables& all = implementation_->all;
-  const auto found = all.dead.find(id);
-  if (found == all.dead.end() || all.find(found->kind, found->key) != nullptr) {
-    return false;
+std::vector<dead_group> memory_store::count_dead(const dead_filter& which, std::size_t limit, std::size_t most) {
+  std::map<std::pair<std::string, std::string>, dead_group> groups;
+  for (const dead_check& each :
+       list_dead({.limit = most, .which = which, .newest_first = true, .with_payloads = false})) {
+    dead_group& of =
+        groups.try_emplace({each.kind, each.error}, dead_group{each.kind, each.error, 0, each.died, {}}).first->second;
+    ++of.count;
+    of.first = std::min(of.first, each.died);
+    of.last = std::max(of.last, each.died);
   }
-  auto row = std::make_unique<stored>();
-  row->id = id;
-  row->kind = found->kind;
-  row->key = found->key;
-  row->payload = found->payload;
-  row->due = now();
-  row->fence = found->fence;
-  all.put(id, std::move(row));
-  all.put_dead(id, nullptr);
-  return true;
-}
-
-bool memory_store::delete_dead(std::int64_t id) {
-  const std::scoped_lock writing(implementation_->writing);
-  const std::scoped_lock lock(implementation_->mutex);
-  return implementation_->all.put_dead(id, nullptr) != nullptr;
-}
-
-bool memory_store::pause(std::string_view kind) {
-  std::string name(kind);
-  validate_kind(name, implementation_->limits);
-  const std::scoped_lock lock(implementation_->mutex);
-  return implementation_->paused.emplace(std::move(name), implementation_->now()).second;
-}
-
-bool memory_store::resume(std::string_view kind) {
-  const std::string name(kind);
-  validate_kind(name, implementation_->limits);
-  const std::scoped_lock lock(implementation_->mutex);
-  return implementation_->paused.erase(name) != 0;
+  std::vector<dead_group> found;
+  found.reserve(groups.size());
+  for (auto& [name, group] : groups) {
+    found.push_back(std::move(group));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const dead_group& one, const dead_group& other) { return one.count > other.count; });
+  found.resize(std::min(found.size(), limit));
+  return found;
 }
 
 std::vector<paused_kind> memory_store::paused_kinds() {
   const std::scoped_lock lock(implementation_->mutex);
   ++implementation_->counts.statements;
-  std::vector<paused_kind> all;
-  for (const auto& [kind, since] : implementation_->paused) {
-    all.push_back({kind, since});
-  }
-  return all;
+  return implementation_->paused_kinds();
+}
+
+std::vector<audit_entry> memory_store::audit(std::size_t limit) {
+  const std::scoped_lock lock(implementation_->mutex);
+  const std::vector<audit_entry>& all = implementation_->audit;
+  return {all.rbegin(), all.rbegin() + static_cast<std::ptrdiff_t>(std::min(limit, all.size()))};
 }
 
 store_counts memory_store::counts() const noexcept {

@@ -7,6 +7,14 @@
 
 namespace timing_wheel::durable {
 
+namespace {
+
+[[noreturn]] void refuse(const char* what) {
+  throw timer_error(std::make_error_code(std::errc::operation_not_supported), what);
+}
+
+}  // namespace
+
 scheduled transaction::schedule(const request& asked) {
   validate(asked, limits());
   append_op op{&asked};
@@ -27,21 +35,65 @@ std::size_t store_transaction::claim_some(std::span<const upcoming> wanted, std:
   return tried;
 }
 
+std::vector<stored_check> store_transaction::list(const check_range& /*range*/) { refuse("listing checks"); }
+
+std::size_t store_transaction::revive_dead(std::span<const std::int64_t> /*ids*/) { refuse("reviving dead checks"); }
+
+std::size_t store_transaction::delete_dead(std::span<const std::int64_t> /*ids*/) { refuse("deleting dead checks"); }
+
+bool store_transaction::pause(std::string_view /*kind*/) { refuse("pausing a kind"); }
+
+bool store_transaction::resume(std::string_view /*kind*/) { refuse("resuming a kind"); }
+
+void store_transaction::record(const audit_entry& /*entry*/) { refuse("writing the audit"); }
+
 migration_plan store::plan_migration() { return {}; }
 
 void store::read_overdue(std::vector<overdue_kind>& /*found*/) {}
 
 std::chrono::microseconds store::clock_difference() { return {}; }
 
-bool store::pause(std::string_view /*kind*/) {
-  throw timer_error(std::make_error_code(std::errc::operation_not_supported), "pausing a kind");
-}
-
-bool store::resume(std::string_view /*kind*/) {
-  throw timer_error(std::make_error_code(std::errc::operation_not_supported), "resuming a kind");
-}
-
 std::vector<paused_kind> store::paused_kinds() { return {}; }
+
+std::vector<stored_check> store::list(const check_range& /*range*/) { refuse("listing checks"); }
+
+std::size_t store::count(const check_filter& /*which*/, std::size_t /*most*/) { refuse("counting checks"); }
+
+std::vector<kind_counts> store::count_kinds(std::size_t /*most*/) { refuse("counting checks"); }
+
+std::vector<dead_group> store::count_dead(const dead_filter& /*which*/, std::size_t /*limit*/, std::size_t /*most*/) {
+  refuse("counting dead checks");
+}
+
+std::optional<std::vector<node_info>> store::nodes() { return std::nullopt; }
+
+std::vector<audit_entry> store::audit(std::size_t /*limit*/) { return {}; }
+
+bool store::revive_dead(std::int64_t id) {
+  bool done = false;
+  transact([&](store_transaction& open) { done = open.revive_dead({&id, 1}) == 1; });
+  return done;
+}
+
+bool store::delete_dead(std::int64_t id) {
+  bool done = false;
+  transact([&](store_transaction& open) { done = open.delete_dead({&id, 1}) == 1; });
+  return done;
+}
+
+bool store::pause(std::string_view kind) {
+  validate_kind(std::string(kind), limits());
+  bool done = false;
+  transact([&](store_transaction& open) { done = open.pause(kind); });
+  return done;
+}
+
+bool store::resume(std::string_view kind) {
+  validate_kind(std::string(kind), limits());
+  bool done = false;
+  transact([&](store_transaction& open) { done = open.resume(kind); });
+  return done;
+}
 
 void store::transact_within(const transaction_limits& /*limits*/, const std::function<void(store_transaction&)>& work) {
   transact(work);

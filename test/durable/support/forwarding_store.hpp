@@ -36,13 +36,8 @@ class forwarding_store : public store {
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
     return real_.find(kind, key);
   }
-  [[nodiscard]] std::vector<dead_check> list_dead(std::size_t limit, std::int64_t after) override {
-    return real_.list_dead(limit, after);
-  }
-  bool revive_dead(std::int64_t id) override { return real_.revive_dead(id); }
-  bool delete_dead(std::int64_t id) override { return real_.delete_dead(id); }
-  bool pause(std::string_view kind) override { return real_.pause(kind); }
-  bool resume(std::string_view kind) override { return real_.resume(kind); }
+  using store::list_dead;
+  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override { return real_.list_dead(range); }
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override { return real_.paused_kinds(); }
   [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
 

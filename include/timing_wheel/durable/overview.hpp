@@ -1,0 +1,123 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "timing_wheel/detail/export.hpp"
+#include "timing_wheel/durable/request.hpp"
+
+// What an operator asks of a store: which checks, how many, in which state, on which nodes, and who has changed them.
+
+namespace timing_wheel::durable {
+
+/// What may be so of a check at an instant. Each check is exactly one of pending, running and suspect.
+enum class check_state : std::uint8_t {
+  pending,   ///< No node has claimed it: its handler has not begun, or has asked for a retry.
+  running,   ///< A node has claimed it, and the lease has not ended.
+  suspect,   ///< The lease has ended: its node has died or hangs. Its handler may have begun, so a cancel is refused.
+  due,       ///< Its deadline has passed.
+  waiting,   ///< It is due, and pending or suspect: a node may claim it now.
+  retrying,  ///< It is pending, and a run of it has failed.
+};
+
+/// The name of the state, as it is written here.
+[[nodiscard]] TIMING_WHEEL_EXPORT const char* to_string(check_state state) noexcept;
+/// Writes the name of the state.
+TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, check_state state);
+
+/// The state of `check` at `now`, of those that hold the one that says most: suspect, running, waiting, retrying,
+/// pending.
+[[nodiscard]] TIMING_WHEEL_EXPORT check_state state_of(const stored_check& check, instant now) noexcept;
+
+/// Which checks are meant: those of which all that is set here is so.
+struct check_filter {
+  std::string kind = {};                   ///< Of this kind. Empty: of all kinds.
+  std::string key_prefix = {};             ///< With a key that begins with these bytes.
+  std::optional<check_state> state = {};   ///< In this state.
+  std::optional<instant> due_before = {};  ///< With a deadline before this one.
+  std::optional<instant> due_not_at = {};  ///< With another deadline: what a `reschedule` to it has not moved yet.
+};
+
+/// A place in a list of checks, which is in the order of (deadline, id).
+struct list_position {
+  instant due = instant::min();                                ///< Of the check before the place.
+  std::int64_t id = std::numeric_limits<std::int64_t>::min();  ///< Of the check before the place.
+};
+
+/// Which checks to list: at most `limit` of those that `which` means, in the order of (deadline, id).
+struct check_range {
+  std::size_t limit = 0;       ///< How many, at most.
+  list_position after = {};    ///< Only those behind this place. To go on: deadline and id of the last one.
+  check_filter which = {};     ///< Only these.
+  bool with_payloads = false;  ///< Whether to read the payloads, too.
+};
+
+/// Which dead checks are meant: those of which all that is set here is so.
+struct dead_filter {
+  std::string kind = {};        ///< Of this kind. Empty: of all kinds.
+  std::string key_prefix = {};  ///< With a key that begins with these bytes.
+  std::string error = {};       ///< With exactly this error.
+};
+
+/// Which dead checks to list: at most `limit` of those that `which` means, in the order of their ids.
+struct dead_range {
+  std::size_t limit = 0;      ///< How many, at most.
+  std::int64_t after = 0;     ///< Only those behind this id; 0: from the beginning.
+  dead_filter which = {};     ///< Only these.
+  bool newest_first = false;  ///< In the order of falling ids: behind `after` are those with lower ones.
+  bool with_payloads = true;  ///< Whether to read the payloads, too.
+};
+
+/// The dead checks of one kind that have died of one error.
+struct dead_group {
+  std::string kind;       ///< As it was scheduled.
+  std::string error;      ///< What went wrong in the last run.
+  std::size_t count = 0;  ///< How many there are.
+  instant first{};        ///< When the first of them died.
+  instant last{};         ///< When the last of them died.
+};
+
+/// How many checks of a kind are in which state. The counts overlap as the states do; `pending + running + suspect` is
+/// all checks.
+struct kind_counts {
+  std::string kind;          ///< As it was scheduled.
+  std::size_t pending = 0;   ///< See `check_state::pending`.
+  std::size_t running = 0;   ///< See `check_state::running`.
+  std::size_t suspect = 0;   ///< See `check_state::suspect`.
+  std::size_t due = 0;       ///< See `check_state::due`.
+  std::size_t waiting = 0;   ///< See `check_state::waiting`.
+  std::size_t retrying = 0;  ///< See `check_state::retrying`.
+  std::size_t dead = 0;      ///< Dead checks.
+  bool at_least = false;     ///< Some of the counts may be higher: there were too many rows to count.
+  bool paused = false;       ///< See `store::pause`.
+  /// Since when the check that has been waiting for longest waits: since its deadline, or the end of its lease.
+  std::optional<instant> oldest_waiting = {};
+};
+
+/// A node as the store knows it.
+struct node_info {
+  std::string name;                ///< See `scheduler_options::node`.
+  std::vector<std::string> kinds;  ///< It has handlers for these; empty if they are too many to be kept.
+  instant until{};                 ///< It counts as alive until then, and renews that while it lives.
+  std::size_t shares = 0;          ///< How many shares of the table it reads.
+};
+
+/// A line of the audit: somebody has changed something.
+struct audit_entry {
+  std::string by;            ///< Who asked for it, such as the name of a user.
+  std::string action;        ///< What was asked for, such as "cancel".
+  std::string kind = {};     ///< Of the checks; empty: of all kinds, or none.
+  std::string subject = {};  ///< Which checks: a key, or a filter in words.
+  std::size_t count = 0;     ///< How many were changed.
+  instant at{};              ///< When, by the database's clock. The store sets it.
+};
+
+}  // namespace timing_wheel::durable

@@ -1,0 +1,314 @@
+#include "durable/postgres/overview.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "durable/store/fnv.hpp"
+#include "durable/store/instant.hpp"
+#include "durable/store/overview.hpp"
+
+namespace timing_wheel::durable::postgres {
+
+namespace {
+
+std::size_t size_in(const result& rows, int row, int column) {
+  return static_cast<std::size_t>(rows.integer(row, column));
+}
+
+void add_name(written_query& query, std::string_view kind, std::string_view key_prefix) {
+  if (!kind.empty()) {
+    query.add(" AND kind=").add_text(kind);
+  }
+  if (!key_prefix.empty()) {
+    query.add(" AND key>=").add_bytes(key_prefix);
+    if (const std::optional<std::string> end = end_of_prefix(key_prefix)) {
+      query.add(" AND key<").add_bytes(*end);
+    }
+  }
+}
+
+void add_condition(written_query& query, const dead_filter& which) {
+  add_name(query, which.kind, which.key_prefix);
+  if (!which.error.empty()) {
+    query.add(" AND error=").add_bytes(which.error);
+  }
+}
+
+}  // namespace
+
+written_query& written_query::add(std::string_view text) {
+  text_ += text;
+  return *this;
+}
+
+void written_query::add_number(const char* type) {
+  text_.append("$").append(std::to_string(values_.count())).append("::").append(type);
+}
+
+written_query& written_query::add(std::int64_t value) {
+  values_.bind(value);
+  add_number("bigint");
+  return *this;
+}
+
+written_query& written_query::add_text(std::string_view value) {
+  values_.bind(kept_.emplace_back(value));
+  add_number("text");
+  return *this;
+}
+
+written_query& written_query::add_bytes(std::string_view value) {
+  values_.bind(kept_.emplace_back(value));
+  add_number("bytea");
+  return *this;
+}
+
+result written_query::run(connection& on, const char* doing) const {
+  return on.run(query{doing, "", text_.c_str()}, values_, true);
+}
+
+std::vector<stored_check> list(connection& on, const check_range& range, instant now, bool lock) {
+  written_query query;
+  query.add("SELECT id,due,lease,fence,attempt,kind,key,octet_length(payload)")
+      .add(range.with_payloads ? ",payload" : "")
+      .add(" FROM @check WHERE (due,id+0)>(")
+      .add(microseconds_of(range.after.due))
+      .add(",")
+      .add(range.after.id)
+      .add(")");
+  add_name(query, range.which.kind, range.which.key_prefix);
+  query.add(condition_of(range.which, now)).add(" ORDER BY due,id+0 LIMIT ").add(count_of(range.limit));
+  query.add(lock ? " FOR UPDATE SKIP LOCKED" : "");
+  const result rows = query.run(on, "listing checks");
+  std::vector<stored_check> found;
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.kind = std::string(rows.bytes(row, 5)),
+                     .key = std::string(rows.bytes(row, 6)),
+                     .payload = range.with_payloads ? std::string(rows.bytes(row, 8)) : std::string(),
+                     .due = instant_of(rows.integer(row, 1)),
+                     .fence = rows.integer(row, 3),
+                     .attempt = static_cast<int>(rows.integer(row, 4)),
+                     .running = !rows.is_null(row, 2),
+                     .lease = instant_of(rows.integer(row, 2)),
+                     .id = rows.integer(row, 0),
+                     .size = size_in(rows, row, 7)});
+  }
+  return found;
+}
+
+std::size_t count(connection& on, const check_filter& which, std::size_t most, instant now) {
+  written_query query;
+  query.add("SELECT count(*) FROM (SELECT FROM @check WHERE true");
+  add_name(query, which.kind, which.key_prefix);
+  query.add(condition_of(which, now)).add(" LIMIT ").add(count_of(most)).add(") counted");
+  return size_in(query.run(on, "counting checks"), 0, 0);
+}
+
+std::vector<dead_check> list_dead(connection& on, const dead_range& range) {
+  written_query query;
+  query.add("SELECT id,kind,key,")
+      .add(range.with_payloads ? "payload" : "''::bytea")
+      .add(",due,fence,attempt,error,died FROM @dead WHERE true");
+  if (!range.newest_first || range.after != 0) {
+    query.add(range.newest_first ? " AND id<" : " AND id>").add(range.after);
+  }
+  add_condition(query, range.which);
+  query.add(range.newest_first ? " ORDER BY id DESC LIMIT " : " ORDER BY id LIMIT ").add(count_of(range.limit));
+  const result rows = query.run(on, "listing the dead");
+  std::vector<dead_check> found;
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.id = rows.integer(row, 0),
+                     .kind = std::string(rows.bytes(row, 1)),
+                     .key = std::string(rows.bytes(row, 2)),
+                     .payload = std::string(rows.bytes(row, 3)),
+                     .due = instant_of(rows.integer(row, 4)),
+                     .fence = rows.integer(row, 5),
+                     .attempt = static_cast<int>(rows.integer(row, 6)),
+                     .error = std::string(rows.bytes(row, 7)),
+                     .died = instant_of(rows.integer(row, 8))});
+  }
+  return found;
+}
+
+std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std::size_t limit, std::size_t most) {
+  written_query query;
+  query.add("SELECT kind,error,count(*),min(died),max(died) FROM (SELECT kind,error,died FROM @dead WHERE true");
+  add_condition(query, which);
+  query.add(" ORDER BY id DESC LIMIT ").add(count_of(most));
+  query.add(") last GROUP BY kind,error ORDER BY 3 DESC,kind,error LIMIT ").add(count_of(limit));
+  const result rows = query.run(on, "counting dead checks");
+  std::vector<dead_group> found;
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.kind = std::string(rows.bytes(row, 0)),
+                     .error = std::string(rows.bytes(row, 1)),
+                     .count = size_in(rows, row, 2),
+                     .first = instant_of(rows.integer(row, 3)),
+                     .last = instant_of(rows.integer(row, 4))});
+  }
+  return found;
+}
+
+// Steps from kind to kind in the index of keys. What is due first is looked at once for all kinds.
+std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now) {
+  const std::int64_t at = microseconds_of(now);
+  const std::int64_t limit = count_of(most) + 1;
+  written_query query;
+  query
+      .add(
+          "WITH RECURSIVE each(kind) AS ((SELECT kind FROM @check ORDER BY kind LIMIT 1) UNION ALL "
+          "SELECT (SELECT c.kind FROM @check c WHERE c.kind>each.kind ORDER BY c.kind LIMIT 1) FROM each "
+          "WHERE each.kind IS NOT NULL),"
+          "early AS MATERIALIZED (SELECT kind,due,lease,attempt,due<=")
+      .add(at)
+      .add(" AS due_now,lease>")
+      .add(at)
+      .add(" AS held FROM @check ORDER BY due,id+0 LIMIT ")
+      .add(limit)
+      .add(
+          "),seen AS (SELECT kind,count(*) FILTER (WHERE held) AS running,"
+          "count(*) FILTER (WHERE NOT held) AS suspect,count(*) FILTER (WHERE due_now) AS due,"
+          "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
+          "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
+          "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest FROM early GROUP BY kind),"
+          "buried AS (SELECT kind,count(*) AS dead FROM (SELECT kind FROM @dead ORDER BY id DESC LIMIT ")
+      .add(limit)
+      .add(
+          ") last GROUP BY kind),"
+          "names AS (SELECT kind FROM each WHERE kind IS NOT NULL UNION SELECT kind FROM buried) "
+          "SELECT kind,(SELECT count(*) FROM (SELECT FROM @check c WHERE c.kind=names.kind LIMIT ")
+      .add(limit)
+      .add(
+          ") counted),running,suspect,due,waiting,retrying,oldest,dead,(SELECT count(*) FROM early),"
+          "(SELECT sum(dead)::bigint FROM buried) "
+          "FROM names LEFT JOIN seen USING(kind) LEFT JOIN buried USING(kind) ORDER BY kind");
+  const result rows = query.run(on, "counting checks");
+  std::vector<kind_counts> found;
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    kind_counts& of = found.emplace_back();
+    const std::size_t all = size_in(rows, row, 1);
+    of.kind = std::string(rows.bytes(row, 0));
+    of.running = size_in(rows, row, 2);
+    of.suspect = size_in(rows, row, 3);
+    of.due = size_in(rows, row, 4);
+    of.waiting = size_in(rows, row, 5);
+    of.retrying = size_in(rows, row, 6);
+    of.dead = size_in(rows, row, 8);
+    of.pending = std::min(all, most) - std::min({of.running + of.suspect, all, most});
+    of.at_least =
+        all > most || (all > 0 && size_in(rows, row, 9) > most) || (of.dead > 0 && size_in(rows, row, 10) > most);
+    if (!rows.is_null(row, 7)) {
+      of.oldest_waiting = instant_of(rows.integer(row, 7));
+    }
+  }
+  return found;
+}
+
+std::vector<node_info> nodes(connection& on) {
+  static constexpr query read{"listing nodes", "timing_wheel_nodes",
+                              "SELECT name,kinds,until,(SELECT count(*) FROM @share s WHERE s.kinds=n.kinds AND "
+                              "s.owner=n.name) FROM @node n ORDER BY name,kinds"};
+  const result rows = on.run(read, {}, true);
+  std::vector<node_info> found;
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.name = std::string(rows.bytes(row, 0)),
+                     .kinds = kinds_in(rows.bytes(row, 1)),
+                     .until = instant_of(rows.integer(row, 2)),
+                     .shares = size_in(rows, row, 3)});
+  }
+  return found;
+}
+
+std::vector<audit_entry> audit(connection& on, std::size_t limit) {
+  written_query query;
+  query.add("SELECT by,action,kind,subject,count,at FROM @audit ORDER BY id DESC LIMIT ").add(count_of(limit));
+  const result rows = query.run(on, "reading the audit");
+  std::vector<audit_entry> found;
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.by = std::string(rows.bytes(row, 0)),
+                     .action = std::string(rows.bytes(row, 1)),
+                     .kind = std::string(rows.bytes(row, 2)),
+                     .subject = std::string(rows.bytes(row, 3)),
+                     .count = size_in(rows, row, 4),
+                     .at = instant_of(rows.integer(row, 5))});
+  }
+  return found;
+}
+
+void record(connection& on, const audit_entry& entry) {
+  written_query query;
+  query.add("INSERT INTO @audit(at,by,action,kind,subject,count) VALUES((extract(epoch FROM now())*1000000)::bigint,")
+      .add_text(entry.by)
+      .add(",")
+      .add_text(entry.action)
+      .add(",")
+      .add_text(entry.kind)
+      .add(",")
+      .add_text(entry.subject)
+      .add(",")
+      .add(count_of(entry.count))
+      .add(")");
+  query.run(on, "writing the audit");
+}
+
+std::size_t revive_dead(connection& on, std::span<const std::int64_t> ids) {
+  static constexpr query revive{
+      "reviving dead checks", "timing_wheel_revive",
+      "WITH locked AS (SELECT id,kind,key,payload FROM @dead WHERE id=ANY($1::bigint[]) ORDER BY id FOR UPDATE),"
+      "chosen AS (SELECT DISTINCT ON (kind,key) id,kind,key,payload FROM locked ORDER BY kind,key,id DESC),"
+      "made AS (INSERT INTO @check(due,kind,key,payload) SELECT (extract(epoch FROM now())*1000000)::bigint,kind,key,"
+      "payload FROM chosen ON CONFLICT(kind,key) DO NOTHING RETURNING kind,key),"
+      "gone AS (DELETE FROM @dead d USING chosen JOIN made USING(kind,key) WHERE d.id=chosen.id) "
+      "SELECT count(*) FROM made"};
+  array all(element::bigint);
+  std::for_each(ids.begin(), ids.end(), [&](std::int64_t id) { all.add(id); });
+  return size_in(on.run(revive, parameters().bind(all), true), 0, 0);
+}
+
+// An index has no room for more than 2 700 bytes.
+std::string name_of_set(std::span<const std::string> kinds) {
+  constexpr std::size_t longest = 500;
+  std::vector<std::string_view> sorted(kinds.begin(), kinds.end());
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  std::string names;
+  for (const std::string_view kind : sorted) {
+    names.append(names.empty() ? "" : ",");
+    for (const char each : kind) {
+      names.append(each == ',' || each == '\\' ? "\\" : "").push_back(each);
+    }
+  }
+  if (names.size() <= longest) {
+    return names;
+  }
+  // Two sets of one hash would share their shares, no more.
+  return std::to_string(sorted.size()) + " kinds, " + std::to_string(fnv1a(names));
+}
+
+// In a set's name a kind that begins with a space would stand first, and so " kinds, " is never two of its kinds.
+std::vector<std::string> kinds_in(std::string_view set) {
+  std::vector<std::string> kinds;
+  if (const std::size_t digits = set.find_first_not_of("0123456789");
+      digits != 0 && digits != std::string_view::npos && set.substr(digits).starts_with(" kinds, ")) {
+    return kinds;
+  }
+  std::string kind;
+  for (std::size_t at = 0; at < set.size(); ++at) {
+    if (set[at] == ',') {
+      kinds.push_back(std::exchange(kind, {}));
+    } else {
+      at += set[at] == '\\' ? 1U : 0U;
+      kind.push_back(set[std::min(at, set.size() - 1)]);
+    }
+  }
+  kinds.push_back(std::move(kind));
+  return kinds;
+}
+
+}  // namespace timing_wheel::durable::postgres

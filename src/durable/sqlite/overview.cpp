@@ -1,0 +1,277 @@
+#include "durable/sqlite/overview.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "durable/store/instant.hpp"
+#include "durable/store/overview.hpp"
+
+namespace timing_wheel::durable::sqlite {
+
+namespace {
+
+// A statement of a text that is put together here.
+class once {
+ public:
+  once(database& on, const char* doing, std::string sql, counters& counts)
+      : sql_(std::move(sql)), statement_(on.get(), {doing, sql_.c_str()}, &counts.statements), run_(statement_.run()) {}
+
+  execution* operator->() { return &run_; }
+
+ private:
+  std::string sql_;
+  statement statement_;
+  execution run_;
+};
+
+// Of a kind and a prefix of the keys: the values follow those that are bound already.
+class key_condition {
+ public:
+  explicit key_condition(std::string_view prefix) : prefix_(prefix), end_(end_of_prefix(prefix)) {}
+
+  [[nodiscard]] bool empty() const { return prefix_.empty(); }
+  [[nodiscard]] std::string text() const { return empty() ? "" : end_ ? " AND key>=? AND key<?" : " AND key>=?"; }
+  void bind(once& run) const {
+    if (!empty()) {
+      run->bind_blob(prefix_);
+      if (end_) {
+        run->bind_blob(*end_);
+      }
+    }
+  }
+
+ private:
+  std::string_view prefix_;
+  std::optional<std::string> end_;
+};
+
+// A kind has an index by deadline and one by key. SQLite knows no figures of them, so it is told which to take.
+std::string from_checks(const key_condition& keys) {
+  return std::string(" FROM timing_wheel_check INDEXED BY ") +
+         (keys.empty() ? "timing_wheel_check_due" : "sqlite_autoindex_timing_wheel_check_1") + " WHERE kind=?";
+}
+
+// Steps from kind to kind in the index.
+std::vector<std::string> kinds_of(database& on, const std::string& only, counters& counts) {
+  if (!only.empty()) {
+    return {only};
+  }
+  once run(on, "listing kinds",
+           "WITH RECURSIVE each(kind) AS (SELECT min(kind) FROM timing_wheel_check UNION ALL "
+           "SELECT (SELECT min(kind) FROM timing_wheel_check WHERE kind>each.kind) FROM each WHERE each.kind IS NOT "
+           "NULL) SELECT kind FROM each WHERE kind IS NOT NULL",
+           counts);
+  std::vector<std::string> kinds;
+  while (run->step()) {
+    kinds.emplace_back(run->bytes(0));
+  }
+  return kinds;
+}
+
+void list_kind(database& on, const std::string& kind, const check_range& range, instant now, counters& counts,
+               std::vector<stored_check>& found) {
+  const key_condition keys(range.which.key_prefix);
+  once run(on, "listing checks",
+           std::string("SELECT id,due,lease,fence,attempt,key,length(payload)") +
+               (range.with_payloads ? ",payload" : "") + from_checks(keys) + keys.text() + " AND (due,id)>(?,?)" +
+               condition_of(range.which, now) + " ORDER BY due,id LIMIT ?",
+           counts);
+  run->bind_text(kind);
+  keys.bind(run);
+  run->bind(microseconds_of(range.after.due)).bind(range.after.id).bind(count_of(range.limit));
+  while (run->step()) {
+    found.push_back({.kind = kind,
+                     .key = std::string(run->bytes(5)),
+                     .payload = range.with_payloads ? std::string(run->bytes(7)) : std::string(),
+                     .due = instant_of(run->integer(1)),
+                     .fence = run->integer(3),
+                     .attempt = static_cast<int>(run->integer(4)),
+                     .running = !run->is_null(2),
+                     .lease = instant_of(run->integer(2)),
+                     .id = run->integer(0),
+                     .size = static_cast<std::size_t>(run->integer(6))});
+  }
+}
+
+// What is asked of the dead. The texts are followed by a LIMIT.
+class dead_condition {
+ public:
+  explicit dead_condition(const dead_filter& which) : which_(which), keys_(which.key_prefix) {}
+
+  [[nodiscard]] std::string text() const {
+    return std::string(which_.kind.empty() ? "" : " AND kind=?") + keys_.text() +
+           (which_.error.empty() ? "" : " AND error=?");
+  }
+  void bind(once& run) const {
+    if (!which_.kind.empty()) {
+      run->bind_text(which_.kind);
+    }
+    keys_.bind(run);
+    if (!which_.error.empty()) {
+      run->bind_text(which_.error);
+    }
+  }
+
+ private:
+  const dead_filter& which_;
+  key_condition keys_;
+};
+
+}  // namespace
+
+// Of each kind as many as are asked for; the first of all of them are it.
+std::vector<stored_check> list(database& on, const check_range& range, instant now, counters& counts) {
+  std::vector<stored_check> found;
+  for (const std::string& kind : kinds_of(on, range.which.kind, counts)) {
+    list_kind(on, kind, range, now, counts, found);
+  }
+  std::sort(found.begin(), found.end(), [](const stored_check& one, const stored_check& other) {
+    return std::pair(one.due, one.id) < std::pair(other.due, other.id);
+  });
+  found.resize(std::min(found.size(), range.limit));
+  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
+
+std::size_t count(database& on, const check_filter& which, std::size_t most, instant now, counters& counts) {
+  const key_condition keys(which.key_prefix);
+  std::size_t all = 0;
+  for (const std::string& kind : kinds_of(on, which.kind, counts)) {
+    once run(
+        on, "counting checks",
+        "SELECT count(*) FROM (SELECT 1" + from_checks(keys) + keys.text() + condition_of(which, now) + " LIMIT ?)",
+        counts);
+    run->bind_text(kind);
+    keys.bind(run);
+    run->bind(count_of(most - all)).step();
+    all += static_cast<std::size_t>(run->integer(0));
+  }
+  return all;
+}
+
+std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, counters& counts) {
+  std::map<std::string, kind_counts> found;
+  for (const std::string& kind : kinds_of(on, {}, counts)) {
+    kind_counts& of = found[kind];
+    once run(on, "counting checks",
+             "SELECT due,lease,attempt FROM timing_wheel_check INDEXED BY timing_wheel_check_due WHERE kind=? "
+             "ORDER BY due LIMIT ?",
+             counts);
+    run->bind_text(kind).bind(count_of(most));
+    std::size_t looked_at = 0;
+    for (stored_check check; run->step(); ++looked_at) {
+      check.due = instant_of(run->integer(0));
+      check.lease = instant_of(run->integer(1));
+      check.attempt = static_cast<int>(run->integer(2));
+      add_to(of, check, now);
+    }
+    of.at_least = looked_at == most && count(on, {.kind = kind}, most + 1, now, counts) > most;
+  }
+  once run(on, "counting dead checks",
+           "SELECT kind,count(*) FROM (SELECT kind FROM timing_wheel_dead ORDER BY id DESC LIMIT ?) GROUP BY kind",
+           counts);
+  run->bind(count_of(most + 1));
+  std::size_t all_dead = 0;
+  std::vector<kind_counts*> with_dead;
+  while (run->step()) {
+    kind_counts& of = found[std::string(run->bytes(0))];
+    of.dead = static_cast<std::size_t>(run->integer(1));
+    all_dead += of.dead;
+    with_dead.push_back(&of);
+  }
+  std::vector<kind_counts> in_order;
+  in_order.reserve(found.size());
+  for (kind_counts* each : with_dead) {
+    each->at_least = each->at_least || all_dead > most;
+  }
+  for (auto& [kind, of] : found) {
+    of.kind = kind;
+    in_order.push_back(std::move(of));
+  }
+  return in_order;
+}
+
+std::vector<dead_check> list_dead(database& on, const dead_range& range, counters& counts) {
+  const dead_condition condition(range.which);
+  const bool from_the_end = range.newest_first && range.after == 0;
+  once run(on, "listing the dead",
+           std::string("SELECT id,kind,key,") + (range.with_payloads ? "payload" : "x''") +
+               ",due,fence,attempt,error,died FROM timing_wheel_dead WHERE id" + (range.newest_first ? "<" : ">") +
+               "?" + condition.text() + " ORDER BY id" + (range.newest_first ? " DESC" : "") + " LIMIT ?",
+           counts);
+  run->bind(from_the_end ? std::numeric_limits<std::int64_t>::max() : range.after);
+  condition.bind(run);
+  run->bind(count_of(range.limit));
+  std::vector<dead_check> found;
+  while (run->step()) {
+    found.push_back({.id = run->integer(0),
+                     .kind = std::string(run->bytes(1)),
+                     .key = std::string(run->bytes(2)),
+                     .payload = std::string(run->bytes(3)),
+                     .due = instant_of(run->integer(4)),
+                     .fence = run->integer(5),
+                     .attempt = static_cast<int>(run->integer(6)),
+                     .error = std::string(run->bytes(7)),
+                     .died = instant_of(run->integer(8))});
+  }
+  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
+
+std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::size_t limit, std::size_t most,
+                                   counters& counts) {
+  const dead_condition condition(which);
+  once run(on, "counting dead checks",
+           "SELECT kind,error,count(*),min(died),max(died) FROM (SELECT kind,error,died FROM timing_wheel_dead "
+           "WHERE id>0" +
+               condition.text() + " ORDER BY id DESC LIMIT ?) GROUP BY kind,error ORDER BY 3 DESC,kind,error LIMIT ?",
+           counts);
+  condition.bind(run);
+  run->bind(count_of(most)).bind(count_of(limit));
+  std::vector<dead_group> found;
+  while (run->step()) {
+    found.push_back({.kind = std::string(run->bytes(0)),
+                     .error = std::string(run->bytes(1)),
+                     .count = static_cast<std::size_t>(run->integer(2)),
+                     .first = instant_of(run->integer(3)),
+                     .last = instant_of(run->integer(4))});
+  }
+  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
+
+void record(database& on, const audit_entry& entry, instant now, counters& counts) {
+  on.execute(
+      {"writing the audit",
+       "CREATE TABLE IF NOT EXISTS timing_wheel_audit(id INTEGER PRIMARY KEY AUTOINCREMENT,at INTEGER NOT NULL,"
+       "by TEXT NOT NULL,action TEXT NOT NULL,kind TEXT NOT NULL,subject TEXT NOT NULL,count INTEGER NOT NULL)"});
+  once run(on, "writing the audit",
+           "INSERT INTO timing_wheel_audit(at,by,action,kind,subject,count) VALUES(?,?,?,?,?,?)", counts);
+  run->bind(microseconds_of(now)).bind_text(entry.by).bind_text(entry.action).bind_text(entry.kind);
+  run->bind_text(entry.subject).bind(count_of(entry.count)).finish();
+}
+
+std::vector<audit_entry> audit(database& on, std::size_t limit, counters& counts) {
+  if (on.ask({"reading the audit", "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_audit'"})
+          .empty()) {
+    return {};
+  }
+  once run(on, "reading the audit",
+           "SELECT by,action,kind,subject,count,at FROM timing_wheel_audit ORDER BY id DESC LIMIT ?", counts);
+  run->bind(count_of(limit));
+  std::vector<audit_entry> found;
+  while (run->step()) {
+    found.push_back({.by = std::string(run->bytes(0)),
+                     .action = std::string(run->bytes(1)),
+                     .kind = std::string(run->bytes(2)),
+                     .subject = std::string(run->bytes(3)),
+                     .count = static_cast<std::size_t>(run->integer(4)),
+                     .at = instant_of(run->integer(5))});
+  }
+  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
+
+}  // namespace timing_wheel::durable::sqlite

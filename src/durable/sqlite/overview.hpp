@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "durable/sqlite/database.hpp"
+#include "durable/store/counters.hpp"
+#include "timing_wheel/durable/overview.hpp"
+
+// What an operator asks of the tables. Each statement is prepared for the one call, since nobody asks often.
+
+namespace timing_wheel::durable::sqlite {
+
+/// See the members of `store` with these names. `now` is what the file's clock shows.
+[[nodiscard]] std::vector<stored_check> list(database& on, const check_range& range, instant now, counters& counts);
+[[nodiscard]] std::size_t count(database& on, const check_filter& which, std::size_t most, instant now,
+                                counters& counts);
+/// All but which kinds are paused.
+[[nodiscard]] std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, counters& counts);
+[[nodiscard]] std::vector<dead_check> list_dead(database& on, const dead_range& range, counters& counts);
+[[nodiscard]] std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::size_t limit,
+                                                 std::size_t most, counters& counts);
+
+/// Writes a line of the audit, in the transaction that is open. The first one makes the table, so that a file of
+/// release 0.1.0 needs no migration for it.
+void record(database& on, const audit_entry& entry, instant now, counters& counts);
+[[nodiscard]] std::vector<audit_entry> audit(database& on, std::size_t limit, counters& counts);
+
+}  // namespace timing_wheel::durable::sqlite

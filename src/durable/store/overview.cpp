@@ -1,0 +1,146 @@
+#include "durable/store/overview.hpp"
+
+#include <algorithm>
+#include <ostream>
+
+#include "durable/store/instant.hpp"
+
+namespace timing_wheel::durable {
+
+namespace {
+
+bool is(check_state state, const stored_check& check, instant now) {
+  const bool pending = check.lease == instant{};
+  switch (state) {
+    case check_state::pending:
+      return pending;
+    case check_state::running:
+      return check.lease > now;
+    case check_state::suspect:
+      return !pending && check.lease <= now;
+    case check_state::due:
+      return check.due <= now;
+    case check_state::waiting:
+      return check.due <= now && check.lease <= now;
+    case check_state::retrying:
+      return pending && check.attempt > 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+const char* to_string(check_state state) noexcept {
+  switch (state) {
+    case check_state::pending:
+      return "pending";
+    case check_state::running:
+      return "running";
+    case check_state::suspect:
+      return "suspect";
+    case check_state::due:
+      return "due";
+    case check_state::waiting:
+      return "waiting";
+    case check_state::retrying:
+      return "retrying";
+  }
+  return "unknown";
+}
+
+std::ostream& operator<<(std::ostream& out, check_state state) { return out << to_string(state); }
+
+check_state state_of(const stored_check& check, instant now) noexcept {
+  for (const check_state each :
+       {check_state::suspect, check_state::running, check_state::waiting, check_state::retrying}) {
+    if (is(each, check, now)) {
+      return each;
+    }
+  }
+  return check_state::pending;
+}
+
+bool matches(const check_filter& which, const stored_check& check, instant now) {
+  return (which.kind.empty() || which.kind == check.kind) && check.key.starts_with(which.key_prefix) &&
+         (!which.state || is(*which.state, check, now)) && (!which.due_before || check.due < *which.due_before) &&
+         (!which.due_not_at || check.due != *which.due_not_at);
+}
+
+bool matches(const dead_filter& which, const dead_check& check) {
+  return (which.kind.empty() || which.kind == check.kind) && check.key.starts_with(which.key_prefix) &&
+         (which.error.empty() || which.error == check.error);
+}
+
+std::string condition_of(const check_filter& which, instant now) {
+  const std::string at = std::to_string(microseconds_of(now));
+  std::string text;
+  if (which.state) {
+    switch (*which.state) {
+      case check_state::pending:
+        text = " AND lease IS NULL";
+        break;
+      case check_state::running:  // what is claimed is due, unless the clock was set back
+        text = " AND due<=" + at + " AND lease>" + at;
+        break;
+      case check_state::suspect:
+        text = " AND lease<=" + at;
+        break;
+      case check_state::due:
+        text = " AND due<=" + at;
+        break;
+      case check_state::waiting:
+        text = " AND due<=" + at + " AND (lease IS NULL OR lease<=" + at + ")";
+        break;
+      case check_state::retrying:
+        text = " AND lease IS NULL AND attempt>0";
+        break;
+    }
+  }
+  if (which.due_before) {
+    text += " AND due<" + std::to_string(microseconds_of(*which.due_before));
+  }
+  if (which.due_not_at) {
+    text += " AND due<>" + std::to_string(microseconds_of(*which.due_not_at));
+  }
+  return text;
+}
+
+std::optional<std::string> end_of_prefix(std::string_view prefix) {
+  std::string end(prefix);
+  while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xFF) {
+    end.pop_back();
+  }
+  if (end.empty()) {
+    return std::nullopt;
+  }
+  end.back() = static_cast<char>(static_cast<unsigned char>(end.back()) + 1);
+  return end;
+}
+
+void add_to(kind_counts& counts, const stored_check& check, instant now) {
+  const auto count = [&](check_state state, std::size_t& number) { number += is(state, check, now) ? 1U : 0U; };
+  count(check_state::pending, counts.pending);
+  count(check_state::running, counts.running);
+  count(check_state::suspect, counts.suspect);
+  count(check_state::due, counts.due);
+  count(check_state::waiting, counts.waiting);
+  count(check_state::retrying, counts.retrying);
+  if (is(check_state::waiting, check, now)) {
+    const instant since = std::max(check.due, check.lease);
+    counts.oldest_waiting = std::min(counts.oldest_waiting.value_or(since), since);
+  }
+}
+
+void mark_paused(const std::vector<paused_kind>& paused, std::vector<kind_counts>& kinds) {
+  for (const paused_kind& each : paused) {
+    const auto at = std::lower_bound(kinds.begin(), kinds.end(), each.kind,
+                                     [](const kind_counts& of, const std::string& kind) { return of.kind < kind; });
+    if (at != kinds.end() && at->kind == each.kind) {
+      at->paused = true;
+    } else {
+      kinds.insert(at, {.kind = each.kind, .paused = true});
+    }
+  }
+}
+
+}  // namespace timing_wheel::durable

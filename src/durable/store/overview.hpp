@@ -1,0 +1,42 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "timing_wheel/durable/store.hpp"
+
+// What a filter means, once as a function and once as SQL; the tests of `store` compare the two.
+
+namespace timing_wheel::durable {
+
+/// Whether `which` means this check at `now`.
+[[nodiscard]] bool matches(const check_filter& which, const stored_check& check, instant now);
+/// Whether `which` means this dead check.
+[[nodiscard]] bool matches(const dead_filter& which, const dead_check& check);
+
+/// What `which` says of state and deadline, as SQL that follows a `WHERE …`: " AND due<17 AND lease IS NULL"; empty if
+/// it says nothing. It has numbers only, so nothing has to be quoted. Kind and key are left to the store.
+[[nodiscard]] std::string condition_of(const check_filter& which, instant now);
+
+/// The first key, in the order of bytes, behind all that begin with `prefix`; none if there is no such key.
+[[nodiscard]] std::optional<std::string> end_of_prefix(std::string_view prefix);
+
+/// A limit as a database counts it.
+[[nodiscard]] constexpr std::int64_t count_of(std::size_t limit) noexcept {
+  constexpr std::size_t most = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min(limit, most));
+}
+
+/// Adds `check` to the counts of its kind; all but `dead`, `at_least` and `paused`.
+void add_to(kind_counts& counts, const stored_check& check, instant now);
+
+/// Says of each kind that is paused that it is, and adds those that have no check.
+void mark_paused(const std::vector<paused_kind>& paused, std::vector<kind_counts>& kinds);
+
+}  // namespace timing_wheel::durable
