@@ -43,7 +43,7 @@ struct check_filter {
   std::string key_prefix = {};             ///< With a key that begins with these bytes.
   std::optional<check_state> state = {};   ///< In this state.
   std::optional<instant> due_before = {};  ///< With a deadline before this one.
-  std::optional<instant> due_not_at = {};  ///< With another deadline: what a `reschedule` to it has not moved yet.
+  std::optional<instant> due_after = {};   ///< With a deadline after this one.
 };
 
 /// A place in a list of checks, which is in the order of (deadline, id).

@@ -63,7 +63,7 @@ check_state state_of(const stored_check& check, instant now) noexcept {
 bool matches(const check_filter& which, const stored_check& check, instant now) {
   return (which.kind.empty() || which.kind == check.kind) && check.key.starts_with(which.key_prefix) &&
          (!which.state || is(*which.state, check, now)) && (!which.due_before || check.due < *which.due_before) &&
-         (!which.due_not_at || check.due != *which.due_not_at);
+         (!which.due_after || check.due > *which.due_after);
 }
 
 bool matches(const dead_filter& which, const dead_check& check) {
@@ -99,8 +99,8 @@ std::string condition_of(const check_filter& which, instant now) {
   if (which.due_before) {
     text += " AND due<" + std::to_string(microseconds_of(*which.due_before));
   }
-  if (which.due_not_at) {
-    text += " AND due<>" + std::to_string(microseconds_of(*which.due_not_at));
+  if (which.due_after) {
+    text += " AND due>" + std::to_string(microseconds_of(*which.due_after));
   }
   return text;
 }

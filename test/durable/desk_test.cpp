@@ -1,0 +1,472 @@
+// The command line for operators, run as a program on a store of each database.
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "durable/support/scratch_folder.hpp"
+#include "durable/support/store_calls.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
+#ifdef TIMING_WHEEL_TEST_SQLITE
+#include "timing_wheel/durable/sqlite_store.hpp"
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+#include "durable/support/postgres_case.hpp"
+#endif
+
+namespace timing_wheel::durable::test {
+namespace {
+
+using nlohmann::json;
+using words = std::vector<std::string>;
+
+// A store, and what names it on a command line.
+struct desk_place {
+  std::shared_ptr<durable::store> store;
+  std::string named;
+  words options = {};
+};
+
+#ifdef TIMING_WHEEL_TEST_SQLITE
+desk_place desk_on_a_file(const timing_wheel::test::scratch_folder& folder) {
+  return {std::make_shared<sqlite_store>(folder.file()), "sqlite:" + folder.file()};
+}
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+desk_place desk_on_a_server(const timing_wheel::test::scratch_folder& /*folder*/) {
+  const postgres_options options = options_in(new_schema());
+  return {std::make_shared<postgres_store>(server().conninfo(), options),
+          server().conninfo(),
+          {"--schema", options.schema}};
+}
+#endif
+
+struct desk_way {
+  const char* name;
+  desk_place (*make)(const timing_wheel::test::scratch_folder&);
+};
+constexpr desk_way desk_ways[] = {
+#ifdef TIMING_WHEEL_TEST_SQLITE
+    {"Sqlite", desk_on_a_file},
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+    {"Postgres", desk_on_a_server},
+#endif
+};
+
+struct ended {
+  int status = 0;
+  std::string out;
+  std::string err;
+
+  [[nodiscard]] json read() const { return json::parse(out); }
+  [[nodiscard]] std::vector<json> lines() const {
+    std::vector<json> all;
+    std::istringstream in(out);
+    for (std::string line; std::getline(in, line);) {
+      all.push_back(json::parse(line));
+    }
+    return all;
+  }
+};
+
+std::string in_quotes(const std::string& word) {
+  std::string quoted = "'";
+  for (const char each : word) {
+    quoted += each == '\'' ? "'\\''" : std::string(1, each);
+  }
+  return quoted + "'";
+}
+
+class Desk : public testing::TestWithParam<desk_way> {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  Desk() { store.migrate(); }
+
+  // Without a terminal.
+  [[nodiscard]] ended run_alone(const words& arguments) const {
+    std::string command = "env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK;
+    for (const std::string& each : arguments) {
+      command += " " + in_quotes(each);
+    }
+    const std::string errors = folder.file("errors");
+    FILE* const pipe = ::popen((command + " </dev/null 2>" + in_quotes(errors)).c_str(), "r");
+    ended all;
+    for (int each = std::fgetc(pipe); each != EOF; each = std::fgetc(pipe)) {
+      all.out += static_cast<char>(each);
+    }
+    const int status = ::pclose(pipe);
+    all.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    std::ifstream in(errors);
+    all.err.assign(std::istreambuf_iterator<char>(in), {});
+    return all;
+  }
+  // A command on the store.
+  [[nodiscard]] ended run(words arguments) const {
+    arguments.insert(arguments.begin() + 1, made.named);
+    arguments.insert(arguments.end(), made.options.begin(), made.options.end());
+    return run_alone(arguments);
+  }
+  [[nodiscard]] bool on_server() const { return !made.options.empty(); }
+  void put_many(int count, const std::string& kind = "close", due_time due = 1h) const {
+    std::vector<request> all;
+    for (int number = 0; number < count; ++number) {
+      all.push_back({.kind = kind, .key = "order-" + std::to_string(number), .payload = {}, .due = due});
+    }
+    put(store, all);
+  }
+  void bury_one(const std::string& key, const std::string& error) const {
+    put(store, asked(key));
+    bury(store, claim(store).at(0), error);
+  }
+  [[nodiscard]] std::size_t audited() const {
+    std::size_t count = 0;
+    for (const audit_entry& each : store.audit(1000)) {
+      count += each.count;
+    }
+    return count;
+  }
+
+  const timing_wheel::test::scratch_folder folder;
+  const desk_place made = GetParam().make(folder);
+  durable::store& store = *made.store;
+};
+INSTANTIATE_TEST_SUITE_P(On, Desk, testing::ValuesIn(desk_ways), [](const auto& of) { return of.param.name; });
+
+TEST_P(Desk, StatusTellsOfEachKindAndNode) {
+  put(store, "held");
+  claim(store);
+  put(store, "late", store.now() - 90s);
+  put(store, request{.kind = "other", .key = "a", .payload = {}, .due = 1h});
+  bury_one("dies", "no");  // takes "late", which has the earlier deadline
+  put(store, "late", store.now() - 90s);
+  store.pause("other");
+  static_cast<void>(store.renew_shares("node-1", words{"other", "third"}, 1h));
+  const ended done = run({"status", "--json"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  const json all = done.read();
+  ASSERT_EQ(all["kinds"].size(), 2U);
+  const json& close = all["kinds"][0];
+  EXPECT_EQ(close["kind"], "close");
+  EXPECT_EQ(close["pending"].get<int>() + close["running"].get<int>(), 3);
+  EXPECT_GE(close["due"], 2);
+  EXPECT_GE(close["waiting"], 1);
+  EXPECT_EQ(close["retrying"], 0);
+  EXPECT_EQ(close["dead"], 1);
+  EXPECT_GE(close["oldest_due_s"], 89.0);
+  EXPECT_LT(close["oldest_due_s"], 200.0);
+  EXPECT_FALSE(close["paused"]);
+  EXPECT_EQ(close["live_handlers"], on_server() ? json(0) : json());
+  EXPECT_TRUE(all["kinds"][1]["paused"]);
+  EXPECT_EQ(all["kinds"][1]["oldest_due_s"], 0.0);
+  EXPECT_EQ(all["kinds"][1]["live_handlers"], on_server() ? json(1) : json());
+  EXPECT_EQ(all["nodes"].size(), on_server() ? 1U : 0U);
+  if (on_server()) {
+    EXPECT_EQ(all["nodes"][0]["node"], "node-1");
+    EXPECT_TRUE(all["nodes"][0]["alive"]);
+    EXPECT_EQ(all["nodes"][0]["shares"], 64);
+  }
+  EXPECT_EQ(all["store"]["tables"], on_server() ? "2.3" : "2.0");
+  const ended text = run({"status"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.out, HasSubstr("oldest waits"));
+  EXPECT_THAT(text.out, HasSubstr(on_server() ? "no live node has a handler" : "handlers are busy"));
+}
+
+TEST_P(Desk, ListShowsWhatTheOptionsName) {
+  put_many(3);
+  put(store, request{.kind = "other", .key = "b\"\x01", .payload = "four", .due = 2h});
+  bury_one("dead-1", "no");
+  bury_one("dead-2", "gone");
+  const auto keys = [&](words more) {
+    more.insert(more.begin(), {"list", "--json"});
+    const ended done = run(more);
+    EXPECT_EQ(done.status, done.out.empty() ? 1 : 0) << done.err;
+    words found;
+    for (const json& each : done.lines()) {
+      found.push_back(each.value("key", each.value("key_base64", "")));
+    }
+    return found;
+  };
+  EXPECT_THAT(keys({}), ElementsAre("order-0", "order-1", "order-2", "YiIB"));
+  EXPECT_THAT(keys({"--limit", "2"}), ElementsAre("order-0", "order-1"));
+  EXPECT_THAT(keys({"--kind", "close", "--key", "order-2"}), ElementsAre("order-2"));
+  EXPECT_THAT(keys({"--due-after", "90min"}), ElementsAre("YiIB"));
+  EXPECT_THAT(keys({"--due-before", "now"}), IsEmpty());
+  EXPECT_THAT(keys({"--state", "running"}), IsEmpty());
+  EXPECT_THAT(keys({"--state", "dead"}), ElementsAre("dead-2", "dead-1"));
+  EXPECT_THAT(keys({"--state", "dead", "--error", "no"}), ElementsAre("dead-1"));
+  const json line = run({"list", "--json", "--kind", "other"}).lines().at(0);
+  EXPECT_EQ(line["state"], "pending");
+  EXPECT_EQ(line["attempt"], 0);
+  EXPECT_EQ(line["payload_bytes"], 4);
+  EXPECT_TRUE(line["lease"].is_null());
+  EXPECT_THAT(line["due"].get<std::string>(), testing::MatchesRegex("20..-..-..T..:..:..(\\.......)?Z|19.*"));
+  const ended text = run({"list", "--kind", "other"});
+  EXPECT_THAT(text.out, HasSubstr("b\"\\x01")) << "a terminal obeys no key";
+}
+
+TEST_P(Desk, ListGoesOnFromPageToPage) {
+  put_many(2500);
+  EXPECT_EQ(run({"list", "--json", "--limit", "2400"}).lines().size(), 2400U);
+  EXPECT_EQ(run({"list", "--json", "--limit", "100000"}).lines().size(), 2500U);
+}
+
+TEST_P(Desk, ShowTellsAllOfACheck) {
+  put(store, asked("json", 1h, R"({"units":2})"));
+  put(store, asked("text", 1h, "<script>alert(1)</script>"));
+  put(store, asked("bytes", 1h, std::string("\x00\xFFz", 3)));
+  EXPECT_THAT(run({"show", "close", "json"}).out, HasSubstr("\"units\": 2"));
+  EXPECT_THAT(run({"show", "close", "text"}).out, HasSubstr("<script>alert(1)</script>"));
+  EXPECT_THAT(run({"show", "close", "bytes"}).out, HasSubstr("00 ff 7a"));
+  const json bytes = run({"show", "close", "bytes", "--json"}).read();
+  ASSERT_EQ(bytes.size(), 1U);
+  EXPECT_EQ(bytes[0]["payload_base64"], "AP96");
+  EXPECT_EQ(bytes[0]["payload_bytes"], 3);
+  bury_one("a", "broken");
+  put(store, "a", 1h);
+  const json both = run({"show", "close", "a", "--json"}).read();
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[0]["state"], "pending");
+  EXPECT_EQ(both[1]["state"], "dead");
+  EXPECT_EQ(both[1]["error"], "broken");
+  EXPECT_EQ(run({"show", "close", "nobody"}).status, 1);
+}
+
+TEST_P(Desk, WhyTellsWhatACheckWaitsFor) {
+  const auto why = [&](const std::string& key) {
+    const ended done = run({"why", "close", key});
+    EXPECT_EQ(done.status, key == "nobody" ? 1 : 0) << done.err;
+    return done.out;
+  };
+  put(store, "held");
+  claim(store);
+  EXPECT_THAT(why("held"), HasSubstr("A node has claimed it, attempt 1"));
+  put(store, "lost");
+  claim(store, -1s);
+  EXPECT_THAT(why("lost"), HasSubstr("has died or hangs"));
+  put(store, "again");
+  for (const claimed& each : claim(store)) {
+    if (each.key == "again") {
+      retry(store, each, store.now() + 1h, 2);
+    }
+  }
+  EXPECT_THAT(why("again"), HasSubstr("Attempt 2 has failed"));
+  put(store, "later", 1h);
+  EXPECT_THAT(why("later"), HasSubstr("It is not due yet"));
+  put(store, "late", store.now() - 2h);
+  EXPECT_THAT(why("late"), HasSubstr("due since"));
+  EXPECT_THAT(why("late"), HasSubstr(on_server() ? "No live node has a handler" : "run now: all threads may be busy"));
+  store.pause("close");
+  EXPECT_THAT(why("late"), HasSubstr("Its kind is paused"));
+  store.resume("close");
+  EXPECT_THAT(why("nobody"), HasSubstr("There is no such check"));
+  cancel(store, "late");
+  bury_one("dies", "the bank said no");
+  EXPECT_THAT(why("dies"), HasSubstr("after 1 attempts: the bank said no"));
+}
+
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+TEST_P(Desk, WhyNamesTheTransactionThatHasLockedTheRow) {
+  if (!on_server()) {
+    return;
+  }
+  put(store, "a");
+  const postgres_session culprit(server().conninfo());
+  culprit.execute("BEGIN; SELECT FROM " + made.options.at(1) + ".check WHERE key='a' FOR UPDATE");
+  const ended done = run({"why", "close", "a"});
+  EXPECT_THAT(done.out, HasSubstr("process " + culprit.ask("SELECT pg_backend_pid()")));
+  EXPECT_THAT(done.out, HasSubstr("idle in transaction"));
+  culprit.execute("ROLLBACK");
+}
+#endif
+
+TEST_P(Desk, CancelsAndMovesOneCheck) {
+  put(store, "a", 1h);
+  put(store, "held");
+  claim(store);
+  EXPECT_EQ(run({"reschedule", "close", "a", "--due", "2h"}).status, 0);
+  EXPECT_GT(store.find("close", "a")->due, store.now() + 119min);
+  EXPECT_EQ(run({"run-now", "close", "a"}).status, 0);
+  EXPECT_LE(store.find("close", "a")->due, store.now());
+  EXPECT_EQ(run({"cancel", "close", "a", "--dry-run"}).status, 0);
+  EXPECT_TRUE(store.find("close", "a"));
+  EXPECT_EQ(run({"cancel", "close", "a"}).status, 0);
+  EXPECT_FALSE(store.find("close", "a"));
+  EXPECT_EQ(run({"cancel", "close", "a"}).status, 1);
+  const ended running = run({"cancel", "close", "held", "--json"});
+  EXPECT_EQ(running.status, 4);
+  EXPECT_EQ(running.read()["refused"], 1);
+  const std::vector<audit_entry> lines = store.audit(10);
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_EQ(lines[0].action, "cancel");
+  EXPECT_EQ(lines[0].kind, "close");
+  EXPECT_EQ(lines[0].subject, "key a");
+  EXPECT_THAT(lines[0].by, HasSubstr("@"));
+}
+
+TEST_P(Desk, ChangesAllThatAFilterNamesInSeveralTransactions) {
+  put_many(2500);
+  put_many(10, "other");
+  put(store, "held");
+  claim(store);
+  const ended refused = run({"cancel", "--kind", "close"});
+  EXPECT_EQ(refused.status, 4);
+  EXPECT_THAT(refused.err, HasSubstr("2 501 match; nothing was changed"));
+  EXPECT_EQ(run({"cancel", "--kind", "close", "--dry-run", "--json"}).read()["changed"], 2501);
+  EXPECT_EQ(run({"cancel"}).status, 2) << "of which?";
+  EXPECT_EQ(store.count({}, 10'000), 2511U);
+  EXPECT_EQ(run({"reschedule", "--kind", "close", "--due", "3h", "--yes", "--json"}).read(),
+            json::parse(R"({"changed":2500,"refused":1,"dry_run":false})"));
+  EXPECT_EQ(store.count({.due_after = store.now() + 2h}, 10'000), 2500U);
+  EXPECT_EQ(audited(), 2500U);
+  EXPECT_EQ(run({"run-now", "--key", "order-1", "--yes"}).status, 0);
+  EXPECT_EQ(store.count({.state = check_state::waiting}, 10'000), 1112U);
+  EXPECT_EQ(run({"cancel", "--kind", "close", "--yes", "--json"}).read()["changed"], 2500);
+  EXPECT_EQ(store.count({.kind = "close"}, 10'000), 1U);
+  EXPECT_EQ(run({"cancel", "--all", "--yes"}).status, 0);
+  EXPECT_EQ(store.count({}, 10'000), 1U);
+  EXPECT_EQ(audited(), 2500U + 1112 + 2500 + 10);
+}
+
+TEST_P(Desk, RetriesAndDeletesTheDead) {
+  for (const auto& [key, error] : {std::pair("a", "no"), {"b", "no"}, {"c", "gone"}, {"d", "no"}}) {
+    bury_one(key, error);
+  }
+  put(store, "b", 1h);
+  const ended done = run({"retry", "--error", "no", "--yes"});
+  EXPECT_EQ(done.status, 0);
+  EXPECT_THAT(done.out, HasSubstr("2 revived; 1 stay"));
+  EXPECT_THAT(store.list_dead(9), SizeIs(2));
+  const std::string id = std::to_string(store.list_dead(9).at(1).id);
+  EXPECT_EQ(run({"retry", id}).status, 0);
+  EXPECT_EQ(run({"retry", id}).status, 4);
+  EXPECT_EQ(run({"delete", "--kind", "other", "--yes"}).status, 1);
+  EXPECT_EQ(run({"delete", "--all", "--yes"}).status, 0);
+  EXPECT_THAT(store.list_dead(9), IsEmpty());
+  EXPECT_EQ(audited(), 4U);
+  EXPECT_EQ(run({"retry", "seven"}).status, 2);
+}
+
+TEST_P(Desk, PausesAndResumesAKindAndShowsTheAudit) {
+  EXPECT_EQ(run({"audit"}).status, 1);
+  EXPECT_EQ(run({"pause", "close"}).status, 0);
+  EXPECT_EQ(run({"pause", "close"}).status, 1);
+  ASSERT_THAT(store.paused_kinds(), SizeIs(1));
+  EXPECT_EQ(run({"resume", "close"}).status, 0);
+  EXPECT_EQ(run({"resume", "close"}).status, 1);
+  EXPECT_EQ(run({"pause", ""}).status, 2);
+  const std::vector<json> lines = run({"audit", "--json"}).lines();
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_EQ(lines[0]["action"], "resume");
+  EXPECT_EQ(lines[1]["kind"], "close");
+}
+
+TEST_P(Desk, CheckFindsWhatIsWrong) {
+  EXPECT_THAT(run({"check"}).out, Not(HasSubstr("close")));
+  store.pause("close");
+  bury_one("dies", "no");
+  const ended done = run({"check", "--json"});
+  EXPECT_EQ(done.status, 4);
+  words wrong;
+  for (const json& each : done.read()) {
+    if (each["wrong"] && each["what"].get<std::string>().find("fsync") == std::string::npos) {  // off in tests
+      wrong.push_back(each["what"]);
+    }
+  }
+  EXPECT_THAT(wrong, ElementsAre("close is paused", "1 checks of close are dead"));
+}
+
+TEST_P(Desk, BadInputHasOneClearAnswer) {
+  struct wrong {
+    words typed;
+    int status;
+    const char* says;
+  };
+  const std::vector<wrong> all = {
+      {{"status", "sqlite:" + folder.file("nothing.db")}, 3, "there is no file"},
+      {{"status", "orders.db"}, 2, "is no store"},
+      {{"status"}, 2, "no store is named"},
+      {{"show", made.named, "close"}, 2, "usage: show STORE KIND KEY"},
+      {{"list", made.named, "--state", "late"}, 2, "is none of pending, due"},
+      {{"list", made.named, "--due-before", "yesterday"}, 2, "is no time"},
+      {{"list", made.named, "--due-before", "2026-02-31T00:00:00Z"}, 2, "is no time"},
+      {{"list", made.named, "--limit", "0"}, 2, "--limit"},
+      {{"list", made.named, "--error", "no"}, 2, "give --state dead, too"},
+      {{"cancel", made.named, "close"}, 2, "give a kind and a key"},
+      {{"cancel", made.named, "close", "a", "--kind", "close"}, 2, "and not both"},
+      {{"reschedule", made.named, "close", "a"}, 2, "--due"},
+      {{"shrug", made.named}, 2, "shrug"},
+  };
+  for (const wrong& each : all) {
+    words typed = each.typed;
+    if (typed.size() > 1 && typed[1] == made.named) {
+      typed.insert(typed.end(), made.options.begin(), made.options.end());
+    }
+    const ended done = run_alone(typed);
+    EXPECT_EQ(done.status, each.status) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(each.says));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.file("nothing.db"))) << "it makes no file";
+}
+
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+TEST_P(Desk, AServerThatIsNotThereIsSaidSo) {
+  const ended done = run_alone({"status", "host=/nowhere dbname=nothing password=secret"});
+  EXPECT_EQ(done.status, 3);
+  EXPECT_THAT(done.err, HasSubstr("/nowhere"));
+  EXPECT_THAT(done.err, Not(HasSubstr("secret")));
+}
+#endif
+
+TEST_P(Desk, TablesThatAreMissingOrNewerAreNotTouched) {
+  const desk_place empty = GetParam().make(timing_wheel::test::scratch_folder());
+  const std::string version =
+      "UPDATE " + (on_server() ? made.options.at(1) + ".version" : "timing_wheel_schema") + " SET version=7";
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+  if (on_server()) {
+    words typed = {"status", empty.named};
+    typed.insert(typed.end(), empty.options.begin(), empty.options.end());
+    const ended done = run_alone(typed);
+    EXPECT_EQ(done.status, 3);
+    EXPECT_THAT(done.err, HasSubstr("there are no tables"));
+    postgres_session(server().conninfo()).execute(version);
+  }
+#endif
+#ifdef TIMING_WHEEL_TEST_SQLITE
+  if (!on_server()) {
+    std::ofstream(folder.file("empty.db")).close();
+    EXPECT_THAT(run_alone({"status", "sqlite:" + folder.file("empty.db")}).err, HasSubstr("there are no tables"));
+    sqlite3* file = nullptr;
+    sqlite3_open(folder.file().c_str(), &file);
+    EXPECT_EQ(sqlite3_exec(file, version.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(file);
+  }
+#endif
+  const ended newer = run({"status"});
+  EXPECT_EQ(newer.status, 3);
+  EXPECT_THAT(newer.err, HasSubstr("tables of version 7; this library knows version 2"));
+}
+
+// A node runs while an operator cancels: what is said to be cancelled never runs.
+TEST_P(Desk, CancelsExactlyBesideANode) {
+  constexpr int count = 3000;
+  std::atomic<int> runs = 0;
+  scheduler checks(store, {.poll = 10ms, .on_failure = [](const failure&) {}});
+  checks.on("close", [&](const job& /*what*/) { ++runs; });
+  checks.start();
+  put_many(count, "close", 300ms);
+  const ended done = run({"cancel", "--kind", "close", "--yes", "--json"});
+  const int cancelled = done.read()["changed"];
+  wait_until([&] { return runs + cancelled >= count; });
+  checks.stop();
+  EXPECT_EQ(runs + cancelled, count);
+  EXPECT_EQ(store.count({}, 10), 0U);
+  EXPECT_EQ(audited(), static_cast<std::size_t>(cancelled));
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

@@ -1,0 +1,349 @@
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <istream>
+#include <limits>
+#include <ostream>
+
+#include "common/program.hpp"
+#include "common/progress.hpp"
+#include "common/stop_signal.hpp"
+#include "desk/commands.hpp"
+
+namespace timing_wheel::desk {
+
+namespace {
+
+using durable::stored_check;
+
+// So many are changed in a transaction: on SQLite nobody else writes meanwhile.
+constexpr std::size_t in_transaction = 1000;
+constexpr std::size_t all_of_them = std::numeric_limits<std::int64_t>::max();
+
+// The operating system's user, and the machine.
+std::string who() {
+  const passwd* const user = ::getpwuid(::getuid());
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) {
+    host[0] = '\0';
+  }
+  return one_line((user != nullptr ? std::string(user->pw_name) : std::to_string(::getuid())) + "@" + host.data(), 200);
+}
+
+durable::audit_entry entry_of(const desk& with, const std::string& subject, std::size_t count) {
+  return {.by = who(),
+          .action = with.chosen.command,
+          .kind = with.chosen.kind.value_or(""),
+          .subject = subject,
+          .count = count};
+}
+
+// What was done with how many.
+struct tally {
+  std::size_t changed = 0;
+  std::size_t refused = 0;  // they run, or their keys are taken
+};
+
+exit_status tell(const desk& with, const tally& done, const std::string& changed, const std::string& refused) {
+  if (with.chosen.as_json) {
+    with.out << json{{"changed", done.changed}, {"refused", done.refused}, {"dry_run", with.chosen.dry_run}}.dump()
+             << '\n';
+  } else {
+    with.out << common::grouped(done.changed) << ' ' << (with.chosen.dry_run ? "would be " : "") << changed;
+    if (done.refused > 0) {
+      with.out << "; " << common::grouped(done.refused) << ' ' << refused;
+    }
+    with.out << '\n';
+  }
+  return done.changed > 0 ? exit_status::done : done.refused > 0 ? exit_status::refused : exit_status::nothing_matched;
+}
+
+// Asks before more than one is changed.
+void confirm(const desk& with, std::size_t count) {
+  if (with.chosen.yes || count <= 1) {
+    return;
+  }
+  if (::isatty(STDIN_FILENO) != 1) {
+    throw failure(exit_status::refused,
+                  common::grouped(count) + " match; nothing was changed: give --yes, or --dry-run to see how many");
+  }
+  with.err << with.chosen.command << ' ' << common::grouped(count) << " checks (" << words_of_filter(with.chosen)
+           << ")? [y/N] " << std::flush;
+  std::string answer;
+  std::getline(with.in, answer);
+  if (answer != "y" && answer != "yes") {
+    throw failure(exit_status::refused, "nothing was changed");
+  }
+}
+
+void require_a_filter(const desk& with) {
+  if (words_of_filter(with.chosen).empty() && !with.chosen.all) {
+    throw failure(exit_status::usage, with.chosen.command +
+                                          " of which checks? Give a kind and a key, or options such as "
+                                          "--kind; --all means all there are");
+  }
+}
+
+// Shows how far it is, until it is over, or Ctrl-C stops it between two transactions.
+class steps {
+ public:
+  steps(const desk& with, std::size_t all) : all_(all), shown_(with.chosen.as_json) { common::stop_on_signals(); }
+
+  void done(std::size_t count) {
+    count_ += count;
+    if (shown_.due()) {
+      shown_.show(common::grouped(count_) + " of " + common::grouped(all_),
+                  all_ == 0 ? 1 : std::min(1.0, static_cast<double>(count_) / static_cast<double>(all_)));
+    }
+  }
+  [[nodiscard]] static bool go_on() { return !common::stop_asked(); }
+
+ private:
+  std::size_t all_;
+  std::size_t count_ = 0;
+  common::progress shown_;
+};
+
+std::string check_words(const std::string& key) { return "key " + one_line(key, 300); }
+
+// Changes the checks that `which` means, a thousand in a transaction. `change` does it, to those that it is given.
+template <class Change>
+tally change_all(const desk& with, const durable::check_filter& which, const Change& change) {
+  const std::size_t all = with.store.count(which, all_of_them);
+  if (with.chosen.dry_run) {
+    return {all, 0};
+  }
+  confirm(with, all);
+  steps progress(with, all);
+  tally done;
+  durable::check_range range{.limit = in_transaction, .which = which};
+  bool more = true;
+  while (more && steps::go_on()) {
+    with.store.transact([&](durable::store_transaction& open) {
+      const std::vector<stored_check> page = open.list(range);
+      const tally here = change(open, page);
+      if (here.changed > 0) {
+        open.record(entry_of(with, words_of_filter(with.chosen), here.changed));
+      }
+      done.changed += here.changed;
+      done.refused += here.refused;
+      more = page.size() == in_transaction;
+      if (more) {
+        range.after = {page.back().due, page.back().id};
+      }
+    });
+    progress.done(in_transaction);
+  }
+  return done;
+}
+
+tally cancel_these(durable::store_transaction& open, const std::vector<stored_check>& some) {
+  std::vector<durable::cancel_op> ops;
+  ops.reserve(some.size());
+  for (const stored_check& each : some) {
+    ops.push_back({each.kind, each.key});
+  }
+  open.cancel(ops);
+  tally done;
+  for (const durable::cancel_op& each : ops) {
+    done.changed += each.result == cancel_result::cancelled ? 1U : 0U;
+    done.refused += each.result == cancel_result::running ? 1U : 0U;
+  }
+  return done;
+}
+
+// What has the deadline already, because it was moved before, stays.
+tally move_these(durable::store_transaction& open, const std::vector<stored_check>& some, instant due) {
+  std::vector<durable::reschedule_op> ops;
+  ops.reserve(some.size());
+  for (const stored_check& each : some) {
+    if (each.due != due) {
+      ops.push_back({each.kind, each.key, due});
+    }
+  }
+  open.reschedule(ops);
+  tally done;
+  for (const durable::reschedule_op& each : ops) {
+    done.changed += each.result == durable::reschedule_result::moved ? 1U : 0U;
+    done.refused += each.result == durable::reschedule_result::running ? 1U : 0U;
+  }
+  return done;
+}
+
+constexpr const char* they_run = "run, and stay";
+
+// Of the one check that was named. \returns none if there is no kind and key.
+template <class Change>
+std::optional<tally> change_one(const desk& with, const Change& change) {
+  const std::vector<std::string>& words = with.chosen.words;
+  if (words.empty()) {
+    require_a_filter(with);
+    return std::nullopt;
+  }
+  if (words.size() == 1 || !words_of_filter(with.chosen).empty()) {
+    throw failure(exit_status::usage, "give a kind and a key, or options such as --kind, and not both");
+  }
+  const std::optional<stored_check> found = with.store.find(words[0], words[1]);
+  if (!found) {
+    return tally{};
+  }
+  tally done;
+  if (with.chosen.dry_run) {
+    return found->running ? tally{0, 1} : tally{1, 0};
+  }
+  with.store.transact([&](durable::store_transaction& open) {
+    done = change(open, std::vector<stored_check>{*found});
+    if (done.changed > 0) {
+      durable::audit_entry line = entry_of(with, check_words(found->key), done.changed);
+      line.kind = found->kind;
+      open.record(line);
+    }
+  });
+  return done;
+}
+
+exit_status move(const desk& with, instant due, durable::check_filter which) {
+  const auto change = [&](durable::store_transaction& open, const std::vector<stored_check>& some) {
+    return move_these(open, some, due);
+  };
+  const std::optional<tally> one = change_one(with, change);
+  return tell(with, one ? *one : change_all(with, which, change), "moved to " + time_text(due), they_run);
+}
+
+std::int64_t read_id(const std::string& text) {
+  std::int64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw failure(exit_status::usage, "'" + one_line(text) +
+                                          "' is no id of a dead check: timing-wheel list --state dead "
+                                          "shows them");
+  }
+  return id;
+}
+
+// Changes the dead that were named, or that the options name. `change` \returns how many it has changed.
+template <class Change>
+tally change_dead(const desk& with, const Change& change) {
+  tally done;
+  const auto change_some = [&](const std::vector<std::int64_t>& ids, const std::string& subject) {
+    if (ids.empty()) {
+      return;
+    }
+    with.store.transact([&](durable::store_transaction& open) {
+      const std::size_t changed = change(open, ids);
+      if (changed > 0) {
+        open.record(entry_of(with, subject, changed));
+      }
+      done.changed += changed;
+      done.refused += ids.size() - changed;
+    });
+  };
+  if (!with.chosen.words.empty()) {
+    std::vector<std::int64_t> ids;
+    std::transform(with.chosen.words.begin(), with.chosen.words.end(), std::back_inserter(ids), read_id);
+    std::string subject = "dead";
+    for (const std::int64_t id : ids) {
+      subject += (subject.size() > 200 ? "" : " " + std::to_string(id));
+    }
+    if (with.chosen.dry_run) {
+      return {ids.size(), 0};
+    }
+    change_some(ids, subject);
+    return done;
+  }
+  require_a_filter(with);
+  const durable::dead_filter which = dead_filter_of(with.chosen);
+  std::size_t all = 0;
+  for (const durable::dead_group& each : with.store.count_dead(which, all_of_them, all_of_them)) {
+    all += each.count;
+  }
+  if (with.chosen.dry_run) {
+    return {all, 0};
+  }
+  confirm(with, all);
+  steps progress(with, all);
+  durable::dead_range range{.limit = in_transaction, .which = which, .with_payloads = false};
+  while (steps::go_on()) {
+    const std::vector<durable::dead_check> page = with.store.list_dead(range);
+    std::vector<std::int64_t> ids;
+    std::transform(page.begin(), page.end(), std::back_inserter(ids), [](const auto& each) { return each.id; });
+    change_some(ids, words_of_filter(with.chosen));
+    if (page.size() < in_transaction) {
+      break;
+    }
+    range.after = page.back().id;
+    progress.done(page.size());
+  }
+  return done;
+}
+
+template <class Change>
+exit_status change_kind(const desk& with, const char* changed, const char* same, const Change& change) {
+  const std::string& kind = with.chosen.words.at(0);
+  durable::validate_kind(kind, with.store.limits());
+  bool done = false;
+  with.store.transact([&](durable::store_transaction& open) {
+    done = change(open, kind);
+    if (done) {
+      durable::audit_entry line = entry_of(with, "", 1);
+      line.kind = kind;
+      open.record(line);
+    }
+  });
+  if (with.chosen.as_json) {
+    with.out << json{{"changed", done ? 1 : 0}}.dump() << '\n';
+  } else {
+    with.out << one_line(kind) << (done ? changed : same) << '\n';
+  }
+  return done ? exit_status::done : exit_status::nothing_matched;
+}
+
+}  // namespace
+
+exit_status cancel(const desk& with) {
+  const std::optional<tally> one = change_one(with, cancel_these);
+  return tell(with, one ? *one : change_all(with, filter_of(with.chosen, with.store.now()), cancel_these), "cancelled",
+              they_run);
+}
+
+exit_status reschedule(const desk& with) {
+  const instant now = with.store.now();
+  return move(with, read_time("--due", with.chosen.due.value(), now), filter_of(with.chosen, now));
+}
+
+// What is due already keeps its deadline: by that it is seen how late it is.
+exit_status run_now(const desk& with) {
+  const instant now = with.store.now();
+  durable::check_filter which = filter_of(with.chosen, now);
+  which.due_after = std::max(which.due_after.value_or(now), now);
+  return move(with, now, which);
+}
+
+exit_status retry(const desk& with) {
+  const tally done = change_dead(with, [](durable::store_transaction& open, const std::vector<std::int64_t>& ids) {
+    return open.revive_dead(ids);
+  });
+  return tell(with, done, "revived", "stay: they are not there, or another check has their key");
+}
+
+exit_status remove(const desk& with) {
+  const tally done = change_dead(with, [](durable::store_transaction& open, const std::vector<std::int64_t>& ids) {
+    return open.delete_dead(ids);
+  });
+  return tell(with, done, "deleted", "are not there");
+}
+
+exit_status pause(const desk& with) {
+  return change_kind(with, " is paused", " was paused already",
+                     [](durable::store_transaction& open, const std::string& kind) { return open.pause(kind); });
+}
+
+exit_status resume(const desk& with) {
+  return change_kind(with, " goes on", " was not paused",
+                     [](durable::store_transaction& open, const std::string& kind) { return open.resume(kind); });
+}
+
+}  // namespace timing_wheel::desk

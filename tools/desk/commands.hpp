@@ -1,0 +1,74 @@
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "desk/options.hpp"
+#include "desk/place.hpp"
+#include "desk/text.hpp"
+
+namespace timing_wheel::desk {
+
+/// What a command works with.
+struct desk {
+  const options& chosen;
+  durable::store& store;
+  const place& where;
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+};
+
+/// Each writes what it has found to `out`. \throws failure, timer_error.
+exit_status status(const desk& with);
+exit_status list(const desk& with);
+exit_status show(const desk& with);
+exit_status why(const desk& with);
+exit_status cancel(const desk& with);
+exit_status reschedule(const desk& with);
+exit_status run_now(const desk& with);
+exit_status retry(const desk& with);
+exit_status remove(const desk& with);
+exit_status pause(const desk& with);
+exit_status resume(const desk& with);
+exit_status audit(const desk& with);
+exit_status check(const desk& with);
+
+/// As `list --json` writes them: see docs/desk.md.
+[[nodiscard]] json json_of(const durable::stored_check& check, instant now);
+[[nodiscard]] json json_of(const durable::dead_check& check);
+
+/// What the options say. \throws failure (usage).
+[[nodiscard]] durable::check_filter filter_of(const options& chosen, instant now);
+[[nodiscard]] durable::dead_filter dead_filter_of(const options& chosen);
+/// The filter in words: "kind verify, state due"; empty if it names nothing.
+[[nodiscard]] std::string words_of_filter(const options& chosen);
+
+/// How many live nodes have a handler for the kind; none if that cannot be known.
+[[nodiscard]] std::optional<std::size_t> live_handlers(const std::string& kind,
+                                                       const std::optional<std::vector<durable::node_info>>& nodes,
+                                                       instant now);
+
+/// A transaction that has locked a check, and its statement.
+struct blocker {
+  int pid = 0;
+  std::string state;
+  std::string since;
+  std::string user;
+  std::string statement;
+};
+/// Who has locked the row; none if nobody has, or if the store is no server.
+[[nodiscard]] std::vector<blocker> blockers_of(const desk& with, std::int64_t id);
+
+/// Something that `check` has looked at.
+struct finding {
+  bool wrong = false;
+  std::string what;
+  std::string remedy = {};
+};
+/// What there is to say of the server, or of the file.
+[[nodiscard]] std::vector<finding> inspect(const desk& with);
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+
+#include "common/program.hpp"
+#include "desk/commands.hpp"
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+#include <libpq-fe.h>
+
+#include "timing_wheel/durable/postgres_store.hpp"
+#endif
+
+namespace timing_wheel::desk {
+
+namespace {
+
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+
+using rows_pointer = std::unique_ptr<PGresult, decltype(&PQclear)>;
+
+std::string cell(const rows_pointer& rows, int row, int column) { return PQgetvalue(rows.get(), row, column); }
+
+std::string schema_of(const options& chosen) { return chosen.schema.empty() ? "timing_wheel" : chosen.schema; }
+
+// Runs one that only reads, on the connection of a transaction. What the server refuses is left out.
+rows_pointer ask(PGconn* on, const std::string& sql, const std::vector<std::string>& values) {
+  std::vector<const char*> pointers;
+  std::transform(values.begin(), values.end(), std::back_inserter(pointers),
+                 [](const std::string& each) { return each.c_str(); });
+  rows_pointer rows(
+      PQexecParams(on, sql.c_str(), static_cast<int>(pointers.size()), nullptr, pointers.data(), nullptr, nullptr, 0),
+      PQclear);
+  if (PQresultStatus(rows.get()) != PGRES_TUPLES_OK) {
+    throw failure(exit_status::no_store, PQresultErrorMessage(rows.get()));
+  }
+  return rows;
+}
+
+template <class Work>
+void on_server(const desk& with, const Work& work) {
+  with.store.transact([&](durable::store_transaction& open) { work(durable::postgres_connection(open)); });
+}
+
+// What is missing of the rights of a node.
+constexpr const char* missing_rights =
+    "SELECT string_agg(privilege||' on '||name,', ') FROM (VALUES('check','SELECT,INSERT,UPDATE,DELETE'),"
+    "('dead','SELECT,INSERT,UPDATE,DELETE'),('node','SELECT,INSERT,UPDATE,DELETE'),('share','SELECT,INSERT,UPDATE'),"
+    "('version','SELECT')) need(name,privileges), unnest(string_to_array(privileges,',')) privilege "
+    "WHERE NOT has_table_privilege(quote_ident($1)||'.'||quote_ident(name),privilege)";
+
+// Of the oldest transaction that keeps dead rows.
+constexpr const char* old_snapshot =
+    "SELECT pid::text,coalesce(usename,''),extract(epoch FROM now()-xact_start)::bigint::text,left(query,60) FROM "
+    "pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid<>pg_backend_pid() AND xact_start<now()-interval '10 "
+    "minutes' ORDER BY xact_start LIMIT 1";
+
+constexpr const char* table_figures =
+    "SELECT n_live_tup::text,n_dead_tup::text,pg_total_relation_size(relid)::text FROM pg_stat_user_tables "
+    "WHERE schemaname=$1 AND relname='check'";
+
+constexpr const char* settings =
+    "SELECT current_setting('autovacuum'),current_setting('synchronous_commit'),current_setting('max_connections'),"
+    "(SELECT count(*) FROM pg_stat_activity)::text,(SELECT cache_size::text FROM pg_sequences WHERE schemaname=$1 AND "
+    "sequencename='fence'),current_setting('fsync'),current_setting('track_counts')";
+
+void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>& found) {
+  if (const rows_pointer rows = ask(on, missing_rights, {schema}); PQgetisnull(rows.get(), 0, 0) == 0) {
+    found.push_back(
+        {true, "this role lacks rights that a node needs: " + cell(rows, 0, 0), "see Rights in docs/postgres.md"});
+  } else {
+    found.push_back({false, "this role has the rights of a node"});
+  }
+  const rows_pointer now = ask(on, settings, {schema});
+  const bool vacuums = cell(now, 0, 0) == "on" && cell(now, 0, 6) == "on";
+  found.push_back({!vacuums, vacuums ? "autovacuum is on" : "autovacuum is off: the table grows without end",
+                   vacuums ? "" : "SET autovacuum and track_counts to on in postgresql.conf"});
+  if (cell(now, 0, 1) == "off" || cell(now, 0, 5) == "off") {
+    found.push_back({true,
+                     "synchronous_commit or fsync is off: a crash of the server loses checks of your transactions",
+                     "SET synchronous_commit = on for the roles that schedule, and fsync = on"});
+  }
+  const long used = std::atol(cell(now, 0, 3).c_str());
+  const long most = std::atol(cell(now, 0, 2).c_str());
+  found.push_back({used * 5 > most * 4, cell(now, 0, 3) + " of " + cell(now, 0, 2) + " connections are used",
+                   used * 5 > most * 4 ? "raise max_connections, or lower postgres_options::connections" : ""});
+  if (cell(now, 0, 4) != "1") {
+    found.push_back({true, "the sequence of fences has a cache, so fences do not rise",
+                     "ALTER SEQUENCE " + schema + ".fence CACHE 1"});
+  }
+  if (const rows_pointer rows = ask(on, old_snapshot, {}); PQntuples(rows.get()) > 0) {
+    found.push_back({true,
+                     "process " + cell(rows, 0, 0) + " of " + one_line(cell(rows, 0, 1)) +
+                         " has had a transaction open for " + cell(rows, 0, 2) +
+                         " s, so vacuum removes no row that ended since: " + one_line(cell(rows, 0, 3)),
+                     "end it: SELECT pg_terminate_backend(" + cell(rows, 0, 0) + ")"});
+  }
+  if (const rows_pointer rows = ask(on, table_figures, {schema}); PQntuples(rows.get()) > 0) {
+    const long long live = std::atoll(cell(rows, 0, 0).c_str());
+    const long long dead = std::atoll(cell(rows, 0, 1).c_str());
+    const bool bloated = dead > 100'000 && dead > live;
+    found.push_back({bloated,
+                     cell(rows, 0, 1) + " dead row versions beside " + cell(rows, 0, 0) + " live ones, " +
+                         cell(rows, 0, 2) + " bytes with indexes",
+                     bloated ? "VACUUM " + schema + ".check; see Autovacuum in docs/postgres.md" : ""});
+  }
+}
+
+#endif
+
+void inspect_kinds(const desk& with, std::vector<finding>& found) {
+  const auto nodes = with.store.nodes();
+  const instant now = with.store.now();
+  for (const durable::kind_counts& of : with.store.count_kinds()) {
+    const std::string kind = one_line(of.kind);
+    if (of.paused) {
+      found.push_back({true, kind + " is paused", "timing-wheel resume STORE " + kind});
+    } else if (of.waiting > 0 && live_handlers(of.kind, nodes, now) == std::size_t{0}) {
+      found.push_back({true,
+                       common::grouped(of.waiting) + " checks of " + kind + " wait, and no live node has a handler",
+                       "start a node with a handler for it"});
+    } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
+      found.push_back({true, "a check of " + kind + " has waited for a minute or longer",
+                       "timing-wheel list STORE --state waiting --kind " + kind + ", then why"});
+    }
+    if (of.dead > 0) {
+      found.push_back({true, common::grouped(of.dead) + " checks of " + kind + " are dead",
+                       "timing-wheel list STORE --state dead --kind " + kind});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unused]] std::int64_t id) {
+  std::vector<blocker> found;
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+  if (with.where.type == "postgres") {
+    on_server(with, [&](PGconn* on) {
+      const std::string quoted = [&] {
+        char* const text = PQescapeIdentifier(on, schema_of(with.chosen).c_str(), schema_of(with.chosen).size());
+        const std::string copy = text;
+        PQfreemem(text);
+        return copy;
+      }();
+      const rows_pointer rows =
+          ask(on,
+              "SELECT activity.pid::text,coalesce(activity.state,'unknown'),"
+              "coalesce(to_char(activity.xact_start AT TIME ZONE 'UTC','YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),'?'),"
+              "coalesce(usename,'?'),coalesce(left(query,200),'') FROM " +
+                  quoted +
+                  ".check AS locked JOIN pg_locks AS held ON held.transactionid=locked.xmax AND "
+                  "held.granted JOIN pg_stat_activity AS activity ON activity.pid=held.pid "
+                  "WHERE locked.id=$1::bigint",
+              {std::to_string(id)});
+      for (int row = 0; row < PQntuples(rows.get()); ++row) {
+        found.push_back({std::atoi(cell(rows, row, 0).c_str()), cell(rows, row, 1), cell(rows, row, 2),
+                         cell(rows, row, 3), cell(rows, row, 4)});
+      }
+    });
+  }
+#endif
+  return found;
+}
+
+std::vector<finding> inspect(const desk& with) {
+  std::vector<finding> found;
+  const durable::migration_plan plan = with.store.plan_migration();
+  if (plan.from.empty()) {
+    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+  }
+  const bool current = plan.statements.empty();
+  found.push_back(
+      {!current, "the tables are of version " + plan.from + (current ? "" : ", and this program knows " + plan.to),
+       current ? "" : "call store::migrate" + std::string(plan.additive ? "" : " while no program uses them")});
+  const auto difference = with.store.clock_difference();
+  const bool apart = std::chrono::abs(difference) > std::chrono::seconds(2);
+  found.push_back({apart,
+                   "the clock here differs from the store's by " +
+                       std::to_string(std::chrono::duration<double>(difference).count()) + " s",
+                   apart ? "set the clock of this machine, or see The clock in docs/durable.md" : ""});
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+  if (with.where.type == "postgres") {
+    on_server(with, [&](PGconn* on) { inspect_server(on, schema_of(with.chosen), found); });
+  }
+#endif
+  inspect_kinds(with, found);
+  return found;
+}
+
+exit_status check(const desk& with) {
+  const std::vector<finding> found = inspect(with);
+  const bool wrong = std::any_of(found.begin(), found.end(), [](const finding& each) { return each.wrong; });
+  if (with.chosen.as_json) {
+    json all = json::array();
+    for (const finding& each : found) {
+      all.push_back({{"wrong", each.wrong}, {"what", each.what}, {"do", each.remedy}});
+    }
+    with.out << all.dump() << '\n';
+  } else {
+    for (const finding& each : found) {
+      with.out << (each.wrong ? "WRONG  " : "ok     ") << each.what << '\n';
+      if (!each.remedy.empty()) {
+        with.out << "       -> " << each.remedy << '\n';
+      }
+    }
+  }
+  return wrong ? exit_status::refused : exit_status::done;
+}
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,123 @@
+#include <ostream>
+
+#include "desk/commands.hpp"
+
+namespace timing_wheel::desk {
+
+using durable::dead_check;
+using durable::stored_check;
+
+json json_of(const stored_check& check, instant now) {
+  json line;
+  line["kind"] = check.kind;
+  set_bytes(line, "key", check.key);
+  line["state"] = to_string(state_of(check, now));
+  line["due"] = time_text(check.due);
+  line["attempt"] = check.attempt;
+  line["lease"] = check.running ? json(time_text(check.lease)) : json();
+  line["fence"] = check.fence;
+  line["payload_bytes"] = check.size;
+  line["id"] = check.id;
+  return line;
+}
+
+json json_of(const dead_check& check) {
+  json line;
+  line["kind"] = check.kind;
+  set_bytes(line, "key", check.key);
+  line["state"] = "dead";
+  line["due"] = time_text(check.due);
+  line["attempt"] = check.attempt;
+  line["died"] = time_text(check.died);
+  set_bytes(line, "error", check.error);
+  line["id"] = check.id;
+  return line;
+}
+
+namespace {
+
+constexpr std::size_t in_page = 1000;
+
+exit_status list_dead(const desk& with) {
+  durable::dead_range range{.which = dead_filter_of(with.chosen), .newest_first = true, .with_payloads = false};
+  table rows({"id", "kind", "key", "died", "attempts", "error"});
+  const instant now = with.store.now();
+  std::size_t count = 0;
+  while (count < with.chosen.limit) {
+    range.limit = std::min(in_page, with.chosen.limit - count);
+    const std::vector<dead_check> page = with.store.list_dead(range);
+    for (const dead_check& each : page) {
+      if (with.chosen.as_json) {
+        with.out << json_of(each).dump() << '\n';
+      } else {
+        rows.add({std::to_string(each.id), one_line(each.kind), one_line(each.key), from_now(each.died, now),
+                  std::to_string(each.attempt), one_line(each.error)});
+      }
+    }
+    count += page.size();
+    if (page.size() < range.limit) {
+      break;
+    }
+    range.after = page.back().id;
+  }
+  if (!with.chosen.as_json && count > 0) {
+    rows.write(with.out);
+  }
+  return count > 0 ? exit_status::done : exit_status::nothing_matched;
+}
+
+}  // namespace
+
+exit_status list(const desk& with) {
+  if (with.chosen.state == "dead") {
+    return list_dead(with);
+  }
+  const instant now = with.store.now();
+  durable::check_range range{.which = filter_of(with.chosen, now)};
+  table rows({"kind", "key", "state", "due", "attempts", "lease ends", "payload"});
+  std::size_t count = 0;
+  while (count < with.chosen.limit) {
+    range.limit = std::min(in_page, with.chosen.limit - count);
+    const std::vector<stored_check> page = with.store.list(range);
+    for (const stored_check& each : page) {
+      if (with.chosen.as_json) {
+        with.out << json_of(each, now).dump() << '\n';
+      } else {
+        rows.add({one_line(each.kind), one_line(each.key), to_string(state_of(each, now)), from_now(each.due, now),
+                  std::to_string(each.attempt), each.running ? from_now(each.lease, now) : "-",
+                  std::to_string(each.size) + " B"});
+      }
+    }
+    count += page.size();
+    if (page.size() < range.limit) {
+      break;
+    }
+    range.after = {page.back().due, page.back().id};
+  }
+  if (!with.chosen.as_json && count > 0) {
+    rows.write(with.out);
+  }
+  return count > 0 ? exit_status::done : exit_status::nothing_matched;
+}
+
+exit_status audit(const desk& with) {
+  const std::vector<durable::audit_entry> lines = with.store.audit(with.chosen.limit);
+  table rows({"when", "who", "what", "kind", "which", "how many"});
+  for (const durable::audit_entry& each : lines) {
+    if (with.chosen.as_json) {
+      with.out << json{{"at", time_text(each.at)}, {"by", each.by},           {"action", each.action},
+                       {"kind", each.kind},        {"subject", each.subject}, {"count", each.count}}
+                      .dump()
+               << '\n';
+    } else {
+      rows.add({time_text(std::chrono::floor<std::chrono::seconds>(each.at)), one_line(each.by), each.action,
+                one_line(each.kind), one_line(each.subject), std::to_string(each.count)});
+    }
+  }
+  if (!with.chosen.as_json && !lines.empty()) {
+    rows.write(with.out);
+  }
+  return lines.empty() ? exit_status::nothing_matched : exit_status::done;
+}
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,77 @@
+#include <array>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include "common/program.hpp"
+#include "desk/commands.hpp"
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::desk {
+namespace {
+
+struct action {
+  const char* name;
+  exit_status (*run)(const desk&);
+};
+constexpr std::array actions = {
+    action{"status", status},   action{"list", list},     action{"show", show},
+    action{"why", why},         action{"cancel", cancel}, action{"reschedule", reschedule},
+    action{"run-now", run_now}, action{"retry", retry},   action{"delete", remove},
+    action{"pause", pause},     action{"resume", resume}, action{"audit", audit},
+    action{"check", check},
+};
+
+int run(int argc, char** argv) {
+  common::report_large_files();
+  const options chosen = parse_options(argc, argv);
+  if (!chosen.help.empty()) {
+    std::cout << chosen.help;
+    common::finish_output(std::cout);
+    return 0;
+  }
+  const place where = open_place(chosen);
+  for (const action& each : actions) {
+    if (chosen.command == each.name) {
+      const exit_status ended = each.run({chosen, *where.store, where, std::cin, std::cout, std::cerr});
+      common::finish_output(std::cout);
+      return static_cast<int>(ended);
+    }
+  }
+  throw failure(exit_status::usage, "no such command: " + chosen.command);
+}
+
+int fail(const char* message, exit_status status) {
+  std::cout.flush();
+  std::cerr << common::program_name("timing-wheel") << ": " << message << '\n';
+  return static_cast<int>(status);
+}
+
+// What was asked for is wrong; else the store is not there, or refuses.
+exit_status status_of(const std::error_code& code) {
+  return code == durable::errc::invalid_request || code == durable::errc::kind_too_long ||
+                 code == durable::errc::key_too_long
+             ? exit_status::usage
+         : code == durable::errc::row_locked ? exit_status::refused
+                                             : exit_status::no_store;
+}
+
+int run_or_fail(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const failure& error) {
+    return fail(error.what(), error.status());
+  } catch (const timer_error& error) {
+    return fail(error.what(), status_of(error.code()));
+  } catch (const std::bad_alloc&) {
+    return fail("not enough memory", exit_status::no_store);
+  } catch (const std::exception& error) {
+    return fail(error.what(), exit_status::no_store);
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::desk
+
+int main(int argc, char** argv) { return timing_wheel::desk::run_or_fail(argc, argv); }

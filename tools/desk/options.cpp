@@ -1,0 +1,163 @@
+#include "desk/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "common/program.hpp"
+#include "desk/text.hpp"
+
+namespace timing_wheel::desk {
+
+namespace {
+
+constexpr const char* store_variable = "TIMING_WHEEL_STORE";
+
+// Which options a command has.
+enum flags : unsigned {
+  takes_json = 1,
+  takes_filter = 2,  // of checks
+  takes_dead = 4,    // a filter of dead checks
+  takes_change = 8,  // --dry-run and --yes
+  takes_limit = 16,
+  takes_due = 32,
+  takes_watch = 64,
+};
+
+struct command {
+  const char* name;
+  const char* words;  // after the store
+  std::size_t least;  // how many words
+  std::size_t most;
+  unsigned flags;
+  const char* tells;
+};
+
+constexpr std::size_t any_number = 1'000'000;
+
+constexpr std::array commands = {
+    command{"status", "", 0, 0, takes_json | takes_watch,
+            "What there is: kinds with their counts, what waits for how long, and nodes."},
+    command{
+        "list", "", 0, 0, takes_json | takes_filter | takes_dead | takes_limit,
+        "The checks that the options name, the earliest deadline first; with --state dead the dead ones, the newest "
+        "first."},
+    command{"show", "KIND KEY", 2, 2, takes_json, "All that is known of a check."},
+    command{"why", "KIND KEY", 2, 2, takes_json, "Why a check has not run, in words, and what to do."},
+    command{"cancel", "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change,
+            "Cancels a check, or all that the options name. A running check stays."},
+    command{"reschedule", "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change | takes_due,
+            "Gives a check, or all that the options name, the deadline --due. A running check stays."},
+    command{"run-now", "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change,
+            "Makes a check due now, or all that the options name. A running check stays."},
+    command{"retry", "[ID...]", 0, any_number, takes_json | takes_dead | takes_change,
+            "Makes dead checks pending again, due now. One whose key another check has by now stays."},
+    command{"delete", "[ID...]", 0, any_number, takes_json | takes_dead | takes_change, "Deletes dead checks."},
+    command{"pause", "KIND", 1, 1, takes_json, "From its next poll on, no node runs a check of the kind."},
+    command{"resume", "KIND", 1, 1, takes_json, "Ends a pause."},
+    command{"audit", "", 0, 0, takes_json | takes_limit, "Who has changed what, the newest first."},
+    command{"check", "", 0, 0, takes_json, "What is wrong with the installation; ends with 4 if something is."},
+};
+
+bool is_store(const std::string& word) {
+  return word.starts_with("sqlite:") || word.starts_with("postgres:") || word.starts_with("postgresql:") ||
+         word.find('=') != std::string::npos;
+}
+
+void add_options(CLI::App& app, const command& of, options& chosen) {
+  app.add_option(
+      "STORE", chosen.words,
+      "sqlite:FILE, or a connection string of PostgreSQL, such as \"host=db dbname=shop\" or postgresql://...; "
+      "if TIMING_WHEEL_STORE names it, it may be left out");
+  app.add_option("--schema", chosen.schema, "the schema of the tables in PostgreSQL (timing_wheel)");
+  const auto flag = [&](unsigned which) { return (of.flags & which) != 0; };
+  if (flag(takes_json)) {
+    app.add_flag("--json", chosen.as_json, "for programs: see docs/desk.md");
+  }
+  if (flag(takes_filter) || flag(takes_dead)) {
+    app.add_option("--kind", chosen.kind, "of this kind");
+    app.add_option("--key", chosen.key_prefix, "with a key that begins so");
+  }
+  if (flag(takes_filter)) {
+    app.add_option(
+        "--state", chosen.state,
+        std::string("pending, due, waiting, running, retrying or suspect") + (flag(takes_dead) ? "; or dead" : ""));
+    app.add_option("--due-before", chosen.due_before,
+                   "with a deadline before: 2026-11-23T18:00:00Z, now, 30min or -2h");
+    app.add_option("--due-after", chosen.due_after, "with a deadline after");
+  }
+  if (flag(takes_dead)) {
+    app.add_option("--error", chosen.error, "dead ones with exactly this error");
+  }
+  if (flag(takes_change)) {
+    app.add_flag("--all", chosen.all, "all there are, if no other option names some");
+    app.add_flag("--dry-run", chosen.dry_run, "only say how many there are");
+    app.add_flag("-y,--yes", chosen.yes, "do not ask before more than one is changed");
+  }
+  if (flag(takes_limit)) {
+    app.add_option("--limit", chosen.limit, "how many, at most (50)")->check(CLI::Range(std::size_t{1}, any_number));
+  }
+  if (flag(takes_due)) {
+    app.add_option("--due", chosen.due, "the new deadline: 2026-11-23T18:00:00Z, now, or 30min from now on")
+        ->required();
+  }
+  if (flag(takes_watch)) {
+    app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
+    app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
+  }
+}
+
+// The first word is the store, unless the environment has it and it looks like none.
+void take_store(const command& of, options& chosen) {
+  const char* const usual = std::getenv(store_variable);
+  if (!chosen.words.empty() && (usual == nullptr || is_store(chosen.words.front()))) {
+    chosen.store = chosen.words.front();
+    chosen.words.erase(chosen.words.begin());
+  } else if (usual != nullptr) {
+    chosen.store = usual;
+  }
+  const std::string usage = std::string(of.name) + " STORE" + (*of.words == '\0' ? "" : " ") + of.words;
+  if (chosen.store.empty()) {
+    throw failure(exit_status::usage, "no store is named: " + usage + ", or set " + store_variable);
+  }
+  if (chosen.words.size() < of.least || chosen.words.size() > of.most) {
+    throw failure(exit_status::usage, "usage: " + usage);
+  }
+}
+
+}  // namespace
+
+options parse_options(int argc, const char* const* argv) {
+  options chosen;
+  CLI::App app("Shows and steers the durable checks of a store.", common::program_name("timing-wheel"));
+  if (argc > 1 && *argv[1] != '-' && std::none_of(commands.begin(), commands.end(), [&](const command& each) {
+        return argv[1] == std::string(each.name);
+      })) {
+    throw failure(exit_status::usage, "there is no command '" + one_line(argv[1]) + "': see --help");
+  }
+  app.require_subcommand(1);
+  app.footer(
+      "Ends with 0 if it is done, 1 if nothing matched, 2 if it was called wrongly, 3 if the store cannot be reached "
+      "or\n"
+      "read, and 4 if the change was refused. timing-wheel COMMAND --help tells more.");
+  for (const command& each : commands) {
+    add_options(*app.add_subcommand(each.name, each.tells), each, chosen);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto subs = app.get_subcommands();
+    chosen.help = subs.empty() ? app.help() : subs.front()->help(app.get_name());
+    return chosen;
+  } catch (const CLI::ParseError& error) {
+    throw failure(exit_status::usage, error.what());
+  }
+  chosen.command = app.get_subcommands().front()->get_name();
+  take_store(
+      *std::find_if(commands.begin(), commands.end(), [&](const command& each) { return each.name == chosen.command; }),
+      chosen);
+  return chosen;
+}
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+// The command line: docs/desk.md describes it for operators.
+
+namespace timing_wheel::desk {
+
+/// What was typed.
+struct options {
+  std::string command;             ///< Such as "status".
+  std::string store;               ///< "sqlite:FILE", or a connection string of PostgreSQL.
+  std::vector<std::string> words;  ///< What follows the store: a kind and a key, or the ids of dead checks.
+
+  bool as_json = false;
+  bool watch = false;
+  bool dry_run = false;
+  bool yes = false;
+  bool all = false;
+  std::optional<std::string> kind;
+  std::optional<std::string> key_prefix;
+  std::optional<std::string> state;
+  std::optional<std::string> due_before;
+  std::optional<std::string> due_after;
+  std::optional<std::string> error;
+  std::optional<std::string> due;  ///< Of `reschedule`: the new deadline.
+  std::string schema;              ///< Of PostgreSQL; empty: the usual one.
+  std::size_t limit = 50;
+  double every = 1;  ///< Of `status --watch`: seconds.
+
+  std::string help;  ///< Not empty: print that, and do nothing.
+};
+
+/// \throws failure (usage) with one line.
+[[nodiscard]] options parse_options(int argc, const char* const* argv);
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,85 @@
+#include "desk/place.hpp"
+
+#include <filesystem>
+
+#include "desk/text.hpp"
+#ifdef TIMING_WHEEL_DESK_SQLITE
+#include "timing_wheel/durable/sqlite_store.hpp"
+#endif
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+#include <libpq-fe.h>
+
+#include "timing_wheel/durable/postgres_store.hpp"
+#endif
+
+namespace timing_wheel::desk {
+
+namespace {
+
+[[noreturn, maybe_unused]] void not_built(const char* what) {
+  throw failure(exit_status::no_store, std::string("this program was built without ") + what);
+}
+
+place open_file([[maybe_unused]] const std::string& file) {
+#ifdef TIMING_WHEEL_DESK_SQLITE
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    throw failure(exit_status::no_store, "there is no file " + one_line(file, 300));
+  }
+  return {std::make_unique<durable::sqlite_store>(file), "sqlite", file};
+#else
+  not_built("SQLite");
+#endif
+}
+
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+// Host and name of the database, and no password.
+std::string shown(const std::string& conninfo) {
+  char* words = nullptr;
+  PQconninfoOption* const all = PQconninfoParse(conninfo.c_str(), &words);
+  PQfreemem(words);
+  std::string text;
+  for (const PQconninfoOption* each = all; each != nullptr && each->keyword != nullptr; ++each) {
+    const std::string_view name = each->keyword;
+    if (each->val != nullptr && (name == "host" || name == "port" || name == "dbname" || name == "service")) {
+      text.append(text.empty() ? "" : " ").append(name).append("=").append(each->val);
+    }
+  }
+  PQconninfoFree(all);
+  return text;
+}
+#endif
+
+place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]] const std::string& schema) {
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+  durable::postgres_options wanted;
+  wanted.connections = 1;
+  if (!schema.empty()) {
+    wanted.schema = schema;
+  }
+  return {std::make_unique<durable::postgres_store>(conninfo, wanted), "postgres", shown(conninfo)};
+#else
+  not_built("PostgreSQL");
+#endif
+}
+
+}  // namespace
+
+place open_place(const options& chosen) {
+  constexpr std::string_view file = "sqlite:";
+  constexpr std::string_view server = "postgres:";
+  if (chosen.store.starts_with(file)) {
+    return open_file(chosen.store.substr(file.size()));
+  }
+  if (chosen.store.starts_with(server) && !chosen.store.starts_with("postgres://")) {
+    return open_server(chosen.store.substr(server.size()), chosen.schema);
+  }
+  if (chosen.store.find('=') == std::string::npos && chosen.store.find("://") == std::string::npos) {
+    throw failure(exit_status::usage, "'" + one_line(chosen.store) +
+                                          "' is no store: give sqlite:FILE, or a connection " +
+                                          "string of PostgreSQL, such as \"host=db dbname=shop\"");
+  }
+  return open_server(chosen.store, chosen.schema);
+}
+
+}  // namespace timing_wheel::desk

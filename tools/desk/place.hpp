@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "desk/options.hpp"
+#include "timing_wheel/durable/store.hpp"
+
+namespace timing_wheel::desk {
+
+/// The store that was named.
+struct place {
+  std::unique_ptr<durable::store> store;
+  std::string type;   ///< "sqlite" or "postgres".
+  std::string where;  ///< Without a password.
+};
+
+/// Opens it. Makes no file and no table. \throws failure (no_store).
+[[nodiscard]] place open_place(const options& chosen);
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,172 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <ostream>
+#include <sstream>
+#include <thread>
+
+#include "common/program.hpp"
+#include "common/stop_signal.hpp"
+#include "desk/commands.hpp"
+
+namespace timing_wheel::desk {
+
+namespace {
+
+using durable::kind_counts;
+using durable::node_info;
+
+// All at one moment, as far as a store has one.
+struct snapshot {
+  instant now;
+  std::vector<kind_counts> kinds;
+  std::optional<std::vector<node_info>> nodes;
+  std::string tables;
+  std::chrono::microseconds clock_difference{};
+};
+
+snapshot look(durable::store& store) {
+  snapshot seen;
+  seen.tables = store.plan_migration().from;
+  if (seen.tables.empty()) {
+    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+  }
+  seen.kinds = store.count_kinds();
+  seen.nodes = store.nodes();
+  seen.clock_difference = store.clock_difference();
+  seen.now = store.now();
+  return seen;
+}
+
+json json_of(const snapshot& seen, const desk& with) {
+  json all;
+  all["kinds"] = json::array();
+  for (const kind_counts& of : seen.kinds) {
+    json kind;
+    kind["kind"] = of.kind;
+    kind["pending"] = of.pending;
+    kind["due"] = of.due;
+    kind["waiting"] = of.waiting;
+    kind["running"] = of.running;
+    kind["suspect"] = of.suspect;
+    kind["retrying"] = of.retrying;
+    kind["dead"] = of.dead;
+    kind["oldest_due_s"] = of.oldest_waiting ? seconds_since(*of.oldest_waiting, seen.now) : 0.0;
+    kind["paused"] = of.paused;
+    const std::optional<std::size_t> handlers = live_handlers(of.kind, seen.nodes, seen.now);
+    kind["live_handlers"] = handlers ? json(*handlers) : json();
+    kind["at_least"] = of.at_least;
+    all["kinds"].push_back(std::move(kind));
+  }
+  all["nodes"] = json::array();
+  for (const node_info& of : seen.nodes.value_or(std::vector<node_info>())) {
+    json node;
+    node["node"] = of.name;
+    node["kinds"] = of.kinds;
+    node["alive"] = of.until > seen.now;
+    node["until"] = time_text(of.until);
+    node["shares"] = of.shares;
+    all["nodes"].push_back(std::move(node));
+  }
+  all["store"] = {{"type", with.where.type},
+                  {"name", with.where.where},
+                  {"tables", seen.tables},
+                  {"now", time_text(seen.now)},
+                  {"clock_difference_s", std::chrono::duration<double>(seen.clock_difference).count()}};
+  return all;
+}
+
+// Why the oldest check of the kind waits, in few words.
+std::string reason(const kind_counts& of, const snapshot& seen) {
+  if (of.waiting == 0) {
+    return of.paused ? "paused" : "";
+  }
+  if (of.paused) {
+    return "paused";
+  }
+  if (live_handlers(of.kind, seen.nodes, seen.now) == std::size_t{0}) {
+    return "no live node has a handler";
+  }
+  if (of.suspect == of.waiting) {
+    return "its node has died or hangs";
+  }
+  return of.running > 0 ? "handlers are busy" : "no node has claimed it";
+}
+
+void write(const snapshot& seen, const desk& with) {
+  std::ostream& out = with.out;
+  out << with.where.type << ' ' << one_line(with.where.where, 200) << ", tables " << seen.tables << ", "
+      << time_text(std::chrono::floor<std::chrono::seconds>(seen.now)) << "\n\n";
+  table kinds({"kind", "pending", "due", "waiting", "running", "retrying", "suspects", "dead", "oldest waits", "why"});
+  for (const kind_counts& of : seen.kinds) {
+    const auto number = [&](std::size_t count) { return common::grouped(count); };
+    kinds.add(
+        {one_line(of.kind), (of.at_least ? "> " : "") + number(of.pending), number(of.due), number(of.waiting),
+         number(of.running), number(of.retrying), number(of.suspect), number(of.dead),
+         of.oldest_waiting
+             ? from_now(*of.oldest_waiting, seen.now).substr(0, from_now(*of.oldest_waiting, seen.now).find(" ago"))
+             : "-",
+         reason(of, seen)});
+  }
+  if (seen.kinds.empty()) {
+    out << "no check\n";
+  } else {
+    kinds.write(out);
+  }
+  if (seen.nodes) {
+    table nodes({"node", "alive", "shares", "kinds"});
+    for (const node_info& of : *seen.nodes) {
+      std::string names;
+      for (const std::string& kind : of.kinds) {
+        names += (names.empty() ? "" : ", ") + one_line(kind);
+      }
+      nodes.add({one_line(of.name), of.until > seen.now ? "yes" : "since " + from_now(of.until, seen.now) + " no",
+                 common::grouped(of.shares), of.kinds.empty() ? "too many to be kept" : names});
+    }
+    out << '\n';
+    if (seen.nodes->empty()) {
+      out << "no node\n";
+    } else {
+      nodes.write(out);
+    }
+  }
+  if (std::chrono::abs(seen.clock_difference) > std::chrono::seconds(1)) {
+    out << "\nthe clock here is " << std::chrono::duration<double>(seen.clock_difference).count()
+        << " s ahead of the store's\n";
+  }
+}
+
+void write_one(const desk& with) {
+  const snapshot seen = look(with.store);
+  if (with.chosen.as_json) {
+    with.out << json_of(seen, with).dump() << '\n';
+  } else {
+    write(seen, with);
+  }
+}
+
+}  // namespace
+
+exit_status status(const desk& with) {
+  if (!with.chosen.watch) {
+    write_one(with);
+    return exit_status::done;
+  }
+  const bool on_terminal = ::isatty(STDOUT_FILENO) == 1 && !with.chosen.as_json;
+  const auto pause = std::chrono::duration<double>(with.chosen.every);
+  for (common::stop_on_signals(); !common::stop_asked();) {
+    std::ostringstream screen;
+    write_one({with.chosen, with.store, with.where, with.in, screen, with.err});
+    with.out << (on_terminal ? "\x1b[H\x1b[2J" : "") << screen.str() << std::flush;
+    if (!with.out) {
+      break;
+    }
+    const auto end = std::chrono::steady_clock::now() + pause;
+    while (!common::stop_asked() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(pause, std::chrono::milliseconds(50)));
+    }
+  }
+  return exit_status::done;
+}
+
+}  // namespace timing_wheel::desk

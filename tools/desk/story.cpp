@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <ostream>
+
+#include "desk/commands.hpp"
+
+namespace timing_wheel::desk {
+
+namespace {
+
+using durable::check_state;
+using durable::dead_check;
+using durable::stored_check;
+
+// The dead with exactly this key; the newest first.
+std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key) {
+  constexpr std::size_t most = 1000;
+  std::vector<dead_check> found =
+      store.list_dead({.limit = most, .which = {.kind = kind, .key_prefix = key}, .newest_first = true});
+  std::erase_if(found, [&](const dead_check& each) { return each.key != key; });
+  return found;
+}
+
+json with_payload(json line, const std::string& payload) {
+  line["payload_bytes"] = payload.size();
+  set_bytes(line, "payload", payload);
+  return line;
+}
+
+// As JSON if it is some, as text if it is that, and else in hexadecimal.
+void write_payload(std::ostream& out, const std::string& payload) {
+  constexpr std::size_t most = 4096;
+  out << "payload    " << payload.size() << " bytes" << (payload.empty() ? "\n" : ":\n");
+  const json read = json::parse(payload, nullptr, false);
+  if (!payload.empty() && is_text(payload)) {
+    out << (read.is_structured() ? read.dump(2) : payload) << '\n';
+  } else {
+    write_hex(out, std::string_view(payload).substr(0, most));
+    if (payload.size() > most) {
+      out << "  ... (all of it with --json)\n";
+    }
+  }
+}
+
+void write(std::ostream& out, const stored_check& check, instant now) {
+  out << "kind       " << one_line(check.kind) << "\nkey        " << one_line(check.key, 255) << "\nstate      "
+      << to_string(state_of(check, now)) << "\ndue        " << time_text(check.due) << ", " << from_now(check.due, now)
+      << "\nattempts   " << check.attempt << '\n';
+  if (check.running) {
+    out << "lease      until " << time_text(check.lease) << ", " << from_now(check.lease, now) << '\n';
+  }
+  out << "fence      " << check.fence << "\nid         " << check.id << '\n';
+  write_payload(out, check.payload);
+}
+
+void write(std::ostream& out, const dead_check& check, instant now) {
+  out << "kind       " << one_line(check.kind) << "\nkey        " << one_line(check.key, 255)
+      << "\nstate      dead since " << time_text(check.died) << ", " << from_now(check.died, now) << "\nerror      "
+      << one_line(check.error, 2000) << "\ndue        " << time_text(check.due) << "\nattempts   " << check.attempt
+      << "\nfence      " << check.fence << "\nid         " << check.id << '\n';
+  write_payload(out, check.payload);
+}
+
+// What is so, and what to do.
+struct answer {
+  std::string state;
+  std::vector<std::string> because;
+  std::vector<std::string> remedies;
+
+  void say(std::string reason, std::string remedy = {}) {
+    because.push_back(std::move(reason));
+    if (!remedy.empty()) {
+      remedies.push_back(std::move(remedy));
+    }
+  }
+};
+
+std::string clock_text(instant when, instant now) { return time_text(when) + " (" + from_now(when, now) + ")"; }
+
+// Of a check that a node may claim now.
+void explain_waiting(const desk& with, const stored_check& check, instant now, answer& told) {
+  const auto nodes = with.store.nodes();
+  const std::optional<std::size_t> handlers = live_handlers(check.kind, nodes, now);
+  bool explained = false;
+  if (handlers == std::size_t{0}) {
+    told.say("No live node has a handler for its kind.", "Start a node that has one.");
+    explained = true;
+  }
+  for (const blocker& each : blockers_of(with, check.id)) {
+    told.say("A transaction has locked its row, so no node can claim it: process " + std::to_string(each.pid) + " of " +
+                 one_line(each.user) + ", " + each.state + " since " + each.since + ": " + one_line(each.statement),
+             "Commit or roll back that transaction, or end it: SELECT pg_terminate_backend(" +
+                 std::to_string(each.pid) + ")");
+    explained = true;
+  }
+  const std::size_t before =
+      with.store.count({.kind = check.kind, .state = check_state::waiting, .due_before = check.due}, 1'000'000);
+  const std::size_t running = with.store.count({.kind = check.kind, .state = check_state::running}, 1'000'000);
+  if (before > 0) {
+    told.say(std::to_string(before) + " checks of its kind have an earlier deadline and wait, too; " +
+                 std::to_string(running) + " run.",
+             "If the number does not fall, make the handlers faster, raise max_running, or add threads or nodes.");
+    explained = true;
+  } else if (running > 0) {
+    told.say(std::to_string(running) + " checks of its kind run now: all threads may be busy, or max_running reached.",
+             "If they do not end, look at unfinished() on the nodes, and set a time_limit.");
+    explained = true;
+  }
+  if (!explained) {
+    told.say(handlers ? std::to_string(*handlers) + " live nodes have a handler for its kind, and none has claimed it."
+                      : "This store does not know which nodes live: none of them has claimed it.",
+             "A node looks four times a second, and each 30 s at all that is due. If it stays, see on_failure and "
+             "stats() of the nodes: does one run, and have its threads work?");
+  }
+}
+
+void explain(const desk& with, const stored_check& check, instant now, answer& told) {
+  const std::vector<durable::paused_kind> paused = with.store.paused_kinds();
+  const auto pause = std::find_if(paused.begin(), paused.end(),
+                                  [&](const durable::paused_kind& each) { return each.kind == check.kind; });
+  const check_state state = state_of(check, now);
+  told.state = to_string(state);
+  if (state == check_state::running) {
+    told.say(
+        "A node has claimed it, attempt " + std::to_string(check.attempt) +
+            ": its handler runs, or begins soon. The row does not say which node.",
+        "unfinished() on the nodes names the one that runs it. If that node dies, another one runs the check after " +
+            clock_text(check.lease, now) + ".");
+    return;
+  }
+  if (check.due > now) {
+    told.say((state == check_state::retrying
+                  ? "Attempt " + std::to_string(check.attempt) + " has failed. It runs again "
+                  : std::string("It is not due yet. It runs ")) +
+             "at " + clock_text(check.due, now) + ".");
+  } else {
+    told.say("It has been due since " + clock_text(check.due, now) + ".");
+  }
+  if (state == check_state::suspect) {
+    told.say(
+        check.lease <= instant(std::chrono::microseconds(1))
+            ? "It was taken over from a node that died, and put back."
+            : "The node that had claimed it has died or hangs: its lease ended " + from_now(check.lease, now) + ".",
+        "A node claims it within a poll or two; after two lost runs a node runs one such check at a time.");
+  }
+  if (pause != paused.end()) {
+    told.say("Its kind is paused since " + clock_text(pause->since, now) + ".",
+             "timing-wheel resume STORE " + one_line(check.kind));
+  } else if (check.due <= now) {
+    explain_waiting(with, check, now, told);
+  }
+}
+
+}  // namespace
+
+exit_status show(const desk& with) {
+  const std::string& kind = with.chosen.words.at(0);
+  const std::string& key = with.chosen.words.at(1);
+  const instant now = with.store.now();
+  const std::optional<stored_check> check = with.store.find(kind, key);
+  const std::vector<dead_check> dead = dead_of(with.store, kind, key);
+  if (with.chosen.as_json) {
+    json all = json::array();
+    if (check) {
+      all.push_back(with_payload(json_of(*check, now), check->payload));
+    }
+    std::transform(dead.begin(), dead.end(), std::back_inserter(all),
+                   [](const dead_check& each) { return with_payload(json_of(each), each.payload); });
+    with.out << all.dump() << '\n';
+  } else {
+    if (check) {
+      write(with.out, *check, now);
+    }
+    for (const dead_check& each : dead) {
+      with.out << (check || &each != &dead.front() ? "\n" : "");
+      write(with.out, each, now);
+    }
+  }
+  return check || !dead.empty() ? exit_status::done : exit_status::nothing_matched;
+}
+
+exit_status why(const desk& with) {
+  const std::string& kind = with.chosen.words.at(0);
+  const std::string& key = with.chosen.words.at(1);
+  const instant now = with.store.now();
+  answer told;
+  if (const std::optional<stored_check> check = with.store.find(kind, key)) {
+    explain(with, *check, now, told);
+  } else if (const std::vector<dead_check> dead = dead_of(with.store, kind, key); !dead.empty()) {
+    told.state = "dead";
+    told.say("It is dead since " + clock_text(dead[0].died, now) + ", after " + std::to_string(dead[0].attempt) +
+                 " attempts: " + one_line(dead[0].error, 500),
+             "When the reason is mended: timing-wheel retry STORE " + std::to_string(dead[0].id));
+  } else {
+    told.state = "unknown";
+    told.say("There is no such check: it has run, was cancelled or deleted, or was never scheduled.",
+             "timing-wheel audit STORE shows what operators have changed.");
+  }
+  if (with.chosen.as_json) {
+    with.out << json{{"state", told.state}, {"because", told.because}, {"do", told.remedies}}.dump() << '\n';
+  } else {
+    for (const std::string& each : told.because) {
+      with.out << each << '\n';
+    }
+    for (const std::string& each : told.remedies) {
+      with.out << "-> " << each << '\n';
+    }
+  }
+  return told.state == "unknown" ? exit_status::nothing_matched : exit_status::done;
+}
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,220 @@
+#include "desk/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <iomanip>
+#include <optional>
+#include <ostream>
+#include <sstream>
+
+#include "common/duration.hpp"
+
+namespace timing_wheel::desk {
+
+namespace {
+
+using std::chrono::microseconds;
+
+bool is_utf8(std::string_view bytes) {
+  try {
+    static_cast<void>(json(bytes).dump());
+    return true;
+  } catch (const json::type_error&) {
+    return false;
+  }
+}
+
+// C1 control characters, too: some terminals obey them.
+bool has_control(std::string_view text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto each = static_cast<unsigned char>(text[at]);
+    const bool is_c1 = each == 0xC2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0;
+    if (each == 0x7F || is_c1 || (each < 0x20 && each != '\t' && each != '\n' && each != '\r')) {
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// RFC 4648, section 4.
+std::string base64(std::string_view bytes) {
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    unsigned bits = 0;
+    for (std::size_t each = 0; each < 3; ++each) {
+      bits = bits << 8U | (each < count ? static_cast<unsigned char>(bytes[at + each]) : 0U);
+    }
+    for (std::size_t each = 0; each < 4; ++each) {
+      text += each <= count ? digits[bits >> (18U - 6U * each) & 63U] : '=';
+    }
+  }
+  return text;
+}
+
+std::optional<instant> read_calendar(const std::string& text) {
+  std::tm parts{};
+  const char* const rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) {
+    return std::nullopt;
+  }
+  std::int64_t fraction = 0;
+  const char* at = rest;
+  if (*at == '.') {
+    std::int64_t unit = 100'000;
+    for (++at; *at >= '0' && *at <= '9'; ++at, unit /= 10) {
+      fraction += unit * (*at - '0');
+    }
+  }
+  if (*at != 'Z' || at[1] != '\0') {
+    return std::nullopt;
+  }
+  const std::time_t seconds = ::timegm(&parts);
+  const instant when(microseconds(static_cast<std::int64_t>(seconds) * 1'000'000 + fraction));
+  const bool is_a_day = time_text(std::chrono::floor<std::chrono::seconds>(when)).substr(0, 19) == text.substr(0, 19);
+  return is_a_day ? std::optional(when) : std::nullopt;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789 .-%~>") == std::string::npos;
+}
+
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char each) { return (static_cast<unsigned char>(each) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string time_text(instant when) {
+  const auto whole = std::chrono::floor<std::chrono::seconds>(when);
+  const std::time_t seconds = whole.time_since_epoch().count();
+  std::tm parts{};
+  std::array<char, 40> text{};
+  if (::gmtime_r(&seconds, &parts) == nullptr || parts.tm_year > 9999 - 1900 || parts.tm_year < -1900) {
+    return when < instant() ? "before all time" : "end of time";
+  }
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  std::string all = text.data();
+  if (const auto rest = (when - whole).count(); rest != 0) {
+    std::snprintf(text.data(), text.size(), ".%06lld", static_cast<long long>(rest));
+    all += text.data();
+  }
+  return all + "Z";
+}
+
+instant read_time(const std::string& option, const std::string& text, instant now) {
+  if (text == "now") {
+    return now;
+  }
+  if (const std::optional<instant> when = read_calendar(text)) {
+    return *when;
+  }
+  const bool back = text.starts_with("-");
+  try {
+    const auto delay = durable::saturating_microseconds(common::read_duration(back ? text.substr(1) : text));
+    return durable::saturating_add(now, back ? -delay : delay);
+  } catch (const common::duration_error& error) {
+    throw failure(exit_status::usage, option + ": '" + one_line(text) + "' is no time: give one such as " +
+                                          "2026-11-23T18:00:00Z, 'now', or a duration from now on, such as 30min or " +
+                                          "-2h (" + error.what() + ")");
+  }
+}
+
+std::string from_now(instant when, instant now) {
+  const bool past = when < now;
+  const double seconds = std::abs(std::chrono::duration<double>(when.time_since_epoch()).count() -
+                                  std::chrono::duration<double>(now.time_since_epoch()).count());
+  struct unit {
+    double seconds;
+    const char* name;
+  };
+  constexpr std::array units = {unit{86400, " d"}, unit{3600, " h"}, unit{60, " min"}, unit{1, " s"}};
+  const auto fits =
+      std::find_if(units.begin(), units.end(), [&](const unit& each) { return seconds >= 2 * each.seconds; });
+  const unit chosen = fits == units.end() ? units.back() : *fits;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(chosen.seconds == 1 && seconds < 10 ? 1 : 0) << seconds / chosen.seconds
+       << chosen.name;
+  return past ? text.str() + " ago" : "in " + text.str();
+}
+
+double seconds_since(instant when, instant now) {
+  return std::max(0.0, std::chrono::duration<double>(now - when).count());
+}
+
+bool is_text(std::string_view bytes) { return is_utf8(bytes) && !has_control(bytes); }
+
+std::string one_line(std::string_view bytes, std::size_t most) {
+  const bool text = is_text(bytes);
+  std::string line;
+  for (const char each : bytes) {
+    const auto byte = static_cast<unsigned char>(each);
+    const bool begins = (byte & 0xC0) != 0x80;
+    if (begins && line.size() >= most) {
+      return line + "...";
+    }
+    if ((each >= ' ' && each <= '~') || (text && byte >= 0x80)) {
+      line += each;
+    } else {
+      std::array<char, 5> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\x%02x", static_cast<unsigned>(byte));
+      line += escaped.data();
+    }
+  }
+  return line;
+}
+
+void set_bytes(json& object, const std::string& name, std::string_view bytes) {
+  if (is_text(bytes)) {
+    object[name] = bytes;
+  } else {
+    object[name + "_base64"] = base64(bytes);
+  }
+}
+
+void write_hex(std::ostream& out, std::string_view bytes) {
+  constexpr std::size_t in_line = 16;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += in_line) {
+    const std::string_view line = bytes.substr(begin, in_line);
+    std::array<char, 12> text{};
+    std::snprintf(text.data(), text.size(), "  %06zx ", begin);
+    out << text.data();
+    for (std::size_t at = 0; at < in_line; ++at) {
+      std::snprintf(text.data(), text.size(), at < line.size() ? " %02x" : "   ",
+                    at < line.size() ? static_cast<unsigned>(static_cast<unsigned char>(line[at])) : 0U);
+      out << text.data();
+    }
+    out << "  ";
+    for (const char each : line) {
+      out << (each >= ' ' && each <= '~' ? each : '.');
+    }
+    out << '\n';
+  }
+}
+
+void table::write(std::ostream& out) const {
+  std::vector<std::size_t> widths(rows_.front().size());
+  for (const auto& row : rows_) {
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      widths[column] = std::max(widths[column], width_of(row[column]));
+    }
+  }
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      const std::string padding(widths[column] - width_of(row[column]), ' ');
+      const bool right = rows_.size() > 1 && is_number(rows_[1][column]);
+      line += (column == 0 ? "" : "  ") + (right ? padding + row[column] : row[column] + padding);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+}
+
+}  // namespace timing_wheel::desk
