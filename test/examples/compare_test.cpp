@@ -176,7 +176,10 @@ TEST(Engines, FireTheSameTimersOnEveryKindOfWorkload) {
     std::vector<engine_result> results;
     for (const char* engine :
          {"hierarchical:tick=1ms,size=20", "hierarchical:tick=7ms,size=3", "hashed:tick=1ms,slots=512",
-          "hashed:tick=10ms,slots=16", "heap", "heap:tick=7ms", "flat", "flat:tick=10ms"}) {
+          "hashed:tick=10ms,slots=16", "heap", "heap:tick=7ms", "flat", "flat:tick=10ms", "default",
+          "noncascading:tick=1ms,size=64,levels=8", "noncascading:tick=7ms,size=9,levels=6",
+          "sorted:tick=1ms,slots=512", "sorted:tick=10ms,slots=7", "threads:tick=1ms,size=20",
+          "threads:tick=7ms,size=3", "session:tick=1s"}) {
       results.push_back(run_checked(plan, engine));
     }
     EXPECT_THAT(check_agreement(results), IsEmpty()) << plan.delays;
@@ -215,6 +218,72 @@ TEST(Engines, AreLateByTheRoundingOfTheTick) {
   EXPECT_EQ(result.lateness_ticks.max, 0U);
 }
 
+// What each family is there to show, on delays whose counts can be told by hand.
+TEST(Families, ThatDoNotCascadeFireFromTheirLevelLateByUpToItsTick) {
+  const workload plan = plan_of({"--delays", "list:62,63,64,504,505,513"});
+  const engine_result result = run_checked(plan, "noncascading:tick=1ms,size=64,levels=3", true);
+  EXPECT_THAT(wakeups_of(result), ElementsAre(62, 64, 512, 576)) << "63 begins level 2, and 504 begins level 3";
+  EXPECT_EQ(result.lateness_ticks.max, 63U) << "513 fires at 576";
+  EXPECT_EQ(result.lateness_width, 64ms);
+  EXPECT_EQ(result.moves, 0U);
+}
+
+TEST(Families, ThatDoNotCascadeAreLateByLessThanTheirShareOfTheDelay) {
+  const engine_spec spec = parse_engine("noncascading:tick=1ms,size=64,levels=8");
+  for (tick delay = 1; delay < 100'000'000; delay += 1 + delay / 100) {
+    for (const tick added : {tick{0}, tick{12'345'678}}) {
+      const timer_in_ticks timer{added, added + delay, {}};
+      const tick late = fires_at(spec, timer) - timer.due;
+      ASSERT_LT(late, level_tick(spec, timer)) << delay;
+      ASSERT_TRUE(late == 0 || late * 63 < delay * 8) << delay;
+    }
+  }
+}
+
+TEST(Families, ThatSortTheirSlotsLookAtNoTimerInVain) {
+  const workload plan = plan_of({"--delays", "list:30,10,22,14", "--cancel", "0"});
+  const engine_result result = run_checked(plan, "sorted:tick=1ms,slots=4", true);
+  EXPECT_EQ(run_checked(plan, "hashed:tick=1ms,slots=4").looks, 8U + 3U + 6U + 4U);
+  EXPECT_EQ(result.looks, 0U);
+  EXPECT_EQ(result.wakeups, 30U);
+  EXPECT_EQ(result.heap_operations, 8U);
+}
+
+TEST(Families, OfThreadsThatPollWakeAtEachTickOfEachLevel) {
+  const workload plan = plan_of({"--delays", "list:2,10,60,234,1000"});
+  const engine_result result = run_checked(plan, "threads:tick=1ms,size=20", true);
+  EXPECT_EQ(result.wakeups, 1000U / 1 + 1000U / 20 + 1000U / 400);
+  EXPECT_THAT(result.traced->moves_per_timer, ElementsAre(0, 0, 0, 1, 1));
+}
+
+TEST(Families, OfSessionsRoundDeadlinesUpToTheTickOfTheirBuckets) {
+  const engine_result result = run_checked(plan_of({"--delays", "list:1,1000,1001,2999"}), "session:tick=1s", true);
+  EXPECT_THAT(wakeups_of(result), ElementsAre(1, 2, 3));
+  EXPECT_EQ(result.empty_wakeups, 0U);
+  EXPECT_EQ(result.flush_max, 2U);
+  EXPECT_EQ(result.lateness.max, 999ms);
+}
+
+TEST(Families, ThatTheLibraryShipsHaveItsSizes) {
+  const workload plan = plan_of({"--delays", "list:1023,1024,2000,2097152"});
+  const engine_result result = run_checked(plan, "default", true);
+  const std::vector<level_stats> own = hierarchical_wheel().stats().levels;
+  EXPECT_EQ(result.wheel_sizes.front(), own.front().wheel_size);
+  EXPECT_THAT(result.wheel_sizes, ElementsAre(1024, 2048));
+  EXPECT_THAT(result.traced->moves_per_timer, ElementsAre(0, 0, 1, 0));
+}
+
+TEST(Families, ThatCannotHoldADelayAreRefused) {
+  const workload plan = plan_of({"--delays", "list:503,504"});
+  try {
+    static_cast<void>(shape_of(plan, parse_engine("noncascading:tick=1ms,size=64,levels=2")));
+    FAIL() << "504 ticks are 63 × 8";
+  } catch (const usage_error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("a delay of 504 ticks"), HasSubstr("less than 504")));
+  }
+  EXPECT_EQ(shape_of(plan, parse_engine("noncascading:tick=1ms,size=64,levels=3")).levels, 3U);
+}
+
 TEST(Workload, IsTheSameForTheSameSeed) {
   const std::vector<const char*> arguments = {"--timers", "50", "--delays", "exponential:5s", "--cancel", "0.5"};
   const workload first = plan_of(arguments);
@@ -242,6 +311,9 @@ TEST(Options, NameTheValueAndTheAcceptedForms) {
   EXPECT_THAT(error_of({"--engine", "hashed:size=4"}), HasSubstr("'size=4' is no setting of it"));
   EXPECT_THAT(error_of({"--engine", "hierarchical:size=1"}), HasSubstr("[2, 16777216]"));
   EXPECT_THAT(error_of({"--engine", "heap:tick=0ms"}), HasSubstr("longer than 0"));
+  EXPECT_THAT(error_of({"--engine", "default:tick=1ms"}), HasSubstr("'tick=1ms' is no setting of it"));
+  EXPECT_THAT(error_of({"--engine", "sorted:levels=3"}), HasSubstr("'levels=3' is no setting of it"));
+  EXPECT_THAT(error_of({"--engine", "noncascading:levels=13"}), HasSubstr("'13' is not a number of levels in [1, 12]"));
 }
 
 TEST(Options, PrintDurationsInTheLargestUnitThatFits) {
@@ -320,9 +392,13 @@ TEST(Json, HasTimesOnlyInATimedRun) {
 }
 
 /// What the tool says if an engine counted something else.
-std::string said_after(const std::function<void(engine_result&)>& spoil) {
-  const options chosen = parse({"--timers", "100", "--delays", "uniform:1ms,9s", "--engine", "hierarchical:size=20",
-                                "--engine", "hashed:slots=64"});
+std::string said_after(const std::function<void(engine_result&)>& spoil,
+                       const std::vector<const char*>& engines = {"hierarchical:size=20", "hashed:slots=64"}) {
+  std::vector<const char*> command = {"--timers", "100", "--delays", "uniform:1ms,9s"};
+  for (const char* engine : engines) {
+    command.insert(command.end(), {"--engine", engine});
+  }
+  const options chosen = parse(command);
   std::ostringstream out;
   std::ostringstream err;
   const int status = run_tool(chosen, out, err, [&](const auto&... arguments) {
@@ -351,6 +427,27 @@ TEST(Mismatch, OfLooksWakeupsAndFiringsIsReported) {
   EXPECT_THAT(said_after([](engine_result& result) { --result.fired; }),
               HasSubstr("fired: counted 99, the rules say 100"));
   EXPECT_THAT(said_after([](engine_result& result) { result.early = 3; }), HasSubstr("fired early: counted 3"));
+}
+
+TEST(Mismatch, OfEachFamilyIsReported) {
+  const auto said = [](const char* engine, const auto& spoil) { return said_after(spoil, {engine}); };
+  const char* const noncascading = "noncascading:tick=1ms,size=64,levels=8";
+  EXPECT_THAT(said(noncascading, [](engine_result& result) { ++result.lateness_ticks.max; }),
+              HasSubstr("latest, in ticks: counted "));
+  EXPECT_THAT(said(noncascading, [](engine_result& result) { ++result.wrong_ticks; }),
+              HasSubstr("fired in a wrong tick: counted 1, the rules say 0"));
+  EXPECT_THAT(said(noncascading, [](engine_result& result) { result.lateness.max = 512ms; }),
+              HasSubstr("late by 512ms, the rules say less than 512ms"));
+  EXPECT_THAT(said("session:tick=1s", [](engine_result& result) { result.lateness.max = 1s; }),
+              HasSubstr("late by 1s, the rules say less than 1s"));
+  EXPECT_THAT(said("sorted:tick=1ms,slots=8", [](engine_result& result) { ++result.looks; }),
+              HasSubstr("looks: counted 1, the rules say 0"));
+  EXPECT_THAT(said("sorted:tick=1ms,slots=8", [](engine_result& result) { ++result.heap_operations; }),
+              HasSubstr("heap operations: counted 201, the rules say 200"));
+  EXPECT_THAT(said("threads:tick=1ms,size=8", [](engine_result& result) { --result.wakeups; }),
+              HasSubstr("wake-ups: counted "));
+  EXPECT_THAT(said("default", [](engine_result& result) { ++result.levels[1].moves; }),
+              HasSubstr("moves from level 1: counted "));
 }
 
 TEST(Mismatch, BetweenEnginesIsReported) {

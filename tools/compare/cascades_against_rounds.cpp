@@ -41,7 +41,9 @@ workload spread(nanoseconds delay, std::uint64_t timers, const std::optional<can
 }
 
 double work_of(const workload& plan, const engine_spec& spec, std::vector<std::string>& problems) {
-  if (spec.type == kind::flat && plan.longest() / spec.tick + 2 > largest_flat_in_a_sweep) {
+  const auto longest = static_cast<tick>(plan.longest() / spec.tick + 2);
+  if ((spec.type == kind::flat && longest > largest_flat_in_a_sweep) ||
+      (spec.type == kind::noncascading && longest > reach_of(spec))) {
     return -1;
   }
   const engine_result result = run_engine(plan, spec, false);

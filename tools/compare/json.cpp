@@ -69,6 +69,16 @@ const char* name_of(kind type) {
       return "hashed";
     case kind::heap:
       return "heap";
+    case kind::shipped:
+      return "default";
+    case kind::noncascading:
+      return "noncascading";
+    case kind::sorted:
+      return "sorted";
+    case kind::threads:
+      return "threads";
+    case kind::session:
+      return "session";
     case kind::flat:
       break;
   }
@@ -120,6 +130,7 @@ ordered_json engine_json(const engine_result& one) {
   json["kind"] = name_of(one.spec.type);
   json["tick_ns"] = one.spec.tick.count();
   json["slots"] = one.slots;
+  json["wheel_sizes"] = one.wheel_sizes;
   json["added"] = one.added;
   json["fired"] = one.fired;
   json["cancelled"] = one.cancelled;
@@ -131,6 +142,7 @@ ordered_json engine_json(const engine_result& one) {
   json["lateness_us"] = {{"max", if_fired(microseconds(one.lateness.max))},
                          {"p50", if_fired(microseconds(one.lateness.p50))},
                          {"p99", if_fired(microseconds(one.lateness.p99))},
+                         {"twentieth", microseconds(one.lateness_width) / 20},
                          {"by_twentieth_of_a_tick", one.lateness_parts}};
   json["moves"] = moves_json(one);
   json["looks"] = one.looks;

@@ -1,6 +1,7 @@
 #include "compare/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "common/orders_table.hpp"
+#include "timing_wheel/timer_options.hpp"
 
 namespace timing_wheel::compare {
 namespace {
@@ -21,9 +23,25 @@ constexpr const char* arrival_forms = "burst, even:10s (all within 10 s), or poi
 constexpr const char* cancel_forms =
     "a share in [0, 1] and when: 0.95 (anywhere within the delay), 0.95,1min, or 0.95,uniform:0s,10min";
 constexpr const char* engine_forms =
-    "hierarchical:tick=1ms,size=512, hashed:tick=10ms,slots=512, heap, heap:tick=1ms, flat, or flat:tick=10ms";
+    "hierarchical:tick=1ms,size=512, hashed:tick=10ms,slots=512, heap, heap:tick=1ms, flat, flat:tick=10ms, default, "
+    "noncascading:tick=1ms,size=64,levels=8, sorted:tick=10ms,slots=512, threads:tick=1ms,size=512, or session:tick=1s";
+constexpr const char* engine_notes =
+    "Engines: hierarchical, hashed and heap are the library's, and default is hierarchical as the library ships it.\n"
+    "For comparison only: flat is one wheel with a slot for each tick of the longest delay. noncascading is Linux's "
+    "wheel\n"
+    "since 4.8: level k has ticks of 8^k, and a timer fires from the level where it was put, rounded up to the tick of "
+    "this\n"
+    "level, so it is late by up to 8 / (size - 1) of its delay. sorted counts rounds, but each slot is a heap, of "
+    "which "
+    "a tick\n"
+    "looks at what is due only. threads is hierarchical with a thread for each level, which wakes at each tick of its "
+    "level;\n"
+    "the races of real threads are left out. session keeps a map from each tick to the timers that end then, as "
+    "ZooKeeper\n"
+    "does: with a tick of 1s, a timer is late by up to 1s. No engine is early.\n";
 constexpr std::uint32_t smallest_wheel = 2;
 constexpr std::uint32_t largest_wheel = 1U << 24U;
+constexpr std::uint32_t most_levels = 12;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& text, const std::string& why,
                          const std::string& forms) {
@@ -160,13 +178,35 @@ duration_spec parse_spec(const value& from, const std::string& text) {
   return spec;
 }
 
-std::uint32_t parse_slots(const value& from, const std::string& part) {
-  const auto slots = parse_number(part, smallest_wheel, largest_wheel);
-  if (!slots) {
-    from.refuse("'" + part + "' is not a number of slots in [" + std::to_string(smallest_wheel) + ", " +
-                std::to_string(largest_wheel) + "]");
+std::uint32_t parse_count(const value& from, const std::string& part, const std::string& what, std::uint32_t least,
+                          std::uint32_t most) {
+  const auto count = parse_number(part, least, most);
+  if (!count) {
+    from.refuse("'" + part + "' is not a number of " + what + " in [" + std::to_string(least) + ", " +
+                std::to_string(most) + "]");
   }
-  return *slots;
+  return *count;
+}
+
+/// The engines, each as it is without settings, and what its settings are called.
+struct engine_family {
+  const char* name;
+  engine_spec spec;
+  const char* slots_key = nullptr;
+  bool has_tick = true;
+};
+
+std::vector<engine_family> engine_families() {
+  using kind = engine_spec::kind;
+  return {{"hierarchical", {kind::hierarchical, 1ms}, "size"},
+          {"hashed", {kind::hashed, 1ms}, "slots"},
+          {"heap", {kind::heap, 1ms}},
+          {"flat", {kind::flat, 1ms}},
+          {"default", {kind::shipped, timer_options().tick}, nullptr, false},
+          {"noncascading", {kind::noncascading, 1ms, 64}, "size"},
+          {"sorted", {kind::sorted, 1ms}, "slots"},
+          {"threads", {kind::threads, 1ms}, "size"},
+          {"session", {kind::session, 1s}}};
 }
 
 struct raw_options {
@@ -179,7 +219,7 @@ struct raw_options {
 };
 
 std::string footer() {
-  return std::string("A duration is ") + common::duration_forms +
+  return std::string(engine_notes) + "A duration is " + common::duration_forms +
          ".\nA file has a row for each timer: its delay in milliseconds; or it is one of orders, with the columns\n" +
          common::order_columns +
          ": then an order comes when it is\n"
@@ -284,24 +324,15 @@ cancel_spec parse_cancel(const std::string& text) {
 }
 
 engine_spec parse_engine(const std::string& text) {
-  using kind = engine_spec::kind;
   const value from("--engine", text, engine_forms);
   const auto [name, rest] = name_and_rest(text);
-  engine_spec spec;
-  spec.text = text;
-  std::string slots_key;
-  if (name == "hierarchical") {
-    slots_key = "size";
-  } else if (name == "hashed") {
-    spec.type = kind::hashed;
-    slots_key = "slots";
-  } else if (name == "heap") {
-    spec.type = kind::heap;
-  } else if (name == "flat") {
-    spec.type = kind::flat;
-  } else {
+  const std::vector<engine_family> families = engine_families();
+  const auto family = std::find_if(families.begin(), families.end(), [&](const auto& one) { return one.name == name; });
+  if (family == families.end()) {
     from.refuse("there is no engine '" + name + "'");
   }
+  engine_spec spec = family->spec;
+  spec.text = text;
   if (text.find(':') == std::string::npos) {
     return spec;
   }
@@ -309,10 +340,12 @@ engine_spec parse_engine(const std::string& text) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
     const std::string given = equals == std::string::npos ? "" : setting.substr(equals + 1);
-    if (key == "tick") {
+    if (key == "tick" && family->has_tick) {
       spec.tick = from.positive(given);
-    } else if (!slots_key.empty() && key == slots_key) {
-      spec.size = parse_slots(from, given);
+    } else if (family->slots_key != nullptr && key == family->slots_key) {
+      spec.size = parse_count(from, given, "slots", smallest_wheel, largest_wheel);
+    } else if (key == "levels" && spec.type == engine_spec::kind::noncascading) {
+      spec.levels = parse_count(from, given, "levels", 1, most_levels);
     } else {
       from.refuse("'" + setting + "' is no setting of it");
     }

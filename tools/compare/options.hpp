@@ -60,12 +60,14 @@ struct workload_spec {
 };
 
 struct engine_spec {
-  enum class kind { hierarchical, hashed, heap, flat };
+  /// `shipped` is the hierarchy with the library's own tick and sizes; those after it are in families.hpp.
+  enum class kind { hierarchical, hashed, heap, flat, shipped, noncascading, sorted, threads, session };
 
   kind type = kind::hierarchical;
   nanoseconds tick = std::chrono::milliseconds(1);
   std::uint32_t size = 512;  ///< Slots of each wheel, or of the hashed one.
-  std::string text;          ///< As given.
+  std::uint32_t levels = 8;  ///< Of a noncascading wheel.
+  std::string text = {};     ///< As given.
 };
 
 struct options {

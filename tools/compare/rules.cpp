@@ -4,7 +4,10 @@
 #include <bit>
 #include <map>
 
+#include "compare/families.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 #include "timing_wheel/time.hpp"
+#include "timing_wheel/timer_options.hpp"
 
 namespace timing_wheel::compare {
 namespace {
@@ -13,18 +16,26 @@ using kind = engine_spec::kind;
 
 constexpr std::uint64_t most_slots = 1U << 24U;
 
+struct level_place {
+  std::size_t level = 0;
+  tick length = 1;  // of the level's tick
+};
+
+level_place first_place(const timer_in_ticks& timer, const wheel_sizes& sizes) {
+  level_place found;
+  while (timer.due / found.length - timer.added / found.length >= sizes[found.level]) {
+    found.length *= sizes[found.level++];
+  }
+  return found;
+}
+
 /// Calls `visit(move_step)` for each move.
 template <class Visitor>
-void for_each_move(const timer_in_ticks& timer, std::uint32_t size, Visitor&& visit) {
+void for_each_move(const timer_in_ticks& timer, const wheel_sizes& sizes, Visitor&& visit) {
   if (timer.due <= timer.added) {
     return;
   }
-  tick length = 1;
-  std::size_t level = 0;
-  while (timer.due / length - timer.added / length >= size) {
-    length *= size;
-    ++level;
-  }
+  auto [level, length] = first_place(timer, sizes);
   for (tick rest = timer.due % length; rest != 0; rest %= length) {
     const tick when = timer.due - rest;
     if (timer.cancelled && when > *timer.cancelled) {
@@ -32,10 +43,55 @@ void for_each_move(const timer_in_ticks& timer, std::uint32_t size, Visitor&& vi
     }
     const std::size_t from = level;
     while (rest < length) {
-      length /= size;
-      --level;
+      length /= sizes[--level];
     }
     visit(move_step{when, from, level});
+  }
+}
+
+/// Those that the library gives a wheel that is told nothing.
+wheel_sizes shipped_sizes() {
+  const timer_options ours;
+  engine_options options;
+  options.wheel_size = ours.wheel_size;
+  options.wheel_sizes = ours.wheel_sizes;
+  hierarchical_wheel probe(options);
+  probe.insert(0, tick{1} << 50U);
+  std::vector<std::uint32_t> sizes;
+  for (const level_stats& level : probe.stats().levels) {
+    sizes.push_back(level.wheel_size);
+  }
+  while (sizes.size() > 1 && sizes.back() == sizes[sizes.size() - 2]) {
+    sizes.pop_back();
+  }
+  return wheel_sizes(std::move(sizes));
+}
+
+/// As many as the timers need.
+std::uint32_t levels_of(const workload& plan, const engine_spec& spec) {
+  std::size_t highest = 0;
+  for (const planned_timer& planned : plan.timers) {
+    const timer_in_ticks timer = in_ticks(planned, spec.tick);
+    highest = std::max(highest, timer.due > timer.added ? first_place(timer, spec.size).level : 0);
+  }
+  return static_cast<std::uint32_t>(highest + 1);
+}
+
+tick longest_in_ticks(const workload& plan, const engine_spec& spec) {
+  tick longest = 1;
+  for (const planned_timer& planned : plan.timers) {
+    const timer_in_ticks timer = in_ticks(planned, spec.tick);
+    longest = std::max(longest, timer.due - std::min(timer.due, timer.added));
+  }
+  return longest;
+}
+
+void check_reach(const workload& plan, const engine_spec& spec) {
+  const tick longest = longest_in_ticks(plan, spec);
+  if (longest >= reach_of(spec)) {
+    throw usage_error("--engine: '" + spec.text + "': a delay of " + std::to_string(longest) +
+                      " ticks is too long for its levels, which hold less than " + std::to_string(reach_of(spec)) +
+                      "; take more levels or a longer tick");
   }
 }
 
@@ -50,7 +106,7 @@ void add_difference(std::vector<std::string>& found, const engine_spec& spec, co
 /// What the rules say of a whole workload.
 class expectation {
  public:
-  expectation(const workload& plan, const engine_spec& spec, std::uint32_t slots) : spec_(spec), slots_(slots) {
+  expectation(const workload& plan, const engine_spec& spec) : spec_(spec), shape_(shape_of(plan, spec)) {
     for (const planned_timer& planned : plan.timers) {
       const timer_in_ticks timer = in_ticks(planned, spec.tick);
       cancelled += timer.cancelled ? 1U : 0U;
@@ -70,33 +126,66 @@ class expectation {
   std::uint64_t linked = 0;  // those that were not due when they came
   std::uint64_t looks = 0;
   std::uint64_t wakeups = 0;
+  tick latest = 0;                   // in ticks
+  tick coarsest = 1;                 // the tick of the highest level from which a timer fires
   std::vector<std::uint64_t> moves;  // by level left
 
  private:
   void count(const timer_in_ticks& timer) {
-    if (spec_.type == kind::hashed) {
-      looks += looks_of(timer, slots_);
-      // By arrival, so that the ticks with something pending grow at the end.
-      const tick last = timer.cancelled.value_or(timer.due);
-      const tick from = std::max(timer.added, awake_until_);
-      wakeups += last > from ? last - from : 0;
-      awake_until_ = std::max(awake_until_, last);
-      return;
+    switch (spec_.type) {
+      case kind::hashed:
+        looks += looks_of(timer, shape_.slots);
+        return count_ticks(timer);
+      case kind::sorted:
+      case kind::session:
+        return count_ticks(timer);
+      case kind::threads:
+        count_moves(timer);
+        return count_ticks(timer);
+      case kind::hierarchical:
+      case kind::flat:
+      case kind::shipped:
+        count_moves(timer);
+        break;
+      case kind::heap:
+      case kind::noncascading:
+        break;
     }
-    if (spec_.type != kind::heap) {
-      for_each_move(timer, slots_, [&](const move_step& step) {
-        moves.resize(std::max(moves.size(), step.from + 1));
-        ++moves[step.from];
+    count_firing(timer);
+  }
+
+  /// By arrival, so that the ticks with something pending grow at the end.
+  void count_ticks(const timer_in_ticks& timer) {
+    const tick last = timer.cancelled.value_or(timer.due);
+    const tick from = std::max(timer.added, awake_until_);
+    tick length = 1;
+    for (std::uint32_t level = 0; last > from && level < shape_.levels; ++level) {
+      wakeups += last / length - from / length;
+      length *= shape_.slots;
+    }
+    awake_until_ = std::max(awake_until_, last);
+  }
+
+  void count_moves(const timer_in_ticks& timer) {
+    for_each_move(timer, shape_.sizes, [&](const move_step& step) {
+      moves.resize(std::max(moves.size(), step.from + 1));
+      ++moves[step.from];
+      if (spec_.type != kind::threads) {
         stops_.push_back(step.when);
-      });
-    }
+      }
+    });
+  }
+
+  void count_firing(const timer_in_ticks& timer) {
     if (!timer.cancelled) {
-      stops_.push_back(timer.due);
+      stops_.push_back(fires_at(spec_, timer));
+      latest = std::max(latest, stops_.back() - timer.due);
+      coarsest = std::max(coarsest, level_tick(spec_, timer));
     }
   }
 
   const engine_spec& spec_;
-  std::uint32_t slots_;
+  engine_shape shape_;
   tick awake_until_ = 0;
   std::vector<tick> stops_;
 };
@@ -115,7 +204,8 @@ void check_moves(std::vector<std::string>& found, const engine_spec& spec, const
 
 void check_trace(std::vector<std::string>& found, const workload& plan, const engine_spec& spec,
                  const engine_result& counted) {
-  if (!counted.traced || spec.type != kind::hierarchical) {
+  const wheel_sizes sizes = shape_of(plan, spec).sizes;
+  if (!counted.traced || sizes[0] == 0) {
     return;
   }
   const trace& traced = *counted.traced;
@@ -124,7 +214,7 @@ void check_trace(std::vector<std::string>& found, const workload& plan, const en
     by_timer[move.timer].push_back({move.when, move.from, move.to});
   }
   for (std::uint32_t i = 0; i < plan.timers.size(); ++i) {
-    const std::vector<move_step> expected = moves_of(in_ticks(plan.timers[i], spec.tick), counted.slots);
+    const std::vector<move_step> expected = moves_of(in_ticks(plan.timers[i], spec.tick), sizes);
     const std::string timer = "moves of timer " + std::to_string(i);
     add_difference(found, spec, timer, traced.moves_per_timer[i], expected.size());
     if (by_timer[i] != expected) {
@@ -144,9 +234,37 @@ timer_in_ticks in_ticks(const planned_timer& timer, nanoseconds tick_length) {
   return result;
 }
 
-std::vector<move_step> moves_of(const timer_in_ticks& timer, std::uint32_t size) {
+engine_shape shape_of(const workload& plan, const engine_spec& spec) {
+  switch (spec.type) {
+    case kind::hierarchical:
+      return {spec.size, 1, spec.size};
+    case kind::hashed:
+      return {std::bit_ceil(spec.size), 1, 0};
+    case kind::flat: {
+      const std::uint32_t slots = flat_slots(plan, spec);
+      return {slots, 1, slots};
+    }
+    case kind::shipped: {
+      const wheel_sizes sizes = shipped_sizes();
+      return {sizes[0], 1, sizes};
+    }
+    case kind::noncascading:
+      check_reach(plan, spec);
+      return {spec.size, spec.levels, 0};
+    case kind::sorted:
+      return {spec.size, 1, 0};
+    case kind::threads:
+      return {spec.size, levels_of(plan, spec), spec.size};
+    case kind::heap:
+    case kind::session:
+      break;
+  }
+  return {};
+}
+
+std::vector<move_step> moves_of(const timer_in_ticks& timer, const wheel_sizes& sizes) {
   std::vector<move_step> steps;
-  for_each_move(timer, size, [&](const move_step& step) { steps.push_back(step); });
+  for_each_move(timer, sizes, [&](const move_step& step) { steps.push_back(step); });
   return steps;
 }
 
@@ -158,12 +276,30 @@ std::uint64_t looks_of(const timer_in_ticks& timer, std::uint64_t slots) {
   return (timer.due - timer.added - 1) / slots + 1 - left_out;
 }
 
-std::uint32_t flat_slots(const workload& plan, const engine_spec& spec) {
-  tick longest = 1;
-  for (const planned_timer& planned : plan.timers) {
-    const timer_in_ticks timer = in_ticks(planned, spec.tick);
-    longest = std::max(longest, timer.due - std::min(timer.due, timer.added));
+tick level_tick(const engine_spec& spec, const timer_in_ticks& timer) {
+  tick length = 1;
+  while (spec.type == kind::noncascading && timer.due - timer.added >= (spec.size - 1) * length) {
+    length *= noncascading_step;
   }
+  return length;
+}
+
+tick fires_at(const engine_spec& spec, const timer_in_ticks& timer) {
+  const tick length = timer.due > timer.added ? level_tick(spec, timer) : 1;
+  const tick past = timer.due % length;
+  return past == 0 ? timer.due : timer.due + length - past;
+}
+
+tick reach_of(const engine_spec& spec) {
+  tick reach = spec.size - 1;
+  for (std::uint32_t level = 1; level < spec.levels; ++level) {
+    reach *= noncascading_step;
+  }
+  return reach;
+}
+
+std::uint32_t flat_slots(const workload& plan, const engine_spec& spec) {
+  const tick longest = longest_in_ticks(plan, spec);
   if (longest >= most_slots) {
     const nanoseconds least = plan.longest() / static_cast<std::int64_t>(most_slots - 2) + nanoseconds(1);
     throw usage_error("--engine: '" + spec.text + "': a delay of " + std::to_string(longest) +
@@ -174,7 +310,7 @@ std::uint32_t flat_slots(const workload& plan, const engine_spec& spec) {
 }
 
 std::vector<std::string> check(const workload& plan, const engine_spec& spec, const engine_result& counted) {
-  const expectation rules(plan, spec, counted.slots);
+  const expectation rules(plan, spec);
   std::vector<std::string> found;
   add_difference(found, spec, "fired", counted.fired, rules.fired);
   add_difference(found, spec, "cancelled", counted.cancelled, rules.cancelled);
@@ -184,7 +320,13 @@ std::vector<std::string> check(const workload& plan, const engine_spec& spec, co
   add_difference(found, spec, "cancellations refused", counted.refused_cancels, 0);
   add_difference(found, spec, "looks", counted.looks, rules.looks);
   add_difference(found, spec, "wake-ups", counted.wakeups, rules.wakeups);
-  if (spec.type == kind::heap) {
+  add_difference(found, spec, "latest, in ticks", counted.lateness_ticks.max, rules.latest);
+  if (counted.lateness.max >= spec.tick * static_cast<std::int64_t>(rules.coarsest)) {
+    found.push_back(spec.text + ": a timer was late by " + format_duration(counted.lateness.max) +
+                    ", the rules say less than " +
+                    format_duration(spec.tick * static_cast<std::int64_t>(rules.coarsest)));
+  }
+  if (spec.type == kind::heap || spec.type == kind::sorted) {
     add_difference(found, spec, "heap operations", counted.heap_operations, 2 * rules.linked);
   }
   check_moves(found, spec, counted, rules.moves);
@@ -200,8 +342,12 @@ std::vector<std::string> check_agreement(const std::vector<engine_result>& resul
       found.push_back(one.spec.text + " fired " + std::to_string(one.fired) + " timers, and not the same " +
                       std::to_string(first.fired) + " as " + first.spec.text);
     }
-    const auto same_tick = std::find_if(results.begin(), results.end(),
-                                        [&](const engine_result& other) { return other.spec.tick == one.spec.tick; });
+    if (one.spec.type == kind::noncascading) {
+      continue;  // late by design: `check` has the ticks
+    }
+    const auto same_tick = std::find_if(results.begin(), results.end(), [&](const engine_result& other) {
+      return other.spec.type != kind::noncascading && other.spec.tick == one.spec.tick;
+    });
     if (one.fired_ticks != same_tick->fired_ticks) {
       found.push_back(one.spec.text + " fired its timers in other ticks than " + same_tick->spec.text + " (digests " +
                       std::to_string(one.fired_ticks) + " and " + std::to_string(same_tick->fired_ticks) + ")");

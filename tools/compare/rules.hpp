@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compare/run.hpp"
@@ -24,7 +27,8 @@
 /// the same holds there for the digits below j. ∎
 ///
 /// With `added` = 0, k is the highest non-zero digit of `due`, which gives the rule as it is usually told: the non-zero
-/// digits below the top one. With another clock, k is the highest digit p of due − added, or p + 1, because ⌊due / n^k⌋
+/// digits below the top one. With wheels of several sizes, n^k is the product of the sizes below level k, a digit has the
+/// base of its level, and the proof is the same. With another clock, k is the highest digit p of due − added, or p + 1, because ⌊due / n^k⌋
 /// − ⌊added / n^k⌋ is ⌊(due − added) / n^k⌋ or one more; digits of `due` above k play no part. A timer that is
 /// cancelled makes the moves whose bucket begins at `cancelled` or before: the poller has been there.
 ///
@@ -33,8 +37,16 @@
 /// A cancellation leaves out those after `cancelled`: (due − cancelled − 1) / S + 1 of them.
 ///
 /// **Wake-ups.** A hierarchy wakes at each tick at which a bucket with a timer in it begins: the moves' ticks and
-/// `due`, for the timers that are still there. A heap wakes at each `due`; a hashed wheel at each tick that begins with
-/// something pending.
+/// `due`, for the timers that are still there. A heap wakes at each `due`; a hashed wheel, a sorted one and the buckets
+/// of sessions at each tick that begins with something pending. Of the threads that poll a hierarchy, that of level k
+/// wakes at each multiple of n^k among these ticks: in a span of s ticks, s / n^k times, up to rounding.
+///
+/// **The lateness rule.** On a noncascading wheel of size n, a timer with the delay D goes to the lowest level k with
+/// D < (n − 1) · 8^k, and fires at `due` rounded up to a multiple of g = 8^k: at most g − 1 ticks late. As
+/// D ≥ (n − 1) · g / 8 if k > 0, that is less than 8 / (n − 1) of the delay. It wakes at each tick at which a timer
+/// fires. The other engines fire at `due`. Before it became a tick, the due time was less than a tick earlier, so against
+/// it a timer is late by less than g ticks, or less than one. Nobody moves a timer on a noncascading wheel, and nobody
+/// looks at one in vain there, on a sorted wheel, or in a bucket of sessions.
 
 namespace timing_wheel::compare {
 
@@ -54,10 +66,43 @@ struct move_step {
 
 [[nodiscard]] timer_in_ticks in_ticks(const planned_timer& timer, nanoseconds tick_length);
 
-/// The moves of one timer, in order. \pre `size` ≥ 2.
-[[nodiscard]] std::vector<move_step> moves_of(const timer_in_ticks& timer, std::uint32_t size);
+/// Slots of each wheel of a hierarchy, at least 2.
+class wheel_sizes {
+ public:
+  wheel_sizes(std::uint32_t all) : sizes_{all} {}
+  /// Lowest first; the wheels above the last have its size. \pre Not empty.
+  explicit wheel_sizes(std::vector<std::uint32_t> sizes) : sizes_(std::move(sizes)) {}
+
+  std::uint32_t operator[](std::size_t level) const { return sizes_[std::min(level, sizes_.size() - 1)]; }
+  [[nodiscard]] const std::vector<std::uint32_t>& listed() const { return sizes_; }
+
+ private:
+  std::vector<std::uint32_t> sizes_;
+};
+
+/// What an engine is made of for a workload.
+struct engine_shape {
+  std::uint32_t slots = 0;   ///< Of each wheel, or of the lowest; 0: no wheel.
+  std::uint32_t levels = 1;  ///< Of those whose number is fixed.
+  wheel_sizes sizes{0};      ///< Of a hierarchy.
+};
+
+/// \throws usage_error if a flat or noncascading wheel cannot hold the longest delay.
+[[nodiscard]] engine_shape shape_of(const workload& plan, const engine_spec& spec);
+
+/// The moves of one timer, in order.
+[[nodiscard]] std::vector<move_step> moves_of(const timer_in_ticks& timer, const wheel_sizes& sizes);
 
 [[nodiscard]] std::uint64_t looks_of(const timer_in_ticks& timer, std::uint64_t slots);
+
+/// The tick of the level that has a timer, in ticks of the engine: 1 unless the engine is a noncascading wheel.
+[[nodiscard]] tick level_tick(const engine_spec& spec, const timer_in_ticks& timer);
+
+/// When a timer fires that is not cancelled.
+[[nodiscard]] tick fires_at(const engine_spec& spec, const timer_in_ticks& timer);
+
+/// The shortest delay, in ticks, that a noncascading wheel does not hold.
+[[nodiscard]] tick reach_of(const engine_spec& spec);
 
 /// Slots of the flat wheel that the workload needs with such ticks. \throws usage_error if there cannot be so many.
 [[nodiscard]] std::uint32_t flat_slots(const workload& plan, const engine_spec& spec);

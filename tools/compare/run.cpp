@@ -8,10 +8,12 @@
 #include <span>
 #include <utility>
 
+#include "compare/families.hpp"
 #include "compare/rules.hpp"
 #include "timing_wheel/engine/hashed_wheel.hpp"
 #include "timing_wheel/engine/heap_queue.hpp"
 #include "timing_wheel/engine/hierarchical_wheel.hpp"
+#include "timing_wheel/timer_options.hpp"
 
 namespace timing_wheel::compare {
 namespace {
@@ -35,28 +37,41 @@ nanoseconds timeline_width(nanoseconds end) {
   return least <= second && end > 20 * second ? second : least;
 }
 
-engine_options options_for(const engine_spec& spec, std::uint32_t slots, tick start = 0) {
+engine_options options_for(const engine_spec& spec, const engine_shape& shape, tick start) {
   engine_options options;
-  if (spec.type != kind::heap) {
-    options.wheel_size = slots;
+  if (spec.type == kind::shipped) {
+    const timer_options ours;
+    options.wheel_size = ours.wheel_size;
+    options.wheel_sizes = ours.wheel_sizes;
+  } else if (spec.type != kind::heap) {
+    options.wheel_size = shape.slots;
   }
   options.start = start;
   return options;
 }
 
-/// Calls `work` with the type of engine that the specification names.
+/// Calls `work` with what makes the engine that the specification names: a function of the tick that its clock shows.
 template <class Work>
-decltype(auto) with_engine(const engine_spec& spec, Work&& work) {
+void with_engine(const engine_spec& spec, const engine_shape& shape, Work&& work) {
   switch (spec.type) {
     case kind::hashed:
-      return work.template operator()<hashed_wheel>();
+      return work([&](tick start) { return hashed_wheel(options_for(spec, shape, start)); });
     case kind::heap:
-      return work.template operator()<heap_queue>();
+      return work([&](tick start) { return heap_queue(options_for(spec, shape, start)); });
+    case kind::noncascading:
+      return work([&](tick /*start*/) { return noncascading_wheel(shape.slots, shape.levels); });
+    case kind::sorted:
+      return work([&](tick /*start*/) { return sorted_wheel(shape.slots); });
+    case kind::threads:
+      return work([&](tick /*start*/) { return polled_wheels(shape.slots, shape.levels); });
+    case kind::session:
+      return work([&](tick /*start*/) { return session_buckets(); });
     case kind::hierarchical:
     case kind::flat:
+    case kind::shipped:
       break;
   }
-  return work.template operator()<hierarchical_wheel>();
+  work([&](tick start) { return hierarchical_wheel(options_for(spec, shape, start)); });
 }
 
 /// Numbers for timers. One that has gone leaves its number to the next that comes, as in the service, so that an
@@ -239,10 +254,23 @@ class counter {
     if (!lateness_.empty()) {
       result_.lateness = {*std::max_element(lateness_.begin(), lateness_.end()), quantile(0.5), quantile(0.99)};
       result_.lateness_ticks = {late_ticks_.rbegin()->first, late_quantile(0.5), late_quantile(0.99)};
+      count_lateness_parts();
     }
   }
 
  private:
+  /// Of a tick, or if some are later, of the tick of a higher level.
+  void count_lateness_parts() {
+    nanoseconds width = scale_.tick_length();
+    while (result_.lateness.max >= width) {
+      width *= noncascading_step;
+    }
+    result_.lateness_width = width;
+    for (const nanoseconds late : lateness_) {
+      ++result_.lateness_parts[static_cast<std::size_t>(std::max(late * 20 / width, std::int64_t{0}))];
+    }
+  }
+
   void count_along(tick when, std::size_t handled) {
     const auto part = static_cast<std::size_t>(scale_.begin_of(when).time_since_epoch() / result_.along.width);
     if (part >= result_.along.handled.size()) {
@@ -266,13 +294,11 @@ class counter {
     result_.first_fire = result_.fired++ == 0 ? now : result_.first_fire;
     result_.last_fire = now;
     result_.early += now < due ? 1U : 0U;
-    result_.wrong_ticks += when != due_tick ? 1U : 0U;
+    result_.wrong_ticks += when != fires_at(result_.spec, in_ticks(plan_.timers[timer], result_.spec.tick)) ? 1U : 0U;
     result_.fired_set += scatter(timer);
     result_.fired_ticks += scatter(timer ^ scatter(when));
     ++late_ticks_[when - std::min(when, due_tick)];
     lateness_.push_back(now - due);
-    const std::int64_t twentieth = (now - due) * 20 / scale_.tick_length();
-    ++result_.lateness_parts[static_cast<std::size_t>(std::clamp<std::int64_t>(twentieth, 0, 19))];
   }
 
   [[nodiscard]] tick late_quantile(double share) const {
@@ -299,20 +325,6 @@ class counter {
   std::uint64_t wakeups_before_ = 0;
 };
 
-std::uint32_t slots_for(const workload& plan, const engine_spec& spec) {
-  switch (spec.type) {
-    case kind::flat:
-      return flat_slots(plan, spec);
-    case kind::hashed:
-      return std::bit_ceil(spec.size);
-    case kind::hierarchical:
-      return spec.size;
-    case kind::heap:
-      break;
-  }
-  return 0;
-}
-
 void take_stats(engine_result& result, const engine_stats& stats) {
   result.levels = stats.levels;
   result.moves = stats.moves();
@@ -321,22 +333,26 @@ void take_stats(engine_result& result, const engine_stats& stats) {
   result.bytes = stats.bytes;
   for (const level_stats& level : stats.levels) {
     result.flush_max = std::max(result.flush_max, level.largest_flush);
-    result.heap_pushes += level.buckets_queued;
+    result.heap_pushes += result.spec.type == kind::threads ? 0 : level.buckets_queued;
   }
-  if (result.spec.type == kind::heap) {
+  if (result.spec.type == kind::heap || result.spec.type == kind::sorted) {
     result.heap_pushes = stats.heap_operations / 2;  // each timer comes and goes
   }
 }
 
 /// Notes the moves of a timer that is alone in its engine, so that each difference in the counts is a move of its own.
+template <class Engine>
 class mover {
  public:
-  mover(std::uint32_t timer, const hierarchical_wheel& engine, std::vector<traced_move>& moves)
+  mover(std::uint32_t timer, const Engine& engine, std::vector<traced_move>& moves)
       : timer_(timer), engine_(engine), moves_(moves) {}
 
   void added(std::uint32_t /*timer*/, bool /*linked*/) { before_ = engine_.stats(); }
   void cancelled(std::uint32_t /*timer*/, bool /*was_linked*/) {}
-  void woken(tick when, const progress_made& /*did*/) {
+  void woken(tick when, const progress_made& did) {
+    if (did.handled == 0) {
+      return;
+    }
     engine_stats after = engine_.stats();
     const auto grown = [&](std::uint64_t level_stats::*count) {
       std::size_t level = 0;
@@ -353,14 +369,14 @@ class mover {
 
  private:
   std::uint32_t timer_;
-  const hierarchical_wheel& engine_;
+  const Engine& engine_;
   std::vector<traced_move>& moves_;
   engine_stats before_;
 };
 
 /// Which timers moved when. Timers do not influence each other's moves, so each is driven once more in an engine of its
 /// own.
-void trace_moves(const workload& plan, engine_result& result) {
+void trace_moves(const workload& plan, const engine_shape& shape, engine_result& result) {
   trace& traced = *result.traced;
   traced.moves_per_timer.resize(plan.timers.size());
   if (result.moves == 0) {
@@ -375,9 +391,11 @@ void trace_moves(const workload& plan, engine_result& result) {
       alone.cancellations.push_back(0);
     }
     const std::size_t before = traced.moves.size();
-    hierarchical_wheel engine(options_for(result.spec, result.slots, scale.floor(time_point(plan.timers[i].arrival))));
-    mover observer(i, engine, traced.moves);
-    driver(alone, result.spec.tick, engine, observer).run();
+    with_engine(result.spec, shape, [&](const auto& make) {
+      auto engine = make(scale.floor(time_point(plan.timers[i].arrival)));
+      mover observer(i, engine, traced.moves);
+      driver(alone, result.spec.tick, engine, observer).run();
+    });
     traced.moves_per_timer[i] = traced.moves.size() - before;
   }
   std::stable_sort(traced.moves.begin(), traced.moves.end(),
@@ -402,7 +420,7 @@ nanoseconds processor_time() {
 }
 
 /// An engine whose steps are timed, one by one.
-template <timer_engine Engine>
+template <class Engine>
 class stop_watch {
  public:
   explicit stop_watch(Engine& engine) : engine_(engine) {}
@@ -441,28 +459,30 @@ engine_result run_engine(const workload& plan, const engine_spec& spec, bool wit
   }
   engine_result result;
   result.spec = spec;
-  result.slots = slots_for(plan, spec);
+  const engine_shape shape = shape_of(plan, spec);
+  result.slots = shape.slots;
+  result.wheel_sizes = shape.sizes.listed();
   counter observer(plan, result, with_trace, progress);
-  with_engine(spec, [&]<class Engine>() {
-    Engine engine(options_for(spec, result.slots));
+  with_engine(spec, shape, [&](const auto& make) {
+    auto engine = make(0);
     driver(plan, spec.tick, engine, observer).run();
     take_stats(result, engine.stats());
   });
   observer.finish();
   if (with_trace) {
-    trace_moves(plan, result);
+    trace_moves(plan, shape, result);
   }
   return result;
 }
 
 timings time_engine(const workload& plan, const engine_spec& spec, bool each_step) {
-  const std::uint32_t slots = slots_for(plan, spec);
+  const engine_shape shape = shape_of(plan, spec);
   timings times;
-  with_engine(spec, [&]<class Engine>() {
+  with_engine(spec, shape, [&](const auto& make) {
     {
       bystander seen;
       const nanoseconds begin = processor_time();
-      Engine engine(options_for(spec, slots));
+      auto engine = make(0);
       driver(plan, spec.tick, engine, seen).run();
       const auto operations = static_cast<double>(plan.timers.size() + seen.cancels + seen.fired);
       times.ns_per_operation = static_cast<double>((processor_time() - begin).count()) / operations;
@@ -471,7 +491,7 @@ timings time_engine(const workload& plan, const engine_spec& spec, bool each_ste
       return;
     }
     bystander seen;
-    Engine engine(options_for(spec, slots));
+    auto engine = make(0);
     stop_watch watched(engine);
     driver(plan, spec.tick, watched, seen).run();
     times.longest_step_us = std::chrono::duration<double, std::micro>(watched.longest).count();

@@ -57,19 +57,21 @@ struct summary {
 /// What one engine did. All but `timed` is exact.
 struct engine_result {
   engine_spec spec;
-  std::uint32_t slots = 0;  ///< Of each wheel as it was made; 0: no wheel.
+  std::uint32_t slots = 0;                 ///< Of each wheel, or of the lowest; 0: no wheel.
+  std::vector<std::uint32_t> wheel_sizes;  ///< Of a hierarchy, lowest first; the wheels above have the last size.
   std::uint64_t added = 0;
   std::uint64_t fired = 0;
   std::uint64_t cancelled = 0;
   std::uint64_t early = 0;
-  std::uint64_t wrong_ticks = 0;   ///< Fired in another tick than the one that its due time rounds up to.
+  std::uint64_t wrong_ticks = 0;   ///< Fired in another tick than `fires_at` says.
   std::uint64_t wrong_timers = 0;  ///< Fired though it was not pending.
   std::uint64_t refused_cancels = 0;
   std::uint64_t fired_set = 0;    ///< A digest of which timers fired, in whatever order.
   std::uint64_t fired_ticks = 0;  ///< A digest of which timers fired in which ticks.
   summary<tick> lateness_ticks;
   summary<nanoseconds> lateness;                   ///< Against the exact due time: what the tick's rounding costs.
-  std::array<std::uint64_t, 20> lateness_parts{};  ///< Timers by that, in twentieths of a tick.
+  nanoseconds lateness_width{};                    ///< A tick; if some are later, the tick of a higher level.
+  std::array<std::uint64_t, 20> lateness_parts{};  ///< Timers by lateness, in twentieths of that.
   std::uint64_t moves = 0;
   std::uint64_t looks = 0;
   std::uint64_t wakeups = 0;
@@ -106,8 +108,8 @@ using progress_function = std::function<void(double)>;
 inline constexpr std::size_t max_traced = 100'000;
 
 /// Drives one engine through the workload as the service's poller does: it wakes at `next_expiration()`, as often as
-/// that comes before the next arrival or cancellation, and an arrival finds the clock caught up. \throws usage_error if
-/// a flat wheel would be too large.
+/// that comes before the next arrival or cancellation, and an arrival finds the clock caught up. \throws usage_error as
+/// `shape_of` does.
 [[nodiscard]] engine_result run_engine(const workload& plan, const engine_spec& spec, bool with_trace,
                                        const progress_function& progress = {});
 

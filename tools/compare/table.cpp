@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "compare/families.hpp"
 #include "compare/output.hpp"
 
 namespace timing_wheel::compare {
@@ -87,6 +88,23 @@ void print_levels(std::ostream& out, const engine_result& one) {
   levels.print(out);
 }
 
+/// What an engine does by design that the others do not.
+std::string note_on(const engine_result& one) {
+  switch (one.spec.type) {
+    case kind::noncascading:
+      return "late by design: a timer fires from its level, up to " +
+             short_number(100 * static_cast<double>(noncascading_step) / (one.slots - 1.0)) + " % of its delay late";
+    case kind::session:
+      return "late by design: up to " + format_duration(one.spec.tick) + ", the tick of its buckets";
+    case kind::sorted:
+      return "a tick compares the earliest deadline of a slot, which is no look at a timer";
+    case kind::threads:
+      return std::to_string(one.levels.size()) + " threads, whose races are left out";
+    default:
+      return "";
+  }
+}
+
 void print_break_even(std::ostream& out, const break_even& even) {
   out << "\nbreak-even, " << even.size << " slots: a move costs " << short_number(std::max(even.ns_per_move, 0.0))
       << " ns, a look " << short_number(std::max(even.ns_per_look, 0.0)) << " ns\n";
@@ -114,7 +132,12 @@ void print_table(std::ostream& out, const comparison& all) {
   }
   rows.print(out);
   for (const engine_result& one : all.engines) {
-    if (one.spec.type == kind::hierarchical && one.levels.size() > 1) {
+    if (const std::string note = note_on(one); !note.empty()) {
+      out << "  " << one.spec.text << ": " << note << '\n';
+    }
+  }
+  for (const engine_result& one : all.engines) {
+    if (one.levels.size() > 1) {
       out << '\n';
       print_levels(out, one);
     }
@@ -130,7 +153,8 @@ void print_table(std::ostream& out, const comparison& all) {
     out << "interrupted by " << all.interrupted_by << ": engines counted until then: " << all.engines.size() << '\n';
   }
   if (all.problems.empty() && !all.engines.empty()) {
-    out << "every engine fired the same timers, each in its tick, none early; every count is what the rules say\n";
+    out << "every engine fired the same timers, each in the tick that its rule says, none early; every count is what "
+           "the rules say\n";
   }
 }
 

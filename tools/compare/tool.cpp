@@ -45,9 +45,7 @@ class watch {
 
 void count_engines(const options& chosen, comparison& all, watch& shown, const engine_runner& run) {
   for (const engine_spec& spec : chosen.engines) {
-    if (spec.type == engine_spec::kind::flat) {
-      static_cast<void>(flat_slots(all.plan, spec));  // an error now, and not after minutes
-    }
+    static_cast<void>(shape_of(all.plan, spec));  // an error now, and not after minutes
   }
   for (const engine_spec& spec : chosen.engines) {
     shown.show("counting " + spec.text);
