@@ -6,6 +6,7 @@ Chromium or Matplotlib is missing.
 """
 
 import base64
+import html
 import json
 import os
 import re
@@ -25,7 +26,9 @@ ARGUMENTS = [
     "--timers", "5000", "--delays", "uniform:1ms,30min", "--arrivals", "poisson:20", "--cancel", "0.3,uniform:0s,1min",
     "--timed", "--engine", "hierarchical:tick=1ms,size=20", "--engine", "hierarchical:tick=10ms,size=64",
     "--engine", "hashed:tick=10ms,slots=512", "--engine", "hashed:tick=100ms,slots=512", "--engine", "heap",
-    "--engine", "flat:tick=10ms", "--quiet",
+    "--engine", "flat:tick=10ms", "--engine", "default", "--engine", "noncascading:tick=1ms,size=64,levels=8",
+    "--engine", "sorted:tick=10ms,slots=512", "--engine", "threads:tick=1ms,size=512", "--engine", "session:tick=1s",
+    "--quiet",
 ]
 # Of which nothing fires.
 FEW = ["--timers", "100", "--cancel", "1,0s", "--engine", "heap", "--engine", "hierarchical:size=20", "--quiet"]
@@ -173,7 +176,7 @@ def expected_marks(data):
         "work_by_delay": ("use", points["by_delay"]),
         "work_along_time": ("path", len(engines)),
         "flush_sizes": ("path", sum(c["from"] > 0 for e in engines for c in e["flush_histogram"])),
-        "lateness": ("use", 20 * len({e["tick_ns"] for e in engines})),
+        "lateness": ("use", 20 * len({(e["tick_ns"], e["kind"] == "noncascading") for e in engines})),
         "wakeups": ("path", len(engines)),
         "memory": ("path", len(engines)),
         "break_even": ("path", 48),
@@ -229,13 +232,30 @@ class ReportTest(unittest.TestCase):
         for word in ("uniform:1ms,30min", "poisson:20", "hashed:tick=100ms,slots=512", compiler):
             self.assertIn(word, text)
 
+    def test_it_judges_by_the_counts_and_explains_each_engine(self):
+        text = html.unescape(re.sub(r"<[^>]*>", "", self.visit.dom))
+        self.assertRegex(text, r"Of the engines without a heap that are late by at most 1\sms, \w+.* has the least to do")
+        for kind in {engine["kind"] for engine in self.data["engines"]} | {"tick", "look", "break-even"}:
+            self.assertIn(f"<dt>{kind}</dt>", self.visit.dom)
+
+    def test_it_has_one_break_even(self):
+        run = self.data["break_even"]["runs"][-1]
+        self.assertEqual(run["timers_per_tick"], 64)
+        told = re.findall(r"with 64 timers per tick and 512 slots, .*?(?:at each delay|and more beyond)",
+                          self.visit.dom.replace("With 64", "with 64"))
+        self.assertGreaterEqual(len(told), 3)
+        self.assertEqual(len(set(told)), 1)
+
     def test_no_placeholder_of_a_colour_is_left(self):
         self.assertEqual(re.findall(r"#0[123]0[0-9]0[0-9]\b", self.visit.dom), [])
 
     def test_pictures_of_it_are_kept(self):
         kept = {}
-        for name, width, height, theme in (("light", 1280, 3300, "light"), ("dark", 1280, 3300, "dark"),
-                                           ("phone", 500, 6200, "light")):
+        for name, width, theme in (("light", 1280, "light"), ("dark", 1280, "dark"), ("phone", 390, "light"),
+                                   ("phone_dark", 390, "dark")):
+            self.session.open(self.page, width, theme=theme)
+            self.assertLessEqual(self.session.value("document.documentElement.scrollWidth"), width, name)
+            height = self.session.value("document.documentElement.scrollHeight")
             self.session.open(self.page, width, height, theme)
             kept[name] = self.session.picture(0, 0, width, height)
             (FOLDER / f"{name}.png").write_bytes(kept[name])
@@ -257,7 +277,7 @@ class ReportTest(unittest.TestCase):
 
     def test_a_table_that_is_cut_off_shows_where_it_goes_on(self):
         session = self.session
-        session.open(self.page, 400)
+        session.open(self.page, 400, 2000)
         box = "document.querySelector('.scroll')"
         self.assertGreater(session.value(f"{box}.scrollWidth"), 2 * session.value(f"{box}.clientWidth"))
         self.assertGreater(session.value(f"{box}.offsetHeight"), session.value(f"{box}.clientHeight"), "no bar")

@@ -62,8 +62,8 @@ class slot_lists {
   std::size_t size_ = 0;
 };
 
-/// Linux's wheel since 4.8. Level k has ticks of 8^k; a timer goes to the lowest level whose first `size` − 1 ticks
-/// reach it, into the slot that begins at its deadline or next after it, and fires when this slot begins. Nothing moves.
+/// Linux's wheel since 4.8. Level k has ticks of 8^k. A timer goes to the lowest level of which `size` − 1 ticks are
+/// longer than its delay, into the slot that begins at its deadline or next after it. It fires when this slot begins.
 /// So a timer is late by up to a tick of its level.
 class noncascading_wheel {
  public:

@@ -55,6 +55,48 @@ FAMILY = {  # line style, marker, the dashes of the legend
     "hashed": ((0, (4, 2)), "s", "5 3"),
     "heap": ((0, (1, 1.5)), "^", "1.5 2"),
     "flat": ((0, (6, 2, 1, 2)), "D", "7 2 1.5 2"),
+    "default": ("-", "P", "none"),
+    "noncascading": ((0, (8, 2)), "v", "8 2"),
+    "sorted": ((0, (3, 1)), "p", "3 1"),
+    "threads": ((0, (2, 1, 1, 1)), "X", "2 1 1 1"),
+    "session": ((0, (5, 1, 1, 1, 1, 1)), "<", "5 1 1 1 1 1"),
+}
+MARKERS = {  # of the legend
+    "o": '<circle cx="15" cy="5" r="3.4" {}/>', "s": '<path d="M12 2h6v6h-6z" {}/>',
+    "^": '<path d="M15 1l4 7h-8z" {}/>', "D": '<path d="M15 1l4 4-4 4-4-4z" {}/>',
+    "P": '<path d="M13.5 1h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5z" {}/>',
+    "v": '<path d="M15 9l4-7h-8z" {}/>', "p": '<path d="M15 1l4 3-1.5 5h-5l-1.5-5z" {}/>',
+    "X": '<path d="M11 3l2-2 2 2 2-2 2 2-2 2 2 2-2 2-2-2-2 2-2-2 2-2z" {}/>', "<": '<path d="M11 5l7-4v8z" {}/>',
+}
+WORDS = {
+    "tick": "the smallest step of an engine's clock; each deadline is rounded up to a tick",
+    "slot": "the place for the timers of one interval of time on a wheel",
+    "level": "a wheel of a hierarchy; a slot of a higher level is as long as a turn of the wheel below",
+    "move": "an engine puts a timer from one level to a lower one; the moves of a slot together are a cascade",
+    "look": "a tick examines a timer and leaves it where it is; of rounds, the last look counts too, "
+            "with which the timer fires",
+    "flush": "the work on one slot when its time has come: its timers fire, move or are looked at",
+    "wake-up": "a thread of the engine wakes; it is empty if there was no timer to handle",
+    "late": "how long after its deadline a timer fires in virtual time; a real thread adds the time that it needs to "
+            "wake",
+    "break-even": "the delay up to which rounds take less processor time than cascades",
+    "revolution": "a wheel's slots times its tick: the time in which a wheel that counts rounds comes to each slot",
+}
+FAMILIES = {
+    "hierarchical": "the library's wheel: far timers lie on higher levels and cascade down, as in Kafka",
+    "hashed": "the library's wheel that counts rounds, as in Netty: it wakes at each tick, and looks at a timer once "
+              "per revolution",
+    "heap": "a heap by deadline; what it compares, about log2(pending) times for each operation, is in no count here",
+    "flat": "one wheel with a slot for each tick of the longest delay",
+    "default": "hierarchical with the tick and the sizes that the library ships",
+    "noncascading": "Linux's wheel since 4.8: a timer fires from the level where it was put, late by up to "
+                    "8 / (size − 1) of its delay. This error is the design",
+    "sorted": "a wheel that counts rounds with a heap in each slot: a tick compares the earliest deadline of the slot, "
+              "and looks at no timer in vain",
+    "threads": "hierarchical with a thread for each level, which wakes at each tick of its level while anything is "
+               "pending; the races of real threads are left out",
+    "session": "a map from each tick to its timers, as ZooKeeper keeps sessions: deadlines are rounded up to the tick, "
+               "so a timer is late by up to a tick. This error is the design",
 }
 WIDTH = 5.8  # inches of 72 units; a phone shows the letters at nearly their size
 PARTS = 300  # of a run, in its picture
@@ -118,12 +160,14 @@ def work_axis(ax, largest):
     count_axis(ax.yaxis)
 
 
-def moves(ticks, slots):
-    """Of a timer on average, in a hierarchy."""
-    level = 0
-    while ticks >= slots ** (level + 1):
-        level += 1
-    return level * (1 - 1 / slots)
+def moves(ticks, *sizes):
+    """Of a timer on average, in a hierarchy; the wheels above have the last size."""
+    interval, sum_of_moves = sizes[0], 0
+    while ticks >= interval:
+        sum_of_moves += 1 - 1 / sizes[0]
+        sizes = sizes[1:] or sizes
+        interval *= sizes[0]
+    return sum_of_moves
 
 
 class Engine:
@@ -137,7 +181,10 @@ class Engine:
         self.line, self.marker, self.dashes = FAMILY[self.kind]
         tick = duration(self.tick_ms)
         names = {"hierarchical": f"hierarchy {tick} × {self.slots}", "hashed": f"hashed {tick} × {self.slots}",
-                 "heap": "heap" if self.tick_ms == 1 else f"heap {tick}", "flat": f"flat {tick}"}
+                 "heap": "heap" if self.tick_ms == 1 else f"heap {tick}", "flat": f"flat {tick}",
+                 "default": "default", "noncascading": f"noncascading {tick} × {self.slots}",
+                 "sorted": f"sorted {tick} × {self.slots}", "threads": f"threads {tick} × {self.slots}",
+                 "session": f"session {tick}"}
         self.name = names[self.kind]
 
     @property
@@ -149,7 +196,11 @@ class Engine:
         ticks = max(1, delay_ms / self.tick_ms)
         if self.kind == "hashed":
             return (math.ceil(ticks) - 1) // self.slots + 1
-        return moves(ticks, self.slots) if self.kind == "hierarchical" else 0
+        return moves(ticks, *self.data["wheel_sizes"]) if self.kind in ("hierarchical", "default", "threads") else 0
+
+    @property
+    def latest_ms(self):
+        return (self.data["lateness_us"]["max"] or 0) / 1e3
 
 
 class Picture:
@@ -315,18 +366,23 @@ def lateness(data, engines):
     rows = [["engine", "at_most_ms", "share_of_timers"]]
     groups = {}
     for engine in engines:
-        parts = engine.data["lateness_us"]["by_twentieth_of_a_tick"]
+        late = engine.data["lateness_us"]
+        parts = late["by_twentieth_of_a_tick"]
         total = max(sum(parts), 1)
-        points = [((i + 1) / len(parts) * engine.tick_ms, seen / total)
+        points = [((i + 1) * late["twentieth"] / 1e3, seen / total)
                   for i, seen in enumerate(itertools.accumulate(parts))]
         rows += [[engine.data["engine"], *point] for point in points]
-        groups.setdefault(engine.tick_ms, (engine, points))
-    for tick, (engine, points) in sorted(groups.items()):
+        label = "noncascading" if engine.kind == "noncascading" else f"tick {duration(engine.tick_ms)}"
+        if total == sum(parts):
+            groups.setdefault((label, engine.tick_ms), (engine, points))
+    by_place = sorted(groups.items(), key=lambda group: group[1][1][0])
+    for index, ((label, _), (engine, points)) in enumerate(by_place):
         ax.plot(*zip(*points), color=engine.colour, linestyle=engine.line, marker=engine.marker, markersize=3)
-        ax.annotate(f"tick {duration(tick)}", points[9], xytext=(-7, 5), textcoords="offset points", ha="right",
+        ax.annotate(label, points[17 - 5 * (index % 3)], xytext=(-7, 5), textcoords="offset points", ha="right",
                     color=engine.colour)
     ax.set_xscale("log")
-    low, high = min(groups) / 40, max(groups) * 1.5
+    ends = [x for _, points in groups.values() for x, _ in (points[0], points[-1])] or [engines[0].tick_ms]
+    low, high = min(ends) / 4, max(ends) * 1.5
     ax.set_xlim(low, high)
     duration_axis(ax.xaxis, low, high)
     ax.set_ylim(-0.03, 1.05)
@@ -339,8 +395,8 @@ def lateness(data, engines):
         return Picture("lateness", "Lateness", "Nothing fired, so nothing was late.", fig, rows)
     return Picture(
         "lateness", "Lateness",
-        "Lateness is the tick's rounding and nothing else: below one tick for every timer, "
-        f"{number(most.data['lateness_us']['max'] / 1e3)} ms at most with {most.name}; "
+        "Lateness is what an engine rounds and nothing else: to its tick, or without cascades to the tick of the "
+        f"level; {duration(most.latest_ms)} at most with {most.name}; "
         f"{'none is early' if early == 0 else f'{early} were early'}.", fig, rows, (),
         "Engines with the same tick lie on the same line. Virtual time: what the machine needs to wake a thread comes "
         "on top.")
@@ -380,7 +436,8 @@ def wakeups(data, engines):
     empty = max(engines, key=lambda e: e.data["empty_wakeups"])
     return Picture(
         "wakeups", "Wake-ups",
-        f"A wheel that counts rounds wakes on every tick, a hierarchy where a bucket expires: {number(most[0])} {what} "
+        "A wheel that counts rounds wakes on every tick, threads that poll at each tick of each level, and a hierarchy "
+        f"where a bucket expires: {number(most[0])} {what} "
         f"for {most[1].name}, {number(least[0])} for {least[1].name}; {number(empty.data['empty_wakeups'])} wake-ups "
         f"of {empty.name} found nothing to do.", fig,
         table_of(engines, {"wakeups_per_second": "wakeups_per_s", "wakeups": "wakeups",
@@ -392,25 +449,59 @@ def memory(data, engines):
                             "bytes of the engine per timer, at most pending at once")
     return Picture(
         "memory", "Memory",
-        "Buckets that are full cost little; a wheel with more slots than timers costs a chunk for nearly each: "
+        "Buckets that are full cost little"
+        f"{'; a wheel with more slots than timers costs a chunk for nearly each' if most[1].kind == 'flat' else ''}: "
         f"{number(least[0])} bytes per timer for {least[1].name}, {number(most[0])} for {most[1].name}.", fig,
         table_of(engines, {name: name for name in ("bytes_per_timer", "bytes", "peak_pending")}))
 
 
+def time_ratio(even):
+    """The processor time of rounds by that of cascades against the delay in ticks, at the highest rate that was
+    measured: between the points by straight lines, and after the last from the costs of a look and a move."""
+    size, delays, run = even["size"], even["delay_ticks"], even["runs"][-1]
+    cascades, rounds = run["hierarchical_ns_per_timer"], run["hashed_ns_per_timer"]
+
+    def looks(ticks):
+        return math.ceil(ticks / size)
+
+    def ratio(ticks):
+        last = delays[-1]
+        if ticks >= last:
+            return ((rounds[-1] + (looks(ticks) - looks(last)) * max(even["ns_per_look"], 0)) /
+                    (cascades[-1] + (moves(ticks, size) - moves(last, size)) * max(even["ns_per_move"], 0)))
+        after = next((i for i, delay in enumerate(delays) if delay > ticks), 0)
+        if after == 0:
+            return rounds[0] / cascades[0]
+        share = math.log(ticks / delays[after - 1]) / math.log(delays[after] / delays[after - 1])
+        between = (each[after - 1] + share * (each[after] - each[after - 1]) for each in (rounds, cascades))
+        return next(between) / next(between)
+
+    return ratio
+
+
+def break_even_sentence(even):
+    """The one break-even of the page."""
+    run, size = even["runs"][-1], even["size"]
+    rate, crossing = number(run["timers_per_tick"]), run["crossing_ticks"]
+    if crossing <= 0:
+        return (f"with {rate} timers per tick and {size} slots, cascades take less processor time than rounds at each "
+                "delay")
+    return (f"with {rate} timers per tick and {size} slots, rounds take less processor time than cascades up to a "
+            f"delay of {number(round(crossing))} ticks, {number(crossing / size, 2)} revolutions, and more beyond")
+
+
 def break_even(data, engines):
     even = data["break_even"]
-    size, rho, move, look = even["size"], even["move_per_look"], even["ns_per_move"], even["ns_per_look"]
-    base = min(even["runs"][-1]["hierarchical_ns_per_timer"])
+    run = even["runs"][-1]
     limits = [0.9, 1.1, 2, 10, 100]
     labels = ["rounds take less", "about the same", "up to 2 times", "2 to 10 times", "10 to 100 times",
               "more than 100 times"]
     delays = [10 ** (k / 12) for k in range(0, 96 + 1)]
     ticks = [10 ** (k / 12) for k in range(-12, 36 + 1)]
+    of_ticks = time_ratio(even)
 
     def ratio(delay, tick):
-        ticks_of_delay = max(1, delay / tick)
-        return ((base + (math.ceil(ticks_of_delay / size) - 1) * look) /
-                (base + moves(ticks_of_delay, size) * move))
+        return of_ticks(max(1, delay / tick))
 
     fig, ax = canvas(4.1)
     # One shape per class and row: cells side by side would show hairlines.
@@ -422,14 +513,11 @@ def break_even(data, engines):
             end = begin + len(list(cells))
             ax.fill_between([delays[begin], delays[end]], low, high, color=COLOUR[f"h{shade}"], linewidth=0.6)
             begin = end
-    if rho > 0:
-        line = [t for t in ticks if rho * size * t <= delays[-1]]
-        ax.plot([rho * size * t for t in line], line, color=INK, linewidth=1.2)
-    crossing = even["runs"][-1]["crossing_ticks"]
+    crossing = run["crossing_ticks"]
     if crossing > 0:
-        ax.plot([crossing], [1], marker="o", color=INK, markersize=6, linestyle="none")
-        ax.annotate(f"measured: {duration(crossing)} at 1 ms", (crossing, 1), xytext=(8, -12),
-                    textcoords="offset points")
+        line = [t for t in ticks if crossing * t <= delays[-1]]
+        ax.plot([crossing * t for t in line], line, color=INK, linewidth=1.2)
+        ax.annotate(f"{number(round(crossing))} ticks", (crossing, 1), xytext=(8, -12), textcoords="offset points")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(delays[0], delays[-1])
@@ -441,13 +529,14 @@ def break_even(data, engines):
     ax.set_ylabel("tick")
     rows = [["delay_ms", "tick_ms", "time_of_rounds_by_time_of_cascades"]]
     rows += [[d, t, ratio(d, t)] for t in (0.1, 1, 10, 100, 1000) for d in delays]
+    sentence = break_even_sentence(even)
     return Picture(
         "break_even", "Break-even over delay and tick",
-        f"Rounds win in the blue band only, with delays of one to about {number(rho, 2)} revolutions, where some looks "
-        f"of {number(look, 2)} ns cost less than a move of {number(move, 2)} ns; far to the right they take many times "
-        "as long.", fig, rows, (),
-        f"Processor time of rounds as a multiple of that of a cascade, both with {size} slots and many timers per "
-        "tick, from the measured costs of a move and a look. Line: delay = (move / look) × slots × tick.",
+        f"{sentence[0].upper()}{sentence[1:]}; far to the right rounds take many times as long.", fig, rows, (),
+        f"Processor time of rounds as a multiple of that of cascades, both with {even['size']} slots, as measured with "
+        f"{number(run['timers_per_tick'])} timers per tick; beyond {number(even['delay_ticks'][-1])} ticks computed "
+        f"from {number(even['ns_per_look'], 2)} ns for a look and {number(even['ns_per_move'], 2)} ns for a move."
+        f"{' Line: the break-even.' if crossing > 0 else ''}",
         "".join(f'<span class="key"><i style="background:var(--h{i})"></i>{text}</span>'
                 for i, text in enumerate(labels)))
 
@@ -457,12 +546,16 @@ def break_even_measured(data, engines):
     fig, ax = canvas(3.9)
     delays = even["delay_ticks"]
     rows = [["delay_ticks", "timers_per_tick", "hierarchical_ns_per_timer", "hashed_ns_per_timer"]]
+    heights = {}  # of the labels, so that none covers another
+    for run in sorted(even["runs"], key=lambda run: run["hashed_ns_per_timer"][-1]):
+        heights[run["timers_per_tick"]] = max(run["hashed_ns_per_timer"][-1], 1.2 * max(heights.values(), default=0))
     for index, run in enumerate(even["runs"]):
         colour = COLOUR[f"c{index % 3}"]
         columns = [run[f"{kind}_ns_per_timer"] for kind in ("hierarchical", "hashed")]
         for kind, column in zip(("hierarchical", "hashed"), columns):
             ax.plot(delays, column, color=colour, linestyle=FAMILY[kind][0], marker=FAMILY[kind][1])
-        ax.annotate(f"{number(run['timers_per_tick'])} per tick", (delays[-1], columns[1][-1]), xytext=(5, 0),
+        rate = run["timers_per_tick"]
+        ax.annotate(f"{number(rate)} per tick", (delays[-1], heights[rate]), xytext=(5, 0),
                     textcoords="offset points", va="center", color=colour)
         rows += [[d, run["timers_per_tick"], *times] for d, *times in zip(delays, *columns)]
     ax.set_xscale("log")
@@ -476,16 +569,16 @@ def break_even_measured(data, engines):
     count_axis(ax.yaxis)
     ax.set_xlabel("delay (ticks)")
     ax.set_ylabel("ns per timer, added and fired")
-    best = max(even["runs"], key=lambda run: run["crossing_ticks"])
-    sentence = "Rounds never take less time here, at any of the rates."
-    if best["crossing_ticks"] > 0:
-        sentence = (
-            f"“Rounds are bad” is false for short delays at a high rate: with {number(best['timers_per_tick'])} "
-            f"timers per tick they take less time up to {number(round(best['crossing_ticks']))} ticks, "
-            f"{number(best['crossing_ticks'] / even['size'], 2)} revolutions.")
+    sentence = break_even_sentence(even)
+    sentence = f"Against the delay, for three rates: {sentence}."
+    fewer = "; ".join(
+        f"with {number(run['timers_per_tick'])} per tick " +
+        (f"up to {number(round(run['crossing_ticks']))} ticks" if run["crossing_ticks"] > 0 else "at no delay")
+        for run in even["runs"][:-1])
     return Picture(
         "break_even_measured", "Break-even, measured", sentence, fig, rows, (),
-        f"{even['size']} slots; {number(even['timers'])} timers of one delay; processor time of this machine.",
+        f"{even['size']} slots; {number(even['timers'])} timers of one delay; processor time of this machine. Rounds "
+        f"take less {fewer}.",
         "".join('<span class="key"><svg viewBox="0 0 30 10"><path d="M1 5H29" stroke="var(--ink)" '
                 f'stroke-width="2"{dashes}/></svg>{name}</span>'
                 for name, dashes in (("cascades", ""), ("rounds", ' stroke-dasharray="5 3"'))))
@@ -533,6 +626,9 @@ h2{font-size:1.1rem;margin:0 0 .2rem}
 p{margin:0 0 .6rem;max-width:75ch}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:0 0 1rem}
 dt{color:var(--muted)} dd{margin:0;overflow-wrap:anywhere}
+#verdict{font-size:1.05rem;border-left:4px solid var(--c0);padding-left:12px}
+#words{font-size:.92rem}
+@media(min-width:900px){#words{grid-template-columns:max-content 1fr max-content 1fr}}
 .wrong{border-left:4px solid var(--c1);padding-left:12px}
 /* A table that goes on has a shadow on that side, which what is at its end covers, and a bar that does not hide. */
 .scroll{overflow-x:auto;margin:0 0 1.5rem;background:
@@ -582,8 +678,7 @@ def download(name, kind, text, label):
 
 
 def key_of(engine):
-    marker = {"o": '<circle cx="15" cy="5" r="3.4" {}/>', "s": '<path d="M12 2h6v6h-6z" {}/>',
-              "^": '<path d="M15 1l4 7h-8z" {}/>', "D": '<path d="M15 1l4 4-4 4-4-4z" {}/>'}[engine.marker]
+    marker = MARKERS[engine.marker]
     return (f'<span class="key"><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M1 5H29" stroke="{engine.css}" '
             'stroke-width="2" '
             f'stroke-dasharray="{engine.dashes}"/>{marker.format(f"fill={chr(34)}{engine.css}{chr(34)}")}</svg>'
@@ -606,16 +701,70 @@ def figure_of(picture):
 
 def summary_table(engines):
     timed = any("ns_per_operation" in e.data for e in engines)
-    head = ["engine", "fired", "cancelled", "moves / timer", "looks / timer", "wake-ups", "largest flush",
+    head = ["engine", "moves / timer", "looks / timer", "wake-ups", "largest flush", "latest, ms",
             "bytes / timer"]
     rows = [head + (["ns / operation", "longest step, µs"] if timed else [])]
     for e in engines:
         d, added = e.data, max(e.data["added"], 1)
-        row = [d["engine"], d["fired"], d["cancelled"], d["moves"]["total"] / added, d["looks"] / added, d["wakeups"],
-               d["flush_max"] if e.kind != "heap" else None, d["bytes_per_timer"]]
+        row = [d["engine"], d["moves"]["total"] / added, d["looks"] / added, d["wakeups"],
+               d["flush_max"] if e.kind != "heap" else None, e.latest_ms if d["fired"] else None, d["bytes_per_timer"]]
         row += [d.get("ns_per_operation"), d.get("longest_step_us")] if timed else []
         rows.append(row)
     return table(rows)
+
+
+def work_of(engine):
+    """Moves, looks and wake-ups per timer."""
+    d = engine.data
+    return (d["moves"]["total"] + d["looks"] + d["wakeups"]) / max(d["added"], 1)
+
+
+def work_text(engine):
+    return (f"{number(work_of(engine))} moves, looks and wake-ups together, with "
+            f"{number(engine.data['bytes_per_timer'])} bytes")
+
+
+def verdict(data, engines):
+    """A paragraph on the workload, from its counts."""
+    if all(e.data["fired"] == 0 for e in engines):
+        return "Nothing fired on this workload, so there is nothing to choose by."
+    finest = min(e.tick_ms for e in engines)
+    punctual = [e for e in engines if e.latest_ms <= finest]
+    # The comparisons of a heap are in no count.
+    counted = [e for e in punctual if e.kind not in ("heap", "sorted")] or punctual
+    least, most = (pick(counted, key=work_of) for pick in (min, max))
+    told = [f"Of the engines without a heap that are late by at most {duration(finest)}, {least.name} has the least to "
+            f"do for a timer: {work_text(least)}."]
+    if most is not least:
+        told.append(f"{most.name} has the most: {work_text(most)}.")
+    told += [f"The library's default has {work_text(e)}." for e in engines if e.kind == "default" and
+             e not in (least, most)]
+    idlest = min(engines, key=work_of)
+    if idlest not in punctual:
+        told.append(f"If timers may be late, {idlest.name} has the least of all, {number(work_of(idlest))}, and is late "
+                    f"by up to {duration(idlest.latest_ms)}.")
+    flushing = [e for e in engines if e.kind != "heap"]
+    if flushing:
+        small, large = (pick(flushing, key=lambda e: e.data["flush_max"]) for pick in (min, max))
+        told.append(f"The largest piece of work at once is {number(large.data['flush_max'])} timers, with {large.name}"
+                    + (f"; with {small.name} it is {number(small.data['flush_max'])}." if small is not large else "."))
+    if any(e.kind == "heap" for e in engines):
+        pending = max(e.data["peak_pending"] for e in engines)
+        told.append("The heap's work is its comparisons, which are not counted: about "
+                    f"{math.log2(max(pending, 2)):.0f} each time that a timer comes or goes, with {number(pending)} "
+                    "pending.")
+    if all("ns_per_operation" in e.data for e in engines):
+        fast, slow = (pick(engines, key=lambda e: e.data["ns_per_operation"]) for pick in (min, max))
+        told.append(f"In time, an operation costs from {number(fast.data['ns_per_operation'])} ns ({fast.name}) to "
+                    f"{number(slow.data['ns_per_operation'])} ns ({slow.name}).")
+    told.append(f"The break-even of rounds and cascades: {break_even_sentence(data['break_even'])}.")
+    return " ".join(told)
+
+
+def glossary(engines):
+    present = {kind: meaning for kind, meaning in FAMILIES.items() if any(e.kind == kind for e in engines)}
+    return "".join(f"<dt>{html.escape(word)}</dt><dd>{html.escape(meaning)}.</dd>"
+                   for word, meaning in {**WORDS, **present}.items())
 
 
 def page(data, text, engines):
@@ -623,16 +772,17 @@ def page(data, text, engines):
     facts = [
         ("Timers", number(load["timers"])), ("Delays", load["delays"]), ("Arrivals", load["arrivals"]),
         ("Cancelled", load["cancel"]), ("Seed", str(load["seed"])),
+        ("Fired", f"{number(engines[0].data['fired'])}; {number(engines[0].data['cancelled'])} cancelled"),
         ("Machine", f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
          f"{machine['system']}; " f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}"),
     ]
     listed = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts)
     if data["problems"]:
-        verdict = ('<div class="wrong"><p>Counts that are not what the rules say:</p><ul>'
+        checked = ('<div class="wrong"><p>Counts that are not what the rules say:</p><ul>'
                    + "".join(f"<li>{html.escape(p)}</li>" for p in data["problems"]) + "</ul></div>")
     else:
-        verdict = ("<p>Every engine fired the same timers, each in its tick, none early; "
-                   "every count is what the rules say.</p>")
+        checked = ("<p>Every engine fired the same timers, each in the tick that its rule says, none early; every "
+                   "count is what the rules say.</p>")
     pictures = "\n".join(figure_of(draw(data, engines)) for draw in PICTURES.values())
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -644,10 +794,13 @@ def page(data, text, engines):
 <body><main>
 <h1>Cascades against rounds</h1>
 <dl>{listed}</dl>
-{verdict}
+<p id="verdict">{html.escape(verdict(data, engines))}</p>
+{checked}
 {summary_table(engines)}
 <p>Counts are taken in virtual time and are exact; times are processor time. All of it is in this page:
 {download("comparison.json", "application/json", text, "comparison.json")}.</p>
+<h2>Words and engines</h2>
+<dl id="words">{glossary(engines)}</dl>
 <div class="pictures">
 {pictures}
 </div>

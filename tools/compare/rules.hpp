@@ -27,10 +27,11 @@
 /// the same holds there for the digits below j. ∎
 ///
 /// With `added` = 0, k is the highest non-zero digit of `due`, which gives the rule as it is usually told: the non-zero
-/// digits below the top one. With wheels of several sizes, n^k is the product of the sizes below level k, a digit has the
-/// base of its level, and the proof is the same. With another clock, k is the highest digit p of due − added, or p + 1, because ⌊due / n^k⌋
-/// − ⌊added / n^k⌋ is ⌊(due − added) / n^k⌋ or one more; digits of `due` above k play no part. A timer that is
-/// cancelled makes the moves whose bucket begins at `cancelled` or before: the poller has been there.
+/// digits below the top one. With wheels of several sizes, n^k is the product of the sizes below level k, a digit has
+/// the base of its level, and the proof is the same. With another clock, k is the highest digit p of due − added, or
+/// p + 1, because ⌊due / n^k⌋ − ⌊added / n^k⌋ is ⌊(due − added) / n^k⌋ or one more; digits of `due` above k play no
+/// part. A timer that is cancelled makes the moves whose bucket begins at `cancelled` or before: the poller has been
+/// there.
 ///
 /// **The looks rule.** A wheel of S slots (rounded up to a power of two) visits a timer's slot at the ticks after
 /// `added` that are congruent to `due` modulo S: (D − 1) / S + 1 times up to `due`, with D = due − added, rounded down.
@@ -42,11 +43,11 @@
 /// wakes at each multiple of n^k among these ticks: in a span of s ticks, s / n^k times, up to rounding.
 ///
 /// **The lateness rule.** On a noncascading wheel of size n, a timer with the delay D goes to the lowest level k with
-/// D < (n − 1) · 8^k, and fires at `due` rounded up to a multiple of g = 8^k: at most g − 1 ticks late. As
-/// D ≥ (n − 1) · g / 8 if k > 0, that is less than 8 / (n − 1) of the delay. It wakes at each tick at which a timer
-/// fires. The other engines fire at `due`. Before it became a tick, the due time was less than a tick earlier, so against
-/// it a timer is late by less than g ticks, or less than one. Nobody moves a timer on a noncascading wheel, and nobody
-/// looks at one in vain there, on a sorted wheel, or in a bucket of sessions.
+/// D < (n − 1) · 8^k, and fires at `due` rounded up to a multiple of g = 8^k: at most g − 1 ticks late. If k > 0,
+/// D ≥ (n − 1) · g / 8, so that is less than 8 / (n − 1) of the delay. The wheel wakes at each tick at which a timer
+/// fires. Every other engine fires at `due`. The exact due time comes less than a tick before `due`; against it a timer
+/// is late by less than g ticks, or less than one. No timer moves on a noncascading wheel, on a sorted one, or in the
+/// buckets of sessions, and none is looked at in vain.
 
 namespace timing_wheel::compare {
 
