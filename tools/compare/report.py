@@ -378,14 +378,15 @@ def lateness(data, engines):
     by_place = sorted(groups.items(), key=lambda group: group[1][1][0])
     for index, ((label, _), (engine, points)) in enumerate(by_place):
         ax.plot(*zip(*points), color=engine.colour, linestyle=engine.line, marker=engine.marker, markersize=3)
-        ax.annotate(label, points[17 - 5 * (index % 3)], xytext=(-7, 5), textcoords="offset points", ha="right",
+        ax.annotate(label, points[-1], xytext=(8, 4 + 11 * (index % 2)), textcoords="offset points", ha="right",
                     color=engine.colour)
     ax.set_xscale("log")
     ends = [x for _, points in groups.values() for x, _ in (points[0], points[-1])] or [engines[0].tick_ms]
     low, high = min(ends) / 4, max(ends) * 1.5
     ax.set_xlim(low, high)
     duration_axis(ax.xaxis, low, high)
-    ax.set_ylim(-0.03, 1.05)
+    ax.set_ylim(-0.03, 1.2)
+    ax.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v * 100:.0f} %"))
     ax.set_xlabel("later than asked, at most")
     ax.set_ylabel("share of the timers that fired")
@@ -734,15 +735,14 @@ def verdict(data, engines):
     counted = [e for e in punctual if e.kind not in ("heap", "sorted")] or punctual
     least, most = (pick(counted, key=work_of) for pick in (min, max))
     told = [f"Of the engines without a heap that are late by at most {duration(finest)}, {least.name} has the least to "
-            f"do for a timer: {work_text(least)}."]
-    if most is not least:
-        told.append(f"{most.name} has the most: {work_text(most)}.")
+            f"do for a timer: {work_text(least)}"]
+    told[0] += f"; {most.name} has the most: {work_text(most)}." if most is not least else "."
     told += [f"The library's default has {work_text(e)}." for e in engines if e.kind == "default" and
              e not in (least, most)]
     idlest = min(engines, key=work_of)
     if idlest not in punctual:
-        told.append(f"If timers may be late, {idlest.name} has the least of all, {number(work_of(idlest))}, and is late "
-                    f"by up to {duration(idlest.latest_ms)}.")
+        told.append(f"If timers may be late, {idlest.name} has the least of all, {number(work_of(idlest))}, and is "
+                    f"late by up to {duration(idlest.latest_ms)}.")
     flushing = [e for e in engines if e.kind != "heap"]
     if flushing:
         small, large = (pick(flushing, key=lambda e: e.data["flush_max"]) for pick in (min, max))
@@ -759,6 +759,13 @@ def verdict(data, engines):
                     f"{number(slow.data['ns_per_operation'])} ns ({slow.name}).")
     told.append(f"The break-even of rounds and cascades: {break_even_sentence(data['break_even'])}.")
     return " ".join(told)
+
+
+def late_by_design(engines):
+    """What a reader of the table must know."""
+    late = [f"{e.name} by up to {number(800 / (e.slots - 1))} % of the delay" if e.kind == "noncascading" else
+            f"{e.name} by up to {duration(e.tick_ms)}" for e in engines if e.kind in ("noncascading", "session")]
+    return f"<p>Late by design: {html.escape(', '.join(late))}.</p>\n" if late else ""
 
 
 def glossary(engines):
@@ -797,7 +804,8 @@ def page(data, text, engines):
 <p id="verdict">{html.escape(verdict(data, engines))}</p>
 {checked}
 {summary_table(engines)}
-<p>Counts are taken in virtual time and are exact; times are processor time. All of it is in this page:
+{late_by_design(engines)}<p>Counts are taken in virtual time and are exact; times are processor time. All of it is
+in this page:
 {download("comparison.json", "application/json", text, "comparison.json")}.</p>
 <h2>Words and engines</h2>
 <dl id="words">{glossary(engines)}</dl>
