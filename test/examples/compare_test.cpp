@@ -374,6 +374,7 @@ TEST(Json, HasEachCountInTheOrderGiven) {
                           "wakeups_at", "levels", "flush_max", "flush_histogram", "heap_pushes", "bytes_per_timer"}) {
     EXPECT_TRUE(wheel.contains(key)) << key;
   }
+  EXPECT_EQ(wheel["wheel_sizes"].dump(), "[20]");
   EXPECT_EQ(wheel["wakeups_at"].dump(), "[2,10,60,220,234,800,1000]");
   EXPECT_EQ(wheel["moves"]["per_timer"].dump(), "[0,0,0,1,1]");
   EXPECT_EQ(wheel["moves"]["per_level"].dump(), "[0,1,1]");

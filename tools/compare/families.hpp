@@ -64,7 +64,7 @@ class slot_lists {
 
 /// Linux's wheel since 4.8. Level k has ticks of 8^k. A timer goes to the lowest level of which `size` − 1 ticks are
 /// longer than its delay, into the slot that begins at its deadline or next after it. It fires when this slot begins.
-/// So a timer is late by up to a tick of its level.
+/// So a timer is late by less than a tick of its level. (Linux rounds a deadline that is on such a tick up to the next.)
 class noncascading_wheel {
  public:
   noncascading_wheel(std::uint32_t size, std::uint32_t levels);
@@ -156,8 +156,8 @@ class polled_wheels {
   std::vector<timer_number> due_;
 };
 
-/// ZooKeeper's sessions: a map from each tick to the timers that end then, as deadlines are rounded up to ticks. It
-/// wakes at each tick.
+/// ZooKeeper's sessions: a map from each tick to the timers that end then, as deadlines are rounded up to ticks.
+/// ZooKeeper rounds a deadline that is on a tick up to the next one. It wakes at each tick.
 class session_buckets {
  public:
   session_buckets();
