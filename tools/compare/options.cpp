@@ -325,18 +325,19 @@ cancel_spec parse_cancel(const std::string& text) {
 
 engine_spec parse_engine(const std::string& text) {
   const value from("--engine", text, engine_forms);
-  const auto [name, rest] = name_and_rest(text);
+  const std::pair<std::string, std::string> parts = name_and_rest(text);
   const std::vector<engine_family> families = engine_families();
-  const auto family = std::find_if(families.begin(), families.end(), [&](const auto& one) { return one.name == name; });
+  const auto family =
+      std::find_if(families.begin(), families.end(), [&](const auto& one) { return one.name == parts.first; });
   if (family == families.end()) {
-    from.refuse("there is no engine '" + name + "'");
+    from.refuse("there is no engine '" + parts.first + "'");
   }
   engine_spec spec = family->spec;
   spec.text = text;
   if (text.find(':') == std::string::npos) {
     return spec;
   }
-  for (const std::string& setting : split(rest, ',')) {
+  for (const std::string& setting : split(parts.second, ',')) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
     const std::string given = equals == std::string::npos ? "" : setting.substr(equals + 1);

@@ -277,7 +277,7 @@ def by_delay(data, engines):
     work_axis(ax, max(work for points in curves for _, work in points))
     ax.set_xlabel("delay")
     ax.set_ylabel("moves or looks per timer")
-    last = [(points[-1][1], e) for e, points in zip(engines, curves) if points[-1][0] == delays[-1]]
+    last = [(points[-1][1], e) for e, points in zip(engines, curves) if points and points[-1][0] == delays[-1]]
     most, least = (pick(last, key=lambda p: p[0]) for pick in (max, min))
     return Picture(
         "work_by_delay", "Work per timer against delay",
@@ -732,10 +732,10 @@ def verdict(data, engines):
     finest = min(e.tick_ms for e in engines)
     punctual = [e for e in engines if e.latest_ms <= finest]
     # The comparisons of a heap are in no count.
-    counted = [e for e in punctual if e.kind not in ("heap", "sorted")] or punctual
+    counted = [e for e in punctual if e.kind not in ("heap", "sorted")] or punctual  # moves, looks and wake-ups are all
     least, most = (pick(counted, key=work_of) for pick in (min, max))
-    told = [f"Of the engines without a heap that are late by at most {duration(finest)}, {least.name} has the least to "
-            f"do for a timer: {work_text(least)}"]
+    told = [f"Of the engines {'' if counted is punctual else 'without a heap '}that are late by at most "
+            f"{duration(finest)}, {least.name} has the least to do for a timer: {work_text(least)}"]
     told[0] += f"; {most.name} has the most: {work_text(most)}." if most is not least else "."
     told += [f"The library's default has {work_text(e)}." for e in engines if e.kind == "default" and
              e not in (least, most)]

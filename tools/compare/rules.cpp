@@ -35,7 +35,9 @@ void for_each_move(const timer_in_ticks& timer, const wheel_sizes& sizes, Visito
   if (timer.due <= timer.added) {
     return;
   }
-  auto [level, length] = first_place(timer, sizes);
+  const level_place first = first_place(timer, sizes);
+  std::size_t level = first.level;
+  tick length = first.length;
   for (tick rest = timer.due % length; rest != 0; rest %= length) {
     const tick when = timer.due - rest;
     if (timer.cancelled && when > *timer.cancelled) {
