@@ -24,6 +24,9 @@ set(CPACK_COMPONENTS_ALL timing_wheel_runtime timing_wheel_development)
 if(TARGET timing_wheel_durable)
   list(APPEND CPACK_COMPONENTS_ALL timing_wheel_durable_runtime timing_wheel_durable_development)
 endif()
+if(TARGET timing_wheel_desk)
+  list(APPEND CPACK_COMPONENTS_ALL timing_wheel_desk)
+endif()
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${TIMING_WHEEL_MAINTAINER}")
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${TIMING_WHEEL_DEB_REVISION})
@@ -79,6 +82,12 @@ if(TARGET timing_wheel_durable)
   timing_wheel_deb(timing_wheel_durable_development libtiming-wheel-durable-dev libdevel "${needed}"
     "timers that survive the process (development)"
     "${about} This package has the headers, the static library, and\nwhat CMake and pkg-config need for them.")
+endif()
+if(TARGET timing_wheel_desk)
+  timing_wheel_deb(timing_wheel_desk timing-wheel database
+    "libtiming-wheel-durable${abi_version} (= ${deb_version})"
+    "see and steer timers that survive the process"
+    "${about} This package has the command line with which an\noperator sees and steers those in SQLite or PostgreSQL.")
 endif()
 
 include(CPack)

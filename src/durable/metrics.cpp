@@ -88,6 +88,27 @@ constexpr std::array of_kind = {
                        member<&kind_stats::paused>},
 };
 
+constexpr std::array of_store_kind = {
+    metric<kind_counts>{"timing_wheel_durable_store_pending", gauge, "Checks that no node has claimed.",
+                        member<&kind_counts::pending>},
+    metric<kind_counts>{"timing_wheel_durable_store_running", gauge, "Checks that a node has claimed.",
+                        member<&kind_counts::running>},
+    metric<kind_counts>{"timing_wheel_durable_store_suspect", gauge, "Checks whose lease has ended.",
+                        member<&kind_counts::suspect>},
+    metric<kind_counts>{"timing_wheel_durable_store_due", gauge, "Checks whose deadline has passed.",
+                        member<&kind_counts::due>},
+    metric<kind_counts>{"timing_wheel_durable_store_waiting", gauge, "Checks that are due, and that a node may claim.",
+                        member<&kind_counts::waiting>},
+    metric<kind_counts>{"timing_wheel_durable_store_retrying", gauge, "Pending checks of which a run has failed.",
+                        member<&kind_counts::retrying>},
+    metric<kind_counts>{"timing_wheel_durable_store_dead", gauge, "Dead checks.", member<&kind_counts::dead>},
+    metric<kind_counts>{"timing_wheel_durable_store_paused", gauge, "1 if the kind is paused.",
+                        member<&kind_counts::paused>},
+    metric<kind_counts>{"timing_wheel_durable_store_counted_in_part", gauge,
+                        "1 if there were too many rows, so that the counts are too low.",
+                        member<&kind_counts::at_least>},
+};
+
 }  // namespace
 
 void write_prometheus(std::ostream& out, const scheduler_stats& figures, const metric_labels& labels) {
@@ -124,6 +145,23 @@ void write_prometheus(std::ostream& out, std::span<const labelled<scheduler_stat
   }
   page.begin("timing_wheel_durable_lateness_seconds", "histogram", "From the deadline to the begin of the run.");
   for_each_kind([&](const metric_labels& labels, const kind_stats& kind) { page.sample(labels, kind.lateness); });
+  out.write(page.text().data(), static_cast<std::streamsize>(page.text().size()));
+}
+
+void write_prometheus(std::ostream& out, std::span<const kind_counts> kinds, instant now, const metric_labels& labels) {
+  timing_wheel::detail::validate(labels);
+  timing_wheel::detail::exposition page;
+  page.write(of_store_kind, [&](const auto& sample) {
+    for (const kind_counts& each : kinds) {
+      sample(timing_wheel::detail::with(labels, "kind", each.kind), each);
+    }
+  });
+  page.begin("timing_wheel_durable_store_oldest_waiting_seconds", gauge,
+             "How long the check that has waited for longest waits; 0 if none waits.");
+  for (const kind_counts& each : kinds) {
+    const auto waits = now - each.oldest_waiting.value_or(now);
+    page.sample(timing_wheel::detail::with(labels, "kind", each.kind), std::chrono::duration<double>(waits).count());
+  }
   out.write(page.text().data(), static_cast<std::streamsize>(page.text().size()));
 }
 

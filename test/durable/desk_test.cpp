@@ -9,6 +9,7 @@
 
 #include "durable/support/scratch_folder.hpp"
 #include "durable/support/store_calls.hpp"
+#include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #ifdef TIMING_WHEEL_TEST_SQLITE
 #include "timing_wheel/durable/sqlite_store.hpp"
@@ -173,6 +174,22 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("oldest waits"));
   EXPECT_THAT(text.out, HasSubstr(on_server() ? "no live node has a handler" : "handlers are busy"));
+}
+
+TEST_P(Desk, StatusWritesMetrics) {
+  put(store, "late", store.now() - 90s);
+  put(store, request{.kind = "other", .key = "a", .payload = {}, .due = 1h});
+  const ended done = run({"status", "--metrics"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  auto samples = timing_wheel::test::samples_of(done.out);
+  EXPECT_EQ(samples["timing_wheel_durable_store_waiting{kind=\"close\"}"], "1");
+  EXPECT_EQ(samples["timing_wheel_durable_store_waiting{kind=\"other\"}"], "0");
+  EXPECT_EQ(samples["timing_wheel_durable_store_pending{kind=\"other\"}"], "1");
+  EXPECT_GE(std::stod(samples["timing_wheel_durable_store_oldest_waiting_seconds{kind=\"close\"}"]), 89.0);
+  EXPECT_EQ(samples["timing_wheel_durable_store_oldest_waiting_seconds{kind=\"other\"}"], "0");
+  if (timing_wheel::test::has_promtool()) {
+    EXPECT_EQ(timing_wheel::test::promtool_says(done.out), "");
+  }
 }
 
 TEST_P(Desk, ListShowsWhatTheOptionsName) {
@@ -377,6 +394,25 @@ TEST_P(Desk, CheckFindsWhatIsWrong) {
     }
   }
   EXPECT_THAT(wrong, ElementsAre("close is paused", "1 checks of close are dead"));
+}
+
+TEST_P(Desk, RunsTheExamplesOfItsPage) {
+  std::ifstream page(TIMING_WHEEL_DESK_PAGE);
+  put(store, request{.kind = "verify", .key = "order-17", .payload = {}, .due = 1h});
+  int count = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("timing-wheel ")) {
+      continue;
+    }
+    ++count;
+    std::string command = "TIMING_WHEEL_STORE=" + in_quotes(made.named) + " " TIMING_WHEEL_DESK + line.substr(12);
+    for (const std::string& each : made.options) {
+      command += " " + each;
+    }
+    const int status = ::system((command + " >" + in_quotes(folder.file("out")) + " 2>&1").c_str());
+    EXPECT_THAT(WEXITSTATUS(status), testing::AnyOf(0, 1, 4)) << line;
+  }
+  EXPECT_GE(count, 6);
 }
 
 TEST_P(Desk, BadInputHasOneClearAnswer) {

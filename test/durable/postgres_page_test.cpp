@@ -55,15 +55,16 @@ class PostgresPage : public PostgresCase {  // NOLINT(readability-identifier-nam
 };
 
 TEST_F(PostgresPage, ItsFunctionsScheduleCancelAndReschedule) {
-  ASSERT_EQ(blocks[2].size(), 8U);
+  ASSERT_EQ(blocks[2].size(), 9U);
   grant(schema + "_shop", {blocks[2][0], blocks[2][1]});
   const postgres_session shop(server().conninfo() + " user=" + schema + "_shop");
   EXPECT_EQ(shop.ask(here(blocks[2][2])), "t");
   EXPECT_EQ(shop.ask(here(blocks[2][3])), "moved");
   EXPECT_EQ(shop.ask(here(blocks[2][4])), "cancelled");
   EXPECT_EQ(user.ask(here(blocks[2][5])), "f");
-  EXPECT_EQ(user.ask(here(blocks[2][6])), "t");
+  EXPECT_EQ(user.ask(here(blocks[2][6])), "f");
   EXPECT_EQ(user.ask(here(blocks[2][7])), "t");
+  EXPECT_EQ(user.ask(here(blocks[2][8])), "t");
 }
 
 TEST_F(PostgresPage, ItsStatementsScheduleCancelAndReschedule) {

@@ -3,7 +3,10 @@
 
 import json
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -38,6 +41,24 @@ class MetricsPage(unittest.TestCase):
         text = (ROOT / "docs/metrics.md").read_text()
         for name in re.findall(r"\btiming_wheel_[a-z_]+(?:_total|_seconds|_bytes)\b", text):
             self.assertIn(name, written())
+
+
+class Alerts(unittest.TestCase):
+    rules = ROOT / "packaging/prometheus/timing_wheel.yml"
+
+    def test_look_at_what_is_written(self):
+        names = set(re.findall(r"\btiming_wheel_durable_[a-z_]+[a-z]\b(?!_\*)", self.rules.read_text()))
+        self.assertGreater(len(names), 8)
+        for name in names:
+            self.assertIn(name, written())
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool: install Debian's package prometheus")
+    def test_sound_when_they_are_to(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cases = Path(folder) / "cases.yml"
+            cases.write_text((ROOT / "test/tools/alerts_test.yml").read_text().replace("RULES", str(self.rules)))
+            done = subprocess.run(["promtool", "test", "rules", cases], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class Dashboard(unittest.TestCase):

@@ -103,6 +103,7 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
         ->required();
   }
   if (flag(takes_watch)) {
+    app.add_flag("--metrics", chosen.as_metrics, "for Prometheus, such as a text file of its node exporter");
     app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
     app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
   }

@@ -17,6 +17,7 @@ struct options {
   std::vector<std::string> words;  ///< What follows the store: a kind and a key, or the ids of dead checks.
 
   bool as_json = false;
+  bool as_metrics = false;
   bool watch = false;
   bool dry_run = false;
   bool yes = false;

@@ -8,6 +8,7 @@
 #include "common/program.hpp"
 #include "common/stop_signal.hpp"
 #include "desk/commands.hpp"
+#include "timing_wheel/durable/metrics.hpp"
 
 namespace timing_wheel::desk {
 
@@ -138,7 +139,9 @@ void write(const snapshot& seen, const desk& with) {
 
 void write_one(const desk& with) {
   const snapshot seen = look(with.store);
-  if (with.chosen.as_json) {
+  if (with.chosen.as_metrics) {
+    durable::write_prometheus(with.out, seen.kinds, seen.now);
+  } else if (with.chosen.as_json) {
     with.out << json_of(seen, with).dump() << '\n';
   } else {
     write(seen, with);

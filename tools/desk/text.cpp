@@ -180,22 +180,21 @@ void set_bytes(json& object, const std::string& name, std::string_view bytes) {
 
 void write_hex(std::ostream& out, std::string_view bytes) {
   constexpr std::size_t in_line = 16;
+  std::ostringstream text;
+  text << std::hex << std::setfill('0');
   for (std::size_t begin = 0; begin < bytes.size(); begin += in_line) {
     const std::string_view line = bytes.substr(begin, in_line);
-    std::array<char, 12> text{};
-    std::snprintf(text.data(), text.size(), "  %06zx ", begin);
-    out << text.data();
-    for (std::size_t at = 0; at < in_line; ++at) {
-      std::snprintf(text.data(), text.size(), at < line.size() ? " %02x" : "   ",
-                    at < line.size() ? static_cast<unsigned>(static_cast<unsigned char>(line[at])) : 0U);
-      out << text.data();
-    }
-    out << "  ";
+    text << "  " << std::setw(6) << begin << ' ';
     for (const char each : line) {
-      out << (each >= ' ' && each <= '~' ? each : '.');
+      text << ' ' << std::setw(2) << static_cast<unsigned>(static_cast<unsigned char>(each));
     }
-    out << '\n';
+    text << std::string(3 * (in_line - line.size()) + 2, ' ');
+    for (const char each : line) {
+      text << (each >= ' ' && each <= '~' ? each : '.');
+    }
+    text << '\n';
   }
+  out << text.str();
 }
 
 void table::write(std::ostream& out) const {

@@ -8,7 +8,7 @@ const work = 'build/site.work'
 const sidebar = {
   Begin: 'getting_started which_call recipes errors why_not',
   'In memory': 'asio coroutines tuning which_wheel process',
-  'In a database': 'durable postgres scale upgrading',
+  'In a database': 'durable postgres desk scale upgrading',
   'Operate and install': 'metrics tracing packages',
   'Coming from': 'coming_from/asio coming_from/libuv coming_from/folly coming_from/netty coming_from/peers',
   Decide: 'guarantees how_it_is_tested limits benchmarks coming_from/brpc coming_from/trantor',

@@ -25,4 +25,14 @@ TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, const scheduler_sta
 /// Writes the figures of several schedulers on one page. The format wants all samples of a name together.
 TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const labelled<scheduler_stats>> schedulers);
 
+/// Writes what `store::count_kinds` has counted, for all kinds in the store, whether or not a node handles them. One
+/// program writes it for a store, and not each node. The names begin with `timing_wheel_durable_store_`; they have the
+/// label `kind`. `now` is `store::now()`.
+///
+///     durable::write_prometheus(page, store.count_kinds(), store.now());
+///
+/// \throws as above.
+TIMING_WHEEL_EXPORT void write_prometheus(std::ostream& out, std::span<const kind_counts> kinds, instant now,
+                                          const metric_labels& labels = {});
+
 }  // namespace timing_wheel::durable
