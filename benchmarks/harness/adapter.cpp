@@ -69,7 +69,7 @@ double number(const char* name, double otherwise, double least, double most) {
 }
 
 std::string one_of(const char* name, const std::initializer_list<std::string_view>& known) {
-  const std::string value = text(name, std::string(*known.begin()));
+  std::string value = text(name, std::string(*known.begin()));
   if (std::find(known.begin(), known.end(), value) == known.end()) {
     throw std::runtime_error(std::string(name) + "=" + value + " is not supported");
   }
@@ -79,14 +79,12 @@ std::string one_of(const char* name, const std::initializer_list<std::string_vie
 /// What the harness asks for. \throws std::runtime_error with the name of what it asks for in vain.
 struct settings {
   std::string database = text("DATABASE_URL", "");
-  std::string scenario = one_of("SCENARIO", {"long_horizon"});
   bool to_depth = one_of("PRODUCER_MODE", {"fixed", "depth-target"}) == "depth-target";
   bool by_tokens = one_of("PRODUCER_PACING", {"adapter", "harness"}) == "harness";
   double rate = number("PRODUCER_RATE", 800, 0, 1e7);
   std::string rate_file = text("PRODUCER_RATE_CONTROL_FILE", "");
   double depth = number("TARGET_DEPTH", 1000, 0, 1e7);
   double batch = number("PRODUCER_BATCH_MAX", 128, 1, 1e5);
-  std::chrono::milliseconds pause{std::int64_t(number("PRODUCER_BATCH_MS", 25, 1, 1e5))};
   unsigned workers = unsigned(number("WORKER_COUNT", 32, 1, 1024));
   std::size_t payload = std::size_t(number("JOB_PAYLOAD_BYTES", 256, 0, 1 << 20));
   std::chrono::microseconds work{std::int64_t(1000 * number("JOB_WORK_MS", 1, 0, 1e7))};
@@ -98,7 +96,8 @@ struct settings {
     if (database.empty()) {
       throw std::runtime_error("DATABASE_URL is not set");
     }
-    // A figure without what was asked for would be taken for one with it.
+    one_of("SCENARIO", {"long_horizon"});
+    // A figure without these would be taken for one with them.
     for (const char* name : {"BENCH_QUEUE_COUNT", "WORKER_FAIL_MODE", "JOB_FAIL_FIRST_MOD", "JOB_MAX_ATTEMPTS",
                              "BENCH_DLQ_ENABLED", "JOB_PRIORITY_PATTERN", "PRIORITY_AGING_MS"}) {
       one_of(name, {""});
@@ -114,8 +113,8 @@ class observer {
   /// The first value of the first row. \throws std::runtime_error with libpq's words; the next call connects anew.
   std::string ask(const std::string& sql) {
     if (connection_ == nullptr) {
-      const std::array names{"dbname", "connect_timeout", "options", static_cast<const char*>(nullptr)};
-      const std::array values{database_.c_str(), "2", "-c statement_timeout=2s", static_cast<const char*>(nullptr)};
+      constexpr std::array<const char*, 4> names{"dbname", "connect_timeout", "options", nullptr};
+      const std::array<const char*, 4> values{database_.c_str(), "2", "-c statement_timeout=2s", nullptr};
       connection_.reset(PQconnectdbParams(names.data(), values.data(), 1));
     }
     const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQexec(connection_.get(), sql.c_str()), &PQclear);
@@ -139,8 +138,8 @@ class observer {
   std::unique_ptr<PGconn, decltype(&PQfinish)> connection_{nullptr, &PQfinish};
 };
 
-/// The durations of the last 30 s, to three digits: at most 31 times 900 counts for each power of ten. Thread safety: any
-/// thread.
+/// The durations of the last 30 s, to three digits: each second has at most 900 counts for each power of ten. Thread
+/// safety: any thread.
 class recent_durations {
  public:
   static constexpr std::chrono::seconds window = 30s;
@@ -155,17 +154,17 @@ class recent_durations {
   double quantile(double share) {
     const std::scoped_lock lock(mutex_);
     forget();
-    std::map<double, std::uint64_t> all;
+    std::map<double, double> all;
     double total = 0;
     for (const auto& [second, counts] : counts_) {
       for (const auto& [value, count] : counts) {
         all[value] += count;
-        total += double(count);
+        total += count;
       }
     }
     double below = 0;
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](const auto& each) { return (below += double(each.second)) >= share * total; });
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& each) { return (below += each.second) >= share * total; });
     return found == all.end() ? 0 : found->first / 1000;
   }
 
@@ -178,7 +177,7 @@ class recent_durations {
   void forget() { counts_.erase(counts_.begin(), counts_.upper_bound(this_second() - window / 1s)); }
 
   std::mutex mutex_;
-  std::map<std::int64_t, std::map<double, std::uint64_t>> counts_;
+  std::map<std::int64_t, std::map<double, double>> counts_;  // by second and value
 };
 
 /// The lines of standard input. After its end there are no more, and a wait takes its time. Thread safety: none.
@@ -188,9 +187,9 @@ class tokens {
     pollfd input{.fd = ended_ ? -1 : STDIN_FILENO, .events = POLLIN, .revents = 0};
     if (poll(&input, 1, int(limit.count())) > 0) {
       std::array<char, 4096> piece{};
-      const ssize_t size = read(STDIN_FILENO, piece.data(), piece.size());
-      ended_ = size <= 0;
-      lines_.append(piece.data(), std::size_t(std::max(size, ssize_t{0})));
+      const ssize_t size = std::max(read(STDIN_FILENO, piece.data(), piece.size()), ssize_t{0});
+      ended_ = size == 0;
+      lines_.append(piece.data(), std::size_t(size));
     }
   }
 
@@ -225,7 +224,7 @@ class producer {
     while (!stop.stop_requested()) {
       tokens_.wait(pause);
       try {
-        pause = write(stop) ? 0ms : how_.pause;
+        pause = write(stop) ? 0ms : 25ms;
         failing_ = false;
       } catch (const std::exception& error) {
         if (!failing_ && !stop.stop_requested()) {
@@ -269,14 +268,11 @@ class producer {
     }
     // Tokens do not know phases with another rate.
     const double factor = how_.rate > 0 ? rate() / how_.rate : 1;
-    while (credit_ < 1) {
-      const std::optional<double> token = tokens_.next();
-      if (!token) {
-        break;
-      }
-      credit_ += *token * factor;
+    double credit = credit_;
+    for (std::optional<double> token; credit < 1 && (token = tokens_.next());) {
+      credit += *token * factor;
     }
-    return credit_;
+    return credit;
   }
 
   /// The rate of this phase, as the harness has written it.
@@ -343,24 +339,25 @@ class replica {
     checks_.start();
   }
 
-  /// Returns after one of the signals, which all threads block.
-  void run(const sigset_t& stops) {
+  /// Ends after one of the signals, which all threads block. \returns whether no job is left that runs.
+  bool run(const sigset_t& stops) {
     describe();
-    const std::jthread produce([this](const std::stop_token& stop) { producer_.run(stop); });
-    for (;;) {
-      // On the clock's boundaries, so that the samples of all replicas and systems lie side by side.
-      const auto now = std::chrono::floor<std::chrono::seconds>(system_clock::now());
-      if (stopped_before(now + how_.sample_every - now.time_since_epoch() % how_.sample_every, stops)) {
-        break;
-      }
+    std::jthread produce([this](const std::stop_token& stop) { producer_.run(stop); });
+    while (!stopped_before(next_boundary(), stops)) {
       sample();
     }
+    produce.request_stop();
+    produce.join();
+    return checks_.stop(std::chrono::steady_clock::now() + 3s).finished;
   }
 
-  /// \returns whether no job is left that runs.
-  bool stop() { return checks_.stop(std::chrono::steady_clock::now() + 3s).finished; }
-
  private:
+  /// Of the clock, so that the samples of all replicas and systems lie side by side.
+  [[nodiscard]] system_clock::time_point next_boundary() const {
+    const auto now = std::chrono::floor<std::chrono::seconds>(system_clock::now());
+    return now + how_.sample_every - now.time_since_epoch() % how_.sample_every;
+  }
+
   static bool stopped_before(system_clock::time_point end, const sigset_t& stops) {
     for (auto left = end - system_clock::now(); left > 0ns; left = end - system_clock::now()) {
       const timespec limit{.tv_sec = left / 1s, .tv_nsec = left % 1s / 1ns};
@@ -442,8 +439,7 @@ int main() {
   try {
     const settings how;
     replica one(how);
-    one.run(stops);
-    if (!one.stop()) {
+    if (!one.run(stops)) {
       std::_Exit(0);  // the destructor would wait for the jobs that are left; other replicas run them again
     }
     return 0;

@@ -72,9 +72,16 @@ class Replica:
         return tuple(round(jobs) for jobs in self.jobs.values())
 
 
+def too_long(*_):
+    raise AssertionError("it reads or tells nothing")
+
+
 class AdapterTest(ProgramTest):
     def setUp(self):
         super().setUp()
+        signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(100)
+        self.addCleanup(signal.alarm, 0)
         SERVER.stdin.write(f"test{next(DATABASES)}\n")
         SERVER.stdin.flush()
         self.url = SERVER.stdout.readline().strip()
@@ -133,7 +140,7 @@ class Tokens(AdapterTest):
 
     def test_are_read_while_all_workers_hang_so_the_harness_does_not(self):
         with self.replica(WORKER_COUNT=1, **LONG) as replica:
-            replica.enqueue(*[0] * 20000)  # three times what a pipe holds
+            replica.enqueue(5, *[0] * 20000)  # three times what a pipe holds
             replica.process.stdin.close()
             replica.sample()
             self.assertIsNone(replica.process.poll())  # the end of the tokens is not the end
