@@ -32,9 +32,9 @@
 #include <utility>
 #include <vector>
 
-// One replica of timing_wheel::durable in the harness that README.md names: a producer and a node with a leased handler.
-// The environment says what to do; tokens arrive on standard input, and figures leave on standard output, as lines of
-// JSON. It ends by SIGTERM.
+// One replica of timing_wheel::durable in the harness that README.md names: a producer, and a node with a leased
+// handler. The environment says what to do; tokens arrive on standard input, and figures leave on standard output, as
+// lines of JSON. It ends by SIGTERM.
 
 namespace {
 
@@ -221,6 +221,7 @@ class producer {
 
   void run(const std::stop_token& stop) {
     std::chrono::milliseconds pause = 0ms;
+    last_ = std::chrono::steady_clock::now();
     while (!stop.stop_requested()) {
       tokens_.wait(pause);
       try {
@@ -295,7 +296,7 @@ class producer {
   std::vector<durable::request> batch_;
   double credit_ = 0;
   bool failing_ = false;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_;
   // A replica that was killed comes back under the same number.
   std::string prefix_ = std::to_string(how_.instance) + '-' + std::to_string(now_in_microseconds()) + '-';
   std::uint64_t number_ = 0;
@@ -379,12 +380,11 @@ class replica {
            {"version", TIMING_WHEEL_VERSION},
            {"schema_version", store_.plan_migration().to},
            {"db_name", observer_.ask("SELECT current_database()")},
-           {"started_at", iso(sampled_)}});
+           {"started_at", iso(system_clock::now())}});
   }
 
   void sample() {
     const auto now = system_clock::now();
-    const double seconds = std::chrono::duration<double>(now - std::exchange(sampled_, now)).count();
     const auto print_one = [&](const char* metric, double value, std::chrono::seconds window) {
       print({{"kind", "adapter"},
              {"t", iso(now)},
@@ -394,8 +394,10 @@ class replica {
              {"value", value},
              {"window_s", window.count()}});
     };
+    // Not by the time that has passed: the harness multiplies by the window again, and compares the sums.
     const auto print_rate = [&](const char* metric, std::uint64_t count, std::uint64_t& before) {
-      print_one(metric, double(count - std::exchange(before, count)) / seconds, how_.sample_every);
+      print_one(metric, double(count - std::exchange(before, count)) / double(how_.sample_every.count()),
+                how_.sample_every);
     };
     print_one("claim_p50_ms", claims_.quantile(0.5), recent_durations::window);
     print_one("claim_p95_ms", claims_.quantile(0.95), recent_durations::window);
@@ -423,7 +425,6 @@ class replica {
   durable::scheduler checks_;
   producer producer_;
   observer observer_;
-  system_clock::time_point sampled_ = system_clock::now();
   std::uint64_t enqueued_ = 0;
   std::uint64_t completed_ = 0;
 };

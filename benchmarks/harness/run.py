@@ -25,7 +25,8 @@ def main():
     registry = importlib.import_module("bench_harness.adapters")
 
     def launch(manifest, overrides):
-        environment = registry._base_env(manifest, overrides)  # there is no other way  # pylint: disable=protected-access
+        # The harness has no other function for that.
+        environment = registry._base_env(manifest, overrides)  # pylint: disable=protected-access
         return registry.LaunchSpec(argv=[str(program.resolve())], env=environment)
 
     registry.ADAPTERS["timing_wheel"] = registry.AdapterEntry(
