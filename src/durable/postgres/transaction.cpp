@@ -364,9 +364,10 @@ void writing_transaction::rollback_to_savepoint() {
 
 void writing_transaction::release_savepoint() { part_has_ended_ = true; }
 
+// To compile a statement that is run once takes longer than to run it.
 connection& writing_transaction::planned_by_server() {
   if (const std::string back = planner_for_others(); !back.empty()) {
-    connection_.run("giving the planner back", back, 6);
+    connection_.run("giving the planner back", back + "SET LOCAL jit TO off", 7);
   }
   return connection_;
 }
