@@ -5,7 +5,7 @@ export const WHEEL = 0, HASHED = 1, HEAP = 2;
 // As `engine_event` in src/engine/engine_trace.hpp.
 export enum What { levelMade, filled, pushed, popped, flushed, moved, looked, due, erased, placed }
 // As `wheel_count` in wheel.cpp.
-export enum Count { now, size, next, wakes, moves, looks, operations, bytes, holds }
+export enum Count { now, size, next, wakes, moves, looks, operations, bytes, holds, fired }
 
 interface Exports {
   memory: WebAssembly.Memory;
@@ -13,6 +13,15 @@ interface Exports {
   wheel_make(engine: number, a: number, b: number, c: number, d: number, start: number): void;
   wheel_add(engine: number, timer: number, deadline: number): number;
   wheel_cancel(engine: number, timer: number): number;
+  wheel_tell(limit: number): void;
+  wheel_add_some(count: number, from: number, to: number, length: number, clock: number): number;
+  wheel_cancel_some(count: number): number;
+  wheel_buckets(engine: number, level: number): number;
+  wheel_bucket_count(engine: number, level: number): number;
+  wheel_deadlines(): number;
+  wheel_members(): number;
+  wheel_cascade(): number;
+  wheel_random(): number;
   wheel_advance(engine: number, to: number, budget: number): number;
   wheel_events(engine: number): number;
   wheel_event_count(engine: number): number;
@@ -65,23 +74,28 @@ export const SCENARIOS: Record<string, Scenario> = {
   },
   million: {
     name: 'A million in a second', tick: 1, sizes: [1024, 2048], slots: 512, budget: 16384, speed: 1000, begin: 0,
-    tells: 'A million timers, due within one second. The page shows how many fire in a second here.',
-    actions: [add(1000000, 500, 1500)],
+    tells: 'Each engine takes a million timers, due within half a second. If it fires fewer, the clock waits for it.',
+    actions: [add(1000000, 1, 500)],
   },
 };
 
-export interface Ring { counts: Int32Array; flashed: Float64Array }
+/** `counts` has all timers, `told` those whose events are told. */
+export interface Ring { counts: Int32Array; told: Int32Array; flashed: Float64Array }
 export interface Level extends Ring { tick: number; size: number }
 export interface Cascade { level: number; begin: number; to: number[]; due: number; timers: number }
 export const ENGINES = 3;
-const MOST = 1 << 20;
-const never = (slots: number) => new Float64Array(slots).fill(-1e9);
+/** Timers with lower numbers are drawn, and their events told; the others are counted. */
+export const TOLD = 1 << 14;
+const LEVELS = 64;
+const ringOf = (slots: number): Ring => (
+  { counts: new Int32Array(slots), told: new Int32Array(slots), flashed: new Float64Array(slots).fill(-1e9) });
 
 let wasm: Exports;
 export async function load(): Promise<void> {
   const imports = { env: { emscripten_notify_memory_growth() {} }, wasi_snapshot_preview1: { proc_exit() {} } };
   wasm = (await WebAssembly.instantiate(bytes, imports)).instance.exports as unknown as Exports;
   wasm._initialize();
+  wasm.wheel_tell(TOLD);
 }
 
 /** Where the pictures hear of what happened; `from` is the level or the round that a timer left. */
@@ -96,34 +110,24 @@ export interface Watcher {
 export class Machine {
   now = 0;
   steps = 0;
-  capacity = 0;
-  deadline = new Float64Array(0);
-  level = new Int32Array(0);
-  slot = new Int32Array(0);
-  rank = new Int32Array(0);
-  rounds = new Int32Array(0);
-  hashedSlot = new Int32Array(0);
+  level = new Int32Array(TOLD);
+  slot = new Int32Array(TOLD);
+  rank = new Int32Array(TOLD);
+  rounds = new Int32Array(TOLD);
+  hashedSlot = new Int32Array(TOLD);
   levels: Level[] = [];
   queue = new Map<number, number>();
-  heap = new Int32Array(0);
-  heapSize = 0;
-  hashed = { counts: new Int32Array(1), flashed: new Float64Array(1) };
+  hashed: Ring;
   mostRounds = 1;
-  fired = 0;
   cancelled = 0;
-  /** Those that the hierarchical wheel has linked, and where each is among them. */
-  pending = new Int32Array(0);
-  pendingCount = 0;
-  private place = new Int32Array(0);
-  private held = new Int32Array(0);
-  private free: number[] = [];
-  private numbers = 0;
-  private state = 1;
+  /** Those to draw that the hierarchical wheel has linked, and where each is among them. */
+  drawn = new Int32Array(TOLD);
+  drawnCount = 0;
+  private place = new Int32Array(TOLD);
   private done = 0;
   private visit = 0;
   private cancels = new Map<number, number[]>();
   private log: Action[];
-  cascade: Cascade | null = null;
   last: [number, number, number, number, number][] = [];
   private stream: Stream | undefined;
 
@@ -131,7 +135,7 @@ export class Machine {
     const scenario = SCENARIOS[setup.scenario];
     watcher.begin(this);
     this.stream = scenario.stream;
-    this.hashed = { counts: new Int32Array(setup.slots), flashed: never(setup.slots) };
+    this.hashed = ringOf(setup.slots);
     for (let engine = 0; engine < ENGINES; ++engine) {
       const sizes = engine === HASHED ? [setup.slots] : setup.sizes;
       wasm.wheel_make(engine, sizes[0], sizes[1] ?? 0, sizes[2] ?? 0, sizes[3] ?? 0, 0);
@@ -142,19 +146,33 @@ export class Machine {
   }
 
   count(engine: number, what: Count): number { return wasm.wheel_count(engine, what); }
+  get pending(): number { return this.count(WHEEL, Count.size); }
+  get fired(): number { return this.count(WHEEL, Count.fired); }
+  /** Of each timer when it is due; of each place of the heap its timer. Both until the memory grows. */
+  deadlines(): Float64Array { return new Float64Array(wasm.memory.buffer, wasm.wheel_deadlines()); }
+  members(): Uint32Array { return new Uint32Array(wasm.memory.buffer, wasm.wheel_members()); }
+  cascade(): Cascade | null {
+    const [level, begin, timers, due, ...to] = new Float64Array(wasm.memory.buffer, wasm.wheel_cascade(), 4 + LEVELS);
+    return level < 0 ? null : { level, begin, timers, due, to };
+  }
+  /** Brings the `counts` of all rings up to date. */
+  recount(): void {
+    const recountRing = ({ counts }: Ring, engine: number, level: number) => {
+      const size = 2 * wasm.wheel_bucket_count(engine, level);
+      const buckets = new Uint32Array(wasm.memory.buffer, wasm.wheel_buckets(engine, level), size);
+      counts.fill(0);
+      for (let i = 0; i < size; i += 2) counts[buckets[i]] += buckets[i + 1];
+    };
+    this.levels.forEach((ring, level) => recountRing(ring, WHEEL, level));
+    recountRing(this.hashed, HASHED, 0);
+  }
   /** The tick that the engines' clocks show; in the middle of a tick it is already that. */
   clock(): number { return this.now + (this.steps > 0 ? 1 : 0); }
   ticks(ms: number): number { return Math.ceil(ms / this.setup.tick); }
 
   /** Whether nothing will happen any more. */
-  over(): boolean { return !this.stream && this.pendingCount === 0 && this.heapSize === 0 && !this.log[this.done]; }
-
-  /** A number in [0, 1), the same for each visitor. */
-  private random(): number {
-    this.state = (this.state + 0x6d2b79f5) | 0;
-    let t = Math.imul(this.state ^ (this.state >>> 15), 1 | this.state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  over(): boolean {
+    return !this.stream && !this.log[this.done] && this.pending === 0 && this.count(HEAP, Count.size) === 0;
   }
 
   /** Does and remembers what the reader asks for. */
@@ -167,13 +185,11 @@ export class Machine {
 
   private apply(action: Action): void {
     if (action.what === 'add') {
-      for (let i = 0; i < action.count && this.numbers - this.free.length < MOST; ++i) this.add(action.from, action.to);
+      this.add(action.count, action.from, action.to);
     } else {
-      for (let i = 0; i < action.count && this.pendingCount > 0; ++i) {
-        this.erase(this.pending[Math.floor(this.random() * this.pendingCount)]);
-      }
+      this.cancelled += wasm.wheel_cancel_some(action.count);
     }
-    for (let engine = 0; engine < ENGINES; ++engine) this.drain(engine);
+    this.drainAll();
   }
 
   private applyActions(): void {
@@ -181,37 +197,13 @@ export class Machine {
     while (this.done < this.log.length && comes(this.log[this.done])) this.apply(this.log[this.done++]);
   }
 
-  private add(from: number, to: number): number {
-    const timer = this.free.pop() ?? this.numbers++;
-    if (timer >= this.capacity) this.grow();
-    const delay = from + Math.floor(this.random() * (to - from + 1));
-    this.deadline[timer] = this.clock() + Math.max(1, this.ticks(delay));
-    for (let engine = 0; engine < ENGINES; ++engine) {
-      this.held[timer] += wasm.wheel_add(engine, timer, this.deadline[timer]);
-      if (wasm.wheel_event_count(engine) > 100000) this.drain(engine);
-    }
-    return timer;
+  private add(count: number, from: number, to: number): number {
+    return wasm.wheel_add_some(count, from, to, this.setup.tick, this.clock());
   }
 
   private erase(timer: number): void {
     ++this.cancelled;
-    for (let engine = 0; engine < ENGINES; ++engine) {
-      wasm.wheel_cancel(engine, timer);
-      this.drain(engine);
-    }
-  }
-
-  private grow(): void {
-    this.capacity = Math.max(1024, 2 * this.capacity);
-    const deadline = new Float64Array(this.capacity);
-    deadline.set(this.deadline);
-    this.deadline = deadline;
-    for (const name of ['level', 'slot', 'rank', 'rounds', 'hashedSlot', 'heap', 'pending', 'place', 'held'] as const) {
-      const made = new Int32Array(this.capacity);
-      made.set(this[name]);
-      this[name] = made;
-    }
-    this.watcher.relaid();
+    for (let engine = 0; engine < ENGINES; ++engine) wasm.wheel_cancel(engine, timer);
   }
 
   /** One step towards the next tick. Returns whether that tick is complete. */
@@ -236,7 +228,7 @@ export class Machine {
       const next = this.log[this.done];
       const every = this.stream ? this.ticks(this.stream.every) : Infinity;
       let stop = Math.min(to, (Math.floor(this.now / every) + 1) * every, next ? next.at : Infinity,
-                          this.now + Math.ceil(2e5 / (this.pendingCount + 1)));
+                          this.now + Math.ceil(2e5 / (this.pending + 1)));
       for (let at = this.now + 1; at < stop && this.cancels.size > 0; ++at) stop = this.cancels.has(at) ? at : stop;
       if (stop <= this.now || this.steps > 0) {
         this.step();  // an action is due in the middle of the next tick
@@ -259,19 +251,24 @@ export class Machine {
     const stream = this.stream;
     if (stream && tick % this.ticks(stream.every) === 0) {
       for (let i = 0; i < stream.count; ++i) {
-        const timer = this.add(stream.from, stream.to);
-        const at = tick + this.ticks(Math.max(1, this.random() * stream.within));
-        if (this.random() < stream.cancelled && at < this.deadline[timer]) {
+        const timer = this.add(1, stream.from, stream.to);
+        const at = tick + this.ticks(Math.max(1, wasm.wheel_random() * stream.within));
+        if (wasm.wheel_random() < stream.cancelled && at < this.deadlines()[timer]) {
           if (!this.cancels.has(at)) this.cancels.set(at, []);
           this.cancels.get(at)!.push(timer);
         }
       }
-      for (let engine = 0; engine < ENGINES; ++engine) this.drain(engine);
     }
+    this.drainAll();
+  }
+
+  private drainAll(): void {
+    for (let engine = 0; engine < ENGINES; ++engine) this.drain(engine);
   }
 
   private drain(engine: number): void {
     const count = 5 * wasm.wheel_event_count(engine);
+    if (count === 0) return;
     const events = new Uint32Array(wasm.memory.buffer, wasm.wheel_events(engine), count);
     const few = count < 5000;
     for (let i = 0; i < count; i += 5) {
@@ -291,7 +288,7 @@ export class Machine {
     const of = this.levels[level];
     switch (what) {
       case What.levelMade:
-        this.levels.push({ tick: when, size: which, counts: new Int32Array(which), flashed: never(which) });
+        this.levels.push({ tick: when, size: which, ...ringOf(which) });
         this.watcher.relaid();
         break;
       case What.filled: {
@@ -299,51 +296,39 @@ export class Machine {
         const moved = this.place[which] !== 0;
         const from = moved ? this.level[which] : -1;
         if (!moved) {
-          this.pending[this.pendingCount++] = which;
-          this.place[which] = this.pendingCount;
-        } else if (this.cascade) {
-          this.cascade.to[level] = (this.cascade.to[level] ?? 0) + 1;
+          this.drawn[this.drawnCount++] = which;
+          this.place[which] = this.drawnCount;
         }
         this.level[which] = level;
         this.slot[which] = slot;
-        this.rank[which] = of.counts[slot]++;
+        this.rank[which] = of.told[slot]++;
         this.watcher.came(WHEEL, which, from);
         break;
       }
       case What.pushed: this.queue.set(where, when); break;
       case What.popped: this.queue.delete(where); break;
-      case What.flushed: {
-        const slot = Math.floor(when / of.tick) % of.size;
-        of.flashed[slot] = this.watcher.now;
-        if (level > 0) this.cascade = { level, begin: when, to: [], due: 0, timers: of.counts[slot] };
-        break;
-      }
-      case What.moved: --of.counts[this.slot[which]]; break;
+      case What.flushed: of.flashed[Math.floor(when / of.tick) % of.size] = this.watcher.now; break;
+      case What.moved: --of.told[this.slot[which]]; break;
       case What.due:
       case What.erased:
-        --of.counts[this.slot[which]];
-        if (what === What.due) {
-          ++this.fired;
-          if (level > 0 && this.cascade) ++this.cascade.due;
-        }
-        this.pending[this.place[which] - 1] = this.pending[--this.pendingCount];
-        this.place[this.pending[this.pendingCount]] = this.place[which];
+        --of.told[this.slot[which]];
+        this.drawn[this.place[which] - 1] = this.drawn[--this.drawnCount];
+        this.place[this.drawn[this.drawnCount]] = this.place[which];
         this.place[which] = 0;
-        this.leave(WHEEL, which, what);
+        this.watcher.left(WHEEL, which, what === What.due);
         break;
     }
   }
 
   private hashedEvent(what: What, where: number, which: number, when: number): void {
-    const { counts, flashed } = this.hashed;
+    const { told, flashed } = this.hashed;
     switch (what) {
       case What.filled:
       case What.looked: {
         const before = this.rounds[which];
-        if (what === What.filled) ++counts[where];
         // From the clock, or the visit that has just looked at it, to the deadline.
         const past = what === What.filled ? this.clock() : this.visit;
-        this.rounds[which] = Math.floor((when - past - 1) / counts.length);
+        this.rounds[which] = Math.floor((when - past - 1) / told.length);
         this.hashedSlot[which] = where;
         this.mostRounds = Math.max(this.mostRounds, Math.min(64, this.rounds[which]));
         this.watcher.came(HASHED, which, what === What.looked ? before : -1);
@@ -355,29 +340,13 @@ export class Machine {
         break;
       case What.due:
       case What.erased:
-        --counts[where];
-        this.leave(HASHED, which, what);
+        this.watcher.left(HASHED, which, what === What.due);
         break;
     }
   }
 
   private heapEvent(what: What, where: number, which: number): void {
-    switch (what) {
-      case What.placed:
-        this.heap[where] = which;
-        this.watcher.came(HEAP, where, 0);
-        break;
-      case What.pushed: ++this.heapSize; break;
-      case What.due:
-      case What.erased:
-        --this.heapSize;
-        this.leave(HEAP, which, what);
-        break;
-    }
-  }
-
-  private leave(engine: number, timer: number, what: What): void {
-    this.watcher.left(engine, timer, what === What.due);
-    if (--this.held[timer] === 0) this.free.push(timer);
+    if (what === What.placed) this.watcher.came(HEAP, where, 0);
+    else if (what !== What.pushed) this.watcher.left(HEAP, which, what === What.due);
   }
 }

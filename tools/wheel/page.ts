@@ -1,5 +1,5 @@
 // The page: what the reader changes, what the clock does, and what is told in words.
-import { Action, Count, HASHED, HEAP, load, Machine, SCENARIOS, Setup, What, WHEEL } from './machine';
+import { Action, Count, HASHED, HEAP, load, Machine, SCENARIOS, Setup, TOLD, What, WHEEL } from './machine';
 import { Picture } from './picture';
 
 const $ = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
@@ -9,7 +9,7 @@ const SLOW = 60;  // ticks in a second, up to which each tick is drawn
 
 let picture: Picture, machine: Machine;
 let speed = 10, playing = false, owed = 0, rests = 0, before = 0;
-let skipped = 0, told = 0, wrote = 0, spoke = 0, spoken = '', frames: [number, number, number][] = [];
+let begun = 0, drew = 0, told = 0, wrote = 0, spoke = 0, spoken = '', frames: [number, number, number][] = [];
 
 const number = (n: number): string => Math.round(n).toLocaleString('en').replaceAll(',', '\u202f');
 const many = (n: number, one: string): string => `${number(n)} ${one}${n === 1 ? '' : 's'}`;
@@ -32,6 +32,7 @@ function setSpeed(pace: number): void {
 
 function play(on: boolean): void {
   playing = on;
+  begun = 0;
   owed = rests = 0;
   text('play', on ? 'Pause' : 'Play');
   told = 0;
@@ -61,6 +62,15 @@ function restart(): void {
   make(setup, actions, Math.floor(begin * tick / setup.tick), 0);
 }
 
+/** Nothing is left: says how long all of it took, unless the reader has paused or changed something meanwhile. */
+function finish(): void {
+  if (begun > 0) {
+    const took = ((performance.now() - begun) / 1000).toFixed(2);
+    text('tells', `Here each engine took and fired ${many(machine.fired, 'timer')} in ${took} seconds.`);
+  }
+  play(false);
+}
+
 function toggle(): void {
   if (!playing && machine.over()) restart();
   play(!playing);
@@ -72,9 +82,17 @@ function choose(name: string): void {
   make({ scenario: name, tick, sizes, slots, budget }, [], begin, 0);
 }
 
+/** Chooses and plays, unless the reader wants no motion. */
+function begin(name: string): void {
+  const now = performance.now();
+  choose(name);
+  play(!calm.matches);
+  if (playing && machine.now === 0) begun = now;
+}
+
 function changed(): void {
   picture.invalidate();
-  told = wrote = 0;
+  begun = told = wrote = 0;
   spoke = -Infinity;
 }
 
@@ -101,8 +119,7 @@ function follow(hash: string): void {
   const given = new URLSearchParams(hash.slice(1));
   const name = given.get('scenario') ?? '';
   if (!Object.hasOwn(SCENARIOS, name)) {
-    choose('first');
-    play(!calm.matches);
+    begin('first');
     return;
   }
   const standard = SCENARIOS[name];
@@ -140,8 +157,9 @@ function turn(now: number, elapsed: number, most: number): boolean {
       if (!machine.step()) rests = now + 300;
     }
   } else {
-    machine.run(machine.now + Math.floor(owed), now + most);
-    owed -= Math.floor(owed);
+    const was = machine.now;
+    machine.run(was + Math.floor(owed), now + most);
+    owed = Math.min(owed - (machine.now - was), speed / 4);  // no more than a quarter of a second is made up for
   }
   return true;
 }
@@ -149,13 +167,16 @@ function turn(now: number, elapsed: number, most: number): boolean {
 function frame(): void {
   const now = performance.now(), elapsed = Math.min(100, now - before);
   before = now;
-  const few = machine.pendingCount < 30000;
+  const few = machine.pending <= TOLD;
   picture.flight = calm.matches || !few ? 0 : speed <= SLOW ? 700 : speed <= 2000 ? 350 : 0;
   picture.now = now;
-  const moved = turn(now, elapsed, few ? 9 : 13);
-  // Of many timers, one frame in three is drawn: the engines get the rest of the time.
-  if (moved && machine.over()) play(false);
-  if (few || !moved || ++skipped % 3 === 0) picture.draw(now, moved);
+  const moved = turn(now, elapsed, few ? 9 : 44);
+  if (moved && machine.over()) finish();
+  // Of many timers ten frames in a second are drawn: the engines get the rest of the time.
+  if (few || !playing || now - drew > 100) {
+    picture.draw(now, moved);
+    drew = now;
+  }
   if (now - told > 120 && (moved || told === 0)) tell(now);
   if (now - wrote > 1000 && (moved || wrote === 0)) {
     history.replaceState(null, '', link());
@@ -167,7 +188,7 @@ function frame(): void {
 }
 
 function caption(): string {
-  const { cascade } = machine;
+  const cascade = machine.cascade();
   if (!cascade) return 'No slot of an outer ring has been reached yet.';
   const ring = machine.levels[cascade.level], fell = cascade.to.reduce((sum, n) => sum + n, cascade.due);
   const slot = `[${number(cascade.begin)}, ${number(cascade.begin + ring.tick)})`;
@@ -186,6 +207,7 @@ function row(name: string, cells: string[], worst: number[]): string {
 function tell(now: number): void {
   told = now;
   const { levels, setup } = machine;
+  machine.recount();
   text('caption', caption());
   const took = frames.reduce((sum, f) => sum + f[1], 0) / Math.max(1, frames.length);
   text('rate', `${frames.length} frames/s · ${took.toFixed(1)} ms each` +
@@ -208,6 +230,7 @@ function tell(now: number): void {
   $('counts').innerHTML = cells.map((one, engine) =>
       row(NAMES[engine], one.map(cell),
           [1, 2, 3, 4].filter((i) => one[i] > 0 && one[i] === Math.max(...cells.map((other) => other[i]))))).join('');
+  $('sample').hidden = cells[WHEEL][0] <= TOLD;
   speak(now);
 }
 
@@ -234,7 +257,7 @@ function speak(now: number): void {
   if (!$('events').matches(':hover, :focus')) $('events').innerHTML = list;
   if (playing && now - spoke < 4000) return;
   spoke = now;
-  const says = `Tick ${number(machine.clock())}: ${many(machine.pendingCount, 'timer')} wait, ` +
+  const says = `Tick ${number(machine.clock())}: ${many(machine.pending, 'timer')} wait, ` +
       `${number(machine.fired)} were due, ${number(machine.cancelled)} cancelled. ${caption()}`;
   if (says !== spoken) text('live', spoken = says);
 }
@@ -253,11 +276,12 @@ async function start(): Promise<void> {
   $('fallback').hidden = true;
   $('app').hidden = false;
   picture = new Picture();
+  text('sample', `Drawn are the timers with numbers below ${number(TOLD)}. The counts have all.`);
   for (const [name, scenario] of Object.entries(SCENARIOS)) {
     const button = document.createElement('button');
     button.textContent = scenario.name;
     button.dataset.name = name;
-    button.onclick = () => { choose(name); play(!calm.matches); };
+    button.onclick = () => begin(name);
     $('scenarios').append(button);
   }
   $('slots').innerHTML = Array.from({ length: 12 }, (_, i) => `<option>${2 ** (i + 1)}`).join('');

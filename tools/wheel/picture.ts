@@ -1,8 +1,8 @@
 // Draws the engines. A timer flies from where its last event has put it to where the next one does.
-import { HASHED, HEAP, Machine, Ring, WHEEL, Watcher } from './machine';
+import { Count, HASHED, HEAP, Machine, Ring, TOLD, WHEEL, Watcher } from './machine';
 
 type Pen = CanvasRenderingContext2D;
-const TURN = 2 * Math.PI, HOLE = 0.24, MOST_DOTS = 12000, HEAP_FLASHES = 1365;
+const TURN = 2 * Math.PI, HOLE = 0.24, HEAP_FLASHES = 1365;
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const jitter = (n: number): number => ((Math.imul(n + 1, 2654435761) >>> 0) % 1009) / 1009;
 const ease = (f: number): number => (f < 0.5 ? 2 * f * f : 1 - (2 - 2 * f) * (1 - f));
@@ -63,26 +63,16 @@ class Stage {
 
 /** Polar places of the timers of one wheel, and of those that have left it. */
 class Flights {
-  angle = new Float32Array(0);
-  radius = new Float32Array(0);
-  x = new Float32Array(0);
-  y = new Float32Array(0);
-  fromAngle = new Float32Array(0);
-  fromRadius = new Float32Array(0);
-  since = new Float64Array(0);
+  angle = new Float32Array(TOLD);
+  radius = new Float32Array(TOLD);
+  x = new Float32Array(TOLD);
+  y = new Float32Array(TOLD);
+  fromAngle = new Float32Array(TOLD);
+  fromRadius = new Float32Array(TOLD);
+  since = new Float64Array(TOLD).fill(-1e9);
   gone: { angle: number; radius: number; since: number; due: boolean }[] = [];
   private next = 0;
 
-  grow(capacity: number): void {
-    for (const name of ['angle', 'radius', 'x', 'y', 'fromAngle', 'fromRadius'] as const) {
-      const made = new Float32Array(capacity);
-      made.set(this[name]);
-      this[name] = made;
-    }
-    const since = new Float64Array(capacity).fill(-1e9);
-    since.set(this.since);
-    this.since = since;
-  }
   move(timer: number, angle: number, radius: number, now: number, enters: boolean): void {
     this.fromAngle[timer] = enters ? angle : this.angle[timer];
     this.fromRadius[timer] = enters ? 1.06 : this.radius[timer];
@@ -133,12 +123,9 @@ export class Picture implements Watcher {
   }
   relaid(): void {
     const { machine } = this;
-    for (const flights of this.flights) {
-      if (flights.angle.length < machine.capacity) flights.grow(machine.capacity);
-    }
-    for (let i = 0; i < machine.pendingCount; ++i) {
-      this.place(WHEEL, machine.pending[i], false);
-      this.place(HASHED, machine.pending[i], false);
+    for (let i = 0; i < machine.drawnCount; ++i) {
+      this.place(WHEEL, machine.drawn[i], false);
+      this.place(HASHED, machine.drawn[i], false);
     }
   }
   came(engine: number, timer: number, from: number): void {
@@ -154,7 +141,7 @@ export class Picture implements Watcher {
     return [HOLE + level * width, HOLE + (level + 0.93) * width];
   }
   private dot(): number {
-    const n = this.machine.pendingCount;
+    const n = this.machine.drawnCount;
     const of = n <= 24 ? 0.042 : n <= 90 ? 0.022 : n <= 400 ? 0.017 : n <= 2500 ? 0.0065 : 0.004;
     return Math.max(0.8, of * this.wheel.width / 2);
   }
@@ -186,7 +173,8 @@ export class Picture implements Watcher {
   draw(now: number, moved: boolean): void {
     if (moved) this.until = now + Math.max(700, this.flight);
     if (now > this.until) return;
-    const dense = this.machine.pendingCount > (this.dense ? 300 : 400);
+    this.machine.recount();
+    const dense = this.machine.drawnCount > (this.dense ? 300 : 400);
     if (dense !== this.dense) {
       this.dense = dense;
       this.relaid();
@@ -276,11 +264,11 @@ export class Picture implements Watcher {
   private dots(stage: Stage, flights: Flights, r: number, dot: number, now: number, colour: string,
                which: (timer: number) => boolean): void {
     const { pen } = stage, { machine } = this;
-    const count = Math.min(machine.pendingCount, MOST_DOTS), rgb = dot < 2 ? stage.colour(colour) : 0;
+    const count = machine.drawnCount, rgb = dot < 2 ? stage.colour(colour) : 0;
     pen.fillStyle = pen.strokeStyle = colour;
     pen.beginPath();
     for (let i = 0; i < count; ++i) {
-      const timer = machine.pending[i];
+      const timer = machine.drawn[i];
       if (!which(timer)) continue;
       const [x, y] = this.at(flights, timer, now, r);
       if (dot < 2) {
@@ -298,7 +286,7 @@ export class Picture implements Watcher {
     pen.lineWidth = dot;
     pen.beginPath();
     for (let i = 0; i < count; ++i) {
-      const timer = machine.pending[i];
+      const timer = machine.drawn[i];
       const f = (now - flights.since[timer]) / this.flight;
       if (f <= 0 || f >= 1 || !which(timer)) continue;
       pen.moveTo(...this.at(flights, timer, now - 110 * (1 - f), r));
@@ -345,12 +333,13 @@ export class Picture implements Watcher {
     this.drawGone(stage, flights, r, dot, now);
     pen.textAlign = 'center';
     pen.textBaseline = 'middle';
-    if (machine.pendingCount <= 24) {
+    if (machine.drawnCount <= 24) {
+      const deadlines = machine.deadlines();
       pen.font = `bold ${Math.round(dot * 0.8)}px system-ui, sans-serif`;
       pen.fillStyle = this.colours.panel;
-      for (let i = 0; i < machine.pendingCount; ++i) {
-        const timer = machine.pending[i];
-        pen.fillText(String(machine.deadline[timer]), ...this.at(flights, timer, now, r));
+      for (let i = 0; i < machine.drawnCount; ++i) {
+        const timer = machine.drawn[i];
+        pen.fillText(String(deadlines[timer]), ...this.at(flights, timer, now, r));
       }
     }
     pen.fillStyle = this.colours.ink;
@@ -383,13 +372,14 @@ export class Picture implements Watcher {
     const { machine, heap: stage } = this;
     const { pen, width, height } = stage;
     pen.clearRect(0, 0, width, height);
-    const clock = machine.clock(), size = machine.heapSize;
+    const clock = machine.clock(), size = machine.count(HEAP, Count.size);
+    const deadlines = machine.deadlines(), members = machine.members();
     let rows = 1;
     while ((4 ** rows - 1) / 3 < size) ++rows;
     const step = height / Math.max(4, rows);
     const far = (ticks: number) => Math.log1p(Math.max(0, ticks));
     const farthest = far(Math.max(10, ...machine.levels.map((level) => level.tick * 8)));
-    const hue = (timer: number) => 42 + 225 * Math.min(1, far(machine.deadline[timer] - clock) / farthest);
+    const hue = (timer: number) => 42 + 225 * Math.min(1, far(deadlines[timer] - clock) / farthest);
     pen.strokeStyle = this.colours.line;
     pen.beginPath();
     for (let i = 1; i < Math.min(size, 85); ++i) {
@@ -405,7 +395,7 @@ export class Picture implements Watcher {
       for (let i = first; i < end; i += stride) {
         const x = (i - first + 0.5) * wide;
         const fades = i < HEAP_FLASHES ? Math.max(0, 1 - (now - this.placed[i]) / 500) : 0;
-        pen.fillStyle = fades > 0 ? this.colours.look : `hsl(${Math.round(hue(machine.heap[i]) / 15) * 15} 65% 52%)`;
+        pen.fillStyle = fades > 0 ? this.colours.look : `hsl(${Math.round(hue(members[i]) / 15) * 15} 65% 52%)`;
         if (dot < 2) {
           pen.fillRect(x - 1, y - Math.min(6, step / 3), 2, Math.min(12, step / 1.5));
         } else {

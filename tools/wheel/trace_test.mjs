@@ -68,12 +68,52 @@ function run(engine, seed) {
     }
   }
   say('e');
-  const counts = Array.from({ length: 9 }, (_, i) => (i === 7 ? 0 : wheel.wheel_count(engine, i)));
-  return { lines, counts, events: eventsOf(engine).slice() };
+  return { lines, linked, ...left(engine) };
+}
+
+const left = (engine) => ({
+  counts: Array.from({ length: 9 }, (_, i) => (i === 7 ? 0 : wheel.wheel_count(engine, i))),
+  events: eventsOf(engine).slice(),
+});
+
+// What the page draws without events has as many timers as the engine, and those of the heap.
+function seen(engine, { linked, events }, where) {
+  if (engine === 2) {
+    const members = new Uint32Array(wheel.memory.buffer, wheel.wheel_members(), linked.size);
+    assert.deepEqual([...members].sort(), [...linked].sort(), `${where}: the members`);
+    return;
+  }
+  const levels = engine === 1 ? 1 : events.filter((what, i) => i % 5 === 0 && what === 0).length;
+  let timers = 0;
+  for (let level = 0; level < levels; ++level) {
+    const size = 2 * wheel.wheel_bucket_count(engine, level);
+    const buckets = new Uint32Array(wheel.memory.buffer, wheel.wheel_buckets(engine, level), size);
+    for (let i = 1; i < size; i += 2) timers += buckets[i];
+  }
+  assert.equal(timers, linked.size, `${where}: the buckets`);
+}
+
+// The same program again: a limit leaves out the events of the timers from there on, and changes nothing else.
+function runTold(engine, { lines, counts, events }, where) {
+  const limit = 100;
+  const calls = { m: 'wheel_make', a: 'wheel_add', c: 'wheel_cancel', w: 'wheel_advance' };
+  wheel.wheel_tell(limit);
+  for (const line of lines.slice(0, -1)) wheel[calls[line[0]]](...line.split(' ').slice(1).map(Number));
+  wheel.wheel_tell(2 ** 32 - 1);
+  const told = [];
+  for (let i = 0; i < events.length; i += 5) if (events[i + 2] < limit) told.push(...events.subarray(i, i + 5));
+  const again = left(engine);
+  assert.deepEqual(again.counts, counts, `${where}: the counts with a limit`);
+  assert.deepEqual([...again.events], told, `${where}: the events with a limit`);
 }
 
 for (const [engine, name] of names.entries()) {
-  const ran = Array.from({ length: programs }, (_, seed) => run(engine, seed));
+  const ran = Array.from({ length: programs }, (_, seed) => {
+    const where = `${name}, program ${seed}`, one = run(engine, seed);
+    seen(engine, one, where);
+    if (seed % 20 === 0) runTold(engine, one, where);
+    return one;
+  });
   const input = ran.map((one) => one.lines.join('\n')).join('\n');
   const { stdout, status } = spawnSync(`${work}/native`, { input, maxBuffer: 2 ** 30 });
   assert.equal(status, 0);
