@@ -17,8 +17,8 @@ const axe = require.resolve('axe-core')
 // Which page is among the first three; null as long as no page has the word.
 const searches = {
   durable: 'docs/durable', pgbouncer: 'docs/postgres', vacuum: 'docs/postgres', 'half hour': 'docs/tuning',
-  'retry dead': 'docs/durable', cascade: 'docs/tuning', 'stop token': 'docs/coroutines', fork: 'docs/process',
-  windows: 'docs/packages', webhook: null,
+  'retry dead': 'docs/durable', cascade: 'docs/tuning', wheel: 'docs/wheel', 'stop token': 'docs/coroutines',
+  fork: 'docs/process', windows: 'docs/packages', webhook: null,
 }
 const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' }
 const desk = { width: 1280, height: 900 }
@@ -55,13 +55,17 @@ const look = async () => {
 async function visit(tab, origin, name, spoil = () => {}) {
   const fault = (what) => faults.add(`${name}: ${what}`)
   tab.fault = fault
-  const guide = !/^(reference|source)\//.test(name)
+  const guide = !/^(reference|source|wheel)\//.test(name)
+  const wheel = name.startsWith('wheel/')
   for (const [viewport, theme] of [[desk, 'light'], [telephone, 'dark']]) {
     await tab.setViewport(viewport)
     await tab.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }])
     if (viewport === desk) {
       await tab.goto(`${origin}/${name}`, { waitUntil: 'load' })
       if (guide) await tab.waitForFunction(() => document.querySelector('#app').__vue_app__)
+      if (wheel && !await tab.waitForSelector('#app:not([hidden])', { timeout: 5000 }).catch(() => null)) {
+        fault('the engines do not run')
+      }
       await tab.evaluate(spoil)
       await tab.addScriptTag({ path: axe })
     }
@@ -70,7 +74,7 @@ async function visit(tab, origin, name, spoil = () => {}) {
     if (viewport === telephone && seen.wide > 0) fault(`it is ${seen.wide} pixels wider than the screen`)
     seen.narrow.forEach((cell) => fault(`a cell is too narrow: ${cell.slice(0, 60)}`))
     if (viewport === desk) pictures += seen.pictures
-    if (!guide) continue
+    if (!guide && !wheel) continue
     const { violations } = await tab.evaluate(() => axe.run(
       { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa'], resultTypes: ['violations'], selectors: false }))
     for (const { id, impact, nodes } of violations.filter((each) => /serious|critical/.test(each.impact))) {

@@ -7,7 +7,7 @@ const work = 'build/site.work'
 
 const sidebar = {
   Begin: 'getting_started which_call recipes errors why_not',
-  'In memory': 'asio coroutines tuning which_wheel process',
+  'In memory': 'wheel asio coroutines tuning which_wheel process',
   'In a database': 'durable postgres desk scale upgrading',
   'Operate and install': 'metrics tracing packages',
   'Coming from': 'coming_from/asio coming_from/libuv coming_from/folly coming_from/netty coming_from/peers',
@@ -67,6 +67,7 @@ function placeOf(code) {
 // Undefined for what the site does not have.
 function targetOf(page, link) {
   if (/^([a-z]+:|#)/.test(link)) return link
+  if (link.endsWith('tools/wheel/index.html')) return '/wheel/index.html'
   const [file, anchor] = link.split('#')
   const target = path.join(path.dirname(page), file).replace(/\/$/, '')
   const found = [target.replace(/(^|\/)README\.md$/, '$1index.md'), `${target}/index.md`, `source/${target}.md`]
@@ -83,7 +84,7 @@ function inline(state, children, heading) {
       const target = targetOf(state.env.relativePath, token.attrGet('href'))
       token.attrSet('href', target)
       if (!target) Object.assign(token, { tag: 'span', attrs: null })
-      else if (target.startsWith('/reference/')) token.attrSet('target', '_self')
+      else if (/^\/(reference|wheel)\//.test(target)) token.attrSet('target', '_self')
     } else if (token.type === 'link_close') {
       token.tag = links.pop().tag
     } else if (token.type === 'html_inline' || token.type === 'html_block') {
@@ -123,7 +124,7 @@ export default {
   description: 'Hierarchical timing wheels for C++20: schedule and cancel millions of timers in O(1)',
   srcDir: 'pages',
   outDir: '../site',
-  ignoreDeadLinks: [/^\/reference\//], // by Doxygen; check.mjs follows them
+  ignoreDeadLinks: [/^\/(reference|wheel)\//], // not by VitePress; check.mjs follows them
   head: [['link', { rel: 'icon', href: '/icon.svg' }]],
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
@@ -132,7 +133,11 @@ export default {
     config: (md) => md.core.ruler.push('code_host', change),
   },
   themeConfig: {
-    nav: [{ text: 'Reference', link: '/reference/', target: '_self' }, { text: 'Changes', link: '/CHANGELOG' }],
+    nav: [
+      { text: 'The wheel', link: '/wheel/index.html', target: '_self' },
+      { text: 'Reference', link: '/reference/', target: '_self' },
+      { text: 'Changes', link: '/CHANGELOG' },
+    ],
     sidebar: Object.entries(sidebar).map(([text, pages]) => ({
       text,
       items: pages.split(' ').map((page) => (
