@@ -228,7 +228,7 @@ export class Machine {
       const next = this.log[this.done];
       const every = this.stream ? this.ticks(this.stream.every) : Infinity;
       let stop = Math.min(to, (Math.floor(this.now / every) + 1) * every, next ? next.at : Infinity,
-                          this.now + Math.ceil(2e5 / (this.pending + 1)));
+                          this.now + Math.ceil(1e7 / (this.pending + 1)));
       for (let at = this.now + 1; at < stop && this.cancels.size > 0; ++at) stop = this.cancels.has(at) ? at : stop;
       if (stop <= this.now || this.steps > 0) {
         this.step();  // an action is due in the middle of the next tick
