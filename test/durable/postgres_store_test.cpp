@@ -33,6 +33,77 @@ TEST_F(PostgresStore, TwoTransactionsAtATimeLeaveOutWhatTheOtherHas) {
   EXPECT_EQ(others[0].key, "b");
 }
 
+// In one statement, on a connection that has just been used.
+class PostgresAppend : public PostgresStore {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  PostgresAppend() { put(store, "warm", 1h); }
+  [[nodiscard]] bool append(const std::vector<request>& all) {
+    ops.clear();
+    for (const request& each : all) {
+      ops.push_back({&each});
+    }
+    return store.append_at_once({.lock_wait = 5ms}, ops);
+  }
+  std::vector<append_op> ops;
+};
+
+TEST_F(PostgresAppend, WritesChecksWithTheirDeadlines) {
+  const store_counts before = store.counts();
+  const instant now = store.now();
+  const std::vector<request> all = {asked("a", 1h, "payload"), asked("b", now + 2h), asked("c", -1h),
+                                    asked("d", instant::max()), asked("e", std::chrono::hours::max())};
+  ASSERT_TRUE(append(all));
+  EXPECT_EQ(store.counts().statements - before.statements, 1U);
+  EXPECT_EQ(store.counts().commits - before.commits, 1U);
+  for (const append_op& each : ops) {
+    EXPECT_TRUE(each.result.inserted);
+    const stored_check found = store.find("close", each.asked->key).value();
+    EXPECT_EQ(found.id, each.id);
+    EXPECT_EQ(found.due, each.result.due);
+    EXPECT_EQ(found.payload, each.asked->payload);
+  }
+  EXPECT_GE(ops[0].result.due, now + 1h);
+  EXPECT_LE(ops[0].result.due, store.now() + 1h + 1s);
+  EXPECT_EQ(ops[1].result.due, now + 2h);
+  EXPECT_GE(ops[2].result.due, now);
+  EXPECT_LE(ops[2].result.due, store.now() + 1s);
+  EXPECT_EQ(ops[3].result.due, instant::max());
+  EXPECT_GT(ops[4].result.due, now + std::chrono::years(290));
+}
+
+TEST_F(PostgresAppend, WritesNothingWhereAKeyIsTaken) {
+  EXPECT_FALSE(append({asked("a", 1h), asked("warm", 1h)}));
+  EXPECT_FALSE(store.find("close", "a"));
+  EXPECT_FALSE(append({asked("a", 1h)})) << "it is not tried at once again";
+  for (int times = 0; times < 16; ++times) {
+    static_cast<void>(append({asked("a", 1h)}));
+  }
+  EXPECT_TRUE(store.find("close", "a"));
+}
+
+TEST_F(PostgresAppend, WaitsForNoKeyThatAnOpenTransactionHas) {
+  user.execute("BEGIN");
+  EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(append({asked("a")}));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
+  user.execute("ROLLBACK");
+  EXPECT_FALSE(store.find("close", "a"));
+}
+
+TEST_F(PostgresAppend, LeavesTablesOfANewerVersionAlone) {
+  user.execute("UPDATE " + table("version") + " SET version=7");
+  EXPECT_FALSE(append({asked("a")}));
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("check")), "1");
+}
+
+TEST_F(PostgresAppend, IsLeftToATransactionWhereTheConnectionWasIdle) {
+  std::this_thread::sleep_for(1100ms);
+  EXPECT_FALSE(append({asked("a")}));
+  static_cast<void>(store.find("close", "a"));
+  EXPECT_TRUE(append({asked("a")}));
+}
+
 TEST_F(PostgresStore, ThreadsOfTwoStoresClaimEachCheckOnce) {
   postgres_store other(server().conninfo(), options);
   std::vector<request> all;

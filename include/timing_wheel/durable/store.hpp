@@ -322,6 +322,11 @@ class TIMING_WHEEL_EXPORT store {
   /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
+  /// Does what `transact_within` with one `append` does, in one statement that commits by itself: one round trip, and
+  /// not three. \returns false, and has written nothing, if that cannot be done here and now; then use a transaction.
+  /// So it is if one of the keys is taken. Here false. If it throws, nobody knows whether the checks were written.
+  virtual bool append_at_once(const transaction_limits& limits, std::span<append_op> ops);
+
   /// Adds the rows of `which` to `found`, also those with a lease and those of paused kinds. Complexity: O(rows due in
   /// that range of time), rows of other kinds included, however many rows lie outside of it.
   virtual void read_ahead(const read_range& which, std::vector<upcoming>& found) = 0;

@@ -341,7 +341,7 @@ void group_commit::tell(queue some, held_lock& lock, bool wakes_owner) noexcept 
 // committed, nobody knows whether it has: a write that was done again could be done twice, so that is left to who asked
 // for it.
 void group_commit::commit(std::span<write* const> some) noexcept {
-  if (some.empty()) {
+  if (some.empty() || append_at_once(some)) {
     return;
   }
   const ended how = transact(some, wait_of_a_group, [&](store_transaction& open) {
@@ -351,6 +351,26 @@ void group_commit::commit(std::span<write* const> some) noexcept {
   if (how == ended::write_failed && some.size() > 1) {
     std::vector<const write*> locked;
     commit_apart(some, locked);
+  }
+}
+
+// \returns whether that is over. If not, nothing was written.
+bool group_commit::append_at_once(std::span<write* const> some) noexcept {
+  if (first_step(some).size() < some.size() || some.front()->work != nullptr) {
+    return false;
+  }
+  bool asked = false;
+  try {
+    const transaction_limits limits{.lock_wait = wait_of_a_group, .asked_at = some.front()->asked_at};
+    return append_all(some, [&](std::span<append_op> ops) {
+      asked = true;
+      return store_.append_at_once(limits, ops);
+    });
+  } catch (...) {
+    for (write* one : some) {
+      one->failure = asked ? std::current_exception() : nullptr;
+    }
+    return asked;
   }
 }
 
@@ -422,24 +442,32 @@ void group_commit::perform(std::span<write* const> some, store_transaction& open
     if (step.front()->work != nullptr) {
       (*step.front()->work)(open);
     } else {
-      append_all(step, open);
+      append_all(step, [&](std::span<append_op> ops) {
+        open.append(ops);
+        return true;
+      });
     }
     done += step.size();
   }
 }
 
-void group_commit::append_all(std::span<write* const> some, store_transaction& open) {
+// \returns what `append` returns.
+template <class Append>
+bool group_commit::append_all(std::span<write* const> some, const Append& append) {
   std::vector<append_op> ops;
   for (const write* one : some) {
     ops.insert(ops.end(), one->ops.begin(), one->ops.end());
   }
-  open.append(ops);
+  if (!append(ops)) {
+    return false;
+  }
   auto from = ops.begin();
   for (const write* one : some) {
     const auto to = from + static_cast<std::ptrdiff_t>(one->ops.size());
     std::copy(from, to, one->ops.begin());
     from = to;
   }
+  return true;
 }
 
 // As many at a time as work. What was undone with a step that failed is done again, which is likely to work; the step

@@ -131,11 +131,13 @@ class group_commit {
   void wake_owner() noexcept;
 
   void commit(std::span<write* const> some) noexcept;
+  [[nodiscard]] bool append_at_once(std::span<write* const> some) noexcept;
   ended commit_apart(std::span<write* const> some, std::vector<const write*>& locked) noexcept;
   template <class Work>
   ended transact(std::span<write* const> some, std::chrono::milliseconds lock_wait, const Work& work) noexcept;
   static void perform(std::span<write* const> some, store_transaction& open, std::size_t& done);
-  static void append_all(std::span<write* const> some, store_transaction& open);
+  template <class Append>
+  static bool append_all(std::span<write* const> some, const Append& append);
   static void perform_in_parts(std::span<write* const> some, store_transaction& open,
                                std::vector<const write*>& locked);
   [[nodiscard]] static std::exception_ptr perform_part(std::span<write* const> some, store_transaction& open,

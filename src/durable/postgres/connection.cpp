@@ -57,7 +57,13 @@ class kept_warning {
   kept_warning& operator=(const kept_warning&) = delete;
   ~kept_warning() { PQsetNoticeReceiver(from_, before_, nullptr); }  // libpq's own looks at no argument
 
-  [[nodiscard]] const std::string& words() const noexcept { return words_; }
+  [[nodiscard]] bool came() const noexcept { return !words_.empty(); }
+  /// Of a commit. \throws timer_error if one came.
+  void refuse() const {
+    if (came()) {
+      fail("committing", "40003", "it is done here, but may not be on a standby: " + words_);
+    }
+  }
 
  private:
   static void keep(void* into, const PGresult* notice) noexcept {
@@ -178,15 +184,21 @@ result connection::run(const char* doing, const std::string& text, unsigned stat
   return wait(doing);
 }
 
+result connection::run_alone(const query& which, const parameters& values) {
+  const kept_warning warned(connection_);
+  result done = run(which, values);
+  silent_ = silent_ || warned.came();  // nobody must take it for undone
+  warned.refuse();
+  return done;
+}
+
 void connection::commit() {
   const kept_warning warned(connection_);
   const result ended = run("committing", sql::commit, 1);
   if (std::string_view(PQcmdStatus(ended.get())) != "COMMIT") {
     fail("committing", "40000", "the server has rolled back");
   }
-  if (!warned.words().empty()) {
-    fail("committing", "40003", "it is done here, but may not be on a standby: " + warned.words());
-  }
+  warned.refuse();
 }
 
 const std::string& connection::prepare(const query& which) {

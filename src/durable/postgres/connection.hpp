@@ -69,6 +69,8 @@ class connection {
   /// Prepares a statement of the user's once; without `connection_rules::prepare`, the unnamed one each time. \returns
   /// its name. \throws timer_error
   const std::string& prepare(const std::string& sql);
+  /// Runs one that commits by itself. \throws timer_error, also as `commit`
+  result run_alone(const query& which, const parameters& values);
   /// Commits. A server that gives up waiting for its synchronous standby says so by a warning only: that is an error.
   /// \throws timer_error
   void commit();
@@ -81,6 +83,8 @@ class connection {
 
   /// Whether a call before has used it: then its server may be gone.
   bool used = false;
+  /// When that was. One that has just been used is likely to work.
+  std::chrono::steady_clock::time_point used_at = {};
   /// Whether the version of the tables was seen.
   bool checked = false;
   /// How long to wait for an answer; none: as the rules say.

@@ -29,6 +29,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// In one statement; the server holds it several times at once.
+constexpr std::size_t most_bytes_at_once = std::size_t{16} << 20;
+
 constexpr milliseconds longest_limit(1'000'000'000);  // PostgreSQL counts them in 32 bits
 
 void in_range(const char* name, milliseconds value) { validate_range(name, value, milliseconds(1), longest_limit); }
@@ -84,6 +87,7 @@ class postgres_store::implementation {
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
   void transact(const Work& work, const transaction_limits& limits = {});
+  bool append_at_once(const transaction_limits& limits, std::span<append_op> ops);
   void read_overdue(std::vector<overdue_kind>& found);
   void read_ahead(const read_range& which, std::vector<upcoming>& found);
   [[nodiscard]] std::vector<std::int16_t> renew_shares(std::string_view node, std::span<const std::string> kinds,
@@ -118,6 +122,7 @@ class postgres_store::implementation {
   // Any thread.
   counters counts_;
   std::atomic<bool> has_paused_kinds_{false};  // the table, when last looked for. Relaxed: it publishes nothing
+  std::atomic<int> refusals_{0};  // so many appends are not tried at once. Relaxed: a wrong count does no harm
   server_clock clock_;
   pool pool_;
   pool kept_;  // for urgent transactions: no other use of the store can take its one connection
@@ -186,6 +191,37 @@ void postgres_store::implementation::transact(const Work& work, const transactio
   check_process();
   const in_transaction alone(*this);
   in_a_transaction(work, limits);
+}
+
+// Where the session is the store's own, so that its plan is kept and its statements end. A connection that was idle for
+// longer may be dead, which a statement that commits must not be the first to find out. Where keys are often taken, the
+// statement would often be in vain.
+bool postgres_store::implementation::append_at_once(const transaction_limits& limits, std::span<append_op> ops) {
+  constexpr std::chrono::seconds recently(1);
+  constexpr int pause_after_a_refusal = 16;
+  if (!options_.prepare || ops.empty()) {
+    return false;
+  }
+  if (const int left = refusals_.load(std::memory_order_relaxed); left > 0) {
+    refusals_.store(left - 1, std::memory_order_relaxed);
+    return false;
+  }
+  std::size_t bytes = 0;
+  for (const append_op& op : ops) {
+    bytes += op.asked->payload.size();
+    if (op.asked->replace || bytes > most_bytes_at_once) {
+      return false;
+    }
+  }
+  check_process();
+  const in_transaction alone(*this);
+  pool::guard held(pool_);
+  if (!held->used || std::chrono::steady_clock::now() - held->used_at > recently) {
+    return false;
+  }
+  const bool done = postgres::append_at_once(*held, limits, ops, counts_);
+  refusals_.store(done ? 0 : pause_after_a_refusal, std::memory_order_relaxed);
+  return done;
 }
 
 template <class What>
@@ -443,6 +479,10 @@ void postgres_store::transact(const std::function<void(store_transaction&)>& wor
 void postgres_store::transact_within(const transaction_limits& limits,
                                      const std::function<void(store_transaction&)>& work) {
   implementation_->transact(work, validated(limits));
+}
+
+bool postgres_store::append_at_once(const transaction_limits& limits, std::span<append_op> ops) {
+  return implementation_->append_at_once(limits, ops);
 }
 
 void postgres_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {

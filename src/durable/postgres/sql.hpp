@@ -65,6 +65,20 @@ inline constexpr query insert{
     "INSERT INTO @check(due,kind,key,payload) "
     "SELECT due,kind,key,payload FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) u(due,kind,key,payload) "
     "ON CONFLICT(kind,key) DO NOTHING RETURNING id"};
+// The same in a transaction of its own: with the limits of one, and what a BEGIN looks at. If the version is another
+// one, nothing is written. A key that is taken is an error, so that all are written, or none: ON CONFLICT would write
+// the rest.
+inline constexpr query insert_alone{
+    "scheduling", "timing_wheel_insert_alone",
+    "INSERT INTO @check(due,kind,key,payload) SELECT CASE u.relative WHEN 1 THEN "
+    "begun.now+least(u.due,9223372036854775807-begun.now) ELSE u.due END,u.kind,u.key,u.payload FROM "
+    "(SELECT " TIMING_WHEEL_NOW
+    " AS now,set_config('lock_timeout',$7::text,true) AS waits,"
+    "set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN "
+    "'remote_apply' "
+    "ELSE 'on' END,true) AS syncs FROM @version WHERE version=$6::bigint) begun,"
+    "unnest($1::bigint[],$2::integer[],$3::text[],$4::bytea[],$5::bytea[]) u(due,relative,kind,key,payload) "
+    "WHERE begun.waits IS NOT NULL AND begun.syncs IS NOT NULL RETURNING id,due"};
 inline constexpr query replace{
     "replacing", "timing_wheel_replace",
     "UPDATE @check c SET due=u.due,payload=u.payload,attempt=0 "
@@ -290,6 +304,7 @@ inline constexpr query users_stands{"looking for a check", "",
 
 /// All that touch the checks, for the test that none looks through the table.
 inline constexpr const query* on_checks[] = {&insert,
+                                             &insert_alone,
                                              &replace,
                                              &stands,
                                              &cancel,

@@ -109,6 +109,47 @@ transaction_rules rules_for(const postgres_options& options, counters& counts) {
   return {begin, options.transaction_timeout, options.schema, options.limits, &counts};
 }
 
+bool append_at_once(connection& on, const transaction_limits& limits, std::span<append_op> ops, counters& counts) {
+  array dues(element::bigint);
+  array relative(element::integer);
+  array kinds(element::text);
+  array keys(element::bytea);
+  array payloads(element::bytea);
+  const std::vector<append_op*> ordered = in_order(ops);
+  for (const append_op* op : ordered) {
+    const due_time due = op->asked->due;
+    const instant from_zero = due.at(instant{});
+    dues.add(microseconds_of(from_zero));
+    relative.add(due.at(instant(std::chrono::microseconds(1))) != from_zero ? 1 : 0);
+    kinds.add(op->asked->kind);
+    keys.add(op->asked->key);
+    payloads.add(op->asked->payload);
+  }
+  const std::string wait = std::to_string(limits.lock_wait.value_or(std::chrono::milliseconds(0)).count());
+  parameters values;
+  values.bind(dues).bind(relative).bind(kinds).bind(keys).bind(payloads).bind(schema_version).bind(wait);
+  TIMING_WHEEL_FAIL_POINT("postgres.before_commit");
+  result made;
+  try {
+    made = on.run_alone(sql::insert_alone, values);
+  } catch (const timer_error&) {
+    if (on.works()) {
+      return false;
+    }
+    throw;
+  }
+  for (int row = 0; row < made.rows(); ++row) {
+    append_op& op = *ordered[static_cast<std::size_t>(row)];
+    op.id = made.integer(row, 0);
+    op.result = {true, false, instant_of(made.integer(row, 1))};
+  }
+  if (made.rows() > 0) {
+    counts.commits.fetch_add(1, std::memory_order_relaxed);
+    TIMING_WHEEL_FAIL_POINT("postgres.after_commit");
+  }
+  return made.rows() > 0;
+}
+
 writing_transaction::writing_transaction(connection& on, const transaction_rules& rules,
                                          const transaction_limits& limits)
     : connection_(on),

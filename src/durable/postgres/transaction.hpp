@@ -25,6 +25,11 @@ struct tickets;
 /// Which of the elements of a statement a row is for.
 inline std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
 
+/// Writes new checks in one statement that commits by itself. \returns false, and has written nothing, if a key is
+/// taken, or the server refuses it for another reason, which a transaction will tell. \throws timer_error if nobody
+/// knows whether it was done.
+bool append_at_once(connection& on, const transaction_limits& limits, std::span<append_op> ops, counters& counts);
+
 /// A transaction that is open on a connection.
 class writing_transaction final : public store_transaction {
  public:

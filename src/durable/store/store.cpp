@@ -49,6 +49,8 @@ void store_transaction::record(const audit_entry& /*entry*/) { refuse("writing t
 
 migration_plan store::plan_migration() { return {}; }
 
+bool store::append_at_once(const transaction_limits& /*limits*/, std::span<append_op> /*ops*/) { return false; }
+
 void store::read_overdue(std::vector<overdue_kind>& /*found*/) {}
 
 std::chrono::microseconds store::clock_difference() { return {}; }

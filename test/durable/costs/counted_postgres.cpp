@@ -86,8 +86,14 @@ void run(PGconn* on, const char* sql, const std::string& number) {
 /// By the clock that stands still.
 class still_store final : public forwarding_store {
  public:
-  using forwarding_store::forwarding_store;
+  explicit still_store(store& real) : forwarding_store(real), server_(real) {}
+  bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override {
+    return server_.append_at_once(limits, ops);
+  }
   instant now() override { return still().now(); }
+
+ private:
+  store& server_;
 };
 
 class counted_postgres final : public counted_store {

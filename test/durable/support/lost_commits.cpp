@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-// `PQsendQuery` and `PQexec` of this program stand before those of libpq.
+// `PQsendQuery`, `PQsendQueryPrepared` and `PQexec` of this program stand before those of libpq.
 
 namespace timing_wheel::test {
 namespace {
@@ -24,8 +24,8 @@ std::atomic<int> losses = 0;
 std::optional<lost_commits::loss> loss_at(const PGconn* on, std::string_view statement) {
   const char* const name = PQparameterStatus(on, "application_name");
   const std::scoped_lock lock(guard);
-  if (statement != "COMMIT" || name == nullptr || std::string_view(name) != "lossy" || !planned ||
-      --planned->second > 0) {
+  const bool commits = statement == "COMMIT" || statement.starts_with("timing_wheel_insert_alone");
+  if (!commits || name == nullptr || std::string_view(name) != "lossy" || !planned || --planned->second > 0) {
     return std::nullopt;
   }
   return std::exchange(planned, std::nullopt)->first;
@@ -48,22 +48,27 @@ void hide_answer(PGconn* on) {
   }
 }
 
-int send_query(PGconn* on, const char* statement) {
-  static const auto next = reinterpret_cast<decltype(&PQsendQuery)>(dlsym(RTLD_NEXT, "PQsendQuery"));
+template <class Send>
+int send_or_lose(PGconn* on, const char* statement, const Send& send) {
   const auto loss = loss_at(on, statement);
   if (!loss) {
-    return next(on, statement);
+    return send();
   }
   if (loss == lost_commits::loss::of_commit) {
     shutdown(PQsocket(on), SHUT_RDWR);
   }
-  const int sent = next(on, statement);
+  const int sent = send();
   if (loss == lost_commits::loss::of_answer) {
     hide_answer(on);
     shutdown(PQsocket(on), SHUT_RDWR);
   }
   ++losses;
   return sent;
+}
+
+int send_query(PGconn* on, const char* statement) {
+  static const auto next = reinterpret_cast<decltype(&PQsendQuery)>(dlsym(RTLD_NEXT, "PQsendQuery"));
+  return send_or_lose(on, statement, [&] { return next(on, statement); });
 }
 
 }  // namespace
@@ -78,6 +83,13 @@ int lost_commits::count() { return losses; }
 }  // namespace timing_wheel::test
 
 extern "C" int PQsendQuery(PGconn* conn, const char* query) { return timing_wheel::test::send_query(conn, query); }
+
+extern "C" int PQsendQueryPrepared(PGconn* conn, const char* name, int count, const char* const* values,
+                                   const int* lengths, const int* formats, int format) {
+  static const auto next = reinterpret_cast<decltype(&PQsendQueryPrepared)>(dlsym(RTLD_NEXT, "PQsendQueryPrepared"));
+  return timing_wheel::test::send_or_lose(conn, name,
+                                          [&] { return next(conn, name, count, values, lengths, formats, format); });
+}
 
 extern "C" PGresult* PQexec(PGconn* conn, const char* query) {
   using timing_wheel::test::send_query;
