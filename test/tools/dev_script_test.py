@@ -82,7 +82,7 @@ class DevTest(unittest.TestCase):
         usage = self.dev("help").stdout
         commands = {line.split()[0] for line in usage.splitlines() if line[:2] == "  " and line[2].isalpha()}
         self.assertEqual(len(commands), 30)
-        for number, command in enumerate(sorted(commands - {"demo", "compare", "help"})):
+        for number, command in enumerate(sorted(commands - {"demo", "desk", "compare", "help"})):
             arguments = ((command, "--help"), (command, "x", "-h"), ("help", command))[number % 3]
             done = self.dev(*arguments)
             self.assertTrue(done.stdout.startswith(f"usage: ./dev {command}"), done.stdout)
@@ -193,11 +193,12 @@ class DevTest(unittest.TestCase):
                 ("faults", ""), ("faults --stride 5 node sqlite", "--stride 5 node sqlite")):
             self.assertEqual(self.dev(*line.split()).stdout, called + "\n")
 
-    def test_demo_and_compare_are_told_their_command_and_take_the_place_of_the_script(self):
+    def test_programs_are_told_their_command_and_take_the_place_of_the_script(self):
         self.built("bench")
         self.program("build/release/examples/order_compensation/order_compensation")
+        self.program("build/release/tools/desk/timing-wheel")
         self.program("build/bench/tools/compare/timing_wheel_compare")
-        for command in ("demo", "compare"):
+        for command in ("demo", "desk", "compare"):
             with subprocess.Popen([self.tree / "dev", command, "--help"], stdout=subprocess.PIPE, text=True,
                                   env={"PATH": str(self.bin)}) as running:
                 self.assertEqual(running.communicate(timeout=60)[0], f"./dev {command}|--help|{running.pid}\n")
