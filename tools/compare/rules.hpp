@@ -70,7 +70,7 @@ struct move_step {
 /// Slots of each wheel of a hierarchy, at least 2.
 class wheel_sizes {
  public:
-  wheel_sizes(std::uint32_t all) : sizes_{all} {}
+  wheel_sizes(std::uint32_t all) : sizes_{all} {}  // NOLINT(google-explicit-constructor): most have one size
   /// Lowest first; the wheels above the last have its size. \pre Not empty.
   explicit wheel_sizes(std::vector<std::uint32_t> sizes) : sizes_(std::move(sizes)) {}
 

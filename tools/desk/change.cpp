@@ -205,7 +205,7 @@ std::optional<tally> change_one(const desk& with, const Change& change) {
   return done;
 }
 
-exit_status move(const desk& with, instant due, durable::check_filter which) {
+exit_status move(const desk& with, instant due, const durable::check_filter& which) {
   const auto change = [&](durable::store_transaction& open, const std::vector<stored_check>& some) {
     return move_these(open, some, due);
   };

@@ -139,7 +139,7 @@ std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unus
     on_server(with, [&](PGconn* on) {
       const std::string quoted = [&] {
         char* const text = PQescapeIdentifier(on, schema_of(with.chosen).c_str(), schema_of(with.chosen).size());
-        const std::string copy = text;
+        std::string copy = text;
         PQfreemem(text);
         return copy;
       }();

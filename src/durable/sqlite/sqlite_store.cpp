@@ -70,11 +70,7 @@ class sqlite_store::implementation {
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
   // Runs `what` on the connection that reads, with what the clock shows.
   template <class What>
-  auto look(const What& what) {
-    const instant at = now();
-    const reading held(*this);
-    return what(on_reader(), at, counts_);
-  }
+  auto look(const What& what);
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
@@ -415,6 +411,13 @@ std::optional<stored_check> sqlite_store::implementation::find(std::string_view 
                       .lease = instant_of(run.integer(4)),
                       .id = run.integer(5),
                       .size = run.bytes(0).size()};
+}
+
+template <class What>
+auto sqlite_store::implementation::look(const What& what) {
+  const instant at = now();
+  const reading held(*this);
+  return what(on_reader(), at, counts_);
 }
 
 std::vector<paused_kind> sqlite_store::implementation::paused_kinds() {

@@ -84,12 +84,15 @@ int lost_commits::count() { return losses; }
 
 extern "C" int PQsendQuery(PGconn* conn, const char* query) { return timing_wheel::test::send_query(conn, query); }
 
-extern "C" int PQsendQueryPrepared(PGconn* conn, const char* name, int count, const char* const* values,
-                                   const int* lengths, const int* formats, int format) {
+// NOLINTBEGIN(readability-identifier-naming): libpq's own names, which another check wants
+extern "C" int PQsendQueryPrepared(PGconn* conn, const char* stmtName, int nParams, const char* const* paramValues,
+                                   const int* paramLengths, const int* paramFormats, int resultFormat) {
   static const auto next = reinterpret_cast<decltype(&PQsendQueryPrepared)>(dlsym(RTLD_NEXT, "PQsendQueryPrepared"));
-  return timing_wheel::test::send_or_lose(conn, name,
-                                          [&] { return next(conn, name, count, values, lengths, formats, format); });
+  return timing_wheel::test::send_or_lose(conn, stmtName, [&] {
+    return next(conn, stmtName, nParams, paramValues, paramLengths, paramFormats, resultFormat);
+  });
 }
+// NOLINTEND(readability-identifier-naming)
 
 extern "C" PGresult* PQexec(PGconn* conn, const char* query) {
   using timing_wheel::test::send_query;
