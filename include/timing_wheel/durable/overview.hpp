@@ -20,9 +20,11 @@ namespace timing_wheel::durable {
 
 /// What may be so of a check at an instant. Each check is exactly one of pending, running and suspect.
 enum class check_state : std::uint8_t {
-  pending,   ///< No node has claimed it: its handler has not begun, or has asked for a retry.
-  running,   ///< A node has claimed it, and the lease has not ended.
-  suspect,   ///< The lease has ended: its node has died or hangs. Its handler may have begun, so a cancel is refused.
+  pending,  ///< No node has claimed it: its handler has not begun, or has asked for a retry.
+  running,  ///< A node has claimed it, and the lease has not ended.
+  /// The lease has ended: its node has died or hangs. Its handler may have begun, so a cancel is refused. (Of these,
+  /// `handler_options::max_attempts` treats only those with care that have lost their second run or a later one.)
+  suspect,
   due,       ///< Its deadline has passed.
   waiting,   ///< It is due, and pending or suspect: a node may claim it now.
   retrying,  ///< It is pending, and a run of it has failed.
