@@ -34,7 +34,7 @@ std::string who() {
 }
 
 durable::audit_entry entry_of(const desk& with, const std::string& subject, std::size_t count) {
-  return {.by = who(),
+  return {.by = with.chosen.by.empty() ? who() : with.chosen.by,
           .action = with.chosen.command,
           .kind = with.chosen.kind.value_or(""),
           .subject = subject,

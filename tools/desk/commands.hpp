@@ -35,6 +35,7 @@ exit_status pause(const desk& with);
 exit_status resume(const desk& with);
 exit_status audit(const desk& with);
 exit_status check(const desk& with);
+exit_status serve(const desk& with);
 
 /// As `list --json` writes them: see docs/desk.md.
 [[nodiscard]] json json_of(const durable::stored_check& check, instant now);

@@ -20,7 +20,7 @@ constexpr std::array actions = {
     action{"why", why},         action{"cancel", cancel}, action{"reschedule", reschedule},
     action{"run-now", run_now}, action{"retry", retry},   action{"delete", remove},
     action{"pause", pause},     action{"resume", resume}, action{"audit", audit},
-    action{"check", check},
+    action{"check", check},     action{"serve", serve},
 };
 
 int run(int argc, char** argv) {

@@ -23,6 +23,7 @@ enum flags : unsigned {
   takes_limit = 16,
   takes_due = 32,
   takes_watch = 64,
+  takes_network = 128,
 };
 
 struct command {
@@ -58,6 +59,10 @@ constexpr std::array commands = {
     command{"resume", "KIND", 1, 1, takes_json, "Ends a pause."},
     command{"audit", "", 0, 0, takes_json | takes_limit, "Who has changed what, the newest first."},
     command{"check", "", 0, 0, takes_json, "What is wrong with the installation; ends with 4 if something is."},
+    command{
+        "serve", "", 0, 0, takes_network,
+        "A page that shows and steers the checks, and an HTTP API. Without --token-file it serves this machine only, "
+        "and changes nothing."},
 };
 
 bool is_store(const std::string& word) {
@@ -106,6 +111,18 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("--metrics", chosen.as_metrics, "for Prometheus, such as a text file of its node exporter");
     app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
     app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
+  }
+  if (flag(takes_network)) {
+    app.add_option("--listen", chosen.listen, "address and port (127.0.0.1:8080); port 0 is one that is free");
+    app.add_option("--token-file", chosen.token_file,
+                   "a line NAME TOKEN for each who may see and change; needed for changes, and to listen on an address "
+                   "that is not of this machine alone");
+    app.add_option("--host", chosen.hosts, "a name, with its port, by which clients call it, such as that of a proxy");
+    app.add_flag("--read-only", chosen.read_only, "refuse all changes");
+    app.add_flag("--redact", chosen.redact, "show no payload");
+    app.add_option("--time-limit", chosen.time_limit,
+                   "seconds for a client to send a request, or to take an answer (10)")
+        ->check(CLI::Range(0.1, 3600.0));
   }
 }
 

@@ -33,6 +33,14 @@ struct options {
   std::size_t limit = 50;
   double every = 1;  ///< Of `status --watch`: seconds.
 
+  std::string listen = "127.0.0.1:8080";  ///< Of `serve`, as the next ones.
+  std::vector<std::string> hosts;         ///< Names by which clients call it, beside its address.
+  std::string token_file;                 ///< Empty: there are no tokens, so nothing can be changed.
+  bool read_only = false;
+  bool redact = false;
+  double time_limit = 10;  ///< Seconds for a client to send a request, or to take an answer.
+  std::string by;          ///< Who changes something; empty: the user of the operating system.
+
   std::string help;  ///< Not empty: print that, and do nothing.
 };
 

@@ -50,10 +50,11 @@ std::string shown(const std::string& conninfo) {
 }
 #endif
 
-place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]] const std::string& schema) {
+place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]] const std::string& schema,
+                  [[maybe_unused]] std::size_t connections) {
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   durable::postgres_options wanted;
-  wanted.connections = 1;
+  wanted.connections = connections;
   if (!schema.empty()) {
     wanted.schema = schema;
   }
@@ -68,18 +69,19 @@ place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]]
 place open_place(const options& chosen) {
   constexpr std::string_view file = "sqlite:";
   constexpr std::string_view server = "postgres:";
+  const std::size_t connections = chosen.command == "serve" ? serving_threads : 1;
   if (chosen.store.starts_with(file)) {
     return open_file(chosen.store.substr(file.size()));
   }
   if (chosen.store.starts_with(server) && !chosen.store.starts_with("postgres://")) {
-    return open_server(chosen.store.substr(server.size()), chosen.schema);
+    return open_server(chosen.store.substr(server.size()), chosen.schema, connections);
   }
   if (chosen.store.find('=') == std::string::npos && chosen.store.find("://") == std::string::npos) {
     throw failure(exit_status::usage, "'" + one_line(chosen.store) +
                                           "' is no store: give sqlite:FILE, or a connection " +
                                           "string of PostgreSQL, such as \"host=db dbname=shop\"");
   }
-  return open_server(chosen.store, chosen.schema);
+  return open_server(chosen.store, chosen.schema, connections);
 }
 
 }  // namespace timing_wheel::desk

@@ -8,6 +8,9 @@
 
 namespace timing_wheel::desk {
 
+/// So many calls of the store run at a time, under `serve`.
+inline constexpr std::size_t serving_threads = 4;
+
 /// The store that was named.
 struct place {
   std::unique_ptr<durable::store> store;

@@ -39,6 +39,23 @@ snapshot look(durable::store& store) {
   return seen;
 }
 
+// Why the oldest check of the kind waits, in few words.
+std::string reason(const kind_counts& of, const snapshot& seen) {
+  if (of.waiting == 0) {
+    return of.paused ? "paused" : "";
+  }
+  if (of.paused) {
+    return "paused";
+  }
+  if (live_handlers(of.kind, seen.nodes, seen.now) == std::size_t{0}) {
+    return "no live node has a handler";
+  }
+  if (of.suspect == of.waiting) {
+    return "its node has died or hangs";
+  }
+  return of.running > 0 ? "handlers are busy" : "no node has claimed it";
+}
+
 json json_of(const snapshot& seen, const desk& with) {
   json all;
   all["kinds"] = json::array();
@@ -57,6 +74,7 @@ json json_of(const snapshot& seen, const desk& with) {
     const std::optional<std::size_t> handlers = live_handlers(of.kind, seen.nodes, seen.now);
     kind["live_handlers"] = handlers ? json(*handlers) : json();
     kind["at_least"] = of.at_least;
+    kind["why"] = reason(of, seen);
     all["kinds"].push_back(std::move(kind));
   }
   all["nodes"] = json::array();
@@ -75,23 +93,6 @@ json json_of(const snapshot& seen, const desk& with) {
                   {"now", time_text(seen.now)},
                   {"clock_difference_s", std::chrono::duration<double>(seen.clock_difference).count()}};
   return all;
-}
-
-// Why the oldest check of the kind waits, in few words.
-std::string reason(const kind_counts& of, const snapshot& seen) {
-  if (of.waiting == 0) {
-    return of.paused ? "paused" : "";
-  }
-  if (of.paused) {
-    return "paused";
-  }
-  if (live_handlers(of.kind, seen.nodes, seen.now) == std::size_t{0}) {
-    return "no live node has a handler";
-  }
-  if (of.suspect == of.waiting) {
-    return "its node has died or hangs";
-  }
-  return of.running > 0 ? "handlers are busy" : "no node has claimed it";
 }
 
 void write(const snapshot& seen, const desk& with) {

@@ -12,10 +12,13 @@ using durable::dead_check;
 using durable::stored_check;
 
 // The dead with exactly this key; the newest first.
-std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key) {
+std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key,
+                                bool with_payloads) {
   constexpr std::size_t most = 1000;
-  std::vector<dead_check> found =
-      store.list_dead({.limit = most, .which = {.kind = kind, .key_prefix = key}, .newest_first = true});
+  std::vector<dead_check> found = store.list_dead({.limit = most,
+                                                   .which = {.kind = kind, .key_prefix = key},
+                                                   .newest_first = true,
+                                                   .with_payloads = with_payloads});
   std::erase_if(found, [&](const dead_check& each) { return each.key != key; });
   return found;
 }
@@ -157,7 +160,7 @@ exit_status show(const desk& with) {
   const std::string& key = with.chosen.words.at(1);
   const instant now = with.store.now();
   const std::optional<stored_check> check = with.store.find(kind, key);
-  const std::vector<dead_check> dead = dead_of(with.store, kind, key);
+  const std::vector<dead_check> dead = dead_of(with.store, kind, key, true);
   if (with.chosen.as_json) {
     json all = json::array();
     if (check) {
@@ -185,7 +188,7 @@ exit_status why(const desk& with) {
   answer told;
   if (const std::optional<stored_check> check = with.store.find(kind, key)) {
     explain(with, *check, now, told);
-  } else if (const std::vector<dead_check> dead = dead_of(with.store, kind, key); !dead.empty()) {
+  } else if (const std::vector<dead_check> dead = dead_of(with.store, kind, key, false); !dead.empty()) {
     told.state = "dead";
     told.say("It is dead since " + clock_text(dead[0].died, now) + ", after " + std::to_string(dead[0].attempt) +
                  " attempts: " + one_line(dead[0].error, 500),

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <iomanip>
-#include <optional>
 #include <ostream>
 #include <sstream>
 
@@ -176,6 +175,26 @@ void set_bytes(json& object, const std::string& name, std::string_view bytes) {
   } else {
     object[name + "_base64"] = base64(bytes);
   }
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  std::string bytes;
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  if (text.size() % 4 != 0) {
+    return std::nullopt;
+  }
+  unsigned bits = 0;
+  for (std::size_t at = 0; at < text.size() - padding; ++at) {
+    const std::size_t value = digits.find(text[at]);
+    if (value == std::string_view::npos) {
+      return std::nullopt;
+    }
+    bits = bits << 6U | static_cast<unsigned>(value);
+    if (at % 4 != 0) {
+      bytes += static_cast<char>(bits >> (6U - 2U * (at % 4)) & 0xFFU);
+    }
+  }
+  return bytes;
 }
 
 void write_hex(std::ostream& out, std::string_view bytes) {

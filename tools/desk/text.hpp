@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ class failure : public std::runtime_error {
 [[nodiscard]] std::string one_line(std::string_view bytes, std::size_t most = 80);
 /// Sets `name` to the text, or `name_base64` to the bytes if they are no text.
 void set_bytes(json& object, const std::string& name, std::string_view bytes);
+/// \returns none if it is no base64.
+[[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
 /// For lines of hexadecimal bytes, sixteen each, beside their characters.
 void write_hex(std::ostream& out, std::string_view bytes);
 

@@ -1,0 +1,431 @@
+// `timing-wheel serve`, asked over sockets as programs, browsers and attackers ask it.
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "durable/support/desk_case.hpp"
+#include "support/prometheus_page.hpp"
+
+namespace timing_wheel::durable::test {
+namespace {
+
+const std::string secret = "0123456789abcdef";
+const std::string bearer = "Authorization: Bearer " + secret + "\r\n";
+
+struct http_reply {
+  int status = 0;  // 0: the server has closed without a word
+  std::string head;
+  std::string body;
+
+  [[nodiscard]] json read() const { return json::parse(body); }
+};
+
+class client {
+ public:
+  explicit client(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval limit{20, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  }
+  client(const client&) = delete;
+  client& operator=(const client&) = delete;
+  ~client() { ::close(socket_); }
+
+  void send(std::string_view text) const {
+    while (!text.empty()) {
+      const ssize_t sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent <= 0) {
+        return;  // the server has closed
+      }
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+  // All until the server closes, or until `last` is there.
+  [[nodiscard]] std::string read(const std::string& last = "") const {
+    std::string all;
+    char some[4096];
+    for (ssize_t got = 0; (got = ::recv(socket_, some, sizeof some, 0)) > 0;) {
+      all.append(some, static_cast<std::size_t>(got));
+      if (!last.empty() && all.find(last) != std::string::npos) {
+        break;
+      }
+    }
+    return all;
+  }
+
+ private:
+  int socket_;
+};
+
+http_reply reply_of(const std::string& text) {
+  const std::size_t end = text.find("\r\n\r\n");
+  return end == std::string::npos
+             ? http_reply()
+             : http_reply{std::stoi(text.substr(text.find(' '))), text.substr(0, end), text.substr(end + 4)};
+}
+
+// A server, until the end of a test.
+class serving {
+ public:
+  serving(const desk_case& of, const words& options) {
+    std::string command =
+        "echo $$; exec env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK " serve " + in_quotes(of.made.named);
+    for (const words& some : {of.made.options, words{"--listen", "127.0.0.1:0"}, options}) {
+      for (const std::string& each : some) {
+        command += " " + in_quotes(each);
+      }
+    }
+    output_ = ::popen(command.c_str(), "r");
+    EXPECT_EQ(std::fscanf(output_, "%d http://127.0.0.1:%d/", &process_, &port), 2);
+  }
+  serving(const serving&) = delete;
+  serving& operator=(const serving&) = delete;
+  ~serving() {
+    ::kill(process_, SIGTERM);
+    EXPECT_EQ(::pclose(output_), 0);
+  }
+
+  [[nodiscard]] std::string host() const { return "Host: 127.0.0.1:" + std::to_string(port) + "\r\n"; }
+  // With the fields as they are given.
+  [[nodiscard]] http_reply ask_with(const std::string& line, const std::string& fields,
+                                    const std::string& body = "") const {
+    const client one(port);
+    one.send(line + " HTTP/1.1\r\nConnection: close\r\n" + fields +
+             (body.empty() ? "" : "Content-Length: " + std::to_string(body.size()) + "\r\n") + "\r\n" + body);
+    return reply_of(one.read());
+  }
+  [[nodiscard]] http_reply ask(const std::string& line, const std::string& body = "") const {
+    return ask_with(line, host() + bearer, body);
+  }
+
+  int port = 0;
+
+ private:
+  FILE* output_ = nullptr;
+  pid_t process_ = 0;
+};
+
+class DeskServe : public desk_case {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  DeskServe() { std::ofstream(folder.file("tokens")) << "# who\nnightly " << secret << "\n"; }
+
+  const words with_tokens = {"--token-file", folder.file("tokens"), "--time-limit", "0.5"};
+};
+INSTANTIATE_TEST_SUITE_P(On, DeskServe, testing::ValuesIn(desk_ways), [](const auto& of) { return of.param.name; });
+
+TEST_P(DeskServe, SchedulesOnceForEachKey) {
+  const serving desk(*this, with_tokens);
+  const std::string line = "PUT /v1/kinds/close/checks/a%2Fb%00%ff";
+  const std::string key("a/b\0\xff", 5);
+  EXPECT_EQ(desk.ask(line, R"({"delay":"30min","payload_base64":"AP96"})").status, 201);
+  EXPECT_EQ(store.find("close", key)->payload, std::string("\x00\xFFz", 3));
+  EXPECT_GT(store.find("close", key)->due, store.now() + 29min);
+  const http_reply again = desk.ask(line, R"({"due":"2026-11-23T18:00:00Z","payload":"new"})");
+  EXPECT_EQ(again.status, 200);
+  EXPECT_EQ(again.read()["result"], "kept");
+  const http_reply replaced = desk.ask(line + "?replace", R"({"due":"2026-11-23T18:00:00Z","payload":"new"})");
+  EXPECT_EQ(replaced.read(), json::parse(R"({"result":"replaced","due":"2026-11-23T18:00:00Z"})"));
+  EXPECT_EQ(store.find("close", key)->payload, "new");
+  const std::vector<audit_entry> lines = store.audit(10);
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_EQ(lines[0].action, "replace");
+  EXPECT_EQ(lines[0].by, "nightly");
+}
+
+TEST_P(DeskServe, CancelsAndMovesWithThreeAnswers) {
+  put(store, "held");
+  claim(store);
+  put(store, "a", 1h);
+  const serving desk(*this, with_tokens);
+  const std::string checks = " /v1/kinds/close/checks/";
+  const auto result = [&](const http_reply& reply) { return reply.read()["result"].get<std::string>(); };
+  EXPECT_EQ(result(desk.ask("POST" + checks + "a/reschedule", R"({"delay":"2h"})")), "moved");
+  EXPECT_GT(store.find("close", "a")->due, store.now() + 119min);
+  EXPECT_EQ(result(desk.ask("POST" + checks + "a/run-now")), "moved");
+  EXPECT_LE(store.find("close", "a")->due, store.now());
+  EXPECT_EQ(result(desk.ask("POST" + checks + "held/run-now")), "running");
+  EXPECT_EQ(result(desk.ask("DELETE" + checks + "a")), "cancelled");
+  EXPECT_EQ(result(desk.ask("DELETE" + checks + "a")), "finished");
+  EXPECT_EQ(result(desk.ask("DELETE" + checks + "held")), "running");
+  EXPECT_EQ(audited(), 3U);
+}
+
+TEST_P(DeskServe, TellsAllOfACheckAndHidesPayloadsIfAsked) {
+  const std::string script = "<script>alert(1)</script>";
+  bury_one("a", "broken");
+  put(store, asked("a", 1h, script));
+  const std::string line = "GET /v1/kinds/close/checks/a";
+  {
+    const serving desk(*this, {});
+    const http_reply reply = desk.ask(line);
+    EXPECT_EQ(reply.read()["check"]["payload"], script);
+    EXPECT_EQ(reply.read()["dead"][0]["error"], "broken");
+    EXPECT_THAT(reply.head, HasSubstr("application/json"));
+    EXPECT_THAT(reply.head, HasSubstr("X-Content-Type-Options: nosniff"));
+    EXPECT_THAT(reply.head, HasSubstr("Cache-Control: no-store"));
+    EXPECT_THAT(desk.ask(line + "/why").body, HasSubstr("It is not due yet"));
+    EXPECT_EQ(desk.ask("GET /v1/kinds/close/checks/nobody").status, 404);
+  }
+  const http_reply hidden = serving(*this, {"--redact"}).ask(line);
+  EXPECT_EQ(hidden.read()["check"]["payload_bytes"], script.size());
+  EXPECT_THAT(hidden.body, Not(HasSubstr("alert")));
+}
+
+TEST_P(DeskServe, ListsFromPageToPage) {
+  put_many(5);
+  for (const char* key : {"x", "y", "z"}) {
+    bury_one(key, "no");
+  }
+  const serving desk(*this, {});
+  for (const auto& [path, name, count] :
+       {std::tuple("/v1/checks?kind=close&key=order-", "checks", 5), {"/v1/dead?error=no", "dead", 3}}) {
+    std::set<std::string> keys;
+    std::string cursor;
+    for (int pages = 0; pages < 4; ++pages) {
+      const json page = desk.ask("GET " + std::string(path) + "&limit=2" + cursor).read();
+      for (const json& each : page[name]) {
+        keys.insert(each["key"].get<std::string>());
+      }
+      if (page["cursor"].is_null()) {
+        break;
+      }
+      cursor = "&cursor=" + page["cursor"].get<std::string>();
+    }
+    EXPECT_THAT(keys, SizeIs(count)) << path;
+  }
+}
+
+TEST_P(DeskServe, RetriesAndDeletesTheDead) {
+  for (const auto& [key, error] : {std::pair("a", "no"), {"b", "no"}, {"c", "gone"}, {"d", "no"}}) {
+    bury_one(key, error);
+  }
+  put(store, "b", 1h);
+  const serving desk(*this, with_tokens);
+  EXPECT_EQ(desk.ask("GET /v1/dead/groups").read()["groups"][0]["count"], 3);
+  EXPECT_EQ(desk.ask("POST /v1/dead/retry?error=no").read()["changed"], 2);
+  ASSERT_THAT(store.list_dead(9), SizeIs(2));
+  const std::string taken = std::to_string(store.list_dead({.limit = 1, .which = {.error = "no"}}).at(0).id);
+  EXPECT_EQ(desk.ask("POST /v1/dead/" + taken + "/retry").status, 409);
+  EXPECT_EQ(desk.ask("DELETE /v1/dead/" + taken).status, 200);
+  EXPECT_EQ(desk.ask("DELETE /v1/dead/" + taken).status, 404);
+  EXPECT_EQ(desk.ask("POST /v1/dead/" + taken + "/retry").status, 404);
+  EXPECT_EQ(desk.ask("DELETE /v1/dead").status, 400) << "of which?";
+  EXPECT_EQ(desk.ask("DELETE /v1/dead?kind=").status, 400);
+  EXPECT_EQ(desk.ask("DELETE /v1/dead?kind=close").read()["changed"], 1);
+  EXPECT_EQ(audited(), 4U);
+}
+
+TEST_P(DeskServe, TellsWhatTheCommandsTell) {
+  put(store, "late", store.now() - 90s);
+  put(store, request{.kind = "close", .key = "soon", .payload = {}, .due = 10min});
+  const serving desk(*this, with_tokens);
+  EXPECT_EQ(desk.ask("POST /v1/kinds/close/pause").read()["changed"], 1);
+  json over_http = desk.ask("GET /v1/status").read();
+  json typed = run({"status", "--json"}).read();
+  for (json* each : {&over_http, &typed}) {
+    each->erase("store");
+    (*each)["kinds"][0].erase("oldest_due_s");
+  }
+  EXPECT_EQ(over_http, typed);
+  EXPECT_EQ(over_http["kinds"][0]["why"], "paused");
+  const json due = desk.ask("GET /v1/due").read()["windows"];
+  EXPECT_EQ(due[1]["counts"], json(std::vector<int>(10)));
+  EXPECT_EQ(due[2]["counts"][3], 1) << due;
+  auto samples = timing_wheel::test::samples_of(desk.ask("GET /metrics").body);
+  EXPECT_EQ(samples["timing_wheel_durable_store_waiting{kind=\"close\"}"], "1");
+  EXPECT_EQ(desk.ask("POST /v1/kinds/close/resume").status, 200);
+  EXPECT_EQ(desk.ask("GET /v1/audit?limit=1").read()["audit"][0]["by"], "nightly");
+}
+
+TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
+  put_many(3);
+  const serving desk(*this, {});
+  const client one(desk.port);
+  const client other(desk.port);
+  for (const client* each : {&one, &other}) {
+    each->send("GET /v1/events HTTP/1.1\r\n" + desk.host() + "\r\n");
+    EXPECT_THAT(each->read("\n\n"), HasSubstr("text/event-stream"));
+  }
+  store.pause("close");
+  EXPECT_THAT(one.read("\"paused\":true"), HasSubstr("\"paused\":true"));
+  EXPECT_THAT(other.read("\"paused\":true"), HasSubstr("\"paused\":true"));
+}
+
+TEST_P(DeskServe, TheDescriptionNamesEachWay) {
+  const serving desk(*this, with_tokens);
+  const json paths = desk.ask("GET /v1/openapi.json").read()["paths"];
+  EXPECT_THAT(paths, SizeIs(18));
+  for (const auto& [path, ways] : paths.items()) {
+    const http_reply reply = desk.ask("PATCH " + path);
+    EXPECT_EQ(reply.status, 405) << path;
+    for (const auto& [method, way] : ways.items()) {
+      std::string name = method;
+      std::transform(name.begin(), name.end(), name.begin(), [](char each) { return std::toupper(each); });
+      EXPECT_THAT(reply.head, testing::ContainsRegex("Allow: .*" + name)) << path;
+    }
+  }
+}
+
+TEST_P(DeskServe, ServesItsPageWithAStrictPolicy) {
+  const serving desk(*this, with_tokens);
+  const http_reply page = desk.ask_with("GET /", desk.host());
+  EXPECT_EQ(page.status, 200) << "the page itself needs no token";
+  EXPECT_THAT(page.head, HasSubstr("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"));
+  EXPECT_THAT(page.body, Not(HasSubstr("<script>")));
+  EXPECT_THAT(page.body, Not(HasSubstr("style=")));
+  EXPECT_THAT(desk.ask_with("GET /console.js", desk.host()).body, Not(HasSubstr("innerHTML")));
+  EXPECT_THAT(desk.ask_with("HEAD /console.css", desk.host()).body, IsEmpty());
+}
+
+TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
+  const serving desk(*this, with_tokens);
+  const std::string page = "http://127.0.0.1:" + std::to_string(desk.port);
+  const std::string put_it = "PUT /v1/kinds/close/checks/a";
+  struct wrong {
+    std::string line;
+    std::string fields;
+    int status;
+  };
+  const std::vector<wrong> all = {
+      {put_it, desk.host(), 401},
+      {put_it, desk.host() + "Authorization: Bearer 0123456789abcdeg\r\n", 401},
+      {put_it, desk.host() + "Authorization: Bearer \r\n", 401},
+      {put_it, desk.host() + "Authorization: Basic " + secret + "\r\n", 401},
+      {"GET /v1/status", desk.host(), 401},
+      {"GET /v1/events", desk.host(), 401},
+      {put_it, "Host: evil.example\r\n" + bearer, 421},
+      {put_it, "Host: 127.0.0.1\r\n" + bearer, 421},
+      {put_it, bearer, 421},
+      {put_it, desk.host() + bearer + "Origin: http://evil.example\r\n", 403},
+      {put_it, desk.host() + bearer + "Origin: null\r\n", 403},
+      {put_it, desk.host() + bearer + "Origin: " + page + "0\r\n", 403},
+      {put_it, desk.host() + bearer + "Origin: " + page + "\r\n", 201},
+      {put_it, "Host: localhost:" + std::to_string(desk.port) + "\r\n" + bearer, 200},
+  };
+  for (const wrong& each : all) {
+    const http_reply reply = desk.ask_with(each.line, each.fields, each.line == put_it ? "{}" : "");
+    EXPECT_EQ(reply.status, each.status) << each.line << "\n" << each.fields << reply.body;
+    EXPECT_EQ(reply.head.find("application/problem+json") != std::string::npos, each.status >= 400) << reply.head;
+    EXPECT_EQ(each.status < 400 || reply.read()["status"] == each.status, true) << reply.body;
+  }
+  EXPECT_EQ(store.count({}, 10), 1U);
+}
+
+TEST_P(DeskServe, ChangesNothingIfNobodyMayChange) {
+  put(store, "a", 1h);
+  {
+    const serving without(*this, {});
+    EXPECT_EQ(without.ask("DELETE /v1/kinds/close/checks/a").status, 403);
+    EXPECT_EQ(without.ask("GET /v1/kinds/close/checks/a").status, 200);
+    EXPECT_EQ(without.ask_with("GET /v1/status", "Host: evil.example\r\n").status, 421);
+  }
+  words options = with_tokens;
+  options.emplace_back("--read-only");
+  const serving desk(*this, options);
+  EXPECT_EQ(desk.ask("DELETE /v1/kinds/close/checks/a").status, 403);
+  EXPECT_TRUE(store.find("close", "a"));
+}
+
+TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
+  const serving desk(*this, with_tokens);
+  const std::string put_it = "PUT /v1/kinds/close/checks/a";
+  struct wrong {
+    std::string line;
+    std::string body;
+    int status;
+    const char* says;
+  };
+  const std::vector<wrong> all = {
+      {put_it, "delay", 400, "no JSON object"},
+      {put_it, std::string(100'000, '['), 400, "no JSON object"},
+      {put_it, R"({"delay":5})", 400, "delay"},
+      {put_it, R"({"dealy":"5s"})", 400, "dealy"},
+      {put_it, R"({"delay":"5"})", 400, "the unit is missing"},
+      {put_it, R"({"delay":"5s","due":"now"})", 400, "not both"},
+      {put_it, R"({"due":"2026-02-31T00:00:00Z"})", 400, "is no time"},
+      {put_it, R"({"payload_base64":"A==="})", 400, "no base64"},
+      {put_it, R"({"payload_base64":"AP96","payload":""})", 400, "not both"},
+      {put_it + "?replace=maybe", "{}", 400, "replace"},
+      {put_it + "?overwrite", "{}", 400, "overwrite"},
+      {"PUT /v1/kinds/close/checks/%zz", "{}", 400, "hexadecimal"},
+      {"PUT /v1/kinds/close/checks/" + std::string(300, 'a'), "{}", 400, "300"},
+      {"PUT /v1/kinds/%ff/checks/a", "{}", 400, "UTF-8"},
+      {put_it + "/reschedule", "{}", 405, "allowed are POST"},
+      {"POST /v1/kinds/close/checks/a/reschedule", "{}", 400, "give delay"},
+      {put_it, std::string(3'000'000, 'a'), 413, "2 MiB"},
+      {"GET /v1/status", "{}", 400, "has no body"},
+      {"GET /v1/checks?limit=0", "", 400, "limit"},
+      {"GET /v1/checks?state=late", "", 400, "state: 'late' is none of"},
+      {"GET /v1/checks?due_before=yesterday", "", 400, "due_before: 'yesterday' is no time"},
+      {"GET /v1/checks?cursor=7", "", 400, "cursor"},
+      {"GET /v2/status", "", 404, "/v2/status"},
+      {"POST /", "", 405, "allowed are GET"},
+      {"GET /" + std::string(1'000'000, 'a'), "", 431, "16 KiB"},
+      {"GET /v1/status HTTP/1.1\r\nX: " + std::string(1'000'000, 'a'), "", 431, "16 KiB"},
+      {"GET\x01 /v1/status", "", 400, "no request of HTTP"},
+  };
+  for (const wrong& each : all) {
+    const http_reply reply = desk.ask(each.line, each.body);
+    EXPECT_EQ(reply.status, each.status) << each.line.substr(0, 80) << " " << reply.body;
+    EXPECT_THAT(reply.body, HasSubstr(each.says)) << each.line.substr(0, 80);
+  }
+  EXPECT_EQ(store.count({}, 10), 0U);
+}
+
+// More than may be connected at a time say nothing, or never end; all of them are closed, and the next one is served.
+TEST_P(DeskServe, SlowClientsDelayOthersNoLongerThanTheLimit) {
+  const serving desk(*this, with_tokens);
+  std::vector<std::unique_ptr<client>> slow;
+  const std::string head = "PUT /v1/kinds/close/checks/a HTTP/1.1\r\n" + desk.host() + bearer;
+  const std::string begun[] = {"", "GET /v1/st", head + "Content-Length: 100\r\n\r\n{",
+                               head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"};
+  for (std::size_t number = 0; number < 200; ++number) {
+    slow.push_back(std::make_unique<client>(desk.port));
+    slow.back()->send(begun[number % std::size(begun)]);
+  }
+  EXPECT_EQ(desk.ask("GET /v1/status").status, 200);
+  for (const auto& each : slow) {
+    EXPECT_EQ(each->read(), "");
+  }
+  EXPECT_EQ(store.count({}, 10), 0U);
+}
+
+TEST_P(DeskServe, KeepsAConnectionForTheNextRequest) {
+  const serving desk(*this, with_tokens);
+  const client one(desk.port);
+  const std::string next = "GET /v1/audit HTTP/1.1\r\n" + desk.host() + bearer;
+  one.send(next + "\r\n" + next + "Connection: close\r\n\r\n");
+  const std::string both = one.read();
+  EXPECT_NE(both.find("HTTP/1.1 200"), both.rfind("HTTP/1.1 200")) << both;
+}
+
+TEST_P(DeskServe, ListensElsewhereOnlyWithTokens) {
+  std::ofstream(folder.file("short")) << "nightly secret\n";
+  std::ofstream(folder.file("none")) << "# nobody\n";
+  const std::vector<std::pair<words, const char*>> all = {
+      {{"--listen", "0.0.0.0:0"}, "needs --token-file"},
+      {{"--listen", "[::]:0"}, "needs --token-file"},
+      {{"--listen", "8080"}, "is no address and port"},
+      {{"--listen", "127.0.0.1:70000"}, "is no address and port"},
+      {{"--token-file", folder.file("short")}, "line 1 is no name and token"},
+      {{"--token-file", folder.file("none")}, "there is no token"},
+      {{"--token-file", folder.file("missing")}, "there is no token"},
+  };
+  for (const auto& [options, says] : all) {
+    words typed = {"serve"};
+    typed.insert(typed.end(), options.begin(), options.end());
+    const ended done = run(typed);
+    EXPECT_EQ(done.status, 2);
+    EXPECT_THAT(done.err, HasSubstr(says));
+  }
+}
+
+}  // namespace
+}  // namespace timing_wheel::durable::test

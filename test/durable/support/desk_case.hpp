@@ -1,0 +1,137 @@
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "durable/support/scratch_folder.hpp"
+#include "durable/support/store_calls.hpp"
+#ifdef TIMING_WHEEL_TEST_SQLITE
+#include "timing_wheel/durable/sqlite_store.hpp"
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+#include "durable/support/postgres_case.hpp"
+#endif
+
+// The program for operators, on a store of each database.
+
+namespace timing_wheel::durable::test {
+
+using nlohmann::json;
+using words = std::vector<std::string>;
+
+// A store, and what names it on a command line.
+struct desk_place {
+  std::shared_ptr<durable::store> store;
+  std::string named;
+  words options = {};
+};
+
+#ifdef TIMING_WHEEL_TEST_SQLITE
+inline desk_place desk_on_a_file(const timing_wheel::test::scratch_folder& folder) {
+  return {std::make_shared<sqlite_store>(folder.file()), "sqlite:" + folder.file()};
+}
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+inline desk_place desk_on_a_server(const timing_wheel::test::scratch_folder& /*folder*/) {
+  const postgres_options options = options_in(new_schema());
+  return {std::make_shared<postgres_store>(server().conninfo(), options),
+          server().conninfo(),
+          {"--schema", options.schema}};
+}
+#endif
+
+struct desk_way {
+  const char* name;
+  desk_place (*make)(const timing_wheel::test::scratch_folder&);
+};
+inline constexpr desk_way desk_ways[] = {
+#ifdef TIMING_WHEEL_TEST_SQLITE
+    {"Sqlite", desk_on_a_file},
+#endif
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+    {"Postgres", desk_on_a_server},
+#endif
+};
+
+struct ended {
+  int status = 0;
+  std::string out;
+  std::string err;
+
+  [[nodiscard]] json read() const { return json::parse(out); }
+  [[nodiscard]] std::vector<json> lines() const {
+    std::vector<json> all;
+    std::istringstream in(out);
+    for (std::string line; std::getline(in, line);) {
+      all.push_back(json::parse(line));
+    }
+    return all;
+  }
+};
+
+inline std::string in_quotes(const std::string& word) {
+  std::string quoted = "'";
+  for (const char each : word) {
+    quoted += each == '\'' ? "'\\''" : std::string(1, each);
+  }
+  return quoted + "'";
+}
+
+class desk_case : public testing::TestWithParam<desk_way> {
+ public:
+  desk_case() { store.migrate(); }
+
+  // Without a terminal.
+  [[nodiscard]] ended run_alone(const words& arguments) const {
+    std::string command = "env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK;
+    for (const std::string& each : arguments) {
+      command += " " + in_quotes(each);
+    }
+    const std::string errors = folder.file("errors");
+    FILE* const pipe = ::popen((command + " </dev/null 2>" + in_quotes(errors)).c_str(), "r");
+    ended all;
+    for (int each = std::fgetc(pipe); each != EOF; each = std::fgetc(pipe)) {
+      all.out += static_cast<char>(each);
+    }
+    const int status = ::pclose(pipe);
+    all.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    std::ifstream in(errors);
+    all.err.assign(std::istreambuf_iterator<char>(in), {});
+    return all;
+  }
+  // A command on the store.
+  [[nodiscard]] ended run(words arguments) const {
+    arguments.insert(arguments.begin() + 1, made.named);
+    arguments.insert(arguments.end(), made.options.begin(), made.options.end());
+    return run_alone(arguments);
+  }
+  [[nodiscard]] bool on_server() const { return !made.options.empty(); }
+  void put_many(int count, const std::string& kind = "close", due_time due = 1h) const {
+    std::vector<request> all;
+    for (int number = 0; number < count; ++number) {
+      all.push_back({.kind = kind, .key = "order-" + std::to_string(number), .payload = {}, .due = due});
+    }
+    put(store, all);
+  }
+  void bury_one(const std::string& key, const std::string& error) const {
+    put(store, asked(key));
+    bury(store, claim(store).at(0), error);
+  }
+  [[nodiscard]] std::size_t audited() const {
+    std::size_t count = 0;
+    for (const audit_entry& each : store.audit(1000)) {
+      count += each.count;
+    }
+    return count;
+  }
+
+  const timing_wheel::test::scratch_folder folder;
+  const desk_place made = GetParam().make(folder);
+  durable::store& store = *made.store;
+};
+
+}  // namespace timing_wheel::durable::test

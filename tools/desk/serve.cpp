@@ -1,0 +1,383 @@
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <ostream>
+#include <utility>  // Boost 1.74 needs it, and does not include it
+
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+
+#include "common/program.hpp"
+#include "common/stop_signal.hpp"
+#include "desk/serve.hpp"
+
+namespace timing_wheel::desk {
+
+namespace {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+namespace net = boost::asio;
+using boost::system::error_code;
+using net::ip::tcp;
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t longest_header = 16 * 1024;
+constexpr std::uint64_t longest_body = 2 * 1024 * 1024;
+constexpr std::size_t most_connections = 128;
+constexpr std::size_t most_watchers = 32;
+
+constexpr const char* policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'";
+
+class session;
+
+// What the connections share. One thread runs all but the calls of the store.
+struct hub {
+  hub(const http_api& answers, std::chrono::duration<double> limit)
+      : api(answers), time_limit(std::chrono::duration_cast<std::chrono::milliseconds>(limit)) {}
+
+  void watch(const std::shared_ptr<session>& who) {
+    watchers.push_back(who);
+    if (!looking) {
+      look();
+    }
+  }
+  void look();
+  void accept(tcp::acceptor& acceptor);
+
+  const http_api& api;
+  const std::chrono::milliseconds time_limit;
+  std::size_t connections = 0;
+  std::vector<std::weak_ptr<session>> watchers;
+  bool looking = false;
+  net::io_context context{1};
+  net::thread_pool pool{serving_threads};
+  net::steady_timer pause{context};
+  net::steady_timer retry{context};
+};
+
+std::string text_of(const tcp::endpoint& at) {
+  const net::ip::address& address = at.address();
+  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  const std::string host =
+      mapped ? net::ip::make_address_v4(net::ip::v4_mapped, address.to_v6()).to_string() : address.to_string();
+  return (address.is_v6() && !mapped ? "[" + host + "]" : host) + ":" + std::to_string(at.port());
+}
+
+// A connection. Its stream closes it when a client takes too long.
+class session : public std::enable_shared_from_this<session> {
+ private:
+  // Keeps the session until the operation is over.
+  template <class Work>
+  auto then(Work work) {
+    return [self = shared_from_this(), work](const error_code& error, std::size_t /*size*/) { work(error); };
+  }
+
+ public:
+  session(tcp::socket socket, hub& of) : stream_(std::move(socket)), hub_(of) {
+    error_code ignored;
+    own_ = text_of(stream_.socket().local_endpoint(ignored));
+    stream_.socket().set_option(tcp::no_delay(true), ignored);  // NOLINT(bugprone-unused-return-value)
+    ++hub_.connections;
+  }
+  ~session() { --hub_.connections; }
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+
+  void read() {
+    parser_.emplace();
+    parser_->header_limit(longest_header);
+    parser_->body_limit(longest_body);
+    stream_.expires_after(hub_.time_limit);
+    http::async_read_header(stream_, buffer_, *parser_, then([this](const error_code& error) { on_header(error); }));
+  }
+
+  // One of the looks, if the client has taken the one before.
+  void tell(const std::shared_ptr<const std::string>& text) {
+    if (telling_) {
+      return;
+    }
+    telling_ = text;
+    stream_.expires_after(hub_.time_limit);
+    net::async_write(stream_, net::buffer(*telling_), then([this](const error_code& error) {
+                       telling_.reset();
+                       error ? close() : stream_.expires_never();
+                     }));
+  }
+
+ private:
+  void on_header(const error_code& error) {
+    if (error) {
+      fail(error);
+      return;
+    }
+    const auto& head = parser_->get();
+    const auto field = [&](http::field name) { return std::string(head[name]); };
+    is_head_ = head.method() == http::verb::head;
+    asked_ = {.method = is_head_ ? "GET" : std::string(head.method_string()),
+              .target = std::string(head.target()),
+              .host = field(http::field::host),
+              .origin = field(http::field::origin),
+              .authorization = field(http::field::authorization)};
+    if (const std::optional<http_answer> refused = hub_.api.refuse(asked_, own_)) {
+      respond(*refused, parser_->is_done());
+    } else if (asked_.method == "GET" && !parser_->is_done()) {
+      respond(problem(400, "such a request has no body"), false);
+    } else if (beast::iequals(head[http::field::expect], "100-continue")) {
+      http::async_write(stream_, go_on_, then([this](const error_code& failed) { failed ? close() : read_body(); }));
+    } else {
+      read_body();
+    }
+  }
+
+  void read_body() {
+    http::async_read(stream_, buffer_, *parser_,
+                     then([this](const error_code& error) { error ? fail(error) : ask(); }));
+  }
+
+  void ask() {
+    stream_.expires_never();
+    asked_.body = std::move(parser_->get().body());
+    if (!is_head_ && http_api::wants_events(asked_)) {
+      begin_events();
+      return;
+    }
+    net::post(hub_.pool, [self = shared_from_this()] {
+      auto got = std::make_shared<http_answer>(self->hub_.api.answer(self->asked_));
+      net::post(self->hub_.context, [self, got] { self->respond(*got, true); });
+    });
+  }
+
+  void fail(const error_code& error) {
+    if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+      respond(problem(431, "the head of the request is longer than 16 KiB"), false);
+    } else if (error == http::error::body_limit) {
+      respond(problem(413, "the body is longer than 2 MiB"), false);
+    } else if (error.category() == http::make_error_code(http::error::bad_method).category() &&
+               error != http::error::end_of_stream && error != http::error::partial_message) {
+      respond(problem(400, "this is no request of HTTP: " + error.message()), false);
+    } else {
+      close();
+    }
+  }
+
+  template <class Message>
+  static void set_fields(Message& message, const std::string& type) {
+    message.set(http::field::content_type, type);
+    message.set(http::field::cache_control, "no-store");
+    message.set("Content-Security-Policy", policy);
+    message.set("X-Content-Type-Options", "nosniff");
+    message.set("Referrer-Policy", "no-referrer");
+    message.set("Cross-Origin-Resource-Policy", "same-origin");
+    message.set("Cross-Origin-Opener-Policy", "same-origin");
+  }
+
+  void respond(const http_answer& with, bool keep) {
+    response_ = {};
+    response_.result(with.status);
+    set_fields(response_, with.type);
+    if (with.status == 401) {
+      response_.set(http::field::www_authenticate, "Bearer");
+    }
+    if (!with.allow.empty()) {
+      response_.set(http::field::allow, with.allow);
+    }
+    response_.body() = with.body;
+    response_.keep_alive(keep && parser_->get().keep_alive());
+    response_.prepare_payload();
+    if (is_head_) {
+      response_.body().clear();
+    }
+    stream_.expires_after(hub_.time_limit);
+    http::async_write(stream_, response_, then([this](const error_code& error) {
+                        error ? close() : response_.keep_alive() ? read() : end();
+                      }));
+  }
+
+  void begin_events() {
+    std::erase_if(hub_.watchers, [](const auto& each) { return each.expired(); });
+    if (hub_.watchers.size() >= most_watchers) {
+      respond(problem(503, "too many watch already"), true);
+      return;
+    }
+    set_fields(events_, "text/event-stream");
+    events_.keep_alive(false);  // it ends when the connection does
+    stream_.expires_after(hub_.time_limit);
+    http::async_write_header(stream_, events_head_, then([this](const error_code& error) {
+                               if (error) {
+                                 close();
+                               } else {
+                                 stream_.expires_never();
+                                 hub_.watch(shared_from_this());
+                                 wait_for_end();
+                               }
+                             }));
+  }
+
+  // Of a client that watches: it says nothing more, but its end is seen at once.
+  void wait_for_end() {
+    stream_.socket().async_read_some(net::buffer(rest_),
+                                     then([this](const error_code& error) { error ? close() : wait_for_end(); }));
+  }
+
+  // Reads what the client still sends, for a while, so that it gets the answer and not a reset.
+  void end() {
+    error_code ignored;
+    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);  // NOLINT(bugprone-unused-return-value)
+    stream_.expires_after(std::min<std::chrono::milliseconds>(hub_.time_limit, 2s));
+    read_rest();
+  }
+  void read_rest() {
+    stream_.async_read_some(net::buffer(rest_),
+                            then([this](const error_code& error) { error ? close() : read_rest(); }));
+  }
+
+  void close() { stream_.close(); }
+
+  beast::tcp_stream stream_;
+  hub& hub_;
+  std::string own_;
+  beast::flat_buffer buffer_{2 * longest_header};
+  std::optional<http::request_parser<http::string_body>> parser_;
+  http_request asked_;
+  bool is_head_ = false;
+  http::response<http::empty_body> go_on_{http::status::continue_, 11};
+  http::response<http::string_body> response_;
+  http::response<http::empty_body> events_{http::status::ok, 11};
+  http::response_serializer<http::empty_body> events_head_{events_};
+  std::shared_ptr<const std::string> telling_;
+  std::array<char, 4096> rest_{};
+};
+
+// Looks once a second for all who watch, and not for longer than a tenth of the time.
+void hub::look() {
+  looking = true;
+  net::post(pool, [this] {
+    const auto begin = std::chrono::steady_clock::now();
+    auto text = std::make_shared<const std::string>("data: " + api.look() + "\n\n");
+    const auto took = std::chrono::steady_clock::now() - begin;
+    net::post(context, [this, text, took] {
+      std::erase_if(watchers, [](const auto& each) { return each.expired(); });
+      for (const std::weak_ptr<session>& each : watchers) {
+        if (const std::shared_ptr<session> watcher = each.lock()) {
+          watcher->tell(text);
+        }
+      }
+      pause.expires_after(std::max<std::chrono::steady_clock::duration>(1s - took, 9 * took));
+      pause.async_wait([this](const error_code& error) {
+        looking = false;
+        if (!error && !watchers.empty()) {
+          look();
+        }
+      });
+    });
+  });
+}
+
+// While there are as many connections as there may be, the next ones wait in the system's queue.
+void hub::accept(tcp::acceptor& acceptor) {
+  const auto later = [this, &acceptor] {
+    retry.expires_after(20ms);
+    retry.async_wait([this, &acceptor](const error_code& /*error*/) { accept(acceptor); });
+  };
+  if (connections >= most_connections) {
+    later();
+    return;
+  }
+  acceptor.async_accept([this, &acceptor, later](const error_code& error, tcp::socket accepted) {
+    if (error) {
+      later();
+      return;
+    }
+    std::make_shared<session>(std::move(accepted), *this)->read();
+    accept(acceptor);
+  });
+}
+
+tcp::endpoint read_address(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  }
+  error_code error;
+  const net::ip::address address = net::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const bool is_number = !port.empty() && port.size() < 6 && port.find_first_not_of("0123456789") == std::string::npos;
+  if (error || !is_number || std::stoul(port) > 65535) {
+    throw failure(exit_status::usage,
+                  "--listen: '" + one_line(text) + "' is no address and port, such as 127.0.0.1:8080 or [::1]:8080");
+  }
+  return {address, static_cast<std::uint16_t>(std::stoul(port))};
+}
+
+void stop_when_asked(hub& of, net::steady_timer& timer) {
+  timer.expires_after(50ms);
+  timer.async_wait([&of, &timer](const error_code& /*error*/) {
+    common::stop_asked() ? of.context.stop() : stop_when_asked(of, timer);
+  });
+}
+
+}  // namespace
+
+std::vector<access_token> read_tokens(const std::string& file) {
+  constexpr std::size_t shortest = 16;
+  std::vector<access_token> tokens;
+  std::ifstream in(file);
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    std::istringstream words(line);
+    access_token read;
+    std::string more;
+    if (!(words >> read.name) || read.name.starts_with('#')) {
+      continue;
+    }
+    if (!(words >> read.secret) || words >> more || read.secret.size() < shortest || !is_text(read.name)) {
+      throw failure(exit_status::usage, "--token-file: line " + std::to_string(number) +
+                                            " is no name and token, with at least 16 characters in the token");
+    }
+    tokens.push_back(std::move(read));
+  }
+  if (tokens.empty()) {
+    throw failure(exit_status::usage, "--token-file: there is no token in " + one_line(file, 300));
+  }
+  return tokens;
+}
+
+exit_status serve(const desk& with) {
+  const tcp::endpoint at = read_address(with.chosen.listen);
+  std::vector<access_token> tokens;
+  if (!with.chosen.token_file.empty()) {
+    tokens = read_tokens(with.chosen.token_file);
+  } else if (!at.address().is_loopback()) {
+    throw failure(exit_status::usage, "--listen: an address that other machines reach needs --token-file, too");
+  }
+  if (with.store.plan_migration().from.empty()) {
+    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+  }
+  const http_api api(with, std::move(tokens));
+  hub all(api, std::chrono::duration<double>(with.chosen.time_limit));
+  tcp::acceptor acceptor(all.context);
+  try {
+    acceptor.open(at.protocol());
+    acceptor.set_option(tcp::acceptor::reuse_address(true));
+    acceptor.bind(at);
+    acceptor.listen();
+  } catch (const boost::system::system_error& error) {
+    throw failure(exit_status::refused, "cannot listen on " + text_of(at) + ": " + error.code().message());
+  }
+  common::stop_on_signals();
+  with.out << "http://" << text_of(acceptor.local_endpoint()) << "/" << std::endl;
+  net::steady_timer timer(all.context);
+  stop_when_asked(all, timer);
+  all.accept(acceptor);
+  all.context.run();
+  all.pool.join();
+  return exit_status::done;
+}
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "desk/commands.hpp"
+
+// What `serve` answers, apart from sockets.
+
+namespace timing_wheel::desk {
+
+/// What a client asks for, as it was sent.
+struct http_request {
+  std::string method;
+  std::string target;  ///< Path and query.
+  std::string host;
+  std::string origin;
+  std::string authorization;
+  std::string body = {};
+};
+
+struct http_answer {
+  unsigned status = 200;
+  std::string type = "application/json";
+  std::string body = {};
+  std::string allow = {};  ///< With 405: the methods that there are.
+};
+
+/// As RFC 9457 has them.
+[[nodiscard]] http_answer problem(unsigned status, const std::string& detail);
+
+/// A file of the page, which is compiled into the program.
+struct console_file {
+  const char* path;
+  const char* type;
+  std::span<const unsigned char> bytes;
+};
+extern const std::span<const console_file> console_files;
+
+/// Who may see and change.
+struct access_token {
+  std::string name;
+  std::string secret;
+};
+/// A line is `NAME TOKEN`. \throws failure (usage) if a line is none, or there is none.
+[[nodiscard]] std::vector<access_token> read_tokens(const std::string& file);
+
+/// The answers of `serve`. Thread safety: any thread may call any member.
+class http_api {
+ public:
+  /// Keeps a reference to `with`.
+  http_api(const desk& with, std::vector<access_token> tokens) : with_(with), tokens_(std::move(tokens)) {}
+
+  /// Looks at all but the body, so that nobody sends one in vain. `own` is the address that the client has called, with
+  /// its port. \returns why the request is refused; none if it may go on.
+  [[nodiscard]] std::optional<http_answer> refuse(const http_request& asked, const std::string& own) const;
+  /// Waits for the store. Precondition: the request was not refused.
+  [[nodiscard]] http_answer answer(const http_request& asked) const noexcept;
+  /// All that the console shows by itself, as JSON in one line. Waits for the store.
+  [[nodiscard]] std::string look() const noexcept;
+
+  /// Whether the request asks for what `look` returns, again and again.
+  [[nodiscard]] static bool wants_events(const http_request& asked) { return asked.target == "/v1/events"; }
+
+ private:
+  [[nodiscard]] const access_token* token_of(const http_request& asked) const;
+
+  const desk& with_;
+  std::vector<access_token> tokens_;
+};
+
+}  // namespace timing_wheel::desk

@@ -1,0 +1,680 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <new>
+#include <sstream>
+
+#include "common/duration.hpp"
+#include "desk/serve.hpp"
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/error.hpp"
+
+namespace timing_wheel::desk {
+
+namespace {
+
+using durable::stored_check;
+using texts = std::vector<std::string>;
+
+// A request that is answered with a problem.
+class refusal : public std::runtime_error {
+ public:
+  refusal(unsigned status, const std::string& detail) : std::runtime_error(detail), status_(status) {}
+
+  [[nodiscard]] unsigned status() const noexcept { return status_; }
+
+ private:
+  unsigned status_;
+};
+
+// RFC 3986, section 2.1.
+std::string decoded(std::string_view text, bool plus_is_space) {
+  std::string bytes;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned value = 0;
+    if (text[at] != '%') {
+      bytes += plus_is_space && text[at] == '+' ? ' ' : text[at];
+      continue;
+    }
+    const char* const begin = text.data() + at + 1;
+    if (text.size() - at < 3 || std::from_chars(begin, begin + 2, value, 16).ptr != begin + 2) {
+      throw refusal(400, "a % in the address is not followed by two hexadecimal digits");
+    }
+    bytes += static_cast<char>(value);
+    at += 2;
+  }
+  return bytes;
+}
+
+std::vector<std::string_view> split(std::string_view text, char by) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const std::size_t end = std::min(text.find(by, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+template <class Number>
+Number read_number(const std::string& name, std::string_view text, Number least, Number most) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    throw refusal(400, name + ": '" + one_line(text) + "' is no number in [" + std::to_string(least) + ", " +
+                           std::to_string(most) + "]");
+  }
+  return value;
+}
+
+struct call;
+
+// A way to call.
+struct route {
+  const char* method;
+  const char* path;   // {kind} is any word
+  const char* query;  // the parameters that it may have
+  const char* body;   // the members that it may have
+  http_answer (*run)(const call&);
+  const char* tells;
+};
+
+bool is_parameter(std::string_view word) { return word.starts_with('{'); }
+
+// What a handler works with.
+struct call {
+  const desk& with;
+  texts words;  // the parameters of the path
+  std::map<std::string, std::string> query;
+  const std::string& body;
+  std::string by;
+  const char* members = "";  // those that the body may have
+
+  [[nodiscard]] std::optional<std::string> asked(const char* name) const {
+    const auto found = query.find(name);
+    return found == query.end() ? std::nullopt : std::optional(found->second);
+  }
+  [[nodiscard]] std::size_t limit() const {
+    return read_number<std::size_t>("limit", asked("limit").value_or("50"), 1, 1000);
+  }
+  // As if it were typed.
+  [[nodiscard]] options typed(const char* command) const {
+    options chosen;
+    chosen.command = command;
+    chosen.schema = with.chosen.schema;
+    chosen.as_json = true;
+    chosen.yes = true;
+    chosen.by = by;
+    chosen.words = words;
+    chosen.kind = asked("kind");
+    chosen.key_prefix = asked("key");
+    chosen.state = asked("state");
+    chosen.due_before = asked("due_before");
+    chosen.due_after = asked("due_after");
+    chosen.error = asked("error");
+    return chosen;
+  }
+};
+
+struct outcome {
+  exit_status status;
+  std::string text;
+};
+
+// Runs a command of the command line.
+outcome run(const call& of, exit_status (*command)(const desk&), const options& chosen) {
+  std::istringstream in;
+  std::ostringstream out;
+  std::ostringstream err;
+  const exit_status ended = command({chosen, of.with.store, of.with.where, in, out, err});
+  return {ended, out.str()};
+}
+
+http_answer as_json(const json& object, unsigned status = 200) { return {.status = status, .body = object.dump()}; }
+
+// A JSON object of which each member is text, and one of those that are named.
+std::map<std::string, std::string> read_body(const call& of) {
+  const auto names = split(of.members, ' ');
+  const json read = json::parse(of.body, nullptr, false);
+  if (!read.is_object()) {
+    throw refusal(400, "the body is no JSON object");
+  }
+  std::map<std::string, std::string> members;
+  for (const auto& [name, value] : read.items()) {
+    if (std::find(names.begin(), names.end(), name) == names.end() || !value.is_string()) {
+      throw refusal(400, "the body has a member '" + one_line(name) + "' that is not known here, or is no text");
+    }
+    members[name] = value;
+  }
+  if (members.contains("delay") && members.contains("due")) {
+    throw refusal(400, "give delay or due, and not both");
+  }
+  return members;
+}
+
+durable::due_time due_of(const call& of, const std::map<std::string, std::string>& members) {
+  if (const auto delay = members.find("delay"); delay != members.end()) {
+    try {
+      return common::read_duration(delay->second);
+    } catch (const common::duration_error& error) {
+      throw refusal(400, "delay: '" + one_line(delay->second) + "' is none: " + error.what());
+    }
+  }
+  const auto due = members.find("due");
+  return due == members.end() ? durable::due_time() : read_time("due", due->second, of.with.store.now());
+}
+
+http_answer get_status(const call& of) { return {.body = run(of, status, of.typed("status")).text}; }
+
+http_answer get_metrics(const call& of) {
+  options chosen = of.typed("status");
+  chosen.as_metrics = true;
+  return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = run(of, status, chosen).text};
+}
+
+json due_soon(durable::store& store) {
+  constexpr std::size_t most = 10'000;
+  constexpr int parts = 10;
+  struct window {
+    const char* name;
+    std::chrono::microseconds length;
+  };
+  using namespace std::chrono_literals;
+  constexpr std::array windows = {window{"second", 1s}, window{"minute", 1min}, window{"half hour", 30min},
+                                  window{"day", 24h}};
+  const instant now = store.now();
+  json all = {{"now", time_text(now)}, {"most", most}, {"windows", json::array()}};
+  for (const window& each : windows) {
+    json counts = json::array();
+    for (int part = 0; part < parts; ++part) {
+      const instant begin = now + each.length * part / parts;
+      // Both ends of a filter are outside.
+      counts.push_back(store.count(
+          {.due_before = begin + each.length / parts, .due_after = begin - std::chrono::microseconds(1)}, most));
+    }
+    all["windows"].push_back(
+        {{"name", each.name}, {"seconds", std::chrono::duration<double>(each.length).count()}, {"counts", counts}});
+  }
+  return all;
+}
+
+http_answer get_due(const call& of) { return as_json(due_soon(of.with.store)); }
+
+http_answer get_checks(const call& of) {
+  const instant now = of.with.store.now();
+  durable::check_range range{.limit = of.limit(), .which = filter_of(of.typed("list"), now)};
+  if (const auto cursor = of.asked("cursor")) {
+    constexpr auto least = std::numeric_limits<std::int64_t>::min();
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    const auto parts = split(*cursor, '.');
+    if (parts.size() != 2) {
+      throw refusal(400, "cursor: it is none that an answer has had");
+    }
+    range.after = {instant(std::chrono::microseconds(read_number("cursor", parts[0], least, most))),
+                   read_number("cursor", parts[1], least, most)};
+  }
+  const std::vector<stored_check> page = of.with.store.list(range);
+  json all = {{"checks", json::array()}, {"cursor", nullptr}};
+  for (const stored_check& each : page) {
+    all["checks"].push_back(json_of(each, now));
+  }
+  if (page.size() == range.limit) {
+    all["cursor"] = std::to_string(page.back().due.time_since_epoch().count()) + "." + std::to_string(page.back().id);
+  }
+  return as_json(all);
+}
+
+http_answer get_dead(const call& of) {
+  durable::dead_range range{
+      .limit = of.limit(), .which = dead_filter_of(of.typed("list")), .newest_first = true, .with_payloads = false};
+  range.after = read_number<std::int64_t>("cursor", of.asked("cursor").value_or("0"), 0,
+                                          std::numeric_limits<std::int64_t>::max());
+  const std::vector<durable::dead_check> page = of.with.store.list_dead(range);
+  json all = {{"dead", json::array()}, {"cursor", nullptr}};
+  for (const durable::dead_check& each : page) {
+    all["dead"].push_back(json_of(each));
+  }
+  if (page.size() == range.limit) {
+    all["cursor"] = std::to_string(page.back().id);
+  }
+  return as_json(all);
+}
+
+json dead_groups(durable::store& store, const durable::dead_filter& which) {
+  constexpr std::size_t shown = 100;
+  constexpr std::size_t most = 10'000;
+  json all = json::array();
+  for (const durable::dead_group& each : store.count_dead(which, shown, most)) {
+    json group = {{"kind", each.kind}};
+    set_bytes(group, "error", each.error);
+    group["count"] = each.count;
+    group["first"] = time_text(each.first);
+    group["last"] = time_text(each.last);
+    all.push_back(std::move(group));
+  }
+  return all;
+}
+
+http_answer get_dead_groups(const call& of) {
+  return as_json({{"groups", dead_groups(of.with.store, dead_filter_of(of.typed("list")))}});
+}
+
+// All of the dead that the query names.
+http_answer change_all_dead(const call& of, exit_status (*command)(const desk&), const char* name) {
+  const bool some_empty =
+      std::any_of(of.query.begin(), of.query.end(), [](const auto& each) { return each.second.empty(); });
+  if (of.query.empty() || some_empty) {
+    throw refusal(400, "which dead checks? Give kind, key or error, and none of them empty");
+  }
+  return {.body = run(of, command, of.typed(name)).text};
+}
+
+http_answer delete_all_dead(const call& of) { return change_all_dead(of, remove, "delete"); }
+
+http_answer retry_all_dead(const call& of) { return change_all_dead(of, retry, "retry"); }
+
+http_answer delete_dead(const call& of) {
+  const outcome done = run(of, remove, of.typed("delete"));
+  if (done.status != exit_status::done) {
+    throw refusal(404, "there is no dead check " + of.words.at(0));
+  }
+  return {.body = done.text};
+}
+
+http_answer retry_dead(const call& of) {
+  const outcome done = run(of, retry, of.typed("retry"));
+  if (done.status != exit_status::done) {
+    const auto id = read_number<std::int64_t>("id", of.words.at(0), 1, std::numeric_limits<std::int64_t>::max());
+    const auto found = of.with.store.list_dead({.limit = 1, .after = id - 1, .with_payloads = false});
+    const bool is_there = !found.empty() && found[0].id == id;
+    throw is_there ? refusal(409, "another check has its key by now, so it stays dead")
+                   : refusal(404, "there is no dead check " + of.words.at(0));
+  }
+  return {.body = done.text};
+}
+
+// The newest of the dead has its payload, too.
+http_answer get_check(const call& of) {
+  durable::store& store = of.with.store;
+  const std::string& kind = of.words.at(0);
+  const std::string& key = of.words.at(1);
+  json all = {{"check", nullptr}, {"dead", json::array()}};
+  const auto set_payload = [&](json& of_check, const std::string& payload) {
+    of_check["payload_bytes"] = payload.size();
+    if (!of.with.chosen.redact) {
+      set_bytes(of_check, "payload", payload);
+    }
+  };
+  if (const std::optional<stored_check> check = store.find(kind, key)) {
+    all["check"] = json_of(*check, store.now());
+    set_payload(all["check"], check->payload);
+  }
+  durable::dead_range range{
+      .limit = 1000, .which = {.kind = kind, .key_prefix = key}, .newest_first = true, .with_payloads = false};
+  for (const durable::dead_check& each : store.list_dead(range)) {
+    if (each.key != key) {
+      continue;
+    }
+    all["dead"].push_back(json_of(each));
+    if (all["dead"].size() == 1) {
+      const auto whole = store.list_dead({.limit = 1, .after = each.id - 1});
+      if (!whole.empty() && whole[0].id == each.id) {
+        set_payload(all["dead"][0], whole[0].payload);
+      }
+    }
+  }
+  if (all["check"].is_null() && all["dead"].empty()) {
+    throw refusal(404, "there is no such check: it has run, was cancelled or deleted, or was never scheduled");
+  }
+  return as_json(all);
+}
+
+http_answer get_why(const call& of) { return {.body = run(of, why, of.typed("why")).text}; }
+
+http_answer put_check(const call& of) {
+  auto members = read_body(of);
+  if (members.contains("payload") && members.contains("payload_base64")) {
+    throw refusal(400, "give payload or payload_base64, and not both");
+  }
+  const std::string replace = of.asked("replace").value_or("false");
+  if (!replace.empty() && replace != "true" && replace != "false") {
+    throw refusal(400, "replace: it is true or false");
+  }
+  const std::optional<std::string> bytes = from_base64(members["payload_base64"]);
+  if (!bytes) {
+    throw refusal(400, "payload_base64: it is no base64");
+  }
+  const durable::request asked{.kind = of.words.at(0),
+                               .key = of.words.at(1),
+                               .payload = bytes->empty() ? members["payload"] : *bytes,
+                               .due = due_of(of, members),
+                               .replace = replace != "false"};
+  durable::validate(asked, of.with.store.limits());
+  durable::append_op op{.asked = &asked};
+  of.with.store.transact([&](durable::store_transaction& open) {
+    open.append({&op, 1});
+    if (op.result.inserted || op.result.replaced) {
+      open.record({.by = of.by,
+                   .action = op.result.inserted ? "schedule" : "replace",
+                   .kind = asked.kind,
+                   .subject = "key " + one_line(asked.key, 300),
+                   .count = 1});
+    }
+  });
+  const char* const became = op.result.inserted ? "inserted" : op.result.replaced ? "replaced" : "kept";
+  return as_json({{"result", became}, {"due", time_text(op.result.due)}}, op.result.inserted ? 201 : 200);
+}
+
+// `done`, or "running", or "finished".
+http_answer change_check(const call& of, exit_status (*command)(const desk&), const options& chosen,
+                         const char* changed) {
+  const exit_status ended = run(of, command, chosen).status;
+  return as_json({{"result", ended == exit_status::done      ? changed
+                             : ended == exit_status::refused ? "running"
+                                                             : "finished"}});
+}
+
+http_answer delete_check(const call& of) { return change_check(of, cancel, of.typed("cancel"), "cancelled"); }
+
+http_answer run_check_now(const call& of) { return change_check(of, run_now, of.typed("run-now"), "moved"); }
+
+http_answer reschedule_check(const call& of) {
+  const auto members = read_body(of);
+  if (members.empty()) {
+    throw refusal(400, "give delay, such as 30min, or due, such as 2026-11-23T18:00:00Z");
+  }
+  static_cast<void>(due_of(of, members));  // is it good?
+  options chosen = of.typed("reschedule");
+  chosen.due = members.begin()->second;
+  return change_check(of, reschedule, chosen, "moved");
+}
+
+http_answer pause_kind(const call& of) { return {.body = run(of, pause, of.typed("pause")).text}; }
+
+http_answer resume_kind(const call& of) { return {.body = run(of, resume, of.typed("resume")).text}; }
+
+http_answer get_audit(const call& of) {
+  options chosen = of.typed("audit");
+  chosen.limit = of.limit();
+  json all = {{"audit", json::array()}};
+  std::istringstream lines(run(of, audit, chosen).text);
+  for (std::string line; std::getline(lines, line);) {
+    all["audit"].push_back(json::parse(line));
+  }
+  return as_json(all);
+}
+
+http_answer get_openapi(const call& of);
+
+constexpr std::array routes = {
+    route{"GET", "/v1/status", "", "", get_status, "kinds with their counts, nodes, and the store"},
+    route{"GET", "/v1/events", "", "", nullptr, "events: status, due and groups of the dead, again and again"},
+    route{"GET", "/v1/due", "", "", get_due, "how many become due in each tenth of a second, minute, half hour, day"},
+    route{"GET", "/v1/checks", "kind key state due_before due_after limit cursor", "", get_checks,
+          "checks, the earliest deadline first; key is what their keys begin with"},
+    route{"GET", "/v1/dead", "kind key error limit cursor", "", get_dead, "dead checks, the newest first"},
+    route{"DELETE", "/v1/dead", "kind key error", "", delete_all_dead, "deletes all that the query names"},
+    route{"GET", "/v1/dead/groups", "kind key error", "", get_dead_groups,
+          "the 10 000 that died last, by kind and error"},
+    route{"POST", "/v1/dead/retry", "kind key error", "", retry_all_dead, "makes all pending that the query names"},
+    route{"DELETE", "/v1/dead/{id}", "", "", delete_dead, "deletes a dead check"},
+    route{"POST", "/v1/dead/{id}/retry", "", "", retry_dead, "makes it pending; 409 if another check has its key"},
+    route{"GET", "/v1/kinds/{kind}/checks/{key}", "", "", get_check, "a check, and the dead ones with that key"},
+    route{"PUT", "/v1/kinds/{kind}/checks/{key}", "replace", "delay due payload payload_base64", put_check,
+          "schedules, unless a check has the key: inserted, replaced or kept"},
+    route{"DELETE", "/v1/kinds/{kind}/checks/{key}", "", "", delete_check, "cancelled, running or finished"},
+    route{"GET", "/v1/kinds/{kind}/checks/{key}/why", "", "", get_why, "what a check waits for, in words"},
+    route{"POST", "/v1/kinds/{kind}/checks/{key}/reschedule", "", "delay due", reschedule_check,
+          "moved, running or finished"},
+    route{"POST", "/v1/kinds/{kind}/checks/{key}/run-now", "", "", run_check_now, "moved, running or finished"},
+    route{"POST", "/v1/kinds/{kind}/pause", "", "", pause_kind, "no node claims a check of the kind any more"},
+    route{"POST", "/v1/kinds/{kind}/resume", "", "", resume_kind, "ends a pause"},
+    route{"GET", "/v1/audit", "limit", "", get_audit, "who has changed what, the newest first"},
+    route{"GET", "/v1/openapi.json", "", "", get_openapi, "this page"},
+    route{"GET", "/metrics", "", "", get_metrics, "gauges by kind, for Prometheus"},
+};
+
+// What the table says, so that the page tells no more and no less.
+http_answer get_openapi(const call& /*of*/) {
+  json all = {{"openapi", "3.1.0"},
+              {"info", {{"title", "timing-wheel serve"}, {"version", "1"}}},
+              {"components", {{"securitySchemes", {{"token", {{"type", "http"}, {"scheme", "bearer"}}}}}}},
+              {"security", {{{"token", json::array()}}}}};
+  const json text = {{"type", "string"}};
+  const json refused = {{"description", "a problem"}, {"content", {{"application/problem+json", json::object()}}}};
+  for (const route& each : routes) {
+    std::string method = each.method;
+    std::transform(method.begin(), method.end(), method.begin(), [](char of) { return static_cast<char>(of | 0x20); });
+    json& told = all["paths"][each.path][method];
+    told = {{"summary", each.tells}, {"parameters", json::array()}};
+    for (const std::string_view word : split(each.path, '/')) {
+      if (is_parameter(word)) {
+        told["parameters"].push_back(
+            {{"name", word.substr(1, word.size() - 2)}, {"in", "path"}, {"required", true}, {"schema", text}});
+      }
+    }
+    for (const std::string_view name : split(each.query, ' ')) {
+      told["parameters"].push_back({{"name", name}, {"in", "query"}, {"schema", text}});
+    }
+    for (const std::string_view name : split(each.body, ' ')) {
+      json& schema = told["requestBody"]["content"]["application/json"]["schema"];
+      schema["type"] = "object";
+      schema["properties"][std::string(name)] = text;
+    }
+    told["responses"] = {{"2XX", {{"description", "done"}}}, {"default", refused}};
+  }
+  return as_json(all);
+}
+
+const console_file* file_at(std::string_view path) {
+  const auto found = std::find_if(console_files.begin(), console_files.end(),
+                                  [&](const console_file& each) { return path == each.path; });
+  return found == console_files.end() ? nullptr : &*found;
+}
+
+bool fits(const std::vector<std::string_view>& words, std::string_view path) {
+  const auto pattern = split(path, '/');
+  return std::equal(
+      words.begin(), words.end(), pattern.begin(), pattern.end(),
+      [](std::string_view word, std::string_view is) { return is_parameter(is) ? !word.empty() : word == is; });
+}
+
+// The route of the path and the method. \throws refusal (404, 405); the latter says the methods that there are.
+const route& find_route(const std::string& method, std::string_view path) {
+  const auto words = split(path, '/');
+  std::string allowed;
+  for (const route& each : routes) {
+    if (fits(words, each.path)) {
+      if (method == each.method) {
+        return each;
+      }
+      allowed += (allowed.empty() ? "" : ", ") + std::string(each.method);
+    }
+  }
+  if (file_at(path) != nullptr) {
+    allowed = "GET";
+  }
+  throw allowed.empty() ? refusal(404, "there is no " + one_line(path, 300)) : refusal(405, allowed);
+}
+
+std::map<std::string, std::string> read_query(std::string_view text, const route& of) {
+  std::map<std::string, std::string> query;
+  if (text.empty()) {
+    return query;
+  }
+  const auto known = split(of.query, ' ');
+  for (const std::string_view each : split(text, '&')) {
+    const std::size_t end = std::min(each.find('='), each.size());
+    const std::string name = decoded(each.substr(0, end), true);
+    if (name.empty() || std::find(known.begin(), known.end(), name) == known.end()) {
+      throw refusal(400, "there is no parameter '" + one_line(name) + "' here");
+    }
+    query[name] = decoded(each.substr(std::min(end + 1, each.size())), true);
+  }
+  return query;
+}
+
+// Takes as long for each text of that length.
+bool same_secret(std::string_view one, std::string_view other) {
+  unsigned difference = one.size() == other.size() ? 0 : 1;
+  for (std::size_t at = 0; at < std::min(one.size(), other.size()); ++at) {
+    difference |= static_cast<unsigned>(one[at] ^ other[at]);
+  }
+  return difference == 0;
+}
+
+bool same_host(std::string_view one, std::string_view other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(), [](char left, char right) {
+    return (left >= 'A' && left <= 'Z' ? left - 'A' + 'a' : left) ==
+           (right >= 'A' && right <= 'Z' ? right - 'A' + 'a' : right);
+  });
+}
+
+// No page of another name, whatever that name leads to.
+bool is_own_host(const std::string& host, const std::string& own, const options& chosen) {
+  const std::string port = own.substr(own.rfind(':'));
+  const std::string whole = host.rfind(':') == std::string::npos || host.ends_with(']') ? host + ":80" : host;
+  const bool on_loopback = own.starts_with("127.") || own.starts_with("[::1]");
+  return same_host(whole, own) || (on_loopback && same_host(whole, "localhost" + port)) ||
+         std::any_of(chosen.hosts.begin(), chosen.hosts.end(), [&](const auto& each) { return same_host(host, each); });
+}
+
+// A parameter has the name of an option, with another prefix.
+std::string without_dashes(std::string words) {
+  if (words.starts_with("--")) {
+    words.erase(0, 2);
+    std::replace(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(words.find_first_of(": ")), '-', '_');
+  }
+  return words;
+}
+
+http_answer problem_of(const failure& error) {
+  const unsigned statuses[] = {500, 404, 400, 503, 409};
+  return problem(statuses[static_cast<std::size_t>(error.status())], without_dashes(error.what()));
+}
+
+http_answer problem_of(const timer_error& error) {
+  using durable::errc;
+  const std::error_code& code = error.code();
+  const bool is_wrong = code == errc::invalid_request || code == errc::kind_too_long || code == errc::key_too_long ||
+                        code == errc::payload_too_long;
+  return problem(is_wrong ? 400 : 503, error.what());
+}
+
+template <class Work>
+http_answer answer_or_problem(const Work& work) {
+  try {
+    return work();
+  } catch (const refusal& error) {
+    if (error.status() == 405) {
+      http_answer told = problem(405, "allowed are " + std::string(error.what()));
+      told.allow = error.what();
+      return told;
+    }
+    return problem(error.status(), error.what());
+  } catch (const failure& error) {
+    return problem_of(error);
+  } catch (const timer_error& error) {
+    return problem_of(error);
+  } catch (const std::exception& error) {
+    return problem(500, error.what());
+  }
+}
+
+}  // namespace
+
+http_answer problem(unsigned status, const std::string& detail) {
+  const json object = {
+      {"type", "about:blank"}, {"status", status}, {"detail", is_text(detail) ? detail : one_line(detail, 2000)}};
+  return {.status = status, .type = "application/problem+json", .body = object.dump()};
+}
+
+const access_token* http_api::token_of(const http_request& asked) const {
+  constexpr std::string_view scheme = "Bearer ";
+  const access_token* found = nullptr;
+  if (asked.authorization.starts_with(scheme)) {
+    for (const access_token& each : tokens_) {
+      if (same_secret(each.secret, std::string_view(asked.authorization).substr(scheme.size()))) {
+        found = &each;
+      }
+    }
+  }
+  return found;
+}
+
+std::optional<http_answer> http_api::refuse(const http_request& asked, const std::string& own) const {
+  const std::string path = asked.target.substr(0, asked.target.find('?'));
+  const bool is_change = asked.method != "GET";
+  if (!is_own_host(asked.host, own, with_.chosen)) {
+    return problem(421, "this is not the server of the name that the request has: see --host");
+  }
+  const std::size_t scheme = asked.origin.find("://");
+  if (!asked.origin.empty() &&
+      (scheme == std::string::npos || !is_own_host(asked.origin.substr(scheme + 3), own, with_.chosen))) {
+    return problem(403, "a page of another origin asks");
+  }
+  if (!tokens_.empty() && file_at(path) == nullptr && token_of(asked) == nullptr) {
+    return problem(401, "it needs a token: Authorization: Bearer TOKEN");
+  }
+  const http_answer known = answer_or_problem([&] {
+    if (is_change || file_at(path) == nullptr) {
+      static_cast<void>(find_route(asked.method, path));
+    }
+    return http_answer();
+  });
+  if (known.status != 200) {
+    return known;
+  }
+  if (is_change && (with_.chosen.read_only || tokens_.empty())) {
+    return problem(403, with_.chosen.read_only ? "this server changes nothing: it was started with --read-only"
+                                               : "this server changes nothing: it was started without --token-file");
+  }
+  return std::nullopt;
+}
+
+http_answer http_api::answer(const http_request& asked) const noexcept {
+  return answer_or_problem([&]() -> http_answer {
+    const std::size_t end = std::min(asked.target.find('?'), asked.target.size());
+    const std::string_view path = std::string_view(asked.target).substr(0, end);
+    if (const console_file* const file = file_at(path)) {
+      return {.type = file->type, .body = std::string(file->bytes.begin(), file->bytes.end())};
+    }
+    const route& found = find_route(asked.method, path);
+    if (found.run == nullptr) {
+      throw refusal(400, "there is no parameter here");
+    }
+    const access_token* const token = token_of(asked);
+    call of{.with = with_,
+            .words = {},
+            .query = {},
+            .body = asked.body,
+            .by = token ? token->name : "http",
+            .members = found.body};
+    of.query = read_query(std::string_view(asked.target).substr(std::min(end + 1, asked.target.size())), found);
+    const auto words = split(path, '/');
+    const auto pattern = split(found.path, '/');
+    for (std::size_t at = 0; at < words.size(); ++at) {
+      if (is_parameter(pattern[at])) {
+        of.words.push_back(decoded(words[at], false));
+      }
+    }
+    return found.run(of);
+  });
+}
+
+std::string http_api::look() const noexcept {
+  return answer_or_problem([&]() -> http_answer {
+           const std::string none;
+           const call of{.with = with_, .words = {}, .query = {}, .body = none, .by = {}};
+           json all = json::parse(run(of, status, of.typed("status")).text);
+           all["due"] = due_soon(with_.store);
+           all["dead"] = dead_groups(with_.store, {});
+           all["read_only"] = with_.chosen.read_only || tokens_.empty();
+           return as_json(all);
+         })
+      .body;
+}
+
+}  // namespace timing_wheel::desk
