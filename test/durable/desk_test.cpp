@@ -124,6 +124,12 @@ TEST_P(Desk, ShowTellsAllOfACheck) {
   EXPECT_EQ(both[1]["state"], "dead");
   EXPECT_EQ(both[1]["error"], "broken");
   EXPECT_EQ(run({"show", "close", "nobody"}).status, 1);
+  put(store, asked("sneaky", 1h, R"({"a":"\u009b2J"})"));
+  EXPECT_THAT(run({"show", "close", "sneaky"}).out, HasSubstr("\\u009b2J")) << "a terminal obeys no payload";
+  put(store, asked("deep", 1h, std::string(200'000, '[')));
+  put(store, asked("nested", 1h, std::string(5000, '[') + std::string(5000, ']')));
+  EXPECT_LT(run({"show", "close", "nested"}).out.size(), 11'000U);
+  EXPECT_EQ(run({"show", "close", "deep"}).status, 0);
 }
 
 TEST_P(Desk, WhyTellsWhatACheckWaitsFor) {
@@ -179,6 +185,10 @@ TEST_P(Desk, CancelsAndMovesOneCheck) {
   put(store, "held");
   claim(store);
   EXPECT_EQ(run({"reschedule", "close", "a", "--due", "2h"}).status, 0);
+  put(store, "late", store.now() - 1h);
+  EXPECT_EQ(run({"run-now", "close", "late"}).status, 0) << "it is late already, and stays so";
+  EXPECT_LT(store.find("close", "late")->due, store.now() - 59min);
+  cancel(store, "late");
   EXPECT_GT(store.find("close", "a")->due, store.now() + 119min);
   EXPECT_EQ(run({"run-now", "close", "a"}).status, 0);
   EXPECT_LE(store.find("close", "a")->due, store.now());
@@ -239,6 +249,7 @@ TEST_P(Desk, RetriesAndDeletesTheDead) {
   EXPECT_THAT(store.list_dead(9), IsEmpty());
   EXPECT_EQ(audited(), 4U);
   EXPECT_EQ(run({"retry", "seven"}).status, 2);
+  EXPECT_EQ(run({"delete", "77", "78", "--dry-run", "--json"}).read()["changed"], 0);
 }
 
 TEST_P(Desk, PausesAndResumesAKindAndShowsTheAudit) {
@@ -306,6 +317,9 @@ TEST_P(Desk, BadInputHasOneClearAnswer) {
       {{"list", made.named, "--limit", "0"}, 2, "--limit"},
       {{"list", made.named, "--error", "no"}, 2, "give --state dead, too"},
       {{"cancel", made.named, "close"}, 2, "give a kind and a key"},
+      {{"cancel", made.named, "--kind", "", "--yes"}, 2, "names nothing"},
+      {{"cancel", made.named, "--kind=--yes"}, 2, "names nothing"},
+      {{"delete", made.named, "--error", "", "--yes"}, 2, "names nothing"},
       {{"cancel", made.named, "close", "a", "--kind", "close"}, 2, "and not both"},
       {{"reschedule", made.named, "close", "a"}, 2, "--due"},
       {{"shrug", made.named}, 2, "shrug"},
@@ -368,12 +382,13 @@ TEST_P(Desk, CancelsExactlyBesideANode) {
   scheduler checks(store, {.poll = 10ms, .on_failure = [](const failure&) {}});
   checks.on("close", [&](const job& /*what*/) { ++runs; });
   checks.start();
-  put_many(count, "close", 300ms);
+  put_many(count, "close", 1500ms);
   const ended done = run({"cancel", "--kind", "close", "--yes", "--json"});
   const int cancelled = done.read()["changed"];
   wait_until([&] { return runs + cancelled >= count; });
   checks.stop();
   EXPECT_EQ(runs + cancelled, count);
+  EXPECT_GT(cancelled, 0);
   EXPECT_EQ(store.count({}, 10), 0U);
   EXPECT_EQ(audited(), static_cast<std::size_t>(cancelled));
 }

@@ -628,6 +628,7 @@ TEST_P(Store, LooksAtNoMoreRowsThanItMayToCount) {
   }
   put(store, request{.kind = "other", .key = "b", .payload = {}, .due = 2h});
   EXPECT_FALSE(store.count_kinds(6).at(0).at_least);
+  EXPECT_FALSE(store.count_kinds(std::numeric_limits<std::size_t>::max()).at(0).at_least);
   const kind_counts few = store.count_kinds(3).at(0);
   EXPECT_EQ(few.pending, 3U);
   EXPECT_TRUE(few.at_least);

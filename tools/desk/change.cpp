@@ -37,7 +37,7 @@ durable::audit_entry entry_of(const desk& with, const std::string& subject, std:
   return {.by = with.chosen.by.empty() ? who() : with.chosen.by,
           .action = with.chosen.command,
           .kind = with.chosen.kind.value_or(""),
-          .subject = subject,
+          .subject = subject + (with.chosen.due ? " to " + one_line(*with.chosen.due) : ""),
           .count = count};
 }
 
@@ -45,20 +45,33 @@ durable::audit_entry entry_of(const desk& with, const std::string& subject, std:
 struct tally {
   std::size_t changed = 0;
   std::size_t refused = 0;  // they run, or their keys are taken
+  std::size_t same = 0;     // are so already
+  bool stopped = false;     // before all were changed
 };
 
 exit_status tell(const desk& with, const tally& done, const std::string& changed, const std::string& refused) {
   if (with.chosen.as_json) {
-    with.out << json{{"changed", done.changed}, {"refused", done.refused}, {"dry_run", with.chosen.dry_run}}.dump()
-             << '\n';
+    json told{{"changed", done.changed}, {"refused", done.refused}, {"dry_run", with.chosen.dry_run}};
+    if (done.stopped) {
+      told["stopped"] = true;
+    }
+    with.out << told.dump() << '\n';
+  } else if (with.chosen.dry_run) {
+    with.out << common::grouped(done.changed) << " match; nothing was changed\n";
   } else {
-    with.out << common::grouped(done.changed) << ' ' << (with.chosen.dry_run ? "would be " : "") << changed;
+    with.out << common::grouped(done.changed) << ' ' << changed;
+    if (done.stopped) {
+      with.out << "; stopped before the rest";
+    }
     if (done.refused > 0) {
       with.out << "; " << common::grouped(done.refused) << ' ' << refused;
     }
     with.out << '\n';
   }
-  return done.changed > 0 ? exit_status::done : done.refused > 0 ? exit_status::refused : exit_status::nothing_matched;
+  return done.stopped                   ? exit_status::refused
+         : done.changed + done.same > 0 ? exit_status::done
+         : done.refused > 0             ? exit_status::refused
+                                        : exit_status::nothing_matched;
 }
 
 // Asks before more than one is changed.
@@ -137,6 +150,7 @@ tally change_all(const desk& with, const durable::check_filter& which, const Cha
     });
     progress.done(in_transaction);
   }
+  done.stopped = more;
   return done;
 }
 
@@ -155,17 +169,19 @@ tally cancel_these(durable::store_transaction& open, const std::vector<stored_ch
   return done;
 }
 
-// What has the deadline already, because it was moved before, stays.
-tally move_these(durable::store_transaction& open, const std::vector<stored_check>& some, instant due) {
+// What has the deadline already, because it was moved before, stays; so does what is due, if it is `only_earlier`: by its
+// deadline it is seen how late it is.
+tally move_these(durable::store_transaction& open, const std::vector<stored_check>& some, instant due,
+                 bool only_earlier) {
   std::vector<durable::reschedule_op> ops;
   ops.reserve(some.size());
   for (const stored_check& each : some) {
-    if (each.due != due) {
+    if (each.running || (only_earlier ? each.due > due : each.due != due)) {
       ops.push_back({each.kind, each.key, due});
     }
   }
   open.reschedule(ops);
-  tally done;
+  tally done{.same = some.size() - ops.size()};
   for (const durable::reschedule_op& each : ops) {
     done.changed += each.result == durable::reschedule_result::moved ? 1U : 0U;
     done.refused += each.result == durable::reschedule_result::running ? 1U : 0U;
@@ -205,9 +221,9 @@ std::optional<tally> change_one(const desk& with, const Change& change) {
   return done;
 }
 
-exit_status move(const desk& with, instant due, const durable::check_filter& which) {
+exit_status move(const desk& with, instant due, const durable::check_filter& which, bool only_earlier) {
   const auto change = [&](durable::store_transaction& open, const std::vector<stored_check>& some) {
-    return move_these(open, some, due);
+    return move_these(open, some, due, only_earlier);
   };
   const std::optional<tally> one = change_one(with, change);
   return tell(with, one ? *one : change_all(with, which, change), "moved to " + time_text(due), they_run);
@@ -248,8 +264,15 @@ tally change_dead(const desk& with, const Change& change) {
     for (const std::int64_t id : ids) {
       subject += (subject.size() > 200 ? "" : " " + std::to_string(id));
     }
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     if (with.chosen.dry_run) {
-      return {ids.size(), 0};
+      for (const std::int64_t id : ids) {
+        const auto found = with.store.list_dead({.limit = 1, .after = id - 1, .with_payloads = false});
+        done.changed += !found.empty() && found[0].id == id ? 1U : 0U;
+      }
+      done.refused = ids.size() - done.changed;
+      return done;
     }
     change_some(ids, subject);
     return done;
@@ -263,20 +286,26 @@ tally change_dead(const desk& with, const Change& change) {
   if (with.chosen.dry_run) {
     return {all, 0};
   }
+  // What dies from now on is not meant.
+  const auto newest = with.store.list_dead({.limit = 1, .which = which, .newest_first = true, .with_payloads = false});
+  const std::int64_t last = newest.empty() ? 0 : newest[0].id;
   confirm(with, all);
   steps progress(with, all);
   durable::dead_range range{.limit = in_transaction, .which = which, .with_payloads = false};
-  while (steps::go_on()) {
-    const std::vector<durable::dead_check> page = with.store.list_dead(range);
+  bool more = true;
+  while (more && steps::go_on()) {
     std::vector<std::int64_t> ids;
-    std::transform(page.begin(), page.end(), std::back_inserter(ids), [](const auto& each) { return each.id; });
-    change_some(ids, words_of_filter(with.chosen));
-    if (page.size() < in_transaction) {
-      break;
+    for (const durable::dead_check& each : with.store.list_dead(range)) {
+      if (each.id <= last) {
+        ids.push_back(each.id);
+      }
     }
-    range.after = page.back().id;
-    progress.done(page.size());
+    change_some(ids, words_of_filter(with.chosen));
+    more = ids.size() == in_transaction;
+    range.after = more ? ids.back() : 0;
+    progress.done(ids.size());
   }
+  done.stopped = more;
   return done;
 }
 
@@ -311,15 +340,14 @@ exit_status cancel(const desk& with) {
 
 exit_status reschedule(const desk& with) {
   const instant now = with.store.now();
-  return move(with, read_time("--due", with.chosen.due.value(), now), filter_of(with.chosen, now));
+  return move(with, read_time("--due", with.chosen.due.value(), now), filter_of(with.chosen, now), false);
 }
 
-// What is due already keeps its deadline: by that it is seen how late it is.
 exit_status run_now(const desk& with) {
   const instant now = with.store.now();
   durable::check_filter which = filter_of(with.chosen, now);
   which.due_after = std::max(which.due_after.value_or(now), now);
-  return move(with, now, which);
+  return move(with, now, which, true);
 }
 
 exit_status retry(const desk& with) {

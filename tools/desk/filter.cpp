@@ -21,9 +21,22 @@ check_state read_state(const std::string& text) {
   return *found;
 }
 
+// An empty one would mean all, which is what --all is for.
+void refuse_empty(const options& chosen) {
+  const auto refuse = [](const char* name, const std::optional<std::string>& value) {
+    if (value && (value->empty() || value->starts_with("--"))) {
+      throw failure(exit_status::usage, std::string(name) + ": '" + one_line(*value) + "' names nothing");
+    }
+  };
+  refuse("--kind", chosen.kind);
+  refuse("--key", chosen.key_prefix);
+  refuse("--error", chosen.error);
+}
+
 }  // namespace
 
 durable::check_filter filter_of(const options& chosen, instant now) {
+  refuse_empty(chosen);
   durable::check_filter which{.kind = chosen.kind.value_or(""), .key_prefix = chosen.key_prefix.value_or("")};
   if (chosen.error) {
     throw failure(exit_status::usage, "--error is of dead checks: give --state dead, too");
@@ -41,6 +54,7 @@ durable::check_filter filter_of(const options& chosen, instant now) {
 }
 
 durable::dead_filter dead_filter_of(const options& chosen) {
+  refuse_empty(chosen);
   if (chosen.due_before || chosen.due_after) {
     throw failure(exit_status::usage, "--due-before and --due-after are not of dead checks");
   }

@@ -46,8 +46,11 @@ void on_server(const desk& with, const Work& work) {
 constexpr const char* missing_rights =
     "SELECT string_agg(privilege||' on '||name,', ') FROM (VALUES('check','SELECT,INSERT,UPDATE,DELETE'),"
     "('dead','SELECT,INSERT,UPDATE,DELETE'),('node','SELECT,INSERT,UPDATE,DELETE'),('share','SELECT,INSERT,UPDATE'),"
-    "('version','SELECT')) need(name,privileges), unnest(string_to_array(privileges,',')) privilege "
-    "WHERE NOT has_table_privilege(quote_ident($1)||'.'||quote_ident(name),privilege)";
+    "('version','SELECT'),('fence','USAGE'),('','USAGE')) need(name,privileges), "
+    "unnest(string_to_array(privileges,',')) privilege "
+    "WHERE NOT CASE name WHEN '' THEN has_schema_privilege($1,privilege) WHEN 'fence' THEN "
+    "has_sequence_privilege(quote_ident($1)||'.fence',privilege) ELSE "
+    "has_table_privilege(quote_ident($1)||'.'||quote_ident(name),privilege) END";
 
 // Of the oldest transaction that keeps dead rows.
 constexpr const char* old_snapshot =

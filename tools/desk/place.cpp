@@ -4,6 +4,8 @@
 
 #include "desk/text.hpp"
 #ifdef TIMING_WHEEL_DESK_SQLITE
+#include <sqlite3.h>
+
 #include "timing_wheel/durable/sqlite_store.hpp"
 #endif
 #ifdef TIMING_WHEEL_DESK_POSTGRES
@@ -20,11 +22,33 @@ namespace {
   throw failure(exit_status::no_store, std::string("this program was built without ") + what);
 }
 
+#ifdef TIMING_WHEEL_DESK_SQLITE
+// Looks without changing the file: a store would change the mode of its journal, also of one that is not ours.
+bool has_tables(const std::string& file) {
+  sqlite3* on = nullptr;
+  bool found = false;
+  if (sqlite3_open_v2(file.c_str(), &on, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK) {
+    sqlite3_busy_timeout(on, 1000);
+    const auto note = [](void* into, int /*columns*/, char** /*values*/, char** /*names*/) {
+      *static_cast<bool*>(into) = true;
+      return 0;
+    };
+    sqlite3_exec(on, "SELECT 1 FROM sqlite_master WHERE name='timing_wheel_schema'", note, &found, nullptr);
+  }
+  sqlite3_close(on);
+  return found;
+}
+#endif
+
 place open_file([[maybe_unused]] const std::string& file) {
 #ifdef TIMING_WHEEL_DESK_SQLITE
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) {
     throw failure(exit_status::no_store, "there is no file " + one_line(file, 300));
+  }
+  if (!has_tables(file)) {
+    throw failure(exit_status::no_store,
+                  "there are no tables of durable checks in " + one_line(file, 300) + "; store::migrate makes them");
   }
   return {std::make_unique<durable::sqlite_store>(file), "sqlite", file};
 #else

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <ostream>
 
 #include "desk/commands.hpp"
@@ -14,13 +15,48 @@ using durable::stored_check;
 // The dead with exactly this key; the newest first.
 std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key,
                                 bool with_payloads) {
-  constexpr std::size_t most = 1000;
-  std::vector<dead_check> found = store.list_dead({.limit = most,
-                                                   .which = {.kind = kind, .key_prefix = key},
-                                                   .newest_first = true,
-                                                   .with_payloads = with_payloads});
-  std::erase_if(found, [&](const dead_check& each) { return each.key != key; });
+  constexpr std::size_t at_a_time = 1000;
+  durable::dead_range range{
+      .limit = at_a_time, .which = {.kind = kind, .key_prefix = key}, .newest_first = true, .with_payloads = false};
+  std::vector<dead_check> found;
+  for (bool more = true; more;) {
+    const std::vector<dead_check> page = store.list_dead(range);
+    std::copy_if(page.begin(), page.end(), std::back_inserter(found),
+                 [&](const dead_check& each) { return each.key == key; });
+    more = page.size() == at_a_time;
+    range.after = more ? page.back().id : 0;
+  }
+  for (dead_check& each : found) {
+    if (with_payloads) {
+      const std::vector<dead_check> whole = store.list_dead({.limit = 1, .after = each.id - 1});
+      each.payload = !whole.empty() && whole[0].id == each.id ? whole[0].payload : "";
+    }
+  }
   return found;
+}
+
+// Indented, if it is JSON that is small and flat enough for that; else as it is, but for what a terminal would obey.
+std::string readable(const std::string& payload) {
+  constexpr std::size_t largest = 16 * 1024;
+  constexpr int deepest = 32;
+  if (payload.size() <= largest) {
+    bool is_deep = false;
+    const json read = json::parse(
+        payload,
+        [&](int depth, json::parse_event_t /*event*/, const json& /*part*/) {
+          is_deep = is_deep || depth > deepest;
+          return !is_deep;
+        },
+        false);
+    if (read.is_structured() && !is_deep) {
+      return read.dump(2, ' ', true);
+    }
+  }
+  std::string text = payload;
+  for (std::size_t at = text.find('\r'); at != std::string::npos; at = text.find('\r', at)) {
+    text.replace(at, 1, "\\x0d");
+  }
+  return text;
 }
 
 json with_payload(json line, const std::string& payload) {
@@ -33,9 +69,8 @@ json with_payload(json line, const std::string& payload) {
 void write_payload(std::ostream& out, const std::string& payload) {
   constexpr std::size_t most = 4096;
   out << "payload    " << payload.size() << " bytes" << (payload.empty() ? "\n" : ":\n");
-  const json read = json::parse(payload, nullptr, false);
   if (!payload.empty() && is_text(payload)) {
-    out << (read.is_structured() ? read.dump(2) : payload) << '\n';
+    out << readable(payload) << '\n';
   } else {
     write_hex(out, std::string_view(payload).substr(0, most));
     if (payload.size() > most) {

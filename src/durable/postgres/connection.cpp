@@ -49,7 +49,8 @@ std::string name_for(const char* name, std::string_view text) {
   return all;
 }
 
-// Keeps the words of what the server warns of, as long as it lives.
+// Keeps the words by which the server says that it waits for a standby no longer, as long as this lives. A trigger may
+// warn of other things.
 class kept_warning {
  public:
   explicit kept_warning(PGconn* from) : from_(from), before_(PQsetNoticeReceiver(from, keep, &words_)) {}
@@ -68,7 +69,9 @@ class kept_warning {
  private:
   static void keep(void* into, const PGresult* notice) noexcept {
     const char* severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
-    if (severity == nullptr || std::string_view(severity) != "WARNING") {
+    const char* from = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+    if (severity == nullptr || std::string_view(severity) != "WARNING" || from == nullptr ||
+        std::string_view(from) != "SyncRepWaitForLSN") {
       return;
     }
     const char* text = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
@@ -297,6 +300,7 @@ result connection::wait(const char* doing) {
   if (error || !rows) {
     fail(error, connection_, doing);
   }
+  used_at = clock::now();
   return rows;
 }
 

@@ -83,7 +83,7 @@ class connection {
 
   /// Whether a call before has used it: then its server may be gone.
   bool used = false;
-  /// When that was. One that has just been used is likely to work.
+  /// When its server has answered last. One that has just done so is likely to work.
   std::chrono::steady_clock::time_point used_at = {};
   /// Whether the version of the tables was seen.
   bool checked = false;

@@ -155,6 +155,7 @@ std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std
 // Steps from kind to kind in the index of keys. What is due first is looked at once for all kinds.
 std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now) {
   const std::int64_t at = microseconds_of(now);
+  most = std::min<std::size_t>(most, std::numeric_limits<std::int64_t>::max() - 1);
   const std::int64_t limit = count_of(most) + 1;
   written_query query;
   query
@@ -199,8 +200,7 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
     of.retrying = size_in(rows, row, 6);
     of.dead = size_in(rows, row, 8);
     of.pending = std::min(all, most) - std::min({of.running + of.suspect, all, most});
-    of.at_least =
-        all > most || (all > 0 && size_in(rows, row, 9) > most) || (of.dead > 0 && size_in(rows, row, 10) > most);
+    of.at_least = all > most || (all > 0 && size_in(rows, row, 9) > most) || size_in(rows, row, 10) > most;
     if (!rows.is_null(row, 7)) {
       of.oldest_waiting = instant_of(rows.integer(row, 7));
     }

@@ -36,7 +36,6 @@ void pool::give_back(std::unique_ptr<connection> used) noexcept {
   if (used) {
     used->roll_back();
     used->used = true;
-    used->used_at = std::chrono::steady_clock::now();
     if (!used->works() || used->transaction() != PQTRANS_IDLE) {
       used.reset();
     }

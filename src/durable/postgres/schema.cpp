@@ -164,6 +164,8 @@ constexpr std::array addition_2 = {
     "INSERT INTO @addition(number) VALUES(2)",
 };
 // For operators: exact counts, and so it reads all checks; `store::count_kinds` reads no more than it needs.
+// A deadline may lie before all that PostgreSQL's calendar has.
+#define TIMING_WHEEL_EARLIEST "-210000000000000000"
 constexpr std::array addition_3 = {
     "CREATE TABLE @audit("
     "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
@@ -181,15 +183,17 @@ constexpr std::array addition_3 = {
     "count(*) FILTER (WHERE due<=now) AS due,"
     "count(*) FILTER (WHERE due<=now AND (lease IS NULL OR lease<=now)) AS waiting,"
     "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
-    "to_timestamp(min(greatest(due,lease)) FILTER (WHERE due<=now AND (lease IS NULL OR lease<=now))/1e6) "
-    "AS oldest_waiting FROM @check,clock GROUP BY kind),"
+    "to_timestamp(min(greatest(due,lease," TIMING_WHEEL_EARLIEST
+    ")) FILTER (WHERE due<=now AND (lease IS NULL OR lease<=now))/1e6) AS oldest_waiting FROM @check,clock GROUP BY "
+    "kind),"
     "buried AS (SELECT kind,count(*) AS dead FROM @dead GROUP BY kind) "
     "SELECT kind,coalesce(pending,0) AS pending,coalesce(due,0) AS due,coalesce(waiting,0) AS waiting,"
     "coalesce(running,0) AS running,coalesce(suspect,0) AS suspect,coalesce(retrying,0) AS retrying,"
     "coalesce(dead,0) AS dead,oldest_waiting,since IS NOT NULL AS paused "
     "FROM counted FULL JOIN buried USING(kind) FULL JOIN @paused_kind USING(kind)",
 
-    "CREATE VIEW @due AS SELECT id,kind,encode(key,'escape') AS key,to_timestamp(due/1e6) AS due,"
+    "CREATE VIEW @due AS SELECT id,kind,encode(key,'escape') AS key,to_timestamp(greatest(due," TIMING_WHEEL_EARLIEST
+    ")/1e6) AS due,"
     "to_timestamp(lease/1e6) AS lease,attempt,octet_length(payload) AS payload_bytes FROM @check "
     "WHERE due<=(SELECT (extract(epoch FROM now())*1000000)::bigint)",
 
@@ -203,6 +207,7 @@ constexpr std::array addition_3 = {
 #undef TIMING_WHEEL_FUNCTION
 #undef TIMING_WHEEL_CHANGE
 #undef TIMING_WHEEL_DUE
+#undef TIMING_WHEEL_EARLIEST
 
 std::string joined(const std::vector<std::string>& statements) {
   std::string all;

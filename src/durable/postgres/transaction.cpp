@@ -1,6 +1,8 @@
 #include "durable/postgres/transaction.hpp"
 
 #include <algorithm>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "durable/postgres/overview.hpp"
@@ -109,37 +111,55 @@ transaction_rules rules_for(const postgres_options& options, counters& counts) {
   return {begin, options.transaction_timeout, options.schema, options.limits, &counts};
 }
 
-bool append_at_once(connection& on, const transaction_limits& limits, std::span<append_op> ops, counters& counts) {
-  array dues(element::bigint);
-  array relative(element::integer);
-  array kinds(element::text);
-  array keys(element::bytea);
-  array payloads(element::bytea);
-  const std::vector<append_op*> ordered = in_order(ops);
-  for (const append_op* op : ordered) {
-    const due_time due = op->asked->due;
-    const instant from_zero = due.at(instant{});
-    dues.add(microseconds_of(from_zero));
-    relative.add(due.at(instant(std::chrono::microseconds(1))) != from_zero ? 1 : 0);
-    kinds.add(op->asked->kind);
-    keys.add(op->asked->key);
-    payloads.add(op->asked->payload);
+namespace {
+
+// What is sent for checks to append: each by its key, so that lists wait for each other in one order.
+struct new_checks {
+  new_checks(std::span<append_op> ops, const transaction_limits& limits)
+      : ordered(in_order(ops)), wait(std::to_string(limits.lock_wait.value_or(std::chrono::milliseconds(0)).count())) {
+    for (const append_op* op : ordered) {
+      const due_time due = op->asked->due;
+      const instant from_zero = due.at(instant{});
+      dues.add(microseconds_of(from_zero));
+      relative.add(due.at(instant(std::chrono::microseconds(1))) != from_zero ? 1 : 0);
+      kinds.add(op->asked->kind);
+      keys.add(op->asked->key);
+      payloads.add(op->asked->payload);
+    }
+    values.bind(dues).bind(relative).bind(kinds).bind(keys).bind(payloads).bind(schema_version).bind(wait);
   }
-  const std::string wait = std::to_string(limits.lock_wait.value_or(std::chrono::milliseconds(0)).count());
+
+  std::vector<append_op*> ordered;
+  std::string wait;
+  array dues{element::bigint};
+  array relative{element::integer};
+  array kinds{element::text};
+  array keys{element::bytea};
+  array payloads{element::bytea};
   parameters values;
-  values.bind(dues).bind(relative).bind(kinds).bind(keys).bind(payloads).bind(schema_version).bind(wait);
+};
+
+}  // namespace
+
+bool append_at_once(connection& on, const transaction_limits& limits, std::span<append_op> ops, counters& counts) {
+  std::optional<new_checks> what;
+  try {
+    what.emplace(ops, limits);
+  } catch (const std::bad_alloc&) {
+    return false;  // a transaction may do them in parts
+  }
   TIMING_WHEEL_FAIL_POINT("postgres.before_commit");
   result made;
   try {
-    made = on.run_alone(sql::insert_alone, values);
-  } catch (const timer_error&) {
-    if (on.works()) {
+    made = on.run_alone(sql::insert_alone, what->values);
+  } catch (const timer_error& error) {
+    if (on.works() && error.code() != code_of("08006")) {
       return false;
     }
     throw;
   }
   for (int row = 0; row < made.rows(); ++row) {
-    append_op& op = *ordered[static_cast<std::size_t>(row)];
+    append_op& op = *what->ordered[static_cast<std::size_t>(row)];
     op.id = made.integer(row, 0);
     op.result = {true, false, instant_of(made.integer(row, 1))};
   }

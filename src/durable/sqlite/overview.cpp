@@ -152,6 +152,7 @@ std::size_t count(database& on, const check_filter& which, std::size_t most, ins
 }
 
 std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, counters& counts) {
+  most = std::min<std::size_t>(most, std::numeric_limits<std::int64_t>::max() - 1);
   std::map<std::string, kind_counts> found;
   for (const std::string& kind : kinds_of(on, {}, counts)) {
     kind_counts& of = found[kind];
@@ -174,20 +175,16 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
            counts);
   run->bind(count_of(most + 1));
   std::size_t all_dead = 0;
-  std::vector<kind_counts*> with_dead;
   while (run->step()) {
     kind_counts& of = found[std::string(run->bytes(0))];
     of.dead = static_cast<std::size_t>(run->integer(1));
     all_dead += of.dead;
-    with_dead.push_back(&of);
   }
   std::vector<kind_counts> in_order;
   in_order.reserve(found.size());
-  for (kind_counts* each : with_dead) {
-    each->at_least = each->at_least || all_dead > most;
-  }
   for (auto& [kind, of] : found) {
     of.kind = kind;
+    of.at_least = of.at_least || all_dead > most;
     in_order.push_back(std::move(of));
   }
   return in_order;

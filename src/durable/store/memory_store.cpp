@@ -627,17 +627,16 @@ std::vector<kind_counts> memory_store::count_kinds(std::size_t most) {
       add_to(of, shown(row, false), at);
     }
   }
-  for (const buried& each : all.dead) {
-    if (kind_counts& of = kinds[each.kind]; of.dead == most) {
-      of.at_least = true;
-    } else {
-      ++of.dead;
-    }
+  const bool all_dead = all.dead.size() <= most;
+  std::size_t left = std::min(all.dead.size(), most);
+  for (auto each = all.dead.rbegin(); left > 0; ++each, --left) {
+    ++kinds[each->kind].dead;
   }
   std::vector<kind_counts> found;
   found.reserve(kinds.size());
   for (auto& [kind, counts] : kinds) {
     counts.kind = kind;
+    counts.at_least = counts.at_least || !all_dead;
     found.push_back(std::move(counts));
   }
   mark_paused(implementation_->paused_kinds(), found);
