@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <set>
 
 #include "durable/support/desk_case.hpp"
 #include "support/prometheus_page.hpp"
@@ -282,6 +284,32 @@ TEST_P(DeskServe, ServesItsPageWithAStrictPolicy) {
   EXPECT_THAT(page.body, Not(HasSubstr("style=")));
   EXPECT_THAT(desk.ask_with("GET /console.js", desk.host()).body, Not(HasSubstr("innerHTML")));
   EXPECT_THAT(desk.ask_with("HEAD /console.css", desk.host()).body, IsEmpty());
+}
+
+TEST_P(DeskServe, ThePageWorksInABrowser) {
+  const std::string modules = TIMING_WHEEL_NODE_MODULES;
+  if (!std::filesystem::exists(modules + "/puppeteer-core") || !std::filesystem::exists("/usr/bin/chromium")) {
+    GTEST_SKIP() << "it needs chromium, and the modules that ./dev setup fetches";
+  }
+  if (GetParam().name != desk_ways[0].name) {
+    return;  // the page knows no store
+  }
+  put_many(60, "close", 2h);
+  put(store, request{.kind = "close", .key = "soon", .payload = {}, .due = 10min});
+  put(store, request{.kind = "other", .key = "<b>bold</b>", .payload = "<script>alert(1)</script>", .due = 1h});
+  for (const auto& [key, error] : {std::pair("a", "no"), {"b", "no"}, {"c", "<i>gone</i>"}}) {
+    bury_one(key, error);
+  }
+  const serving desk(*this, with_tokens);
+  const std::string pictures = std::string(TIMING_WHEEL_PICTURES "/") + GetParam().name;
+  std::filesystem::create_directories(pictures);
+  std::string command = "node";
+  for (const std::string& each : {std::string(TIMING_WHEEL_PAGE_TEST), modules, pictures,
+                                  "http://127.0.0.1:" + std::to_string(desk.port) + "/", secret}) {
+    command += " " + in_quotes(each);
+  }
+  EXPECT_EQ(::system((command + " 2>&1").c_str()), 0);
+  EXPECT_EQ(audited(), 8U);
 }
 
 TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {

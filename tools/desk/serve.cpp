@@ -29,7 +29,7 @@ constexpr std::size_t most_connections = 128;
 constexpr std::size_t most_watchers = 32;
 
 constexpr const char* policy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
 class session;

@@ -83,8 +83,9 @@ function fill(body, objects, keyOf, cellsOf) {
     row.dataset.key = key;
     cellsOf(object).forEach((fresh, column) => {
       const before = row.cells[column];
+      const same = before && before.textContent === fresh.textContent && before.className === fresh.className;
       if (!before) row.append(fresh);
-      else if (before.textContent !== fresh.textContent || before.className !== fresh.className) before.replaceWith(fresh);
+      else if (!same) before.replaceWith(fresh);
     });
     if (body.rows[index] !== row) body.insertBefore(row, body.rows[index] ?? null);
   });
