@@ -313,7 +313,9 @@ TEST_P(DeskServe, ThePageWorksInABrowser) {
 }
 
 TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
-  const serving desk(*this, with_tokens);
+  words options = with_tokens;
+  options.insert(options.end(), {"--host", "other.example:8443", "--host", "desk.example"});
+  const serving desk(*this, options);
   const std::string page = "http://127.0.0.1:" + std::to_string(desk.port);
   const std::string put_it = "PUT /v1/kinds/close/checks/a";
   struct wrong {
@@ -336,6 +338,7 @@ TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
       {put_it, desk.host() + bearer + "Origin: " + page + "0\r\n", 403},
       {put_it, desk.host() + bearer + "Origin: " + page + "\r\n", 201},
       {put_it, "Host: localhost:" + std::to_string(desk.port) + "\r\n" + bearer, 200},
+      {put_it, "Host: Desk.example\r\nOrigin: https://desk.example\r\n" + bearer, 200},
   };
   for (const wrong& each : all) {
     const http_reply reply = desk.ask_with(each.line, each.fields, each.line == put_it ? "{}" : "");

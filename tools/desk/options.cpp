@@ -115,9 +115,11 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
   if (flag(takes_network)) {
     app.add_option("--listen", chosen.listen, "address and port (127.0.0.1:8080); port 0 is one that is free");
     app.add_option("--token-file", chosen.token_file,
-                   "a line NAME TOKEN for each who may see and change; needed for changes, and to listen on an address "
+                   "a line NAME TOKEN for each person or program that may see and change; needed for changes, and to "
+                   "listen on an address "
                    "that is not of this machine alone");
-    app.add_option("--host", chosen.hosts, "a name, with its port, by which clients call it, such as that of a proxy");
+    app.add_option("--host", chosen.hosts, "a name, with its port, by which clients call it, such as that of a proxy")
+        ->allow_extra_args(false);
     app.add_flag("--read-only", chosen.read_only, "refuse all changes");
     app.add_flag("--redact", chosen.redact, "show no payload");
     app.add_option("--time-limit", chosen.time_limit,
