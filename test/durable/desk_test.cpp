@@ -3,6 +3,9 @@
 #include "durable/support/desk_case.hpp"
 #include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
+#ifdef TIMING_WHEEL_TEST_SQLITE
+#include <sqlite3.h>
+#endif
 
 namespace timing_wheel::durable::test {
 namespace {

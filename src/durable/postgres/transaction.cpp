@@ -9,6 +9,7 @@
 #include "durable/postgres/schema.hpp"
 #include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
+#include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable::postgres {
 
