@@ -145,9 +145,11 @@ class session : public std::enable_shared_from_this<session> {
       begin_events();
       return;
     }
-    net::post(hub_.pool, [self = shared_from_this()] {
-      auto got = std::make_shared<http_answer>(self->hub_.api.answer(self->asked_));
-      net::post(self->hub_.context, [self, got] { self->respond(*got, true); });
+    // Handed back whole: a session ends on the thread of the context.
+    net::post(hub_.pool, [self = shared_from_this()]() mutable {
+      hub& of = self->hub_;
+      auto got = std::make_shared<http_answer>(of.api.answer(self->asked_));
+      net::post(of.context, [self = std::move(self), got] { self->respond(*got, true); });
     });
   }
 
