@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/export.hpp"
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/request.hpp"
 
 // What an operator asks of a store: which checks, how many, in which state, on which nodes, and who has changed them.
