@@ -1,8 +1,11 @@
 #include "timing_wheel/durable/request.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <ostream>
 #include <string>
 
+#include "durable/store/fnv.hpp"
 #include "durable/store/text.hpp"
 #include "timing_wheel/durable/error.hpp"
 
@@ -41,6 +44,21 @@ void validate(const request& asked, const request_limits& limits) {
   not_empty(asked.key, "key");
   at_most(asked.key.size(), limits.key, "key", errc::key_too_long);
   at_most(asked.payload.size(), limits.payload, "payload", errc::payload_too_long);
+}
+
+// The upper bits of a hash by FNV-1a hardly depend on the last bytes of a text, so they are mixed once more, as
+// MurmurHash3 ends (Appleby, 2011).
+due_time request::due_in_window() const noexcept {
+  if (window <= window.zero()) {
+    return due;
+  }
+  std::uint64_t mixed = fnv1a(key);
+  mixed = (mixed ^ mixed >> 33U) * 0xff51afd7ed558ccdU;
+  mixed = (mixed ^ mixed >> 33U) * 0xc4ceb9fe1a85ec53U;
+  mixed ^= mixed >> 33U;
+  __extension__ using wide = unsigned __int128;
+  const auto place = static_cast<std::int64_t>(wide{mixed} * static_cast<std::uint64_t>(window.count()) >> 64U);
+  return due.later_by(std::chrono::microseconds(place));
 }
 
 std::ostream& operator<<(std::ostream& out, const cancel_answer& answer) {

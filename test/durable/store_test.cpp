@@ -1,5 +1,7 @@
 // What `store` promises, on each of the stores.
 
+#include <array>
+
 #include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -216,6 +218,30 @@ TEST_P(Store, TakesTheLongestAllowedAndNotAByteMore) {
   EXPECT_EQ(scheduling(asked("k", {}, std::string(limits.payload + 1, 'p'))), errc::payload_too_long);
   EXPECT_EQ(scheduling(asked("")), errc::invalid_request);
   EXPECT_THAT(all_rows(store), SizeIs(1));
+}
+
+TEST_P(Store, SpreadsTheChecksOfOneDueTimeOverTheirWindow) {
+  const instant midnight = instant() + 24h * 365 * 80;
+  std::array<int, 4> quarters{};
+  for (int i = 0; i < 100; ++i) {
+    request one = asked("order-" + std::to_string(i), 0s, "");
+    one.due = midnight;
+    one.window = 400s;
+    const instant due = put(store, one).due;
+    ++quarters.at(static_cast<std::size_t>((due - midnight) / 100s));
+    one.replace = true;
+    EXPECT_EQ(put(store, one).due, due) << "the key decides";
+  }
+  EXPECT_THAT(quarters, Each(Ge(10)));
+
+  request late = asked("late", 1h, "");
+  const instant exact = put(store, late).due;
+  late.key = "later";
+  late.window = 1h;
+  EXPECT_LT(put(store, late).due - exact, 1h + 10min) << "a delay counts from the write";
+  late.key = "whenever";
+  late.due = instant::max();
+  EXPECT_EQ(put(store, late).due, instant::max());
 }
 
 TEST_P(Store, LeavesAKeyThatIsThereAsItIs) {

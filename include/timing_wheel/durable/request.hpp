@@ -2,6 +2,7 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <iosfwd>
@@ -69,6 +70,14 @@ class due_time {
     return amount_ <= amount_.zero() ? now : saturating_add(now, amount_);
   }
 
+  /// The time `delay` later; the end of time if that is earlier. \pre `delay` is not negative.
+  [[nodiscard]] constexpr due_time later_by(std::chrono::microseconds delay) const noexcept {
+    due_time moved = *this;
+    const std::chrono::microseconds from = absolute_ ? amount_ : std::max(amount_, amount_.zero());
+    moved.amount_ = saturating_add(instant(from), delay).time_since_epoch();
+    return moved;
+  }
+
  private:
   std::chrono::microseconds amount_{};
   bool absolute_ = false;
@@ -83,6 +92,13 @@ struct request {
   std::string payload = {};  ///< What the handler gets. Any bytes.
   due_time due = {};         ///< When the handler is to run.
   bool replace = false;      ///< If a pending check has the key, give it this payload and this deadline.
+  /// Spreads checks of one due time: the deadline lies in [`due`, `due` + `window`), at a place that the key decides. So
+  /// a repeated request gets the same deadline, and of a million checks of midnight each moment of the window gets as
+  /// many. 0 or negative: the deadline is `due`.
+  std::chrono::microseconds window = {};
+
+  /// When the check is due, by its window. A store of your own writes this deadline. Complexity: O(length of the key).
+  [[nodiscard]] TIMING_WHEEL_EXPORT due_time due_in_window() const noexcept;
 };
 
 /// How long the parts of a request may be, in bytes. A longer request is refused before anything is written.

@@ -119,7 +119,7 @@ struct new_checks {
   new_checks(std::span<append_op> ops, const transaction_limits& limits)
       : ordered(in_order(ops)), wait(std::to_string(limits.lock_wait.value_or(std::chrono::milliseconds(0)).count())) {
     for (const append_op* op : ordered) {
-      const due_time due = op->asked->due;
+      const due_time due = op->asked->due_in_window();
       const instant from_zero = due.at(instant{});
       dues.add(microseconds_of(from_zero));
       relative.add(due.at(instant(std::chrono::microseconds(1))) != from_zero ? 1 : 0);
@@ -278,7 +278,7 @@ void writing_transaction::append_different(std::vector<append_op*> ops) {
     array dues(element::bigint);
     array payloads(element::bytea);
     for (append_op* op : ops) {
-      op->result = {false, false, op->asked->due.at(now_)};
+      op->result = {false, false, op->asked->due_in_window().at(now_)};
       dues.add(microseconds_of(op->result.due));
       payloads.add(op->asked->payload);
     }
@@ -339,13 +339,13 @@ void writing_transaction::replace(const std::vector<append_op*>& ops) {
   array dues(element::bigint);
   array payloads(element::bytea);
   for (const append_op* op : ops) {
-    dues.add(microseconds_of(op->asked->due.at(now_)));
+    dues.add(microseconds_of(op->asked->due_in_window().at(now_)));
     payloads.add(op->asked->payload);
   }
   const result done = run(sql::replace, parameters().bind(dues).bind(of.kinds).bind(of.keys).bind(payloads));
   for (int row = 0; row < done.rows(); ++row) {
     append_op& op = *ops[place_in(done, row)];
-    op.result = {false, true, op.asked->due.at(now_)};
+    op.result = {false, true, op.asked->due_in_window().at(now_)};
   }
 }
 

@@ -79,7 +79,7 @@ std::optional<users_call::standing> users_call::look_at(std::string_view kind, s
 
 // A check may go between two statements, and then this one is written after all; or come, and then it is replaced.
 scheduled users_call::schedule(const request& asked) {
-  const due_by_sql due(asked.due);
+  const due_by_sql due(asked.due_in_window());
   for (int tries = 0; tries < most_attempts; ++tries) {
     if (const auto made = write(due.choose(sql::users_insert_at, sql::users_insert_after), due, asked, true)) {
       return {true, false, *made};

@@ -80,7 +80,7 @@ void writing_transaction::append(std::span<append_op> ops) {
 
 void writing_transaction::append(append_op& op) {
   const request& asked = *op.asked;
-  const instant due = asked.due.at(now_);
+  const instant due = asked.due_in_window().at(now_);
   op.result = {false, false, due};
   const std::int64_t count = microseconds_of(due);
   op.result.inserted =

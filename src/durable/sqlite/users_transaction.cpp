@@ -51,7 +51,7 @@ class users_connection {
 
 std::optional<instant> users_connection::write(statement& by, const request& asked) {
   const sqlite::time_source time = sqlite::time_of(connection_);
-  const due_by_sql due = by_sql(asked.due, instant(time.passed));
+  const due_by_sql due = by_sql(asked.due_in_window(), instant(time.passed));
   execution run = by.run();
   run.bind_text(time.boot).bind(time.passed.count()).bind(due.absolute ? 1 : 0).bind(due.count);
   run.bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);

@@ -464,7 +464,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   void append(append_op& op) {
     const request& asked = *op.asked;
     const stored* const row = owner_.all.find(asked.kind, asked.key);
-    const instant due = asked.due.at(now_);
+    const instant due = asked.due_in_window().at(now_);
     if (row == nullptr) {
       op.id = ++owner_.all.last_id;
       auto made = std::make_unique<stored>();
