@@ -3,12 +3,15 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -144,6 +147,83 @@ void captures(benchmark::State& state) {
   run_rounds<Service, check<Bytes>>(state);
 }
 
+template <benched_service Service>
+std::size_t cancel_in_order(Service& service, std::vector<typename Service::handle>& checks,
+                            const std::vector<std::uint32_t>& order) {
+  std::size_t cancelled = 0;
+  for (const std::uint32_t i : order) {
+    cancelled += service.cancel(checks[i]) ? 1U : 0U;
+  }
+  return cancelled;
+}
+
+// Groups as they come together in a program: its handles lie anywhere too.
+std::size_t cancel_in_groups(std::vector<timer_handle>& checks, const std::vector<std::uint32_t>& order) {
+  std::array<timer_handle, 32> group;
+  std::size_t cancelled = 0;
+  for (std::size_t begin = 0; begin < order.size(); begin += group.size()) {
+    const std::size_t count = std::min(group.size(), order.size() - begin);
+    for (std::size_t i = 0; i < count; ++i) {
+      group[i] = std::move(checks[order[begin + i]]);
+    }
+    cancelled += cancel_many(std::span(group).first(count));
+  }
+  return cancelled;
+}
+
+// N checks of 10 to 40 minutes, cancelled in another order than scheduled; then each schedule meets memory that lies
+// anywhere, and so does each cancel.
+template <benched_service Service, class Cancel>
+void run_in_random_order(benchmark::State& state, Cancel cancel) {
+  using clock = std::chrono::steady_clock;
+  const auto count = static_cast<std::size_t>(state.range(0));
+  std::mt19937_64 random(1);
+  std::vector<std::chrono::nanoseconds> delays(count);
+  std::generate(delays.begin(), delays.end(),
+                [&] { return std::chrono::minutes(10) + std::chrono::nanoseconds(random() % 1'800'000'000'000); });
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  Service service;
+  auto checks = make_handles(service, count);
+  std::chrono::nanoseconds schedule{};
+  std::chrono::nanoseconds cancels{};
+  bool all_there = true;
+  const auto run = [&] {
+    std::shuffle(order.begin(), order.end(), random);
+    const auto begin = clock::now();
+    for (std::size_t i = 0; i < count; ++i) {
+      service.schedule_after(checks[i], delays[i], usual_check{{i}});
+    }
+    const auto middle = clock::now();
+    all_there = cancel(service, checks, order) == count && all_there;
+    service.settle();
+    schedule += middle - begin;
+    cancels += clock::now() - middle;
+  };
+  run();  // to warm up
+  schedule = cancels = {};
+  for ([[maybe_unused]] auto round : state) {
+    const std::chrono::nanoseconds before = schedule + cancels;
+    run();
+    state.SetIterationTime((schedule + cancels - before) / std::chrono::duration<double>(1));
+  }
+  const std::size_t timers = count * static_cast<std::size_t>(state.iterations());
+  state.counters["schedule_ns"] = nanoseconds_each(schedule, timers);
+  state.counters["cancel_ns"] = nanoseconds_each(cancels, timers);
+  if (!all_there || !service.is_sound()) {
+    state.SkipWithError("not every check was cancelled");
+  }
+}
+
+template <benched_service Service>
+void random_order(benchmark::State& state) {
+  run_in_random_order<Service>(state, cancel_in_order<Service>);
+}
+void random_order_in_groups(benchmark::State& state) {
+  run_in_random_order<hierarchical>(
+      state, [](hierarchical&, auto& checks, const auto& order) { return cancel_in_groups(checks, order); });
+}
+
 void shards(benchmark::State& state) {
   run_rounds<hierarchical, usual_check>(state, timer_options{.shards = static_cast<unsigned>(state.range(2))});
 }
@@ -258,6 +338,9 @@ void checks_and_producers(benchmark::internal::Benchmark* b) {
   of_rounds(b)->ArgsProduct({sizes_to_run({10'000, 1'000'000, 10'000'000}), {1, 2}});
 }
 void one_producer(benchmark::internal::Benchmark* b) { of_rounds(b)->ArgsProduct({a_million(), {1}}); }
+void in_random_order(benchmark::internal::Benchmark* b) {
+  of_rounds(b, {"timers"})->ArgsProduct({sizes_to_run({10'000, 1'000'000, 10'000'000})})->Iterations(3);
+}
 void two_producers(benchmark::internal::Benchmark* b) { of_rounds(b)->ArgsProduct({a_million(), {1, 2}}); }
 void several_shards(benchmark::internal::Benchmark* b) {
   of_rounds(b, {"timers", "producers", "shards"})->ArgsProduct({a_million(), {1, 2}, {1, 2, 4, 8}});
@@ -291,6 +374,10 @@ BENCHMARK_TEMPLATE(captures, hierarchical, 64)->Apply(one_producer);
 BENCHMARK_TEMPLATE(captures, boost_asio, 8)->Apply(one_producer);
 BENCHMARK_TEMPLATE(captures, boost_asio, 24)->Apply(one_producer);
 BENCHMARK_TEMPLATE(captures, boost_asio, 64)->Apply(one_producer);
+
+BENCHMARK_TEMPLATE(random_order, hierarchical)->Apply(in_random_order);
+BENCHMARK(random_order_in_groups)->Apply(in_random_order);
+BENCHMARK_TEMPLATE(random_order, boost_asio)->Apply(in_random_order);
 
 BENCHMARK(shards)->Apply(several_shards);
 

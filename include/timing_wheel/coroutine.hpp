@@ -129,16 +129,18 @@ template <class Rep, class Period, class Make>
 requires detail::awaited_with_stop<std::decay_t<Make>>
 auto with_timeout(timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,
                   const timeout_arguments& options = {}) {
-  return detail::time_limited<std::decay_t<Make>>(
-      {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), nullptr, std::forward<Make>(make)});
+  return detail::time_limited<std::decay_t<Make>>({&timer, saturating_nanoseconds(limit), options.tag,
+                                                   options.stop.token(), options.window, nullptr,
+                                                   std::forward<Make>(make)});
 }
 /// The form with an `error`.
 template <class Rep, class Period, class Make>
 requires detail::awaited_with_stop<std::decay_t<Make>>
 auto with_timeout(timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make, const timeout_arguments& options,
                   std::error_code& error) {
-  return detail::time_limited<std::decay_t<Make>>(
-      {&timer, saturating_nanoseconds(limit), options.tag, options.stop.token(), &error, std::forward<Make>(make)});
+  return detail::time_limited<std::decay_t<Make>>({&timer, saturating_nanoseconds(limit), options.tag,
+                                                   options.stop.token(), options.window, &error,
+                                                   std::forward<Make>(make)});
 }
 
 }  // namespace timing_wheel

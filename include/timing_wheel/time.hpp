@@ -184,6 +184,11 @@ class tick_scale {
     return fits ? at(since) : time_point::max();
   }
 
+  /// How many whole ticks `length` has; 0 if it is negative.
+  [[nodiscard]] constexpr tick whole_ticks(std::chrono::nanoseconds length) const noexcept {
+    return length <= length.zero() ? 0 : divide(static_cast<std::uint64_t>(length.count())).quotient;
+  }
+
   /// How long a tick is; at least 1 ns.
   [[nodiscard]] constexpr std::chrono::nanoseconds tick_length() const noexcept {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(length_));

@@ -9,6 +9,7 @@
 #include <functional>
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -176,6 +177,17 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// Whether the handle refers to a timer, which may be finished.
   [[nodiscard]] explicit operator bool() const noexcept { return owner_ != nullptr; }
 
+  /// Cancels each of these timers, as `timer_handle::cancel` does, in groups that share a lock and wait for their memory
+  /// together: if the timers lie far apart in memory, several times as fast as a cancel of each. Handles of one shard
+  /// should follow each other, as those do that one thread has made; a handle that refers to no timer does no harm.
+  ///
+  ///     const std::size_t count = cancel_many(session.timeouts);
+  ///
+  /// Between two groups the call destroys what the callbacks captured, outside every lock. Such a destructor must not
+  /// change the handles. \returns how many were `cancelled`; callbacks of the others are running, or have ended.
+  /// Complexity: O(timers), one lock for up to 32 of them. It allocates nothing. Thread safety: any thread.
+  friend TIMING_WHEEL_EXPORT std::size_t cancel_many(std::span<const timer_handle> timers) noexcept;
+
   /// Whether both refer to the same timer, or both to no timer.
   friend bool operator==(const timer_handle&, const timer_handle&) = default;
 
@@ -202,6 +214,8 @@ class TIMING_WHEEL_EXPORT timer_handle {
   detail::timer_owner* owner_ = nullptr;
   detail::timer_id id_;
 };
+
+TIMING_WHEEL_EXPORT std::size_t cancel_many(std::span<const timer_handle> timers) noexcept;
 
 static_assert(sizeof(timer_handle) <= 16);
 

@@ -83,6 +83,18 @@ struct schedule_options {
   /// A stop request cancels the timer. If the request was made before the call, it cancels the timer at once. A token
   /// costs one allocation.
   std::stop_token stop = {};
+  /// How much later than its deadline the timer may fire, beside the tick and the latency of the machine; 0 or negative:
+  /// not at all. A timer with a window is never early either. It costs less: most windows spare the timer its moves to
+  /// lower wheels, and timers that can share a wake-up do. docs/tuning.md has the counts.
+  ///
+  /// A `window` is rounded down to whole ticks. A deadline that has passed, or is less than a tick away, has none, so a
+  /// timer can always be rescheduled to run at once. A timer that is rescheduled, or armed again after a run, keeps at least
+  /// 4/5 of its window. `timer_handle::deadline()` and `timer_stats::lateness` go by the
+  /// deadline. `stop_drain(until)` takes out a timer whose window makes it due at `until` or later. A hashed wheel stops
+  /// at each tick, and ignores the window.
+  ///
+  ///     timer.schedule_after(30min, check, {.window = 2s});  // between 30 min and 30 min 2 s from now
+  std::chrono::nanoseconds window = {};
 };
 
 /// When a periodic timer runs next. Runs of one timer never overlap.
@@ -115,6 +127,8 @@ struct periodic_options {
   std::uint64_t tag = 0;
   /// As `schedule_options::stop`.
   std::stop_token stop = {};
+  /// As `schedule_options::window`, for each run. The deadlines do not move, so the windows never add up.
+  std::chrono::nanoseconds window = {};
 };
 
 /// Refers to a stop token, which must live until it is copied.
@@ -149,9 +163,10 @@ struct stop_token_argument : stop_token_ref {
 /// named object would outlive a temporary token. It has no destructor, because GCC 12 destroys such braces twice in a
 /// `co_await`.
 struct sleep_arguments {
-  std::uint64_t tag = 0;          ///< As `sleep_options::tag`.
-  stop_token_argument stop = {};  ///< As `sleep_options::stop`. Here it may be a temporary.
-  executor_ref on = {};           ///< As `sleep_options::on`.
+  std::uint64_t tag = 0;                 ///< As `sleep_options::tag`.
+  stop_token_argument stop = {};         ///< As `sleep_options::stop`. Here it may be a temporary.
+  executor_ref on = {};                  ///< As `sleep_options::on`.
+  std::chrono::nanoseconds window = {};  ///< As `sleep_options::window`.
 };
 
 /// Options of a sleep. They are the argument after the time.
@@ -168,15 +183,18 @@ struct sleep_options {
   /// Where the coroutine goes on. The executor must live until then, so a temporary does not compile. Empty: it goes on
   /// where the service runs its callbacks.
   executor_ref on = {};
+  /// As `schedule_options::window`.
+  std::chrono::nanoseconds window = {};
 
   /// What the calls take.
-  operator sleep_arguments() const noexcept { return {tag, stop, on}; }  // NOLINT(google-explicit-constructor)
+  operator sleep_arguments() const noexcept { return {tag, stop, on, window}; }  // NOLINT(google-explicit-constructor)
 };
 
 /// The argument type of `with_timeout`; `timeout_options` convert to it. Write it as `sleep_arguments`.
 struct timeout_arguments {
-  std::uint64_t tag = 0;          ///< As `timeout_options::tag`.
-  stop_token_argument stop = {};  ///< As `timeout_options::stop`. Here it may be a temporary.
+  std::uint64_t tag = 0;                 ///< As `timeout_options::tag`.
+  stop_token_argument stop = {};         ///< As `timeout_options::stop`. Here it may be a temporary.
+  std::chrono::nanoseconds window = {};  ///< As `timeout_options::window`.
 };
 
 /// Options of a time limit. They are the argument of `with_timeout` after the callable that it limits. Write them as
@@ -186,9 +204,11 @@ struct timeout_options {
   std::uint64_t tag = 0;
   /// `with_timeout` passes a stop request on to the awaitable that it limits.
   stop_token_ref stop = {};
+  /// As `schedule_options::window`: how much later the limit may end.
+  std::chrono::nanoseconds window = {};
 
   /// What the calls take.
-  operator timeout_arguments() const noexcept { return {tag, stop}; }  // NOLINT(google-explicit-constructor)
+  operator timeout_arguments() const noexcept { return {tag, stop, window}; }  // NOLINT(google-explicit-constructor)
 };
 
 static_assert(std::is_trivially_destructible_v<sleep_arguments> && std::is_trivially_destructible_v<timeout_arguments>);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/engine/paged_array.hpp"
+#include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/engine/engine.hpp"
 #include "timing_wheel/task.hpp"
 #include "timing_wheel/time.hpp"
@@ -60,7 +61,7 @@ inline constexpr unsigned number_bits = 27;
 inline constexpr unsigned generation_bits = 27;
 
 enum class node_state : std::uint8_t {
-  free,     // in the slab's free list, or never used
+  free,     // in a free list of the slab, or never used
   armed,    // linked in the engine
   waiting,  // not in the engine: was due when it came, or the engine had no memory for it
   due,      // in the driver's batch, or with the executor; its callback has not begun
@@ -80,6 +81,7 @@ struct alignas(64) timer_node {
   node_state state = node_state::free;
   bool recurring = false;  // it is periodic, and keeps its place among the pending while it runs
   bool cancelled = false;  // while it ran: it is not armed again
+  short_window window;     // in ticks, to be armed with again
 };
 static_assert(sizeof(timer_node) == 64);
 
@@ -96,6 +98,10 @@ inline constinit free_page the_free_page;
 
 /// The timers of one shard, in pages that never move; a place that is given back is the first to be used again.
 ///
+/// The free places are a stack, dealt to eight lists in turn: a place that is given back goes to the next list, and one
+/// is taken from the list that came last. So the place which will be taken eight calls later is known without a look at
+/// those before it, and is fetched meanwhile: after cancels in random order, each place lies anywhere.
+///
 /// Every use of a place has its own generation, from 1 on. A place whose generations are used up is given up, so that
 /// an id never fits two timers. Places and generations have 27 bits each, so that both fit into `timer_handle::key()`,
 /// with 10 for the shard: a shard holds 134 million timers at a time, and a place serves as many, one after the other.
@@ -103,9 +109,9 @@ inline constinit free_page the_free_page;
 /// `shrink_some` gives back the memory of pages all of whose places are free, in steps. Of such a page a number is
 /// kept, its *floor*: the largest generation of its places, none of which was given to a timer. Its places go on from
 /// there when the page is made again. Until then the page that all such pages share stands for it, so that an id of old
-/// finds a free place there, as it would in any page. The steps: the free list is put aside; it is dealt to the pages,
+/// finds a free place there, as it would in any page. The steps: the free lists are put aside; they are dealt to the pages,
 /// a place at a time; then, from the last page on, a page to which all of its places were dealt gives its memory back,
-/// and another one puts its places back before the others in the free list. So low pages are used first, and high ones
+/// and another one puts its places back, before all other free places. So low pages are used first, and high ones
 /// fall free. Between two steps `acquire` takes from what was put aside or dealt before it makes anything new.
 ///
 /// Example: pages 0 and 1 are full of free places, but for place 5, which has a timer. After all steps page 1 has no
@@ -130,11 +136,15 @@ class slab {
 
   /// A place that is free. Strong guarantee on `std::bad_alloc`. Complexity: O(1), a page of 64 KiB every 1024 places.
   timer_number acquire() {
-    if (first_free_ == none) {
+    timer_number& list = free_[turn_ % lists];
+    if (list == none) [[unlikely]] {
       return acquire_otherwise();
     }
-    const timer_number n = first_free_;
-    first_free_ = nodes_[n].next;
+    --turn_;
+    const timer_number n = std::exchange(list, nodes_[list].next);
+    if (list != none) {
+      prefetch(list);
+    }
     return n;
   }
 
@@ -144,8 +154,7 @@ class slab {
   void release(timer_number n, timer_node& node) noexcept {
     node.state = node_state::free;
     if (++node.generation < end_of_generations) {
-      node.next = first_free_;
-      first_free_ = n;
+      node.next = std::exchange(free_[++turn_ % lists], n);
     }
   }
 
@@ -192,6 +201,15 @@ class slab {
 
  private:
   static constexpr timer_number none = UINT32_MAX;
+  static constexpr unsigned lists = 8;  // a power of two, so that the turn may wrap around
+
+  // The first place of each.
+  using free_lists = std::array<timer_number, lists>;
+  static constexpr free_lists no_places() noexcept {
+    free_lists empty{};
+    empty.fill(none);
+    return empty;
+  }
 
   // The free places of a page, linked.
   struct dealt {
@@ -204,8 +222,14 @@ class slab {
   enum class step : std::uint8_t { none, deal, give_back, discard };
 
   [[gnu::noinline]] timer_number acquire_otherwise() {
-    if (aside_ != none) {
-      return std::exchange(aside_, nodes_[aside_].next);
+    for (unsigned i = 1; i < lists; ++i) {  // some are empty before others only after it has shrunk
+      if (free_[(turn_ - i) % lists] != none) {
+        turn_ -= i;
+        return acquire();
+      }
+    }
+    if (timer_number& list = first_aside(); list != none) {
+      return std::exchange(list, nodes_[list].next);
     }
     for (; next_dealt_ < dealt_.size(); ++next_dealt_) {
       if (put_back(dealt_[next_dealt_])) {
@@ -229,17 +253,26 @@ class slab {
       return false;
     }
     next_dealt_ = 0;
-    aside_ = std::exchange(first_free_, none);
+    aside_ = std::exchange(free_, no_places());
     step_ = step::deal;
     return true;
   }
 
+  // A list of places that are to be dealt; an empty one if there is none.
+  [[nodiscard]] timer_number& first_aside() noexcept {
+    return *std::find_if(aside_.begin(), aside_.end() - 1, [](timer_number list) { return list != none; });
+  }
+
   void deal_some() noexcept {
     constexpr int places_per_step = 128;
-    for (int i = 0; i < places_per_step && aside_ != none; ++i) {
-      const timer_number n = aside_;
+    for (int i = 0; i < places_per_step; ++i) {
+      timer_number& list = first_aside();
+      if (list == none) {
+        break;
+      }
+      const timer_number n = list;
       timer_node& node = nodes_[n];
-      aside_ = node.next;
+      list = node.next;
       dealt& to = dealt_[n / page];
       node.next = to.first;
       to.first = n;
@@ -247,7 +280,7 @@ class slab {
       to.largest_generation = std::max(to.largest_generation, node.generation);
       ++to.count;
     }
-    if (aside_ == none) {
+    if (first_aside() == none) {
       next_dealt_ = 0;
       pages_left_ = dealt_.size();
       step_ = step::give_back;
@@ -288,13 +321,12 @@ class slab {
     return true;
   }
 
-  // Into the free list. \returns whether there was any.
+  // Before all other free places. \returns whether there was any.
   bool put_back(dealt& places) noexcept {
     if (places.count == 0) {
       return false;
     }
-    nodes_[places.last].next = first_free_;
-    first_free_ = places.first;
+    nodes_[places.last].next = std::exchange(free_[turn_ % lists], places.first);
     places = {};
     return true;
   }
@@ -311,10 +343,12 @@ class slab {
     for (timer_number i = 0; i < page; ++i) {
       timer_node& node = *std::construct_at(made + i);
       node.generation = floors_[index];
-      node.next = i + 1 < page ? begin + i + 1 : none;
+      node.next = i + lists < page ? begin + i + lists : none;
     }
     nodes_.replace_page(index, made);
-    first_free_ = begin;
+    for (unsigned i = 0; i < lists; ++i) {
+      free_[(turn_ - i) % lists] = begin + i;
+    }
     if (--given_back_ != 0) {
       while (!is_given_back(first_given_back_)) {
         ++first_given_back_;
@@ -339,17 +373,18 @@ class slab {
   page_source memory_;
   paged_array<timer_node, page> nodes_{memory_};
   timer_number extent_ = 0;
-  timer_number first_free_ = none;
+  free_lists free_ = no_places();
+  unsigned turn_ = 0;  // the list that came last
 
   std::size_t given_back_ = 0;         // pages without memory
   std::size_t first_given_back_ = 0;   // of them, if there is one
   std::vector<std::uint32_t> floors_;  // of pages: with what generation one that was given back begins again
   // While it shrinks:
   step step_ = step::none;
-  timer_number aside_ = none;   // free places that are to be dealt
-  std::vector<dealt> dealt_;    // by page
-  std::size_t next_dealt_ = 0;  // the first page that may have places which were dealt, for `acquire`
-  std::size_t pages_left_ = 0;  // to be looked at, from the last one down
+  free_lists aside_ = no_places();  // free places that are to be dealt
+  std::vector<dealt> dealt_;        // by page
+  std::size_t next_dealt_ = 0;      // the first page that may have places which were dealt, for `acquire`
+  std::size_t pages_left_ = 0;      // to be looked at, from the last one down
 };
 
 }  // namespace timing_wheel::detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,14 +25,16 @@ namespace timing_wheel::detail {
 
 /// A deadline and the present. The caller's thread works out the ticks before it takes the lock.
 struct moment {
-  constexpr moment(time_point present, time_point when, const tick_scale& scale) noexcept
-      : deadline(when), deadline_tick(scale.ceil(when)), now(scale.floor(present)) {}
+  constexpr moment(time_point present, time_point when, const tick_scale& scale,
+                   std::chrono::nanoseconds within = {}) noexcept
+      : deadline(when), deadline_tick(scale.ceil(when)), now(scale.floor(present)), window(scale.whole_ticks(within)) {}
   constexpr moment(time_point when, tick tick_of_it, tick present) noexcept
       : deadline(when), deadline_tick(tick_of_it), now(present) {}
 
   time_point deadline;
   tick deadline_tick;
   tick now;
+  tick window = 0;  // the timer may fire that many ticks later
 };
 
 /// What a handle shows of its timer.
@@ -47,6 +51,9 @@ struct admitted {
   timer_id id;
   verdict answer = verdict::accepted;
 };
+
+/// How many timers `cancel_many` cancels under one lock: enough for their memory to come side by side.
+inline constexpr std::size_t cancels_per_lock = 32;
 
 /// What a core has counted.
 struct core_stats {
@@ -98,6 +105,7 @@ class timer_core {
     arm_new(n, node, when, callback);
     node.recurring = recurring;
     node.cancelled = false;
+    node.window = short_window(when.window);
     node.deadline = when.deadline;
     node.tag = tag;
     ++counts_.scheduled;
@@ -107,6 +115,17 @@ class timer_core {
 
   /// Whether there was ever a timer of that number. The ids that other members are given have such numbers.
   [[nodiscard]] bool has_place(timer_number n) const noexcept { return n < nodes_.extent(); }
+
+  /// A hint that these are about to be cancelled.
+  void prefetch(std::span<const timer_id> ids) const noexcept {
+    std::array<timer_number, cancels_per_lock> numbers;
+    const std::size_t count = std::min(ids.size(), numbers.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      numbers[i] = ids[i].number;
+      nodes_.prefetch(ids[i].number);
+    }
+    engine_.prefetch(std::span(numbers.data(), count));
+  }
 
   /// The callable goes to `doomed`, for the caller to destroy outside the lock. \pre `doomed` is empty.
   cancel_result cancel(timer_id id, task& doomed) noexcept {
@@ -124,13 +143,14 @@ class timer_core {
   }
 
   /// \returns whether it was pending. Strong guarantee on `std::bad_alloc`.
-  bool reschedule(timer_id id, const moment& when) {
+  bool reschedule(timer_id id, moment when) {
     timer_node* node = find(id);
     if (node == nullptr || node->state == node_state::running) {
       return false;
     }
+    when.window = node->window.length();
     engine_.catch_up(when.now);
-    engine_.reserve(id.number, when.deadline_tick);
+    engine_.reserve(id.number, due_tick(when));
     engine_.erase(id.number);
     link(id.number, *node, when);
     node->deadline = when.deadline;
@@ -283,13 +303,14 @@ class timer_core {
 
   /// Arms a timer for its next run. \returns false, and changes nothing, if it is not to be: cancelled meanwhile, or
   /// draining.
-  bool rearm(timer_number n, const moment& when) noexcept {
+  bool rearm(timer_number n, moment when) noexcept {
     settle();
     timer_node& node = nodes_[n];
     if (phase_ != phase::open || node.cancelled) {
       return false;
     }
     node.deadline = when.deadline;
+    when.window = node.window.length();
     link_or_wait(n, node, when);
     ++counts_.scheduled;
     ++counts_.rearmed;
@@ -451,10 +472,16 @@ class timer_core {
     }
   }
 
+  // A timer that is due at the next tick is not put off: a stop of a sleep is such a reschedule.
+  [[nodiscard]] tick due_tick(const moment& when) const noexcept {
+    const bool is_exact = when.window == 0 || when.deadline_tick <= when.now + 1;
+    return is_exact ? when.deadline_tick : engine_.coalesce(when.deadline_tick, when.window);
+  }
+
   // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still
   // due, stays there.
   void link(timer_number n, timer_node& node, const moment& when) {
-    if (engine_.insert(n, when.deadline_tick)) {
+    if (engine_.insert(n, due_tick(when))) {
       leave_due_or_waiting(n, node);
       node.state = node_state::armed;
     } else if (node.state != node_state::due && node.state != node_state::waiting) {

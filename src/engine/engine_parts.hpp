@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -48,6 +50,22 @@ inline tick checked_start(const engine_options& options) {
                                 std::to_string(never - 1) + "]");
   }
   return options.start;
+}
+
+/// The last tick in [deadline, deadline + window] before the end of time; the end of time itself stays.
+inline tick latest_within(tick deadline, tick window) noexcept {
+  constexpr tick last = never - 1;
+  return deadline > last ? deadline : deadline + std::min(window, last - deadline);
+}
+
+/// The number in [first, last] that is a multiple of the largest power of two: `last`, without the bits below the
+/// highest one in which it differs from `first - 1`. \pre first <= last.
+inline tick most_even(tick first, tick last) noexcept {
+  if (first == 0) {
+    return 0;
+  }
+  const int below = static_cast<int>(std::bit_width((first - 1) ^ last)) - 1;
+  return last >> below << below;
 }
 
 /// Calls `work`. What it has put into `due` is not kept back: when it finds no memory, that ends it as a budget would,

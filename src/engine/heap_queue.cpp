@@ -26,6 +26,10 @@ void heap_queue::reserve(timer_number n, tick /*deadline*/) {
   }
 }
 
+tick heap_queue::coalesce(tick deadline, tick window) const noexcept {
+  return detail::most_even(deadline, detail::latest_within(deadline, window));
+}
+
 bool heap_queue::erase(timer_number n) noexcept {
   if (!contains(n)) {
     return false;

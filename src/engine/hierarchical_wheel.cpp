@@ -73,6 +73,7 @@ struct hierarchical_wheel::level {
 
 hierarchical_wheel::hierarchical_wheel(const engine_options& options)
     : sizes_(detail::checked_sizes(options, {1024, 2048})),
+      all_binary_(std::ranges::all_of(sizes_, [](std::uint32_t size) { return std::has_single_bit(size); })),
       store_(options.huge_pages),
       clock_(detail::checked_start(options)) {
   add_level();
@@ -133,6 +134,26 @@ void hierarchical_wheel::reserve(timer_number n, tick deadline) {
   if (deadline > clock_) {
     cover_far(level_for(deadline), n);
   }
+}
+
+// Each level's tick is a multiple of the one below, so a level has a multiple in the window only if each lower one has.
+// If all sizes are powers of two, the multiple of the largest power of two is one of the longest such tick.
+tick hierarchical_wheel::coalesce(tick deadline, tick window) const noexcept {
+  const tick latest = detail::latest_within(deadline, window);
+  if (all_binary_ || latest == deadline) {
+    return detail::most_even(deadline, latest);
+  }
+  tick unit = 1;
+  tick next = 1;
+  for (std::size_t index = 0;; ++index) {
+    next = saturating_multiply(next, size_of_level(index));
+    if (next > latest || latest - latest % next < deadline) {
+      break;
+    }
+    unit = next;
+  }
+  const tick first = deadline / unit + (deadline % unit != 0 ? 1 : 0);
+  return detail::most_even(first, latest / unit) * unit;
 }
 
 inline hierarchical_wheel::level& hierarchical_wheel::level_for(tick deadline) {

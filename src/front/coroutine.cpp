@@ -122,7 +122,7 @@ sleeping::~sleeping() {
 template <class... Error>
 timer_handle sleeping::start(Error&... error) {
   alarm mine(*this);
-  const schedule_options options{.tag = what_.tag};
+  const schedule_options options{.tag = what_.tag, .window = what_.window};
   switch (what_.kind) {
     case time_kind::steady:
       return what_.by->schedule_at(time_point(what_.time), std::move(mine), options, error...);

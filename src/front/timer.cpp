@@ -151,18 +151,18 @@ timer::~timer() {
 timer_handle timer::start_after(std::chrono::nanoseconds delay, detail::task_source& callback,
                                 const schedule_options& options, std::error_code* error) {
   const time_point present = now();
-  return start(*service_, {present, saturating_add(present, delay)}, callback, options, error);
+  return start(*service_, {present, saturating_add(present, delay), options.window}, callback, options, error);
 }
 
 timer_handle timer::start_at(time_point deadline, detail::task_source& callback, const schedule_options& options,
                              std::error_code* error) {
-  return start(*service_, {now(), deadline}, callback, options, error);
+  return start(*service_, {now(), deadline, options.window}, callback, options, error);
 }
 
 timer_handle timer::start_at(detail::wall_time deadline, detail::task_source& callback, const schedule_options& options,
                              std::error_code* error) {
   const auto converted = service_->context->from_wall(deadline);
-  return start(*service_, {converted.present, converted.deadline}, callback, options, error);
+  return start(*service_, {converted.present, converted.deadline, options.window}, callback, options, error);
 }
 
 timer_handle timer::start_every(const detail::periodic_rule& rule, detail::task_source& callback,
@@ -171,7 +171,7 @@ timer_handle timer::start_every(const detail::periodic_rule& rule, detail::task_
     return refused(*service_, detail::refusal::invalid_period, error, rule.period);
   }
   const time_point present = now();
-  return start(*service_, {present, rule(present, present), true}, callback, options, error);
+  return start(*service_, {present, rule(present, present), options.window, true}, callback, options, error);
 }
 
 timer_handle timer::start_with(const detail::first_deadline& next, detail::task_source& callback,
@@ -185,7 +185,7 @@ timer_handle timer::start_with(const detail::first_deadline& next, detail::task_
     }
     return {};
   }
-  return start(*inside, {present, *first, true}, callback, options, error);
+  return start(*inside, {present, *first, options.window, true}, callback, options, error);
 }
 
 timer_handle timer::refuse_empty(std::error_code* error) const {

@@ -1,8 +1,11 @@
 #include "timing_wheel/timer_handle.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <new>
 #include <ostream>
+#include <span>
 #include <sstream>
 
 #include "shard/shards.hpp"
@@ -74,6 +77,21 @@ bool timer_handle::move_to(detail::wall_time deadline, std::error_code* error) c
 
 bool timer_handle::move_after(std::chrono::nanoseconds delay, std::error_code* error) const {
   return move_to(owner_ == nullptr ? time_point() : saturating_add(owner_->now(), delay), error);
+}
+
+std::size_t cancel_many(std::span<const timer_handle> timers) noexcept {
+  std::array<detail::timer_id, detail::cancels_per_lock> ids;
+  std::size_t cancelled = 0;
+  while (!timers.empty()) {
+    detail::timer_owner* const owner = timers.front().owner_;
+    std::size_t count = 0;
+    for (; count < std::min(timers.size(), ids.size()) && timers[count].owner_ == owner; ++count) {
+      ids[count] = timers[count].id_;
+    }
+    cancelled += owner == nullptr ? 0 : owner->cancel_some(std::span(ids.data(), count));
+    timers = timers.subspan(count);
+  }
+  return cancelled;
 }
 
 std::uint64_t timer_handle::key() const noexcept { return owner_ == nullptr ? 0 : owner_->key_of(id_); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -115,7 +117,7 @@ class shard_on final : public shard {
   // what they do, and calling it takes a third more instructions.
 
   [[gnu::flatten]] admitted schedule(const arming& wanted, task_source& callback, std::uint64_t tag) override {
-    const moment when(wanted.now, wanted.deadline, context_.scale);
+    const moment when(wanted.now, wanted.deadline, context_.scale, wanted.window);
     std::unique_lock lock(timers_.mutex);
     const admitted result = timers_.core->add(when, callback, tag, wanted.recurring);
     if (result.answer == verdict::accepted) {
@@ -133,6 +135,23 @@ class shard_on final : public shard {
     task doomed;  // destroyed after the lock is released
     const std::lock_guard lock(timers_.mutex);
     return cancel_locked(id, doomed);
+  }
+
+  std::size_t cancel_some(std::span<const timer_id> ids) noexcept override {
+    if (context_.process.is_child()) {
+      return 0;
+    }
+    std::array<task, cancels_per_lock> doomed;  // destroyed after the lock is released
+    std::size_t cancelled = 0;
+    const std::lock_guard lock(timers_.mutex);
+    if (is_gone()) {
+      return 0;
+    }
+    timers_.core->prefetch(ids);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      cancelled += cancel_locked(ids[i], doomed[i]) == cancel_result::cancelled ? 1U : 0U;
+    }
+    return cancelled;
   }
 
   cancel_result cancel_unknown(timer_id id) noexcept override {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,8 @@ class timer_owner {
 
   virtual cancel_result cancel(timer_id id) noexcept = 0;
   virtual cancel_result cancel_and_wait(timer_id id) noexcept = 0;
+  /// Cancels at most `cancels_per_lock` timers under one lock. \returns how many of them it has cancelled.
+  virtual std::size_t cancel_some(std::span<const timer_id> ids) noexcept = 0;
   virtual bool reschedule(timer_id id, time_point deadline) = 0;
   [[nodiscard]] virtual timer_view look(timer_id id) noexcept = 0;
   [[nodiscard]] virtual time_point now() const noexcept = 0;

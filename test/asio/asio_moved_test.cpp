@@ -201,5 +201,34 @@ TYPED_TEST(MovedWheelTimer, OfAnyExecutorDoesTheSame) {
   EXPECT_EQ(this->ends_.fired, 2);
 }
 
+TYPED_TEST(MovedWheelTimer, EndsInTheWindowOfItsWait) {
+  this->timer_.expires_at(this->start_ + 9'990ms);
+  this->timer_.async_wait_within(2s, this->ends_.note());  // 9.990 s + 2 s has 10.240 s, a multiple of 1024 ticks
+  this->advance_to(10s);
+  EXPECT_EQ(this->ends_.fired, 0);
+  this->advance_to(9'990ms + 2s);
+  EXPECT_EQ(this->ends_.fired, 1);
+  EXPECT_EQ(this->wheel_.stats().moves, 0U);
+}
+
+TYPED_TEST(MovedWheelTimer, TheShortestWindowOfItsWaitsCountsForAll) {
+  this->timer_.expires_at(this->start_ + 9'990ms);
+  this->timer_.async_wait_within(2s, this->ends_.note());
+  this->timer_.async_wait(this->ends_.note());
+  this->timer_.async_wait_within(2s, this->ends_.note());
+  this->advance_to(9'990ms);
+  EXPECT_EQ(this->ends_.fired, 3);
+  EXPECT_EQ(this->wheel_.pending(), 0U);
+}
+
+TYPED_TEST(MovedWheelTimer, AKeptTimerWithALongerWindowIsGivenUp) {
+  this->timer_.expires_at(this->start_ + 9'990ms);
+  this->timer_.async_wait_within(2s, this->ends_.note());
+  this->wait_until(9'995ms);
+  this->advance_to(9'995ms);
+  EXPECT_EQ(this->ends_.fired, 1);
+  EXPECT_EQ(this->ends_.aborted, 1);
+}
+
 }  // namespace
 }  // namespace timing_wheel::test

@@ -188,5 +188,26 @@ TEST(SlabShrinks, NoIdFitsTwoTimersWhateverComesBetween) {
   }
 }
 
+// ---- Windows ----
+
+TEST(ShortWindow, KeepsAtLeastFourFifthsAndNeverMore) {
+  detail::short_window before;
+  for (unsigned bits = 0; bits < 64; ++bits) {
+    for (const std::uint64_t offset : {0U, 1U, 2U, 3U, 5U, 7U}) {
+      const std::uint64_t window =
+          (std::uint64_t{1} << bits) + (bits < 3 ? offset : offset * ((std::uint64_t{1} << bits) / 8));
+      const detail::short_window kept(window);
+      ASSERT_LE(kept.length(), window);
+      ASSERT_GE(kept.length(), window / 5 * 4 + window % 5 * 4 / 5) << window;
+      ASSERT_LE(before, kept) << window;
+      before = bits < 3 ? before : kept;
+    }
+  }
+  EXPECT_EQ(detail::short_window(UINT64_MAX).length(), std::uint64_t{7} << 61U);
+  for (std::uint64_t window = 0; window < 8; ++window) {
+    EXPECT_EQ(detail::short_window(window).length(), window);
+  }
+}
+
 }  // namespace
 }  // namespace timing_wheel::test

@@ -165,6 +165,24 @@ TEST(Sleep, EndsAtTheNextTurnOfTheServiceWhenAStopIsRequested) {
   EXPECT_EQ(end.when, at(1min));
 }
 
+TEST(Sleep, WithAWindowEndsInItAndStopsAtOnce) {
+  manual_timer timer;
+  waking whole;
+  waking stopped;
+  std::stop_source source;
+  const std::stop_token token = source.get_token();
+  const started one = sleep_for(timer, 1s, {.window = 1s}, whole);
+  const started other = sleep_for(timer, 1s, {.stop = token, .window = 1h}, stopped);
+  timer.advance_by(100ms);
+  source.request_stop();
+  timer.advance_by(1ms);
+  EXPECT_EQ(stopped.result, sleep_result::stopped);
+  timer.advance_by(2s);
+  EXPECT_EQ(whole.result, sleep_result::elapsed);
+  EXPECT_GT(whole.when, at(1s));
+  EXPECT_LE(whole.when, at(2s));
+}
+
 TEST(Sleep, DoesNotBeginIfAStopWasRequested) {
   manual_timer timer;
   std::stop_source stop;

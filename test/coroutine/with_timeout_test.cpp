@@ -126,6 +126,18 @@ TEST(WithTimeout, RequestsAStopWhenTheTimeIsOverAndWaitsAllTheSame) {
   EXPECT_FALSE(answer.error);
 }
 
+TEST(WithTimeout, MayEndItsLimitInAWindow) {
+  manual_timer timer;
+  event page;
+  answered answer;
+  const started one = limit(timer, 5s, page, answer, {.window = 1s});
+  timer.advance_by(5s);  // 5 s + 1 s has 5.120 s, a multiple of 1024 ticks
+  EXPECT_FALSE(answer.stop.stop_requested());
+  timer.advance_by(1s);
+  EXPECT_TRUE(answer.stop.stop_requested());
+  page.end(7);
+}
+
 TEST(WithTimeout, LetsOutWhatIsThrownInTime) {
   manual_timer timer;
   event page;

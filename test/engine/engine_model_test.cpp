@@ -114,7 +114,19 @@ class history {
     if (random_.one_in(50)) {
       return random_.one_in(2) ? never : engine_.now() - random_.below(engine_.now() + 1);
     }
+    if (random_.one_in(4)) {
+      return recent_ = coalesced(after(engine_.now(), random_.of_magnitude(longest_bits_)));
+    }
     return recent_ = after(engine_.now(), random_.of_magnitude(longest_bits_));
+  }
+
+  tick coalesced(tick deadline) {
+    const tick window = random_.of_magnitude(longest_bits_);
+    const tick chosen = engine_.coalesce(deadline, window);
+    EXPECT_GE(chosen, deadline);
+    EXPECT_LE(chosen - deadline, window);
+    EXPECT_EQ(chosen == never, deadline == never);
+    return chosen;
   }
 
   tick random_time() {

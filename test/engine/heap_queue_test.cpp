@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -90,6 +91,23 @@ TEST(HeapQueueMemory, GrowingAllocatesSeldom) {
               }
             }),
             50U);
+}
+
+TEST(HeapQueue, CoalesceChoosesTheMultipleOfTheLargestPowerOfTwo) {
+  const heap_queue queue;
+  for (tick deadline = 1; deadline < 300; ++deadline) {
+    for (const tick window : {0U, 1U, 7U, 100U}) {
+      int best = 0;
+      for (tick t = deadline; t <= deadline + window; ++t) {
+        best = std::max(best, std::countr_zero(t));
+      }
+      const tick chosen = queue.coalesce(deadline, window);
+      ASSERT_TRUE(chosen >= deadline && chosen <= deadline + window) << deadline << " + " << window;
+      ASSERT_EQ(std::countr_zero(chosen), best) << deadline << " + " << window;
+    }
+  }
+  EXPECT_EQ(queue.coalesce(never, 5), never);
+  EXPECT_EQ(queue.coalesce(never - 1, never), never - 1);
 }
 
 }  // namespace

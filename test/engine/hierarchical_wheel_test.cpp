@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <random>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/allocation.hpp"
@@ -428,6 +430,89 @@ TEST(HierarchicalWheelMemory, WhatWasDueBeforeAFailureOfACascadeIsNotKeptBack) {
     EXPECT_TRUE(wheel.invariants_hold());
   }
   EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
+}
+
+// ---- Windows ----
+
+/// The longest tick of a level that divides `t`, and how often 2 divides the quotient.
+std::pair<tick, int> evenness(tick t, tick n) {
+  tick unit = 1;
+  while (t % (unit * n) == 0) {
+    unit *= n;
+  }
+  return {unit, std::countr_zero(t / unit)};
+}
+
+TEST(HierarchicalWheel, CoalesceChoosesTheLongestLevelTickAndThenTheLargestPowerOfTwo) {
+  for (const std::uint32_t size : {2U, 3U, 10U, 12U, 20U, 64U}) {
+    const hierarchical_wheel wheel(engine_options{.wheel_size = size});
+    for (tick deadline = 1; deadline < 700; deadline += 3) {
+      for (const tick window : {0U, 1U, 2U, size - 1, size, 100U, 500U}) {
+        std::pair<tick, int> best{0, 0};
+        for (tick t = deadline; t <= deadline + window; ++t) {
+          best = std::max(best, evenness(t, size));
+        }
+        const tick chosen = wheel.coalesce(deadline, window);
+        ASSERT_TRUE(chosen >= deadline && chosen <= deadline + window) << deadline << " + " << window;
+        ASSERT_EQ(evenness(chosen, size), best) << deadline << " + " << window << " in a wheel of " << size;
+      }
+    }
+  }
+}
+
+TEST(HierarchicalWheel, CoalesceLeavesTheEndOfTimeAndStopsBeforeIt) {
+  for (const std::uint32_t size : {1000U, 1024U}) {
+    const hierarchical_wheel wheel(engine_options{.wheel_size = size});
+    EXPECT_EQ(wheel.coalesce(never, 5), never);
+    EXPECT_EQ(wheel.coalesce(never - 1, never), never - 1);
+    EXPECT_LT(wheel.coalesce(never - 5'000, never), never);
+    EXPECT_EQ(wheel.coalesce(0, 5), 0U);
+  }
+}
+
+/// What a hundred thousand timers of half an hour, armed evenly over ten minutes, cost with a window.
+struct half_hours {
+  half_hours(const engine_options& options, tick window) : wheel(options) {
+    constexpr std::size_t count = 100'000;
+    std::vector<tick> deadlines(count);
+    for (timer_number n = 0; n < count; ++n) {
+      const tick now = tick{n} * 6;
+      wheel.advance(now);
+      deadlines[n] = now + 1'800'000;
+      wheel.insert(n, wheel.coalesce(deadlines[n], window));
+    }
+    for (auto next = wheel.next_expiration(); next; next = wheel.next_expiration()) {
+      ++stops;
+      for (const timer_number n : wheel.advance(*next).due) {
+        early += *next < deadlines[n] ? 1U : 0U;
+        latest = std::max(latest, *next - deadlines[n]);
+      }
+    }
+  }
+
+  hierarchical_wheel wheel;
+  std::size_t stops = 0;
+  std::size_t early = 0;
+  tick latest = 0;
+};
+
+TEST(HierarchicalWheel, AWindowThatHasAMultipleOfALevelsTickSparesTheMoves) {
+  const engine_options sizes{.wheel_sizes = {512, 4096}};
+  half_hours exact(sizes, 0);
+  EXPECT_GT(exact.wheel.stats().moves(), 99'000U);
+  EXPECT_EQ(exact.latest, 0U);
+
+  half_hours second(sizes, 1'000);
+  EXPECT_EQ(second.wheel.stats().moves(), 0U);
+  EXPECT_EQ(second.early, 0U);
+  EXPECT_LE(second.latest, 1'000U);
+  EXPECT_LT(second.stops, exact.stops / 50);
+}
+
+TEST(HierarchicalWheel, AWindowOfASecondSparesNearlyAllMovesOfTheDefaultWheels) {
+  // 24 in 1024 deadlines have no multiple of 1024 in the second after them.
+  EXPECT_LE(half_hours({}, 1'000).wheel.stats().moves(), 100'000U * 24 / 1'024 + 24);
+  EXPECT_EQ(half_hours({}, 1'023).wheel.stats().moves(), 0U);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "support/service_audit.hpp"
@@ -32,6 +33,54 @@ TEST(Cancel, OfAPendingTimerSaysCancelledAndItNeverRuns) {
   EXPECT_EQ(timer.advance_by(1h), 0U);
   EXPECT_TRUE(record.ran.empty());
   EXPECT_EQ(handle.cancel(), cancel_result::finished);
+}
+
+TEST(CancelMany, CancelsWhatIsPendingOfAnyServiceAndCountsIt) {
+  manual_timer timer({.shards = 3});
+  manual_timer other;
+  recorder record(timer);
+  std::vector<timer_handle> all;
+  for (int i = 0; i < 100; ++i) {
+    all.push_back(record.after(1s + i * 1us, i));
+    if (i % 10 == 0) {
+      all.emplace_back();
+      all.push_back(other.schedule_after(1h, [] {}));
+    }
+  }
+  all.push_back(record.after(1ms, 100));
+  timer.advance_by(1ms);
+  EXPECT_EQ(cancel_many(all), 110U);
+  EXPECT_EQ(timer.pending() + other.pending(), 0U);
+  EXPECT_EQ(timer.stats().cancelled, 100U);
+  EXPECT_EQ(cancel_many(all), 0U);
+  EXPECT_EQ(cancel_many({}), 0U);
+  timer.advance_by(1h);
+  EXPECT_THAT(record.ran, ElementsAre(100));
+}
+
+TEST(CancelMany, InACallbackLeavesThatRunningAndDestroysCapturesOutsideTheLock) {
+  manual_timer timer;
+  struct schedules_when_it_ends {
+    explicit schedules_when_it_ends(timing_wheel::timer& on) : by(&on) {}
+    schedules_when_it_ends(schedules_when_it_ends&& other) noexcept : by(std::exchange(other.by, nullptr)) {}
+    schedules_when_it_ends& operator=(schedules_when_it_ends&&) = delete;
+    ~schedules_when_it_ends() {
+      if (by != nullptr) {
+        by->schedule_after(1h, [] {});
+      }
+    }
+    void operator()() const {}
+    timing_wheel::timer* by;
+  };
+  std::vector<timer_handle> all;
+  std::size_t cancelled = 0;
+  all.push_back(timer.schedule_after(1ms, [&] { cancelled = cancel_many(all); }));
+  for (int i = 0; i < 70; ++i) {
+    all.push_back(timer.schedule_after(1s, schedules_when_it_ends(timer)));
+  }
+  EXPECT_EQ(timer.advance_by(1ms), 1U);
+  EXPECT_EQ(cancelled, 70U);
+  EXPECT_EQ(timer.pending(), 70U);
 }
 
 TEST(Cancel, InsideTheOwnCallbackSaysRunningAndTheRunEndsNormally) {

@@ -100,7 +100,9 @@ class session {
   }
 
   tick read_time() {
-    switch (bytes_.below(8)) {
+    switch (bytes_.below(9)) {
+      case 8:
+        return recent_ = coalesced(after(engine_.now(), bytes_.number()), bytes_.number());
       case 0:
         return recent_;
       case 1:
@@ -116,6 +118,12 @@ class session {
       default:
         return recent_ = after(engine_.now(), bytes_.number());
     }
+  }
+
+  tick coalesced(tick deadline, tick window) const {
+    const tick chosen = engine_.coalesce(deadline, window);
+    expect(chosen >= deadline && chosen - deadline <= window, "a timer falls due in its window");
+    return chosen;
   }
 
   std::size_t read_budget() {

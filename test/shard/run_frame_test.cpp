@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "shard/shards.hpp"
@@ -22,6 +24,7 @@ class shard_of_nothing final : public detail::timer_owner {
 
   cancel_result cancel(timer_id /*id*/) noexcept override { return cancel_result::finished; }
   cancel_result cancel_and_wait(timer_id /*id*/) noexcept override { return cancel_result::finished; }
+  std::size_t cancel_some(std::span<const detail::timer_id> /*ids*/) noexcept override { return 0; }
   bool reschedule(timer_id /*id*/, time_point /*deadline*/) override { return false; }
   detail::timer_view look(timer_id /*id*/) noexcept override { return {}; }
   time_point now() const noexcept override { return {}; }

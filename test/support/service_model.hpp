@@ -106,6 +106,7 @@ class service_model {
     kind which = kind::once;
     period_policy policy = fixed_delay;
     std::chrono::nanoseconds period = {};
+    std::chrono::nanoseconds window = {};
     int runs = 0;
     bool cancelled = false;  // while it ran
     std::optional<std::stop_source> source = {};
@@ -182,8 +183,9 @@ class service_model {
       return schedule_stoppable(which, delay, deadline);
     }
     std::error_code error;
-    const timer_handle handle = start(which, delay, deadline, error);
-    admit(which, {.deadline = deadline, .handle = handle}, error, expected);
+    const schedule_options options{.tag = which, .window = any_window()};
+    const timer_handle handle = start(options, delay, deadline, error);
+    admit(which, {.deadline = deadline, .handle = handle, .window = options.window}, error, expected);
   }
 
   void admit(id which, record one, std::error_code error, std::error_code expected) {
@@ -199,26 +201,26 @@ class service_model {
     check(which);
   }
 
-  timer_handle start(id which, nanoseconds delay, time_point deadline, std::error_code& error) {
-    callback small{this, which, captures_.make()};
+  timer_handle start(const schedule_options& options, nanoseconds delay, time_point deadline, std::error_code& error) {
+    callback small{this, options.tag, captures_.make()};
     switch (random_.below(6)) {
       case 0:
-        return timer_.schedule_at(deadline, std::move(small), {.tag = which}, error);
+        return timer_.schedule_at(deadline, std::move(small), options, error);
       case 1:
-        return timer_.schedule_at(deadline, large_callback{std::move(small)}, {.tag = which}, error);
+        return timer_.schedule_at(deadline, large_callback{std::move(small)}, options, error);
       case 2:
-        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), {.tag = which}, error);
+        return timer_.schedule_at(wall_time(deadline.time_since_epoch()), std::move(small), options, error);
       case 3:
-        return timer_.schedule_after(delay, large_callback{std::move(small)}, {.tag = which}, error);
+        return timer_.schedule_after(delay, large_callback{std::move(small)}, options, error);
       case 4:
-        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, {.tag = which}, error);
+        return timer_.schedule_after(delay, callback_with_handle{std::move(small)}, options, error);
       default:
-        return timer_.schedule_after(delay, std::move(small), {.tag = which}, error);
+        return timer_.schedule_after(delay, std::move(small), options, error);
     }
   }
 
   void schedule_stoppable(id which, nanoseconds delay, time_point deadline) {
-    record one{.deadline = deadline, .source = std::stop_source()};
+    record one{.deadline = deadline, .window = any_window(), .source = std::stop_source()};
     const bool requested = random_.one_in(4);
     if (requested) {
       one.source->request_stop();
@@ -226,7 +228,7 @@ class service_model {
       ++cancelled_;
     }
     one.handle = timer_.schedule_after(delay, callback{this, which, captures_.make()},
-                                       {.tag = which, .stop = one.source->get_token()});
+                                       {.tag = which, .stop = one.source->get_token(), .window = one.window});
     admit(which, std::move(one), {}, {});
   }
 
@@ -234,19 +236,21 @@ class service_model {
     const id which = next_id_++;
     record one{.which = random_.one_in(3) ? kind::with : kind::every,
                .policy = static_cast<period_policy>(random_.below(3)),
-               .period = any_period()};
+               .period = any_period(),
+               .window = any_window()};
     const bool valid = one.which == kind::with || one.period > nanoseconds::zero();
     const std::error_code expected = valid ? expected_refusal() : timer_errc::invalid_period;
     one.deadline = saturating_add(timer_.now(), one.period);
     callback_with_handle small{{this, which, captures_.make()}};
     std::error_code error;
     if (one.which == kind::every) {
-      one.handle = timer_.schedule_every(one.period, std::move(small), {.policy = one.policy, .tag = which}, error);
+      one.handle = timer_.schedule_every(one.period, std::move(small),
+                                         {.policy = one.policy, .tag = which, .window = one.window}, error);
       rejected_ -= valid ? 0 : 1;  // it is refused before the service is asked
       return admit(which, std::move(one), error, expected);
     }
     first_ = random_.one_in(8) ? std::nullopt : std::optional(one.deadline);
-    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), {.tag = which}, error);
+    one.handle = timer_.schedule_with(rule{this, which}, std::move(small), {.tag = which, .window = one.window}, error);
     if (first_) {
       admit(which, std::move(one), error, expected);
     } else {
@@ -255,9 +259,29 @@ class service_model {
     }
   }
 
+  void cancel_some() {
+    std::vector<timer_handle> handles;
+    std::set<id> chosen;
+    for (std::uint64_t left = random_.below(40); left > 0; --left) {
+      const auto [which, one] = any_record();
+      handles.push_back(one->handle);
+      chosen.insert(which);
+    }
+    std::size_t expected = 0;
+    for (const id which : chosen) {
+      record& one = records_.at(which);
+      expected += one.status == timer_status::pending ? 1U : 0U;
+      cancelled(one);
+    }
+    ASSERT_EQ(cancel_many(handles), expected);
+  }
+
   void cancel() {
     if (records_.empty()) {
       return;
+    }
+    if (random_.one_in(4)) {
+      return cancel_some();
     }
     const auto [which, one] = any_record();
     const cancel_result expected = expected_cancel(one->status);
@@ -328,7 +352,7 @@ class service_model {
     expect_none_late();
   }
 
-  /// A tick begins in every tick's length; only what was scheduled at this very moment may wait for the next step.
+  /// A tick begins in every tick's length, and a window may put a timer off; only what was scheduled at this very moment may wait for the next step.
   void expect_none_late() {
     const nanoseconds limit = std::max(scenario_.options.tick - nanoseconds(1), nanoseconds(1));
     for (const auto& [which, one] : records_) {
@@ -592,10 +616,11 @@ class service_model {
   }
   [[nodiscard]] std::size_t pending() const { return count(timer_status::pending); }
 
-  /// Whether `one` has been due for `limit`; what waits in the queue of an executor may be.
+  /// Whether the window of `one` has been over for `limit`; what waits in the queue of an executor may be.
   [[nodiscard]] bool waits_for(const record& one, nanoseconds limit) const {
+    const nanoseconds longest = std::max(one.window, nanoseconds::zero()) + limit;
     return scenario_.where != hand_over::queue && one.deadline != time_point::max() &&
-           timer_.now() >= saturating_add(one.due, limit) && one.due <= time_point::max() - limit;
+           timer_.now() >= saturating_add(one.due, longest) && one.due <= time_point::max() - longest;
   }
 
   void check(id which) const {
@@ -673,6 +698,20 @@ class service_model {
       default:
         return std::max(nanoseconds(random_.magnitude(scenario_.delay_bits)),
                         nanoseconds(std::chrono::milliseconds(1)));
+    }
+  }
+
+  // None for most, and about as long as a level's tick for some.
+  [[nodiscard]] nanoseconds any_window() {
+    switch (random_.below(8)) {
+      case 1:
+        return -nanoseconds(random_.magnitude(40));
+      case 2:
+        return nanoseconds(random_.magnitude(50));
+      case 3:
+        return around(level_tick(random_.below(4)), 1);
+      default:
+        return nanoseconds::zero();
     }
   }
 

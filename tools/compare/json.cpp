@@ -21,6 +21,7 @@ ordered_json workload_json(const workload& plan) {
           {"delays", plan.delays},
           {"arrivals", plan.arrivals},
           {"cancel", plan.cancel},
+          {"window_ms", milliseconds(plan.window)},
           {"seed", plan.seed},
           {"cancelled_too_late", plan.too_late},
           {"longest_delay_ms", milliseconds(plan.longest())},
@@ -129,6 +130,7 @@ ordered_json engine_json(const engine_result& one) {
   json["engine"] = one.spec.text;
   json["kind"] = name_of(one.spec.type);
   json["tick_ns"] = one.spec.tick.count();
+  json["window_ms"] = milliseconds(one.spec.window);
   json["slots"] = one.slots;
   json["wheel_sizes"] = one.wheel_sizes;
   json["added"] = one.added;

@@ -38,7 +38,10 @@ constexpr const char* engine_notes =
     "level;\n"
     "the races of real threads are left out. session keeps a map from each tick to the timers that end then, as "
     "ZooKeeper\n"
-    "does: with a tick of 1s, a timer is late by up to 1s. No engine is early.\n";
+    "does: with a tick of 1s, a timer is late by up to 1s. No engine is early.\n"
+    "A window lets a timer fire that much later, where hierarchical, flat, default and heap find it cheapest; the "
+    "others\n"
+    "know no windows.\n";
 constexpr std::uint32_t smallest_wheel = 2;
 constexpr std::uint32_t largest_wheel = 1U << 24U;
 constexpr std::uint32_t most_levels = 12;
@@ -209,12 +212,18 @@ std::vector<engine_family> engine_families() {
           {"session", {kind::session, 1s}}};
 }
 
+bool knows_windows(engine_spec::kind type) {
+  using kind = engine_spec::kind;
+  return type == kind::hierarchical || type == kind::flat || type == kind::shipped || type == kind::heap;
+}
+
 struct raw_options {
   options parsed;
   std::optional<std::string> timers;
   std::string delays = "constant:30min";
   std::optional<std::string> arrivals;
   std::optional<std::string> cancel;
+  std::optional<std::string> window;
   std::vector<std::string> engines;
 };
 
@@ -237,6 +246,8 @@ void add_options(CLI::App& app, raw_options& raw) {
   app.add_option("--delays", raw.delays, delay_forms)->type_name("DELAYS")->capture_default_str();
   app.add_option("--arrivals", raw.arrivals, std::string(arrival_forms) + " [burst]")->type_name("ARRIVALS");
   app.add_option("--cancel", raw.cancel, std::string(cancel_forms) + " [0]")->type_name("SHARE[,WHEN]");
+  app.add_option("--window", raw.window, "How much later a timer may fire, in engines that know windows [0s]")
+      ->type_name("DURATION");
   app.add_option("--seed", parsed.workload.seed, "Of the random delays, arrivals and cancellations")
       ->type_name("NUMBER")
       ->check(CLI::Range(std::uint64_t{std::numeric_limits<std::int64_t>::max()}))
@@ -269,11 +280,21 @@ options checked(raw_options raw) {
   if (raw.cancel) {
     parsed.workload.cancel = parse_cancel(*raw.cancel);
   }
+  if (raw.window) {
+    const value from("--window", *raw.window, common::duration_forms);
+    parsed.workload.window = from.duration(*raw.window);
+    if (parsed.workload.window < 0ns) {
+      from.refuse("a window is not negative");
+    }
+  }
   if (raw.engines.empty()) {
     raw.engines = {"hierarchical:tick=1ms,size=512", "hashed:tick=1ms,slots=512", "heap"};
   }
   for (const std::string& text : raw.engines) {
     parsed.engines.push_back(parse_engine(text));
+    if (knows_windows(parsed.engines.back().type)) {
+      parsed.engines.back().window = parsed.workload.window;
+    }
   }
   return std::move(parsed);
 }

@@ -56,6 +56,7 @@ struct workload_spec {
   duration_spec delays;
   std::optional<arrival_spec> arrivals;  ///< None: a burst, unless a file of orders tells.
   std::optional<cancel_spec> cancel;
+  nanoseconds window{};  ///< Of each timer.
   std::uint64_t seed = 1;
 };
 
@@ -68,6 +69,7 @@ struct engine_spec {
   std::uint32_t size = 512;  ///< Slots of each wheel, or of the hashed one.
   std::uint32_t levels = 8;  ///< Of a noncascading wheel.
   std::string text = {};     ///< As given.
+  nanoseconds window{};      ///< Of each timer, if the engine knows windows.
 };
 
 struct options {

@@ -778,7 +778,7 @@ def page(data, text, engines):
     load, machine = data["workload"], data["machine"]
     facts = [
         ("Timers", number(load["timers"])), ("Delays", load["delays"]), ("Arrivals", load["arrivals"]),
-        ("Cancelled", load["cancel"]), ("Seed", str(load["seed"])),
+        ("Cancelled", load["cancel"]), ("Window", duration(load["window_ms"])), ("Seed", str(load["seed"])),
         ("Fired", f"{number(engines[0].data['fired'])}; {number(engines[0].data['cancelled'])} cancelled"),
         ("Machine", f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
          f"{machine['system']}; " f"{machine['compiler']}{'' if machine['optimised'] else ', not optimised'}"),

@@ -49,6 +49,12 @@
 /// is late by less than g ticks, or less than one. No timer moves on a noncascading wheel, on a sorted one, or in the
 /// buckets of sessions, and none is looked at in vain.
 
+///
+/// **The window rule.** With a window of w ticks, a hierarchy puts a timer off to the multiple, in [due, due + w], of
+/// the longest level tick that has one there, and among those to a multiple of that tick times the largest power of
+/// two. A heap does so with the tick 1. The digit rule then holds with that tick in place of `due`: if it is a multiple
+/// of the tick of level k, no digit below k moves the timer.
+
 namespace timing_wheel::compare {
 
 struct timer_in_ticks {
@@ -99,8 +105,8 @@ struct engine_shape {
 /// The tick of the level that has a timer, in ticks of the engine: 1 unless the engine is a noncascading wheel.
 [[nodiscard]] tick level_tick(const engine_spec& spec, const timer_in_ticks& timer);
 
-/// When a timer fires that is not cancelled.
-[[nodiscard]] tick fires_at(const engine_spec& spec, const timer_in_ticks& timer);
+/// When a timer fires that is not cancelled, by the lateness rule or the window rule.
+[[nodiscard]] tick fires_at(const engine_spec& spec, const wheel_sizes& sizes, const timer_in_ticks& timer);
 
 /// The shortest delay, in ticks, that a noncascading wheel does not hold.
 [[nodiscard]] tick reach_of(const engine_spec& spec);

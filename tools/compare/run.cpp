@@ -117,9 +117,10 @@ struct progress_made {
 template <class Engine, class Observer>
 class driver {
  public:
-  driver(const workload& plan, nanoseconds tick_length, Engine& engine, Observer& observer)
+  driver(const workload& plan, const engine_spec& spec, Engine& engine, Observer& observer)
       : plan_(plan),
-        scale_(time_point(), tick_length),
+        scale_(time_point(), spec.tick),
+        window_(scale_.whole_ticks(spec.window)),
         engine_(engine),
         observer_(observer),
         numbers_(plan.timers.size()) {}
@@ -147,11 +148,19 @@ class driver {
     wake_until(now);
     engine_.catch_up(now);
     const timer_number taken = numbers_.take(timer);
-    const bool linked = engine_.insert(taken, scale_.ceil(time_point(planned.due)));
+    const bool linked = engine_.insert(taken, due_tick(planned));
     if (!linked) {
       numbers_.give_back(taken);
     }
     observer_.added(timer, linked);
+  }
+
+  [[nodiscard]] tick due_tick(const planned_timer& planned) const {
+    const tick due = scale_.ceil(time_point(planned.due));
+    if constexpr (requires { engine_.coalesce(due, window_); }) {
+      return window_ == 0 ? due : engine_.coalesce(due, window_);
+    }
+    return due;
   }
 
   void cancel(std::uint32_t timer) {
@@ -177,6 +186,7 @@ class driver {
 
   const workload& plan_;
   tick_scale scale_;
+  tick window_;
   Engine& engine_;
   Observer& observer_;
   number_pool numbers_;
@@ -192,6 +202,7 @@ class counter {
       : plan_(plan),
         result_(result),
         scale_(time_point(), result.spec.tick),
+        sizes_(shape_of(plan, result.spec).sizes),
         states_(plan.timers.size(), state::coming),
         progress_(progress),
         tracing_(with_trace) {
@@ -294,7 +305,8 @@ class counter {
     result_.first_fire = result_.fired++ == 0 ? now : result_.first_fire;
     result_.last_fire = now;
     result_.early += now < due ? 1U : 0U;
-    result_.wrong_ticks += when != fires_at(result_.spec, in_ticks(plan_.timers[timer], result_.spec.tick)) ? 1U : 0U;
+    result_.wrong_ticks +=
+        when != fires_at(result_.spec, sizes_, in_ticks(plan_.timers[timer], result_.spec.tick)) ? 1U : 0U;
     result_.fired_set += scatter(timer);
     result_.fired_ticks += scatter(timer ^ scatter(when));
     ++late_ticks_[when - std::min(when, due_tick)];
@@ -316,6 +328,7 @@ class counter {
   const workload& plan_;
   engine_result& result_;
   tick_scale scale_;
+  wheel_sizes sizes_;
   std::vector<state> states_;
   std::vector<nanoseconds> lateness_;
   std::map<tick, std::uint64_t> late_ticks_;
@@ -394,7 +407,7 @@ void trace_moves(const workload& plan, const engine_shape& shape, engine_result&
     with_engine(result.spec, shape, [&](const auto& make) {
       auto engine = make(scale.floor(time_point(plan.timers[i].arrival)));
       mover observer(i, engine, traced.moves);
-      driver(alone, result.spec.tick, engine, observer).run();
+      driver(alone, result.spec, engine, observer).run();
     });
     traced.moves_per_timer[i] = traced.moves.size() - before;
   }
@@ -435,6 +448,9 @@ class stop_watch {
     return result;
   }
   [[nodiscard]] std::optional<tick> next_expiration() const noexcept { return engine_.next_expiration(); }
+  [[nodiscard]] tick coalesce(tick deadline, tick window) const noexcept requires timer_engine<Engine> {
+    return engine_.coalesce(deadline, window);
+  }
 
   nanoseconds longest{};
 
@@ -465,7 +481,7 @@ engine_result run_engine(const workload& plan, const engine_spec& spec, bool wit
   counter observer(plan, result, with_trace, progress);
   with_engine(spec, shape, [&](const auto& make) {
     auto engine = make(0);
-    driver(plan, spec.tick, engine, observer).run();
+    driver(plan, spec, engine, observer).run();
     take_stats(result, engine.stats());
   });
   observer.finish();
@@ -483,7 +499,7 @@ timings time_engine(const workload& plan, const engine_spec& spec, bool each_ste
       bystander seen;
       const nanoseconds begin = processor_time();
       auto engine = make(0);
-      driver(plan, spec.tick, engine, seen).run();
+      driver(plan, spec, engine, seen).run();
       const auto operations = static_cast<double>(plan.timers.size() + seen.cancels + seen.fired);
       times.ns_per_operation = static_cast<double>((processor_time() - begin).count()) / operations;
     }
@@ -493,7 +509,7 @@ timings time_engine(const workload& plan, const engine_spec& spec, bool each_ste
     bystander seen;
     auto engine = make(0);
     stop_watch watched(engine);
-    driver(plan, spec.tick, watched, seen).run();
+    driver(plan, spec, watched, seen).run();
     times.longest_step_us = std::chrono::duration<double, std::micro>(watched.longest).count();
   });
   return times;

@@ -120,7 +120,8 @@ void print_break_even(std::ostream& out, const break_even& even) {
 void print_table(std::ostream& out, const comparison& all) {
   const bool timed = std::any_of(all.engines.begin(), all.engines.end(), [](const auto& one) { return one.timed; });
   out << grouped(all.plan.timers.size()) << " timers, delays " << all.plan.delays << ", arrivals " << all.plan.arrivals
-      << ", cancelled " << all.plan.cancel << ", seed " << all.plan.seed << "; virtual time\n\n";
+      << ", cancelled " << all.plan.cancel << ", window " << format_duration(all.plan.window) << ", seed "
+      << all.plan.seed << "; virtual time\n\n";
   std::vector<std::string> head = {"engine",     "fired", "moves/timer",   "looks/timer", "wake-ups",
                                    "wake-ups/s", "empty", "largest flush", "latest ms",   "bytes/timer"};
   if (timed) {

@@ -161,6 +161,7 @@ nanoseconds workload::end() const {
 workload make_workload(const workload_spec& spec) {
   workload plan;
   plan.delays = spec.delays.text;
+  plan.window = spec.window;
   plan.seed = spec.seed;
   duration_spec delays = spec.delays;
   if (delays.shape == duration_spec::kind::csv) {

@@ -25,6 +25,7 @@ struct workload {
   std::string delays;                        ///< As given, and so on.
   std::string arrivals;
   std::string cancel;
+  nanoseconds window{};  ///< Of each timer.
   std::uint64_t seed = 0;
 
   [[nodiscard]] nanoseconds longest() const;  ///< Of the delays.

@@ -192,7 +192,14 @@ class basic_wheel_timer {
   /// O(waits of this timer). \throws std::bad_alloc; what the constructor of the first wheel of a context throws.
   template <class Token = typename detail::net::default_completion_token<Executor>::type>
   auto async_wait(Token&& token = Token()) {
-    return detail::net::async_initiate<Token, void(detail::error_code)>(initiation{this}, token);
+    return detail::net::async_initiate<Token, void(detail::error_code)>(initiation{this}, token, duration::zero());
+  }
+
+  /// The same, for a wait that may end up to `window` after the expiry; see `schedule_options::window`. The shortest
+  /// window of the waits of a timer counts for all of them. A window is rounded down, by at most a fifth.
+  template <class Token = typename detail::net::default_completion_token<Executor>::type>
+  auto async_wait_within(const duration& window, Token&& token = Token()) {
+    return detail::net::async_initiate<Token, void(detail::error_code)>(initiation{this}, token, window);
   }
 
  private:
@@ -210,10 +217,10 @@ class basic_wheel_timer {
     [[nodiscard]] executor_type get_executor() const noexcept { return timer_->get_executor(); }
 
     template <class Handler>
-    void operator()(Handler&& handler) const {
+    void operator()(Handler&& handler, const duration& window) const {
       static_assert(std::is_invocable_v<std::decay_t<Handler>, detail::error_code>,
                     "a handler of async_wait is called with an error_code");
-      timer_->start(std::decay_t<Handler>(std::forward<Handler>(handler)));
+      timer_->start(std::decay_t<Handler>(std::forward<Handler>(handler)), window);
     }
 
    private:
@@ -223,7 +230,7 @@ class basic_wheel_timer {
   [[nodiscard]] static time_point from_now(const duration& delay) { return saturating_add(clock_type::now(), delay); }
 
   template <class Handler>
-  void start(Handler handler) {
+  void start(Handler handler, const duration& window) {
     if (!state_) {
       state_ = detail::net::use_service<wheel_service>(executor_.context()).timers().make_state();
     }
@@ -238,7 +245,7 @@ class basic_wheel_timer {
       detail::connect(slot, *state_.get(), number);
     }
 #endif
-    state_->add(*wait.release(), expiry_);
+    state_->add(*wait.release(), expiry_, window);
   }
 
   kept executor_;

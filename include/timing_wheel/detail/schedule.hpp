@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
+#include <compare>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -41,7 +43,38 @@ enum class refusal : std::uint8_t {
 struct arming {
   time_point now;
   time_point deadline;
+  std::chrono::nanoseconds window = {};
   bool recurring = false;
+};
+
+/// A window in one byte, rounded down to three significant bits: at least 4/5 of it is kept.
+class short_window {
+ public:
+  constexpr short_window() noexcept = default;
+  explicit constexpr short_window(std::uint64_t length) noexcept : code_(static_cast<std::uint8_t>(length)) {
+    if (length >= exact) {
+      const int below = static_cast<int>(std::bit_width(length)) - significant;  // the bits that are not kept
+      const auto step = static_cast<std::uint64_t>(below - 1) * leading + (length >> below) - leading;
+      code_ = static_cast<std::uint8_t>(exact + step);
+    }
+  }
+
+  [[nodiscard]] constexpr std::uint64_t length() const noexcept {
+    if (code_ < exact) {
+      return code_;
+    }
+    const std::uint64_t step = code_ - exact;
+    return (leading + step % leading) << (step / leading + 1);
+  }
+
+  friend auto operator<=>(short_window, short_window) = default;
+
+ private:
+  static constexpr int significant = 3;
+  static constexpr std::uint64_t exact = 1U << significant;
+  static constexpr std::uint64_t leading = exact / 2;  // of the kept bits, the first alone
+
+  std::uint8_t code_ = 0;
 };
 
 /// The deadline after `previous`, under a policy. \pre the period is positive.

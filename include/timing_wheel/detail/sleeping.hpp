@@ -40,7 +40,14 @@ inline constexpr time_kind kind_of =
 struct sleep_request {
   sleep_request(timer* of, time_kind how, std::chrono::nanoseconds until, const sleep_arguments& options,
                 std::error_code* told) noexcept
-      : by(of), kind(how), time(until), tag(options.tag), stop(options.stop.token()), on(options.on), error(told) {}
+      : by(of),
+        kind(how),
+        time(until),
+        tag(options.tag),
+        stop(options.stop.token()),
+        on(options.on),
+        window(options.window),
+        error(told) {}
 
   timer* by;
   time_kind kind;
@@ -48,6 +55,7 @@ struct sleep_request {
   std::uint64_t tag;
   std::stop_token stop;
   executor_ref on;
+  std::chrono::nanoseconds window;
   std::error_code* error;  // null: to throw
 };
 

@@ -120,6 +120,7 @@ struct limit_request {
   std::chrono::nanoseconds limit{};
   std::uint64_t tag = 0;
   std::stop_token stop;
+  std::chrono::nanoseconds window{};
   std::error_code* error = nullptr;  // null: to throw
   Make make;
 };
@@ -195,7 +196,7 @@ class limited {
   };
 
   bool start() {
-    const schedule_options options{.tag = what_.tag};
+    const schedule_options options{.tag = what_.tag, .window = what_.window};
     if (what_.error == nullptr) {
       timer_ = what_.by->schedule_after(what_.limit, limit_strike(state_), options);
     } else {

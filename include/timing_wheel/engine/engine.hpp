@@ -61,6 +61,9 @@ struct advance_result {
 ///   not linked, and the caller runs it (Kafka's `add`). May throw `std::bad_alloc`; then no timer has changed.
 /// - `reserve(n, deadline)`: allocates what `insert` with these arguments needs at this clock, also if an erase comes
 ///   between. May throw `std::bad_alloc`; then no timer has changed.
+/// - `coalesce(deadline, window)`: returns the tick in [deadline, deadline + window] at which this engine fires a timer
+///   most cheaply, to be given to `insert`. A window of 0 returns `deadline`.
+/// - `prefetch(some)`: a hint that these timers, those of them that are linked, are about to be erased.
 /// - `erase(n)`: unlinks it; returns false if it was not linked.
 /// - `catch_up(now)`: moves the clock as near to `now` as it can without a flush or a visit; O(1).
 /// - `advance(now, budget)`: moves the clock to `now`, unlinks what is due, and handles at most `budget` timers; it
@@ -75,13 +78,15 @@ struct advance_result {
 template <class E>
 concept timer_engine = std::constructible_from<E, const engine_options&> &&
                        requires(E engine, const E& view, timer_number n, tick t, std::size_t budget,
-                                engine_stats& counted) {
+                                engine_stats& counted, std::span<const timer_number> some) {
                          { engine.insert(n, t) } -> std::same_as<bool>;
                          { engine.reserve(n, t) };
                          { engine.erase(n) } noexcept -> std::same_as<bool>;
                          { engine.catch_up(t) } noexcept;
                          { engine.shrink_some() } noexcept -> std::same_as<bool>;
                          { engine.advance(t, budget) } -> std::same_as<advance_result>;
+                         { view.prefetch(some) } noexcept;
+                         { view.coalesce(t, t) } noexcept -> std::same_as<tick>;
                          { view.contains(n) } noexcept -> std::same_as<bool>;
                          { view.next_expiration() } noexcept -> std::same_as<std::optional<tick>>;
                          { view.now() } noexcept -> std::same_as<tick>;

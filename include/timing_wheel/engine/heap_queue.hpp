@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "timing_wheel/detail/engine/delay_queue.hpp"
@@ -54,6 +55,13 @@ class heap_queue {
 
   /// Makes room for timer `n`, so that inserting it does not throw. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
+
+  /// The tick in [deadline, deadline + window] that is a multiple of the largest power of two, so that timers share it:
+  /// the heap stops there once. A window of 0 returns `deadline`, and so does `never`. Complexity: O(1).
+  [[nodiscard]] TIMING_WHEEL_EXPORT tick coalesce(tick deadline, tick window) const noexcept;
+
+  /// A hint that these timers are about to be erased. A heap makes nothing of it.
+  static void prefetch(std::span<const timer_number> /*some*/) noexcept {}
 
   /// Unlinks `n`. \returns false if it was not linked.
   TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;

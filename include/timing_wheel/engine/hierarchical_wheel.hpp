@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "timing_wheel/detail/engine/bucket.hpp"
@@ -85,6 +86,19 @@ class hierarchical_wheel {
   /// Allocates what `insert(n, deadline)` needs. After it, `insert(n, deadline)` does not throw, if only erasures
   /// happened between. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
+
+  /// The tick in [deadline, deadline + window] at which this wheel fires a timer most cheaply: a multiple of the longest
+  /// level tick that has one there, and, in units of that tick, of the largest power of two. So timers share that tick,
+  /// and a timer that lies in the level of that tick, or in a lower one, fires without a move.
+  ///
+  ///     wheel.insert(7, wheel.coalesce(1'800'000, 1'100));  // 1 800 192 = 1024 × 1758, so it never moves
+  ///
+  /// A window of 0 returns `deadline`, and so does `never`. Complexity: O(levels).
+  [[nodiscard]] TIMING_WHEEL_EXPORT tick coalesce(tick deadline, tick window) const noexcept;
+
+  /// A hint that these timers are about to be erased: their memory is fetched side by side. Others than linked ones do no
+  /// harm. Complexity: O(some).
+  void prefetch(std::span<const timer_number> some) const noexcept { store_.prefetch(some); }
 
   /// Unlinks `n`. \returns false if it was not linked.
   TIMING_WHEEL_EXPORT bool erase(timer_number n) noexcept;
@@ -191,6 +205,7 @@ class hierarchical_wheel {
   [[nodiscard]] bool level_holds(const level& wheel, std::size_t& timers, std::size_t& words) const;
 
   std::vector<std::uint32_t> sizes_;
+  bool all_binary_;  // each size is a power of two
   std::vector<level> levels_;
   const bucket* lowest_ = nullptr;  // the ring of the lowest level
   tick lowest_mask_ = 0;

@@ -2,9 +2,11 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/core/no_exceptions_support.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +20,7 @@
 #include "timing_wheel/detail/asio/flavour.hpp"
 #include "timing_wheel/detail/asio/waits.hpp"
 #include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/detail/schedule.hpp"
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/task.hpp"
 #include "timing_wheel/time.hpp"
@@ -98,9 +101,9 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   // A number for a wait that is to be cancelled alone.
   [[nodiscard]] std::uint64_t new_number() noexcept;
 
-  // Takes `added` over. Completes it at `expiry`, and not before this returns or another thread runs. \pre that is the
-  // expiry of the others in the list.
-  void add(wait& added, time_point expiry);
+  // Takes `added` over. Completes it in the window after `expiry`, and not before this returns or another thread runs.
+  // \pre that is the expiry of the others in the list.
+  void add(wait& added, time_point expiry, std::chrono::nanoseconds window);
 
   // End waits with `operation_aborted`, and tell how many.
   std::size_t cancel() {
@@ -153,7 +156,7 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
     return std::exchange(handle_, {});
   }
   void give_up(const timer_handle& unused) noexcept;
-  void arm(std::uint32_t generation);
+  void arm(std::uint32_t generation, timing_wheel::detail::short_window window);
   [[nodiscard]] std::optional<time_point> begin(std::uint32_t generation);
   [[nodiscard]] std::optional<time_point> come_round(std::uint32_t generation);
   void finish(std::uint32_t generation, ending how);
@@ -180,6 +183,7 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   bool armed_ = false;              // there is a timer of the wheel, or one is being armed
   std::atomic<bool> kept_ = false;  // it is kept for nobody; relaxed: a first look, before the lock
   std::uint8_t place_ = 0;          // in its page; never changed again
+  timing_wheel::detail::short_window armed_window_;  // in ns: how much later than that the timer of the wheel may be
 };
 
 // One pointer for all of them, where each would have its own.
@@ -416,36 +420,36 @@ inline keeping::~keeping() {
 
 inline std::uint64_t timer_state::new_number() noexcept { return home().new_number(); }
 
-inline void timer_state::add(wait& added, time_point expiry) {
+inline void timer_state::add(wait& added, time_point expiry, std::chrono::nanoseconds window) {
+  const timing_wheel::detail::short_window wanted(
+      static_cast<std::uint64_t>(std::max(window.count(), std::int64_t{0})));
   timer_handle too_late;
   std::uint32_t mine = 0;
   state_reference self;
   {
     const std::lock_guard lock(mutex_);
-    const bool first = waiting_.empty();
     waiting_.push(added);
-    if (!first) {
-      return;
-    }
     kept_.store(false, std::memory_order_relaxed);
     expiry_ = expiry;
-    if (armed_ && armed_for_ <= expiry) {
+    if (armed_ && armed_for_ <= expiry && armed_window_ <= wanted) {
       return;
     }
     too_late = disarm();
     armed_ = true;
     armed_for_ = expiry;
+    armed_window_ = wanted;
     mine = generation_;
     self = state_reference::to(*this);  // the handler may run, and destroy the timer, before this returns
   }
   too_late.cancel();
-  arm(mine);
+  arm(mine, wanted);
 }
 
-inline void timer_state::arm(std::uint32_t generation) {
+inline void timer_state::arm(std::uint32_t generation, timing_wheel::detail::short_window window) {
   std::error_code refused;
   expiry_rule rule(state_reference::to(*this), generation);
-  timer_handle made = home().wheel().schedule_with(std::move(rule), nothing(), {}, refused);
+  const schedule_options options{.window = std::chrono::nanoseconds(static_cast<std::int64_t>(window.length()))};
+  timer_handle made = home().wheel().schedule_with(std::move(rule), nothing(), options, refused);
   if (refused) {
     finish(generation, ending_of(refused));
     home().cancelled();  // another one may have been, before this

@@ -1,0 +1,114 @@
+/// \file
+/// Timers that may fire somewhat later than their deadline, on every engine.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "support/engines.hpp"
+#include "support/service_virtual.hpp"
+#include "timing_wheel/timing_wheel.hpp"
+
+namespace timing_wheel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Window : public on_every_engine {};
+INSTANTIATE_TEST_SUITE_P(Engines, Window, every_engine, engine_name);
+
+TEST_P(Window, EachTimerFiresInItsOwn) {
+  by_hand timer({.wheel_size = 20});
+  std::size_t fired = 0;
+  for (const std::chrono::nanoseconds delay : {1ns, 999'999ns, 5'000'000ns, 19'000'001ns, 1'234'567'890ns}) {
+    for (const std::chrono::nanoseconds window : {0ns, 999'999ns, 1'000'000ns, 19'000'000ns, 250'000'000ns}) {
+      const time_point deadline = at(delay);
+      timer.schedule_after(delay,
+                           [&fired, &timer, deadline, window] {
+                             ++fired;
+                             EXPECT_GE(timer.now(), deadline);
+                             EXPECT_LT(timer.now(), deadline + window + 1ms) << "a tick, and the window";
+                           },
+                           {.window = window});
+    }
+  }
+  timer.advance_by(2s);
+  EXPECT_EQ(fired, 25U);
+  EXPECT_EQ(timer.stats().early, 0U);
+}
+
+TEST_P(Window, ANegativeOneIsNone) {
+  by_hand timer;
+  timer.schedule_after(5ms, [] {}, {.window = std::chrono::nanoseconds::min()});
+  EXPECT_EQ(timer.advance_by(5ms), 1U);
+}
+
+TEST_P(Window, OneOfAllTimeLeavesTheDeadline) {
+  by_hand timer;
+  const timer_handle far = timer.schedule_after(5ms, [] {}, {.window = std::chrono::nanoseconds::max()});
+  EXPECT_EQ(far.deadline(), at(5ms));
+  EXPECT_EQ(timer.stop().front().deadline, at(5ms));
+}
+
+/// The times at which a hundred timers fire, one each millisecond from `first` on.
+template <class Arm>
+std::set<time_point> firings(manual_timer& timer, Arm arm) {
+  std::set<time_point> times;
+  for (int i = 0; i < 100; ++i) {
+    arm(1s + i * 1ms, [&] { times.insert(timer.now()); });
+  }
+  for (int i = 0; i < 4'000; ++i) {
+    timer.advance_by(1ms);
+  }
+  EXPECT_EQ(timer.pending(), 0U);
+  return times;
+}
+
+std::size_t shared(engine_kind engine) { return engine == engine_kind::hashed ? 100 : 1; }  // it stops at each tick
+
+TEST_P(Window, TimersWhoseWindowsMeetShareAWakeUp) {
+  by_hand timer;
+  EXPECT_EQ(firings(timer, [&](auto delay, auto f) { timer.schedule_after(delay, f, {.window = 2s}); }).size(),
+            shared(GetParam()));
+  EXPECT_EQ(firings(timer, [&](auto delay, auto f) { timer.schedule_after(delay, f); }).size(), 100U);
+}
+
+TEST_P(Window, ARescheduledTimerKeepsIt) {
+  by_hand timer;
+  const auto arm_and_move = [&](auto delay, auto f) {
+    timer.schedule_after(1h, f, {.window = 2s}).reschedule_after(delay);
+  };
+  EXPECT_EQ(firings(timer, arm_and_move).size(), shared(GetParam()));
+}
+
+TEST_P(Window, EachRunOfAPeriodicTimerHasItAndTheDeadlinesDoNotMove) {
+  by_hand timer;
+  std::vector<time_point> deadlines;
+  timer.schedule_every(10ms,
+                       [&](const timer_handle& self) {
+                         deadlines.push_back(*self.deadline());
+                         EXPECT_GE(timer.now(), *self.deadline());
+                         EXPECT_LE(timer.now(), *self.deadline() + 7ms);
+                       },
+                       {.policy = fixed_rate_catch_up, .window = 7ms});
+  for (int i = 0; i < 1'007; ++i) {
+    timer.advance_by(1ms);
+  }
+  ASSERT_EQ(deadlines.size(), 100U);
+  for (std::size_t i = 0; i < deadlines.size(); ++i) {
+    EXPECT_EQ(deadlines[i], at((i + 1) * 10ms));
+  }
+}
+
+TEST_P(Window, ADrainTakesOutWhatItPutsOff) {
+  by_hand timer;
+  timer.schedule_after(1s, [] {}, {.window = 10s});
+  const std::vector<pending_task> left = timer.stop_drain(at(1s + 1ns));
+  EXPECT_EQ(left.size(), GetParam() == engine_kind::hashed ? 0U : 1U);
+}
+
+}  // namespace
+}  // namespace timing_wheel::test
