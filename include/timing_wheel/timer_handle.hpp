@@ -181,8 +181,6 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// together: if the timers lie far apart in memory, several times as fast as a cancel of each. Handles of one shard
   /// should follow each other, as those do that one thread has made; a handle that refers to no timer does no harm.
   ///
-  ///     const std::size_t count = cancel_many(session.timeouts);
-  ///
   /// Between two groups the call destroys what the callbacks captured, outside every lock. Such a destructor must not
   /// change the handles. \returns how many were `cancelled`; callbacks of the others are running, or have ended.
   /// Complexity: O(timers), one lock for up to 32 of them. It allocates nothing. Thread safety: any thread.

@@ -281,11 +281,7 @@ options checked(raw_options raw) {
     parsed.workload.cancel = parse_cancel(*raw.cancel);
   }
   if (raw.window) {
-    const value from("--window", *raw.window, common::duration_forms);
-    parsed.workload.window = from.duration(*raw.window);
-    if (parsed.workload.window < 0ns) {
-      from.refuse("a window is not negative");
-    }
+    parsed.workload.window = value("--window", *raw.window, common::duration_forms).duration(*raw.window);
   }
   if (raw.engines.empty()) {
     raw.engines = {"hierarchical:tick=1ms,size=512", "hashed:tick=1ms,slots=512", "heap"};

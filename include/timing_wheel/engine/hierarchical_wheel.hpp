@@ -91,7 +91,7 @@ class hierarchical_wheel {
   /// level tick that has one there, and, in units of that tick, of the largest power of two. So timers share that tick,
   /// and a timer that lies in the level of that tick, or in a lower one, fires without a move.
   ///
-  ///     wheel.insert(7, wheel.coalesce(1'800'000, 1'100));  // 1 800 192 = 1024 × 1758, so it never moves
+  /// Example: the sizes are the default. `coalesce(1'800'000, 1'100)` is 1 800 192, which is 1024 × 1758.
   ///
   /// A window of 0 returns `deadline`, and so does `never`. Complexity: O(levels).
   [[nodiscard]] TIMING_WHEEL_EXPORT tick coalesce(tick deadline, tick window) const noexcept;
