@@ -25,16 +25,14 @@ namespace timing_wheel::detail {
 
 /// A deadline and the present. The caller's thread works out the ticks before it takes the lock.
 struct moment {
-  constexpr moment(time_point present, time_point when, const tick_scale& scale,
-                   std::chrono::nanoseconds within = {}) noexcept
-      : deadline(when), deadline_tick(scale.ceil(when)), now(scale.floor(present)), window(scale.whole_ticks(within)) {}
+  constexpr moment(time_point present, time_point when, const tick_scale& scale) noexcept
+      : deadline(when), deadline_tick(scale.ceil(when)), now(scale.floor(present)) {}
   constexpr moment(time_point when, tick tick_of_it, tick present) noexcept
       : deadline(when), deadline_tick(tick_of_it), now(present) {}
 
   time_point deadline;
   tick deadline_tick;
   tick now;
-  tick window = 0;  // the timer may fire that many ticks later
 };
 
 /// What a handle shows of its timer.
@@ -93,19 +91,19 @@ class timer_core {
   timer_core(const engine_options& options, const tick_scale& scale, admission& door)
       : engine_(options), scale_(scale), door_(door), nodes_(options.huge_pages) {}
 
-  /// Moves the callable into the timer only if it accepts. A recurring one is armed again after its run. Strong
-  /// guarantee on `std::bad_alloc`, and on what the move throws.
-  admitted add(const moment& when, task_source& callback, std::uint64_t tag, bool recurring) {
+  /// Moves the callable into the timer only if it accepts. A recurring one is armed again after its run. The timer may
+  /// fire up to `window` ticks after its own. Strong guarantee on `std::bad_alloc`, and on what the move throws.
+  admitted add(const moment& when, task_source& callback, std::uint64_t tag, bool recurring, tick window = 0) {
     if (phase_ != phase::open || !door_.enter()) {
       ++counts_.rejected;
       return {{}, phase_ != phase::open ? verdict::stopped : verdict::too_many};
     }
     const timer_number n = acquire();
     timer_node& node = nodes_[n];
-    arm_new(n, node, when, callback);
+    arm_new(n, node, when, window, callback);
     node.recurring = recurring;
     node.cancelled = false;
-    node.window = short_window(when.window);
+    node.window = short_window(window);
     node.deadline = when.deadline;
     node.tag = tag;
     ++counts_.scheduled;
@@ -143,16 +141,16 @@ class timer_core {
   }
 
   /// \returns whether it was pending. Strong guarantee on `std::bad_alloc`.
-  bool reschedule(timer_id id, moment when) {
+  bool reschedule(timer_id id, const moment& when) {
     timer_node* node = find(id);
     if (node == nullptr || node->state == node_state::running) {
       return false;
     }
-    when.window = node->window.length();
+    const tick window = node->window.length();
     engine_.catch_up(when.now);
-    engine_.reserve(id.number, due_tick(when));
+    engine_.reserve(id.number, due_tick(when, window));
     engine_.erase(id.number);
-    link(id.number, *node, when);
+    link(id.number, *node, when, window);
     node->deadline = when.deadline;
     return true;
   }
@@ -303,15 +301,14 @@ class timer_core {
 
   /// Arms a timer for its next run. \returns false, and changes nothing, if it is not to be: cancelled meanwhile, or
   /// draining.
-  bool rearm(timer_number n, moment when) noexcept {
+  bool rearm(timer_number n, const moment& when) noexcept {
     settle();
     timer_node& node = nodes_[n];
     if (phase_ != phase::open || node.cancelled) {
       return false;
     }
     node.deadline = when.deadline;
-    when.window = node.window.length();
-    link_or_wait(n, node, when);
+    link_or_wait(n, node, when, node.window.length());
     ++counts_.scheduled;
     ++counts_.rearmed;
     ++counts_.pending;
@@ -335,7 +332,7 @@ class timer_core {
     }
     ++counts_.refused;
     unlink(id.number, *node);
-    link_or_wait(id.number, *node, {node->deadline, retry, now});
+    link_or_wait(id.number, *node, {node->deadline, retry, now}, 0);
   }
 
   /// Closed, it also withdraws what is offered.
@@ -451,10 +448,10 @@ class timer_core {
   }
 
   // If it cannot be, the place is free again.
-  void arm_new(timer_number n, timer_node& node, const moment& when, task_source& callback) {
+  void arm_new(timer_number n, timer_node& node, const moment& when, tick window, task_source& callback) {
     engine_.catch_up(when.now);
     try {
-      link(n, node, when);
+      link(n, node, when, window);
       move_in(n, node, callback);
     } catch (...) {
       nodes_.release(n, node);
@@ -473,15 +470,15 @@ class timer_core {
   }
 
   // A timer that is due at the next tick is not put off: a stop of a sleep is such a reschedule.
-  [[nodiscard]] tick due_tick(const moment& when) const noexcept {
-    const bool is_exact = when.window == 0 || when.deadline_tick <= when.now + 1;
-    return is_exact ? when.deadline_tick : engine_.coalesce(when.deadline_tick, when.window);
+  [[nodiscard]] tick due_tick(const moment& when, tick window) const noexcept {
+    const bool is_exact = window == 0 || when.deadline_tick <= when.now + 1;
+    return is_exact ? when.deadline_tick : engine_.coalesce(when.deadline_tick, window);
   }
 
   // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still
   // due, stays there.
-  void link(timer_number n, timer_node& node, const moment& when) {
-    if (engine_.insert(n, due_tick(when))) {
+  void link(timer_number n, timer_node& node, const moment& when, tick window) {
+    if (engine_.insert(n, due_tick(when, window))) {
       leave_due_or_waiting(n, node);
       node.state = node_state::armed;
     } else if (node.state != node_state::due && node.state != node_state::waiting) {
@@ -491,11 +488,11 @@ class timer_core {
   }
 
   // For a timer that must not be lost, and is in no list: without memory for it, the engine gets it later.
-  void link_or_wait(timer_number n, timer_node& node, const moment& when) noexcept {
+  void link_or_wait(timer_number n, timer_node& node, const moment& when, tick window) noexcept {
     node.state = node_state::free;
     engine_.catch_up(when.now);
     try {
-      link(n, node, when);
+      link(n, node, when, window);
     } catch (const std::bad_alloc&) {
       waiting_.push_back(n);
       node.state = node_state::waiting;
