@@ -3,9 +3,10 @@
 #include <new>
 
 #include "engine/system_page.hpp"
+#include "system/on_linux.hpp"
 #include "timing_wheel/detail/engine/flat_array.hpp"
 
-#ifdef __linux__
+#if defined(TIMING_WHEEL_HAS_MAPPINGS)
 #include <sys/mman.h>
 #endif
 
@@ -27,7 +28,7 @@ constexpr std::size_t mapped_growth = 8;  // an eighth, since that costs no copy
 
 constexpr std::size_t rounded_up(std::size_t bytes, std::size_t to) noexcept { return (bytes + to - 1) / to * to; }
 
-#ifdef __linux__
+#if defined(TIMING_WHEEL_HAS_MAPPINGS)
 
 void* map(std::size_t size) noexcept {
   void* const made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -5,8 +5,9 @@
 #include <new>
 
 #include "engine/system_page.hpp"
+#include "system/on_linux.hpp"
 
-#ifdef __linux__
+#if defined(TIMING_WHEEL_HAS_MAPPINGS)
 #include <sys/mman.h>
 #endif
 
@@ -14,7 +15,7 @@ namespace timing_wheel::detail {
 
 namespace {
 
-#ifdef __linux__
+#if defined(TIMING_WHEEL_HAS_MAPPINGS)
 
 // Twice the size is asked for, because only the upper or the lower part is aligned; the rest is given back.
 void* map_aligned(std::size_t size) noexcept {

@@ -3,14 +3,16 @@
 #include <cstddef>
 #include <new>
 
-#if defined(__linux__)
+#include "system/on_linux.hpp"
+
+#if defined(TIMING_WHEEL_HAS_MAPPINGS)
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
 
 namespace timing_wheel::detail {
 
-#if defined(__linux__) && defined(MADV_WIPEONFORK)
+#if defined(TIMING_WHEEL_HAS_MAPPINGS) && defined(MADV_WIPEONFORK)
 
 namespace {
 

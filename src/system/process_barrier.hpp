@@ -1,6 +1,8 @@
 #pragma once
 
-#if defined(__linux__) && __has_include(<linux/membarrier.h>)
+#include "system/on_linux.hpp"
+
+#if defined(TIMING_WHEEL_HAS_MEMBARRIER)
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -102,6 +102,8 @@ class short_lock {
   static void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");  // some ten nanoseconds; its `yield` is a no-operation on most processors
 #else
     std::this_thread::yield();
 #endif

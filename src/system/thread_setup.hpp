@@ -3,7 +3,9 @@
 #include <csignal>
 #include <initializer_list>
 
-#if defined(__unix__) || defined(__APPLE__)
+#include "system/on_linux.hpp"
+
+#if defined(TIMING_WHEEL_HAS_SIGNAL_MASKS) || defined(TIMING_WHEEL_HAS_THREAD_NAMES)
 #include <pthread.h>
 #endif
 
@@ -14,7 +16,7 @@ namespace timing_wheel::detail {
 /// reporter has installed.
 class signals_blocked {
  public:
-#if defined(__unix__) || defined(__APPLE__)
+#if defined(TIMING_WHEEL_HAS_SIGNAL_MASKS)
   signals_blocked() noexcept {
     sigset_t all;
     sigfillset(&all);
@@ -32,14 +34,14 @@ class signals_blocked {
   signals_blocked& operator=(const signals_blocked&) = delete;
 
  private:
-#if defined(__unix__) || defined(__APPLE__)
+#if defined(TIMING_WHEEL_HAS_SIGNAL_MASKS)
   sigset_t before_{};
 #endif
 };
 
 /// Gives the calling thread a name, for debuggers and `top`. At most 15 characters.
 inline void name_this_thread([[maybe_unused]] const char* name) noexcept {
-#if defined(__linux__)
+#if defined(TIMING_WHEEL_HAS_THREAD_NAMES)
   static_cast<void>(pthread_setname_np(pthread_self(), name));
 #endif
 }

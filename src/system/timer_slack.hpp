@@ -2,7 +2,9 @@
 
 #include <chrono>
 
-#if defined(__linux__)
+#include "system/on_linux.hpp"
+
+#if defined(TIMING_WHEEL_HAS_TIMER_SLACK)
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,7 +16,7 @@ namespace timing_wheel::detail {
 /// somebody has changed it). Linux gathers wake-ups within that time; with ticks below a millisecond it would be a good
 /// part of one. Elsewhere it does nothing.
 inline void limit_timer_slack([[maybe_unused]] std::chrono::nanoseconds tick) noexcept {
-#if defined(__linux__)
+#if defined(TIMING_WHEEL_HAS_TIMER_SLACK)
   const long most = std::chrono::nanoseconds(tick / 16).count();
   const long present = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);  // of which prctl gives an int only
   if (present > most) {

@@ -17,6 +17,7 @@
 
 #include "coroutine/coroutine_types.hpp"
 #include "support/allocation.hpp"
+#include "support/build.hpp"
 #include "support/in_child.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_virtual.hpp"
@@ -242,6 +243,9 @@ TEST(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
 }
 
 TEST(Sleep, InAChildOfForkIsRefused) {
+  if (!can_map) {
+    GTEST_SKIP() << "this build does not notice a fork";
+  }
   timer service;
   EXPECT_EQ(in_child([&] {
               waking end;

@@ -8,6 +8,7 @@
 
 #include "engine/system_page.hpp"
 #include "support/allocation.hpp"
+#include "support/build.hpp"
 #include "timing_wheel/detail/engine/flat_array.hpp"
 #include "timing_wheel/detail/engine/page_source.hpp"
 
@@ -17,12 +18,6 @@ namespace {
 using detail::flat_array;
 using detail::growing_memory;
 using detail::page_source;
-
-#ifdef __linux__
-constexpr bool can_map = true;
-#else
-constexpr bool can_map = false;
-#endif
 
 TEST(GrowingMemory, KeepsItsContentAndIsZeroBehindIt) {
   for (const bool huge_pages : {true, false}) {

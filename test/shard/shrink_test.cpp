@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "support/build.hpp"
 #include "support/engines.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
@@ -47,7 +48,8 @@ TEST_P(Shrink, GivesBackWhatAPeakHasTaken) {
   }
   EXPECT_EQ(timer.stats().bytes, full) << "it is kept until it is asked for";
   timer.shrink_to_fit();
-  EXPECT_LT(timer.stats().bytes, before + full / 50);
+  // As without huge pages, where nothing can be mapped: see the next test.
+  EXPECT_LT(timer.stats().bytes, before + full / 50 + (can_map ? 0 : peak * 63 / 10));
 }
 
 TEST_P(Shrink, GivesBackAllButSixBytesPerTimerWithoutHugePages) {

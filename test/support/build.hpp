@@ -1,5 +1,7 @@
 #pragma once
 
+#include "system/on_linux.hpp"
+
 namespace timing_wheel::test {
 
 #if defined(__has_feature)
@@ -30,5 +32,19 @@ inline constexpr bool slow_build = under_thread_sanitizer || under_address_sanit
 #endif
 
 #undef TIMING_WHEEL_TEST_HAS
+
+/// Whether the library maps memory, and so can give it back and notice a `fork`, or has `operator new` alone.
+#if defined(TIMING_WHEEL_HAS_MAPPINGS)
+inline constexpr bool can_map = true;
+#else
+inline constexpr bool can_map = false;
+#endif
+
+/// Whether its threads bear names.
+#if defined(TIMING_WHEEL_HAS_THREAD_NAMES)
+inline constexpr bool names_threads = true;
+#else
+inline constexpr bool names_threads = false;
+#endif
 
 }  // namespace timing_wheel::test

@@ -3,13 +3,9 @@
 #include <gtest/gtest.h>
 
 #if defined(__linux__)
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #endif
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -17,6 +13,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "support/refused_barrier.hpp"
 
 namespace timing_wheel::detail {
 namespace {
@@ -127,17 +125,7 @@ TEST(ShortLock, SleepersAreWokenThoughOthersComeBeforeThem) {
 
 #if defined(TIMING_WHEEL_PROCESS_BARRIER)
 
-// From now on the system refuses the barrier to the calling thread, as a container may. \returns whether it does.
-bool refuse_the_barrier() {
-  std::array<sock_filter, 4> filter{{
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),  // the number of the call
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  }};
-  const sock_fprog program{filter.size(), filter.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
-}
+using test::refuse_the_barrier;
 
 bool can_refuse_the_barrier() {
   bool can = false;
