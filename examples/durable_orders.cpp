@@ -1,13 +1,11 @@
-// An order reserves stock, and a check gives the stock back unless the order is approved in time. Orders, stock and
-// checks lie in one SQLite file, so each transaction changes them together. Link timing_wheel::durable and SQLite.
+// Each order reserves a unit of the stock, and a check gives it back unless the order is approved in time. Orders, stock
+// and checks lie in one SQLite file, so each transaction changes them together. Link timing_wheel::durable and SQLite.
 
 #include <sqlite3.h>
 
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,91 +15,65 @@
 namespace durable = timing_wheel::durable;
 using namespace std::chrono_literals;
 
-namespace {
-
 // Runs one statement, whose ?1 is the order. Returns the first number of its first row.
-std::int64_t sql(sqlite3* on, const std::string& text, const std::string& order = {}) {
-  sqlite3_stmt* made = nullptr;
-  int result = sqlite3_prepare_v2(on, text.c_str(), -1, &made, nullptr);
-  const std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> prepared(made, &sqlite3_finalize);
-  if (result == SQLITE_OK) {
-    if (sqlite3_bind_parameter_count(made) != 0) {
-      sqlite3_bind_text(made, 1, order.c_str(), -1, SQLITE_STATIC);
-    }
-    result = sqlite3_step(made);
+static sqlite3_int64 sql(sqlite3* shop, const char* text, const std::string& order = {}) {
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v2(shop, text, -1, &statement, nullptr);
+  sqlite3_bind_text(statement, 1, order.c_str(), -1, SQLITE_STATIC);  // changes nothing if there is no ?1
+  const auto number = sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+  if (statement == nullptr || sqlite3_finalize(statement) != SQLITE_OK) {
+    throw std::runtime_error(sqlite3_errmsg(shop));
   }
-  if (result != SQLITE_ROW && result != SQLITE_DONE) {
-    throw std::runtime_error(text + ": " + sqlite3_errmsg(on));
-  }
-  return result == SQLITE_ROW ? sqlite3_column_int64(made, 0) : 0;
+  return number;
 }
 
 // The order, its reservation and its check exist together, or none of them does.
-void place(sqlite3* shop, const std::string& order, int units, std::chrono::milliseconds limit) {
+static void place(sqlite3* shop, const std::string& order, std::chrono::milliseconds limit) {
   sql(shop, "BEGIN IMMEDIATE");
-  sql(shop, "INSERT INTO orders VALUES (?1, " + std::to_string(units) + ", 'reserved')", order);
-  sql(shop, "UPDATE stock SET units = units - " + std::to_string(units));
+  sql(shop, "INSERT INTO orders VALUES (?1, 'reserved')", order);
+  sql(shop, "UPDATE stock SET units = units - 1");
   durable::schedule(shop, {.kind = "verify", .key = order, .due = limit});
   sql(shop, "COMMIT");
 }
 
-// An approval counts only if it cancels the check.
-void approve(sqlite3* shop, const std::string& order) {
+// An approval counts only if it cancels the check. The ledger has ten units, before and after.
+static void approve(sqlite3* shop, const std::string& order) {
   sql(shop, "BEGIN IMMEDIATE");
   const bool in_time = durable::cancel(shop, "verify", order) == timing_wheel::cancel_result::cancelled;
   if (in_time) {
-    sql(shop, "UPDATE orders SET state = 'confirmed' WHERE id = ?1", order);
+    sql(shop, "UPDATE orders SET state = 'approved' WHERE id = ?1", order);
   }
   sql(shop, "COMMIT");
-  std::cout << order << (in_time ? " is approved\n" : " is approved too late\n");
+  const auto stock = sql(shop, "SELECT units FROM stock");
+  const auto ordered = sql(shop, "SELECT count(*) FROM orders WHERE state <> 'given back'");
+  std::cout << order << " is approved " << (in_time ? "in time" : "too late") << ". Ledger: " << stock << " in stock + "
+            << ordered << " ordered = " << stock + ordered << '\n';
 }
-
-// The handler of a check: what it writes commits together with the end of the check.
-void give_back(durable::transaction& open, const durable::job& check) {
-  sqlite3* const shop = durable::sqlite_connection(open);
-  sql(shop, "UPDATE stock SET units = units + (SELECT units FROM orders WHERE id = ?1)", check.key());
-  sql(shop, "UPDATE orders SET state = 'given back' WHERE id = ?1", check.key());
-}
-
-void print_ledger(sqlite3* shop) {
-  const std::int64_t stock = sql(shop, "SELECT units FROM stock");
-  const std::int64_t reserved = sql(shop, "SELECT sum(units) FROM orders WHERE state = 'reserved'");
-  const std::int64_t confirmed = sql(shop, "SELECT sum(units) FROM orders WHERE state = 'confirmed'");
-  std::cout << "ledger: " << stock << " in stock + " << reserved << " reserved + " << confirmed
-            << " confirmed = " << stock + reserved + confirmed << '\n';
-}
-
-}  // namespace
 
 int main() {
-  const std::string file = "durable_orders.db";
-  for (const char* const end : {"", "-wal", "-shm"}) {
-    std::filesystem::remove(file + end);  // of an earlier run
-  }
-  durable::sqlite_store store(file);
+  std::filesystem::remove_all("durable_orders");  // of an earlier run
+  std::filesystem::create_directory("durable_orders");
+  durable::sqlite_store store("durable_orders/shop.db");
   store.migrate();  // makes the tables of the checks
 
-  sqlite3* opened = nullptr;
-  sqlite3_open(file.c_str(), &opened);
-  const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> closed_at_the_end(opened, &sqlite3_close);
-  sqlite3_busy_timeout(opened, 5000);
-  sql(opened, "PRAGMA synchronous = FULL");
-  sql(opened, "CREATE TABLE stock (units INTEGER)");
-  sql(opened, "CREATE TABLE orders (id TEXT PRIMARY KEY, units INTEGER, state TEXT)");
-  sql(opened, "INSERT INTO stock VALUES (10)");
+  sqlite3* shop = nullptr;
+  sqlite3_open("durable_orders/shop.db", &shop);
+  sqlite3_busy_timeout(shop, 5000);
+  sql(shop, "PRAGMA synchronous = FULL");
+  sql(shop, "CREATE TABLE stock AS SELECT 10 AS units");
+  sql(shop, "CREATE TABLE orders (id TEXT PRIMARY KEY, state TEXT)");
+  place(shop, "order-1", 500ms);
+  place(shop, "order-2", 30min);
+  approve(shop, "order-2");
 
-  place(opened, "order-1", 3, 500ms);
-  place(opened, "order-2", 2, 30min);
-  approve(opened, "order-2");
-  print_ledger(opened);
-
-  // Until here no scheduler has run. This one could run in another process, and after a crash of this one.
-  durable::scheduler checks(store);
-  checks.on("verify", give_back);
+  durable::scheduler checks(store);  // could run in another process, and after a crash of this one
+  checks.on("verify", [](durable::transaction& open, const durable::job& check) {  // commits with the end of the check
+    sql(durable::sqlite_connection(open), "UPDATE stock SET units = units + 1");
+    sql(durable::sqlite_connection(open), "UPDATE orders SET state = 'given back' WHERE id = ?1", check.key());
+  });
   checks.start();
-  while (sql(opened, "SELECT count(*) FROM orders WHERE state = 'reserved'") != 0) {
+  while (sql(shop, "SELECT count(*) FROM orders WHERE state = 'reserved'") != 0) {
     std::this_thread::sleep_for(10ms);
   }
-  approve(opened, "order-1");
-  print_ledger(opened);
+  approve(shop, "order-1");
 }
