@@ -1,4 +1,5 @@
 // Opens the page in Chromium, and does what a reader does: page_test.mjs WORK PAGE. Pictures of it stay in WORK.
+// Before it measures, it waits for the end of its input: what the comparison of traces prints, beside which it runs.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -217,7 +218,8 @@ check(await (await tab.$('#app')).isVisible(), 'it opens as a file');
 tab.said = tab.said.filter((said) => !said.startsWith(`file://${resolve(page)}/`));
 await close(tab);
 
-// Ten thousand timers.
+// Ten thousand timers, when nothing else runs.
+for await (const part of process.stdin) process.stdout.write(part);
 tab = await open('#scenario=checks&play=1&at=18000&speed=600');
 await wait(1000);
 let timers = 0, rate = 0, script = Infinity;  // of the second in which the machine had the least else to do
