@@ -275,7 +275,7 @@ TEST(RefusedBarrier, LeavesAServiceThatSchedulesCancelsFiresAndEnds) {
   if (under_thread_sanitizer) {
     GTEST_SKIP() << "the thread sanitizer does not know children of programs with several threads";
   }
-  for (const unsigned error : {EPERM, ENOSYS}) {
+  for (const unsigned error : {unsigned{EPERM}, unsigned{ENOSYS}}) {
     const child_end child = in_child([&] { return use_without_barrier(error); });
     if (child.code == 77) {
       GTEST_SKIP() << "this system has no filter of calls";
