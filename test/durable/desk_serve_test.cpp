@@ -244,6 +244,10 @@ TEST_P(DeskServe, TellsWhatTheCommandsTell) {
   EXPECT_EQ(samples["timing_wheel_durable_store_waiting{kind=\"close\"}"], "1");
   EXPECT_EQ(desk.ask("POST /v1/kinds/close/resume").status, 200);
   EXPECT_EQ(desk.ask("GET /v1/audit?limit=1").read()["audit"][0]["by"], "nightly");
+  static_cast<void>(store.renew_shares("node-1", words{"close"}, 1h));
+  EXPECT_EQ(desk.ask("POST /v1/nodes/node-1/drain").read()["changed"], 1);
+  EXPECT_EQ(desk.ask("GET /v1/status").read()["drained"][0]["node"], "node-1");
+  EXPECT_EQ(desk.ask("POST /v1/nodes/node-1/resume").read()["changed"], 1);
 }
 
 TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
@@ -263,7 +267,7 @@ TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
 TEST_P(DeskServe, TheDescriptionNamesEachWay) {
   const serving desk(*this, with_tokens);
   const json paths = desk.ask("GET /v1/openapi.json").read()["paths"];
-  EXPECT_THAT(paths, SizeIs(18));
+  EXPECT_THAT(paths, SizeIs(20));
   for (const auto& [path, ways] : paths.items()) {
     const http_reply reply = desk.ask("PATCH " + path);
     EXPECT_EQ(reply.status, 405) << path;

@@ -46,7 +46,7 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
     EXPECT_TRUE(all["nodes"][0]["alive"]);
     EXPECT_EQ(all["nodes"][0]["shares"], 64);
   }
-  EXPECT_EQ(all["store"]["tables"], on_server() ? "2.3" : "2.0");
+  EXPECT_EQ(all["store"]["tables"], on_server() ? "2.4" : "2.0");
   const ended text = run({"status"});
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("oldest waits"));
@@ -267,6 +267,46 @@ TEST_P(Desk, PausesAndResumesAKindAndShowsTheAudit) {
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_EQ(lines[0]["action"], "resume");
   EXPECT_EQ(lines[1]["kind"], "close");
+}
+
+TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
+  std::atomic<bool> may_end = false;
+  const auto hold = [&](const job& /*what*/) { wait_until([&] { return may_end.load(); }); };
+  scheduler old(store, {.poll = 20ms, .node = "old", .on_failure = [](const failure&) {}});
+  old.on("close", hold);
+  old.start();
+  put(store, "runs");
+  wait_until([&] { return old.stats().running == 1; });
+  if (on_server()) {
+    EXPECT_EQ(run({"drain", "nobody"}).status, 1);
+    EXPECT_THAT(store.drained_nodes(), IsEmpty());
+  }
+  const ended busy = run({"drain", "old", "--wait", "3", "--json"});
+  EXPECT_EQ(busy.status, 4);
+  EXPECT_EQ(busy.read(), json::parse(R"({"changed":1,"held":1})"));
+  EXPECT_THAT(busy.err, HasSubstr("old still runs 1 checks; it stays drained"));
+  put(store, "waits");
+  scheduler other(store, {.poll = 20ms, .node = "other", .on_failure = [](const failure&) {}});
+  other.on("close", [](const job& /*what*/) {});
+  other.start();
+  wait_until([&] { return !store.find("close", "waits"); });
+  EXPECT_EQ(other.stats().done, 1U) << "another node runs it";
+  may_end = true;
+  const ended done = run({"drain", "old"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("old is drained and empty"));
+  EXPECT_THAT(run({"status"}).out, HasSubstr("old is drained since"));
+  EXPECT_EQ(run({"status", "--json"}).read()["drained"][0]["held"], 0);
+  EXPECT_EQ(run({"drain", "old", "--end"}).status, 0);
+  EXPECT_EQ(run({"drain", "old", "--end"}).status, 1);
+  other.stop();
+  put(store, "again");
+  wait_until([&] { return !store.find("close", "again"); });
+  EXPECT_EQ(old.stats().done, 2U);
+  const std::vector<audit_entry> lines = store.audit(10);
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_EQ(lines[0].action, "end drain");
+  EXPECT_EQ(lines[1].subject, "node old");
 }
 
 TEST_P(Desk, CheckFindsWhatIsWrong) {

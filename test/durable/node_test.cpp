@@ -43,12 +43,12 @@ class Node : public testing::Test {
       end_runs();
     }
   }
-  std::unique_ptr<node> make() {
+  std::unique_ptr<node> make(const scheduler_options& options = {}) {
     const handler_options how{.backoff = {.first = 100ms, .most = 100ms}};
     handler_options once = how;
     once.max_attempts = 1;
     return std::make_unique<node>(
-        store, scheduler_options{}, std::vector<kind_rules>{{"leased", false, how}, {"once", true, once}},
+        store, options, std::vector<kind_rules>{{"leased", false, how}, {"once", true, once}},
         std::vector<any_handler>{leased_handler(run), transactional_handler([](transaction& /*open*/, const job& what) {
                                    return run(what);
                                  })},
@@ -104,6 +104,53 @@ TEST_F(Node, ARunThatIsDroppedWithoutMemoryGoesBack) {
   }
   threads_asked = 0;
   live(1s);
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST_F(Node, GivesBackWhatHasNotBegunWhenItIsDrained) {
+  scheduler_options named;
+  named.node = "me";
+  named.poll = 10ms;
+  alone = make(named);
+  put("leased", "done");
+  put("leased", "again");
+  alone->step();
+  ASSERT_EQ(threads_asked, 2);
+  store.drain("me");
+  timer.advance_by(10ms);
+  alone->step();  // it is told so
+  EXPECT_EQ(store.drained_nodes().at(0).held, 2U);
+  timer.advance_by(10ms);  // much less than a run may wait
+  alone->step();
+  for (const stored_check& each : store.list({.limit = 9})) {
+    EXPECT_FALSE(each.running);
+    EXPECT_EQ(each.attempt, 0) << "it has not begun";
+  }
+  put("once", "done");
+  live(2s);
+  EXPECT_EQ(store.drained_nodes()[0].held, 0U);
+  EXPECT_EQ(store.size(), 3U);
+  alone = make(named);
+  live(1s);
+  EXPECT_EQ(store.size(), 3U) << "also after a restart";
+  store.end_drain("me");
+  live(1s);
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST_F(Node, ADrainedNodeTellsHowManyRun) {
+  scheduler_options named;
+  named.node = "me";
+  alone = make(named);
+  put("leased", "done");
+  alone->step();
+  const instant begin = store.now();
+  alone->run_next();  // its end is not written yet
+  threads_asked = 0;
+  store.drain("me");
+  live(300ms);
+  EXPECT_EQ(store.drained_nodes().at(0).held, 0U);
+  EXPECT_GT(store.drained_nodes().at(0).told, begin);
   EXPECT_EQ(store.size(), 0U);
 }
 

@@ -106,7 +106,7 @@ TEST_F(PostgresFaults, NodesOfTwoReleasesShareAStoreThatIsMigratedMeanwhile) {
       std::this_thread::sleep_for(1s);
       if (times == 1) {
         here.store.migrate();
-        EXPECT_EQ(here.store.plan_migration().from, "2.3");
+        EXPECT_EQ(here.store.plan_migration().from, "2.4");
         by_old_ones = runs_by_old_ones(true);
       }
       EXPECT_TRUE(old.kill());

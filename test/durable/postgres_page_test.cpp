@@ -189,6 +189,9 @@ TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
   EXPECT_EQ(cancel(worker, "b"), cancel_result::cancelled);
   EXPECT_EQ(worker.renew_shares("me", kinds, 1s)->size(), 64U);
   EXPECT_TRUE(worker.renew_shares("me", kinds, 1s, true)->empty());
+  store.drain("me");
+  worker.tell_drained("me", 1);
+  EXPECT_EQ(worker.drained_nodes().at(0).held, 1U);
 }
 
 TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {

@@ -73,8 +73,9 @@ class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifie
   PostgresAdditions() {
     user.execute("DROP FUNCTION " + table("schedule") + "," + table("cancel") + "," + table("reschedule") + "," +
                  table("revive_dead") + "," + table("delete_dead") + "," + table("pause") + "," + table("resume") +
-                 "; DROP VIEW " + table("overview") + "," + table("due") + "; DROP TABLE " + table("addition") + "," +
-                 table("paused_kind") + "," + table("audit"));
+                 "," + table("drain") + "," + table("end_drain") + "; DROP VIEW " + table("overview") + "," +
+                 table("due") + "; DROP TABLE " + table("addition") + "," + table("paused_kind") + "," +
+                 table("audit") + "," + table("drained_node"));
   }
   void expect_that_all_works() {
     EXPECT_TRUE(put(store, "a").inserted);
@@ -102,6 +103,8 @@ TEST_F(PostgresAdditions, AKindIsPausedOnlyWhereTheyAre) {
   EXPECT_EQ(error_of([&] { store.resume("close"); }).code, make_error_code(errc::no_schema));
   EXPECT_THAT(store.paused_kinds(), testing::IsEmpty());
   EXPECT_THAT(store.audit(1), testing::IsEmpty());
+  EXPECT_THAT(store.drained_nodes(), testing::IsEmpty());
+  EXPECT_EQ(error_of([&] { store.drain("me"); }).code, make_error_code(errc::no_schema));
   EXPECT_EQ(error_of([&] { store.transact([](store_transaction& open) { open.record({}); }); }).code,
             make_error_code(errc::no_schema));
   store.migrate();
@@ -122,7 +125,7 @@ TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
   }
   expect_that_all_works();
   user.execute("COMMIT");
-  EXPECT_EQ(store.plan_migration().from, "2.3");
+  EXPECT_EQ(store.plan_migration().from, "2.4");
 }
 
 TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
@@ -131,7 +134,7 @@ TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
   EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
   user.execute("SELECT * FROM " + table("check") + "," + table("version") + " FOR UPDATE");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.3");
+  EXPECT_EQ(store.plan_migration().from, "2.4");
   user.execute("COMMIT");
 }
 
@@ -144,14 +147,14 @@ TEST_F(PostgresAdditions, AreMadeByTheOwnerOfTheTablesOnly) {
   other.migrate();
   EXPECT_EQ(other.plan_migration().from, "2.0");
   store.migrate();
-  EXPECT_EQ(other.plan_migration().from, "2.3");
+  EXPECT_EQ(other.plan_migration().from, "2.4");
 }
 
 TEST_F(PostgresAdditions, MayBeMadeBySeveralAtATime) {
   on_threads(6, [&](int) {
     postgres_store own(server().conninfo(), options);
     own.migrate();
-    EXPECT_EQ(own.plan_migration().from, "2.3");
+    EXPECT_EQ(own.plan_migration().from, "2.4");
   });
 }
 

@@ -121,6 +121,44 @@ TEST_P(Store, PausesAKindUntilItIsResumed) {
   EXPECT_THROW(store.resume(std::string(1000, 'k')), timer_error);
 }
 
+TEST_P(Store, DrainsANodeUntilThatIsEnded) {
+  const auto told = [&](std::string_view node) {
+    std::vector<std::string> paused;
+    std::vector<upcoming> found;
+    store.read_ahead({.paused = &paused, .node = node}, found);
+    return paused;
+  };
+  EXPECT_THAT(told("me"), IsEmpty());
+  const instant before = store.now();
+  EXPECT_TRUE(store.drain("me"));
+  EXPECT_FALSE(store.drain("me"));
+  EXPECT_THAT(told("me"), ElementsAre("")) << "the first that sees it";
+  EXPECT_THAT(told("me"), ElementsAre(""));
+  EXPECT_THAT(told("other"), IsEmpty());
+  EXPECT_THAT(told(""), IsEmpty());
+  store.tell_drained("other", 1);
+  ASSERT_THAT(store.drained_nodes(), SizeIs(1));
+  EXPECT_EQ(store.drained_nodes()[0].held, std::nullopt);
+  EXPECT_GE(store.drained_nodes()[0].since, before);
+  store.tell_drained("me", 3);
+  const drained_node seen = store.drained_nodes().at(0);
+  EXPECT_EQ(seen.node, "me");
+  EXPECT_EQ(seen.held, 3U);
+  EXPECT_GE(seen.told, before);
+  EXPECT_THROW(store.transact([](store_transaction& open) {
+    EXPECT_TRUE(open.end_drain("me"));
+    throw std::out_of_range("and no more");
+  }),
+               std::out_of_range);
+  EXPECT_THAT(told("me"), ElementsAre(""));
+  EXPECT_TRUE(store.end_drain("me"));
+  EXPECT_FALSE(store.end_drain("me"));
+  EXPECT_THAT(told("me"), IsEmpty());
+  EXPECT_THAT(store.drained_nodes(), IsEmpty());
+  EXPECT_THROW(store.drain(""), timer_error);
+  EXPECT_THROW(store.drain("\xFF"), timer_error);
+}
+
 TEST_P(Store, SaysSinceWhenOfEachKindACheckIsDueAndFree) {
   const auto late = [&] {
     std::vector<overdue_kind> found;

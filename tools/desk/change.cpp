@@ -7,6 +7,7 @@
 #include <istream>
 #include <limits>
 #include <ostream>
+#include <thread>
 
 #include "common/program.hpp"
 #include "common/progress.hpp"
@@ -372,6 +373,117 @@ exit_status pause(const desk& with) {
 exit_status resume(const desk& with) {
   return change_kind(with, " goes on", " was not paused",
                      [](durable::store_transaction& open, const std::string& kind) { return open.resume(kind); });
+}
+
+namespace {
+
+std::optional<durable::drained_node> drained_of(durable::store& store, const std::string& node) {
+  for (durable::drained_node& each : store.drained_nodes()) {
+    if (each.node == node) {
+      return std::move(each);
+    }
+  }
+  return std::nullopt;
+}
+
+// The node as a server knows it; none if it is not known there, or if the store knows no nodes.
+std::optional<durable::node_info> node_of(durable::store& store, const std::string& node) {
+  for (durable::node_info& each : store.nodes().value_or(std::vector<durable::node_info>())) {
+    if (each.name == node) {
+      return std::move(each);
+    }
+  }
+  return std::nullopt;
+}
+
+// What the operator waits for. None: for nothing any more.
+std::optional<std::string> still_busy(const desk& with, const std::string& node, exit_status& ends_with) {
+  constexpr std::chrono::seconds silence(15);
+  const std::optional<durable::drained_node> of = drained_of(with.store, node);
+  const instant now = with.store.now();
+  ends_with = exit_status::refused;
+  if (!of) {
+    with.err << "somebody has ended the drain\n";
+    return std::nullopt;
+  }
+  if (of->held == std::size_t{0}) {
+    ends_with = exit_status::done;
+    return std::nullopt;
+  }
+  if (of->held && now - of->told > silence) {
+    with.err << one_line(node) << " has told nothing since " << time_text(of->told) << ": it has died or hangs, with "
+             << common::grouped(*of->held) << " checks. Other nodes run these when their leases have ended\n";
+    return std::nullopt;
+  }
+  if (of->held) {
+    return one_line(node) + " still runs " + common::grouped(*of->held) + " checks";
+  }
+  if (const std::optional<durable::node_info> known = node_of(with.store, node); known && known->until <= now) {
+    with.err << one_line(node) << " has left without a word; it claims nothing if it comes back\n";
+    ends_with = exit_status::done;
+    return std::nullopt;
+  }
+  return "no node of the name " + one_line(node) + " has answered yet";
+}
+
+exit_status wait_until_empty(const desk& with, const std::string& node) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(with.chosen.wait.value_or(1e9));
+  exit_status ends_with = exit_status::refused;
+  std::string told;
+  common::stop_on_signals();
+  for (;;) {
+    const std::optional<std::string> busy = still_busy(with, node, ends_with);
+    if (!busy) {
+      return ends_with;
+    }
+    if (std::chrono::steady_clock::now() >= end || common::stop_asked()) {
+      with.err << *busy << "; it stays drained\n";
+      return exit_status::refused;
+    }
+    if (!with.chosen.as_json && *busy != told) {
+      with.err << *busy << '\n' << std::flush;
+      told = *busy;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+}  // namespace
+
+exit_status drain(const desk& with) {
+  const std::string& node = with.chosen.words.at(0);
+  const bool ends = with.chosen.end;
+  if (!ends && with.store.nodes() && !node_of(with.store, node) && !drained_of(with.store, node)) {
+    throw failure(exit_status::nothing_matched,
+                  "there is no node '" + one_line(node) + "': timing-wheel status lists them");
+  }
+  durable::validate_node(node);
+  bool done = false;
+  with.store.transact([&](durable::store_transaction& open) {
+    done = ends ? open.end_drain(node) : open.drain(node);
+    if (done) {
+      durable::audit_entry line = entry_of(with, "node " + one_line(node, 300), 1);
+      line.action = ends ? "end drain" : "drain";
+      open.record(line);
+    }
+  });
+  exit_status ended = ends && !done ? exit_status::nothing_matched : exit_status::done;
+  if (!ends && with.chosen.wait != 0.0) {
+    ended = wait_until_empty(with, node);
+  }
+  if (with.chosen.as_json) {
+    json told{{"changed", done ? 1 : 0}};
+    if (!ends) {
+      const std::optional<durable::drained_node> now = drained_of(with.store, node);
+      told["held"] = now && now->held ? json(*now->held) : json();
+    }
+    with.out << told.dump() << '\n';
+  } else if (ends) {
+    with.out << one_line(node) << (done ? " claims again" : " was not drained") << '\n';
+  } else if (ended == exit_status::done) {
+    with.out << one_line(node) << (with.chosen.wait == 0.0 ? " is drained\n" : " is drained and empty\n");
+  }
+  return ended;
 }
 
 }  // namespace timing_wheel::desk

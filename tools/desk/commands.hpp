@@ -33,6 +33,7 @@ exit_status retry(const desk& with);
 exit_status remove(const desk& with);
 exit_status pause(const desk& with);
 exit_status resume(const desk& with);
+exit_status drain(const desk& with);
 exit_status audit(const desk& with);
 exit_status check(const desk& with);
 exit_status serve(const desk& with);

@@ -46,9 +46,10 @@ void on_server(const desk& with, const Work& work) {
 constexpr const char* missing_rights =
     "SELECT string_agg(privilege||' on '||name,', ') FROM (VALUES('check','SELECT,INSERT,UPDATE,DELETE'),"
     "('dead','SELECT,INSERT,UPDATE,DELETE'),('node','SELECT,INSERT,UPDATE,DELETE'),('share','SELECT,INSERT,UPDATE'),"
-    "('version','SELECT'),('fence','USAGE'),('','USAGE')) need(name,privileges), "
+    "('version','SELECT'),('drained_node','UPDATE'),('fence','USAGE'),('','USAGE')) need(name,privileges), "
     "unnest(string_to_array(privileges,',')) privilege "
-    "WHERE NOT CASE name WHEN '' THEN has_schema_privilege($1,privilege) WHEN 'fence' THEN "
+    "WHERE (name<>'drained_node' OR to_regclass(quote_ident($1)||'.drained_node') IS NOT NULL) AND NOT CASE name WHEN "
+    "'' THEN has_schema_privilege($1,privilege) WHEN 'fence' THEN "
     "has_sequence_privilege(quote_ident($1)||'.fence',privilege) ELSE "
     "has_table_privilege(quote_ident($1)||'.'||quote_ident(name),privilege) END";
 
@@ -112,6 +113,10 @@ void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>&
 #endif
 
 void inspect_kinds(const desk& with, std::vector<finding>& found) {
+  for (const durable::drained_node& of : with.store.drained_nodes()) {
+    const std::string node = one_line(of.node);
+    found.push_back({true, node + " is drained, and claims nothing", "timing-wheel drain STORE " + node + " --end"});
+  }
   const auto nodes = with.store.nodes();
   const instant now = with.store.now();
   for (const durable::kind_counts& of : with.store.count_kinds()) {

@@ -19,8 +19,8 @@ constexpr std::array actions = {
     action{"status", status},   action{"list", list},     action{"show", show},
     action{"why", why},         action{"cancel", cancel}, action{"reschedule", reschedule},
     action{"run-now", run_now}, action{"retry", retry},   action{"delete", remove},
-    action{"pause", pause},     action{"resume", resume}, action{"audit", audit},
-    action{"check", check},     action{"serve", serve},
+    action{"pause", pause},     action{"resume", resume}, action{"drain", drain},
+    action{"audit", audit},     action{"check", check},   action{"serve", serve},
 };
 
 int run(int argc, char** argv) {

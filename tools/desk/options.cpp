@@ -24,6 +24,7 @@ enum flags : unsigned {
   takes_due = 32,
   takes_watch = 64,
   takes_network = 128,
+  takes_drain = 256,
 };
 
 struct command {
@@ -57,6 +58,9 @@ constexpr std::array commands = {
     command{"delete", "[ID...]", 0, any_number, takes_json | takes_dead | takes_change, "Deletes dead checks."},
     command{"pause", "KIND", 1, 1, takes_json, "From its next poll on, no node runs a check of the kind."},
     command{"resume", "KIND", 1, 1, takes_json, "Ends a pause."},
+    command{
+        "drain", "NODE", 1, 1, takes_json | takes_drain,
+        "From its next poll on, the node claims nothing, also after a restart. Waits until it runs nothing any more."},
     command{"audit", "", 0, 0, takes_json | takes_limit, "Who has changed what, the newest first."},
     command{"check", "", 0, 0, takes_json, "What is wrong with the installation; ends with 4 if something is."},
     command{
@@ -111,6 +115,10 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("--metrics", chosen.as_metrics, "for Prometheus, such as a text file of its node exporter");
     app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
     app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
+  }
+  if (flag(takes_drain)) {
+    app.add_flag("--end", chosen.end, "let it claim again");
+    app.add_option("--wait", chosen.wait, "seconds to wait, at most; 0: do not wait")->check(CLI::Range(0.0, 1e9));
   }
   if (flag(takes_network)) {
     app.add_option("--listen", chosen.listen, "address and port (127.0.0.1:8080); port 0 is one that is free");

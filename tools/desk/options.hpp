@@ -31,7 +31,9 @@ struct options {
   std::optional<std::string> due;  ///< Of `reschedule`: the new deadline.
   std::string schema;              ///< Of PostgreSQL; empty: the usual one.
   std::size_t limit = 50;
-  double every = 1;  ///< Of `status --watch`: seconds.
+  double every = 1;            ///< Of `status --watch`: seconds.
+  bool end = false;            ///< Of `drain`: the node claims again.
+  std::optional<double> wait;  ///< Of `drain`: seconds until the node has to be empty; none: it may take any time.
 
   std::string listen = "127.0.0.1:8080";  ///< Of `serve`, as the next ones.
   std::vector<std::string> hosts;         ///< Names by which clients call it, beside its address.

@@ -395,6 +395,17 @@ http_answer pause_kind(const call& of) { return {.body = run(of, pause, of.typed
 
 http_answer resume_kind(const call& of) { return {.body = run(of, resume, of.typed("resume")).text}; }
 
+http_answer drain_node(const call& of, bool end) {
+  options chosen = of.typed("drain");
+  chosen.end = end;
+  chosen.wait = 0;
+  return {.body = run(of, drain, chosen).text};
+}
+
+http_answer drain_node(const call& of) { return drain_node(of, false); }
+
+http_answer end_drain_of_node(const call& of) { return drain_node(of, true); }
+
 http_answer get_audit(const call& of) {
   options chosen = of.typed("audit");
   chosen.limit = of.limit();
@@ -431,6 +442,8 @@ constexpr std::array routes = {
     route{"POST", "/v1/kinds/{kind}/checks/{key}/run-now", "", "", run_check_now, "moved, running or finished"},
     route{"POST", "/v1/kinds/{kind}/pause", "", "", pause_kind, "no node claims a check of the kind any more"},
     route{"POST", "/v1/kinds/{kind}/resume", "", "", resume_kind, "ends a pause"},
+    route{"POST", "/v1/nodes/{node}/drain", "", "", drain_node, "the node claims nothing any more"},
+    route{"POST", "/v1/nodes/{node}/resume", "", "", end_drain_of_node, "it claims again"},
     route{"GET", "/v1/audit", "limit", "", get_audit, "who has changed what, the newest first"},
     route{"GET", "/v1/openapi.json", "", "", get_openapi, "this page"},
     route{"GET", "/metrics", "", "", get_metrics, "gauges by kind, for Prometheus"},

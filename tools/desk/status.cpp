@@ -22,6 +22,7 @@ struct snapshot {
   instant now;
   std::vector<kind_counts> kinds;
   std::optional<std::vector<node_info>> nodes;
+  std::vector<durable::drained_node> drained;
   std::string tables;
   std::chrono::microseconds clock_difference{};
 };
@@ -34,6 +35,7 @@ snapshot look(durable::store& store) {
   }
   seen.kinds = store.count_kinds();
   seen.nodes = store.nodes();
+  seen.drained = store.drained_nodes();
   seen.clock_difference = store.clock_difference();
   seen.now = store.now();
   return seen;
@@ -87,6 +89,11 @@ json json_of(const snapshot& seen, const desk& with) {
     node["shares"] = of.shares;
     all["nodes"].push_back(std::move(node));
   }
+  all["drained"] = json::array();
+  for (const durable::drained_node& of : seen.drained) {
+    all["drained"].push_back(
+        {{"node", of.node}, {"since", time_text(of.since)}, {"held", of.held ? json(*of.held) : json()}});
+  }
   all["store"] = {{"type", with.where.type},
                   {"name", with.where.where},
                   {"tables", seen.tables},
@@ -131,6 +138,14 @@ void write(const snapshot& seen, const desk& with) {
     } else {
       nodes.write(out);
     }
+  }
+  for (const durable::drained_node& of : seen.drained) {
+    out << '\n'
+        << one_line(of.node) << " is drained since " << time_text(std::chrono::floor<std::chrono::seconds>(of.since))
+        << (!of.held        ? ", and has not answered yet"
+            : *of.held == 0 ? ", and runs nothing"
+                            : ", and still runs " + common::grouped(*of.held) + " checks")
+        << '\n';
   }
   if (std::chrono::abs(seen.clock_difference) > std::chrono::seconds(1)) {
     out << "\nthe clock here is " << std::chrono::duration<double>(seen.clock_difference).count()

@@ -52,6 +52,8 @@ class TIMING_WHEEL_EXPORT memory_store final : public store {
   [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override;
   [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000) override;
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
+  [[nodiscard]] std::vector<drained_node> drained_nodes() override;
+  void tell_drained(std::string_view node, std::size_t held) override;
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 

@@ -91,6 +91,8 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000) override;
   [[nodiscard]] std::optional<std::vector<node_info>> nodes() override;
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
+  [[nodiscard]] std::vector<drained_node> drained_nodes() override;
+  void tell_drained(std::string_view node, std::size_t held) override;
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 

@@ -52,8 +52,10 @@ struct read_range {
   std::optional<std::span<const std::int16_t>> shares = {};
   /// If there are `shares`: rows that are due before it are read, whichever share they have.
   instant overdue = instant::min();
-  /// If set: the store adds all kinds that are paused. A range without kinds asks for these alone.
+  /// If set: the store adds all kinds that are paused; and, if `node` is drained, an empty name: for it, every kind is
+  /// paused. A range without kinds asks for these alone.
   std::vector<std::string>* paused = nullptr;
+  std::string_view node = {};  ///< The node that reads; empty: none that can be drained.
 };
 
 /// A kind of which a check is late.
@@ -67,6 +69,17 @@ struct paused_kind {
   std::string kind;  ///< As in `store::pause`.
   instant since{};   ///< When it was paused.
 };
+
+/// A node that claims nothing.
+struct drained_node {
+  std::string node;                      ///< As in `store::drain`.
+  instant since{};                       ///< When it was drained.
+  std::optional<std::size_t> held = {};  ///< How many checks it still has, as it told last; none: it has told nothing.
+  instant told{};                        ///< When it told that.
+};
+
+/// \throws timer_error (`invalid_request`) if no node can have that name: see `scheduler_options::node`.
+TIMING_WHEEL_EXPORT void validate_node(std::string_view node);
 
 /// A row that this node has claimed or consumed, with all that is in it.
 struct claimed {
@@ -253,6 +266,10 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual bool pause(std::string_view kind);
   /// Ends a pause: see `store::resume`.
   virtual bool resume(std::string_view kind);
+  /// Drains a node: see `store::drain`.
+  virtual bool drain(std::string_view node);
+  /// Lets a node claim again: see `store::end_drain`.
+  virtual bool end_drain(std::string_view node);
   /// Writes a line of the audit, so that it commits with what it tells of. \throws timer_error (`no_schema`) if
   /// `postgres_store` has tables of an older library.
   virtual void record(const audit_entry& entry);
@@ -411,6 +428,20 @@ class TIMING_WHEEL_EXPORT store {
   bool resume(std::string_view kind);
   /// \returns the kinds that are paused, in their order; here none.
   [[nodiscard]] virtual std::vector<paused_kind> paused_kinds();
+
+  /// Drains a node. From its next poll on, the node of that name claims nothing, gives back what has not begun, and gives
+  /// up its shares; what runs goes on. The node also stays drained after a restart with that name. A scheduler of release
+  /// 0.1.0 does not heed that. \returns false if the node was drained already.
+  /// \throws timer_error (`invalid_request`) if no node can have that name; (`no_schema`) if `postgres_store` has tables
+  /// of an older library; `std::errc::operation_not_supported` if the store has no drains.
+  bool drain(std::string_view node);
+  /// Lets a node claim again, from its next poll on. \returns false if it was not drained. \throws as `drain`.
+  bool end_drain(std::string_view node);
+  /// \returns the nodes that are drained, in the order of their names; here none.
+  [[nodiscard]] virtual std::vector<drained_node> drained_nodes();
+  /// What a drained node tells of itself: it still has `held` checks, which run, or whose ends are not written. Here it
+  /// does nothing. If the node is not drained, nothing happens.
+  virtual void tell_drained(std::string_view node, std::size_t held);
 
   /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.
   [[nodiscard]] virtual std::vector<audit_entry> audit(std::size_t limit);

@@ -129,7 +129,7 @@ void machine::expect(const upcoming& row, instant now, instant not_before) noexc
 // ---- shares
 
 std::optional<std::chrono::milliseconds> machine::next_renewal(instant now) const {
-  return closed_ || kinds_.empty() || resting(now) ? std::nullopt : shares_.next_renewal(now);
+  return closed_ || drained_ || kinds_.empty() || resting(now) ? std::nullopt : shares_.next_renewal(now);
 }
 
 void machine::expects_shares(instant now) {
@@ -147,8 +147,9 @@ void machine::has_shares(std::optional<std::vector<std::int16_t>> shares, instan
 // ---- reading
 
 void machine::has_paused(std::span<const std::string> paused, instant now) noexcept {
+  drained_ = std::find(paused.begin(), paused.end(), std::string_view()) != paused.end();
   for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
-    const bool is = std::find(paused.begin(), paused.end(), kinds_[kind].name) != paused.end();
+    const bool is = drained_ || std::find(paused.begin(), paused.end(), kinds_[kind].name) != paused.end();
     if (is && !is_paused(kind)) {
       pause(kind);
     } else if (!is && is_paused(kind)) {

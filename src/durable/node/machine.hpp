@@ -91,12 +91,15 @@ class machine {
   void has_shares(std::optional<std::vector<std::int16_t>> shares, instant now);
   /// How many.
   [[nodiscard]] std::size_t shares() const noexcept { return shares_.size(); }
+  /// They are given up.
+  void has_left() noexcept { shares_.leave(); }
 
   /// What came with a page: these kinds are paused. Nothing of such a kind is read, remembered or claimed from now on;
-  /// what is claimed goes on. A kind that is resumed is read from the beginning. Complexity: O(known), if that has
-  /// changed.
+  /// what is claimed goes on. A kind that is resumed is read from the beginning. An empty name says that this node is
+  /// drained: all kinds are paused, and no shares are asked for. Complexity: O(known), if that has changed.
   void has_paused(std::span<const std::string> paused, instant now) noexcept;
   [[nodiscard]] bool is_paused(std::uint32_t kind) const noexcept { return reader_.is_paused(kind); }
+  [[nodiscard]] bool is_drained() const noexcept { return drained_; }
 
   /// Whether a page is to be read now, and which. \throws std::bad_alloc.
   [[nodiscard]] std::optional<read_range> next_read(instant now);
@@ -226,6 +229,7 @@ class machine {
   store_contact contact_;
   instant orphans_until_ = instant::min();  // of the last statement that claimed or consumed
   bool closed_ = false;
+  bool drained_ = false;             // by an operator
   bool held_back_ = false;           // more could be claimed, but for what the last call allowed
   std::size_t spares_ = 0;           // to try behind those that are asked
   std::vector<instant> stale_from_;  // by kind: what is ready then was not asked for a second

@@ -349,6 +349,7 @@ std::chrono::microseconds node::step() {
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
+  leave_if_drained(now);
   const instant next = machine_.next_event(now);
   show_state(now);
   if (more || next <= now) {
@@ -534,11 +535,15 @@ void node::receive_news(instant now) noexcept {
   }
 }
 
-// What has waited for too long is over without a begin, and goes back with the ends. After a stop nothing begins.
+// What has waited for too long is over without a begin, and goes back with the ends. After a stop nothing begins, nor
+// while the node is drained.
 void node::give_back_what_waits() {
   const instant now = lease_clock();
-  if (runs_.end_late(closing() ? instant::max() : now - capacity_.patience())) {
-    capacity_.was_late(runs_.running(), now);
+  const bool none_begins = closing() || machine_.is_drained();
+  if (runs_.end_late(none_begins ? instant::max() : now - capacity_.patience())) {
+    if (!none_begins) {
+      capacity_.was_late(runs_.running(), now);
+    }
     receive_news(store_.now());
   }
 }
@@ -623,11 +628,35 @@ void node::give_up_shares() {
   }
 }
 
+// Other nodes take its shares over. An operator waits until it holds nothing, and takes it for dead if it is silent.
+void node::leave_if_drained(instant now) {
+  constexpr std::chrono::seconds pause(1);
+  constexpr std::chrono::seconds silence(5);
+  if (!machine_.is_drained()) {
+    told_held_.reset();
+    return;
+  }
+  if (machine_.shares() != 0) {
+    hinted([&] { static_cast<void>(store_.renew_shares(name_, kinds_, std::chrono::milliseconds::zero(), true)); });
+    machine_.has_left();
+  }
+  const std::size_t held = machine_.held() + runs_.lost();
+  told_at_ = std::min(told_at_, now);  // the clock may have been set back
+  if (now >= saturating_add(told_at_, told_held_ != held ? pause : silence) && (held != 0 || told_held_ != held)) {
+    told_at_ = now;
+    hinted([&] {
+      store_.tell_drained(name_, held);
+      told_held_ = held;
+    });
+  }
+}
+
 void node::read_ahead() {
   while (std::optional<read_range> page = machine_.next_read(store_.now())) {
     found_.clear();
     paused_.clear();
     page->paused = &paused_;
+    page->node = name_;
     if (!tried(false, [&] { store_.read_ahead(*page, found_); })) {
       return;
     }

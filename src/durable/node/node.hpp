@@ -137,6 +137,7 @@ class node {
   void hinted(const Call& call_store);
   void renew_shares();
   void give_up_shares();
+  void leave_if_drained(instant now);
   void read_ahead();
   void look_for_late();
   bool write_leased();
@@ -218,9 +219,11 @@ class node {
   std::size_t claim_limit_;  // of a transaction: less, after one has failed
   std::vector<upcoming> found_;
   std::vector<std::string> paused_;
-  bool knows_pauses_ = false;  // nothing is claimed before
-  bool has_left_ = false;      // gave up its shares
-  bool owes_ends_ = false;     // of runs that were given up, for want of memory
+  bool knows_pauses_ = false;             // nothing is claimed before
+  bool has_left_ = false;                 // gave up its shares
+  std::optional<std::size_t> told_held_;  // of a drained node: what it has told last
+  instant told_at_ = instant::min();      // and when it tried that last
+  bool owes_ends_ = false;                // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed

@@ -56,6 +56,12 @@ class share_hold {
     shares_ = std::move(shares);
     return some_are_new;
   }
+  /// They are given up. From then on it is time to ask for some again.
+  void leave() noexcept {
+    shares_.reset();
+    hold_ends_ = instant::max();
+    next_renewal_ = instant::min();
+  }
   /// The clock was set back.
   void restart(instant now) noexcept { next_renewal_ = now; }
 

@@ -98,6 +98,8 @@ class postgres_store::implementation {
   auto look(const What& what);
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit);
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
+  [[nodiscard]] std::vector<drained_node> drained_nodes();
+  void tell_drained(std::string_view node, std::size_t held);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
 
  private:
@@ -109,6 +111,8 @@ class postgres_store::implementation {
   result ask(const query& which, const parameters& values);
   [[nodiscard]] bool has_table(const std::string& name);
   [[nodiscard]] std::vector<paused_kind> read_paused_kinds();
+  [[nodiscard]] std::vector<drained_node> read_drained_nodes();
+  void read_pauses(bool nodes_too, const read_range& into);
   [[nodiscard]] std::optional<std::pair<instant, std::int64_t>> read_page(const read_range& which, std::size_t limit,
                                                                           std::vector<upcoming>& found);
 
@@ -118,10 +122,13 @@ class postgres_store::implementation {
   const connection_rules connection_rules_;
   const transaction_rules transaction_rules_;
   const std::string paused_kinds_name_ = connection_rules_.prefix + "paused_kind";
+  const std::string drained_nodes_name_ = connection_rules_.prefix + "drained_node";
 
   // Any thread.
   counters counts_;
-  std::atomic<bool> has_paused_kinds_{false};  // the table, when last looked for. Relaxed: it publishes nothing
+  // The tables, when last looked for. Relaxed: they publish nothing.
+  std::atomic<bool> has_paused_kinds_{false};
+  std::atomic<bool> has_drained_nodes_{false};  // and that of paused kinds
   std::atomic<int> refusals_{0};  // so many appends are not tried at once. Relaxed: a wrong count does no harm
   server_clock clock_;
   pool pool_;
@@ -328,13 +335,20 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
     values.bind_null();
   }
   values.bind(which.overdue.time_since_epoch().count()).bind(most_looked_at).bind(count_of(limit));
-  values.bind(paused_kinds_name_);
+  values.bind(paused_kinds_name_).bind(drained_nodes_name_);
   const bool with_paused = which.paused != nullptr && has_paused_kinds_.load(std::memory_order_relaxed);
+  const bool with_drained = with_paused && has_drained_nodes_.load(std::memory_order_relaxed);
+  if (with_drained) {
+    values.bind(which.node);
+  }
   const result rows = [&] {
     try {
-      return ask(with_paused ? sql::read_ahead_and_paused : sql::read_ahead, values);
+      return ask(with_drained  ? sql::read_ahead_and_drained
+                 : with_paused ? sql::read_ahead_and_paused
+                               : sql::read_ahead,
+                 values);
     } catch (...) {
-      has_paused_kinds_.store(false, std::memory_order_relaxed);  // the table may be gone
+      has_paused_kinds_.store(false, std::memory_order_relaxed);  // a table may be gone
       throw;
     }
   }();
@@ -350,11 +364,11 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
       check_version(rows.integer(row, 3), options_.schema);
       clock_.saw(due);
       const bool there = !rows.is_null(row, 7);
+      const bool both_there = there && rows.integer(row, 5) != 0;
       has_paused_kinds_.store(there, std::memory_order_relaxed);
-      if (which.paused != nullptr && there && !with_paused) {
-        const std::vector<paused_kind> paused = read_paused_kinds();
-        std::transform(paused.begin(), paused.end(), std::back_inserter(*which.paused),
-                       [](const paused_kind& each) { return each.kind; });
+      has_drained_nodes_.store(both_there, std::memory_order_relaxed);
+      if (which.paused != nullptr && ((there && !with_paused) || (both_there && !with_drained))) {
+        read_pauses(both_there, which);
       }
       continue;
     }
@@ -450,6 +464,42 @@ std::vector<paused_kind> postgres_store::implementation::paused_kinds() {
   return has_table(paused_kinds_name_) ? read_paused_kinds() : std::vector<paused_kind>();
 }
 
+// When the tables are seen for the first time. What is told twice does no harm.
+void postgres_store::implementation::read_pauses(bool nodes_too, const read_range& into) {
+  for (const paused_kind& each : read_paused_kinds()) {
+    into.paused->push_back(each.kind);
+  }
+  for (const drained_node& each : nodes_too ? read_drained_nodes() : std::vector<drained_node>()) {
+    if (each.node == into.node) {
+      into.paused->emplace_back();
+    }
+  }
+}
+
+std::vector<drained_node> postgres_store::implementation::drained_nodes() {
+  return has_table(drained_nodes_name_) ? read_drained_nodes() : std::vector<drained_node>();
+}
+
+std::vector<drained_node> postgres_store::implementation::read_drained_nodes() {
+  const result rows = ask(sql::drained_nodes, {});
+  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  std::vector<drained_node> drained;
+  drained.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    drained_node& each = drained.emplace_back();
+    each.node = rows.bytes(row, 0);
+    each.since = instant_of(rows.integer(row, 1));
+    each.held = rows.is_null(row, 2) ? std::nullopt : std::optional(static_cast<std::size_t>(rows.integer(row, 2)));
+    each.told = instant_of(rows.integer(row, 3));
+  }
+  return drained;
+}
+
+void postgres_store::implementation::tell_drained(std::string_view node, std::size_t held) {
+  ask(sql::tell_drained, parameters().bind(node).bind(count_of(held)));
+  counts_.commits.fetch_add(1, std::memory_order_relaxed);
+}
+
 std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
   const result rows = ask(sql::paused_kinds, {});
   counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
@@ -536,6 +586,12 @@ std::vector<dead_group> postgres_store::count_dead(const dead_filter& which, std
 }
 
 std::vector<paused_kind> postgres_store::paused_kinds() { return implementation_->paused_kinds(); }
+
+std::vector<drained_node> postgres_store::drained_nodes() { return implementation_->drained_nodes(); }
+
+void postgres_store::tell_drained(std::string_view node, std::size_t held) {
+  implementation_->tell_drained(node, held);
+}
 
 std::vector<audit_entry> postgres_store::audit(std::size_t limit) { return implementation_->audit(limit); }
 

@@ -204,6 +204,27 @@ constexpr std::array addition_3 = {
 
     "INSERT INTO @addition(number) VALUES(3)",
 };
+constexpr std::array addition_4 = {
+    "CREATE TABLE @drained_node("
+    "node text COLLATE \"C\" PRIMARY KEY CHECK(node<>''),"
+    "since bigint NOT NULL,"
+    "held bigint,"
+    "told bigint)",
+
+    "CREATE FUNCTION @drain(node text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH made AS (INSERT INTO @drained_node(node,since) VALUES($1,(extract(epoch FROM now())*1000000)::bigint) "
+    "ON CONFLICT(node) DO NOTHING RETURNING 1) SELECT count(*)>0 FROM made $body$",
+
+    "CREATE FUNCTION @end_drain(node text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH gone AS (DELETE FROM @drained_node d WHERE d.node=$1 COLLATE \"C\" RETURNING 1) "
+    "SELECT count(*)>0 FROM gone $body$",
+
+    "REVOKE ALL ON FUNCTION @drain(text),@end_drain(text) FROM PUBLIC",
+
+    "GRANT SELECT ON @drained_node TO PUBLIC",
+
+    "INSERT INTO @addition(number) VALUES(4)",
+};
 #undef TIMING_WHEEL_FUNCTION
 #undef TIMING_WHEEL_CHANGE
 #undef TIMING_WHEEL_DUE
@@ -249,6 +270,9 @@ std::vector<std::string> missing_in(const state& there, const std::string& prefi
   }
   if (there.additions < 3) {
     add_all(addition_3);
+  }
+  if (there.additions < 4) {
+    add_all(addition_4);
   }
   return statements;
 }

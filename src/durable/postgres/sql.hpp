@@ -193,13 +193,14 @@ inline constexpr query delete_dead{"deleting a dead check", "timing_wheel_delete
 // NULL for a row that is not asked for. Such a row is answered only if it is the last of those that were looked at,
 // so that the next page begins there: a statement looks at no more than $7, whatever is between them.
 //
-// The first row also has the name of the table of paused kinds ($9), if there is such a table: an older library has
-// made none. Where the table is known to be there, the paused kinds come as rows without an id and a `place`. So a poll
-// is one statement.
+// The first row also says whether there is a table of paused kinds ($9) and one of drained nodes ($10), in `paused` and
+// `attempt`: an older library has made none. Where they are known to be there, the paused kinds come as rows without an
+// id and a `place`; so does an empty name if this node ($11) is drained. So a poll is one statement.
 #define TIMING_WHEEL_READ_AHEAD(more) \
   "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()")                                                         \
   " AS due,NULL::bigint AS id,NULL::bigint AS lease,"                                                              \
-  "version AS place,0 AS looked,0 AS attempt,0 AS size,to_regclass($9::text)::text AS paused FROM @version " more  \
+  "version AS place,0 AS looked,(to_regclass($10::text) IS NOT NULL)::int AS attempt,0 AS size,"                   \
+  "to_regclass($9::text)::text AS paused FROM @version " more                                                      \
   "UNION ALL SELECT found.*,NULL FROM (SELECT due,id,lease,place,looked,attempt,size FROM "                        \
   "(SELECT due,id,lease,attempt,size,CASE WHEN $5::bigint[] IS NULL OR due<$6::bigint OR id&63=ANY($5::bigint[]) " \
   "THEN array_position($4::text[],kind) END AS place,row_number() OVER (ORDER BY due,id) AS looked FROM "          \
@@ -211,6 +212,10 @@ inline constexpr query read_ahead{"reading ahead", "timing_wheel_read_ahead", TI
 inline constexpr query read_ahead_and_paused{
     "reading ahead", "timing_wheel_read_ahead_and_paused",
     TIMING_WHEEL_READ_AHEAD("UNION ALL SELECT since,NULL,NULL,NULL,0,0,0,kind FROM @paused_kind ")};
+inline constexpr query read_ahead_and_drained{
+    "reading ahead", "timing_wheel_read_ahead_and_drained",
+    TIMING_WHEEL_READ_AHEAD("UNION ALL SELECT since,NULL,NULL,NULL,0,0,0,kind FROM @paused_kind UNION ALL "
+                            "SELECT since,NULL,NULL,NULL,0,0,0,'' FROM @drained_node WHERE node=$11::text ")};
 inline constexpr query read_overdue{
     "looking for what is late", "timing_wheel_read_overdue",
     "SELECT kind,min(greatest(due,lease)) FROM (SELECT kind,due,lease FROM @check WHERE due<=" TIMING_WHEEL_NOW
@@ -227,6 +232,16 @@ inline constexpr query pause{"pausing a kind", "timing_wheel_pause",
                              "INSERT INTO @paused_kind(kind,since) VALUES($1::text," TIMING_WHEEL_NOW
                              ") ON CONFLICT(kind) DO NOTHING"};
 inline constexpr query resume{"resuming a kind", "timing_wheel_resume", "DELETE FROM @paused_kind WHERE kind=$1::text"};
+inline constexpr query drained_nodes{"looking for drained nodes", "timing_wheel_drained_nodes",
+                                     "SELECT node,since,held,told FROM @drained_node ORDER BY node"};
+inline constexpr query drain{"draining a node", "timing_wheel_drain",
+                             "INSERT INTO @drained_node(node,since) VALUES($1::text," TIMING_WHEEL_NOW
+                             ") ON CONFLICT(node) DO NOTHING"};
+inline constexpr query end_drain{"ending a drain", "timing_wheel_end_drain",
+                                 "DELETE FROM @drained_node WHERE node=$1::text"};
+inline constexpr query tell_drained{"telling what a drained node has", "timing_wheel_tell_drained",
+                                    "UPDATE @drained_node SET held=$2::bigint,told=" TIMING_WHEEL_NOW
+                                    " WHERE node=$1::text"};
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one round; that does no harm. The row of a node
@@ -324,6 +339,7 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &delete_dead,
                                              &read_ahead,
                                              &read_ahead_and_paused,
+                                             &read_ahead_and_drained,
                                              &read_overdue,
                                              &find,
                                              &users_insert_at,

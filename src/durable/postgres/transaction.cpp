@@ -465,4 +465,12 @@ bool writing_transaction::resume(std::string_view kind) {
   return run(sql::resume, parameters().bind(kind)).changed() == 1;
 }
 
+bool writing_transaction::drain(std::string_view node) {
+  return run(sql::drain, parameters().bind(node)).changed() == 1;
+}
+
+bool writing_transaction::end_drain(std::string_view node) {
+  return run(sql::end_drain, parameters().bind(node)).changed() == 1;
+}
+
 }  // namespace timing_wheel::durable::postgres

@@ -66,6 +66,8 @@ class writing_transaction final : public store_transaction {
   std::size_t delete_dead(std::span<const std::int64_t> ids) override;
   bool pause(std::string_view kind) override;
   bool resume(std::string_view kind) override;
+  bool drain(std::string_view node) override;
+  bool end_drain(std::string_view node) override;
   void record(const audit_entry& entry) override;
 
   /// The connection, for statements that only read, planned as the user's server plans.

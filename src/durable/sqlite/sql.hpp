@@ -97,8 +97,26 @@ inline constexpr query pause{"pausing a kind",
 inline constexpr query resume{"resuming a kind", "DELETE FROM timing_wheel_paused_kind WHERE kind=?1"};
 inline constexpr query look_for_paused_kinds{
     "looking for paused kinds", "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_paused_kind'"};
+// Which of the two tables there are.
+inline constexpr query look_for_pauses{"looking for paused kinds",
+                                       "SELECT name FROM sqlite_master WHERE type='table' AND name IN "
+                                       "('timing_wheel_paused_kind','timing_wheel_drained_node')"};
 inline constexpr query paused_kinds{"looking for paused kinds",
                                     "SELECT kind,since FROM timing_wheel_paused_kind ORDER BY kind"};
+// As the table above, by the first drain.
+inline constexpr query make_drained_nodes{"draining a node",
+                                          "CREATE TABLE IF NOT EXISTS timing_wheel_drained_node("
+                                          "node TEXT PRIMARY KEY CHECK(typeof(node)='text' AND length(node)>0),"
+                                          "since INTEGER NOT NULL,held INTEGER,told INTEGER) WITHOUT ROWID"};
+inline constexpr query drain{"draining a node",
+                             "INSERT INTO timing_wheel_drained_node(node,since) VALUES(?1,?2) ON CONFLICT DO NOTHING"};
+inline constexpr query end_drain{"ending a drain", "DELETE FROM timing_wheel_drained_node WHERE node=?1"};
+inline constexpr query tell_drained{"telling what a drained node has",
+                                    "UPDATE timing_wheel_drained_node SET held=?2,told=?3 WHERE node=?1"};
+inline constexpr query look_for_drained_nodes{
+    "looking for drained nodes", "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_drained_node'"};
+inline constexpr query drained_nodes{"looking for drained nodes",
+                                     "SELECT node,since,held,told FROM timing_wheel_drained_node ORDER BY node"};
 inline constexpr query read_clock{"reading the clock",
                                   "SELECT c.revision,c.boot,c.offset,s.version FROM timing_wheel_schema s "
                                   "LEFT JOIN timing_wheel_clock c ON c.id=1 WHERE s.id=1"};

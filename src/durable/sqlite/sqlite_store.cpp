@@ -72,6 +72,8 @@ class sqlite_store::implementation {
   template <class What>
   auto look(const What& what);
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
+  [[nodiscard]] std::vector<drained_node> drained_nodes();
+  void tell_drained(std::string_view node, std::size_t held);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
   [[nodiscard]] sqlite3* connection() const noexcept { return virtual_ ? writer_->get() : nullptr; }
@@ -85,7 +87,7 @@ class sqlite_store::implementation {
   void see_clock_to_write();
   void leave_room_for_others() const;
   void see_clock_to_read();
-  void see_paused_kinds(bool has_read);
+  void see_pauses(bool has_read);
   [[nodiscard]] database& on_reader() const noexcept { return reader_ ? *reader_ : *writer_; }
 
   // Immutable.
@@ -116,11 +118,13 @@ class sqlite_store::implementation {
   range_reader window_reader_{on_reader().get(), counts_};
   statement read_overdue_{on_reader().get(), sql::read_overdue, &counts_.statements};
   statement find_{on_reader().get(), sql::find, &counts_.statements};
-  statement look_for_paused_kinds_{on_reader().get(), sql::look_for_paused_kinds, &counts_.statements};
+  statement look_for_pauses_{on_reader().get(), sql::look_for_pauses, &counts_.statements};
   statement paused_kinds_{on_reader().get(), sql::paused_kinds, &counts_.statements};
+  statement drained_nodes_{on_reader().get(), sql::drained_nodes, &counts_.statements};
   std::optional<unsigned> read_version_;
   std::vector<paused_kind> paused_;
-  std::optional<unsigned> paused_version_;  // of the file, when that was read
+  std::vector<drained_node> drained_;
+  std::optional<unsigned> paused_version_;  // of the file, when these were read
 };
 
 // The lock for writing, and the transaction that is open then: undone at the end if it was not committed.
@@ -339,28 +343,49 @@ void sqlite_store::implementation::read_ahead(const read_range& which, std::vect
     see_clock_to_read();
   }
   if (which.paused != nullptr) {
-    see_paused_kinds(reads);
+    see_pauses(reads);
     for (const paused_kind& each : paused_) {
       which.paused->push_back(each.kind);
+    }
+    if (std::any_of(drained_.begin(), drained_.end(), [&](const auto& each) { return each.node == which.node; })) {
+      which.paused->emplace_back();
     }
   }
 }
 
 // What nobody has written to since then, is as it was. Which version of the file this is, a read has to see.
-void sqlite_store::implementation::see_paused_kinds(bool has_read) {
+void sqlite_store::implementation::see_pauses(bool has_read) {
   const std::optional<unsigned> version = has_read && reader_ ? std::optional(reader_->data_version()) : std::nullopt;
   if (version && version == paused_version_) {
     return;
   }
+  bool has_kinds = false;
+  bool has_nodes = false;
+  for (execution look = look_for_pauses_.run(); look.step();) {
+    (look.bytes(0).ends_with("kind") ? has_kinds : has_nodes) = true;
+  }
   std::vector<paused_kind> paused;
-  if (look_for_paused_kinds_.run().step()) {
+  std::vector<drained_node> drained;
+  if (has_kinds) {
     execution run = paused_kinds_.run();
     while (run.step()) {
       counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
       paused.push_back({std::string(run.bytes(0)), instant_of(run.integer(1))});
     }
   }
+  if (has_nodes) {
+    execution run = drained_nodes_.run();
+    while (run.step()) {
+      counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+      drained_node& each = drained.emplace_back();
+      each.node = run.bytes(0);
+      each.since = instant_of(run.integer(1));
+      each.held = run.is_null(2) ? std::nullopt : std::optional(static_cast<std::size_t>(run.integer(2)));
+      each.told = instant_of(run.integer(3));
+    }
+  }
   paused_ = std::move(paused);
+  drained_ = std::move(drained);
   paused_version_ = version;
 }
 
@@ -422,8 +447,18 @@ auto sqlite_store::implementation::look(const What& what) {
 
 std::vector<paused_kind> sqlite_store::implementation::paused_kinds() {
   const reading held(*this);
-  see_paused_kinds(false);
+  see_pauses(false);
   return paused_;
+}
+
+std::vector<drained_node> sqlite_store::implementation::drained_nodes() {
+  const reading held(*this);
+  see_pauses(false);
+  return drained_;
+}
+
+void sqlite_store::implementation::tell_drained(std::string_view node, std::size_t held) {
+  transact([&](store_transaction& /*open*/) { transaction_.tell_drained(node, held); });
 }
 
 void sqlite_store::implementation::adopt_wall_clock() {
@@ -501,6 +536,10 @@ std::vector<audit_entry> sqlite_store::audit(std::size_t limit) {
 }
 
 std::vector<paused_kind> sqlite_store::paused_kinds() { return implementation_->paused_kinds(); }
+
+std::vector<drained_node> sqlite_store::drained_nodes() { return implementation_->drained_nodes(); }
+
+void sqlite_store::tell_drained(std::string_view node, std::size_t held) { implementation_->tell_drained(node, held); }
 
 store_counts sqlite_store::counts() const noexcept { return implementation_->counts(); }
 

@@ -183,6 +183,27 @@ bool writing_transaction::resume(std::string_view kind) {
   return once.run().bind_text(kind).finish() == 1;
 }
 
+bool writing_transaction::drain(std::string_view node) {
+  database_.execute(sql::make_drained_nodes);
+  statement once(database_.get(), sql::drain, &counts_.statements);
+  return once.run().bind_text(node).bind(microseconds_of(now_)).finish() == 1;
+}
+
+bool writing_transaction::end_drain(std::string_view node) {
+  if (database_.ask(sql::look_for_drained_nodes).empty()) {
+    return false;
+  }
+  statement once(database_.get(), sql::end_drain, &counts_.statements);
+  return once.run().bind_text(node).finish() == 1;
+}
+
+void writing_transaction::tell_drained(std::string_view node, std::size_t held) {
+  if (!database_.ask(sql::look_for_drained_nodes).empty()) {
+    statement once(database_.get(), sql::tell_drained, &counts_.statements);
+    once.run().bind_text(node).bind(count_of(held)).bind(microseconds_of(now_)).finish();
+  }
+}
+
 void writing_transaction::record(const audit_entry& entry) { sqlite::record(database_, entry, now_, counts_); }
 
 }  // namespace timing_wheel::durable::sqlite

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/intrusive/set.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -202,7 +203,8 @@ class memory_store::implementation {
   mutable std::mutex writing;  // held by a transaction
   mutable std::mutex mutex;    // guards what follows; taken after `writing`
   tables all;
-  std::map<std::string, instant> paused;  // by kind: since when
+  std::map<std::string, instant> paused;                     // by kind: since when
+  std::map<std::string, drained_node, std::less<>> drained;  // by name
   std::vector<audit_entry> audit;
   store_counts counts;
 
@@ -233,7 +235,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   open_transaction(implementation& owner, instant orphans_until)
       : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until), undo_(owner.all) {
     const std::scoped_lock lock(owner_.mutex);
-    at_begin_ = {owner_.paused, owner_.audit.size()};
+    at_begin_ = {owner_.paused, owner_.drained, owner_.audit.size()};
   }
 
   [[nodiscard]] instant now() override { return now_; }
@@ -397,6 +399,14 @@ class memory_store::implementation::open_transaction final : public store_transa
     const std::scoped_lock lock(owner_.mutex);
     return owner_.paused.erase(std::string(kind)) != 0;
   }
+  bool drain(std::string_view node) override {
+    const std::scoped_lock lock(owner_.mutex);
+    return owner_.drained.emplace(node, drained_node{.node = std::string(node), .since = now_}).second;
+  }
+  bool end_drain(std::string_view node) override {
+    const std::scoped_lock lock(owner_.mutex);
+    return owner_.drained.erase(std::string(node)) != 0;
+  }
   void record(const audit_entry& entry) override {
     const std::scoped_lock lock(owner_.mutex);
     owner_.audit.push_back(entry);
@@ -406,7 +416,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   void savepoint() override {
     savepoint_ = undo_.mark();
     const std::scoped_lock lock(owner_.mutex);
-    at_savepoint_ = {owner_.paused, owner_.audit.size()};
+    at_savepoint_ = {owner_.paused, owner_.drained, owner_.audit.size()};
   }
   void rollback_to_savepoint() override { roll_back(savepoint_, at_savepoint_); }
   void release_savepoint() override {}
@@ -420,6 +430,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   // What no row has.
   struct rest {
     std::map<std::string, instant> paused;
+    std::map<std::string, drained_node, std::less<>> drained;
     std::size_t audit = 0;
   };
 
@@ -427,6 +438,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     const std::scoped_lock lock(owner_.mutex);
     undo_.undo(mark);
     owner_.paused.swap(before.paused);
+    owner_.drained.swap(before.drained);
     owner_.audit.erase(owner_.audit.begin() + static_cast<std::ptrdiff_t>(before.audit), owner_.audit.end());
   }
 
@@ -566,6 +578,9 @@ void memory_store::read_ahead(const read_range& which, std::vector<upcoming>& fo
     for (const auto& [kind, since] : implementation_->paused) {
       which.paused->push_back(kind);
     }
+    if (implementation_->drained.contains(which.node)) {
+      which.paused->emplace_back();
+    }
   }
 }
 
@@ -694,6 +709,26 @@ std::vector<paused_kind> memory_store::paused_kinds() {
   const std::scoped_lock lock(implementation_->mutex);
   ++implementation_->counts.statements;
   return implementation_->paused_kinds();
+}
+
+std::vector<drained_node> memory_store::drained_nodes() {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  std::vector<drained_node> nodes;
+  for (const auto& [name, node] : implementation_->drained) {
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+void memory_store::tell_drained(std::string_view node, std::size_t held) {
+  const std::scoped_lock writing(implementation_->writing);
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  if (const auto found = implementation_->drained.find(node); found != implementation_->drained.end()) {
+    found->second.held = held;
+    found->second.told = now();
+  }
 }
 
 std::vector<audit_entry> memory_store::audit(std::size_t limit) {

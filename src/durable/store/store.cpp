@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "durable/store/text.hpp"
+#include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {
@@ -14,6 +16,13 @@ namespace {
 }
 
 }  // namespace
+
+void validate_node(std::string_view node) {
+  if (node.empty() || !is_utf8(node) || node.find('\0') != std::string_view::npos) {
+    throw timer_error(make_error_code(errc::invalid_request),
+                      "the name of a node must be UTF-8 without a zero byte, and not empty");
+  }
+}
 
 scheduled transaction::schedule(const request& asked) {
   validate(asked, limits());
@@ -45,6 +54,10 @@ bool store_transaction::pause(std::string_view /*kind*/) { refuse("pausing a kin
 
 bool store_transaction::resume(std::string_view /*kind*/) { refuse("resuming a kind"); }
 
+bool store_transaction::drain(std::string_view /*node*/) { refuse("draining a node"); }
+
+bool store_transaction::end_drain(std::string_view /*node*/) { refuse("ending the drain of a node"); }
+
 void store_transaction::record(const audit_entry& /*entry*/) { refuse("writing the audit"); }
 
 migration_plan store::plan_migration() { return {}; }
@@ -56,6 +69,10 @@ void store::read_overdue(std::vector<overdue_kind>& /*found*/) {}
 std::chrono::microseconds store::clock_difference() { return {}; }
 
 std::vector<paused_kind> store::paused_kinds() { return {}; }
+
+std::vector<drained_node> store::drained_nodes() { return {}; }
+
+void store::tell_drained(std::string_view /*node*/, std::size_t /*held*/) {}
 
 std::vector<stored_check> store::list(const check_range& /*range*/) { refuse("listing checks"); }
 
@@ -94,6 +111,20 @@ bool store::resume(std::string_view kind) {
   validate_kind(std::string(kind), limits());
   bool done = false;
   transact([&](store_transaction& open) { done = open.resume(kind); });
+  return done;
+}
+
+bool store::drain(std::string_view node) {
+  validate_node(node);
+  bool done = false;
+  transact([&](store_transaction& open) { done = open.drain(node); });
+  return done;
+}
+
+bool store::end_drain(std::string_view node) {
+  validate_node(node);
+  bool done = false;
+  transact([&](store_transaction& open) { done = open.end_drain(node); });
   return done;
 }
 

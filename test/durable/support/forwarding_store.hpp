@@ -39,6 +39,8 @@ class forwarding_store : public store {
   using store::list_dead;
   [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override { return real_.list_dead(range); }
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override { return real_.paused_kinds(); }
+  [[nodiscard]] std::vector<drained_node> drained_nodes() override { return real_.drained_nodes(); }
+  void tell_drained(std::string_view node, std::size_t held) override { real_.tell_drained(node, held); }
   [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
 
  private:
