@@ -1,5 +1,7 @@
 // The command line for operators, run as a program on a store of each database.
 
+#include <set>
+
 #include "durable/support/desk_case.hpp"
 #include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -309,6 +311,131 @@ TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
   EXPECT_EQ(lines[1].subject, "node old");
 }
 
+// To a store of another database, if there is one.
+class DeskTransfer : public Desk {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  DeskTransfer() { to.store->migrate(); }
+
+  [[nodiscard]] ended import(words more = {}) const {
+    words typed = {"import", to.named, file};
+    typed.insert(typed.end(), to.options.begin(), to.options.end());
+    typed.insert(typed.end(), more.begin(), more.end());
+    return run_alone(typed);
+  }
+  void export_it() const {
+    const ended done = run({"export"});
+    ASSERT_EQ(done.status, 0) << done.err;
+    std::ofstream(file) << done.out;
+  }
+
+  const timing_wheel::test::scratch_folder other_folder;
+  const desk_place to =
+      (GetParam().name == desk_ways[0].name ? *std::rbegin(desk_ways) : desk_ways[0]).make(other_folder);
+  const std::string file = folder.file("checks.jsonl");
+};
+INSTANTIATE_TEST_SUITE_P(On, DeskTransfer, testing::ValuesIn(desk_ways), [](const auto& of) { return of.param.name; });
+
+TEST_P(DeskTransfer, ExportsAndImportsAllThatACheckHas) {
+  const std::string bytes("\x00\xFF\n", 3);
+  put(store, asked("again", 1h, bytes));
+  move(store, "again", store.now());
+  retry(store, claim(store).at(0), store.now() + 2h, 3);
+  put_many(1500);
+  put(store, "held");
+  const claimed held = claim(store).at(0);
+  bury_one(bytes, "the bank said " + bytes);
+  export_it();
+  EXPECT_EQ(import({"--dry-run", "--json"}).read(), json::parse(R"({"checks":1502,"dead":1,"kept":0,"dry_run":true})"));
+  EXPECT_EQ(to.store->count({}, 10), 0U);
+  const ended done = import();
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("1 502 checks and 1 dead ones imported"));
+  const stored_check was = store.find("close", "again").value();
+  const stored_check is = to.store->find("close", "again").value();
+  EXPECT_EQ(std::tie(is.payload, is.due, is.attempt, is.fence), std::tie(was.payload, was.due, was.attempt, was.fence));
+  EXPECT_EQ(is.payload, bytes);
+  EXPECT_EQ(to.store->find("close", "held")->running, false);
+  const dead_check dead = to.store->list_dead(9).at(0);
+  EXPECT_EQ(dead.key, bytes);
+  EXPECT_EQ(dead.error, store.list_dead(9).at(0).error);
+  EXPECT_EQ(dead.died, store.list_dead(9).at(0).died);
+  EXPECT_GT(claim(*to.store).at(0).fence, std::max(held.fence, dead.fence)) << "fences rise";
+  EXPECT_EQ(to.store->audit(9).at(0).action, "import");
+}
+
+TEST_P(DeskTransfer, IsRefusedWhereChecksAre) {
+  put_many(3);
+  bury_one("dies", "no");
+  export_it();
+  put(*to.store, asked("order-1", 1h, "mine"));
+  const ended refused = import();
+  EXPECT_EQ(refused.status, 4);
+  EXPECT_THAT(refused.err, HasSubstr("1 check is there already, such as close order-1; nothing was imported"));
+  EXPECT_EQ(to.store->count({}, 10), 1U);
+  EXPECT_THAT(to.store->list_dead(9), IsEmpty());
+  EXPECT_EQ(import({"--keep-existing", "--json"}).read()["kept"], 1);
+  EXPECT_EQ(to.store->count({}, 10), 3U);
+  EXPECT_EQ(to.store->find("close", "order-1")->payload, "mine");
+  EXPECT_THAT(import().err, HasSubstr("4 checks are there already"));
+  EXPECT_EQ(import({"--keep-existing", "--json"}).read()["dead"], 0);
+  EXPECT_THAT(to.store->list_dead(9), SizeIs(1)) << "also the dead come once";
+}
+
+TEST_P(DeskTransfer, AFileThatIsBrokenIsNotImported) {
+  put_many(3);
+  export_it();
+  words lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(line);
+  }
+  const auto says = [&](words wrong, const char* text) {
+    std::ofstream out(file);
+    for (const std::string& each : wrong) {
+      out << each << '\n';
+    }
+    out.close();
+    const ended done = import();
+    EXPECT_EQ(done.status, 2) << done.out;
+    EXPECT_THAT(done.err, HasSubstr(text));
+    EXPECT_EQ(to.store->count({}, 10), 0U);
+  };
+  says({}, "line 1");
+  says({"{}"}, "line 1: this is no export");
+  says({lines[0], lines[1]}, "line 3: the export ends before its last line");
+  says({lines[0], lines[1], lines[4]}, "line 3: the export had more or fewer checks");
+  says({lines[0], "[", lines[4]}, "line 2: this is no JSON object");
+  says({lines[0], R"({"state":"pending","kind":"close"})"}, "line 2: a member is missing");
+  says({lines[0], R"({"state":"pending","kind":7})"}, "line 2: a member is missing");
+  says({lines[0], R"({"state":"pending","kind":"","key":"a","due_us":1,"attempt":0,"fence":0,"payload":""})"},
+       "line 2");
+}
+
+// Each run schedules the next one in its own transaction: at each moment there are as many checks as at the first.
+TEST_P(DeskTransfer, AnExportIsOfOneMomentThoughANodeRuns) {
+  constexpr std::size_t count = 400;
+  scheduler checks(store, {.poll = 10ms, .on_failure = [](const failure&) {}});
+  checks.on("close", [](transaction& open, const job& what) {
+    open.schedule({.kind = "close", .key = std::string(what.key()) + "'", .payload = {}, .due = 1ms});
+  });
+  put_many(count, "close", 0s);
+  checks.start();
+  for (int times = 0; times < 3; ++times) {
+    const std::uint64_t before = checks.stats().done;
+    export_it();
+    EXPECT_GT(checks.stats().done, before);
+    std::ifstream in(file);
+    std::set<std::string> keys;
+    for (std::string line; std::getline(in, line);) {
+      const std::string key = json::parse(line).value("key", "");
+      keys.insert(key.substr(0, key.find('\'')));
+    }
+    keys.erase("");
+    EXPECT_THAT(keys, SizeIs(count));
+  }
+  checks.stop();
+}
+
 TEST_P(Desk, CheckFindsWhatIsWrong) {
   EXPECT_THAT(run({"check"}).out, Not(HasSubstr("close")));
   store.pause("close");
@@ -333,11 +460,12 @@ TEST_P(Desk, RunsTheExamplesOfItsPage) {
       continue;
     }
     ++count;
-    std::string command = "TIMING_WHEEL_STORE=" + in_quotes(made.named) + " " TIMING_WHEEL_DESK + line.substr(12);
+    std::string command = "cd " + in_quotes(folder.path().string()) + "; TIMING_WHEEL_STORE=" + in_quotes(made.named) +
+                          " " TIMING_WHEEL_DESK + line.substr(12);
     for (const std::string& each : made.options) {
       command += " " + each;
     }
-    const int status = ::system((command + " >" + in_quotes(folder.file("out")) + " 2>&1").c_str());
+    const int status = ::system((command + (line.find('>') == std::string::npos ? " >out 2>&1" : " 2>out")).c_str());
     EXPECT_THAT(WEXITSTATUS(status), testing::AnyOf(0, 1, 4)) << line;
   }
   EXPECT_GE(count, 6);

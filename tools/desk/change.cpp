@@ -24,8 +24,9 @@ using durable::stored_check;
 constexpr std::size_t in_transaction = 1000;
 constexpr std::size_t all_of_them = std::numeric_limits<std::int64_t>::max();
 
-// The operating system's user, and the machine.
-std::string who() {
+}  // namespace
+
+std::string operating_user() {
   const passwd* const user = ::getpwuid(::getuid());
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) {
@@ -34,8 +35,10 @@ std::string who() {
   return one_line((user != nullptr ? std::string(user->pw_name) : std::to_string(::getuid())) + "@" + host.data(), 200);
 }
 
+namespace {
+
 durable::audit_entry entry_of(const desk& with, const std::string& subject, std::size_t count) {
-  return {.by = with.chosen.by.empty() ? who() : with.chosen.by,
+  return {.by = with.chosen.by.empty() ? operating_user() : with.chosen.by,
           .action = with.chosen.command,
           .kind = with.chosen.kind.value_or(""),
           .subject = subject + (with.chosen.due ? " to " + one_line(*with.chosen.due) : ""),

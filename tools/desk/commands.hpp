@@ -34,9 +34,14 @@ exit_status remove(const desk& with);
 exit_status pause(const desk& with);
 exit_status resume(const desk& with);
 exit_status drain(const desk& with);
+exit_status export_all(const desk& with);
+exit_status import_all(const desk& with);
 exit_status audit(const desk& with);
 exit_status check(const desk& with);
 exit_status serve(const desk& with);
+
+/// Who calls: the operating system's user, and the machine.
+[[nodiscard]] std::string operating_user();
 
 /// As `list --json` writes them: see docs/desk.md.
 [[nodiscard]] json json_of(const durable::stored_check& check, instant now);

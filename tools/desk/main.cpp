@@ -16,11 +16,12 @@ struct action {
   exit_status (*run)(const desk&);
 };
 constexpr std::array actions = {
-    action{"status", status},   action{"list", list},     action{"show", show},
-    action{"why", why},         action{"cancel", cancel}, action{"reschedule", reschedule},
-    action{"run-now", run_now}, action{"retry", retry},   action{"delete", remove},
-    action{"pause", pause},     action{"resume", resume}, action{"drain", drain},
-    action{"audit", audit},     action{"check", check},   action{"serve", serve},
+    action{"status", status},     action{"list", list},         action{"show", show},
+    action{"why", why},           action{"cancel", cancel},     action{"reschedule", reschedule},
+    action{"run-now", run_now},   action{"retry", retry},       action{"delete", remove},
+    action{"pause", pause},       action{"resume", resume},     action{"drain", drain},
+    action{"export", export_all}, action{"import", import_all}, action{"audit", audit},
+    action{"check", check},       action{"serve", serve},
 };
 
 int run(int argc, char** argv) {

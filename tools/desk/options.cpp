@@ -25,6 +25,7 @@ enum flags : unsigned {
   takes_watch = 64,
   takes_network = 128,
   takes_drain = 256,
+  takes_file = 512,
 };
 
 struct command {
@@ -61,6 +62,11 @@ constexpr std::array commands = {
     command{
         "drain", "NODE", 1, 1, takes_json | takes_drain,
         "From its next poll on, the node claims nothing, also after a restart. Waits until it runs nothing any more."},
+    command{
+        "export", "", 0, 0, 0,
+        "Writes all checks and all dead ones to standard output, as they are at one moment: a line of JSON for each."},
+    command{"import", "FILE", 1, 1, takes_json | takes_file,
+            "Reads what export has written; - is standard input. Refused if a check is there already."},
     command{"audit", "", 0, 0, takes_json | takes_limit, "Who has changed what, the newest first."},
     command{"check", "", 0, 0, takes_json, "What is wrong with the installation; ends with 4 if something is."},
     command{
@@ -115,6 +121,10 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("--metrics", chosen.as_metrics, "for Prometheus, such as a text file of its node exporter");
     app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
     app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
+  }
+  if (flag(takes_file)) {
+    app.add_flag("--keep-existing", chosen.keep_existing, "leave out what is there already");
+    app.add_flag("--dry-run", chosen.dry_run, "only look at the file, and for what is there already");
   }
   if (flag(takes_drain)) {
     app.add_flag("--end", chosen.end, "let it claim again");

@@ -32,6 +32,7 @@ struct options {
   std::string schema;              ///< Of PostgreSQL; empty: the usual one.
   std::size_t limit = 50;
   double every = 1;            ///< Of `status --watch`: seconds.
+  bool keep_existing = false;  ///< Of `import`: what is there already stays.
   bool end = false;            ///< Of `drain`: the node claims again.
   std::optional<double> wait;  ///< Of `drain`: seconds until the node has to be empty; none: it may take any time.
 

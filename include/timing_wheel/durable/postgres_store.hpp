@@ -90,6 +90,8 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override;
   [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000) override;
   [[nodiscard]] std::optional<std::vector<node_info>> nodes() override;
+  void read_all(const std::function<void(stored_check&&)>& check,
+                const std::function<void(dead_check&&)>& dead) override;
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
   [[nodiscard]] std::vector<drained_node> drained_nodes() override;
   void tell_drained(std::string_view node, std::size_t held) override;

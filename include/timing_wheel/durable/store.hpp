@@ -262,6 +262,11 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual std::size_t revive_dead(std::span<const std::int64_t> ids);
   /// Deletes dead checks. \returns how many were there.
   virtual std::size_t delete_dead(std::span<const std::int64_t> ids);
+  /// Writes checks that `store::read_all` of another store has read, as they were, but without a lease. Leaves out a check
+  /// whose key another check has. From then on, this store draws fences above all that are in `checks` and `dead`.
+  /// \returns how many checks it has written; it writes all that are in `dead`. On PostgreSQL, the role needs `SELECT` and
+  /// `UPDATE` on the sequence `fence`.
+  virtual std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead);
   /// Pauses a kind: see `store::pause`.
   virtual bool pause(std::string_view kind);
   /// Ends a pause: see `store::resume`.
@@ -411,6 +416,12 @@ class TIMING_WHEEL_EXPORT store {
   /// at no more than the `most` that died last. Complexity: O(most).
   [[nodiscard]] virtual std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
                                                            std::size_t most = 1'000'000);
+  /// Reads all checks and all dead checks, as they are at one moment, in any order, while others change them. It does not
+  /// keep them in memory, but for `memory_store`. The two functions must not call this store. Meanwhile `postgres_store`
+  /// removes no dead row versions, `sqlite_store` copies none of its log into the file, and delays other reads of this
+  /// object. Here it is refused. \throws what they throw, and ends then.
+  virtual void read_all(const std::function<void(stored_check&&)>& check,
+                        const std::function<void(dead_check&&)>& dead);
   /// Makes a dead check pending again, due now, with attempt 0. \returns false if there is no such dead check, or if
   /// another check has its key by now.
   bool revive_dead(std::int64_t id);

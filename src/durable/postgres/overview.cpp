@@ -28,6 +28,41 @@ void add_name(written_query& query, std::string_view kind, std::string_view key_
   }
 }
 
+// Of id, kind, key, payload, due, fence, attempt, error and died.
+dead_check dead_in(const result& rows, int row) {
+  return {.id = rows.integer(row, 0),
+          .kind = std::string(rows.bytes(row, 1)),
+          .key = std::string(rows.bytes(row, 2)),
+          .payload = std::string(rows.bytes(row, 3)),
+          .due = instant_of(rows.integer(row, 4)),
+          .fence = rows.integer(row, 5),
+          .attempt = static_cast<int>(rows.integer(row, 6)),
+          .error = std::string(rows.bytes(row, 7)),
+          .died = instant_of(rows.integer(row, 8))};
+}
+
+// What checks and dead checks have alike, as columns of a statement.
+struct columns {
+  array due{element::bigint};
+  array fence{element::bigint};
+  array attempt{element::integer};
+  array kind{element::text};
+  array key{element::bytea};
+  array payload{element::bytea};
+  parameters values;
+
+  template <class Row>
+  void add(const Row& each) {
+    due.add(microseconds_of(each.due));
+    fence.add(each.fence);
+    attempt.add(each.attempt);
+    kind.add(each.kind);
+    key.add(each.key);
+    payload.add(each.payload);
+  }
+  void bind() { values.bind(due).bind(fence).bind(attempt).bind(kind).bind(key).bind(payload); }
+};
+
 void add_condition(written_query& query, const dead_filter& which) {
   add_name(query, which.kind, which.key_prefix);
   if (!which.error.empty()) {
@@ -106,6 +141,87 @@ std::size_t count(connection& on, const check_filter& which, std::size_t most, i
   return size_in(query.run(on, "counting checks"), 0, 0);
 }
 
+void read_all(connection& on, const std::function<void(stored_check&&)>& check,
+              const std::function<void(dead_check&&)>& dead) {
+  constexpr const char* doing = "reading all checks";
+  static constexpr query open_checks{doing, "",
+                                     "DECLARE timing_wheel_all NO SCROLL CURSOR FOR SELECT "
+                                     "id,kind,key,payload,due,fence,attempt,lease FROM @check"};
+  static constexpr query open_dead{doing, "",
+                                   "DECLARE timing_wheel_all NO SCROLL CURSOR FOR SELECT "
+                                   "id,kind,key,payload,due,fence,attempt,error,died FROM @dead"};
+  static constexpr query fetch{doing, "", "FETCH 100 FROM timing_wheel_all"};
+  // Who takes the rows may be slow.
+  on.run(doing, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;SET LOCAL idle_in_transaction_session_timeout=0", 2);
+  const auto each_row = [&](const query& open, const auto& take) {
+    on.run(open, {}, true);
+    for (bool more = true; more;) {
+      const result rows = on.run(fetch, {}, true);
+      for (int row = 0; row < rows.rows(); ++row) {
+        take(rows, row);
+      }
+      more = rows.rows() != 0;
+    }
+    on.run({doing, "", "CLOSE timing_wheel_all"}, {}, true);
+  };
+  try {
+    each_row(open_checks, [&](const result& rows, int row) {
+      check({.kind = std::string(rows.bytes(row, 1)),
+             .key = std::string(rows.bytes(row, 2)),
+             .payload = std::string(rows.bytes(row, 3)),
+             .due = instant_of(rows.integer(row, 4)),
+             .fence = rows.integer(row, 5),
+             .attempt = static_cast<int>(rows.integer(row, 6)),
+             .running = !rows.is_null(row, 7),
+             .lease = instant_of(rows.integer(row, 7)),
+             .id = rows.integer(row, 0),
+             .size = rows.bytes(row, 3).size()});
+    });
+    each_row(open_dead, [&](const result& rows, int row) { dead(dead_in(rows, row)); });
+  } catch (...) {
+    on.roll_back();
+    throw;
+  }
+  on.roll_back();
+}
+
+// Between the two numbers lies room for what others draw meanwhile: a sequence cannot be locked.
+std::size_t restore(connection& on, std::span<const stored_check> checks, std::span<const dead_check> dead) {
+  constexpr const char* doing = "restoring checks";
+  static constexpr query raise{doing, "",
+                               "SELECT CASE WHEN last_value<$1::bigint THEN setval('@fence',$1::bigint+1000000) END "
+                               "FROM @fence"};
+  static constexpr query insert{doing, "",
+                                "INSERT INTO @check(due,fence,attempt,kind,key,payload) SELECT * FROM "
+                                "unnest($1::bigint[],$2::bigint[],$3::integer[],$4::text[],$5::bytea[],$6::bytea[]) "
+                                "ON CONFLICT(kind,key) DO NOTHING"};
+  static constexpr query bury{doing, "",
+                              "INSERT INTO @dead(due,fence,attempt,kind,key,payload,error,died) SELECT * FROM "
+                              "unnest($1::bigint[],$2::bigint[],$3::integer[],$4::text[],$5::bytea[],$6::bytea[],"
+                              "$7::bytea[],$8::bigint[])"};
+  on.run(raise, parameters().bind(highest_fence(checks, dead)), true);
+  std::size_t written = 0;
+  if (!checks.empty()) {
+    columns all;
+    std::for_each(checks.begin(), checks.end(), [&](const stored_check& each) { all.add(each); });
+    all.bind();
+    written = static_cast<std::size_t>(on.run(insert, all.values, true).changed());
+  }
+  if (!dead.empty()) {
+    columns all;
+    array error(element::bytea);
+    array died(element::bigint);
+    for (const dead_check& each : dead) {
+      all.add(each);
+      error.add(each.error);
+      died.add(microseconds_of(each.died));
+    }
+    all.bind();
+    on.run(bury, all.values.bind(error).bind(died), true);
+  }
+  return written;
+}
+
 std::vector<dead_check> list_dead(connection& on, const dead_range& range) {
   written_query query;
   query.add("SELECT id,kind,key,")
@@ -120,15 +236,7 @@ std::vector<dead_check> list_dead(connection& on, const dead_range& range) {
   std::vector<dead_check> found;
   found.reserve(static_cast<std::size_t>(rows.rows()));
   for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.id = rows.integer(row, 0),
-                     .kind = std::string(rows.bytes(row, 1)),
-                     .key = std::string(rows.bytes(row, 2)),
-                     .payload = std::string(rows.bytes(row, 3)),
-                     .due = instant_of(rows.integer(row, 4)),
-                     .fence = rows.integer(row, 5),
-                     .attempt = static_cast<int>(rows.integer(row, 6)),
-                     .error = std::string(rows.bytes(row, 7)),
-                     .died = instant_of(rows.integer(row, 8))});
+    found.push_back(dead_in(rows, row));
   }
   return found;
 }

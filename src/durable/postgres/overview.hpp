@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,5 +58,11 @@ std::size_t revive_dead(connection& on, std::span<const std::int64_t> ids);
 [[nodiscard]] std::vector<std::string> kinds_in(std::string_view set);
 /// The same for all who serve these, however long they are; else they are names, for people.
 [[nodiscard]] std::string name_of_set(std::span<const std::string> kinds);
+
+/// See `store::read_all`; a transaction of its own, which is undone at the end.
+void read_all(connection& on, const std::function<void(stored_check&&)>& check,
+              const std::function<void(dead_check&&)>& dead);
+/// See `store_transaction::restore`.
+std::size_t restore(connection& on, std::span<const stored_check> checks, std::span<const dead_check> dead);
 
 }  // namespace timing_wheel::durable::postgres

@@ -71,6 +71,7 @@ class postgres_store::implementation {
       : options_(validated(options)),
         connection_rules_{prefix_of(options_.schema), options_.statement_timeout, options_.prepare, &counts_},
         transaction_rules_(rules_for(options_, counts_)),
+        reading_rules_(rules_for(options_, counts_, true)),
         pool_(conninfo, options_.connections, options_, connection_rules_),
         kept_(conninfo, 1, options_, connection_rules_) {
     if (options_.connect_at_once) {
@@ -97,6 +98,7 @@ class postgres_store::implementation {
   template <class What>
   auto look(const What& what);
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit);
+  void read_all(const std::function<void(stored_check&&)>& check, const std::function<void(dead_check&&)>& dead);
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
   [[nodiscard]] std::vector<drained_node> drained_nodes();
   void tell_drained(std::string_view node, std::size_t held);
@@ -107,7 +109,7 @@ class postgres_store::implementation {
 
   void check_process() const;
   template <class Work>
-  void in_a_transaction(const Work& work, const transaction_limits& limits);
+  void in_a_transaction(const Work& work, const transaction_limits& limits, const transaction_rules& rules);
   result ask(const query& which, const parameters& values);
   [[nodiscard]] bool has_table(const std::string& name);
   [[nodiscard]] std::vector<paused_kind> read_paused_kinds();
@@ -121,6 +123,7 @@ class postgres_store::implementation {
   const detail::fork_watch process_{true};
   const connection_rules connection_rules_;
   const transaction_rules transaction_rules_;
+  const transaction_rules reading_rules_;  // also on a standby
   const std::string paused_kinds_name_ = connection_rules_.prefix + "paused_kind";
   const std::string drained_nodes_name_ = connection_rules_.prefix + "drained_node";
 
@@ -197,7 +200,7 @@ template <class Work>
 void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits) {
   check_process();
   const in_transaction alone(*this);
-  in_a_transaction(work, limits);
+  in_a_transaction(work, limits, transaction_rules_);
 }
 
 // Where the session is the store's own, so that its plan is kept and its statements end. A connection that was idle for
@@ -240,22 +243,23 @@ auto postgres_store::implementation::look(const What& what) {
         const instant at = open.now();
         found = what(open.planned_by_server(), at);
       },
-      {});
+      {}, reading_rules_);
   return found;
 }
 
 template <class Work>
-void postgres_store::implementation::in_a_transaction(const Work& work, const transaction_limits& limits) {
+void postgres_store::implementation::in_a_transaction(const Work& work, const transaction_limits& limits,
+                                                      const transaction_rules& rules) {
   pool::guard held(limits.urgent ? kept_ : pool_, limits.urgent);
   std::optional<writing_transaction> open;
   try {
-    open.emplace(*held, transaction_rules_, limits);
+    open.emplace(*held, rules, limits);
   } catch (const timer_error&) {
     if (held->works() || !held->used) {
       throw;
     }
     held.renew();
-    open.emplace(*held, transaction_rules_, limits);
+    open.emplace(*held, rules, limits);
   }
   clock_.saw(open->now());
   work(*open);
@@ -456,6 +460,20 @@ std::vector<audit_entry> postgres_store::implementation::audit(std::size_t limit
   return look([&](connection& on, instant /*at*/) { return postgres::audit(on, limit); });
 }
 
+// On a connection that works, since it cannot be repeated.
+void postgres_store::implementation::read_all(const std::function<void(stored_check&&)>& check,
+                                              const std::function<void(dead_check&&)>& dead) {
+  const auto counted = [this](const auto& into) {
+    return [this, &into](auto&& row) {
+      counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+      into(std::move(row));
+    };
+  };
+  static_cast<void>(ask(sql::read_clock, {}));
+  pool::guard held(pool_);
+  postgres::read_all(*held, counted(check), counted(dead));
+}
+
 bool postgres_store::implementation::has_table(const std::string& name) {
   return ask(sql::look_for_table, parameters().bind(name)).rows() != 0;
 }
@@ -583,6 +601,11 @@ std::vector<dead_check> postgres_store::list_dead(const dead_range& range) {
 std::vector<dead_group> postgres_store::count_dead(const dead_filter& which, std::size_t limit, std::size_t most) {
   return implementation_->look(
       [&](connection& on, instant /*at*/) { return postgres::count_dead(on, which, limit, most); });
+}
+
+void postgres_store::read_all(const std::function<void(stored_check&&)>& check,
+                              const std::function<void(dead_check&&)>& dead) {
+  implementation_->read_all(check, dead);
 }
 
 std::vector<paused_kind> postgres_store::paused_kinds() { return implementation_->paused_kinds(); }

@@ -96,10 +96,11 @@ struct names {
   array keys{element::bytea};
 };
 
-transaction_rules rules_for(const postgres_options& options, counters& counts) {
+transaction_rules rules_for(const postgres_options& options, counters& counts, bool reads) {
   const std::string prefix = prefix_of(options.schema);
   // A claim that is lost in a crash would let two runs have one fence: no commit may be weaker than `on`.
-  std::string begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + text_of(sql::look, prefix);
+  std::string begin = std::string("BEGIN ISOLATION LEVEL READ COMMITTED READ ") + (reads ? "ONLY;" : "WRITE;") +
+                      text_of(sql::look, prefix);
   begin += setting("statement_timeout", options.statement_timeout);
   begin +=
       ",set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN "
@@ -455,6 +456,11 @@ std::size_t writing_transaction::delete_dead(std::span<const std::int64_t> ids) 
 void writing_transaction::record(const audit_entry& entry) {
   postgres::record(connection_, entry);
   wrote_ = true;
+}
+
+std::size_t writing_transaction::restore(std::span<const stored_check> checks, std::span<const dead_check> dead) {
+  wrote_ = true;
+  return postgres::restore(planned_by_server(), checks, dead);
 }
 
 bool writing_transaction::pause(std::string_view kind) {

@@ -16,7 +16,8 @@ struct transaction_rules {
   request_limits limits;           ///< What may be written.
   counters* counts;                ///< Of the store.
 };
-[[nodiscard]] transaction_rules rules_for(const postgres_options& options, counters& counts);
+/// \param reads for transactions that only read, which a standby runs, too.
+[[nodiscard]] transaction_rules rules_for(const postgres_options& options, counters& counts, bool reads = false);
 
 /// Claims, as a statement takes them.
 struct names;
@@ -64,6 +65,7 @@ class writing_transaction final : public store_transaction {
   [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
   std::size_t revive_dead(std::span<const std::int64_t> ids) override;
   std::size_t delete_dead(std::span<const std::int64_t> ids) override;
+  std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead) override;
   bool pause(std::string_view kind) override;
   bool resume(std::string_view kind) override;
   bool drain(std::string_view node) override;

@@ -95,6 +95,19 @@ void list_kind(database& on, const std::string& kind, const check_range& range, 
   }
 }
 
+// A row of id, kind, key, payload, due, fence, attempt, error and died.
+dead_check dead_of(once& run) {
+  return {.id = run->integer(0),
+          .kind = std::string(run->bytes(1)),
+          .key = std::string(run->bytes(2)),
+          .payload = std::string(run->bytes(3)),
+          .due = instant_of(run->integer(4)),
+          .fence = run->integer(5),
+          .attempt = static_cast<int>(run->integer(6)),
+          .error = std::string(run->bytes(7)),
+          .died = instant_of(run->integer(8))};
+}
+
 // What is asked of the dead. The texts are followed by a LIMIT.
 class dead_condition {
  public:
@@ -190,6 +203,31 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
   return in_order;
 }
 
+void read_all(database& on, const std::function<void(stored_check&&)>& check,
+              const std::function<void(dead_check&&)>& dead, counters& counts) {
+  once checks(on, "reading all checks", "SELECT kind,key,payload,due,fence,attempt,lease,id FROM timing_wheel_check",
+              counts);
+  while (checks->step()) {
+    counts.rows_read.fetch_add(1, std::memory_order_relaxed);
+    check({.kind = std::string(checks->bytes(0)),
+           .key = std::string(checks->bytes(1)),
+           .payload = std::string(checks->bytes(2)),
+           .due = instant_of(checks->integer(3)),
+           .fence = checks->integer(4),
+           .attempt = static_cast<int>(checks->integer(5)),
+           .running = !checks->is_null(6),
+           .lease = instant_of(checks->integer(6)),
+           .id = checks->integer(7),
+           .size = checks->bytes(2).size()});
+  }
+  once buried(on, "reading all dead checks",
+              "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead", counts);
+  while (buried->step()) {
+    counts.rows_read.fetch_add(1, std::memory_order_relaxed);
+    dead(dead_of(buried));
+  }
+}
+
 std::vector<dead_check> list_dead(database& on, const dead_range& range, counters& counts) {
   const dead_condition condition(range.which);
   const bool from_the_end = range.newest_first && range.after == 0;
@@ -203,15 +241,7 @@ std::vector<dead_check> list_dead(database& on, const dead_range& range, counter
   run->bind(count_of(range.limit));
   std::vector<dead_check> found;
   while (run->step()) {
-    found.push_back({.id = run->integer(0),
-                     .kind = std::string(run->bytes(1)),
-                     .key = std::string(run->bytes(2)),
-                     .payload = std::string(run->bytes(3)),
-                     .due = instant_of(run->integer(4)),
-                     .fence = run->integer(5),
-                     .attempt = static_cast<int>(run->integer(6)),
-                     .error = std::string(run->bytes(7)),
-                     .died = instant_of(run->integer(8))});
+    found.push_back(dead_of(run));
   }
   counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
   return found;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "durable/sqlite/database.hpp"
@@ -20,6 +21,10 @@ namespace timing_wheel::durable::sqlite {
 [[nodiscard]] std::vector<dead_check> list_dead(database& on, const dead_range& range, counters& counts);
 [[nodiscard]] std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::size_t limit,
                                                  std::size_t most, counters& counts);
+
+/// In the transaction that is open, so that both are read as they are at one moment.
+void read_all(database& on, const std::function<void(stored_check&&)>& check,
+              const std::function<void(dead_check&&)>& dead, counters& counts);
 
 /// Writes a line of the audit, in the transaction that is open. The first one makes the table, so that a file of
 /// release 0.1.0 needs no migration for it.

@@ -73,6 +73,11 @@ inline constexpr query revive{"reviving a dead check",
                               "ON CONFLICT(kind,key) DO NOTHING"};
 inline constexpr query delete_dead{"deleting a dead check", "DELETE FROM timing_wheel_dead WHERE id=?1"};
 
+inline constexpr query restore{"restoring checks",
+                               "INSERT INTO timing_wheel_check(due,kind,key,payload,fence,attempt) "
+                               "VALUES(?1,?2,?3,?4,?5,?6) ON CONFLICT(kind,key) DO NOTHING"};
+inline constexpr query raise_fence{"restoring checks", "UPDATE timing_wheel_fence SET last=max(last,?1) WHERE id=1"};
+
 // Reads; those of a window are in range_reader.cpp.
 inline constexpr query find{"finding",
                             "SELECT payload,due,fence,attempt,lease,id FROM timing_wheel_check "

@@ -71,6 +71,7 @@ class sqlite_store::implementation {
   // Runs `what` on the connection that reads, with what the clock shows.
   template <class What>
   auto look(const What& what);
+  void read_all(const std::function<void(stored_check&&)>& check, const std::function<void(dead_check&&)>& dead);
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
   [[nodiscard]] std::vector<drained_node> drained_nodes();
   void tell_drained(std::string_view node, std::size_t held);
@@ -445,6 +446,24 @@ auto sqlite_store::implementation::look(const What& what) {
   return what(on_reader(), at, counts_);
 }
 
+void sqlite_store::implementation::read_all(const std::function<void(stored_check&&)>& check,
+                                            const std::function<void(dead_check&&)>& dead) {
+  const reading held(*this);
+  database& on = on_reader();
+  if (!reader_) {  // in memory, where a handler that reads is in a transaction
+    sqlite::read_all(on, check, dead, counts_);
+    return;
+  }
+  on.execute({"reading all checks", "BEGIN"});
+  try {
+    sqlite::read_all(on, check, dead, counts_);
+  } catch (...) {
+    on.execute({"reading all checks", "ROLLBACK"});
+    throw;
+  }
+  on.execute({"reading all checks", "COMMIT"});
+}
+
 std::vector<paused_kind> sqlite_store::implementation::paused_kinds() {
   const reading held(*this);
   see_pauses(false);
@@ -533,6 +552,11 @@ std::vector<dead_group> sqlite_store::count_dead(const dead_filter& which, std::
 std::vector<audit_entry> sqlite_store::audit(std::size_t limit) {
   return implementation_->look(
       [&](database& on, instant /*at*/, counters& counts) { return sqlite::audit(on, limit, counts); });
+}
+
+void sqlite_store::read_all(const std::function<void(stored_check&&)>& check,
+                            const std::function<void(dead_check&&)>& dead) {
+  implementation_->read_all(check, dead);
 }
 
 std::vector<paused_kind> sqlite_store::paused_kinds() { return implementation_->paused_kinds(); }

@@ -204,6 +204,27 @@ void writing_transaction::tell_drained(std::string_view node, std::size_t held) 
   }
 }
 
+std::size_t writing_transaction::restore(std::span<const stored_check> checks, std::span<const dead_check> dead) {
+  const std::int64_t highest = highest_fence(checks, dead);
+  statement raise(database_.get(), sql::raise_fence, &counts_.statements);
+  raise.run().bind(highest).finish();
+  last_fence_ = std::max(last_fence_, highest);
+  statement check(database_.get(), sql::restore, &counts_.statements);
+  std::size_t written = 0;
+  for (const stored_check& each : checks) {
+    execution run = check.run();
+    run.bind(microseconds_of(each.due)).bind_text(each.kind).bind_blob(each.key).bind_blob(each.payload);
+    written += static_cast<std::size_t>(run.bind(each.fence).bind(each.attempt).finish());
+  }
+  statement bury(database_.get(), sql::bury_consumed, &counts_.statements);
+  for (const dead_check& each : dead) {
+    execution run = bury.run();
+    run.bind_text(each.kind).bind_blob(each.key).bind_blob(each.payload).bind(microseconds_of(each.due));
+    run.bind(each.fence).bind(each.attempt).bind_text(each.error).bind(microseconds_of(each.died)).finish();
+  }
+  return written;
+}
+
 void writing_transaction::record(const audit_entry& entry) { sqlite::record(database_, entry, now_, counts_); }
 
 }  // namespace timing_wheel::durable::sqlite

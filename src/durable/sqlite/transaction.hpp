@@ -50,6 +50,7 @@ class writing_transaction final : public store_transaction {
   [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
   std::size_t revive_dead(std::span<const std::int64_t> ids) override;
   std::size_t delete_dead(std::span<const std::int64_t> ids) override;
+  std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead) override;
   bool pause(std::string_view kind) override;
   bool resume(std::string_view kind) override;
   bool drain(std::string_view node) override;

@@ -391,6 +391,34 @@ class memory_store::implementation::open_transaction final : public store_transa
     return count;
   }
 
+  std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead) override {
+    const std::scoped_lock lock(owner_.mutex);
+    ++owner_.counts.statements;
+    tables& all = owner_.all;
+    std::size_t written = 0;
+    for (const stored_check& each : checks) {
+      all.last_fence = std::max(all.last_fence, each.fence);
+      if (all.find(each.kind, each.key) == nullptr) {
+        auto row = std::make_unique<stored>();
+        row->id = ++all.last_id;
+        row->kind = each.kind;
+        row->key = each.key;
+        row->payload = each.payload;
+        row->due = each.due;
+        row->fence = each.fence;
+        row->attempt = each.attempt;
+        undo_.put(row->id, std::move(row));
+        ++written;
+      }
+    }
+    for (dead_check each : dead) {
+      all.last_fence = std::max(all.last_fence, each.fence);
+      each.id = ++all.last_id;
+      undo_.put_dead(std::make_unique<buried>(std::move(each)));
+    }
+    return written;
+  }
+
   bool pause(std::string_view kind) override {
     const std::scoped_lock lock(owner_.mutex);
     return owner_.paused.emplace(kind, now_).second;
@@ -709,6 +737,28 @@ std::vector<paused_kind> memory_store::paused_kinds() {
   const std::scoped_lock lock(implementation_->mutex);
   ++implementation_->counts.statements;
   return implementation_->paused_kinds();
+}
+
+void memory_store::read_all(const std::function<void(stored_check&&)>& check,
+                            const std::function<void(dead_check&&)>& dead) {
+  std::vector<stored_check> checks;
+  std::vector<dead_check> buried;
+  {
+    const std::scoped_lock writing(implementation_->writing);
+    const std::scoped_lock lock(implementation_->mutex);
+    ++implementation_->counts.statements;
+    for (const stored& row : implementation_->all.due) {
+      checks.push_back(shown(row, true));
+    }
+    buried.assign(implementation_->all.dead.begin(), implementation_->all.dead.end());
+    implementation_->counts.rows_read += checks.size() + buried.size();
+  }
+  for (stored_check& each : checks) {
+    check(std::move(each));
+  }
+  for (dead_check& each : buried) {
+    dead(std::move(each));
+  }
 }
 
 std::vector<drained_node> memory_store::drained_nodes() {

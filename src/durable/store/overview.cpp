@@ -117,6 +117,17 @@ std::optional<std::string> end_of_prefix(std::string_view prefix) {
   return end;
 }
 
+std::int64_t highest_fence(std::span<const stored_check> checks, std::span<const dead_check> dead) {
+  std::int64_t highest = 0;
+  for (const stored_check& each : checks) {
+    highest = std::max(highest, each.fence);
+  }
+  for (const dead_check& each : dead) {
+    highest = std::max(highest, each.fence);
+  }
+  return highest;
+}
+
 void add_to(kind_counts& counts, const stored_check& check, instant now) {
   const auto count = [&](check_state state, std::size_t& number) { number += is(state, check, now) ? 1U : 0U; };
   count(check_state::pending, counts.pending);

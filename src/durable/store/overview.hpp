@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ namespace timing_wheel::durable {
 
 /// The first key, in the order of bytes, behind all that begin with `prefix`; none if there is no such key.
 [[nodiscard]] std::optional<std::string> end_of_prefix(std::string_view prefix);
+
+/// The highest fence that is there; 0 if there is none.
+[[nodiscard]] std::int64_t highest_fence(std::span<const stored_check> checks, std::span<const dead_check> dead);
 
 /// A limit as a database counts it.
 [[nodiscard]] constexpr std::int64_t count_of(std::size_t limit) noexcept {

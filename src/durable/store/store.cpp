@@ -50,6 +50,10 @@ std::size_t store_transaction::revive_dead(std::span<const std::int64_t> /*ids*/
 
 std::size_t store_transaction::delete_dead(std::span<const std::int64_t> /*ids*/) { refuse("deleting dead checks"); }
 
+std::size_t store_transaction::restore(std::span<const stored_check> /*checks*/, std::span<const dead_check> /*dead*/) {
+  refuse("restoring checks");
+}
+
 bool store_transaction::pause(std::string_view /*kind*/) { refuse("pausing a kind"); }
 
 bool store_transaction::resume(std::string_view /*kind*/) { refuse("resuming a kind"); }
@@ -75,6 +79,11 @@ std::vector<drained_node> store::drained_nodes() { return {}; }
 void store::tell_drained(std::string_view /*node*/, std::size_t /*held*/) {}
 
 std::vector<stored_check> store::list(const check_range& /*range*/) { refuse("listing checks"); }
+
+void store::read_all(const std::function<void(stored_check&&)>& /*check*/,
+                     const std::function<void(dead_check&&)>& /*dead*/) {
+  refuse("reading all checks");
+}
 
 std::size_t store::count(const check_filter& /*which*/, std::size_t /*most*/) { refuse("counting checks"); }
 

@@ -1,0 +1,396 @@
+#include <algorithm>
+#include <fstream>
+#include <istream>
+#include <ostream>
+#include <unordered_set>
+
+#include "common/program.hpp"
+#include "common/progress.hpp"
+#include "common/stop_signal.hpp"
+#include "desk/commands.hpp"
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/error.hpp"
+
+// Checks as lines of JSON, from one store to another.
+
+namespace timing_wheel::desk {
+
+namespace {
+
+using durable::dead_check;
+using durable::stored_check;
+
+constexpr const char* format = "timing_wheel checks 1";
+
+template <class Check>
+json line_of(const Check& check, const char* state) {
+  json line = {{"state", state}, {"kind", check.kind}};
+  set_bytes(line, "key", check.key);
+  line["due_us"] = check.due.time_since_epoch().count();
+  line["attempt"] = check.attempt;
+  line["fence"] = check.fence;
+  set_bytes(line, "payload", check.payload);
+  return line;
+}
+
+// What a line of the file has.
+struct batch {
+  std::vector<stored_check> checks;
+  std::vector<dead_check> dead;
+  std::size_t bytes = 0;
+
+  [[nodiscard]] std::size_t size() const { return checks.size() + dead.size(); }
+};
+
+struct totals {
+  std::size_t checks = 0;
+  std::size_t dead = 0;
+};
+
+class broken_line : public failure {
+ public:
+  broken_line(std::size_t number, const std::string& why)
+      : failure(exit_status::usage, "line " + std::to_string(number) + ": " + why) {}
+};
+
+// The lines of an export. Each is checked as it is read.
+class reader {
+ public:
+  reader(std::istream& in, const durable::request_limits& limits) : in_(in), limits_(limits) {
+    if (next().value("format", "") != format) {
+      throw broken_line(number_, "this is no export of timing-wheel");
+    }
+  }
+
+  // Adds a line to `to`. \returns false at the end.
+  bool read(batch& to) {
+    const json line = next();
+    if (line.contains("end")) {
+      if (line.value("checks", std::size_t{0}) != seen_.checks || line.value("dead", std::size_t{0}) != seen_.dead) {
+        throw broken_line(number_, "the export had more or fewer checks than are here");
+      }
+      return false;
+    }
+    try {
+      take(line, to);
+    } catch (const json::exception&) {
+      throw broken_line(number_, "a member is missing, or is none that an export has");
+    } catch (const timer_error& error) {
+      throw broken_line(number_, error.what());
+    }
+    return true;
+  }
+  [[nodiscard]] const totals& seen() const { return seen_; }
+
+ private:
+  json next() {
+    std::string text;
+    ++number_;
+    if (!std::getline(in_, text)) {
+      throw broken_line(number_, "the export ends before its last line: it was cut off");
+    }
+    json line = json::parse(text, nullptr, false);
+    if (!line.is_object()) {
+      throw broken_line(number_, "this is no JSON object");
+    }
+    return line;
+  }
+  [[nodiscard]] std::string bytes(const json& line, const std::string& name) const {
+    if (const auto found = line.find(name + "_base64"); found != line.end()) {
+      const std::optional<std::string> read = from_base64(found->get<std::string>());
+      if (!read) {
+        throw broken_line(number_, name + "_base64 is none");
+      }
+      return *read;
+    }
+    return line.at(name);
+  }
+  template <class Check>
+  void take(const json& line, Check& check) const {
+    check.kind = line.at("kind");
+    check.key = bytes(line, "key");
+    check.payload = bytes(line, "payload");
+    check.due = instant(std::chrono::microseconds(line.at("due_us").get<std::int64_t>()));
+    check.attempt = line.at("attempt");
+    check.fence = line.at("fence");
+    if (check.attempt < 0 || check.fence < 0) {
+      throw broken_line(number_, "attempt and fence are never below zero");
+    }
+    durable::validate({.kind = check.kind, .key = check.key, .payload = check.payload}, limits_);
+  }
+  void take(const json& line, batch& to) {
+    const std::string state = line.at("state");
+    if (state == "dead") {
+      dead_check& check = to.dead.emplace_back();
+      take(line, check);
+      check.error = bytes(line, "error");
+      check.died = instant(std::chrono::microseconds(line.at("died_us").get<std::int64_t>()));
+      ++seen_.dead;
+      to.bytes += check.payload.size();
+    } else if (state == "pending" || state == "running") {
+      stored_check& check = to.checks.emplace_back();
+      take(line, check);
+      ++seen_.checks;
+      to.bytes += check.payload.size();
+    } else {
+      throw broken_line(number_, "the state is none of pending, running, dead");
+    }
+  }
+
+  std::istream& in_;
+  const durable::request_limits& limits_;
+  std::size_t number_ = 0;
+  totals seen_;
+};
+
+// A dead check is told from others by what no two have: a fence is drawn once.
+std::string name_of(const dead_check& check) {
+  return check.kind + '\0' + std::to_string(check.fence) + '\0' + check.key;
+}
+
+std::unordered_set<std::string> names_of_dead(durable::store& store) {
+  std::unordered_set<std::string> names;
+  durable::dead_range range{.limit = 1000, .with_payloads = false};
+  for (bool more = true; more;) {
+    const std::vector<dead_check> page = store.list_dead(range);
+    for (const dead_check& each : page) {
+      names.insert(name_of(each));
+    }
+    more = page.size() == range.limit;
+    range.after = more ? page.back().id : 0;
+  }
+  return names;
+}
+
+// Which of them the store has already: how many, and the first in words.
+struct taken {
+  std::size_t count = 0;
+  std::string first = {};
+
+  void add(const std::string& kind, const std::string& key, bool dead) {
+    if (count++ < 5) {
+      first += (first.empty() ? "" : ", ") + one_line(kind) + " " + one_line(key) + (dead ? " (dead)" : "");
+    }
+  }
+  [[nodiscard]] failure refusal(const std::string& then) const {
+    return {exit_status::refused, common::grouped(count) + (count == 1 ? " check is" : " checks are") +
+                                      " there already, such as " + first + "; " + then};
+  }
+};
+
+// Reads a page of the file, of as many checks as a transaction writes.
+bool fill(reader& from, batch& page) {
+  constexpr std::size_t most = 1000;
+  constexpr std::size_t most_bytes = std::size_t{8} << 20;
+  page = {};
+  while (page.size() < most && page.bytes < most_bytes) {
+    if (!from.read(page)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class import_run {
+  struct some_exist {};
+
+ public:
+  import_run(const desk& with, const std::string& file) : with_(with), file_(file), told_(with.chosen.as_json) {
+    common::stop_on_signals();
+    known_dead_ = names_of_dead(with.store);
+  }
+
+  // Looks at all of a file before anything is written.
+  void look_first() {
+    std::ifstream in = open();
+    reader from(in, with_.store.limits());
+    const bool any = with_.store.count({}, 1) > 0;
+    taken there;
+    batch page;
+    for (bool more = true; more;) {
+      more = fill(from, page);
+      for (const stored_check& each : any ? page.checks : std::vector<stored_check>()) {
+        if (with_.store.find(each.kind, each.key)) {
+          there.add(each.kind, each.key, false);
+        }
+      }
+      for (const dead_check& each : page.dead) {
+        if (known_dead_.contains(name_of(each))) {
+          there.add(each.kind, each.key, true);
+        }
+      }
+      tell("looked at", from.seen().checks + from.seen().dead);
+    }
+    all_ = from.seen();
+    if (there.count > 0 && !with_.chosen.keep_existing) {
+      throw there.refusal("nothing was imported: --keep-existing leaves these out");
+    }
+  }
+  void write() {
+    std::ifstream opened;
+    if (file_ != "-") {
+      opened = open();
+    }
+    reader from(file_ == "-" ? with_.in : opened, with_.store.limits());
+    batch page;
+    for (bool more = true; more;) {
+      if (common::stop_asked()) {
+        throw failure(exit_status::refused, "stopped: " + so_far());
+      }
+      try {
+        more = fill(from, page);
+      } catch (const broken_line& error) {
+        throw failure(exit_status::usage, std::string(error.what()) + "; " + so_far());
+      }
+      write(page);
+      tell("imported", done_.checks + done_.dead);
+    }
+  }
+  [[nodiscard]] const totals& done() const { return done_; }
+  [[nodiscard]] const totals& all() const { return all_; }
+  [[nodiscard]] std::size_t kept() const { return kept_; }
+
+ private:
+  [[nodiscard]] std::ifstream open() const {
+    std::ifstream in(file_);
+    if (!in) {
+      throw failure(exit_status::usage, "there is no file " + one_line(file_, 300));
+    }
+    return in;
+  }
+  [[nodiscard]] std::string so_far() const {
+    return common::grouped(done_.checks + done_.dead) +
+           " were imported before; to go on, import it again with --keep-existing";
+  }
+  void tell(const char* what, std::size_t count) {
+    if (told_.due()) {
+      told_.show(std::string(what) + " " + common::grouped(count));
+    }
+  }
+  void write(batch& page) {
+    const std::size_t before = page.dead.size();
+    taken there;
+    std::erase_if(page.dead, [&](const dead_check& each) {
+      const bool known = known_dead_.contains(name_of(each));
+      if (known) {
+        there.add(each.kind, each.key, true);
+      }
+      return known;
+    });
+    std::size_t written = 0;
+    try {
+      written = write_page(page, there.count > 0);
+    } catch (const some_exist&) {
+      for (const stored_check& each : page.checks) {
+        if (with_.store.find(each.kind, each.key)) {
+          there.add(each.kind, each.key, false);
+        }
+      }
+      throw there.refusal(so_far());
+    }
+    kept_ += page.checks.size() - written + before - page.dead.size();
+    done_.checks += written;
+    done_.dead += page.dead.size();
+  }
+  [[nodiscard]] std::size_t write_page(const batch& page, bool some_dead_exist) {
+    std::size_t written = 0;
+    with_.store.transact([&](durable::store_transaction& open) {
+      written = open.restore(page.checks, page.dead);
+      if (!with_.chosen.keep_existing && (written < page.checks.size() || some_dead_exist)) {
+        throw some_exist();
+      }
+      if (written + page.dead.size() > 0) {
+        open.record({.by = with_.chosen.by.empty() ? operating_user() : with_.chosen.by,
+                     .action = "import",
+                     .subject = "file " + one_line(file_, 200),
+                     .count = written + page.dead.size()});
+      }
+    });
+    return written;
+  }
+
+  const desk& with_;
+  const std::string file_;
+  common::progress told_;
+  std::unordered_set<std::string> known_dead_;
+  totals all_;
+  totals done_;
+  std::size_t kept_ = 0;
+};
+
+}  // namespace
+
+exit_status export_all(const desk& with) {
+  common::progress told(false);
+  common::stop_on_signals();
+  totals done;
+  std::size_t running = 0;
+  const auto write = [&](const json& line) {
+    with.out << line.dump() << '\n';
+    if (!with.out) {
+      throw failure(exit_status::no_store, "cannot write the export: it is incomplete");
+    }
+    if (common::stop_asked()) {
+      throw failure(exit_status::refused, "stopped: the export is incomplete");
+    }
+    if (told.due()) {
+      told.show("exported " + common::grouped(done.checks + done.dead));
+    }
+  };
+  write({{"format", format}, {"store", with.where.type}, {"at", time_text(with.store.now())}});
+  with.store.read_all(
+      [&](stored_check&& check) {
+        ++done.checks;
+        running += check.running ? 1U : 0U;
+        write(line_of(check, check.running ? "running" : "pending"));
+      },
+      [&](dead_check&& check) {
+        ++done.dead;
+        json line = line_of(check, "dead");
+        set_bytes(line, "error", check.error);
+        line["died_us"] = check.died.time_since_epoch().count();
+        write(line);
+      });
+  write({{"end", true}, {"checks", done.checks}, {"dead", done.dead}});
+  with.out.flush();
+  told.clear();
+  with.err << common::grouped(done.checks) << " checks and " << common::grouped(done.dead) << " dead ones exported";
+  if (running > 0) {
+    with.err << "; " << common::grouped(running) << " of them run, or their nodes have died: drain the nodes first, or "
+             << "these run once more where they are imported";
+  }
+  with.err << '\n';
+  return exit_status::done;
+}
+
+exit_status import_all(const desk& with) {
+  const std::string& file = with.chosen.words.at(0);
+  import_run run(with, file);
+  if (file != "-") {
+    run.look_first();
+  } else if (with.chosen.dry_run) {
+    throw failure(exit_status::usage, "--dry-run needs a file: what comes from a pipe is read once");
+  }
+  if (!with.chosen.dry_run) {
+    run.write();
+  }
+  const totals& told = with.chosen.dry_run ? run.all() : run.done();
+  if (with.chosen.as_json) {
+    with.out << json{{"checks", told.checks},
+                     {"dead", told.dead},
+                     {"kept", run.kept()},
+                     {"dry_run", with.chosen.dry_run}}
+                    .dump()
+             << '\n';
+  } else {
+    with.out << common::grouped(told.checks) << " checks and " << common::grouped(told.dead) << " dead ones "
+             << (with.chosen.dry_run ? "are in the file; nothing was changed" : "imported");
+    if (run.kept() > 0) {
+      with.out << "; " << common::grouped(run.kept()) << " were there already, and stay";
+    }
+    with.out << '\n';
+  }
+  return exit_status::done;
+}
+
+}  // namespace timing_wheel::desk
