@@ -12,7 +12,7 @@
 
 namespace timing_wheel::detail {
 
-/// A name, and how its value is had from what it is about.
+/// The name of a metric, and a function that reads the value from its subject.
 template <class Of>
 struct metric {
   const char* name;

@@ -43,8 +43,8 @@ class short_lock {
     seen_as_mutex::trying told(this);
     return told.has(try_acquire());
   }
-  /// For who has unlocked it, and will lock it again at once: lets time pass in which others find it open, twice as
-  /// long as who waits for it looks away at most.
+  /// For a thread that has unlocked it, and will lock it again at once: lets time pass, in which others find it open. At
+  /// most twice the longest pause between two looks of a waiting thread.
   static void give_way() noexcept {
     for (int i = 0; i < (2 << longest_pause); ++i) {
       relax();

@@ -71,7 +71,7 @@ class paged_array {
     return made;
   }
 
-  // Kept out of those who ask, which have something better to do nearly always.
+  // Not inlined: callers rarely need it.
   [[gnu::noinline]] void make_page_of(std::size_t i) {
     if (i >= size()) {
       pages_.resize(i / PageSize + 1);
