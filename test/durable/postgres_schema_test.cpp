@@ -67,6 +67,19 @@ TEST_F(PostgresSchema, TheFencesOfVersion1GoOnToRise) {
   }
 }
 
+TEST(PostgresSchemaless, SomethingOfAnothersInTheWayIsNamed) {
+  const std::string schema = new_schema();
+  server().execute("CREATE SCHEMA " + schema + "; CREATE TABLE " + schema + ".audit(what text)");
+  postgres_store store(server().conninfo(), options_in(schema));
+  const caught found = error_of([&] { store.migrate(); });
+  EXPECT_THAT(found.words, HasSubstr("\"audit\" already exists"));
+  EXPECT_THAT(found.words, HasSubstr("rename it, or give the checks a schema of their own"));
+  EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
+  server().execute("ALTER TABLE " + schema + ".audit RENAME TO mine");
+  store.migrate();
+  EXPECT_EQ(store.plan_migration().from, "2.4");
+}
+
 // Tables as 0.1.0 made them: without what was only added since.
 class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:

@@ -205,6 +205,21 @@ class PostgresFailover : public testing::Test {  // NOLINT(readability-identifie
   std::unique_ptr<private_postgres> standby_ = primary_.standby("second");
 };
 
+TEST_F(PostgresFailover, AStandbyTellsAnOperatorWhatThereIs) {
+  postgres_store store(primary_.conninfo());
+  store.transact([](store_transaction& open) { open.schedule({.kind = "work", .key = "a", .due = 1h}); });
+  postgres_store reader(standby_->conninfo());
+  EXPECT_TRUE(wait_until([&] { return reader.count({}, 10) == 1; }));
+  EXPECT_EQ(reader.list({.limit = 10}).at(0).key, "a");
+  EXPECT_EQ(reader.count_kinds().at(0).pending, 1U);
+  EXPECT_TRUE(reader.nodes().value().empty());
+  EXPECT_TRUE(reader.list_dead(10).empty() && reader.audit(10).empty() && reader.drained_nodes().empty());
+  int read = 0;
+  reader.read_all([&](stored_check&& /*check*/) { ++read; }, [](dead_check&& /*check*/) {});
+  EXPECT_EQ(read, 1);
+  EXPECT_THROW(reader.pause("work"), timer_error);
+}
+
 /// A kind of leased checks that run again and again, and what fences their runs had, by key and in their order.
 class beats {
  public:

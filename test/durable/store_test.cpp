@@ -756,6 +756,8 @@ TEST_P(Store, ListsCountsAndRevivesTheDeadByKindAndError) {
   EXPECT_EQ(groups[0].first, no[0].died);
   EXPECT_EQ(groups[0].last, no[1].died);
   EXPECT_THAT(store.count_dead({.error = "gone"}, 9), SizeIs(1));
+  EXPECT_THAT(keys_of(store.list_dead({.limit = 9, .which = {.key = "a1"}})), ElementsAre("a1"));
+  EXPECT_THAT(store.list_dead({.limit = 9, .which = {.key = "a"}}), IsEmpty());
   put(store, "a2", 1h);  // its key is taken again
   put(store, "c");
   bury(store, claim(store).at(0), "again");

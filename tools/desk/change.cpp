@@ -22,7 +22,12 @@ using durable::stored_check;
 
 // So many are changed in a transaction: on SQLite nobody else writes meanwhile.
 constexpr std::size_t in_transaction = 1000;
-constexpr std::size_t all_of_them = std::numeric_limits<std::int64_t>::max();
+// No more are counted before a change: that would take longer than a statement may.
+constexpr std::size_t most_counted = 1'000'000;
+
+std::string number_of(std::size_t count) {
+  return count > most_counted ? "more than " + common::grouped(most_counted) : common::grouped(count);
+}
 
 }  // namespace
 
@@ -56,12 +61,15 @@ struct tally {
 exit_status tell(const desk& with, const tally& done, const std::string& changed, const std::string& refused) {
   if (with.chosen.as_json) {
     json told{{"changed", done.changed}, {"refused", done.refused}, {"dry_run", with.chosen.dry_run}};
+    if (with.chosen.dry_run && done.changed > most_counted) {
+      told["at_least"] = true;
+    }
     if (done.stopped) {
       told["stopped"] = true;
     }
     with.out << told.dump() << '\n';
   } else if (with.chosen.dry_run) {
-    with.out << common::grouped(done.changed) << " match; nothing was changed\n";
+    with.out << number_of(done.changed) << " match; nothing was changed\n";
   } else {
     with.out << common::grouped(done.changed) << ' ' << changed;
     if (done.stopped) {
@@ -85,9 +93,9 @@ void confirm(const desk& with, std::size_t count) {
   }
   if (::isatty(STDIN_FILENO) != 1) {
     throw failure(exit_status::refused,
-                  common::grouped(count) + " match; nothing was changed: give --yes, or --dry-run to see how many");
+                  number_of(count) + " match; nothing was changed: give --yes, or --dry-run to see how many");
   }
-  with.err << with.chosen.command << ' ' << common::grouped(count) << " checks (" << words_of_filter(with.chosen)
+  with.err << with.chosen.command << ' ' << number_of(count) << " checks (" << words_of_filter(with.chosen)
            << ")? [y/N] " << std::flush;
   std::string answer;
   std::getline(with.in, answer);
@@ -112,7 +120,7 @@ class steps {
   void done(std::size_t count) {
     count_ += count;
     if (shown_.due()) {
-      shown_.show(common::grouped(count_) + " of " + common::grouped(all_),
+      shown_.show(common::grouped(count_) + " of " + number_of(all_),
                   all_ == 0 ? 1 : std::min(1.0, static_cast<double>(count_) / static_cast<double>(all_)));
     }
   }
@@ -129,7 +137,7 @@ std::string check_words(const std::string& key) { return "key " + one_line(key, 
 // Changes the checks that `which` means, a thousand in a transaction. `change` does it, to those that it is given.
 template <class Change>
 tally change_all(const desk& with, const durable::check_filter& which, const Change& change) {
-  const std::size_t all = with.store.count(which, all_of_them);
+  const std::size_t all = with.store.count(which, most_counted + 1);
   if (with.chosen.dry_run) {
     return {all, 0};
   }
@@ -284,7 +292,7 @@ tally change_dead(const desk& with, const Change& change) {
   require_a_filter(with);
   const durable::dead_filter which = dead_filter_of(with.chosen);
   std::size_t all = 0;
-  for (const durable::dead_group& each : with.store.count_dead(which, all_of_them, all_of_them)) {
+  for (const durable::dead_group& each : with.store.count_dead(which, most_counted + 1, most_counted + 1)) {
     all += each.count;
   }
   if (with.chosen.dry_run) {

@@ -58,6 +58,10 @@ exit_status serve(const desk& with);
                                                        const std::optional<std::vector<durable::node_info>>& nodes,
                                                        instant now);
 
+/// The dead with exactly this key, the newest first; the first `payloads` of them have their payloads.
+[[nodiscard]] std::vector<durable::dead_check> dead_of(durable::store& store, const std::string& kind,
+                                                       const std::string& key, std::size_t payloads);
+
 /// A transaction that has locked a check, and its statement.
 struct blocker {
   int pid = 0;

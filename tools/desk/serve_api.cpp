@@ -311,18 +311,10 @@ http_answer get_check(const call& of) {
     all["check"] = json_of(*check, store.now());
     set_payload(all["check"], check->payload);
   }
-  durable::dead_range range{
-      .limit = 1000, .which = {.kind = kind, .key_prefix = key}, .newest_first = true, .with_payloads = false};
-  for (const durable::dead_check& each : store.list_dead(range)) {
-    if (each.key != key) {
-      continue;
-    }
+  for (const durable::dead_check& each : dead_of(store, kind, key, 1)) {
     all["dead"].push_back(json_of(each));
     if (all["dead"].size() == 1) {
-      const auto whole = store.list_dead({.limit = 1, .after = each.id - 1});
-      if (!whole.empty() && whole[0].id == each.id) {
-        set_payload(all["dead"][0], whole[0].payload);
-      }
+      set_payload(all["dead"][0], each.payload);
     }
   }
   if (all["check"].is_null() && all["dead"].empty()) {

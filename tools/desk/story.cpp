@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <ostream>
 
 #include "desk/commands.hpp"
@@ -11,29 +12,6 @@ namespace {
 using durable::check_state;
 using durable::dead_check;
 using durable::stored_check;
-
-// The dead with exactly this key; the newest first.
-std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key,
-                                bool with_payloads) {
-  constexpr std::size_t at_a_time = 1000;
-  durable::dead_range range{
-      .limit = at_a_time, .which = {.kind = kind, .key_prefix = key}, .newest_first = true, .with_payloads = false};
-  std::vector<dead_check> found;
-  for (bool more = true; more;) {
-    const std::vector<dead_check> page = store.list_dead(range);
-    std::copy_if(page.begin(), page.end(), std::back_inserter(found),
-                 [&](const dead_check& each) { return each.key == key; });
-    more = page.size() == at_a_time;
-    range.after = more ? page.back().id : 0;
-  }
-  for (dead_check& each : found) {
-    if (with_payloads) {
-      const std::vector<dead_check> whole = store.list_dead({.limit = 1, .after = each.id - 1});
-      each.payload = !whole.empty() && whole[0].id == each.id ? whole[0].payload : "";
-    }
-  }
-  return found;
-}
 
 // Indented, if it is JSON that is small and flat enough for that; else as it is, but for what a terminal would obey.
 std::string readable(const std::string& payload) {
@@ -190,12 +168,30 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
 
 }  // namespace
 
+std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key,
+                                std::size_t payloads) {
+  durable::dead_range range{
+      .limit = 1000, .which = {.kind = kind, .key = key}, .newest_first = true, .with_payloads = false};
+  std::vector<dead_check> found;
+  for (bool more = true; more;) {
+    std::vector<dead_check> page = store.list_dead(range);
+    more = page.size() == range.limit;
+    range.after = more ? page.back().id : 0;
+    std::move(page.begin(), page.end(), std::back_inserter(found));
+  }
+  for (std::size_t at = 0; at < std::min(payloads, found.size()); ++at) {
+    const std::vector<dead_check> whole = store.list_dead({.limit = 1, .after = found[at].id - 1});
+    found[at].payload = !whole.empty() && whole[0].id == found[at].id ? whole[0].payload : "";
+  }
+  return found;
+}
+
 exit_status show(const desk& with) {
   const std::string& kind = with.chosen.words.at(0);
   const std::string& key = with.chosen.words.at(1);
   const instant now = with.store.now();
   const std::optional<stored_check> check = with.store.find(kind, key);
-  const std::vector<dead_check> dead = dead_of(with.store, kind, key, true);
+  const std::vector<dead_check> dead = dead_of(with.store, kind, key, std::numeric_limits<std::size_t>::max());
   if (with.chosen.as_json) {
     json all = json::array();
     if (check) {
@@ -223,7 +219,7 @@ exit_status why(const desk& with) {
   answer told;
   if (const std::optional<stored_check> check = with.store.find(kind, key)) {
     explain(with, *check, now, told);
-  } else if (const std::vector<dead_check> dead = dead_of(with.store, kind, key, false); !dead.empty()) {
+  } else if (const std::vector<dead_check> dead = dead_of(with.store, kind, key, 0); !dead.empty()) {
     told.state = "dead";
     told.say("It is dead since " + clock_text(dead[0].died, now) + ", after " + std::to_string(dead[0].attempt) +
                  " attempts: " + one_line(dead[0].error, 500),

@@ -68,6 +68,7 @@ struct dead_filter {
   std::string kind = {};        ///< Of this kind. Empty: of all kinds.
   std::string key_prefix = {};  ///< With a key that begins with these bytes.
   std::string error = {};       ///< With exactly this error.
+  std::string key = {};         ///< With exactly this key. Complexity: O(dead checks), as with a prefix.
 };
 
 /// Which dead checks to list: at most `limit` of those that `which` means, in the order of their ids.

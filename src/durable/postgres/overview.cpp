@@ -68,6 +68,9 @@ void add_condition(written_query& query, const dead_filter& which) {
   if (!which.error.empty()) {
     query.add(" AND error=").add_bytes(which.error);
   }
+  if (!which.key.empty()) {
+    query.add(" AND key=").add_bytes(which.key);
+  }
 }
 
 }  // namespace

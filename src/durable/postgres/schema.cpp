@@ -360,6 +360,12 @@ bool was_there_first(const std::error_code& code) {
   return std::any_of(told.begin(), told.end(), [&](const char* each) { return code == code_of(each); });
 }
 
+// A table, view, type or function of that name is there.
+bool is_taken(const std::error_code& code) {
+  static constexpr std::array told = {"42P07", "42710", "42723"};
+  return std::any_of(told.begin(), told.end(), [&](const char* each) { return code == code_of(each); });
+}
+
 }  // namespace
 
 void check_version(std::int64_t version, std::string_view schema) {
@@ -403,6 +409,13 @@ bool make_tables(connection& on, std::string_view schema) {
       const bool may_not = error.code() == code_of("42501");
       if (may_not && state_of(on, schema).version == schema_version) {
         return false;  // a node needs no additions
+      }
+      if (is_taken(error.code()) && (tries == most_tries || !was_there_first(error.code()))) {
+        throw timer_error(error.code(),
+                          "the schema " + prefix_of(schema).substr(0, schema.size() + 2) +
+                              " has something of another's by a name that timing_wheel needs: rename it, or "
+                              "give the checks a schema of their own, postgres_options::schema; " +
+                              error.what());
       }
       if (tries == most_tries || !was_there_first(error.code())) {
         throw;

@@ -115,7 +115,7 @@ class dead_condition {
 
   [[nodiscard]] std::string text() const {
     return std::string(which_.kind.empty() ? "" : " AND kind=?") + keys_.text() +
-           (which_.error.empty() ? "" : " AND error=?");
+           (which_.error.empty() ? "" : " AND error=?") + (which_.key.empty() ? "" : " AND key=?");
   }
   void bind(once& run) const {
     if (!which_.kind.empty()) {
@@ -124,6 +124,9 @@ class dead_condition {
     keys_.bind(run);
     if (!which_.error.empty()) {
       run->bind_text(which_.error);
+    }
+    if (!which_.key.empty()) {
+      run->bind_blob(which_.key);
     }
   }
 

@@ -68,7 +68,7 @@ bool matches(const check_filter& which, const stored_check& check, instant now) 
 
 bool matches(const dead_filter& which, const dead_check& check) {
   return (which.kind.empty() || which.kind == check.kind) && check.key.starts_with(which.key_prefix) &&
-         (which.error.empty() || which.error == check.error);
+         (which.error.empty() || which.error == check.error) && (which.key.empty() || which.key == check.key);
 }
 
 std::string condition_of(const check_filter& which, instant now) {
