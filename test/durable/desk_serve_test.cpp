@@ -4,9 +4,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <thread>
 
 #include "durable/support/desk_case.hpp"
 #include "support/prometheus_page.hpp"
@@ -27,14 +31,16 @@ struct http_reply {
 
 class client {
  public:
-  explicit client(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // With `may_fail` the server may be gone; then nothing is read.
+  explicit client(int port, bool may_fail = false) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<std::uint16_t>(port));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const timeval limit{20, 0};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    const int failed = ::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    EXPECT_TRUE(may_fail || failed == 0);
   }
   client(const client&) = delete;
   client& operator=(const client&) = delete;
@@ -76,16 +82,14 @@ http_reply reply_of(const std::string& text) {
 // A server, until the end of a test.
 class serving {
  public:
-  serving(const desk_case& of, const words& options) {
-    std::string command =
-        "echo $$; exec env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK " serve " + in_quotes(of.made.named);
-    for (const words& some : {of.made.options, words{"--listen", "127.0.0.1:0"}, options}) {
+  serving(const desk_case& of, const words& options)
+      : command_("echo $$; exec env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK " serve " + in_quotes(of.made.named)) {
+    for (const words& some : {of.made.options, options}) {
       for (const std::string& each : some) {
-        command += " " + in_quotes(each);
+        command_ += " " + in_quotes(each);
       }
     }
-    output_ = ::popen(command.c_str(), "r");
-    EXPECT_EQ(std::fscanf(output_, "%d http://127.0.0.1:%d/", &process_, &port), 2);
+    start();
   }
   serving(const serving&) = delete;
   serving& operator=(const serving&) = delete;
@@ -94,11 +98,18 @@ class serving {
     EXPECT_EQ(::pclose(output_), 0);
   }
 
+  // As a machine that stops; and started again, at the same port.
+  void kill_and_restart() {
+    ::kill(process_, SIGKILL);
+    EXPECT_NE(::pclose(output_), 0);
+    start();
+  }
+
   [[nodiscard]] std::string host() const { return "Host: 127.0.0.1:" + std::to_string(port) + "\r\n"; }
   // With the fields as they are given.
-  [[nodiscard]] http_reply ask_with(const std::string& line, const std::string& fields,
-                                    const std::string& body = "") const {
-    const client one(port);
+  [[nodiscard]] http_reply ask_with(const std::string& line, const std::string& fields, const std::string& body = "",
+                                    bool may_fail = false) const {
+    const client one(port, may_fail);
     one.send(line + " HTTP/1.1\r\nConnection: close\r\n" + fields +
              (body.empty() ? "" : "Content-Length: " + std::to_string(body.size()) + "\r\n") + "\r\n" + body);
     return reply_of(one.read());
@@ -110,6 +121,12 @@ class serving {
   int port = 0;
 
  private:
+  void start() {
+    output_ = ::popen((command_ + " --listen 127.0.0.1:" + std::to_string(port)).c_str(), "r");
+    EXPECT_EQ(std::fscanf(output_, "%d http://127.0.0.1:%d/", &process_, &port), 2);
+  }
+
+  std::string command_;
   FILE* output_ = nullptr;
   pid_t process_ = 0;
 };
@@ -139,6 +156,63 @@ TEST_P(DeskServe, SchedulesOnceForEachKey) {
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_EQ(lines[0].action, "replace");
   EXPECT_EQ(lines[0].by, "nightly");
+}
+
+// The answer to a request is lost, so it is repeated. Each check is scheduled once, and each other one cancelled once,
+// by what the store has and by the audit. `./dev desk-torture` has many more.
+TEST_P(DeskServe, ChangesExactlyThoughItIsKilledAgainAndAgain) {
+  const char* const wanted = std::getenv("TIMING_WHEEL_DESK_CHECKS");
+  const int count = wanted == nullptr ? 1000 : std::atoi(wanted);
+  constexpr int clients = 2;
+  serving desk(*this, with_tokens);
+  std::atomic<int> done = 0;
+  std::atomic<int> lost = 0;
+  const auto ask = [&](const std::string& line, const std::string& body) {
+    for (;;) {
+      const http_reply reply = desk.ask_with(line, desk.host() + bearer, body, true);
+      if (reply.status != 0 && reply.status != 503) {
+        return reply;
+      }
+      ++lost;
+      std::this_thread::sleep_for(5ms);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int first = 0; first < clients; ++first) {
+    threads.emplace_back([&, first] {
+      for (int number = first; number < count; number += clients) {
+        const std::string line = " /v1/kinds/close/checks/order-" + std::to_string(number);
+        EXPECT_LE(ask("PUT" + line, R"({"delay":"1h"})").status, 201);
+        if (number % 4 < 2) {
+          EXPECT_EQ(ask("DELETE" + line, "").status, 200);
+        }
+        ++done;
+      }
+    });
+  }
+  int kills = 0;
+  auto next = std::chrono::steady_clock::now() + 1s;
+  while (done < count) {
+    std::this_thread::sleep_for(1ms);
+    const bool is_time =
+        wanted == nullptr ? kills < 3 && done > (kills + 1) * count / 4 : std::chrono::steady_clock::now() >= next;
+    if (is_time) {
+      desk.kill_and_restart();
+      ++kills;
+      next += 1s;
+    }
+  }
+  for (std::thread& each : threads) {
+    each.join();
+  }
+  EXPECT_GE(kills, 3);
+  EXPECT_GT(lost, 0);
+  std::map<std::string, int> written;
+  for (const audit_entry& each : store.audit(10'000'000)) {
+    written[each.action] += static_cast<int>(each.count);
+  }
+  EXPECT_THAT(written, testing::ElementsAre(testing::Pair("cancel", count / 2), testing::Pair("schedule", count)));
+  EXPECT_EQ(store.count({}, 10'000'000), static_cast<std::size_t>(count / 2));
 }
 
 TEST_P(DeskServe, CancelsAndMovesWithThreeAnswers) {
