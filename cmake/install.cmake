@@ -19,7 +19,8 @@ function(timing_wheel_install part export)
     COMPONENT ${part}_development)
 endfunction()
 
-timing_wheel_install(timing_wheel timing_wheelTargets timing_wheel timing_wheel_asio timing_wheel_standalone_asio)
+timing_wheel_install(timing_wheel timing_wheelTargets
+  timing_wheel timing_wheel_asio timing_wheel_standalone_asio timing_wheel_execution)
 if(TARGET timing_wheel_durable)
   # Loaded only if it is asked for, so that the core needs no database.
   timing_wheel_install(timing_wheel_durable timing_wheel_durableTargets timing_wheel_durable)

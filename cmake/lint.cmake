@@ -78,7 +78,8 @@ function(timing_wheel_lint)
     test/timing_wheel_allocation test/fuzz/engine_fuzz)
   timing_wheel_lint_together(lint_asio_tests test/.clang-tidy test/asio/boost_asio_test test/asio/both_asios_test)
   timing_wheel_lint_together(lint_tests test/.clang-tidy test/front/errors_test test/front/without_exceptions_test
-    test/fuzz/service_fuzz test/system/.* test/coroutine/.* test/examples/common_test
+    test/fuzz/service_fuzz test/system/.* test/coroutine/.* test/execution/.*
+    test/examples/common_test
     test/examples/order_compensation_test test/examples/compare_test)
   timing_wheel_lint_together(lint_durable_tests test/.clang-tidy
     test/durable/durable_unit_test test/durable/durable_stress_test)

@@ -69,7 +69,7 @@ class [[nodiscard]] sleep_operation {
  public:
   /// Begins the sleep, in a coroutine. This object may be destroyed while the coroutine sleeps.
   /// \returns an awaiter, whose result is a `sleep_result`.
-  auto operator co_await() const noexcept { return detail::sleeping(what_); }
+  auto operator co_await() const noexcept { return detail::awaited_sleep(what_); }
 
  private:
   friend class timer;

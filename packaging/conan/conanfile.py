@@ -96,6 +96,9 @@ class TimingWheel(ConanFile):
         standalone.requires = ["core"]
         standalone.defines = ["TIMING_WHEEL_STANDALONE_ASIO", "ASIO_STANDALONE"]
         standalone.set_property("cmake_target_name", "timing_wheel::standalone_asio")
+        execution = self.cpp_info.components["execution"]
+        execution.requires = ["core"]
+        execution.set_property("cmake_target_name", "timing_wheel::execution")
         if self.options.durable:
             durable = self.cpp_info.components["durable"]
             durable.libs = ["timing_wheel_durable"]

@@ -36,26 +36,26 @@ template <class Clock>
 inline constexpr time_kind kind_of =
     std::same_as<Clock, std::chrono::steady_clock> ? time_kind::steady : time_kind::wall;
 
-/// What to sleep, and how.
-struct sleep_request {
-  sleep_request(timer* of, time_kind how, std::chrono::nanoseconds until, const sleep_arguments& options,
-                std::error_code* told) noexcept
-      : by(of),
-        kind(how),
-        time(until),
-        tag(options.tag),
-        stop(options.stop.token()),
-        on(options.on),
-        window(options.window),
-        error(told) {}
-
+/// What to sleep.
+struct sleep_time {
   timer* by;
   time_kind kind;
   std::chrono::nanoseconds time;  // a delay, or since the epoch
   std::uint64_t tag;
+  std::chrono::nanoseconds window{};
+};
+
+/// What a coroutine sleeps, and how.
+struct sleep_request : sleep_time {
+  sleep_request(timer* of, time_kind how, std::chrono::nanoseconds until, const sleep_arguments& options,
+                std::error_code* told) noexcept
+      : sleep_time{of, how, until, options.tag, options.window},
+        stop(options.stop.token()),
+        on(options.on),
+        error(told) {}
+
   std::stop_token stop;
   executor_ref on;
-  std::chrono::nanoseconds window;
   std::error_code* error;  // null: to throw
 };
 
@@ -64,11 +64,11 @@ TIMING_WHEEL_EXPORT void report_to(std::error_code* error, std::error_code code)
 
 class sleeping;
 
-/// Resumes a sleeping coroutine, once: when it is called, or else when it is destroyed. It is what a sleep's timer
-/// calls, and then what the executor calls.
+/// Wakes what sleeps, once: when it is called, or else when it is destroyed. It is what a sleep's timer calls, and what
+/// an executor calls then.
 ///
-/// The coroutine's frame may go first. So the sleep knows where its alarm is, wherever that is moved, and turns it off.
-/// An alarm that was never moved does nothing when it is destroyed: the service has refused it.
+/// What sleeps may go first. So the sleep knows where its alarm is, wherever that is moved, and turns it off. An alarm
+/// that was never moved does nothing when it is destroyed: the service has refused it.
 class alarm {
  public:
   explicit alarm(sleeping& of) noexcept : sleep_(&of) {}
@@ -84,21 +84,83 @@ class alarm {
   sleeping* sleep_;
 };
 
-/// A sleep that is awaited. It lies in the frame of the coroutine, with everything that it needs.
+/// A sleep: what a coroutine's and a sender's have in common. It lies where they have it, with everything that it
+/// needs, and allocates nothing.
 ///
-/// Who may resume the coroutine: the callback of its timer, the destructor of that, or a task of the executor. One
-/// `alarm` does all three, and ends with it, so there is no second time. A stop request only makes the timer due.
-/// docs/coroutines.md has the races.
+/// Who may wake it: the callback of its timer, or the destructor of that; for a coroutine, then a task of an executor.
+/// One `alarm` does all of it, and ends with it, so there is no second time. docs/coroutines.md has the races.
 ///
-/// 1. `await_suspend` does not touch the frame after it has set `armed`, which is when others may begin to resume the
-///    coroutine. Before that they wait.
-/// 2. `taken` is set by who resumes the coroutine, and by who destroys it. The first one goes on.
+/// 1. `begin` does not touch this object after it has set `armed`, which is when others may begin to wake it. Before
+///    that they wait.
+/// 2. `taken` is set by who resumes a coroutine, and by who destroys it. The first one goes on. Nobody destroys the
+///    operation of a sender before it has completed, so it needs no `taken`.
 class sleeping {
  public:
-  explicit sleeping(sleep_request what) noexcept : what_(std::move(what)) {}
   sleeping(const sleeping&) = delete;
   sleeping& operator=(const sleeping&) = delete;
-  TIMING_WHEEL_EXPORT ~sleeping();
+
+  /// What a stop callback calls. This object may have gone when it returns.
+  TIMING_WHEEL_EXPORT void request_stop() noexcept;
+
+ protected:
+  /// How it ended.
+  enum class end : std::uint8_t { fired, dropped, refused, refused_by_executor };
+  enum flag : unsigned {
+    armed = 1,  // the handle is there, and others may go on
+    stop = 2,   // a stop was requested
+    over = 4,   // it ended within the `schedule` call, on the same thread
+    taken = 8,  // somebody resumes the coroutine, or destroys it
+  };
+  /// What a stop request does with the timer.
+  enum class stop_rule : std::uint8_t {
+    hurry,   // the timer is due at once, and goes on where it would have
+    cancel,  // the timer goes at once, and what sleeps goes on inside the request
+  };
+  /// Called once, when it is over. `of` may have gone when that returns.
+  using wake_function = void (*)(sleeping& of, end how);
+  struct stop_request {
+    sleeping* sleep;
+    void operator()() const noexcept { sleep->request_stop(); }
+  };
+
+  sleeping(wake_function wake, stop_rule rule) noexcept : wake_(wake), rule_(rule) {}
+  ~sleeping() = default;
+
+  /// Schedules the timer, and arms it. \throws as `timer::schedule_after` if `error` is null.
+  /// \returns false if the service refuses. Otherwise this object may have gone.
+  TIMING_WHEEL_EXPORT bool begin(const sleep_time& what, std::error_code* error);
+
+  bool set(flag which) noexcept { return (flags_.fetch_or(which, std::memory_order_acq_rel) & which) == 0; }
+  [[nodiscard]] bool has(flag which) const noexcept { return (flags_.load(std::memory_order_acquire) & which) != 0; }
+
+  // Written before `armed` is set.
+  timer_handle handle_;
+  // The alarm's: one thread at a time has it.
+  alarm* alarm_ = nullptr;  // where it is; null before it is moved into its timer, and after its end
+
+ private:
+  friend alarm;
+
+  template <class... Error>
+  timer_handle start(const sleep_time& what, Error&... error);
+  static void obey(stop_rule rule, const timer_handle& timer) noexcept;
+  void ring(end how);
+  bool is_armed_or_waits() const noexcept;
+
+  const wake_function wake_;
+  std::thread::id starter_;  // written before `armed` is set
+  // Any thread's.
+  std::atomic<unsigned> flags_{0};
+  const stop_rule rule_;
+  end end_ = end::fired;  // the alarm's, before `over`
+};
+
+/// A sleep that a coroutine awaits. It lies in the frame of the coroutine. A stop request only makes the timer due.
+class awaited_sleep : sleeping {
+ public:
+  explicit awaited_sleep(sleep_request what) noexcept
+      : sleeping(&awaited_sleep::wake, stop_rule::hurry), what_(std::move(what)) {}
+  TIMING_WHEEL_EXPORT ~awaited_sleep();
 
   [[nodiscard]] TIMING_WHEEL_EXPORT bool await_ready() noexcept;
   // Not inlined into the coroutine: clang before version 17 would put its locals into the frame, which may have gone.
@@ -106,44 +168,16 @@ class sleeping {
   TIMING_WHEEL_EXPORT sleep_result await_resume();
 
  private:
-  friend alarm;
-
-  enum class end : std::uint8_t { fired, dropped, refused, refused_by_executor };
-  enum flag : unsigned {
-    armed = 1,  // the handle is there, and the coroutine is suspended
-    stop = 2,   // a stop was requested
-    over = 4,   // it ended within the `schedule` call, on the same thread
-    taken = 8,  // somebody resumes the coroutine, or destroys it
-  };
-  struct stop_request {
-    sleeping* sleep;
-    void operator()() const noexcept { sleep->request_stop(); }
-  };
-
-  template <class... Error>
-  timer_handle start(Error&... error);
-  void request_stop() noexcept;
-  static void hurry(const timer_handle& timer) noexcept;
-  void ring(end how);
-  bool is_armed_or_waits() const noexcept;
+  static void wake(sleeping& of, end how);
   void pass_on(end how);
   void hand_over();
   void resume();
-  bool set(flag which) noexcept { return (flags_.fetch_or(which, std::memory_order_acq_rel) & which) == 0; }
-  [[nodiscard]] bool has(flag which) const noexcept { return (flags_.load(std::memory_order_acquire) & which) != 0; }
 
   const sleep_request what_;
-  // Written before `armed` is set.
-  std::coroutine_handle<> coroutine_;
-  std::thread::id starter_;
-  timer_handle handle_;
-  bool is_suspended_ = false;
-  // The alarm's: one thread at a time has it.
-  alarm* alarm_ = nullptr;  // where it is; null before it is moved into its timer, and after its end
-  end end_ = end::fired;
+  std::coroutine_handle<> coroutine_;  // written before it begins
+  // The alarm's.
+  end how_ = end::fired;
   bool is_handed_over_ = false;
-  // Any thread's.
-  std::atomic<unsigned> flags_{0};
   std::optional<std::stop_callback<stop_request>> on_stop_;
 };
 

@@ -1,0 +1,166 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "timing_wheel/detail/execution.hpp"
+#include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/detail/sleeping.hpp"
+#include "timing_wheel/time.hpp"
+#include "timing_wheel/timer.hpp"
+
+/// \file
+/// A timer as a scheduler of `std::execution` (P2300), for any library of senders: that of C++26, stdexec, or your own.
+/// The page docs/execution.md has the rules about threads and lifetimes. It is not part of `timing_wheel.hpp`.
+
+/// Senders on a timer.
+namespace timing_wheel::execution {
+
+/// The names that a library of senders has. This header includes no such library, so you name yours, once in a program:
+///
+///     struct my_library {
+///       using sender_t = stdexec::sender_t;
+///       using scheduler_t = stdexec::scheduler_t;
+///       using operation_state_t = stdexec::operation_state_t;
+///       using set_value_t = stdexec::set_value_t;
+///       using set_error_t = stdexec::set_error_t;
+///       using set_stopped_t = stdexec::set_stopped_t;
+///       using get_env_t = stdexec::get_env_t;
+///       using get_stop_token_t = stdexec::get_stop_token_t;
+///       template <class... Signatures>
+///       using completion_signatures = stdexec::completion_signatures<Signatures...>;
+///       template <class Signal>
+///       using get_completion_scheduler_t = stdexec::get_completion_scheduler_t<Signal>;
+///     };
+// clang-format off
+template <class L>
+concept sender_library = requires {
+  typename L::sender_t;
+  typename L::scheduler_t;
+  typename L::operation_state_t;
+  typename L::set_value_t;
+  typename L::set_error_t;
+  typename L::set_stopped_t;
+  typename L::get_env_t;
+  typename L::get_stop_token_t;
+  typename L::template completion_signatures<typename L::set_stopped_t()>;
+  typename L::template get_completion_scheduler_t<typename L::set_value_t>;
+};
+
+/// A scheduler with a clock: what a function should take that sleeps, so that it works with other timed schedulers,
+/// such as stdexec's. `now()` is a time point, and the three verbs return senders.
+template <class S>
+concept timed_scheduler = std::copyable<S> && std::equality_comparable<S> && requires(const S& on) {
+  typename S::scheduler_concept;
+  on.schedule();
+  on.schedule_after(on.now() - on.now());
+  on.schedule_at(on.now());
+};
+// clang-format on
+
+template <sender_library Library>
+class scheduler;
+
+/// What `scheduler::schedule_after` returns: a sleep that has not begun. Connect it to a receiver and start the
+/// operation, as often as you like; or pass it to algorithms of your library, such as `then` and `when_any`.
+///
+/// | What happens | The receiver gets | on |
+/// |---|---|---|
+/// | the time is over | `set_value()`, never early | where the service runs callbacks |
+/// | `timer::stop_run_now` runs the timer | `set_value()` | the thread that calls that |
+/// | a stop is requested, or was before | `set_stopped()` | the thread that requests it, or that starts |
+/// | the service is stopped, or the timer is dropped | `set_stopped()` | the thread that drops it, or that starts |
+/// | the service refuses for another reason | `set_error(std::error_code)`, as `schedule_after` | the one that starts |
+///
+/// A timer is dropped as a coroutine's is (`sleep_operation`). A stop request cancels the timer, so its memory comes
+/// back before the request returns, and no poller wakes. If the time is over at the same moment, one of the two wins.
+///
+/// **The stop token** is that of the receiver's environment, of any type with a `callback_type`, such as the
+/// `inplace_stop_token` of C++26; and `std::stop_token`, which in C++20 has none. A token that cannot be stopped costs
+/// no space.
+///
+/// **Cost.** An operation is one timer, and allocates nothing: all lies in the operation. Its address must stay, and it
+/// must live until it completes. The receiver may destroy it then, and the service too. Thread safety: as a plain
+/// object. Complexity: that of `timer::schedule_after`, and of `timer_handle::cancel`.
+template <sender_library Library>
+class [[nodiscard]] sleep_sender {
+ public:
+  using sender_concept = typename Library::sender_t;  ///< A sender.
+  /// How it may complete.
+  using completion_signatures =
+      typename Library::template completion_signatures<typename Library::set_value_t(),
+                                                       typename Library::set_error_t(std::error_code),
+                                                       typename Library::set_stopped_t()>;
+
+  /// An operation that has not begun. Throws what moving the receiver throws.
+  template <class Receiver>
+  requires detail::receives_sleep<Library, Receiver>
+  [[nodiscard]] auto connect(Receiver receiver) const noexcept(std::is_nothrow_move_constructible_v<Receiver>) {
+    return detail::sleep_of<Library, Receiver>(what_, std::move(receiver));
+  }
+
+  /// Tells the scheduler, on which `set_value` is called.
+  [[nodiscard]] auto get_env() const noexcept {
+    return detail::environment<Library, scheduler<Library>>(scheduler<Library>(*what_.by, what_.tag));
+  }
+
+ private:
+  friend scheduler<Library>;
+  explicit sleep_sender(const timing_wheel::detail::sleep_time& what) noexcept : what_(what) {}
+
+  timing_wheel::detail::sleep_time what_;
+};
+
+/// A timer as a scheduler, with a clock. It refers to the timer, which must outlive the senders that are started.
+///
+///     execution::scheduler<my_library> wheel(timer);
+///     auto late = wheel.schedule_after(30min) | stdexec::then([] { verify(7); });
+///
+/// It works with a `manual_timer` in tests, and with a `loop_timer` in a loop. Thread safety: as a plain object.
+template <sender_library Library>
+class scheduler {
+ public:
+  using scheduler_concept = typename Library::scheduler_t;  ///< A scheduler.
+
+  /// On `of`. `tag` is the `schedule_options::tag` of its timers.
+  explicit scheduler(timer& of, std::uint64_t tag = 0) noexcept : timer_(&of), tag_(tag) {}
+
+  /// `timer::now`.
+  [[nodiscard]] time_point now() const noexcept { return timer_->now(); }
+
+  /// Completes as soon as possible, where the service runs callbacks.
+  sleep_sender<Library> schedule() const noexcept { return schedule_after(std::chrono::nanoseconds::zero()); }
+
+  /// Completes `delay` after its operation is started. A zero or negative delay means as soon as possible.
+  template <class Rep, class Period>
+  sleep_sender<Library> schedule_after(std::chrono::duration<Rep, Period> delay) const noexcept {
+    return sender(timing_wheel::detail::time_kind::delay, saturating_nanoseconds(delay));
+  }
+
+  /// Completes at `deadline`, a time point as for `timer::schedule_at`. A time of the wall clock is converted when the
+  /// operation is started.
+  template <deadline_clock Clock, class Duration>
+  sleep_sender<Library> schedule_at(std::chrono::time_point<Clock, Duration> deadline) const noexcept {
+    return sender(timing_wheel::detail::kind_of<Clock>,
+                  timing_wheel::detail::nanoseconds_of(deadline).time_since_epoch());
+  }
+
+  /// Whether timer and tag are the same.
+  friend bool operator==(const scheduler&, const scheduler&) noexcept = default;
+
+ private:
+  sleep_sender<Library> sender(timing_wheel::detail::time_kind kind, std::chrono::nanoseconds time) const noexcept {
+    return sleep_sender<Library>({timer_, kind, time, tag_});
+  }
+
+  timer* timer_;
+  std::uint64_t tag_;
+};
+
+}  // namespace timing_wheel::execution
