@@ -4,6 +4,7 @@
 
 #include "engine/system_page.hpp"
 #include "system/on_linux.hpp"
+#include "system/windows.hpp"
 #include "timing_wheel/detail/engine/flat_array.hpp"
 
 #if defined(TIMING_WHEEL_HAS_MAPPINGS)
@@ -53,6 +54,26 @@ void* remap(void* old, std::size_t old_size, std::size_t size) noexcept {
 // \returns whether it could: a part in the middle may be one mapping too many for the system.
 bool unmap(void* begin, std::size_t size) noexcept { return munmap(begin, size) == 0; }
 void ask_for_huge_pages(void* begin, std::size_t size) noexcept { madvise(begin, size, MADV_HUGEPAGE); }
+
+#elif defined(TIMING_WHEEL_HAS_WINDOWS)
+
+// Addresses cost nothing until there is memory for them.
+void* map(std::size_t size) noexcept { return windows::map(size, 8 * size); }
+
+void* remap(void* old, std::size_t old_size, std::size_t size) noexcept {
+  if (windows::extend(old, old_size, size)) {
+    return old;
+  }
+  void* const made = map(size);
+  if (made != nullptr) {
+    std::memcpy(made, old, old_size);
+    windows::unmap(old, old_size);
+  }
+  return made;
+}
+
+bool unmap(void* begin, std::size_t size) noexcept { return windows::unmap(begin, size); }
+void ask_for_huge_pages(void* /*begin*/, std::size_t /*size*/) noexcept {}
 
 #else
 

@@ -6,6 +6,7 @@
 
 #include "engine/system_page.hpp"
 #include "system/on_linux.hpp"
+#include "system/windows.hpp"
 
 #if defined(TIMING_WHEEL_HAS_MAPPINGS)
 #include <sys/mman.h>
@@ -39,13 +40,16 @@ void unmap_region(void* begin, std::size_t size) noexcept { munmap(begin, size);
 // Without the first, the system would make a huge page again of what is left in the region.
 void refuse_huge_page(void* begin, std::size_t size) noexcept { madvise(begin, size, MADV_NOHUGEPAGE); }
 void ask_for_huge_page(void* begin, std::size_t size) noexcept { madvise(begin, size, MADV_HUGEPAGE); }
-// Whole pages of the system only. \returns how much that was.
-std::size_t discard(char* begin, std::size_t size) noexcept {
-  const std::size_t page = system_page();
-  const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) % page;
-  const std::size_t whole = before < size ? (size - before) / page * page : 0;
-  return whole != 0 && madvise(begin + before, whole, MADV_DONTNEED) == 0 ? whole : 0;
-}
+bool discard_pages(void* begin, std::size_t size) noexcept { return madvise(begin, size, MADV_DONTNEED) == 0; }
+
+#elif defined(TIMING_WHEEL_HAS_WINDOWS)
+
+// Huge pages need a right there that few programs have.
+void* map_aligned(std::size_t size) noexcept { return windows::map(size, size); }
+void unmap_region(void* begin, std::size_t size) noexcept { windows::unmap(begin, size); }
+void refuse_huge_page(void* /*begin*/, std::size_t /*size*/) noexcept {}
+void ask_for_huge_page(void* /*begin*/, std::size_t /*size*/) noexcept {}
+bool discard_pages(void* begin, std::size_t size) noexcept { return windows::discard(begin, size); }
 
 #else
 
@@ -53,9 +57,17 @@ void* map_aligned(std::size_t /*size*/) noexcept { return nullptr; }
 void unmap_region(void* /*begin*/, std::size_t /*size*/) noexcept {}
 void refuse_huge_page(void* /*begin*/, std::size_t /*size*/) noexcept {}
 void ask_for_huge_page(void* /*begin*/, std::size_t /*size*/) noexcept {}
-std::size_t discard(char* /*begin*/, std::size_t /*size*/) noexcept { return 0; }
+bool discard_pages(void* /*begin*/, std::size_t /*size*/) noexcept { return false; }
 
 #endif
+
+// Whole pages of the system only. \returns how much that was.
+std::size_t discard(char* begin, std::size_t size) noexcept {
+  const std::size_t page = system_page();
+  const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) % page;
+  const std::size_t whole = before < size ? (size - before) / page * page : 0;
+  return whole != 0 && discard_pages(begin + before, whole) ? whole : 0;
+}
 
 }  // namespace
 

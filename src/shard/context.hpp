@@ -15,6 +15,7 @@
 #include "shared/fork_watch.hpp"
 #include "system/sleeper.hpp"
 #include "timing_wheel/detail/schedule.hpp"
+#include "timing_wheel/detail/waiting.hpp"
 #include "timing_wheel/executor.hpp"
 #include "timing_wheel/time.hpp"
 #include "timing_wheel/timer_options.hpp"
@@ -139,7 +140,7 @@ struct service_context {
       }
     }
     if (tellers_.fetch_sub(1, std::memory_order_seq_cst) == 1) {  // before it is asked in `notify_all` who waits
-      tellers_.notify_all();
+      notify_all(tellers_);
     }
   }
 
@@ -148,7 +149,7 @@ struct service_context {
   void wait_for_tellers() noexcept {
     unsigned inside = tellers_.fetch_add(0, std::memory_order_acq_rel);
     while (inside != 0) {
-      tellers_.wait(inside, std::memory_order_acquire);
+      wait_while(tellers_, inside, std::memory_order_acquire);
       inside = tellers_.load(std::memory_order_acquire);
     }
   }

@@ -22,6 +22,11 @@
 #define TIMING_WHEEL_HAS_THREAD_NAMES
 #endif
 
+#if defined(_WIN32)
+/// What `system/windows.hpp` has: memory, a barrier, a precise sleep, and names of threads.
+#define TIMING_WHEEL_HAS_WINDOWS
+#endif
+
 #if defined(__unix__) || defined(__APPLE__)
 /// `pthread_sigmask`. Without it, there are no signals to block.
 #define TIMING_WHEEL_HAS_SIGNAL_MASKS

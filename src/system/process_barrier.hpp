@@ -1,6 +1,7 @@
 #pragma once
 
 #include "system/on_linux.hpp"
+#include "system/windows.hpp"
 
 #if defined(TIMING_WHEEL_HAS_MEMBARRIER)
 #include <linux/membarrier.h>
@@ -44,6 +45,11 @@ inline void prepare_process_barrier() noexcept {
   errno = before;
   return passed;
 }
+
+#elif defined(TIMING_WHEEL_HAS_WINDOWS)
+
+inline void prepare_process_barrier() noexcept {}
+[[nodiscard]] inline bool pass_process_barrier() noexcept { return windows::pass_process_barrier(); }
 
 #else
 

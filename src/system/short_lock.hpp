@@ -8,6 +8,7 @@
 
 #include "system/process_barrier.hpp"
 #include "system/sanitizers.hpp"
+#include "timing_wheel/detail/waiting.hpp"
 
 namespace timing_wheel::detail {
 
@@ -82,7 +83,7 @@ class short_lock {
         return;  // and the mark stays, for others may be asleep
       }
       if (will_be_woken) {
-        epoch_.wait(epoch, std::memory_order_relaxed);
+        wait_while(epoch_, epoch, std::memory_order_relaxed);
       } else {
         std::this_thread::sleep_for(step);
         step = std::min(2 * step, longest_step);
@@ -92,7 +93,7 @@ class short_lock {
   [[gnu::noinline]] void wake_one() noexcept {
     if (asleep_.exchange(false, std::memory_order_acquire)) {
       epoch_.fetch_add(1, std::memory_order_seq_cst);
-      epoch_.notify_one();
+      notify_one(epoch_);
     }
   }
 

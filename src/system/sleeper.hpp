@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "system/windows.hpp"
 #include "timing_wheel/time.hpp"
 
 namespace timing_wheel::detail {
@@ -113,7 +114,11 @@ class sleeper {
   alignas(64) std::atomic<tick> announced_{awake};  // on a line of its own: every adder reads it
   alignas(64) std::mutex mutex_;                    // guards woken_
   bool woken_ = false;
+#if defined(TIMING_WHEEL_HAS_WINDOWS)
+  windows::condition_of_one condition_;
+#else
   std::condition_variable condition_;
+#endif
   counter wakeups_{0};  // at the end of a sleep
   counter earlier_wakeups_{0};
   counter empty_wakeups_{0};

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "system/on_linux.hpp"
+#include "system/windows.hpp"
 
 #if defined(TIMING_WHEEL_HAS_SIGNAL_MASKS) || defined(TIMING_WHEEL_HAS_THREAD_NAMES)
 #include <pthread.h>
@@ -43,6 +44,8 @@ class signals_blocked {
 inline void name_this_thread([[maybe_unused]] const char* name) noexcept {
 #if defined(TIMING_WHEEL_HAS_THREAD_NAMES)
   static_cast<void>(pthread_setname_np(pthread_self(), name));
+#elif defined(TIMING_WHEEL_HAS_WINDOWS)
+  windows::name_this_thread(name);
 #endif
 }
 

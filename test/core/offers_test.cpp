@@ -1,12 +1,12 @@
 // A place goes to the driver or to whoever withdraws it, and each step is told once.
 
 #include "core/offers.hpp"
+#include "support/meeting.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
-#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -99,7 +99,7 @@ TEST(Offers, EachTimerHasOneOwnerWhenDriverAndWithdrawalRace) {
   filled_window it;
   std::array<int, all> owners{};
   std::array<int, all> told{};
-  std::barrier together(2);
+  barrier together(2);
   std::thread driver([&] {
     for (int round = 0; round < rounds; ++round) {
       together.arrive_and_wait();

@@ -242,6 +242,7 @@ TEST(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
   EXPECT_EQ(thrown.error, timer_errc::stopped);
 }
 
+#if !defined(_WIN32)
 TEST(Sleep, InAChildOfForkIsRefused) {
   if (!can_map) {
     GTEST_SKIP() << "this build does not notice a fork";
@@ -265,6 +266,7 @@ TEST(Sleep, ThatBeganBeforeAForkCanBeDestroyedInTheChild) {
             }),
             (child_end{true, 7}));
 }
+#endif
 
 TEST(Sleep, WithoutMemoryIsRefused) {
   int refused = 0;

@@ -9,12 +9,12 @@
 #include <concepts>
 #include <cstdint>
 #include <exception>
-#include <latch>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "support/meeting.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
@@ -55,7 +55,7 @@ class EveryFront : public testing::Test {
   /// Lets `schedule` schedule what is overdue, all of it before any of it runs, and runs it until `done()`.
   template <class Schedule, class Done>
   static void run(Front& service, Schedule schedule, Done done) {
-    std::latch scheduled(1);
+    latch scheduled(1);
     service.schedule_after(-1s, [&] { scheduled.wait(); });
     schedule();
     scheduled.count_down();

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
-#include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/meeting.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
@@ -34,14 +34,14 @@ void on_a_fresh_thread(Use use) {
 }
 
 /// Waits for others, but not for ever. \returns whether they came.
-bool meet(std::latch& others) {
+bool meet(latch& others) {
   others.count_down();
   return eventually([&] { return others.try_wait(); });
 }
 
 TEST(Pollers, RunCallbacksOfDifferentShardsAtTheSameTime) {
   for (const unsigned count : {2U, 3U}) {
-    std::latch all(count);
+    latch all(count);
     std::atomic<unsigned> met{0};
     timer service({.shards = count, .pollers = count});
     for (unsigned i = 0; i < count; ++i) {
@@ -60,7 +60,7 @@ void on_each_of_two(timer& service, Callback callback) {
 }
 
 TEST(Pollers, CallTheExecutorAtTheSameTime) {
-  std::latch both(2);
+  latch both(2);
   std::atomic<int> met{0};
   timer service({.shards = 2, .pollers = 2, .executor = [&](task&& work) {
                    met += meet(both) ? 1 : 0;
@@ -71,7 +71,7 @@ TEST(Pollers, CallTheExecutorAtTheSameTime) {
 }
 
 TEST(Pollers, ReportExceptionsAtTheSameTime) {
-  std::latch both(2);
+  latch both(2);
   std::atomic<int> met{0};
   timer service({.shards = 2, .pollers = 2, .on_error = [&](const std::exception_ptr&, std::uint64_t) {
                    met += meet(both) ? 1 : 0;
@@ -81,7 +81,7 @@ TEST(Pollers, ReportExceptionsAtTheSameTime) {
 }
 
 TEST(Pollers, BeginAtTheSameTime) {
-  std::latch both(2);
+  latch both(2);
   std::atomic<int> met{0};
   const timer service({.shards = 2, .pollers = 2, .on_thread_start = [&] { met += meet(both) ? 1 : 0; }});
   EXPECT_TRUE(eventually([&] { return met == 2; }));
@@ -114,8 +114,8 @@ TEST(Pollers, AreThreadsThatStayWithTheirShards) {
 }
 
 TEST(Pollers, ACallbackThatBlocksDelaysOnlyItsOwn) {
-  std::latch begun(1);
-  std::latch go_on(1);
+  latch begun(1);
+  latch go_on(1);
   std::atomic<int> runs{0};
   timer service({.shards = 2, .pollers = 2});
   on_a_fresh_thread([&] {
@@ -230,7 +230,7 @@ TEST(OnThreadStart, WhatItThrowsGoesToOnErrorAndTheServiceRuns) {
 }
 
 TEST(OnThreadStart, MayStopTheServiceWhichDoesNotWaitForItThen) {
-  std::latch made(1);
+  latch made(1);
   timer* one = nullptr;
   std::atomic<std::size_t> returned{0};
   {
@@ -257,7 +257,7 @@ TEST(OnThreadStart, IsDestroyedWithTheService) {
 // ---- The end ----
 
 TEST(Pollers, AStopFromACallbackEndsThemAll) {
-  std::latch stopped(1);
+  latch stopped(1);
   std::atomic<int> later{0};
   timer service({.shards = 3, .pollers = 3});
   for (int i = 0; i < 3; ++i) {
@@ -275,7 +275,7 @@ TEST(Pollers, AStopFromACallbackEndsThemAll) {
 }
 
 TEST(Pollers, AStopFromOutsideWaitsForTheCallbacksOfEach) {
-  std::latch both(2);
+  latch both(2);
   std::atomic<int> ended{0};
   timer service({.shards = 2, .pollers = 2});
   for (int i = 0; i < 2; ++i) {
@@ -294,8 +294,8 @@ TEST(Pollers, AStopFromOutsideWaitsForTheCallbacksOfEach) {
 
 TEST(Pollers, ACallbackThatDestroysTheServiceDoesNotWaitForTheOthers) {
   live_captures captures;
-  std::latch both(2);
-  std::latch destroyed(1);
+  latch both(2);
+  latch destroyed(1);
   std::atomic<bool> other_saw_it{false};
   auto service = std::make_unique<timer>(timer_options{.shards = 2, .pollers = 2});
   on_a_fresh_thread([&] {
@@ -319,8 +319,8 @@ TEST(Pollers, ACallbackThatDestroysTheServiceDoesNotWaitForTheOthers) {
 /// A callback of one lane drains. The last `together` timers of the other one are due at once; each takes a while, in
 /// which who drains looks and waits on, and the last one blocks until the drain is over.
 void drain_until_the_last_has_begun(int together) {
-  std::latch scheduled(1);
-  std::latch drained(1);
+  latch scheduled(1);
+  latch drained(1);
   std::atomic<int> runs{0};
   std::atomic<bool> ended_meanwhile{false};
   timer service({.shards = 2, .pollers = 2});
@@ -359,8 +359,8 @@ TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfTheOthersHasBegun) { drain_unt
 TEST(Pollers, ADrainInACallbackWaitsUntilTheLastOfABatchHasBegun) { drain_until_the_last_has_begun(2); }
 
 TEST(Pollers, DrainsInCallbacksOfEachDoNotWaitForEachOther) {
-  std::latch both(2);
-  std::latch scheduled(1);
+  latch both(2);
+  latch scheduled(1);
   std::atomic<int> drained{0};
   std::atomic<int> runs{0};
   timer service({.shards = 2, .pollers = 2});

@@ -8,13 +8,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <latch>
 #include <memory>
 #include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "support/meeting.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_random.hpp"
 #include "support/service_virtual.hpp"
@@ -85,8 +85,8 @@ class BlockedBatch : public testing::Test {
   void go_on() { go_on_.count_down(); }
 
  private:
-  std::latch begun_{1};
-  std::latch go_on_{1};
+  latch begun_{1};
+  latch go_on_{1};
   std::atomic<int> ran_behind_{0};
   std::array<timer_handle, each> before_;
   std::array<timer_handle, each> behind_;
@@ -138,10 +138,10 @@ TEST_F(BlockedBatch, ThoseBehindAreRunByAnotherThreadThatStopsWithRunNow) {
 }
 
 TEST(Timer, AWaitForARunEndsWithItAlthoughTheNextOneBlocks) {
-  std::latch begun(1);
-  std::latch end(1);
-  std::latch next_begun(1);
-  std::latch next_end(1);
+  latch begun(1);
+  latch end(1);
+  latch next_begun(1);
+  latch next_end(1);
   timer service({.shards = 1});
   const time_point deadline = steady_clock::now() + 50ms;
   const timer_handle first = service.schedule_at(deadline, [&] {
@@ -153,7 +153,7 @@ TEST(Timer, AWaitForARunEndsWithItAlthoughTheNextOneBlocks) {
     next_end.wait();
   });
   begun.wait();
-  std::latch waits(1);
+  latch waits(1);
   std::thread waiting([&] {
     waits.count_down();
     EXPECT_EQ(first.cancel_and_wait(), cancel_result::running);
@@ -170,7 +170,7 @@ TEST(Timer, AWaitForARunEndsWithItAlthoughTheNextOneBlocks) {
 class slow_to_move {
  public:
   struct history {
-    std::latch holds_the_lock{1};
+    latch holds_the_lock{1};
     std::atomic<bool> moved{false};
     std::atomic<bool> happened{false};
     bool happened_meanwhile = false;
@@ -193,7 +193,7 @@ class slow_to_move {
 };
 
 TEST(Timer, ADueTimerRunsWhileAnotherThreadHoldsTheLockOfItsShard) {
-  std::latch begun(1);
+  latch begun(1);
   slow_to_move::history seen;
   timer service({.shards = 1});
   const time_point deadline = steady_clock::now() + 50ms;
@@ -282,7 +282,7 @@ TEST(Timer, AddersGetInDuringACascade) {
 
 TEST(Timer, StopFromACallbackAndAtOnceTheDestructor) {
   for (int i = 0; i < 50; ++i) {
-    std::latch begun(1);
+    latch begun(1);
     timer service;
     service.schedule_after(0ns, [&] {
       begun.count_down();
@@ -293,7 +293,7 @@ TEST(Timer, StopFromACallbackAndAtOnceTheDestructor) {
 }
 
 TEST(Timer, EveryStopWaitsForACallbackThatRuns) {
-  std::latch begun(1);
+  latch begun(1);
   std::atomic<bool> ended{false};
   timer service;
   service.schedule_after(1ms, [&] {
@@ -312,7 +312,7 @@ TEST(Timer, EveryStopWaitsForACallbackThatRuns) {
 }
 
 TEST(Timer, StopFromTwoCallersOneOfThemACallbackDoesNotDeadlock) {
-  std::latch begun(1);
+  latch begun(1);
   std::atomic<bool> called{false};
   timer service;
   service.schedule_after(1ms, [&] {
@@ -337,7 +337,7 @@ TEST(Timer, ANewThreadMayDestroyAStoppedService) {
 TEST(Timer, TheDestructorWaitsForACallbackThatRuns) {
   std::atomic<bool> ended{false};
   {
-    std::latch begun(1);
+    latch begun(1);
     timer service;
     service.schedule_after(0ns, [&] {
       begun.count_down();

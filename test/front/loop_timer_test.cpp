@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/meeting.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
@@ -468,17 +469,16 @@ TEST(LoopTimer, StopReturnsWhatABudgetHasLeft) {
 
 TEST(LoopTimer, StopOnAnotherThreadWaitsForTheCallbackThatRuns) {
   loop l;
-  std::atomic<bool> stopping = false;
+  latch stopping(1);
   bool ended = false;
   std::jthread another;
   l.timer.schedule_after(overdue, [&] {
     another = std::jthread([&] {
-      stopping = true;
-      stopping.notify_one();
+      stopping.count_down();
       l.timer.stop();
       EXPECT_TRUE(ended);
     });
-    stopping.wait(false);
+    stopping.wait();
     std::this_thread::sleep_for(5ms);
     ended = true;
   });
@@ -517,12 +517,12 @@ TEST(LoopTimer, DrainGoesOnWithWhatABudgetHasLeft) {
 
 /// Drains on this thread, which sleeps for a timer in an hour, while another thread calls `meanwhile` with its handle.
 void expect_end_of_drain(loop_timer& timer, const std::function<void(const timer_handle&)>& meanwhile) {
-  const timer_handle far = timer.schedule_after(1h, nothing);
+  const timer_handle distant = timer.schedule_after(1h, nothing);
   static_cast<void>(timer.next_event());
   const time_point start = timer.now();
   const std::jthread another([&] {
     std::this_thread::sleep_for(20ms);
-    meanwhile(far);
+    meanwhile(distant);
   });
   EXPECT_THAT(timer.stop_drain(start + 2 * patience), SizeIs(0));
   EXPECT_LT(steady_clock::now(), start + patience);
@@ -532,7 +532,7 @@ TEST(LoopTimer, DrainIsWokenByARescheduleToEarlier) {
   loop_timer without;
   loop_timer with({}, nothing);
   for (loop_timer* timer : {&without, &with}) {
-    expect_end_of_drain(*timer, [](const timer_handle& far) { EXPECT_TRUE(far.reschedule_after(1ms)); });
+    expect_end_of_drain(*timer, [](const timer_handle& distant) { EXPECT_TRUE(distant.reschedule_after(1ms)); });
     EXPECT_EQ(timer->stats().fired, 1U);
   }
 }
@@ -541,7 +541,7 @@ TEST(LoopTimer, DrainIsWokenByTheCancelOfTheLast) {
   loop_timer without;
   loop_timer with({}, nothing);
   for (loop_timer* timer : {&without, &with}) {
-    expect_end_of_drain(*timer, [](const timer_handle& far) { far.cancel(); });
+    expect_end_of_drain(*timer, [](const timer_handle& distant) { distant.cancel(); });
     EXPECT_EQ(timer->stats().cancelled, 1U);
   }
 }

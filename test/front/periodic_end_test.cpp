@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <latch>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "support/meeting.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_periodic.hpp"
 #include "support/service_virtual.hpp"
@@ -53,8 +53,8 @@ TEST(PeriodicEnd, WhileAnotherThreadRunsItSaysRunningAndEndsIt) {
   live_captures captures;
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  std::latch begun(1);
-  std::latch over(1);
+  latch begun(1);
+  latch over(1);
   const timer_handle handle = timer.schedule_every(10ms, [&, token = captures.make()] {
     begun.count_down();
     over.wait();

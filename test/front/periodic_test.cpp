@@ -7,11 +7,11 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <latch>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "support/meeting.hpp"
 #include "support/service_periodic.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -83,8 +83,8 @@ TEST(Periodic, ThePolicyIsAFixedDelayUnlessGiven) {
 std::optional<time_point> deadline_after_run(period_policy policy, nanoseconds begin, nanoseconds end) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  std::latch begun(1);
-  std::latch over(1);
+  latch begun(1);
+  latch over(1);
   const timer_handle handle = timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, {.policy = policy});
   timer.advance_to(at(begin));
   std::thread thread([&] { tasks.run(); });
@@ -127,8 +127,8 @@ TEST(Periodic, CatchUpDoesNotMissARunInAJumpOfHours) {
 TEST(Periodic, WhileARunLastsNoOtherBegins) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  std::latch begun(1);
-  std::latch over(1);
+  latch begun(1);
+  latch over(1);
   timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, {.policy = fixed_rate_catch_up});
   timer.advance_by(10ms);
   std::thread thread([&] { tasks.run(); });

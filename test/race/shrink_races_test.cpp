@@ -86,6 +86,7 @@ TEST(ShrinkRaces, NothingIsLostAndNoHandleFitsAnotherTimer) {
   }
 }
 
+#if !defined(_WIN32)
 TEST(ShrinkRaces, AChildOfForkDoesNothing) {
   timer service;
   service.schedule_after(1h, [] {});
@@ -95,6 +96,7 @@ TEST(ShrinkRaces, AChildOfForkDoesNothing) {
             }),
             (child_end{true, 7}));
 }
+#endif
 
 }  // namespace
 }  // namespace timing_wheel::test

@@ -8,12 +8,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <latch>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/allocation.hpp"
+#include "support/meeting.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_refusing.hpp"
@@ -102,7 +102,7 @@ TEST(ExecutorStop, DrainRunsWhatIsAcceptedInTheEnd) {
 TEST(ExecutorStop, WaitsForARunOnAnotherThread) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  std::latch begun(1);
+  latch begun(1);
   std::atomic<bool> over = false;
   timer.schedule_every(1ms, [&] {
     begun.count_down();
@@ -126,8 +126,8 @@ TEST(ExecutorStop, WaitsForARunOnAnotherThread) {
 TEST(ExecutorStop, RunNowPassesOverWhatRunsOnAnotherThread) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
-  std::latch begun(1);
-  std::latch over(1);
+  latch begun(1);
+  latch over(1);
   std::thread thread;
   timer.schedule_after(1h, [&] {
     thread = std::thread([&] { tasks.run(); });

@@ -7,11 +7,11 @@
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdint>
-#include <latch>
 #include <memory>
 #include <optional>
 #include <thread>
 
+#include "support/meeting.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
@@ -71,7 +71,7 @@ TEST_F(TimerOnAPool, ATaskThatBlocksASecondDelaysNobody) {
 }
 
 TEST_F(TimerOnAPool, TheBacklogOfABusyExecutorIsSeenInTheStats) {
-  std::latch go_on(1);
+  latch go_on(1);
   for (int i = 0; i < 10; ++i) {
     service().schedule_after(0ns, [&] { go_on.wait(); });
   }
@@ -84,7 +84,7 @@ TEST_F(TimerOnAPool, TheBacklogOfABusyExecutorIsSeenInTheStats) {
 }
 
 TEST_F(TimerOnAPool, ATimerThatWaitsForABusyExecutorCanBeCancelled) {
-  std::latch go_on(1);
+  latch go_on(1);
   std::atomic<int> runs{0};
   for (int i = 0; i < 2; ++i) {
     service().schedule_after(0ns, [&] { go_on.wait(); });
@@ -102,7 +102,7 @@ TEST_F(TimerOnAPool, ATimerThatWaitsForABusyExecutorCanBeCancelled) {
 // ---- cancel_and_wait ----
 
 TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
-  std::latch begun(1);
+  latch begun(1);
   std::atomic<bool> ended{false};
   std::atomic<bool> waited{false};
   const timer_handle slow = service().schedule_after(0ns, [&] {
@@ -123,7 +123,7 @@ TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
 /// Lets `work` schedule for one time, which has come before any of it runs; what comes first runs first.
 template <class Work>
 void with_all_due_at_once(timer& service, Work work) {
-  const auto scheduled = std::make_shared<std::latch>(1);
+  const auto scheduled = std::make_shared<latch>(1);
   service.schedule_after(0ns, [scheduled] { scheduled->wait(); });
   work(service.now() + 1ms);
   std::this_thread::sleep_for(2ms);
@@ -165,7 +165,7 @@ TEST_F(TimerInline, DrainFromACallbackEndsWhenAnotherCallbackStops) {
 
 TEST_F(TimerOnAPool, TwoCallbacksStopAtOnce) {
   std::atomic<int> returned{0};
-  std::latch both(2);
+  latch both(2);
   service().schedule_after(1h, nothing);
   for (int i = 0; i < 2; ++i) {
     service().schedule_after(1ms, [&] {
@@ -180,7 +180,7 @@ TEST_F(TimerOnAPool, TwoCallbacksStopAtOnce) {
 
 TEST_F(TimerOnAPool, TheDestructorWaitsForTheCallbacksThatRun) {
   live_captures captures;
-  std::latch begun(2);
+  latch begun(2);
   std::atomic<int> ended{0};
   for (int i = 0; i < 10; ++i) {
     service().schedule_after(1ms, [&, token = captures.make()] {

@@ -3,12 +3,40 @@
 #include <malloc.h>
 
 #include <cstdlib>
+#include <memory>
 
 namespace timing_wheel::test {
 
 constinit thread_local allocation_log allocations;
 
 namespace {
+
+#if defined(_WIN32)  // which has no size of what is aligned: it stands before it, with the beginning of it all
+struct header {
+  void* begin;
+  std::size_t size;
+};
+void* allocate_aligned(std::size_t size, std::size_t alignment) {
+  void* const begin = std::malloc(size + alignment + sizeof(header));
+  if (begin == nullptr) {
+    return nullptr;
+  }
+  void* memory = static_cast<char*>(begin) + sizeof(header);
+  std::size_t space = size + alignment;
+  std::align(alignment, size, memory, space);
+  static_cast<header*>(memory)[-1] = {begin, size};
+  return memory;
+}
+std::size_t size_of(void* memory) { return memory == nullptr ? 0 : static_cast<header*>(memory)[-1].size; }
+void free_aligned(void* memory) { memory == nullptr ? void() : std::free(static_cast<header*>(memory)[-1].begin); }
+#else
+void* allocate_aligned(std::size_t size, std::size_t alignment) {
+  const std::size_t whole = (size + alignment - 1) / alignment * alignment;
+  return alignment <= alignof(std::max_align_t) ? std::malloc(size) : std::aligned_alloc(alignment, whole);
+}
+std::size_t size_of(void* memory) { return malloc_usable_size(memory); }
+void free_aligned(void* memory) { std::free(memory); }
+#endif
 
 void* allocate(std::size_t size, std::size_t alignment) noexcept {
   if (allocations.failures > 0) {
@@ -19,10 +47,9 @@ void* allocate(std::size_t size, std::size_t alignment) noexcept {
     return nullptr;
   }
   allocations.left -= allocations.left == UINT64_MAX ? 0 : 1;
-  const std::size_t whole = (size + alignment - 1) / alignment * alignment;
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(size) : std::aligned_alloc(alignment, whole);
+  void* memory = allocate_aligned(size, alignment);
   ++allocations.count;
-  allocations.live_bytes += malloc_usable_size(memory);
+  allocations.live_bytes += size_of(memory);
   return memory;
 }
 
@@ -35,8 +62,8 @@ void* allocate_or_throw(std::size_t size, std::size_t alignment) {
 }
 
 void deallocate(void* memory) noexcept {
-  allocations.live_bytes -= malloc_usable_size(memory);
-  std::free(memory);
+  allocations.live_bytes -= size_of(memory);
+  free_aligned(memory);
 }
 
 }  // namespace

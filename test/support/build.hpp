@@ -34,7 +34,7 @@ inline constexpr bool slow_build = under_thread_sanitizer || under_address_sanit
 #undef TIMING_WHEEL_TEST_HAS
 
 /// Whether the library maps memory, and so can give it back and notice a `fork`, or has `operator new` alone.
-#if defined(TIMING_WHEEL_HAS_MAPPINGS)
+#if defined(TIMING_WHEEL_HAS_MAPPINGS) || defined(TIMING_WHEEL_HAS_WINDOWS)
 inline constexpr bool can_map = true;
 #else
 inline constexpr bool can_map = false;

@@ -1,9 +1,9 @@
 #pragma once
 
+// Windows has no `fork`, and no test of one.
+#if !defined(_WIN32)
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <chrono>
 
 namespace timing_wheel::test {
 
@@ -37,3 +37,4 @@ template <class Work>
 }
 
 }  // namespace timing_wheel::test
+#endif

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <cinttypes>
 #include <cstddef>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "meeting.hpp"
 #include "service_audit.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -126,7 +126,7 @@ inline void race_all(std::uint64_t rounds, const std::function<void(std::uint64_
                      const std::vector<std::function<void(std::uint64_t)>>& actions) {
   std::uint64_t round = 0;
   bool over = false;
-  std::barrier start(static_cast<std::ptrdiff_t>(actions.size()), [&]() noexcept {
+  barrier start(static_cast<std::ptrdiff_t>(actions.size()), [&]() noexcept {
     over = testing::Test::HasFailure();
     if (!over) {
       prepare(round++);

@@ -24,7 +24,8 @@ def below(folders, name):
 KNOWS = {
     **{name: [*below(WAY, name), *(f"{ground}/" for ground in GROUND), "timing_wheel/"] for name in WAY[:3]},
     "core": [*below(WAY, "core"), *CORE],
-    "engine": [*below(WAY, "engine"), *ENGINE, "system/on_linux.hpp", "system/trace_point.hpp"],
+    "engine": [*below(WAY, "engine"), *ENGINE, "system/on_linux.hpp", "system/trace_point.hpp",
+               "system/windows.hpp"],
     "report": [*below(GROUND, "report"), "timing_wheel/"],
     "shared": [*below(GROUND, "shared"), "timing_wheel/"],
     "system": ["system/", "timing_wheel/detail/", "timing_wheel/time.hpp"],

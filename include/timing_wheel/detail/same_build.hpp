@@ -12,8 +12,11 @@
 #define TIMING_WHEEL_SAME_BUILD GLIBCXX_DEBUG_is_set_in_the_library_but_not_here
 #endif
 
-// Kept by the compiler, and where that can be asked for by a linker with --gc-sections.
-#if __has_cpp_attribute(gnu::retain)
+// Kept by the compiler, and where that can be asked for by a linker with --gc-sections. Windows hides all that is not
+// exported.
+#if defined(_WIN32)
+#define TIMING_WHEEL_KEPT [[gnu::used]]
+#elif __has_cpp_attribute(gnu::retain)
 #define TIMING_WHEEL_KEPT [[gnu::used, gnu::retain, gnu::visibility("hidden")]]
 #else
 #define TIMING_WHEEL_KEPT [[gnu::used, gnu::visibility("hidden")]]

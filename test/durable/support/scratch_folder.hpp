@@ -1,9 +1,9 @@
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
+#include <random>
 #include <string>
+#include <system_error>
 
 namespace timing_wheel::test {
 
@@ -11,11 +11,10 @@ namespace timing_wheel::test {
 class scratch_folder {
  public:
   scratch_folder() {
-    std::string name = (parent() / "timing_wheel.XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw std::runtime_error("no folder " + name);
-    }
-    path_ = name;
+    std::random_device random;
+    do {
+      path_ = parent() / ("timing_wheel." + std::to_string(random()));
+    } while (!std::filesystem::create_directory(path_));
   }
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;

@@ -21,6 +21,7 @@
 #include "timing_wheel/detail/asio/waits.hpp"
 #include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/detail/schedule.hpp"
+#include "timing_wheel/detail/waiting.hpp"
 #include "timing_wheel/error.hpp"
 #include "timing_wheel/task.hpp"
 #include "timing_wheel/time.hpp"
@@ -54,7 +55,7 @@ class state_mutex {
   }
   void unlock() noexcept {
     if (state_.exchange(open, std::memory_order_seq_cst) == contended) {
-      state_.notify_one();
+      timing_wheel::detail::notify_one(state_);
     }
   }
 
@@ -67,7 +68,7 @@ class state_mutex {
       std::this_thread::yield();
     }
     while (state_.exchange(contended, std::memory_order_acquire) != open) {
-      state_.wait(contended, std::memory_order_relaxed);
+      timing_wheel::detail::wait_while(state_, contended, std::memory_order_relaxed);
     }
   }
 
@@ -320,7 +321,7 @@ class registry {
     delivery& operator=(const delivery&) = delete;
     ~delivery() {
       if (of_.delivering_.fetch_sub(1, std::memory_order_seq_cst) == 1) {  // before `notify_all` asks who waits
-        of_.delivering_.notify_all();
+        timing_wheel::detail::notify_all(of_.delivering_);
       }
     }
 
@@ -339,7 +340,7 @@ class registry {
     // Whose delivery was not counted when `close` had the lock of its state finds nothing to deliver.
     for (std::size_t some = delivering_.load(std::memory_order_acquire); some != 0;
          some = delivering_.load(std::memory_order_acquire)) {
-      delivering_.wait(some, std::memory_order_acquire);
+      timing_wheel::detail::wait_while(delivering_, some, std::memory_order_acquire);
     }
   }
 

@@ -159,7 +159,7 @@ class bucket_store {
   }
 
   /// An empty chunk. Strong guarantee on `std::bad_alloc`.
-  [[nodiscard]] chunk& acquire(bool small) { return small ? small_.acquire(*this) : large_.acquire(*this); }
+  [[nodiscard]] chunk& acquire(bool is_small) { return is_small ? small_.acquire(*this) : large_.acquire(*this); }
   /// Gives a chunk back to its pool, which keeps it for the next `acquire`. \pre it is in no bucket's list, and has no
   /// live entry.
   void release(chunk& c) noexcept { (c.is_small() ? small_.free : large_.free).push_front(c); }
@@ -412,8 +412,8 @@ class bucket {
 
   [[gnu::noinline]] void make_room(bucket_store& store);
   [[gnu::noinline]] bucket* close_gaps(bucket_store& store, entry_place p) noexcept;
-  chunk& append(bucket_store& store, bool small) {
-    chunk& c = store.acquire(small);
+  chunk& append(bucket_store& store, bool is_small) {
+    chunk& c = store.acquire(is_small);
     store.set_owner(c, this);
     chunks_.push_back(c);
     return c;

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "timing_wheel/detail/requirements.hpp"
+
+#include <atomic>
+#include <cstddef>
+
+#include "timing_wheel/detail/export.hpp"
+
+// `wait`, `notify_one` and `notify_all` of std::atomic, under names of our own for Windows' sake. Where there is no
+// futex, libstdc++ before GCC 16 loses wake-ups: docs/decisions/0016-windows.md. Windows has a futex of its own.
+
+namespace timing_wheel::detail {
+
+#if defined(_WIN32)
+
+// May also return while the word has that value. In src/system/windows.cpp.
+TIMING_WHEEL_EXPORT void wait_on_address(const void* word, const void* value, std::size_t size) noexcept;
+TIMING_WHEEL_EXPORT void notify_one_on_address(const void* word) noexcept;
+TIMING_WHEEL_EXPORT void notify_all_on_address(const void* word) noexcept;
+
+template <class T>
+void wait_while(const std::atomic<T>& word, T value, std::memory_order order) noexcept {
+  static_assert(sizeof(word) == sizeof(value));
+  while (word.load(order) == value) {
+    wait_on_address(&word, &value, sizeof(value));
+  }
+}
+template <class T>
+void notify_one(std::atomic<T>& word) noexcept {
+  notify_one_on_address(&word);
+}
+template <class T>
+void notify_all(std::atomic<T>& word) noexcept {
+  notify_all_on_address(&word);
+}
+
+#else
+
+template <class T>
+void wait_while(const std::atomic<T>& word, T value, std::memory_order order) noexcept {
+  word.wait(value, order);
+}
+template <class T>
+void notify_one(std::atomic<T>& word) noexcept {
+  word.notify_one();
+}
+template <class T>
+void notify_all(std::atomic<T>& word) noexcept {
+  word.notify_all();
+}
+
+#endif
+
+}  // namespace timing_wheel::detail
