@@ -1,5 +1,4 @@
-# A toolchain, and what the preset `windows` includes: MinGW-w64's GCC, and Wine to run what it makes. Debian's headers of
-# Boost and Asio lie among those of its C library, so they are seen through links; GoogleTest is built of its source.
+# The toolchain of the preset `windows`: MinGW-w64's GCC, and Wine to run what it makes, as Debian has them.
 set(CMAKE_SYSTEM_NAME Windows)
 set(CMAKE_SYSTEM_PROCESSOR x86_64)
 set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++-posix)

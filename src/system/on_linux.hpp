@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What the library asks of the system beyond standard C++. This is the only place that asks which system it is: the
-/// sources ask for one of these, and each has a way without it.
+/// What the library asks of the system beyond standard C++. This is the only place that asks which system it is, but
+/// for public headers, which ask for Windows: the sources ask for one of these, and each has a way without it.
 ///
 /// On Linux the CMake option TIMING_WHEEL_PORTABLE takes Linux's own calls away. What remains is what macOS and the
 /// BSDs get, and a stage of `.ci/run` tests it. The way without `membarrier` is also taken at run time, by a process

@@ -12,6 +12,7 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <string>
 
 #include "timing_wheel/detail/waiting.hpp"
 

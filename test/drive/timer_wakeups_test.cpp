@@ -98,6 +98,7 @@ TEST(Timer, AServiceWhoseTimersHaveAllFiredIsNotWokenAgain) {
   EXPECT_EQ(service.stats().wakeups, wakeups);
 }
 
+#if !defined(_WIN32)  // where std::clock tells what time has passed, used or not
 TEST(Timer, AnIdleServiceUsesNoProcessor) {
   timer service({.tick = 1us});
   service.schedule_after(24h, nothing);
@@ -107,6 +108,7 @@ TEST(Timer, AnIdleServiceUsesNoProcessor) {
   std::this_thread::sleep_for(1s);
   EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 4);
 }
+#endif
 
 TEST(Timer, FarTimersThatAreCancelledCauseNoWakeup) {
   timer service;
