@@ -54,7 +54,7 @@ concept sender_library = requires {
 };
 
 /// A scheduler with a clock: what a function should take that sleeps, so that it works with other timed schedulers,
-/// such as stdexec's. `now()` is a time point, and the three verbs return senders.
+/// such as stdexec's. The concept only asks that these calls compile.
 template <class S>
 concept timed_scheduler = std::copyable<S> && std::equality_comparable<S> && requires(const S& on) {
   typename S::scheduler_concept;
@@ -79,7 +79,7 @@ class scheduler;
 /// | the service refuses for another reason | `set_error(std::error_code)`, as `schedule_after` | the one that starts |
 ///
 /// A timer is dropped as a coroutine's is (`sleep_operation`). A stop request cancels the timer, so its memory comes
-/// back before the request returns, and no poller wakes. If the time is over at the same moment, one of the two wins.
+/// back before the request returns, and wakes no thread. If the time is over at the same moment, one of the two wins.
 ///
 /// **The stop token** is that of the receiver's environment, of any type with a `callback_type`, such as the
 /// `inplace_stop_token` of C++26; and `std::stop_token`, which in C++20 has none. A token that cannot be stopped costs
@@ -117,7 +117,8 @@ class [[nodiscard]] sleep_sender {
   timing_wheel::detail::sleep_time what_;
 };
 
-/// A timer as a scheduler, with a clock. It refers to the timer, which must outlive the senders that are started.
+/// A timer as a scheduler, with a clock. The timer must live when `now` is called and when a sender
+/// is started. A sender that has started may outlive it. Senders have no window.
 ///
 ///     execution::scheduler<my_library> wheel(timer);
 ///     auto late = wheel.schedule_after(30min) | stdexec::then([] { verify(7); });

@@ -182,7 +182,8 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// should follow each other, as those do that one thread has made; a handle that refers to no timer does no harm.
   ///
   /// Between two groups the call destroys what the callbacks captured, outside every lock. Such a destructor must not
-  /// change the handles. \returns how many were `cancelled`; callbacks of the others are running, or have ended.
+  /// change the handles. \returns how many were `cancelled`. The others are `running`, and end with that run, or were
+  /// `finished` before.
   /// Complexity: O(timers), one lock for up to 32 of them. It allocates nothing. Thread safety: any thread.
   friend TIMING_WHEEL_EXPORT std::size_t cancel_many(std::span<const timer_handle> timers) noexcept;
 

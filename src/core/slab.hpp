@@ -154,7 +154,7 @@ class slab {
   void release(timer_number n, timer_node& node) noexcept {
     node.state = node_state::free;
     if (++node.generation < end_of_generations) {
-      node.next = std::exchange(free_[++turn_ % lists], n);
+      push(n, node);
     }
   }
 
@@ -176,7 +176,7 @@ class slab {
   }
 
   /// A step of giving back the memory of pages all of whose places are free: it looks at 128 places, or at 256 pages,
-  /// or gives one page back. Places may be acquired and released between two steps. Without memory to begin it does
+  /// or gives one page back, or its places. Places may be acquired and released between two steps. Without memory to begin it does
   /// nothing.
   /// \returns whether there is more to do. Complexity: O(1); the first and the last step O(pages).
   bool shrink_some() noexcept {
@@ -214,22 +214,19 @@ class slab {
   // The free places of a page, linked.
   struct dealt {
     timer_number first = none;
-    timer_number last = none;
     std::uint32_t count = 0;
     std::uint32_t largest_generation = 0;
   };
 
   enum class step : std::uint8_t { none, deal, give_back, discard };
 
+  void push(timer_number n, timer_node& node) noexcept { node.next = std::exchange(free_[++turn_ % lists], n); }
+
   [[gnu::noinline]] timer_number acquire_otherwise() {
-    for (unsigned i = 1; i < lists; ++i) {  // some are empty before others only after it has shrunk
-      if (free_[(turn_ - i) % lists] != none) {
-        turn_ -= i;
-        return acquire();
+    if (step_ == step::deal) {
+      if (timer_number& list = first_aside(); list != none) {
+        return std::exchange(list, nodes_[list].next);
       }
-    }
-    if (timer_number& list = first_aside(); list != none) {
-      return std::exchange(list, nodes_[list].next);
     }
     for (; next_dealt_ < dealt_.size(); ++next_dealt_) {
       if (put_back(dealt_[next_dealt_])) {
@@ -276,7 +273,6 @@ class slab {
       dealt& to = dealt_[n / page];
       node.next = to.first;
       to.first = n;
-      to.last = to.count == 0 ? n : to.last;
       to.largest_generation = std::max(to.largest_generation, node.generation);
       ++to.count;
     }
@@ -291,10 +287,9 @@ class slab {
     constexpr int pages_per_step = 256;
     for (int i = 0; i < pages_per_step && pages_left_ != 0; ++i) {
       const std::size_t index = --pages_left_;
-      if (give_back(index)) {
+      if (give_back(index) || put_back(dealt_[index])) {
         return;
       }
-      put_back(dealt_[index]);
     }
     if (pages_left_ == 0) {
       dealt_ = std::vector<dealt>();
@@ -326,7 +321,11 @@ class slab {
     if (places.count == 0) {
       return false;
     }
-    nodes_[places.last].next = std::exchange(free_[turn_ % lists], places.first);
+    for (timer_number n = places.first; n != none;) {
+      const timer_number next = nodes_[n].next;
+      push(n, nodes_[n]);
+      n = next;
+    }
     places = {};
     return true;
   }
@@ -374,7 +373,7 @@ class slab {
   paged_array<timer_node, page> nodes_{memory_};
   timer_number extent_ = 0;
   free_lists free_ = no_places();
-  unsigned turn_ = 0;  // the list that came last
+  unsigned turn_ = 0;  // the list that came last; if it is empty, all are
 
   std::size_t given_back_ = 0;         // pages without memory
   std::size_t first_given_back_ = 0;   // of them, if there is one

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -185,6 +186,40 @@ TEST(SlabShrinks, NoIdFitsTwoTimersWhateverComesBetween) {
       history.step();
       ASSERT_NO_FATAL_FAILURE(history.check()) << "seed " << seed << ", step " << i;
     }
+  }
+}
+
+// ---- The order of the free places ----
+
+TEST(Slab, ThePlaceGivenBackLastIsTakenFirst) {
+  detail::slab nodes;
+  std::vector<timer_number> taken(3'000);
+  std::generate(taken.begin(), taken.end(), [&] { return nodes.acquire(); });
+  std::shuffle(taken.begin(), taken.end(), std::mt19937(1));
+  for (const timer_number n : taken) {
+    nodes.release(n);
+  }
+  for (auto n = taken.rbegin(); n != taken.rend(); ++n) {
+    ASSERT_EQ(nodes.acquire(), *n);
+  }
+  EXPECT_EQ(nodes.extent(), 3'000U);
+  EXPECT_EQ(nodes.acquire(), 3'000U) << "there was no other";
+}
+
+TEST(SlabShrinks, ThenLowPagesAreUsedFirstWhateverWasGivenBackMeanwhile) {
+  detail::slab nodes;
+  for (timer_number n = 0; n < 4 * 1'024; ++n) {
+    nodes.acquire();
+  }
+  for (timer_number n = 0; n < 4 * 1'024; ++n) {
+    if (n % 1'024 != 5) {  // so each page stays
+      nodes.release(n);
+    }
+  }
+  while (nodes.shrink_some()) {
+  }
+  for (timer_number n = 0; n < 4 * 1'023; ++n) {
+    ASSERT_EQ(nodes.acquire() / 1'024, n / 1'023) << n;
   }
 }
 

@@ -3,12 +3,15 @@
 #include "timing_wheel/detail/requirements.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <thread>
 
 #include "timing_wheel/detail/export.hpp"
 
 // `wait`, `notify_one` and `notify_all` of std::atomic, under names of our own for Windows' sake. Where there is no
-// futex, libstdc++ before GCC 16 loses wake-ups: docs/decisions/0016-windows.md. Windows has a futex of its own.
+// futex, libstdc++ before GCC 16 loses wake-ups: docs/decisions/0016-windows.md. Windows has a futex of its own. Other
+// systems with that library, and a portable build, look again and again.
 
 namespace timing_wheel::detail {
 
@@ -34,6 +37,20 @@ template <class T>
 void notify_all(std::atomic<T>& word) noexcept {
   notify_all_on_address(&word);
 }
+
+#elif defined(TIMING_WHEEL_PORTABLE) || (defined(__GLIBCXX__) && !defined(_GLIBCXX_HAVE_LINUX_FUTEX))
+
+// Looks again and again: who waits here waits for the end of something, seldom and not for long.
+template <class T>
+void wait_while(const std::atomic<T>& word, T value, std::memory_order order) noexcept {
+  while (word.load(order) == value) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+template <class T>
+void notify_one(std::atomic<T>& /*word*/) noexcept {}
+template <class T>
+void notify_all(std::atomic<T>& /*word*/) noexcept {}
 
 #else
 

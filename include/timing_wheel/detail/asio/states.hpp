@@ -102,8 +102,8 @@ class timer_state {  // NOLINT(*-member-init): of a union, one member
   // A number for a wait that is to be cancelled alone.
   [[nodiscard]] std::uint64_t new_number() noexcept;
 
-  // Takes `added` over. Completes it in the window after `expiry`, and not before this returns or another thread runs.
-  // \pre that is the expiry of the others in the list.
+  // Takes `added` over. Completes it in the window after `expiry`, or with the others in the list, and not before this
+  // returns or another thread runs. \pre that is the expiry of the others.
   void add(wait& added, time_point expiry, std::chrono::nanoseconds window);
 
   // End waits with `operation_aborted`, and tell how many.
@@ -429,7 +429,11 @@ inline void timer_state::add(wait& added, time_point expiry, std::chrono::nanose
   state_reference self;
   {
     const std::lock_guard lock(mutex_);
+    const bool first = waiting_.empty();
     waiting_.push(added);
+    if (!first) {
+      return;
+    }
     kept_.store(false, std::memory_order_relaxed);
     expiry_ = expiry;
     if (armed_ && armed_for_ <= expiry && armed_window_ <= wanted) {
