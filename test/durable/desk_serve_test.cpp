@@ -118,12 +118,14 @@ class serving {
     return ask_with(line, host() + bearer, body);
   }
 
-  int port = 0;
+  std::atomic<int> port = 0;  // the same after a restart
 
  private:
   void start() {
+    int at = 0;
     output_ = ::popen((command_ + " --listen 127.0.0.1:" + std::to_string(port)).c_str(), "r");
-    EXPECT_EQ(std::fscanf(output_, "%d http://127.0.0.1:%d/", &process_, &port), 2);
+    EXPECT_EQ(std::fscanf(output_, "%d http://127.0.0.1:%d/", &process_, &at), 2);
+    port = at;
   }
 
   std::string command_;

@@ -311,6 +311,25 @@ TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
   EXPECT_EQ(lines[1].subject, "node old");
 }
 
+TEST_P(Desk, ADrainDoesNotTakeANodeThatIsSilentForEmpty) {
+  if (!on_server()) {
+    return;  // which alone knows nodes
+  }
+  const auto is_there = [&](const char* kind, std::chrono::milliseconds hold) {
+    static_cast<void>(store.renew_shares("old", words{kind}, hold));
+  };
+  is_there("mail", 1ms);  // killed, and back with other kinds
+  is_there("close", 1h);
+  const ended waits = run({"drain", "old", "--wait", "0.3"});
+  EXPECT_EQ(waits.status, 4);
+  EXPECT_THAT(waits.err, HasSubstr("no node of the name old has answered yet"));
+  is_there("close", 1ms);
+  std::this_thread::sleep_for(5ms);
+  const ended silent = run({"drain", "old", "--wait", "0.3"});
+  EXPECT_EQ(silent.status, 4);
+  EXPECT_THAT(silent.err, HasSubstr("nobody knows what it runs"));
+}
+
 // To a store of another database, if there is one.
 class DeskTransfer : public Desk {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -402,6 +421,7 @@ TEST_P(DeskTransfer, AFileThatIsBrokenIsNotImported) {
   };
   says({}, "line 1");
   says({"{}"}, "line 1: this is no export");
+  says({R"({"format":7})"}, "line 1: this is no export");
   says({lines[0], lines[1]}, "line 3: the export ends before its last line");
   says({lines[0], lines[1], lines[4]}, "line 3: the export had more or fewer checks");
   says({lines[0], "[", lines[4]}, "line 2: this is no JSON object");
@@ -409,6 +429,13 @@ TEST_P(DeskTransfer, AFileThatIsBrokenIsNotImported) {
   says({lines[0], R"({"state":"pending","kind":7})"}, "line 2: a member is missing");
   says({lines[0], R"({"state":"pending","kind":"","key":"a","due_us":1,"attempt":0,"fence":0,"payload":""})"},
        "line 2");
+  for (const char* number : {R"("due_us":1e300,"attempt":0,"fence":0)", R"("due_us":1,"attempt":4294967296,"fence":0)",
+                             R"("due_us":1,"attempt":0.5,"fence":0)", R"("due_us":1,"attempt":0,"fence":-1)",
+                             R"("due_us":1,"attempt":0,"fence":9223372036854775807)"}) {
+    says({lines[0], R"({"state":"pending","kind":"close","key":"a","payload":"",)" + std::string(number) + "}"},
+         "line 2: ");
+  }
+  says({lines[0], R"({"end":true,"checks":"x","dead":0})"}, "line 2: checks is no integer");
 }
 
 // Each run schedules the next one in its own transaction: at each moment there are as many checks as at the first.

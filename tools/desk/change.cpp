@@ -397,14 +397,16 @@ std::optional<durable::drained_node> drained_of(durable::store& store, const std
   return std::nullopt;
 }
 
-// The node as a server knows it; none if it is not known there, or if the store knows no nodes.
+// The node as a server knows it; none if it is not known there, or if the store knows no nodes. A node that came back
+// with other kinds is there twice for a while: the one that has been there last counts.
 std::optional<durable::node_info> node_of(durable::store& store, const std::string& node) {
+  std::optional<durable::node_info> latest;
   for (durable::node_info& each : store.nodes().value_or(std::vector<durable::node_info>())) {
-    if (each.name == node) {
-      return std::move(each);
+    if (each.name == node && (!latest || latest->until < each.until)) {
+      latest = std::move(each);
     }
   }
-  return std::nullopt;
+  return latest;
 }
 
 // What the operator waits for. None: for nothing any more.
@@ -430,8 +432,9 @@ std::optional<std::string> still_busy(const desk& with, const std::string& node,
     return one_line(node) + " still runs " + common::grouped(*of->held) + " checks";
   }
   if (const std::optional<durable::node_info> known = node_of(with.store, node); known && known->until <= now) {
-    with.err << one_line(node) << " has left without a word; it claims nothing if it comes back\n";
-    ends_with = exit_status::done;
+    with.err << one_line(node)
+             << " has left without a word, so nobody knows what it runs. Other nodes run its checks when "
+             << "their leases have ended; it claims nothing if it comes back\n";
     return std::nullopt;
   }
   return "no node of the name " + one_line(node) + " has answered yet";

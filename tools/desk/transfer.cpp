@@ -57,7 +57,8 @@ class broken_line : public failure {
 class reader {
  public:
   reader(std::istream& in, const durable::request_limits& limits) : in_(in), limits_(limits) {
-    if (next().value("format", "") != format) {
+    const json first = next();
+    if (const auto found = first.find("format"); found == first.end() || *found != format) {
       throw broken_line(number_, "this is no export of timing-wheel");
     }
   }
@@ -65,13 +66,14 @@ class reader {
   // Adds a line to `to`. \returns false at the end.
   bool read(batch& to) {
     const json line = next();
-    if (line.contains("end")) {
-      if (line.value("checks", std::size_t{0}) != seen_.checks || line.value("dead", std::size_t{0}) != seen_.dead) {
-        throw broken_line(number_, "the export had more or fewer checks than are here");
-      }
-      return false;
-    }
     try {
+      if (line.contains("end")) {
+        if (integer(line, "checks") != static_cast<std::int64_t>(seen_.checks) ||
+            integer(line, "dead") != static_cast<std::int64_t>(seen_.dead)) {
+          throw broken_line(number_, "the export had more or fewer checks than are here");
+        }
+        return false;
+      }
       take(line, to);
     } catch (const json::exception&) {
       throw broken_line(number_, "a member is missing, or is none that an export has");
@@ -105,17 +107,27 @@ class reader {
     }
     return line.at(name);
   }
+  // A number that is no integer becomes none.
+  [[nodiscard]] std::int64_t integer(const json& line, const char* name) const {
+    const json& value = line.at(name);
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)) {
+      throw broken_line(number_, std::string(name) + " is no integer of 64 bits");
+    }
+    return value.get<std::int64_t>();
+  }
   template <class Check>
   void take(const json& line, Check& check) const {
     check.kind = line.at("kind");
     check.key = bytes(line, "key");
     check.payload = bytes(line, "payload");
-    check.due = instant(std::chrono::microseconds(line.at("due_us").get<std::int64_t>()));
-    check.attempt = line.at("attempt");
-    check.fence = line.at("fence");
-    if (check.attempt < 0 || check.fence < 0) {
-      throw broken_line(number_, "attempt and fence are never below zero");
+    check.due = instant(std::chrono::microseconds(integer(line, "due_us")));
+    const std::int64_t attempt = integer(line, "attempt");
+    check.fence = integer(line, "fence");
+    constexpr std::int64_t highest_fence = std::int64_t{1} << 62;  // a store draws higher ones from then on
+    if (attempt < 0 || attempt > INT32_MAX || check.fence < 0 || check.fence > highest_fence) {
+      throw broken_line(number_, "attempt is not in [0, 2^31), or fence not in [0, 2^62]");
     }
+    check.attempt = static_cast<int>(attempt);
     durable::validate({.kind = check.kind, .key = check.key, .payload = check.payload}, limits_);
   }
   void take(const json& line, batch& to) {
@@ -124,7 +136,7 @@ class reader {
       dead_check& check = to.dead.emplace_back();
       take(line, check);
       check.error = bytes(line, "error");
-      check.died = instant(std::chrono::microseconds(line.at("died_us").get<std::int64_t>()));
+      check.died = instant(std::chrono::microseconds(integer(line, "died_us")));
       ++seen_.dead;
       to.bytes += check.payload.size();
     } else if (state == "pending" || state == "running") {
@@ -174,7 +186,7 @@ struct taken {
   }
   [[nodiscard]] failure refusal(const std::string& then) const {
     return {exit_status::refused, common::grouped(count) + (count == 1 ? " check is" : " checks are") +
-                                      " there already, such as " + first + "; " + then};
+                                      " there already" + (first.empty() ? "" : ", such as " + first) + "; " + then};
   }
 };
 

@@ -349,8 +349,7 @@ std::chrono::microseconds node::step() {
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
-  leave_if_drained(now);
-  const instant next = machine_.next_event(now);
+  const instant next = std::min(leave_if_drained(now), machine_.next_event(now));
   show_state(now);
   if (more || next <= now) {
     return microseconds::zero();
@@ -629,12 +628,13 @@ void node::give_up_shares() {
 }
 
 // Other nodes take its shares over. An operator waits until it holds nothing, and takes it for dead if it is silent.
-void node::leave_if_drained(instant now) {
+// \returns when it is to be called again.
+instant node::leave_if_drained(instant now) {
   constexpr std::chrono::seconds pause(1);
   constexpr std::chrono::seconds silence(5);
   if (!machine_.is_drained()) {
     told_held_.reset();
-    return;
+    return instant::max();
   }
   if (machine_.shares() != 0) {
     hinted([&] { static_cast<void>(store_.renew_shares(name_, kinds_, std::chrono::milliseconds::zero(), true)); });
@@ -642,13 +642,16 @@ void node::leave_if_drained(instant now) {
   }
   const std::size_t held = machine_.held() + runs_.lost();
   told_at_ = std::min(told_at_, now);  // the clock may have been set back
-  if (now >= saturating_add(told_at_, told_held_ != held ? pause : silence) && (held != 0 || told_held_ != held)) {
+  const bool is_empty = held == 0 && told_held_ != held;
+  const auto next_telling = [&] { return saturating_add(told_at_, told_held_ != held ? pause : silence); };
+  if ((is_empty && told_held_) || (now >= next_telling() && (held != 0 || is_empty))) {
     told_at_ = now;
     hinted([&] {
       store_.tell_drained(name_, held);
       told_held_ = held;
     });
   }
+  return held == 0 && told_held_ == held ? instant::max() : next_telling();
 }
 
 void node::read_ahead() {

@@ -137,7 +137,7 @@ class node {
   void hinted(const Call& call_store);
   void renew_shares();
   void give_up_shares();
-  void leave_if_drained(instant now);
+  instant leave_if_drained(instant now);
   void read_ahead();
   void look_for_late();
   bool write_leased();

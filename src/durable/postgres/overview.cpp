@@ -188,9 +188,11 @@ void read_all(connection& on, const std::function<void(stored_check&&)>& check,
   on.roll_back();
 }
 
-// Between the two numbers lies room for what others draw meanwhile: a sequence cannot be locked.
+// Between the two numbers lies room for what others draw meanwhile: a sequence cannot be locked. Two that restore wait
+// for each other, so that none sets it back.
 std::size_t restore(connection& on, std::span<const stored_check> checks, std::span<const dead_check> dead) {
   constexpr const char* doing = "restoring checks";
+  static constexpr query lock{doing, "", "SELECT pg_advisory_xact_lock(hashtextextended('@fence',0))"};
   static constexpr query raise{doing, "",
                                "SELECT CASE WHEN last_value<$1::bigint THEN setval('@fence',$1::bigint+1000000) END "
                                "FROM @fence"};
@@ -202,6 +204,7 @@ std::size_t restore(connection& on, std::span<const stored_check> checks, std::s
                               "INSERT INTO @dead(due,fence,attempt,kind,key,payload,error,died) SELECT * FROM "
                               "unnest($1::bigint[],$2::bigint[],$3::integer[],$4::text[],$5::bytea[],$6::bytea[],"
                               "$7::bytea[],$8::bigint[])"};
+  on.run(lock, {}, true);
   on.run(raise, parameters().bind(highest_fence(checks, dead)), true);
   std::size_t written = 0;
   if (!checks.empty()) {
