@@ -116,7 +116,7 @@ class timer_core {
 
   /// A hint that these are about to be cancelled.
   void prefetch(std::span<const timer_id> ids) const noexcept {
-    std::array<timer_number, cancels_per_lock> numbers;
+    std::array<timer_number, cancels_per_lock> numbers{};
     const std::size_t count = std::min(ids.size(), numbers.size());
     for (std::size_t i = 0; i < count; ++i) {
       numbers[i] = ids[i].number;

@@ -199,8 +199,9 @@ TEST(Slab, ThePlaceGivenBackLastIsTakenFirst) {
   for (const timer_number n : taken) {
     nodes.release(n);
   }
-  for (auto n = taken.rbegin(); n != taken.rend(); ++n) {
-    ASSERT_EQ(nodes.acquire(), *n);
+  std::reverse(taken.begin(), taken.end());
+  for (const timer_number n : taken) {
+    ASSERT_EQ(nodes.acquire(), n);
   }
   EXPECT_EQ(nodes.extent(), 3'000U);
   EXPECT_EQ(nodes.acquire(), 3'000U) << "there was no other";

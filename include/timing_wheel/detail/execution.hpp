@@ -109,7 +109,7 @@ class sleep_of : timing_wheel::detail::sleeping {
       complete_stopped();
     } else {
       on_stop_.reset();
-      typename Library::set_error_t()(std::move(receiver_), std::move(error));
+      typename Library::set_error_t()(std::move(receiver_), std::error_code(error));
     }
   }
 

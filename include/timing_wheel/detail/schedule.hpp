@@ -6,7 +6,6 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <compare>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -67,7 +66,7 @@ class short_window {
     return (leading + step % leading) << (step / leading + 1);
   }
 
-  friend auto operator<=>(short_window, short_window) = default;
+  friend constexpr bool operator<=(short_window a, short_window b) noexcept { return a.code_ <= b.code_; }
 
  private:
   static constexpr int significant = 3;

@@ -466,7 +466,7 @@ void postgres_store::implementation::read_all(const std::function<void(stored_ch
   const auto counted = [this](const auto& into) {
     return [this, &into](auto&& row) {
       counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-      into(std::move(row));
+      into(std::forward<decltype(row)>(row));
     };
   };
   static_cast<void>(ask(sql::read_clock, {}));

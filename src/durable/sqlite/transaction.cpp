@@ -6,6 +6,7 @@
 #include "durable/sqlite/overview.hpp"
 #include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
+#include "durable/store/overview.hpp"
 
 namespace timing_wheel::durable::sqlite {
 

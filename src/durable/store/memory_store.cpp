@@ -394,26 +394,27 @@ class memory_store::implementation::open_transaction final : public store_transa
   std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead) override {
     const std::scoped_lock lock(owner_.mutex);
     ++owner_.counts.statements;
-    tables& all = owner_.all;
+    tables& into = owner_.all;
     std::size_t written = 0;
     for (const stored_check& each : checks) {
-      all.last_fence = std::max(all.last_fence, each.fence);
-      if (all.find(each.kind, each.key) == nullptr) {
+      into.last_fence = std::max(into.last_fence, each.fence);
+      if (into.find(each.kind, each.key) == nullptr) {
         auto row = std::make_unique<stored>();
-        row->id = ++all.last_id;
+        const std::int64_t id = ++into.last_id;
+        row->id = id;
         row->kind = each.kind;
         row->key = each.key;
         row->payload = each.payload;
         row->due = each.due;
         row->fence = each.fence;
         row->attempt = each.attempt;
-        undo_.put(row->id, std::move(row));
+        undo_.put(id, std::move(row));
         ++written;
       }
     }
     for (dead_check each : dead) {
-      all.last_fence = std::max(all.last_fence, each.fence);
-      each.id = ++all.last_id;
+      into.last_fence = std::max(into.last_fence, each.fence);
+      each.id = ++into.last_id;
       undo_.put_dead(std::make_unique<buried>(std::move(each)));
     }
     return written;
@@ -471,9 +472,9 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   bool revive_dead(std::int64_t id) {
-    const tables& all = owner_.all;
-    const auto found = all.dead.find(id);
-    if (found == all.dead.end() || all.find(found->kind, found->key) != nullptr) {
+    const tables& of = owner_.all;
+    const auto found = of.dead.find(id);
+    if (found == of.dead.end() || of.find(found->kind, found->key) != nullptr) {
       return false;
     }
     auto row = std::make_unique<stored>();
