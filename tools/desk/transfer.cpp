@@ -3,6 +3,7 @@
 #include <istream>
 #include <ostream>
 #include <unordered_set>
+#include <utility>
 
 #include "common/program.hpp"
 #include "common/progress.hpp"
@@ -207,7 +208,7 @@ class import_run {
   struct some_exist {};
 
  public:
-  import_run(const desk& with, const std::string& file) : with_(with), file_(file), told_(with.chosen.as_json) {
+  import_run(const desk& with, std::string file) : with_(with), file_(std::move(file)), told_(with.chosen.as_json) {
     common::stop_on_signals();
     known_dead_ = names_of_dead(with.store);
   }
