@@ -1,5 +1,6 @@
-// Each order reserves a unit of the stock, and a check gives it back unless the order is approved in time. Orders, stock
-// and checks lie in one SQLite file, so each transaction changes them together. Link timing_wheel::durable and SQLite.
+// Each order reserves a unit of the stock, and a check gives it back unless the order is approved in time. Orders,
+// stock and checks lie in one SQLite file, so each transaction changes them together. Link timing_wheel::durable and
+// SQLite.
 
 #include <sqlite3.h>
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <variant>
 
-/// What a timer asks of a library of senders, and three algorithms, under the names of P2300, so that the example and the
-/// tests need no library. Your program needs a whole one: stdexec, or that of C++26.
+/// What a timer asks of a library of senders, and three algorithms, under the names of P2300, so that the example and
+/// the tests need no library. Your program needs a whole one: stdexec, or that of C++26.
 namespace senders {
 
 // ---- The protocol ----

@@ -117,8 +117,8 @@ class [[nodiscard]] sleep_sender {
   timing_wheel::detail::sleep_time what_;
 };
 
-/// A timer as a scheduler, with a clock. The timer must live when `now` is called and when a sender
-/// is started. A sender that has started may outlive it. Senders have no window.
+/// A timer as a scheduler, with a clock. The timer must live when `now` is called and when a sender is started. A
+/// sender that has started may outlive it. Senders have no window.
 ///
 ///     execution::scheduler<my_library> wheel(timer);
 ///     auto late = wheel.schedule_after(30min) | stdexec::then([] { verify(7); });

@@ -177,14 +177,14 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// Whether the handle refers to a timer, which may be finished.
   [[nodiscard]] explicit operator bool() const noexcept { return owner_ != nullptr; }
 
-  /// Cancels each of these timers, as `timer_handle::cancel` does, in groups that share a lock and wait for their memory
-  /// together: if the timers lie far apart in memory, several times as fast as a cancel of each. Handles of one shard
+  /// Cancels each of these timers, as `timer_handle::cancel` does, in groups that share a lock and wait for their
+  /// memory together: that is faster than a cancel of each if the timers lie far apart in memory. Handles of one shard
   /// should follow each other, as those do that one thread has made; a handle that refers to no timer does no harm.
   ///
   /// Between two groups the call destroys what the callbacks captured, outside every lock. Such a destructor must not
   /// change the handles. \returns how many were `cancelled`. The others are `running`, and end with that run, or were
-  /// `finished` before.
-  /// Complexity: O(timers), one lock for up to 32 of them. It allocates nothing. Thread safety: any thread.
+  /// `finished` before. Complexity: O(timers), one lock for up to 32 of them. It allocates nothing. Thread safety: any
+  /// thread.
   friend TIMING_WHEEL_EXPORT std::size_t cancel_many(std::span<const timer_handle> timers) noexcept;
 
   /// Whether both refer to the same timer, or both to no timer.

@@ -83,15 +83,15 @@ struct schedule_options {
   /// A stop request cancels the timer. If the request was made before the call, it cancels the timer at once. A token
   /// costs one allocation.
   std::stop_token stop = {};
-  /// How much later than its deadline the timer may fire, beside the tick and the latency of the machine; 0 or negative:
-  /// not at all. A timer with a window is never early either. It costs less: most windows spare the timer its moves to
-  /// lower wheels, and timers that can share a wake-up do. docs/tuning.md has the counts.
+  /// How much later than its deadline the timer may fire, beside the tick and the latency of the machine; 0 or
+  /// negative: not at all. A timer with a window is never early either. It costs less: most windows spare the timer its
+  /// moves to lower wheels, and timers that can share a wake-up do. docs/tuning.md has the counts.
   ///
   /// A `window` is rounded down to whole ticks. A deadline that has passed, or is less than a tick away, has none, so a
-  /// timer can always be rescheduled to run at once. A timer that is rescheduled, or armed again after a run, keeps at least
-  /// 4/5 of its window. `timer_handle::deadline()` and `timer_stats::lateness` go by the
-  /// deadline. `stop_drain(until)` takes out a timer whose window makes it due at `until` or later. A hashed wheel stops
-  /// at each tick, and ignores the window.
+  /// timer can always be rescheduled to run at once. A timer that is rescheduled, or armed again after a run, keeps at
+  /// least 4/5 of its window. `timer_handle::deadline()` and `timer_stats::lateness` go by the deadline.
+  /// `stop_drain(until)` takes out a timer whose window makes it due at `until` or later. A hashed wheel stops at each
+  /// tick, and ignores the window.
   ///
   ///     timer.schedule_after(30min, check, {.window = 2s});  // between 30 min and 30 min 2 s from now
   std::chrono::nanoseconds window = {};

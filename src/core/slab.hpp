@@ -109,9 +109,9 @@ inline constinit free_page the_free_page;
 /// `shrink_some` gives back the memory of pages all of whose places are free, in steps. Of such a page a number is
 /// kept, its *floor*: the largest generation of its places, none of which was given to a timer. Its places go on from
 /// there when the page is made again. Until then the page that all such pages share stands for it, so that an id of old
-/// finds a free place there, as it would in any page. The steps: the free lists are put aside; they are dealt to the pages,
-/// a place at a time; then, from the last page on, a page to which all of its places were dealt gives its memory back,
-/// and another one puts its places back, before all other free places. So low pages are used first, and high ones
+/// finds a free place there, as it would in any page. The steps: the free lists are put aside; they are dealt to the
+/// pages, a place at a time; then, from the last page on, a page to which all of its places were dealt gives its memory
+/// back, and another one puts its places back, before all other free places. So low pages are used first, and high ones
 /// fall free. Between two steps `acquire` takes from what was put aside or dealt before it makes anything new.
 ///
 /// Example: pages 0 and 1 are full of free places, but for place 5, which has a timer. After all steps page 1 has no
@@ -176,7 +176,7 @@ class slab {
   }
 
   /// A step of giving back the memory of pages all of whose places are free: it looks at 128 places, or at 256 pages,
-  /// or gives one page back, or its places. Places may be acquired and released between two steps. Without memory to begin it does
+  /// or gives one page back. Places may be acquired and released between two steps. Without memory to begin it does
   /// nothing.
   /// \returns whether there is more to do. Complexity: O(1); the first and the last step O(pages).
   bool shrink_some() noexcept {
@@ -202,6 +202,7 @@ class slab {
  private:
   static constexpr timer_number none = UINT32_MAX;
   static constexpr unsigned lists = 8;  // a power of two, so that the turn may wrap around
+  static constexpr int places_per_step = 128;
 
   // The first place of each.
   using free_lists = std::array<timer_number, lists>;
@@ -261,7 +262,6 @@ class slab {
   }
 
   void deal_some() noexcept {
-    constexpr int places_per_step = 128;
     for (int i = 0; i < places_per_step; ++i) {
       timer_number& list = first_aside();
       if (list == none) {
@@ -286,10 +286,11 @@ class slab {
   void give_back_some() noexcept {
     constexpr int pages_per_step = 256;
     for (int i = 0; i < pages_per_step && pages_left_ != 0; ++i) {
-      const std::size_t index = --pages_left_;
+      const std::size_t index = pages_left_ - 1;
       if (give_back(index) || put_back(dealt_[index])) {
         return;
       }
+      --pages_left_;
     }
     if (pages_left_ == 0) {
       dealt_ = std::vector<dealt>();
@@ -316,18 +317,15 @@ class slab {
     return true;
   }
 
-  // Before all other free places. \returns whether there was any.
+  // Some, before all other free places. \returns whether there was any.
   bool put_back(dealt& places) noexcept {
-    if (places.count == 0) {
-      return false;
-    }
-    for (timer_number n = places.first; n != none;) {
-      const timer_number next = nodes_[n].next;
+    const bool any = places.count != 0;
+    for (int i = 0; i < places_per_step && places.count != 0; ++i) {
+      const timer_number n = std::exchange(places.first, nodes_[places.first].next);
       push(n, nodes_[n]);
-      n = next;
+      --places.count;
     }
-    places = {};
-    return true;
+    return any;
   }
 
   [[nodiscard]] bool is_given_back(std::size_t index) const noexcept {

@@ -2,8 +2,8 @@
 /// Bytes become requests to the handler of `timing-wheel serve`: whatever a client sends has one answer, of a status
 /// that docs/desk.md lists and in JSON where it says so; nothing is changed without a token; and the store still works.
 ///
-/// A line of the input is one request: METHOD TARGET FIELDS BODY, apart by tabs. In FIELDS, t sends the token, w a wrong
-/// one, o another origin and h another host.
+/// A line of the input is one request: METHOD TARGET FIELDS BODY, apart by tabs. In FIELDS, t sends the token, w a
+/// wrong one, o another origin and h another host.
 
 #include <algorithm>
 #include <array>

@@ -352,7 +352,8 @@ class service_model {
     expect_none_late();
   }
 
-  /// A tick begins in every tick's length, and a window may put a timer off; only what was scheduled at this very moment may wait for the next step.
+  /// A tick begins in every tick's length, and a window may put a timer off; only what was scheduled at this very
+  /// moment may wait for the next step.
   void expect_none_late() {
     const nanoseconds limit = std::max(scenario_.options.tick - nanoseconds(1), nanoseconds(1));
     for (const auto& [which, one] : records_) {

@@ -40,7 +40,7 @@ exit_status audit(const desk& with);
 exit_status check(const desk& with);
 exit_status serve(const desk& with);
 
-/// Who calls: the operating system's user, and the machine.
+/// The name of the user who runs this program, as the operating system has it, and of the machine.
 [[nodiscard]] std::string operating_user();
 
 /// As `list --json` writes them: see docs/desk.md.

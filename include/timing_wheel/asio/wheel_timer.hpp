@@ -196,8 +196,8 @@ class basic_wheel_timer {
   }
 
   /// The same, for a wait that may end up to `window` after the expiry; see `schedule_options::window`. If other waits
-  /// of the timer are pending, this one joins them, and all end in the window of the first. A window is rounded down, by
-  /// less than two fifths, and to whole ticks.
+  /// of the timer are pending, this one joins them, and all end in the window of the first. A window is rounded down,
+  /// by less than two fifths, and to whole ticks.
   template <class Token = typename detail::net::default_completion_token<Executor>::type>
   auto async_wait_within(const duration& window, Token&& token = Token()) {
     return detail::net::async_initiate<Token, void(detail::error_code)>(initiation{this}, token, window);

@@ -87,13 +87,14 @@ class alarm {
 /// A sleep: what a coroutine's and a sender's have in common. It lies where they have it, with everything that it
 /// needs, and allocates nothing.
 ///
-/// Who may wake it: the callback of its timer, or the destructor of that; for a coroutine, then a task of an executor.
-/// One `alarm` does all of it, and ends with it, so there is no second time. docs/coroutines.md has the races.
+/// The callback of its timer may wake it, or the destructor of that callback; for a coroutine, then a task of an
+/// executor. One `alarm` does all of it, and ends with it, so there is no second time. docs/coroutines.md has the
+/// races.
 ///
 /// 1. `begin` does not touch this object after it has set `armed`, which is when others may begin to wake it. Before
 ///    that they wait.
-/// 2. `taken` is set by who resumes a coroutine, and by who destroys it. The first one goes on. Nobody destroys the
-///    operation of a sender before it has completed, so it needs no `taken`.
+/// 2. The thread that resumes a coroutine sets `taken`, and so does the thread that destroys it. The first one goes on.
+///    Nobody destroys the operation of a sender before it has completed, so it needs no `taken`.
 class sleeping {
  public:
   sleeping(const sleeping&) = delete;

@@ -92,9 +92,9 @@ struct request {
   std::string payload = {};  ///< What the handler gets. Any bytes.
   due_time due = {};         ///< When the handler is to run.
   bool replace = false;      ///< If a pending check has the key, give it this payload and this deadline.
-  /// Spreads checks of one due time: the deadline lies in [`due`, `due` + `window`), at a place that the key decides. So
-  /// a repeated request gets the same deadline, and of a million checks of midnight each moment of the window gets as
-  /// many. 0 or negative: the deadline is `due`.
+  /// Spreads checks of one due time: the deadline lies in [`due`, `due` + `window`), at a place that the key decides.
+  /// So a repeated request gets the same deadline, and of a million checks of midnight each moment of the window gets
+  /// as many. 0 or negative: the deadline is `due`.
   std::chrono::microseconds window = {};
 
   /// When the check is due, by its window. A store of your own writes this deadline. Complexity: O(length of the key).

@@ -262,10 +262,11 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual std::size_t revive_dead(std::span<const std::int64_t> ids);
   /// Deletes dead checks. \returns how many were there.
   virtual std::size_t delete_dead(std::span<const std::int64_t> ids);
-  /// Writes checks that `store::read_all` of another store has read, as they were, but without a lease. Leaves out a check
-  /// whose key another check has. From then on, this store draws fences above all that are in `checks` and `dead`.
-  /// \returns how many checks it has written; it writes all that are in `dead`. On PostgreSQL, the role needs `SELECT` and
-  /// `UPDATE` on the sequence `fence`.
+  /// Writes checks that `store::read_all` of another store has read, as they were, but without a lease. Leaves out a
+  /// check whose key another check has. From then on, this store draws fences above all that are in `checks` and
+  /// `dead`.
+  /// \returns how many checks it has written; it writes all that are in `dead`. On PostgreSQL, the role needs `SELECT`
+  /// and `UPDATE` on the sequence `fence`.
   virtual std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead);
   /// Pauses a kind: see `store::pause`.
   virtual bool pause(std::string_view kind);
@@ -416,8 +417,8 @@ class TIMING_WHEEL_EXPORT store {
   /// at no more than the `most` that died last. Complexity: O(most).
   [[nodiscard]] virtual std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
                                                            std::size_t most = 1'000'000);
-  /// Reads all checks and all dead checks, as they are at one moment, in any order, while others change them. It does not
-  /// keep them in memory, but for `memory_store`. The two functions must not call this store. Meanwhile `postgres_store`
+  /// Reads all checks and all dead checks, as they are at one moment, in any order, while others change them. Only
+  /// `memory_store` keeps them all in memory. The two functions must not call this store. Meanwhile `postgres_store`
   /// removes no dead row versions, `sqlite_store` copies none of its log into the file, and delays other reads of this
   /// object. Here it is refused. \throws what they throw, and ends then.
   virtual void read_all(const std::function<void(stored_check&&)>& check,
@@ -440,11 +441,11 @@ class TIMING_WHEEL_EXPORT store {
   /// \returns the kinds that are paused, in their order; here none.
   [[nodiscard]] virtual std::vector<paused_kind> paused_kinds();
 
-  /// Drains a node. From its next poll on, the node of that name claims nothing, gives back what has not begun, and gives
-  /// up its shares; what runs goes on. The node also stays drained after a restart with that name. A scheduler of release
-  /// 0.1.0 does not heed that. \returns false if the node was drained already.
-  /// \throws timer_error (`invalid_request`) if no node can have that name; (`no_schema`) if `postgres_store` has tables
-  /// of an older library; `std::errc::operation_not_supported` if the store has no drains.
+  /// Drains a node. From its next poll on, the node of that name claims nothing, gives back what has not begun, and
+  /// gives up its shares; what runs goes on. The node also stays drained after a restart with that name. A scheduler of
+  /// release 0.1.0 does not heed that. \returns false if the node was drained already.
+  /// \throws timer_error (`invalid_request`) if no node can have that name; (`no_schema`) if `postgres_store` has
+  /// tables of an older library; `std::errc::operation_not_supported` if the store has no drains.
   bool drain(std::string_view node);
   /// Lets a node claim again, from its next poll on. \returns false if it was not drained. \throws as `drain`.
   bool end_drain(std::string_view node);

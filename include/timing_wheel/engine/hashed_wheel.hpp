@@ -94,8 +94,8 @@ class hashed_wheel {
   /// nothing. Complexity: O(1).
   [[nodiscard]] static tick coalesce(tick deadline, tick /*window*/) noexcept { return deadline; }
 
-  /// A hint that these timers are about to be erased: their memory is fetched side by side. Others than linked ones do no
-  /// harm. Complexity: O(some).
+  /// A hint that these timers are about to be erased: their memory is fetched side by side. Others than linked ones do
+  /// no harm. Complexity: O(some).
   void prefetch(std::span<const timer_number> some) const noexcept { store_.prefetch(some); }
 
   /// Unlinks `n`. \returns false if it was not linked.

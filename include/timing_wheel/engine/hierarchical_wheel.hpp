@@ -87,17 +87,17 @@ class hierarchical_wheel {
   /// happened between. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
-  /// The tick in [deadline, deadline + window] at which this wheel fires a timer most cheaply: a multiple of the longest
-  /// level tick that has one there, and, in units of that tick, of the largest power of two. So timers share that tick,
-  /// and a timer that lies in the level of that tick, or in a lower one, fires without a move.
+  /// The tick in [deadline, deadline + window] at which this wheel fires a timer most cheaply: a multiple of the
+  /// longest level tick that has one there, and, in units of that tick, of the largest power of two. So timers share
+  /// that tick, and a timer that lies in the level of that tick, or in a lower one, fires without a move.
   ///
   /// Example: the sizes are the default. `coalesce(1'800'000, 1'100)` is 1 800 192, which is 1024 × 1758.
   ///
   /// A window of 0 returns `deadline`, and so does `never`. Complexity: O(levels).
   [[nodiscard]] TIMING_WHEEL_EXPORT tick coalesce(tick deadline, tick window) const noexcept;
 
-  /// A hint that these timers are about to be erased: their memory is fetched side by side. Others than linked ones do no
-  /// harm. Complexity: O(some).
+  /// A hint that these timers are about to be erased: their memory is fetched side by side. Others than linked ones do
+  /// no harm. Complexity: O(some).
   void prefetch(std::span<const timer_number> some) const noexcept { store_.prefetch(some); }
 
   /// Unlinks `n`. \returns false if it was not linked.

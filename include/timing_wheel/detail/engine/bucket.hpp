@@ -106,8 +106,8 @@ class bucket_store {
   /// Tells the processor that the place of `n` is about to change. \pre `n` is covered.
   void prefetch(timer_number n) const noexcept { __builtin_prefetch(&places_[n], 1); }
 
-  /// Tells the processor that these are about to be erased, those of them that are linked. The place of one leads to what
-  /// is alive in its chunk, so all places are asked for first.
+  /// Tells the processor that these are about to be erased, those of them that are linked. The place of one leads to
+  /// what is alive in its chunk, so all places are asked for first.
   void prefetch(std::span<const timer_number> some) const noexcept {
     for (const timer_number n : some) {
       if (covers(n)) {
