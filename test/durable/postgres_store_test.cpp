@@ -104,6 +104,114 @@ TEST_F(PostgresAppend, IsLeftToATransactionWhereTheConnectionWasIdle) {
   EXPECT_TRUE(append({asked("a")}));
 }
 
+// Ends and claims, in one statement.
+class PostgresRound : public PostgresStore {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  // "running" is claimed, the others are free.
+  PostgresRound() {
+    put(store, "running");
+    const std::vector<upcoming> first = all_rows(store);
+    store.transact([&](store_transaction& open) { open.claim(first, open.now() + 1h, running); });
+    put(store, "next");
+    put(store, "spare");
+    done = {{running.at(0).id, running[0].fence}};
+    for (const upcoming& row : all_rows(store)) {
+      if (row.id != running[0].id) {
+        wanted.push_back(row);
+      }
+    }
+  }
+  [[nodiscard]] bool round(std::size_t most, const transaction_limits& limits = {.lock_wait = 5ms}) {
+    static_cast<void>(store.find("close", "running"));  // a connection that was idle for a second is not trusted
+    asked = {.done = done, .wanted = wanted, .most = most, .lease = 1h, .got = {}, .looked_at = 0};
+    const store_counts before = store.counts();
+    const bool written = store.complete_and_claim_at_once(limits, asked);
+    statements = store.counts().statements - before.statements;
+    commits = store.counts().commits - before.commits;
+    return written;
+  }
+  [[nodiscard]] std::string leased() {
+    return user.ask("SELECT string_agg(encode(key,'escape'),' ' ORDER BY id) FROM " + table("check") +
+                    " WHERE lease IS NOT NULL");
+  }
+  std::vector<claimed> running;
+  std::vector<ticket> done;
+  std::vector<upcoming> wanted;
+  lease_round asked;
+  std::uint64_t statements = 0;
+  std::uint64_t commits = 0;
+};
+
+TEST_F(PostgresRound, EndsAndClaimsInOneStatement) {
+  const instant begin = store.now();
+  ASSERT_TRUE(round(1));
+  EXPECT_EQ(statements, 1U);
+  EXPECT_EQ(commits, 1U);
+  EXPECT_TRUE(done[0].still_ours);
+  EXPECT_FALSE(store.find("close", "running"));
+  ASSERT_THAT(asked.got, SizeIs(1));
+  EXPECT_EQ(asked.got[0].key, "next");
+  EXPECT_EQ(asked.got[0].id, wanted[0].id);
+  EXPECT_EQ(asked.got[0].attempt, 1);
+  EXPECT_GT(asked.got[0].fence, running[0].fence);
+  EXPECT_FALSE(asked.got[0].orphaned);
+  EXPECT_EQ(asked.looked_at, 1U);
+  EXPECT_EQ(leased(), "next");
+  const instant until = all_rows(store).at(0).lease;
+  EXPECT_GE(until, begin + 1h);
+  EXPECT_LE(until, store.now() + 1h);
+}
+
+TEST_F(PostgresRound, ClaimsASpareForWhatIsGone) {
+  user.execute("DELETE FROM " + table("check") + " WHERE key='next'");
+  ASSERT_TRUE(round(1));
+  ASSERT_THAT(asked.got, SizeIs(1));
+  EXPECT_EQ(asked.got[0].key, "spare");
+  EXPECT_EQ(asked.looked_at, 2U);
+}
+
+TEST_F(PostgresRound, ClaimsNothingThatIsNotDueOrThatAnotherHas) {
+  user.execute("UPDATE " + table("check") + " SET due=due+3600000000 WHERE key='next';UPDATE " + table("check") +
+               " SET lease=" + std::to_string((store.now() + 1h).time_since_epoch().count()) + " WHERE key='spare'");
+  ASSERT_TRUE(round(2));
+  EXPECT_THAT(asked.got, IsEmpty());
+  EXPECT_EQ(asked.looked_at, 2U);
+}
+
+TEST_F(PostgresRound, ClaimsAnOrphanUnlessItIsTooLateForThat) {
+  user.execute("UPDATE " + table("check") + " SET lease=2 WHERE key='next'");
+  ASSERT_TRUE(round(2, {.orphans_until = store.now() - 1h}));
+  ASSERT_THAT(asked.got, SizeIs(1));
+  EXPECT_EQ(asked.got[0].key, "spare");
+  ASSERT_TRUE(round(2, {.orphans_until = store.now() + 1h}));
+  ASSERT_THAT(asked.got, SizeIs(1));
+  EXPECT_TRUE(asked.got[0].orphaned);
+}
+
+TEST_F(PostgresRound, TellsThatALeaseIsLost) {
+  --done[0].fence;
+  ASSERT_TRUE(round(0));
+  EXPECT_FALSE(done[0].still_ours);
+  EXPECT_EQ(leased(), "running");
+}
+
+TEST_F(PostgresRound, WritesNothingWhereARowIsLocked) {
+  user.execute("BEGIN");
+  user.execute("SELECT 1 FROM " + table("check") + " WHERE key='running' FOR UPDATE");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(round(1));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
+  user.execute("ROLLBACK");
+  EXPECT_EQ(leased(), "running");
+  EXPECT_FALSE(round(1)) << "it is not tried at once again";
+}
+
+TEST_F(PostgresRound, LeavesTablesOfANewerVersionAlone) {
+  user.execute("UPDATE " + table("version") + " SET version=7");
+  EXPECT_FALSE(round(1));
+  EXPECT_EQ(leased(), "running");
+}
+
 TEST_F(PostgresStore, ThreadsOfTwoStoresClaimEachCheckOnce) {
   postgres_store other(server().conninfo(), options);
   std::vector<request> all;

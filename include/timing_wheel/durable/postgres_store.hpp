@@ -74,6 +74,7 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   void transact(const std::function<void(store_transaction&)>& work) override;
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
   bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override;
+  bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) override;
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
   [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
                                                                       std::span<const std::string> kinds,

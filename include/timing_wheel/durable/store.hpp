@@ -103,6 +103,16 @@ struct ticket {
   bool locked = false;
 };
 
+/// Claims that a node completes, and rows that it claims, at a time.
+struct lease_round {
+  std::span<ticket> done;             ///< As in `store_transaction::complete`.
+  std::span<const upcoming> wanted;   ///< As in `store_transaction::claim_some`.
+  std::size_t most = 0;               ///< As there.
+  std::chrono::milliseconds lease{};  ///< How long the new claims have. At least 1 ms.
+  std::vector<claimed> got;           ///< Out: the rows that were claimed.
+  std::size_t looked_at = 0;          ///< Out: as `store_transaction::claim_some` returns it.
+};
+
 /// A check to append. `asked` is valid (`validate`).
 struct append_op {
   const request* asked = nullptr;  ///< What is asked for.
@@ -349,6 +359,12 @@ class TIMING_WHEEL_EXPORT store {
   /// not three. \returns false, and has written nothing, if that cannot be done here and now; then use a transaction.
   /// So it is if one of the keys is taken. Here false. If it throws, nobody knows whether the checks were written.
   virtual bool append_at_once(const transaction_limits& limits, std::span<append_op> ops);
+
+  /// Does what `transact_within` with `complete` and `claim_some` does, in one statement that commits by itself.
+  /// \returns false, and has written nothing, if that cannot be done here and now; then use a transaction. So it is if
+  /// another transaction has locked one of the rows to complete for `lock_wait`. Here false. If it throws, nobody knows
+  /// whether anything was written: then claims that were made end with their leases, as those of a dead node do.
+  virtual bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round);
 
   /// Adds the rows of `which` to `found`, also those with a lease and those of paused kinds. Complexity: O(rows due in
   /// that range of time), rows of other kinds included, however many rows lie outside of it.

@@ -19,6 +19,9 @@ using std::chrono::microseconds;
 
 namespace {
 
+// Of a statement that is repeated without the row that it has waited for.
+constexpr std::chrono::milliseconds shortest_lock_wait(1);
+
 std::uint64_t random_seed() {
   std::random_device device;
   return device();
@@ -468,7 +471,7 @@ void node::write_off_what_was_given_up(instant now) noexcept {
 
 // A statement that leaves out locked rows costs the server more. So it is for the case that one is locked.
 void node::transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work) {
-  limits.lock_wait = std::chrono::milliseconds(1);
+  limits.lock_wait = shortest_lock_wait;
   try {
     store_.transact_within(limits, work);
   } catch (const timer_error& error) {
@@ -701,33 +704,21 @@ bool node::write_leased() {
   const std::size_t most = asked.rows().size();
   std::vector<upcoming> wanted = machine_.spares_for(asked.rows(), allowed);
   wanted.insert(wanted.begin(), asked.rows().begin(), asked.rows().end());
-  std::size_t looked_at = most;
   if (!machine_.holds_back()) {
     waits_for_begin_.store(false, std::memory_order_relaxed);
   }
   if (ends.empty() && asked.rows().empty()) {
     return false;
   }
-  std::vector<claimed> got;
+  lease_round round{
+      .done = ends.complete, .wanted = wanted, .most = most, .lease = options_.lease, .got = {}, .looked_at = most};
   const instant sent = lease_clock();
   const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(asked_at)};
   const bool worked = tried(true, [&] {
-    leases_.reserve(asked.rows().size());
-    transact_past_locks(limits, [&](store_transaction& open) {
-      got.clear();
-      open.complete(ends.complete);
-      for (auto* const some : {&ends.retry, &ends.snooze, &ends.give_back}) {
-        open.release(*some);
-      }
-      open.bury(ends.bury);
-      if (most != 0) {
-        looked_at = open.claim_some(wanted, most, saturating_add(open.now(), options_.lease), got);
-        if (got.size() > most) {  // there is room for no more of them
-          throw std::logic_error("the store has claimed more checks than it was asked for");
-        }
-      }
-      TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
-    });
+    leases_.reserve(most);
+    if (!write_at_once(ends, limits, round)) {
+      transact_past_locks(limits, [&](store_transaction& open) { write_round(ends, round, open); });
+    }
   });
   // One that takes longer than a statement may is not asked for again and again.
   claim_limit_ = worked ? std::min(options_.batch, 2 * claim_limit_) : std::max<std::size_t>(1, claim_limit_ / 2);
@@ -735,9 +726,37 @@ bool node::write_leased() {
     TIMING_WHEEL_FAIL_POINT("node.after_commit_of_leased");
     capacity_.took(lease_clock() - sent);
     asked.answered();
-    has_written_leased(asked, ends, got, sent, std::span(wanted).subspan(most, looked_at - std::min(looked_at, most)));
+    const std::size_t spares = round.looked_at - std::min(round.looked_at, most);
+    has_written_leased(asked, ends, round.got, sent, std::span(wanted).subspan(most, spares));
   }
   return worked;
+}
+
+// In one statement, if all ends are good ones.
+bool node::write_at_once(const ends_to_write& ends, transaction_limits limits, lease_round& round) {
+  if (ends.size() != ends.complete.size()) {
+    return false;
+  }
+  TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
+  limits.lock_wait = shortest_lock_wait;
+  return store_.complete_and_claim_at_once(limits, round);
+}
+
+void node::write_round(ends_to_write& ends, lease_round& round, store_transaction& open) {
+  round.got.clear();
+  open.complete(ends.complete);
+  for (auto* const some : {&ends.retry, &ends.snooze, &ends.give_back}) {
+    open.release(*some);
+  }
+  open.bury(ends.bury);
+  if (round.most != 0) {
+    const instant until = saturating_add(open.now(), options_.lease);
+    round.looked_at = open.claim_some(round.wanted, round.most, until, round.got);
+    if (round.got.size() > round.most) {  // there is room for no more of them
+      throw std::logic_error("the store has claimed more checks than it was asked for");
+    }
+  }
+  TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
 }
 
 void node::has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,

@@ -141,6 +141,8 @@ class node {
   void read_ahead();
   void look_for_late();
   bool write_leased();
+  bool write_at_once(const ends_to_write& ends, transaction_limits limits, lease_round& round);
+  void write_round(ends_to_write& ends, lease_round& round, store_transaction& open);
   bool consume_transactional();
   void has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
                           instant sent, std::span<const upcoming> tried_spares);

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <limits>
+#include <string>
 
+#include "durable/postgres/schema.hpp"
 #include "durable/postgres/transaction.hpp"
+#include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
 
 // What nodes do with rows: claim them, extend and end the claims.
@@ -15,6 +18,33 @@ ticket& claim_of(ticket& op) { return op; }
 template <class Op>
 ticket& claim_of(Op& op) {
   return op.of;
+}
+
+array ids_of(std::span<const upcoming> rows) {
+  array ids(element::bigint);
+  std::for_each(rows.begin(), rows.end(), [&](const upcoming& row) { ids.add(row.id); });
+  return ids;
+}
+
+// \returns how many of `wanted` there are up to that one.
+std::size_t read_claim(const result& rows, int row, std::span<const upcoming> wanted, std::vector<claimed>& got) {
+  const std::size_t place = place_in(rows, row);
+  const upcoming& one = wanted[place];
+  got.push_back({one.id, rows.integer(row, 1), one.kind, static_cast<int>(rows.integer(row, 2)),
+                 instant_of(rows.integer(row, 3)), std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5)),
+                 rows.integer(row, 6) != 0});
+  return place + 1;
+}
+
+// \returns how many of `wanted` there are up to the last row that was claimed.
+std::size_t read_claims(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got,
+                        counters& counts) {
+  std::size_t end = 0;
+  counts.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  for (int row = 0; row < rows.rows(); ++row) {
+    end = std::max(end, read_claim(rows, row, wanted, got));
+  }
+  return end;
 }
 
 }  // namespace
@@ -33,22 +63,6 @@ struct tickets {
   array fences{element::bigint};
 };
 
-// \returns how many of `wanted` there are up to the last row that was claimed.
-std::size_t writing_transaction::read_claimed(const result& rows, std::span<const upcoming> wanted,
-                                              std::vector<claimed>& got) {
-  std::size_t end = 0;
-  rules_.counts->rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
-  for (int row = 0; row < rows.rows(); ++row) {
-    const std::size_t place = place_in(rows, row);
-    const upcoming& one = wanted[place];
-    got.push_back({one.id, rows.integer(row, 1), one.kind, static_cast<int>(rows.integer(row, 2)),
-                   instant_of(rows.integer(row, 3)), std::string(rows.bytes(row, 4)), std::string(rows.bytes(row, 5)),
-                   rows.integer(row, 6) != 0});
-    end = std::max(end, place + 1);
-  }
-  return end;
-}
-
 std::int64_t writing_transaction::ended_leases() const noexcept {
   return now_ <= orphans_until_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
 }
@@ -59,29 +73,62 @@ void writing_transaction::claim(std::span<const upcoming> wanted, instant lease,
 
 std::size_t writing_transaction::claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
                                             std::vector<claimed>& got) {
-  array ids(element::bigint);
-  for (const upcoming& row : wanted) {
-    ids.add(row.id);
-  }
   if (wanted.empty() || most == 0) {
     return 0;
   }
   const std::size_t before = got.size();
+  array ids = ids_of(wanted);
   parameters values;
   values.bind(ids).bind(ended_leases()).bind(microseconds_of(lease));
   values.bind(static_cast<std::int64_t>(std::min(most, wanted.size())));
-  const std::size_t end = read_claimed(run(sql::claim, values), wanted, got);
+  const std::size_t end = read_claims(run(sql::claim, values), wanted, got, *rules_.counts);
   return got.size() - before == most ? end : wanted.size();
 }
 
 void writing_transaction::consume(std::span<const upcoming> wanted, std::vector<claimed>& got) {
-  array ids(element::bigint);
-  for (const upcoming& row : wanted) {
-    ids.add(row.id);
-  }
   if (!wanted.empty()) {
-    static_cast<void>(read_claimed(run(sql::consume, parameters().bind(ids).bind(ended_leases())), wanted, got));
+    array ids = ids_of(wanted);
+    const result rows = run(sql::consume, parameters().bind(ids).bind(ended_leases()));
+    static_cast<void>(read_claims(rows, wanted, got, *rules_.counts));
   }
+}
+
+// A row that was claimed and cannot be read here, for want of memory, ends with its lease, as that of a dead node does.
+std::optional<instant> complete_and_claim_at_once(connection& on, const transaction_limits& limits, lease_round& round,
+                                                  counters& counts) {
+  constexpr int clock = 0;
+  constexpr int completed = 1;
+  const std::string wait = std::to_string(limits.lock_wait.value_or(std::chrono::milliseconds(0)).count());
+  tickets of(round.done);
+  array wanted = ids_of(round.wanted);
+  parameters values;
+  values.bind(of.ids).bind(of.fences).bind(wanted).bind(static_cast<std::int64_t>(round.most));
+  values.bind(microseconds_of(limits.orphans_until.value_or(instant::max())));
+  values.bind(std::chrono::microseconds(round.lease).count()).bind(schema_version).bind(wait);
+  round.got.clear();
+  round.got.reserve(std::min(round.most, round.wanted.size()));
+  round.looked_at = 0;
+  const result rows = run_unless_refused(on, sql::complete_and_claim, values);
+  std::optional<instant> now;
+  for (int row = 0; rows && row < rows.rows(); ++row) {
+    const std::int64_t what = rows.integer(row, 7);
+    if (what == clock) {
+      now = instant_of(rows.integer(row, 3));
+    } else if (what == completed) {
+      round.done[place_in(rows, row)].still_ours = true;
+    } else {
+      round.looked_at = std::max(round.looked_at, read_claim(rows, row, round.wanted, round.got));
+    }
+  }
+  if (round.got.size() < round.most) {
+    round.looked_at = round.wanted.size();
+  }
+  counts.rows_read.fetch_add(round.got.size(), std::memory_order_relaxed);
+  if (now && rows.rows() > 1) {
+    counts.commits.fetch_add(1, std::memory_order_relaxed);
+    TIMING_WHEEL_FAIL_POINT("postgres.after_commit");
+  }
+  return now;
 }
 
 // If what ran has scheduled that key anew, that stands.

@@ -89,6 +89,7 @@ class postgres_store::implementation {
   template <class Work>
   void transact(const Work& work, const transaction_limits& limits = {});
   bool append_at_once(const transaction_limits& limits, std::span<append_op> ops);
+  bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round);
   void read_overdue(std::vector<overdue_kind>& found);
   void read_ahead(const read_range& which, std::vector<upcoming>& found);
   [[nodiscard]] std::vector<std::int16_t> renew_shares(std::string_view node, std::span<const std::string> kinds,
@@ -110,6 +111,8 @@ class postgres_store::implementation {
   void check_process() const;
   template <class Work>
   void in_a_transaction(const Work& work, const transaction_limits& limits, const transaction_rules& rules);
+  template <class What>
+  bool at_once(std::atomic<int>& refused, const What& what);
   result ask(const query& which, const parameters& values);
   [[nodiscard]] bool has_table(const std::string& name);
   [[nodiscard]] std::vector<paused_kind> read_paused_kinds();
@@ -132,7 +135,9 @@ class postgres_store::implementation {
   // The tables, when last looked for. Relaxed: they publish nothing.
   std::atomic<bool> has_paused_kinds_{false};
   std::atomic<bool> has_drained_nodes_{false};  // and that of paused kinds
-  std::atomic<int> refusals_{0};  // so many appends are not tried at once. Relaxed: a wrong count does no harm
+  // So many are not tried at once. Relaxed: a wrong count does no harm.
+  std::atomic<int> refused_appends_{0};
+  std::atomic<int> refused_rounds_{0};
   server_clock clock_;
   pool pool_;
   pool kept_;  // for urgent transactions: no other use of the store can take its one connection
@@ -203,19 +208,7 @@ void postgres_store::implementation::transact(const Work& work, const transactio
   in_a_transaction(work, limits, transaction_rules_);
 }
 
-// Where the session is the store's own, so that its plan is kept and its statements end. A connection that was idle for
-// longer may be dead, which a statement that commits must not be the first to find out. Where keys are often taken, the
-// statement would often be in vain.
 bool postgres_store::implementation::append_at_once(const transaction_limits& limits, std::span<append_op> ops) {
-  constexpr std::chrono::seconds recently(1);
-  constexpr int pause_after_a_refusal = 16;
-  if (!options_.prepare || ops.empty()) {
-    return false;
-  }
-  if (const int left = refusals_.load(std::memory_order_relaxed); left > 0) {
-    refusals_.store(left - 1, std::memory_order_relaxed);
-    return false;
-  }
   std::size_t bytes = 0;
   for (const append_op& op : ops) {
     bytes += op.asked->payload.size();
@@ -223,14 +216,42 @@ bool postgres_store::implementation::append_at_once(const transaction_limits& li
       return false;
     }
   }
+  return !ops.empty() &&
+         at_once(refused_appends_, [&](connection& on) { return postgres::append_at_once(on, limits, ops, counts_); });
+}
+
+bool postgres_store::implementation::complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) {
+  return at_once(refused_rounds_, [&](connection& on) {
+    const std::optional<instant> now = postgres::complete_and_claim_at_once(on, limits, round, counts_);
+    if (now) {
+      clock_.saw(*now);
+    }
+    return now.has_value();
+  });
+}
+
+// Where the session is the store's own, so that its plan is kept and its statements end. A connection that was idle for
+// longer may be dead, which a statement that commits must not be the first to find out. Where keys are often taken, or
+// rows locked, the statement would often be in vain.
+template <class What>
+bool postgres_store::implementation::at_once(std::atomic<int>& refused, const What& what) {
+  constexpr std::chrono::seconds recently(1);
+  constexpr int pause_after_a_refusal = 16;
+  if (!options_.prepare) {
+    return false;
+  }
+  if (const int left = refused.load(std::memory_order_relaxed); left > 0) {
+    refused.store(left - 1, std::memory_order_relaxed);
+    return false;
+  }
   check_process();
   const in_transaction alone(*this);
   pool::guard held(pool_);
   if (!held->used || std::chrono::steady_clock::now() - held->used_at > recently) {
     return false;
   }
-  const bool done = postgres::append_at_once(*held, limits, ops, counts_);
-  refusals_.store(done ? 0 : pause_after_a_refusal, std::memory_order_relaxed);
+  const bool done = what(*held);
+  refused.store(done ? 0 : pause_after_a_refusal, std::memory_order_relaxed);
   return done;
 }
 
@@ -551,6 +572,10 @@ void postgres_store::transact_within(const transaction_limits& limits,
 
 bool postgres_store::append_at_once(const transaction_limits& limits, std::span<append_op> ops) {
   return implementation_->append_at_once(limits, ops);
+}
+
+bool postgres_store::complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) {
+  return implementation_->complete_and_claim_at_once(limits, round);
 }
 
 void postgres_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {

@@ -33,6 +33,13 @@ inline constexpr std::int64_t longest_delay = 9'000'000'000'000'000'000;
 // Once for a statement, and not for each row.
 #define TIMING_WHEEL_NOW "(SELECT " TIMING_WHEEL_MICROSECONDS("now()") ")"
 
+// In a statement that commits by itself: the limits of a transaction, and what a BEGIN looks at. No row, so nothing is
+// written, if the tables have another version.
+#define TIMING_WHEEL_BEGUN(version, lock_wait)                                                             \
+  "(SELECT " TIMING_WHEEL_NOW " AS now,set_config('lock_timeout'," lock_wait                               \
+  "::text,true) AS waits,set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN " \
+  "'remote_apply' THEN 'remote_apply' ELSE 'on' END,true) AS syncs FROM @version WHERE version=" version "::bigint)"
+
 namespace sql {
 
 // A planner that sees a small table reads all of it, and keeps that plan while the table grows by a thousand times. So
@@ -65,18 +72,13 @@ inline constexpr query insert{
     "INSERT INTO @check(due,kind,key,payload) "
     "SELECT due,kind,key,payload FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) u(due,kind,key,payload) "
     "ON CONFLICT(kind,key) DO NOTHING RETURNING id"};
-// The same in a transaction of its own: with the limits of one, and what a BEGIN looks at. If the version is another
-// one, nothing is written. A key that is taken is an error, so that all are written, or none: ON CONFLICT would write
+// The same in a transaction of its own. A key that is taken is an error, so that all are written, or none: ON CONFLICT would write
 // the rest.
 inline constexpr query insert_alone{
     "scheduling", "timing_wheel_insert_alone",
     "INSERT INTO @check(due,kind,key,payload) SELECT CASE u.relative WHEN 1 THEN "
     "begun.now+least(u.due,9223372036854775807-begun.now) ELSE u.due END,u.kind,u.key,u.payload FROM "
-    "(SELECT " TIMING_WHEEL_NOW
-    " AS now,set_config('lock_timeout',$7::text,true) AS waits,"
-    "set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN "
-    "'remote_apply' "
-    "ELSE 'on' END,true) AS syncs FROM @version WHERE version=$6::bigint) begun,"
+    TIMING_WHEEL_BEGUN("$6", "$7") " begun,"
     "unnest($1::bigint[],$2::integer[],$3::text[],$4::bytea[],$5::bytea[]) u(due,relative,kind,key,payload) "
     "WHERE begun.waits IS NOT NULL AND begun.syncs IS NOT NULL RETURNING id,due"};
 inline constexpr query replace{
@@ -317,6 +319,26 @@ inline constexpr const char* users_undo = "ROLLBACK TO timing_wheel_call;RELEASE
 inline constexpr query users_stands{"looking for a check", "",
                                     "SELECT due,lease IS NULL FROM @check WHERE kind=$1::text AND key=$2::bytea"};
 
+// The end of claims and the next ones, in a transaction of its own. Its rows: the clock (`what` 0), then the claims that
+// were still ours (1) and those that were made (2). The parts of a statement see what was there before it; no row is in
+// both lists.
+inline constexpr query complete_and_claim{
+    "completing and claiming", "timing_wheel_complete_and_claim",
+    "WITH begun AS MATERIALIZED (SELECT now,now+least($6::bigint,9223372036854775807-now) AS until,"
+    "CASE WHEN now<=$5::bigint THEN now ELSE 0 END AS ended FROM " TIMING_WHEEL_BEGUN("$7", "$8") " l "
+    "WHERE waits IS NOT NULL AND syncs IS NOT NULL),"
+    "done AS (DELETE FROM @check c USING " TIMING_WHEEL_ALL(TIMING_WHEEL_TICKETS, "id,fence")
+    " AND (SELECT now FROM begun) IS NOT NULL RETURNING u.place),"
+    "got AS (UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=(SELECT until FROM begun) FROM "
+    "(SELECT k.id,k.lease IS NOT NULL AS orphaned,u.place FROM unnest($3::bigint[]) WITH ORDINALITY u(id,place) "
+    "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=(SELECT now FROM begun) AND (k.lease IS NULL OR "
+    "k.lease<=(SELECT ended FROM begun)) LIMIT $4::bigint FOR NO KEY UPDATE OF k SKIP LOCKED) x "
+    "WHERE c.id=ANY(ARRAY[x.id]) "
+    "RETURNING x.place,c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int AS orphaned) "
+    "SELECT 0::bigint AS place,0::bigint AS fence,0 AS attempt,now AS due,''::bytea AS key,''::bytea AS payload,"
+    "0 AS orphaned,0 AS what FROM begun UNION ALL SELECT place,0,0,0,'','',0,1 FROM done "
+    "UNION ALL SELECT place,fence,attempt,due,key,payload,orphaned,2 FROM got"};
+
 /// All that touch the checks, for the test that none looks through the table.
 inline constexpr const query* on_checks[] = {&insert,
                                              &insert_alone,
@@ -325,6 +347,7 @@ inline constexpr const query* on_checks[] = {&insert,
                                              &cancel,
                                              &reschedule,
                                              &claim,
+                                             &complete_and_claim,
                                              &consume,
                                              &put_back,
                                              &complete,
@@ -355,6 +378,7 @@ inline constexpr const query* on_checks[] = {&insert,
 
 #undef TIMING_WHEEL_MICROSECONDS
 #undef TIMING_WHEEL_NOW
+#undef TIMING_WHEEL_BEGUN
 #undef TIMING_WHEEL_FREE
 #undef TIMING_WHEEL_OURS
 #undef TIMING_WHEEL_ALL

@@ -143,6 +143,18 @@ struct new_checks {
 
 }  // namespace
 
+result run_unless_refused(connection& on, const query& which, const parameters& values) {
+  TIMING_WHEEL_FAIL_POINT("postgres.before_commit");
+  try {
+    return on.run_alone(which, values);
+  } catch (const timer_error& error) {
+    if (on.works() && error.code() != code_of("08006")) {
+      return {};
+    }
+    throw;
+  }
+}
+
 bool append_at_once(connection& on, const transaction_limits& limits, std::span<append_op> ops, counters& counts) {
   std::optional<new_checks> what;
   try {
@@ -150,15 +162,9 @@ bool append_at_once(connection& on, const transaction_limits& limits, std::span<
   } catch (const std::bad_alloc&) {
     return false;  // a transaction may do them in parts
   }
-  TIMING_WHEEL_FAIL_POINT("postgres.before_commit");
-  result made;
-  try {
-    made = on.run_alone(sql::insert_alone, what->values);
-  } catch (const timer_error& error) {
-    if (on.works() && error.code() != code_of("08006")) {
-      return false;
-    }
-    throw;
+  const result made = run_unless_refused(on, sql::insert_alone, what->values);
+  if (!made) {
+    return false;
   }
   for (int row = 0; row < made.rows(); ++row) {
     append_op& op = *what->ordered[static_cast<std::size_t>(row)];

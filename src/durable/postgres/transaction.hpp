@@ -26,10 +26,19 @@ struct tickets;
 /// Which of the elements of a statement a row is for.
 inline std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
 
+/// Runs a statement that commits by itself. \returns nothing if the server has refused it, so that nothing was written.
+/// \throws timer_error if nobody knows whether it was done.
+result run_unless_refused(connection& on, const query& which, const parameters& values);
+
 /// Writes new checks in one statement that commits by itself. \returns false, and has written nothing, if a key is
 /// taken, or the server refuses it for another reason, which a transaction will tell. \throws timer_error if nobody
 /// knows whether it was done.
 bool append_at_once(connection& on, const transaction_limits& limits, std::span<append_op> ops, counters& counts);
+
+/// Completes and claims in one statement that commits by itself. \returns the server's clock; none, and has written
+/// nothing, as above. \throws timer_error as above.
+std::optional<instant> complete_and_claim_at_once(connection& on, const transaction_limits& limits, lease_round& round,
+                                                  counters& counts);
 
 /// A transaction that is open on a connection.
 class writing_transaction final : public store_transaction {
@@ -93,7 +102,6 @@ class writing_transaction final : public store_transaction {
   void reschedule_different(std::vector<reschedule_op*> ops);
   template <class Op, class Result, class Change>
   void change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change);
-  std::size_t read_claimed(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got);
   // Leases that have ended by then are free.
   [[nodiscard]] std::int64_t ended_leases() const noexcept;
   void set_savepoint(const std::string& before, unsigned statements);

@@ -68,6 +68,8 @@ migration_plan store::plan_migration() { return {}; }
 
 bool store::append_at_once(const transaction_limits& /*limits*/, std::span<append_op> /*ops*/) { return false; }
 
+bool store::complete_and_claim_at_once(const transaction_limits& /*limits*/, lease_round& /*round*/) { return false; }
+
 void store::read_overdue(std::vector<overdue_kind>& /*found*/) {}
 
 std::chrono::microseconds store::clock_difference() { return {}; }

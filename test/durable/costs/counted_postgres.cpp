@@ -90,6 +90,9 @@ class still_store final : public forwarding_store {
   bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override {
     return server_.append_at_once(limits, ops);
   }
+  bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) override {
+    return server_.complete_and_claim_at_once(limits, round);
+  }
   instant now() override { return still().now(); }
 
  private:

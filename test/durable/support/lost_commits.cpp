@@ -24,7 +24,8 @@ std::atomic<int> losses = 0;
 std::optional<lost_commits::loss> loss_at(const PGconn* on, std::string_view statement) {
   const char* const name = PQparameterStatus(on, "application_name");
   const std::scoped_lock lock(guard);
-  const bool commits = statement == "COMMIT" || statement.starts_with("timing_wheel_insert_alone");
+  const bool commits = statement == "COMMIT" || statement.starts_with("timing_wheel_insert_alone") ||
+                       statement.starts_with("timing_wheel_complete_and_claim");
   if (!commits || name == nullptr || std::string_view(name) != "lossy" || !planned || --planned->second > 0) {
     return std::nullopt;
   }
