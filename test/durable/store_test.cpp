@@ -907,6 +907,48 @@ TEST_P(Store, UndoesAPartAlone) {
   EXPECT_THAT(keys_in(store), ElementsAre("a", "c"));
 }
 
+TEST_P(Store, ConsumesAtTheBeginOfATransactionAndUndoesItWithThat) {
+  put(store, "a");
+  put(store, "later", 1h);
+  const std::vector<upcoming> wanted = all_rows(store);
+  std::vector<claimed> got(1);  // of another transaction
+  const auto consume = [&](const std::function<void(store_transaction&)>& work) {
+    store.consume_within({}, wanted, got, work);
+  };
+  EXPECT_THROW(consume([&](store_transaction& /*open*/) {
+                 EXPECT_THAT(sorted_keys_of(got), ElementsAre("a"));
+                 throw std::runtime_error("no");
+               }),
+               std::runtime_error);
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
+  consume([](store_transaction& open) {
+    open.schedule(asked("before"));
+    open.savepoint();
+    open.schedule(asked("undone"));
+    open.rollback_to_savepoint();
+  });
+  EXPECT_THAT(sorted_keys_of(got), ElementsAre("a"));
+  EXPECT_EQ(got[0].attempt, 1);
+  EXPECT_THAT(keys_in(store), ElementsAre("before"));
+}
+
+TEST_P(Store, APartThatIsUndoneLeavesWhatWasConsumedBeforeIt) {
+  put(store, "a");
+  const std::vector<upcoming> wanted = all_rows(store);
+  std::vector<claimed> got;
+  store.consume_within({}, wanted, got, [](store_transaction& open) {
+    for (const char* key : {"first", "second"}) {
+      open.savepoint();
+      open.schedule(asked(key));
+      open.rollback_to_savepoint();
+    }
+    open.savepoint();
+    open.schedule(asked("third"));
+    open.release_savepoint();
+  });
+  EXPECT_THAT(keys_in(store), ElementsAre("third"));
+}
+
 TEST_P(Store, TheClockStandsStillWithinATransaction) {
   store.transact([](store_transaction& open) {
     const instant before = open.now();

@@ -73,6 +73,8 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] const request_limits& limits() const noexcept override;
   void transact(const std::function<void(store_transaction&)>& work) override;
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
+  void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted, std::vector<claimed>& got,
+                      const std::function<void(store_transaction&)>& work) override;
   bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override;
   bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) override;
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override;

@@ -355,6 +355,11 @@ class TIMING_WHEEL_EXPORT store {
   /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
+  /// Does what `transact_within` does, and consumes `wanted` before it calls `work`: `got` has the rows then. A store may
+  /// begin and consume in one round trip.
+  virtual void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted,
+                              std::vector<claimed>& got, const std::function<void(store_transaction&)>& work);
+
   /// Does what `transact_within` with one `append` does, in one statement that commits by itself: one round trip, and
   /// not three. \returns false, and has written nothing, if that cannot be done here and now; then use a transaction.
   /// So it is if one of the keys is taken. Here false. If it throws, nobody knows whether the checks were written.

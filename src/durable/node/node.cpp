@@ -943,13 +943,11 @@ bool node::consume(std::span<const upcoming> asked, bool with_handlers, std::vec
   const std::string why = why_;
   const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(store_.now())};
   const bool worked = tried(true, [&] {
-    store_.transact_within(limits, [&](store_transaction& open) {
+    store_.consume_within(limits, asked, got, [&](store_transaction& open) {
       machine_.answered(store_.now(), true);
-      got.clear();
       put_back_.clear();
       died_.clear();
       bad_runs_.clear();
-      open.consume(asked, got);
       show_state(store_.now());  // what may hang is not ready any more
       if (with_handlers) {
         run_all(got, open);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "durable/postgres/schema.hpp"
@@ -20,12 +19,6 @@ ticket& claim_of(Op& op) {
   return op.of;
 }
 
-array ids_of(std::span<const upcoming> rows) {
-  array ids(element::bigint);
-  std::for_each(rows.begin(), rows.end(), [&](const upcoming& row) { ids.add(row.id); });
-  return ids;
-}
-
 // \returns how many of `wanted` there are up to that one.
 std::size_t read_claim(const result& rows, int row, std::span<const upcoming> wanted, std::vector<claimed>& got) {
   const std::size_t place = place_in(rows, row);
@@ -36,7 +29,14 @@ std::size_t read_claim(const result& rows, int row, std::span<const upcoming> wa
   return place + 1;
 }
 
-// \returns how many of `wanted` there are up to the last row that was claimed.
+}  // namespace
+
+array ids_of(std::span<const upcoming> rows) {
+  array ids(element::bigint);
+  std::for_each(rows.begin(), rows.end(), [&](const upcoming& row) { ids.add(row.id); });
+  return ids;
+}
+
 std::size_t read_claims(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got,
                         counters& counts) {
   std::size_t end = 0;
@@ -46,8 +46,6 @@ std::size_t read_claims(const result& rows, std::span<const upcoming> wanted, st
   }
   return end;
 }
-
-}  // namespace
 
 struct tickets {
   template <class Op>
@@ -63,10 +61,6 @@ struct tickets {
   array fences{element::bigint};
 };
 
-std::int64_t writing_transaction::ended_leases() const noexcept {
-  return now_ <= orphans_until_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
-}
-
 void writing_transaction::claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) {
   claim_some(wanted, wanted.size(), lease, got);
 }
@@ -79,7 +73,7 @@ std::size_t writing_transaction::claim_some(std::span<const upcoming> wanted, st
   const std::size_t before = got.size();
   array ids = ids_of(wanted);
   parameters values;
-  values.bind(ids).bind(ended_leases()).bind(microseconds_of(lease));
+  values.bind(ids).bind(microseconds_of(orphans_until_)).bind(microseconds_of(lease));
   values.bind(static_cast<std::int64_t>(std::min(most, wanted.size())));
   const std::size_t end = read_claims(run(sql::claim, values), wanted, got, *rules_.counts);
   return got.size() - before == most ? end : wanted.size();
@@ -88,7 +82,7 @@ std::size_t writing_transaction::claim_some(std::span<const upcoming> wanted, st
 void writing_transaction::consume(std::span<const upcoming> wanted, std::vector<claimed>& got) {
   if (!wanted.empty()) {
     array ids = ids_of(wanted);
-    const result rows = run(sql::consume, parameters().bind(ids).bind(ended_leases()));
+    const result rows = run(sql::consume, parameters().bind(ids).bind(microseconds_of(orphans_until_)));
     static_cast<void>(read_claims(rows, wanted, got, *rules_.counts));
   }
 }
@@ -102,9 +96,9 @@ std::optional<instant> complete_and_claim_at_once(connection& on, const transact
   tickets of(round.done);
   array wanted = ids_of(round.wanted);
   parameters values;
-  values.bind(of.ids).bind(of.fences).bind(wanted).bind(static_cast<std::int64_t>(round.most));
-  values.bind(microseconds_of(limits.orphans_until.value_or(instant::max())));
-  values.bind(std::chrono::microseconds(round.lease).count()).bind(schema_version).bind(wait);
+  values.bind(wanted).bind(microseconds_of(limits.orphans_until.value_or(instant::max())));
+  values.bind(std::chrono::microseconds(round.lease).count()).bind(static_cast<std::int64_t>(round.most));
+  values.bind(of.ids).bind(of.fences).bind(schema_version).bind(wait);
   round.got.clear();
   round.got.reserve(std::min(round.most, round.wanted.size()));
   round.looked_at = 0;

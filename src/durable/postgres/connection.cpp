@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <thread>
@@ -159,6 +160,10 @@ void connection::begin_session() {
     fail("connecting", "08P01",
          std::string("the server did not get the options of the connection; ") + behind_a_pooler);
   }
+  const result planner = run("connecting", sql::planner_of_user, 1);
+  for (int row = 0; row < planner.rows(); ++row) {
+    planner_of_user_.emplace_back(planner.bytes(row, 0));
+  }
 }
 
 connection::~connection() { PQfinish(connection_); }
@@ -263,32 +268,21 @@ bool connection::wait_for(short events, clock::time_point until) const {
   }
 }
 
-// For all that was sent.
-result connection::wait(const char* doing) {
-  const auto limit = answer_within.value_or(rules_.statement_timeout + patience);
-  const clock::time_point until = clock::now() + limit;
-  result rows;
-  result error;
+connection::clock::time_point connection::last_moment() const {
+  return clock::now() + answer_within.value_or(rules_.statement_timeout + patience);
+}
+
+// \returns what PQgetResult does, when it is there. \param error what the server has said before.
+result connection::next_answer(const char* doing, clock::time_point until, const result& error) {
   while (true) {
     const int unsent = PQflush(connection_);
     if (unsent == 0 && PQisBusy(connection_) == 0) {
-      result next(PQgetResult(connection_));
-      if (!next) {
-        break;
-      }
-      if (is_error(next)) {
-        error = error ? std::move(error) : std::move(next);
-        if (!works()) {
-          break;  // else libpq goes on with words of its own
-        }
-      } else if (!rows || PQresultStatus(next.get()) == PGRES_TUPLES_OK) {
-        rows = std::move(next);
-      }
-      continue;
+      return result(PQgetResult(connection_));
     }
     if (!wait_for(static_cast<short>(POLLIN | (unsent == 1 ? POLLOUT : 0)), until)) {
       silent_ = true;
       cancel();
+      const auto limit = answer_within.value_or(rules_.statement_timeout + patience);
       fail(doing, "08006", "no answer within " + std::to_string(limit.count()) + " ms; the connection is given up");
     }
     if (PQconsumeInput(connection_) == 0) {
@@ -297,12 +291,89 @@ result connection::wait(const char* doing) {
       fail(error ? error : last, connection_, doing);
     }
   }
+}
+
+// For all that was sent.
+result connection::wait(const char* doing) {
+  const clock::time_point until = last_moment();
+  result rows;
+  result error;
+  while (result next = next_answer(doing, until, error)) {
+    if (is_error(next)) {
+      error = error ? std::move(error) : std::move(next);
+      if (!works()) {
+        break;  // else libpq goes on with words of its own
+      }
+    } else if (!rows || PQresultStatus(next.get()) == PGRES_TUPLES_OK) {
+      rows = std::move(next);
+    }
+  }
   if (error || !rows) {
     fail(error, connection_, doing);
   }
   used_at = clock::now();
   return rows;
 }
+
+#ifdef LIBPQ_HAS_PIPELINING
+
+bool connection::is_pipelined() const noexcept { return rules_.prepare; }
+
+// Until all answers are read, nothing else can be done with the connection; if they are not, it is given up.
+std::vector<result> connection::run_together(std::span<const bound> all) {
+  std::vector<result> answers(all.size());
+  for (const bound& each : all) {
+    prepare(*each.which);
+  }
+  rules_.counts->statements.fetch_add(all.size(), std::memory_order_relaxed);
+  const char* const doing = all.front().which->doing;
+  PQsetnonblocking(connection_, 1);
+  send(PQenterPipelineMode(connection_), doing);
+  silent_ = true;
+  for (std::size_t each = 0; each < all.size(); ++each) {
+    const parameters& values = *all[each].values;
+    send(PQsendQueryPrepared(connection_, prepare(*all[each].which).c_str(), values.count(), values.values(),
+                             values.lengths(), values.formats(), 1),
+         all[each].which->doing);
+  }
+  send(PQpipelineSync(connection_), doing);
+  const clock::time_point until = last_moment();
+  result error;
+  const char* failed = doing;
+  for (std::size_t each = 0; each < all.size(); ++each) {
+    while (result next = next_answer(all[each].which->doing, until, error)) {
+      if (is_error(next) && !error) {  // those that come after it say that they were left out
+        error = std::move(next);
+        failed = all[each].which->doing;
+      }
+      if (PQstatus(connection_) != CONNECTION_OK) {
+        fail(error, connection_, failed);
+      }
+      answers[each] = std::move(next);
+    }
+  }
+  static_cast<void>(next_answer(doing, until, error));  // of the synchronization
+  send(PQexitPipelineMode(connection_), doing);
+  silent_ = false;
+  if (error) {
+    fail(error, connection_, failed);
+  }
+  used_at = clock::now();
+  return answers;
+}
+
+#else
+
+bool connection::is_pipelined() const noexcept { return false; }
+
+std::vector<result> connection::run_together(std::span<const bound> all) {
+  std::vector<result> answers;
+  std::transform(all.begin(), all.end(), std::back_inserter(answers),
+                 [this](const bound& each) { return run(*each.which, *each.values); });
+  return answers;
+}
+
+#endif
 
 // What was sent may wait for a lock, and the server does not look whether we are still there. libpq waits for the
 // network here for as long as that takes: so a thread of its own does, and is left alone after `patience`.

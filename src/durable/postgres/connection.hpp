@@ -3,6 +3,7 @@
 #include <chrono>
 #include <list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +67,18 @@ class connection {
   /// Runs `statements` of them by their text, one message for all. \returns the last one that has rows, or else the
   /// last.
   result run(const char* doing, const std::string& text, unsigned statements);
+  /// Of ours, with its parameters.
+  struct bound {
+    const query* which;
+    const parameters* values;
+  };
+  /// Whether `run_together` takes one round trip.
+  [[nodiscard]] bool is_pipelined() const noexcept;
+  /// Runs all, prepared, or none after one that fails. \returns an answer for each. \throws timer_error: that of the
+  /// first that failed.
+  std::vector<result> run_together(std::span<const bound> all);
+  /// What the user's planner has where ours is another one, in the order of `sql::give_planner_back`.
+  [[nodiscard]] const std::vector<std::string>& planner_of_user() const noexcept { return planner_of_user_; }
   /// Prepares a statement of the user's once; without `connection_rules::prepare`, the unnamed one each time. \returns
   /// its name. \throws timer_error
   const std::string& prepare(const std::string& sql);
@@ -99,12 +112,15 @@ class connection {
   void cancel() const noexcept;
   void send(int sent, const char* doing);
   result wait(const char* doing);
+  result next_answer(const char* doing, clock::time_point until, const result& error);
+  [[nodiscard]] clock::time_point last_moment() const;
   bool wait_for(short events, clock::time_point until) const;
 
   PGconn* connection_;
   const connection_rules& rules_;
   std::vector<std::pair<const query*, std::string>> prepared_;  // and their names
   std::list<std::string> prepared_for_user_;                    // their names, which stay where they are
+  std::vector<std::string> planner_of_user_;
   bool silent_ = false;
 };
 

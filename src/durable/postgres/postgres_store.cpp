@@ -87,7 +87,7 @@ class postgres_store::implementation {
   [[nodiscard]] instant now();
   [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
   template <class Work>
-  void transact(const Work& work, const transaction_limits& limits = {});
+  void transact(const Work& work, const transaction_limits& limits = {}, const consumption* first = nullptr);
   bool append_at_once(const transaction_limits& limits, std::span<append_op> ops);
   bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round);
   void read_overdue(std::vector<overdue_kind>& found);
@@ -110,7 +110,8 @@ class postgres_store::implementation {
 
   void check_process() const;
   template <class Work>
-  void in_a_transaction(const Work& work, const transaction_limits& limits, const transaction_rules& rules);
+  void in_a_transaction(const Work& work, const transaction_limits& limits, const transaction_rules& rules,
+                        const consumption* first = nullptr);
   template <class What>
   bool at_once(std::atomic<int>& refused, const What& what);
   result ask(const query& which, const parameters& values);
@@ -202,10 +203,11 @@ migration_plan postgres_store::implementation::plan_migration() {
 }
 
 template <class Work>
-void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits) {
+void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits,
+                                              const consumption* first) {
   check_process();
   const in_transaction alone(*this);
-  in_a_transaction(work, limits, transaction_rules_);
+  in_a_transaction(work, limits, transaction_rules_, first);
 }
 
 bool postgres_store::implementation::append_at_once(const transaction_limits& limits, std::span<append_op> ops) {
@@ -270,17 +272,17 @@ auto postgres_store::implementation::look(const What& what) {
 
 template <class Work>
 void postgres_store::implementation::in_a_transaction(const Work& work, const transaction_limits& limits,
-                                                      const transaction_rules& rules) {
+                                                      const transaction_rules& rules, const consumption* first) {
   pool::guard held(limits.urgent ? kept_ : pool_, limits.urgent);
   std::optional<writing_transaction> open;
   try {
-    open.emplace(*held, rules, limits);
+    open.emplace(*held, rules, limits, first);
   } catch (const timer_error&) {
     if (held->works() || !held->used) {
       throw;
     }
     held.renew();
-    open.emplace(*held, rules, limits);
+    open.emplace(*held, rules, limits, first);
   }
   clock_.saw(open->now());
   work(*open);
@@ -568,6 +570,13 @@ void postgres_store::transact(const std::function<void(store_transaction&)>& wor
 void postgres_store::transact_within(const transaction_limits& limits,
                                      const std::function<void(store_transaction&)>& work) {
   implementation_->transact(work, validated(limits));
+}
+
+void postgres_store::consume_within(const transaction_limits& limits, std::span<const upcoming> wanted,
+                                    std::vector<claimed>& got, const std::function<void(store_transaction&)>& work) {
+  got.clear();
+  const consumption first{wanted, &got};
+  implementation_->transact(work, validated(limits), &first);
 }
 
 bool postgres_store::append_at_once(const transaction_limits& limits, std::span<append_op> ops) {

@@ -33,12 +33,20 @@ inline constexpr std::int64_t longest_delay = 9'000'000'000'000'000'000;
 // Once for a statement, and not for each row.
 #define TIMING_WHEEL_NOW "(SELECT " TIMING_WHEEL_MICROSECONDS("now()") ")"
 
+// A claim that is lost in a crash would let two runs have one fence: no commit may be weaker than `on`.
+#define TIMING_WHEEL_SYNC                                                                                \
+  "set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN " \
+  "'remote_apply' ELSE 'on' END,true)"
+
+// Leases that have ended by then may be claimed; 0, as none of them is, after `until`.
+#define TIMING_WHEEL_ENDED(until) \
+  "(SELECT CASE WHEN now<=" until "::bigint THEN now ELSE 0 END FROM " TIMING_WHEEL_NOW " n(now))"
+
 // In a statement that commits by itself: the limits of a transaction, and what a BEGIN looks at. No row, so nothing is
 // written, if the tables have another version.
-#define TIMING_WHEEL_BEGUN(version, lock_wait)                                                             \
-  "(SELECT " TIMING_WHEEL_NOW " AS now,set_config('lock_timeout'," lock_wait                               \
-  "::text,true) AS waits,set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN " \
-  "'remote_apply' THEN 'remote_apply' ELSE 'on' END,true) AS syncs FROM @version WHERE version=" version "::bigint)"
+#define TIMING_WHEEL_BEGUN(version, lock_wait)                               \
+  "(SELECT " TIMING_WHEEL_NOW " AS now,set_config('lock_timeout'," lock_wait \
+  "::text,true) AS waits," TIMING_WHEEL_SYNC " AS syncs FROM @version WHERE version=" version "::bigint)"
 
 namespace sql {
 
@@ -60,8 +68,30 @@ inline constexpr const char* savepoint = "SAVEPOINT timing_wheel_part";
 inline constexpr const char* release_savepoint = "RELEASE timing_wheel_part";
 inline constexpr const char* undo_savepoint = "ROLLBACK TO timing_wheel_part;RELEASE timing_wheel_part";
 
+inline constexpr const char* sync = TIMING_WHEEL_SYNC;
 // Its columns: the clock, and the version of the tables.
 inline constexpr const char* look = "SELECT " TIMING_WHEEL_MICROSECONDS("now()") ",(SELECT version FROM @version)";
+
+// The same, prepared: the first two begin a transaction, and the others what a handler finds in it.
+inline constexpr query begin_writing{"beginning a transaction", "timing_wheel_begin_writing",
+                                     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"};
+inline constexpr query begin_reading{"beginning a transaction", "timing_wheel_begin_reading",
+                                     "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"};
+inline constexpr query look_and_limit{
+    "beginning a transaction", "timing_wheel_look_and_limit",
+    "SELECT " TIMING_WHEEL_MICROSECONDS("now()") ",(SELECT version FROM @version),"
+    "set_config('statement_timeout',$1::text,true),set_config('idle_in_transaction_session_timeout',$2::text,true),"
+    "set_config('lock_timeout',$3::text,true)," TIMING_WHEEL_SYNC};
+inline constexpr query give_planner_back{
+    "giving the planner back", "timing_wheel_give_planner_back",
+    "SELECT set_config('enable_seqscan',$1::text,true),set_config('enable_bitmapscan',$2::text,true),"
+    "set_config('enable_hashjoin',$3::text,true),set_config('enable_mergejoin',$4::text,true),"
+    "set_config('plan_cache_mode',$5::text,true),set_config('jit',$6::text,true)"};
+inline constexpr query set_savepoint{"setting a savepoint", "timing_wheel_savepoint", "SAVEPOINT timing_wheel_part"};
+// In the order in which they are given back.
+inline constexpr const char* planner_of_user =
+    "SELECT s.reset_val FROM unnest(ARRAY['enable_seqscan','enable_bitmapscan','enable_hashjoin','enable_mergejoin',"
+    "'plan_cache_mode','jit']) WITH ORDINALITY u(name,place) JOIN pg_settings s USING(name) ORDER BY u.place";
 
 inline constexpr query read_clock{"reading the clock", "timing_wheel_clock",
                                   "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()") ",version FROM @version"};
@@ -108,13 +138,13 @@ inline constexpr query reschedule{
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[]) WITH ORDINALITY u(due,kind,key,place) "
     "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
 
-// $2: leases that have ended by then may be claimed. `lock` leaves out what others have locked. A claim leaves the keys
+// Leases that have ended may be claimed until $2. `lock` leaves out what others have locked. A claim leaves the keys
 // of its row alone, so a foreign key that a user's open transaction has just checked does not hide it.
 #define TIMING_WHEEL_FREE(lock, limit)                                                                          \
   "(SELECT k.id,k.lease IS NOT NULL AS orphaned,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) " \
   "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW                                     \
-  " AND (k.lease IS NULL OR k.lease<=$2::bigint)" limit " FOR " lock                                            \
-  " OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) RETURNING x.place,"
+  " AND (k.lease IS NULL OR k.lease<=" TIMING_WHEEL_ENDED(                                                      \
+      "$2") ")" limit " FOR " lock " OF k SKIP LOCKED) x WHERE c.id=ANY(ARRAY[x.id]) RETURNING x.place,"
 inline constexpr query claim{
     "claiming", "timing_wheel_claim",
     "UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=$3::bigint "
@@ -324,17 +354,13 @@ inline constexpr query users_stands{"looking for a check", "",
 // both lists.
 inline constexpr query complete_and_claim{
     "completing and claiming", "timing_wheel_complete_and_claim",
-    "WITH begun AS MATERIALIZED (SELECT now,now+least($6::bigint,9223372036854775807-now) AS until,"
-    "CASE WHEN now<=$5::bigint THEN now ELSE 0 END AS ended FROM " TIMING_WHEEL_BEGUN("$7", "$8") " l "
-    "WHERE waits IS NOT NULL AND syncs IS NOT NULL),"
-    "done AS (DELETE FROM @check c USING " TIMING_WHEEL_ALL(TIMING_WHEEL_TICKETS, "id,fence")
+    "WITH begun AS MATERIALIZED (SELECT now,now+least($3::bigint,9223372036854775807-now) AS until FROM "
+    TIMING_WHEEL_BEGUN("$7", "$8") " l WHERE waits IS NOT NULL AND syncs IS NOT NULL),"
+    "done AS (DELETE FROM @check c USING " TIMING_WHEEL_ALL("$5::bigint[],$6::bigint[]", "id,fence")
     " AND (SELECT now FROM begun) IS NOT NULL RETURNING u.place),"
     "got AS (UPDATE @check c SET fence=nextval('@fence'),attempt=c.attempt+1,lease=(SELECT until FROM begun) FROM "
-    "(SELECT k.id,k.lease IS NOT NULL AS orphaned,u.place FROM unnest($3::bigint[]) WITH ORDINALITY u(id,place) "
-    "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=(SELECT now FROM begun) AND (k.lease IS NULL OR "
-    "k.lease<=(SELECT ended FROM begun)) LIMIT $4::bigint FOR NO KEY UPDATE OF k SKIP LOCKED) x "
-    "WHERE c.id=ANY(ARRAY[x.id]) "
-    "RETURNING x.place,c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int AS orphaned) "
+    TIMING_WHEEL_FREE("NO KEY UPDATE", " AND (SELECT now FROM begun) IS NOT NULL LIMIT $4::bigint")
+    "c.fence,c.attempt,c.due,c.key,c.payload,x.orphaned::int AS orphaned) "
     "SELECT 0::bigint AS place,0::bigint AS fence,0 AS attempt,now AS due,''::bytea AS key,''::bytea AS payload,"
     "0 AS orphaned,0 AS what FROM begun UNION ALL SELECT place,0,0,0,'','',0,1 FROM done "
     "UNION ALL SELECT place,fence,attempt,due,key,payload,orphaned,2 FROM got"};
@@ -378,6 +404,8 @@ inline constexpr const query* on_checks[] = {&insert,
 
 #undef TIMING_WHEEL_MICROSECONDS
 #undef TIMING_WHEEL_NOW
+#undef TIMING_WHEEL_SYNC
+#undef TIMING_WHEEL_ENDED
 #undef TIMING_WHEEL_BEGUN
 #undef TIMING_WHEEL_FREE
 #undef TIMING_WHEEL_OURS

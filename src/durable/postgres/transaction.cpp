@@ -78,8 +78,11 @@ Iterator end_of_part(Iterator first, Iterator last) {
 std::string setting(const char* name, const std::string& value) {
   return std::string(",set_config('") + name + "','" + value + "',true)";
 }
-std::string setting(const char* name, std::chrono::milliseconds value) {
-  return setting(name, std::to_string(value.count()));
+std::string text_of(std::chrono::milliseconds value) { return std::to_string(value.count()); }
+std::string setting(const char* name, std::chrono::milliseconds value) { return setting(name, text_of(value)); }
+// 0: no limit.
+std::string lock_wait_of(const transaction_limits& limits) {
+  return text_of(limits.lock_wait.value_or(std::chrono::milliseconds(0)));
 }
 
 }  // namespace
@@ -98,19 +101,16 @@ struct names {
 
 transaction_rules rules_for(const postgres_options& options, counters& counts, bool reads) {
   const std::string prefix = prefix_of(options.schema);
-  // A claim that is lost in a crash would let two runs have one fence: no commit may be weaker than `on`.
   std::string begin = std::string("BEGIN ISOLATION LEVEL READ COMMITTED READ ") + (reads ? "ONLY;" : "WRITE;") +
                       text_of(sql::look, prefix);
-  begin += setting("statement_timeout", options.statement_timeout);
-  begin +=
-      ",set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN "
-      "'remote_apply' ELSE 'on' END,true)";
+  begin += setting("statement_timeout", options.statement_timeout) + "," + sql::sync;
   if (!options.prepare) {  // else the connection has them
     for (const char* each : {"enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit"}) {
       begin += setting(each, "off");
     }
   }
-  return {begin, options.transaction_timeout, options.schema, options.limits, &counts};
+  return {begin,          reads,  text_of(options.statement_timeout), options.transaction_timeout, options.schema,
+          options.limits, &counts};
 }
 
 namespace {
@@ -118,7 +118,7 @@ namespace {
 // What is sent for checks to append: each by its key, so that lists wait for each other in one order.
 struct new_checks {
   new_checks(std::span<append_op> ops, const transaction_limits& limits)
-      : ordered(in_order(ops)), wait(std::to_string(limits.lock_wait.value_or(std::chrono::milliseconds(0)).count())) {
+      : ordered(in_order(ops)), wait(lock_wait_of(limits)) {
     for (const append_op* op : ordered) {
       const due_time due = op->asked->due_in_window();
       const instant from_zero = due.at(instant{});
@@ -179,20 +179,62 @@ bool append_at_once(connection& on, const transaction_limits& limits, std::span<
 }
 
 writing_transaction::writing_transaction(connection& on, const transaction_rules& rules,
-                                         const transaction_limits& limits)
+                                         const transaction_limits& limits, const consumption* first)
     : connection_(on),
       rules_(rules),
       skips_locked_(limits.skip_locked),
       orphans_until_(limits.orphans_until.value_or(instant::max())) {
   TIMING_WHEEL_FAIL_POINT("postgres.before_begin");
-  std::string begin = rules_.begin + setting("idle_in_transaction_session_timeout", limits.idle.value_or(rules_.idle));
-  if (limits.lock_wait) {
-    begin += setting("lock_timeout", *limits.lock_wait);
+  if (connection_.is_pipelined()) {
+    begin_in_one_message(limits, first);
+  } else {
+    std::string begin =
+        rules_.begin + setting("idle_in_transaction_session_timeout", limits.idle.value_or(rules_.idle));
+    if (limits.lock_wait) {
+      begin += setting("lock_timeout", *limits.lock_wait);
+    }
+    has_begun(connection_.run("beginning a transaction", begin, 2));
   }
-  const result begun = connection_.run("beginning a transaction", begin, 2);
-  now_ = instant_of(begun.integer(0, 0));
-  check_version(begun.integer(0, 1), rules_.schema);
   TIMING_WHEEL_FAIL_POINT("postgres.after_begin");
+  if (first != nullptr && !connection_.is_pipelined()) {
+    consume(first->wanted, *first->got);
+  }
+}
+
+void writing_transaction::has_begun(const result& look) {
+  now_ = instant_of(look.integer(0, 0));
+  check_version(look.integer(0, 1), rules_.schema);
+}
+
+// With all that can be said before the first answer. What is consumed goes to handlers, which have the user's planner
+// and a savepoint.
+void writing_transaction::begin_in_one_message(const transaction_limits& limits, const consumption* first) {
+  const std::string idle = text_of(limits.idle.value_or(rules_.idle));
+  const std::string lock_wait = lock_wait_of(limits);
+  const parameters none;
+  parameters limit;
+  limit.bind(rules_.statement).bind(idle).bind(lock_wait);
+  array ids = ids_of(first != nullptr ? first->wanted : std::span<const upcoming>());
+  parameters wanted;
+  wanted.bind(ids).bind(microseconds_of(orphans_until_));
+  parameters planner;
+  for (const std::string& each : connection_.planner_of_user()) {
+    planner.bind(each);
+  }
+  std::vector<connection::bound> all = {{&(rules_.reads ? sql::begin_reading : sql::begin_writing), &none},
+                                        {&sql::look_and_limit, &limit}};
+  if (first != nullptr) {
+    all.insert(all.end(),
+               {{&sql::consume, &wanted}, {&sql::give_planner_back, &planner}, {&sql::set_savepoint, &none}});
+  }
+  const std::vector<result> answers = connection_.run_together(all);
+  has_begun(answers[1]);
+  if (first != nullptr) {
+    wrote_ = answers[2].changed() > 0;
+    planner_is_ours_ = false;
+    savepoint_is_set_ = true;
+    static_cast<void>(read_claims(answers[2], first->wanted, *first->got, *rules_.counts));
+  }
 }
 
 void writing_transaction::check_open() {
@@ -229,6 +271,7 @@ result writing_transaction::run(const query& which, const parameters& values) {
 
 // A plan that is made while the planner is the user's must not be kept for all that come after.
 result writing_transaction::look(const query& which, const parameters& values) {
+  savepoint_is_set_ = false;  // it would be undone with this
   return connection_.run(which, values, !planner_is_ours_);
 }
 
@@ -414,6 +457,9 @@ void writing_transaction::reschedule_different(std::vector<reschedule_op*> ops) 
 
 // With what has to be said before a handler's first statement.
 void writing_transaction::savepoint() {
+  if (std::exchange(savepoint_is_set_, false)) {
+    return;
+  }
   const unsigned statements = planner_is_ours_ ? 6 : 0;
   set_savepoint(planner_for_others(), statements);
 }

@@ -11,6 +11,8 @@ namespace timing_wheel::durable::postgres {
 /// What transactions of a store have in common.
 struct transaction_rules {
   std::string begin;               ///< Begins one, reads the clock and the version, and sets most of its limits.
+  bool reads;                      ///< Only.
+  std::string statement;           ///< The limit of a statement, in milliseconds.
   std::chrono::milliseconds idle;  ///< The limit that it lacks, where the transaction brings none of its own.
   std::string schema;              ///< Its name.
   request_limits limits;           ///< What may be written.
@@ -22,6 +24,17 @@ struct transaction_rules {
 /// Claims, as a statement takes them.
 struct names;
 struct tickets;
+
+/// Rows to consume, and where those that were go.
+struct consumption {
+  std::span<const upcoming> wanted;
+  std::vector<claimed>* got;
+};
+
+[[nodiscard]] array ids_of(std::span<const upcoming> rows);
+/// \returns how many of `wanted` there are up to the last row that was claimed.
+std::size_t read_claims(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got,
+                        counters& counts);
 
 /// Which of the elements of a statement a row is for.
 inline std::size_t place_in(const result& rows, int row) { return static_cast<std::size_t>(rows.integer(row, 0)) - 1; }
@@ -43,8 +56,10 @@ std::optional<instant> complete_and_claim_at_once(connection& on, const transact
 /// A transaction that is open on a connection.
 class writing_transaction final : public store_transaction {
  public:
-  /// Begins it. \throws timer_error, also for tables that are not there or newer.
-  writing_transaction(connection& on, const transaction_rules& rules, const transaction_limits& limits = {});
+  /// Begins it, and consumes `first`, if there is one, before handlers are called. \throws timer_error, also for tables
+  /// that are not there or newer.
+  writing_transaction(connection& on, const transaction_rules& rules, const transaction_limits& limits = {},
+                      const consumption* first = nullptr);
 
   void commit();
 
@@ -102,8 +117,8 @@ class writing_transaction final : public store_transaction {
   void reschedule_different(std::vector<reschedule_op*> ops);
   template <class Op, class Result, class Change>
   void change_pending(const char* doing, std::vector<Op*> left, Result done, const Change& change);
-  // Leases that have ended by then are free.
-  [[nodiscard]] std::int64_t ended_leases() const noexcept;
+  void begin_in_one_message(const transaction_limits& limits, const consumption* first);
+  void has_begun(const result& look);
   void set_savepoint(const std::string& before, unsigned statements);
   [[nodiscard]] std::string planner_for_others();
 
@@ -115,7 +130,8 @@ class writing_transaction final : public store_transaction {
   bool wrote_ = false;
   bool answers_of_others_ = false;  // tells the caller what another transaction has done
   bool planner_is_ours_ = true;
-  bool part_has_ended_ = false;  // released, and the server has not been told yet
+  bool savepoint_is_set_ = false;  // and nothing has been done since
+  bool part_has_ended_ = false;    // released, and the server has not been told yet
 };
 
 }  // namespace timing_wheel::durable::postgres

@@ -66,6 +66,15 @@ void store_transaction::record(const audit_entry& /*entry*/) { refuse("writing t
 
 migration_plan store::plan_migration() { return {}; }
 
+void store::consume_within(const transaction_limits& limits, std::span<const upcoming> wanted,
+                           std::vector<claimed>& got, const std::function<void(store_transaction&)>& work) {
+  transact_within(limits, [&](store_transaction& open) {
+    got.clear();
+    open.consume(wanted, got);
+    work(open);
+  });
+}
+
 bool store::append_at_once(const transaction_limits& /*limits*/, std::span<append_op> /*ops*/) { return false; }
 
 bool store::complete_and_claim_at_once(const transaction_limits& /*limits*/, lease_round& /*round*/) { return false; }

@@ -87,6 +87,10 @@ void run(PGconn* on, const char* sql, const std::string& number) {
 class still_store final : public forwarding_store {
  public:
   explicit still_store(store& real) : forwarding_store(real), server_(real) {}
+  void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted, std::vector<claimed>& got,
+                      const std::function<void(store_transaction&)>& work) override {
+    server_.consume_within(limits, wanted, got, work);
+  }
   bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override {
     return server_.append_at_once(limits, ops);
   }
