@@ -330,11 +330,11 @@ std::vector<result> connection::run_together(std::span<const bound> all) {
   PQsetnonblocking(connection_, 1);
   send(PQenterPipelineMode(connection_), doing);
   silent_ = true;
-  for (std::size_t each = 0; each < all.size(); ++each) {
-    const parameters& values = *all[each].values;
-    send(PQsendQueryPrepared(connection_, prepare(*all[each].which).c_str(), values.count(), values.values(),
+  for (const bound& each : all) {
+    const parameters& values = *each.values;
+    send(PQsendQueryPrepared(connection_, prepare(*each.which).c_str(), values.count(), values.values(),
                              values.lengths(), values.formats(), 1),
-         all[each].which->doing);
+         each.which->doing);
   }
   send(PQpipelineSync(connection_), doing);
   const clock::time_point until = last_moment();
@@ -342,14 +342,15 @@ std::vector<result> connection::run_together(std::span<const bound> all) {
   const char* failed = doing;
   for (std::size_t each = 0; each < all.size(); ++each) {
     while (result next = next_answer(all[each].which->doing, until, error)) {
-      if (is_error(next) && !error) {  // those that come after it say that they were left out
+      if (!is_error(next)) {
+        answers[each] = std::move(next);
+      } else if (!error) {  // those that come after it say that they were left out
         error = std::move(next);
         failed = all[each].which->doing;
       }
       if (PQstatus(connection_) != CONNECTION_OK) {
         fail(error, connection_, failed);
       }
-      answers[each] = std::move(next);
     }
   }
   static_cast<void>(next_answer(doing, until, error));  // of the synchronization
