@@ -328,6 +328,26 @@ void memory(benchmark::State& state) {
   }
 }
 
+// What a test of a user pays: a service made, one check scheduled, and all of it destroyed. And the resident bytes of
+// each of many that live side by side, with the stack of the poller if there is one.
+template <class Timer>
+void one_check(benchmark::State& state) {
+  constexpr std::size_t many = 100;
+  {
+    const std::size_t before = resident_bytes();
+    std::vector<std::unique_ptr<Timer>> services(many);
+    for (auto& one : services) {
+      one = std::make_unique<Timer>();
+      one->schedule_after(half_hour, usual_check{{1}});
+    }
+    state.counters["bytes_per_service"] = difference(resident_bytes(), before) / many;
+  }
+  for ([[maybe_unused]] auto round : state) {
+    Timer one;
+    one.schedule_after(half_hour, usual_check{{1}});
+  }
+}
+
 benchmark::internal::Benchmark* of_rounds(benchmark::internal::Benchmark* b,
                                           const std::vector<std::string>& names = {"timers", "producers"}) {
   return b->ArgNames(names)->UseManualTime()->Unit(benchmark::kMillisecond);
@@ -396,6 +416,9 @@ BENCHMARK_TEMPLATE(memory, hierarchical)->Apply(memory_sizes);
 BENCHMARK_TEMPLATE(memory, hashed)->Apply(memory_sizes);
 BENCHMARK_TEMPLATE(memory, heap)->Apply(memory_sizes);
 BENCHMARK_TEMPLATE(memory, boost_asio)->Apply(memory_sizes);
+
+BENCHMARK_TEMPLATE(one_check, manual_timer)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_TEMPLATE(one_check, timer)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace timing_wheel::bench

@@ -84,7 +84,7 @@ void bucket_store::pool<Room>::give_back(bucket_store& store, std::size_t index)
   const bool is_being_made = left != 0 && number / chunks_per_page == index;
   const std::size_t made = is_being_made ? chunks_per_page - left : chunks_per_page;
   for (std::size_t i = 0; i < made; ++i) {
-    free.erase(chunk_list::s_iterator_to(begin[i]));
+    free.erase(begin[i]);
   }
   if (is_being_made) {
     left = 0;
@@ -165,8 +165,8 @@ template chunk& bucket_store::pool<chunk::capacity>::make(bucket_store& store);
 
 std::size_t bucket::size(const bucket_store& store) const noexcept {
   std::size_t sum = 0;
-  for (const chunk& c : chunks_) {
-    sum += store.count(c.base);
+  for (const chunk* c = chunks_.first(); c != nullptr; c = c->next()) {
+    sum += store.count(c->base);
   }
   return sum;
 }
@@ -200,11 +200,10 @@ bucket* bucket::close_gaps(bucket_store& store, entry_place p) noexcept {
     take_out(store, sparse);
     return this;
   }
-  const auto place = chunk_list::s_iterator_to(sparse);
-  if (place != chunks_.begin() && merge(store, *std::prev(place), sparse)) {
+  if (chunk* const previous = sparse.previous(); previous != nullptr && merge(store, *previous, sparse)) {
     return nullptr;
   }
-  if (const auto next = std::next(place); next != chunks_.end()) {
+  if (chunk* const next = sparse.next(); next != nullptr) {
     merge(store, sparse, *next);
   }
   return nullptr;
@@ -239,7 +238,7 @@ bool bucket::splice_front_chunk(bucket_store& store, bucket& from) noexcept {
     next_ = std::exchange(from.next_, nullptr);
     next_place_ = from.next_place_;
   }
-  from.chunks_.pop_front();
+  from.chunks_.erase(c);
   chunks_.push_back(c);
   store.set_owner(c, this);
   return true;
@@ -247,7 +246,8 @@ bool bucket::splice_front_chunk(bucket_store& store, bucket& from) noexcept {
 
 bool bucket::invariants_hold(const bucket_store& store) const noexcept {
   std::uint32_t before = chunk::capacity;
-  for (const chunk& c : chunks_) {
+  for (const chunk* at = chunks_.first(); at != nullptr; at = at->next()) {
+    const chunk& c = *at;
     if (store.owner(c.base) != this || &store.chunk_of(c.base) != &c) {  // 2
       return false;
     }

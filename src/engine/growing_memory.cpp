@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::size_t smallest = 1024;
 constexpr std::size_t largest_unmapped = std::size_t{64} << 10U;
+constexpr std::size_t smallest_sparse = std::size_t{16} << 10U;
 constexpr std::size_t mapped_growth = 8;  // an eighth, since that costs no copy
 
 constexpr std::size_t rounded_up(std::size_t bytes, std::size_t to) noexcept { return (bytes + to - 1) / to * to; }
@@ -151,6 +152,24 @@ void growing_memory::shrink(std::size_t bytes) noexcept {
   ::operator delete(data_);
   data_ = made;
   size_ = kept;
+}
+
+sparse_memory::sparse_memory(std::size_t bytes, bool may_map) : size_(bytes) {
+  if (may_map && bytes >= smallest_sparse) {
+    data_ = map(bytes);
+    mapped_ = data_ != nullptr;
+  }
+  if (!mapped_) {
+    data_ = std::memset(::operator new(bytes), 0, bytes);
+  }
+}
+
+sparse_memory::~sparse_memory() {
+  if (mapped_) {
+    unmap(data_, size_);
+  } else {
+    ::operator delete(data_);
+  }
 }
 
 }  // namespace timing_wheel::detail

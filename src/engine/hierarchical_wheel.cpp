@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
 
 #include "engine/engine_parts.hpp"
 #include "engine/engine_trace.hpp"
@@ -25,7 +24,7 @@ static_assert(detail::largest_wheel <= index_mask + 1);
 // virtual ids from the clock's on lie in a ring with a power of two of buckets, so that each finds its bucket with a
 // mask.
 struct hierarchical_wheel::level {
-  level(std::size_t index, tick length, std::uint32_t slots, std::uint32_t word)
+  level(std::size_t index, tick length, std::uint32_t slots, std::uint32_t word, bool may_map)
       : tick_length(length),
         interval(saturating_multiply(length, slots)),
         surely_held(interval == never ? never : interval - length),
@@ -34,14 +33,12 @@ struct hierarchical_wheel::level {
         shift(static_cast<unsigned>(std::countr_zero(length))),
         divides(!std::has_single_bit(length)),
         far(length > (tick{1} << 32U)),
-        plain(!divides && !far),
+        quickly_held(divides || far ? 0 : surely_held),
         first_word(word),
-        buckets(std::make_unique<bucket[]>(ring_mask + 1)),
-        occupied(ring_mask + 1) {
-    for (std::uint32_t i = 0; i <= ring_mask; ++i) {
-      buckets[i].set_number(static_cast<std::uint32_t>(index << index_bits) | i);
-    }
-  }
+        first_number(static_cast<std::uint32_t>(index << index_bits)),
+        memory((std::size_t{ring_mask} + 1) * sizeof(bucket), may_map),
+        buckets(static_cast<bucket*>(memory.data())),
+        occupied(ring_mask + 1) {}
 
   [[nodiscard]] tick virtual_id(tick t) const noexcept { return divides ? t / tick_length : t >> shift; }
 
@@ -52,6 +49,9 @@ struct hierarchical_wheel::level {
     return distance <= surely_held || (distance < interval && virtual_id(deadline) - virtual_id(clock) < size);
   }
   [[nodiscard]] bucket& at(tick id) noexcept { return buckets[id & ring_mask]; }
+  [[nodiscard]] std::uint32_t number_of(tick id) const noexcept {
+    return first_number | (static_cast<std::uint32_t>(id) & ring_mask);
+  }
 
   tick tick_length;
   tick interval;
@@ -60,10 +60,12 @@ struct hierarchical_wheel::level {
   std::uint32_t ring_mask;
   unsigned shift;
   bool divides;
-  bool far;                  // a deadline needs more than the lower half that its entry has
-  bool plain;                // neither
-  std::uint32_t first_word;  // of its words of marks, as members of the queue
-  std::unique_ptr<bucket[]> buckets;
+  bool far;                      // a deadline needs more than the lower half that its entry has
+  tick quickly_held;             // what is surely held, if it is neither; otherwise 0
+  std::uint32_t first_word;      // of its words of marks, as members of the queue
+  std::uint32_t first_number;    // of its buckets
+  detail::sparse_memory memory;  // zeroed, and so full of empty buckets
+  bucket* buckets;               // those
   detail::bucket_marks occupied;
   std::uint64_t moves = 0;
   std::uint64_t flushes = 0;
@@ -88,11 +90,11 @@ std::uint32_t hierarchical_wheel::size_of_level(std::size_t index) const noexcep
 void hierarchical_wheel::add_level() {
   const tick tick_length = levels_.empty() ? 1 : levels_.back().interval;
   const std::uint32_t first_word = levels_.empty() ? 0 : levels_.back().first_word + levels_.back().occupied.words();
-  level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word);
+  level wheel(levels_.size(), tick_length, size_of_level(levels_.size()), first_word, store_.memory().may_map());
   queue_.grow(first_word + wheel.occupied.words());
   levels_.push_back(std::move(wheel));
   TIMING_WHEEL_ENGINE_EVENT(level_made, levels_.size() - 1, levels_.back().size, tick_length);
-  lowest_ = levels_.front().buckets.get();
+  lowest_ = levels_.front().buckets;
   lowest_mask_ = levels_.front().ring_mask;
 }
 
@@ -107,7 +109,7 @@ bool hierarchical_wheel::insert(timer_number n, tick deadline) {
       if (distance >= wheel.interval) {
         continue;
       }
-      if (distance <= wheel.surely_held && wheel.plain) {
+      if (distance <= wheel.quickly_held) {
         if (bucket& b = wheel.at(deadline >> wheel.shift); b.has_room()) {
           b.push_behind(store_, {static_cast<std::uint32_t>(deadline), n});
           TIMING_WHEEL_ENGINE_EVENT(filled, b.number(), n, deadline);
@@ -205,10 +207,13 @@ inline void hierarchical_wheel::link(level& wheel, tick deadline, entry e) {
     return;
   }
   const bool first = b.empty();
+  if (first) {
+    b.set_number(wheel.number_of(id));
+    b.set_expiration(id * wheel.tick_length);
+  }
   b.push_back(store_, e);
   TIMING_WHEEL_ENGINE_EVENT(filled, b.number(), e.which, deadline);
   if (first) {
-    b.set_expiration(id * wheel.tick_length);
     enqueue(wheel, b);
   }
 }

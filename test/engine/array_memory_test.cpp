@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/system_page.hpp"
@@ -18,6 +20,7 @@ namespace {
 using detail::flat_array;
 using detail::growing_memory;
 using detail::page_source;
+using detail::sparse_memory;
 
 TEST(GrowingMemory, KeepsItsContentAndIsZeroBehindIt) {
   for (const bool huge_pages : {true, false}) {
@@ -62,6 +65,24 @@ TEST(GrowingMemory, ThatFindsNoneKeepsWhatItHas) {
   ASSERT_FALSE(succeeds_with(0, [&] { memory.grow(10'000); }));
   EXPECT_EQ(memory.size(), size);
   EXPECT_EQ(static_cast<const char*>(memory.data())[size - 1], 7);
+}
+
+TEST(SparseMemory, IsZeroAndMovesAndIsOfOperatorNewWhereItIsSmallOrMayNotBeMapped) {
+  for (const bool may_map : {true, false}) {
+    for (const std::size_t size : {std::size_t{100}, std::size_t{16'384}, std::size_t{100'000}}) {
+      const bool mapped = may_map && can_map && size >= 16'384;
+      const std::uint64_t allocated = count_allocations([&] {
+        sparse_memory first(size, may_map);
+        auto* const begin = static_cast<unsigned char*>(first.data());
+        ASSERT_TRUE(std::all_of(begin, begin + size, [](unsigned char byte) { return byte == 0; })) << size;
+        begin[size - 1] = 7;
+        const sparse_memory second(std::move(first));
+        ASSERT_EQ(second.data(), begin);
+        ASSERT_EQ(begin[size - 1], 7);
+      });
+      EXPECT_EQ(allocated, mapped ? 0U : 1U) << size;
+    }
+  }
 }
 
 /// Fills what it is given, and says whether all of it has kept what was written.

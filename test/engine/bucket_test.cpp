@@ -99,7 +99,7 @@ class Bucket : public ::testing::Test {
   static constexpr timer_number full = chunk::capacity;
 
   bucket_store store_;
-  bucket bucket_;
+  bucket bucket_{};
 };
 
 TEST_F(Bucket, PollsInTheOrderInWhichTheyWereAdded) {
@@ -299,7 +299,7 @@ TEST_F(Bucket, RandomAddsErasesAndPollsAgreeWithASet) {
 }
 
 TEST_F(Bucket, TwoBucketsOfOneStoreDoNotMix) {
-  bucket other;
+  bucket other{};
   for (timer_number s = 0; s < 200; ++s) {
     add_to(s % 2 == 0 ? bucket_ : other, s);
   }
@@ -325,7 +325,7 @@ TEST_F(Bucket, InvariantsDoNotHoldWhileTheStoreHasLostAnEntry) {
 }
 
 TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
-  bucket other;
+  bucket other{};
   add_first(small + 2 * full + 10);
   poll(small);
   for (const timer_number left : {full + 10, 10U, 0U}) {
@@ -342,7 +342,7 @@ TEST_F(Bucket, TakesTheChunksOfAnotherInOrder) {
 }
 
 TEST_F(Bucket, TakesNoChunkWhoseEntriesFitBehindItsOwn) {
-  bucket other;
+  bucket other{};
   add_to(other, 1'000);
   add_first(small + full);
   EXPECT_FALSE(other.splice_front_chunk(store_, bucket_)) << "1 and 12";
@@ -351,7 +351,7 @@ TEST_F(Bucket, TakesNoChunkWhoseEntriesFitBehindItsOwn) {
 }
 
 TEST_F(Bucket, TakesAChunkWithGapsAndFillsItOn) {
-  bucket other;
+  bucket other{};
   add_first(small);
   poll(3);
   erase(5);

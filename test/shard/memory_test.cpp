@@ -3,12 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <memory>
 #include <vector>
 
+#include "engine/system_page.hpp"
 #include "support/allocation.hpp"
+#include "support/build.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_record.hpp"
@@ -43,6 +48,33 @@ TEST(Memory, BytesCoverTheNodes) {
   schedule_far(timer, captures, 10'000);
   EXPECT_GE(timer.stats().bytes, 10'000U * 64U);
 }
+
+#if defined(TIMING_WHEEL_HAS_MAPPINGS)
+std::size_t resident_bytes() {
+  std::size_t all = 0;
+  std::size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * detail::system_page();
+}
+
+TEST(Memory, AServiceWithOneCheckTakesFewPages) {
+  if (under_thread_sanitizer || under_address_sanitizer) {
+    GTEST_SKIP() << "a sanitizer takes memory of its own";
+  }
+  constexpr std::size_t services = 200;
+  for (const unsigned shards : {1U, 2U}) {
+    const std::size_t before = resident_bytes();
+    std::vector<std::unique_ptr<manual_timer>> all(services);
+    for (auto& one : all) {
+      one = std::make_unique<manual_timer>(timer_options{.shards = shards});
+      one->schedule_after(std::chrono::minutes(30), nothing);
+    }
+    const std::size_t pages = 6 + 4 * shards;  // of 4 KiB; the slots of a shard alone are 30
+    EXPECT_LE((resident_bytes() - before) / services, pages * std::max(std::size_t{4096}, detail::system_page()))
+        << shards << " shards";
+  }
+}
+#endif
 
 // ---- Memory ----
 

@@ -4,11 +4,10 @@
 
 #include <array>
 #include <bit>
-#include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "timing_wheel/detail/engine/flat_array.hpp"
@@ -29,7 +28,7 @@ using entry_place = std::uint32_t;
 ///
 /// A chunk has 64 places, from `base` on. A small one leaves the first 52 out, so that the last place of both is the
 /// same, and one bit for each fits a word.
-class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
+class chunk {
  public:
   /// Places of a chunk.
   static constexpr std::uint32_t capacity = 64;
@@ -48,6 +47,16 @@ class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mod
   [[nodiscard]] inline const entry& at(std::size_t offset) const noexcept;
   /// A bit for each entry that it has room for.
   [[nodiscard]] std::uint64_t places() const noexcept { return ~std::uint64_t{0} << skipped; }
+
+  /// The chunk after it in its list, or null.
+  [[nodiscard]] chunk* next() const noexcept { return next_; }
+  /// The chunk before it in its list, or null.
+  [[nodiscard]] chunk* previous() const noexcept { return previous_; }
+
+ private:
+  friend class chunk_list;
+  chunk* previous_ = nullptr;
+  chunk* next_ = nullptr;
 };
 
 /// A chunk and its entries, each of which is written before it is read.
@@ -64,8 +73,41 @@ inline entry& chunk::at(std::size_t offset) noexcept {
 }
 inline const entry& chunk::at(std::size_t offset) const noexcept { return const_cast<chunk*>(this)->at(offset); }
 
-/// A bucket's chunks, in order; or those of a pool. It owns none of them, and counting them is O(n).
-using chunk_list = boost::intrusive::list<chunk, boost::intrusive::constant_time_size<false>>;
+/// A bucket's chunks, in order; or those of a pool. It owns none of them. All zeroes are an empty one.
+class chunk_list {
+ public:
+  chunk_list() = default;
+
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  /// The first one, or null.
+  [[nodiscard]] chunk* first() const noexcept { return first_; }
+  /// \pre not empty.
+  [[nodiscard]] chunk& front() const noexcept { return *first_; }
+  /// \pre not empty.
+  [[nodiscard]] chunk& back() const noexcept { return *last_; }
+
+  void push_back(chunk& c) noexcept {
+    c.previous_ = last_;
+    c.next_ = nullptr;
+    (last_ == nullptr ? first_ : last_->next_) = &c;
+    last_ = &c;
+  }
+  void push_front(chunk& c) noexcept {
+    c.previous_ = nullptr;
+    c.next_ = first_;
+    (first_ == nullptr ? last_ : first_->previous_) = &c;
+    first_ = &c;
+  }
+  /// \pre `c` is in this list.
+  void erase(const chunk& c) noexcept {
+    (c.previous_ == nullptr ? first_ : c.previous_->next_) = c.next_;
+    (c.next_ == nullptr ? last_ : c.next_->previous_) = c.previous_;
+  }
+
+ private:
+  chunk* first_;
+  chunk* last_;
+};
 
 /// What the buckets of one engine share: the chunks, what is alive in each, which bucket each belongs to, and where the
 /// entry of each timer is.
@@ -85,10 +127,7 @@ class bucket_store {
       : memory_(huge_pages), places_(huge_pages), lives_(huge_pages), homes_(huge_pages) {}
   bucket_store(const bucket_store&) = delete;
   bucket_store& operator=(const bucket_store&) = delete;
-  ~bucket_store() {
-    small_.free.clear();
-    large_.free.clear();
-  }
+  ~bucket_store() = default;
 
   /// Makes room for timer `n`. Strong guarantee on `std::bad_alloc`. Complexity: O(1) amortised.
   void cover(timer_number n) { places_.cover(n); }
@@ -211,7 +250,7 @@ class bucket_store {
         return make(store);
       }
       chunk& c = free.front();
-      free.pop_front();
+      free.erase(c);
       return c;
     }
     [[gnu::noinline]] chunk& make(bucket_store& store);
@@ -220,7 +259,7 @@ class bucket_store {
 
     std::size_t number = 0;  // of the next chunk to make
     std::size_t left = 0;    // how many its page has room for
-    chunk_list free;
+    chunk_list free{};
   };
 
   [[nodiscard]] std::size_t add_page(std::size_t bytes, std::uint32_t room);
@@ -244,7 +283,7 @@ class bucket_store {
 /// The timers that expire in one slot of a wheel: an unrolled doubly-linked list of (deadline, number) pairs.
 ///
 /// It is Kafka's `TimerTaskList` and Netty's `HashedWheelBucket`, with the list running through chunks of entries
-/// instead of through the timers: linked `boost::intrusive` chunks. New entries go to the end of the last one. An erase
+/// instead of through the timers. New entries go to the end of the last one. An erase
 /// clears a bit, and leaves a gap. Gaps are closed when chunks have become sparse: when a chunk has 48, 32 or 16
 /// entries left, it and its neighbour become one if they fit; and the last one, when its end is reached, is closed up
 /// and filled on if no more than a half of it is alive. So two neighbours, neither of which is at an end, have 50 live
@@ -259,10 +298,10 @@ class bucket_store {
 /// 50.
 class bucket {
  public:
-  bucket() = default;
+  bucket() = default;  // as trivial as that, so that zeroed memory is full of empty ones
   bucket(const bucket&) = delete;
   bucket& operator=(const bucket&) = delete;
-  ~bucket() { chunks_.clear(); }
+  ~bucket() = default;
 
   /// Whether it has no entry, and hence no chunk.
   [[nodiscard]] bool empty() const noexcept { return chunks_.empty(); }
@@ -340,10 +379,9 @@ class bucket {
 
   /// Tells the processor that the chunk after the first, if there is one, is about to be read. \pre not empty.
   void prefetch_second_chunk() const noexcept {
-    const auto second = std::next(chunks_.begin());
-    if (second != chunks_.end()) {
+    if (const chunk* const second = chunks_.front().next(); second != nullptr) {
       constexpr std::size_t line = 64;
-      const auto* const begin = reinterpret_cast<const char*>(&*second);
+      const auto* const begin = reinterpret_cast<const char*>(second);
       for (std::size_t offset = 0; offset < sizeof(chunk_of_room<chunk::capacity>); offset += line) {
         __builtin_prefetch(begin + offset);
       }
@@ -396,9 +434,9 @@ class bucket {
   /// Calls `visit(entry)` for each entry, in order.
   template <class Visitor>
   void for_each(const bucket_store& store, Visitor&& visit) const {
-    for (const chunk& c : chunks_) {
-      for (std::uint64_t left = store.live(c.base); left != 0; left &= left - 1) {
-        visit(c.at(static_cast<std::size_t>(std::countr_zero(left))));
+    for (const chunk* c = chunks_.first(); c != nullptr; c = c->next()) {
+      for (std::uint64_t left = store.live(c->base); left != 0; left &= left - 1) {
+        visit(c->at(static_cast<std::size_t>(std::countr_zero(left))));
       }
     }
   }
@@ -435,16 +473,17 @@ class bucket {
     if (&c == &chunks_.back()) {
       next_ = nullptr;
     }
-    chunks_.erase(chunk_list::s_iterator_to(c));
+    chunks_.erase(c);
     store.release(c);
   }
   bool merge(bucket_store& store, chunk& c, chunk& next) noexcept;
 
   chunk_list chunks_;
-  tick expiration_ = 0;
-  entry* next_ = nullptr;       // where in the last chunk the next entry goes; null: there is no room
-  entry_place next_place_ = 0;  // the place of that
-  std::uint32_t number_ = 0;
+  tick expiration_;
+  entry* next_;             // where in the last chunk the next entry goes; null: there is no room
+  entry_place next_place_;  // the place of that
+  std::uint32_t number_;
 };
+static_assert(std::is_trivially_default_constructible_v<bucket> && std::is_trivially_destructible_v<bucket>);
 
 }  // namespace timing_wheel::detail

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "timing_wheel/detail/export.hpp"
 
@@ -41,6 +42,29 @@ class growing_memory {
   std::size_t size_ = 0;
   bool mapped_ = false;
   bool huge_pages_;
+};
+
+/// Zeroed memory of a fixed size, most of which may never be used: from 16 KiB on it is mapped, so that a page of the
+/// system that nobody writes takes none. Where the system has no such call, it is of `operator new`.
+///
+/// Thread safety: none of its own.
+class sparse_memory {
+ public:
+  /// Without `may_map` it is of `operator new`. \throws std::bad_alloc.
+  sparse_memory(std::size_t bytes, bool may_map);
+  /// Leaves the other one none.
+  sparse_memory(sparse_memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(other.size_), mapped_(std::exchange(other.mapped_, false)) {}
+  sparse_memory& operator=(sparse_memory&&) = delete;
+  ~sparse_memory();
+
+  /// Where it is. Aligned as by `operator new`, at least.
+  [[nodiscard]] void* data() const noexcept { return data_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_;
+  bool mapped_ = false;
 };
 
 /// An array in one piece that grows: a load less per access than one of pages, and dense in the caches of the

@@ -52,6 +52,9 @@ class page_source {
   /// use again. \returns whether there may be more to do. Complexity: O(regions + pages released).
   bool discard_some() noexcept;
 
+  /// Whether it maps memory, where the system can.
+  [[nodiscard]] bool may_map() const noexcept { return huge_pages_; }
+
   /// Memory that it has, given away or not, but for what it has discarded.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
