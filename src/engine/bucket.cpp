@@ -165,7 +165,7 @@ template chunk& bucket_store::pool<chunk::capacity>::make(bucket_store& store);
 
 std::size_t bucket::size(const bucket_store& store) const noexcept {
   std::size_t sum = 0;
-  for (const chunk* c = chunks_.first(); c != nullptr; c = c->next()) {
+  for (const chunk* c = chunks_.first(); c != nullptr; c = chunks_.after(*c)) {
     sum += store.count(c->base);
   }
   return sum;
@@ -200,10 +200,10 @@ bucket* bucket::close_gaps(bucket_store& store, entry_place p) noexcept {
     take_out(store, sparse);
     return this;
   }
-  if (chunk* const previous = sparse.previous(); previous != nullptr && merge(store, *previous, sparse)) {
+  if (chunk* const previous = chunks_.before(sparse); previous != nullptr && merge(store, *previous, sparse)) {
     return nullptr;
   }
-  if (chunk* const next = sparse.next(); next != nullptr) {
+  if (chunk* const next = chunks_.after(sparse); next != nullptr) {
     merge(store, sparse, *next);
   }
   return nullptr;
@@ -246,7 +246,7 @@ bool bucket::splice_front_chunk(bucket_store& store, bucket& from) noexcept {
 
 bool bucket::invariants_hold(const bucket_store& store) const noexcept {
   std::uint32_t before = chunk::capacity;
-  for (const chunk* at = chunks_.first(); at != nullptr; at = at->next()) {
+  for (const chunk* at = chunks_.first(); at != nullptr; at = chunks_.after(*at)) {
     const chunk& c = *at;
     if (store.owner(c.base) != this || &store.chunk_of(c.base) != &c) {  // 2
       return false;

@@ -46,7 +46,7 @@ namespace timing_wheel {
 /// - `advance` over any distance: O(slots / 64 + looks). If it passes a slot several times, it visits the slot once,
 ///   for all those rounds. `looks` counts each round, modulo 2^64; `handled`, `flushes` and the budget count one.
 /// - memory: 13 bytes per timer in full chunks, up to 27 where many were erased; at least 120 bytes per non-empty
-///   bucket; 80 bytes per slot; plus up to 0.6 bytes per timer reserved ahead. A chunk is a part of a bucket's list,
+///   bucket; 64 bytes per slot; plus up to 0.6 bytes per timer reserved ahead. A chunk is a part of a bucket's list,
 ///   with room for 64 timers, or for 12.
 /// - a timer that is 2^32 ticks or more away when it is inserted: 4 bytes for each of the 4096 timer numbers of its
 ///   page.

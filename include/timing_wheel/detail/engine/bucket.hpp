@@ -4,6 +4,8 @@
 
 #include <array>
 #include <bit>
+#include <boost/intrusive/circular_list_algorithms.hpp>
+#include <boost/intrusive/list_hook.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,7 +30,7 @@ using entry_place = std::uint32_t;
 ///
 /// A chunk has 64 places, from `base` on. A small one leaves the first 52 out, so that the last place of both is the
 /// same, and one bit for each fits a word.
-class chunk {
+class chunk : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
  public:
   /// Places of a chunk.
   static constexpr std::uint32_t capacity = 64;
@@ -47,16 +49,6 @@ class chunk {
   [[nodiscard]] inline const entry& at(std::size_t offset) const noexcept;
   /// A bit for each entry that it has room for.
   [[nodiscard]] std::uint64_t places() const noexcept { return ~std::uint64_t{0} << skipped; }
-
-  /// The chunk after it in its list, or null.
-  [[nodiscard]] chunk* next() const noexcept { return next_; }
-  /// The chunk before it in its list, or null.
-  [[nodiscard]] chunk* previous() const noexcept { return previous_; }
-
- private:
-  friend class chunk_list;
-  chunk* previous_ = nullptr;
-  chunk* next_ = nullptr;
 };
 
 /// A chunk and its entries, each of which is written before it is read.
@@ -73,40 +65,54 @@ inline entry& chunk::at(std::size_t offset) noexcept {
 }
 inline const entry& chunk::at(std::size_t offset) const noexcept { return const_cast<chunk*>(this)->at(offset); }
 
-/// A bucket's chunks, in order; or those of a pool. It owns none of them. All zeroes are an empty one.
+/// A bucket's chunks, in order; or those of a pool. It owns none of them. It is a ring of `boost::intrusive` hooks, and
+/// knows the first of them alone, so that zeroes are an empty one; `boost::intrusive::list` has a hook of its own in the
+/// ring.
 class chunk_list {
  public:
-  chunk_list() = default;
-
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
   /// The first one, or null.
   [[nodiscard]] chunk* first() const noexcept { return first_; }
   /// \pre not empty.
   [[nodiscard]] chunk& front() const noexcept { return *first_; }
   /// \pre not empty.
-  [[nodiscard]] chunk& back() const noexcept { return *last_; }
+  [[nodiscard]] chunk& back() const noexcept { return *of(ring::node_traits::get_previous(first_)); }
+  /// The one after `c`, or null. \pre `c` is in this list.
+  [[nodiscard]] chunk* after(const chunk& c) const noexcept {
+    chunk* const next = of(ring::node_traits::get_next(hook_of(c)));
+    return next == first_ ? nullptr : next;
+  }
+  /// The one before `c`, or null. \pre `c` is in this list.
+  [[nodiscard]] chunk* before(const chunk& c) const noexcept {
+    return &c == first_ ? nullptr : of(ring::node_traits::get_previous(hook_of(c)));
+  }
 
   void push_back(chunk& c) noexcept {
-    c.previous_ = last_;
-    c.next_ = nullptr;
-    (last_ == nullptr ? first_ : last_->next_) = &c;
-    last_ = &c;
+    if (empty()) {
+      ring::init_header(&c);
+      first_ = &c;
+    } else {
+      ring::link_before(first_, &c);
+    }
   }
   void push_front(chunk& c) noexcept {
-    c.previous_ = nullptr;
-    c.next_ = first_;
-    (first_ == nullptr ? last_ : first_->previous_) = &c;
+    push_back(c);
     first_ = &c;
   }
   /// \pre `c` is in this list.
-  void erase(const chunk& c) noexcept {
-    (c.previous_ == nullptr ? first_ : c.previous_->next_) = c.next_;
-    (c.next_ == nullptr ? last_ : c.next_->previous_) = c.previous_;
+  void erase(chunk& c) noexcept {
+    if (&c == first_) {
+      first_ = after(c);
+    }
+    ring::unlink(&c);
   }
 
  private:
+  using ring = boost::intrusive::circular_list_algorithms<boost::intrusive::list_node_traits<void*>>;
+  [[nodiscard]] static ring::node_ptr hook_of(const chunk& c) noexcept { return const_cast<chunk*>(&c); }
+  [[nodiscard]] static chunk* of(ring::node_ptr hook) noexcept { return static_cast<chunk*>(hook); }
+
   chunk* first_;
-  chunk* last_;
 };
 
 /// What the buckets of one engine share: the chunks, what is alive in each, which bucket each belongs to, and where the
@@ -283,7 +289,7 @@ class bucket_store {
 /// The timers that expire in one slot of a wheel: an unrolled doubly-linked list of (deadline, number) pairs.
 ///
 /// It is Kafka's `TimerTaskList` and Netty's `HashedWheelBucket`, with the list running through chunks of entries
-/// instead of through the timers. New entries go to the end of the last one. An erase
+/// instead of through the timers: linked `boost::intrusive` chunks. New entries go to the end of the last one. An erase
 /// clears a bit, and leaves a gap. Gaps are closed when chunks have become sparse: when a chunk has 48, 32 or 16
 /// entries left, it and its neighbour become one if they fit; and the last one, when its end is reached, is closed up
 /// and filled on if no more than a half of it is alive. So two neighbours, neither of which is at an end, have 50 live
@@ -379,7 +385,7 @@ class bucket {
 
   /// Tells the processor that the chunk after the first, if there is one, is about to be read. \pre not empty.
   void prefetch_second_chunk() const noexcept {
-    if (const chunk* const second = chunks_.front().next(); second != nullptr) {
+    if (const chunk* const second = chunks_.after(chunks_.front()); second != nullptr) {
       constexpr std::size_t line = 64;
       const auto* const begin = reinterpret_cast<const char*>(second);
       for (std::size_t offset = 0; offset < sizeof(chunk_of_room<chunk::capacity>); offset += line) {
@@ -434,7 +440,7 @@ class bucket {
   /// Calls `visit(entry)` for each entry, in order.
   template <class Visitor>
   void for_each(const bucket_store& store, Visitor&& visit) const {
-    for (const chunk* c = chunks_.first(); c != nullptr; c = c->next()) {
+    for (const chunk* c = chunks_.first(); c != nullptr; c = chunks_.after(*c)) {
       for (std::uint64_t left = store.live(c->base); left != 0; left &= left - 1) {
         visit(c->at(static_cast<std::size_t>(std::countr_zero(left))));
       }
