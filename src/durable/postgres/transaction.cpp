@@ -487,8 +487,17 @@ connection& writing_transaction::planned_by_server() {
   return connection_;
 }
 
+// What changes the rows afterwards has to find them by the index, though the server may not know yet how many there are.
 std::vector<stored_check> writing_transaction::list(const check_range& range) {
+  const bool was_ours = planner_is_ours_;
   std::vector<stored_check> found = postgres::list(planned_by_server(), range, now_, true);
+  if (was_ours) {
+    connection_.run("taking the planner back",
+                    "SET LOCAL enable_seqscan TO off;SET LOCAL enable_bitmapscan TO off;SET LOCAL enable_hashjoin TO "
+                    "off;SET LOCAL enable_mergejoin TO off;SET LOCAL plan_cache_mode TO force_generic_plan",
+                    5);
+    planner_is_ours_ = true;
+  }
   rules_.counts->rows_read.fetch_add(found.size(), std::memory_order_relaxed);
   return found;
 }
