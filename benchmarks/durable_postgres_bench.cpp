@@ -1,12 +1,17 @@
 #include <libpq-fe.h>
 
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
 #include "durable_bench_server.hpp"
 #include "durable_store_bench.hpp"
 
 // Durable checks on PostgreSQL, on a server of this program's own that syncs. TIMING_WHEEL_BENCH_FOLDER says on which
 // disk (else that of temporary files). Client and server share the machine. `cpu_us` is the processor time of the
 // server's processes for one check, which other programs disturb less than the rate; `wal` is what it has written to
-// its log for it, whole pages after a checkpoint included.
+// its log for it, whole pages after a checkpoint included. With TIMING_WHEEL_DESK, such as
+// build/release/tools/desk/timing-wheel, `desk` is measured, too.
 
 namespace {
 
@@ -207,6 +212,79 @@ void beside_the_dead(benchmark::State& state) {
   }
 }
 
+/// The program for operators, from the environment: without it, nothing of it is measured.
+const char* desk_program() { return std::getenv("TIMING_WHEEL_DESK"); }
+
+/// A command that runs until the end. What it says is read no further than asked for.
+class running {
+ public:
+  explicit running(const std::string& command) : out_(::popen(("echo $$; exec " + command).c_str(), "r")) {
+    check(std::fscanf(out_, "%d", &process_) == 1);
+  }
+  running(const running&) = delete;
+  running& operator=(const running&) = delete;
+  ~running() {
+    ::kill(process_, SIGTERM);
+    ::pclose(out_);
+  }
+
+  [[nodiscard]] std::string word() const {
+    std::array<char, 256> text{};
+    check(std::fscanf(out_, "%255s", text.data()) == 1);
+    return text.data();
+  }
+
+ private:
+  static void check(bool good) {
+    if (!good) {
+      std::abort();
+    }
+  }
+
+  FILE* out_;
+  int process_ = 0;
+};
+
+std::string desk_command(const std::string& words, const std::string& options = "") {
+  return std::string(desk_program()) + " " + words + " '" + server().conninfo() + "'" + options;
+}
+
+// What an operator's commands take, starts of the program included, beside `rows` that are pending and 100 000 dead; and
+// how late 1 000 due per second are, alone and beside a console that somebody looks at.
+void desk(benchmark::State& state) {
+  auto& all = filled<tables>(state.range(0));
+  admin().execute(
+      "INSERT INTO timing_wheel.dead(kind,key,payload,due,fence,attempt,died,error) SELECT "
+      "'died',int8send(g),'',0,g,3,(extract(epoch FROM now())*1000000)::bigint,'no' FROM generate_series(1," +
+      std::to_string(sized(100'000)) + ") g; ANALYZE timing_wheel.dead");
+  const auto seconds = [](const std::string& words, const std::string& options = "") {
+    const auto begin = std::chrono::steady_clock::now();
+    const int status = std::system((desk_command(words, options) + " >/dev/null").c_str());
+    if (WEXITSTATUS(status) > 1) {  // 1: nothing matched
+      std::abort();
+    }
+    return seconds_since(begin);
+  };
+  for (auto _ : state) {
+    for (const char* const words : {"list", "status"}) {
+      double longest = 0;
+      for (int times = 0; times < 5; ++times) {
+        longest = std::max(longest, seconds(words));
+      }
+      state.counters[std::string(words) + "_ms"] = longest * 1e3;
+    }
+    run_due<server_work>(state, *all, handled::leased, 1000, "alone_");
+    {
+      const running console(desk_command("serve", " --listen 127.0.0.1:0"));
+      const running watcher("curl -sNo /dev/null " + console.word() + "v1/events");
+      run_due<server_work>(state, *all, handled::leased, 1000, "console_");
+    }
+    state.counters["retry_s"] = seconds("retry", " --kind died --yes");
+    admin().execute("DELETE FROM timing_wheel.check WHERE kind='died'");
+    tables::vacuum();
+  }
+}
+
 [[maybe_unused]] const bool registered = [] {
   add("schedule", schedule<tables>)
       ->ArgNames({"rows", "random", "connections"})
@@ -218,7 +296,11 @@ void beside_the_dead(benchmark::State& state) {
       ->Iterations(1);
   add("beside_the_dead", beside_the_dead)->ArgName("rows")->Arg(250'000)->Iterations(1);
   add("growth", growth<tables>)->ArgName("lives")->Arg(2'000'000)->Iterations(1);
-  register_all<tables>([](std::int64_t /*rows*/) {});
+  register_all<tables>([](std::int64_t rows) {
+    if (desk_program() != nullptr) {
+      add("desk", desk)->ArgName("rows")->Arg(rows)->Iterations(1);
+    }
+  });
   return true;
 }();
 
