@@ -68,16 +68,18 @@ TEST_F(PostgresSchema, TheFencesOfVersion1GoOnToRise) {
 }
 
 TEST(PostgresSchemaless, SomethingOfAnothersInTheWayIsNamed) {
-  const std::string schema = new_schema();
-  server().execute("CREATE SCHEMA " + schema + "; CREATE TABLE " + schema + ".audit(what text)");
-  postgres_store store(server().conninfo(), options_in(schema));
-  const caught found = error_of([&] { store.migrate(); });
-  EXPECT_THAT(found.words, HasSubstr("\"audit\" already exists"));
-  EXPECT_THAT(found.words, HasSubstr("rename it, or give the checks a schema of their own"));
-  EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
-  server().execute("ALTER TABLE " + schema + ".audit RENAME TO mine");
-  store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.4");
+  for (const std::string name : {"audit", "due", "overview"}) {
+    const std::string schema = new_schema();
+    server().execute("CREATE SCHEMA " + schema + "; CREATE TABLE " + schema + "." + name + "(what text)");
+    postgres_store store(server().conninfo(), options_in(schema));
+    const caught found = error_of([&] { store.migrate(); });
+    EXPECT_THAT(found.words, HasSubstr("\"" + name + "\" already exists"));
+    EXPECT_THAT(found.words, HasSubstr("rename it, or give the checks a schema of their own"));
+    EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
+    server().execute("ALTER TABLE " + schema + "." + name + " RENAME TO mine");
+    store.migrate();
+    EXPECT_EQ(store.plan_migration().from, "2.4");
+  }
 }
 
 // Tables as 0.1.0 made them: without what was only added since.
@@ -282,6 +284,16 @@ TEST_F(PostgresFunctions, NeedTheirOwnRightAndNoneOnTheTables) {
   EXPECT_EQ(shop.ask("SELECT " + table("schedule") + "('close','a','',interval '1 hour')"), "t");
   EXPECT_THROW(shop.execute("SELECT " + table("cancel") + "('close','a')"), std::runtime_error);
   EXPECT_THROW(shop.execute("SELECT count(*) FROM " + table("check")), std::runtime_error);
+}
+
+TEST_F(PostgresFunctions, WhoOnlyLooksIsNotToldTheLastFence) {
+  const std::string role = schema + "_looks";
+  user.execute("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + role +
+               "; GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO " + role);
+  postgres_store looks(server().conninfo() + " user=" + role, options);
+  EXPECT_FALSE(looks.last_fence());
+  user.execute("GRANT USAGE ON SEQUENCE " + table("fence") + " TO " + role);
+  EXPECT_EQ(looks.last_fence(), store.last_fence());
 }
 
 // As a user's call in C++: the row of a check that runs stays free for its end, however long the transaction is open.

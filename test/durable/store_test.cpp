@@ -656,13 +656,17 @@ TEST_P(Store, CountsTheChecksOfEachKindByState) {
   put_one_in_each_state(store);
   put(store, "dies");
   bury(store, claim(store).at(0), "no");  // "late" has an earlier deadline
+  dead_check old = store.list_dead(1).at(0);
+  old.died -= 61s;
+  store.transact([&](store_transaction& open) { open.restore({}, {&old, 1}); });
   store.pause("third");
   const std::vector<kind_counts> all = store.count_kinds();
   ASSERT_THAT(all, SizeIs(3));
   EXPECT_EQ(all[0].kind, "close");
   EXPECT_EQ(all[0].pending + all[0].running + all[0].suspect, 5U);
   EXPECT_EQ(all[0].retrying, 1U);
-  EXPECT_EQ(all[0].dead, 1U);
+  EXPECT_EQ(all[0].dead, 2U);
+  EXPECT_EQ(all[0].dead_lately, 1U);
   EXPECT_FALSE(all[0].at_least);
   EXPECT_FALSE(all[0].paused);
   EXPECT_EQ(all[1].kind, "other");
@@ -671,6 +675,19 @@ TEST_P(Store, CountsTheChecksOfEachKindByState) {
   EXPECT_EQ(all[2].kind, "third");
   EXPECT_TRUE(all[2].paused);
   EXPECT_EQ(all[2].pending, 0U);
+}
+
+TEST_P(Store, TellsTheFenceThatWasDrawnLast) {
+  for (const char* key : {"a", "b", "c"}) {
+    put(store, key);
+  }
+  const std::int64_t before = store.last_fence().value();
+  std::int64_t highest = 0;
+  for (const claimed& each : claim(store)) {
+    highest = std::max(highest, each.fence);
+  }
+  EXPECT_EQ(store.last_fence(), highest);
+  EXPECT_EQ(highest - before, 3);
 }
 
 TEST_P(Store, CountsWhatIsDueAndWaits) {

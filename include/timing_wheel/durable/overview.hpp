@@ -92,16 +92,17 @@ struct dead_group {
 /// How many checks of a kind are in which state. The counts overlap as the states do; `pending + running + suspect` is
 /// all checks.
 struct kind_counts {
-  std::string kind;          ///< As it was scheduled.
-  std::size_t pending = 0;   ///< See `check_state::pending`.
-  std::size_t running = 0;   ///< See `check_state::running`.
-  std::size_t suspect = 0;   ///< See `check_state::suspect`.
-  std::size_t due = 0;       ///< See `check_state::due`.
-  std::size_t waiting = 0;   ///< See `check_state::waiting`.
-  std::size_t retrying = 0;  ///< See `check_state::retrying`.
-  std::size_t dead = 0;      ///< Dead checks.
-  bool at_least = false;     ///< Some of the counts may be higher: there were too many rows to count.
-  bool paused = false;       ///< See `store::pause`.
+  std::string kind;             ///< As it was scheduled.
+  std::size_t pending = 0;      ///< See `check_state::pending`.
+  std::size_t running = 0;      ///< See `check_state::running`.
+  std::size_t suspect = 0;      ///< See `check_state::suspect`.
+  std::size_t due = 0;          ///< See `check_state::due`.
+  std::size_t waiting = 0;      ///< See `check_state::waiting`.
+  std::size_t retrying = 0;     ///< See `check_state::retrying`.
+  std::size_t dead = 0;         ///< Dead checks.
+  std::size_t dead_lately = 0;  ///< Dead checks that have died within the last minute.
+  bool at_least = false;        ///< Some of the counts may be higher: there were too many rows to count.
+  bool paused = false;          ///< See `store::pause`.
   /// Since when the check that has been waiting for longest waits: since its deadline, or the end of its lease.
   std::optional<instant> oldest_waiting = {};
 };

@@ -424,6 +424,11 @@ class TIMING_WHEEL_EXPORT store {
   /// looks at no more than `most` rows for each figure: for all but `pending` and `dead`, these are the rows that are
   /// due first. Complexity: O(kinds × most).
   [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000);
+  /// \returns the fence that was drawn last. The difference between two calls is how many runs nodes have begun in
+  /// between, and those whose transactions were undone; on SQLite also tries to claim what another process has just
+  /// claimed. A `restore` of higher fences counts, too. 0 if none was drawn; none if the store does not know it, as
+  /// here, or the role has no `USAGE` of the sequence `fence`.
+  [[nodiscard]] virtual std::optional<std::int64_t> last_fence();
   /// \returns the nodes that are alive, or have left without a word within the last hour; none if the store does not
   /// know them, as `sqlite_store` and `memory_store` do not.
   [[nodiscard]] virtual std::optional<std::vector<node_info>> nodes();

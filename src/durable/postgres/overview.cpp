@@ -289,7 +289,9 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
           "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
           "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
           "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest FROM early GROUP BY kind),"
-          "buried AS (SELECT kind,count(*) AS dead FROM (SELECT kind FROM @dead ORDER BY id DESC LIMIT ")
+          "buried AS (SELECT kind,count(*) AS dead,count(*) FILTER (WHERE died>")
+      .add(microseconds_of(now - lately))
+      .add(") AS lately FROM (SELECT kind,died FROM @dead ORDER BY id DESC LIMIT ")
       .add(limit)
       .add(
           ") last GROUP BY kind),"
@@ -298,7 +300,7 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
       .add(limit)
       .add(
           ") counted),running,suspect,due,waiting,retrying,oldest,dead,(SELECT count(*) FROM early),"
-          "(SELECT sum(dead)::bigint FROM buried) "
+          "(SELECT sum(dead)::bigint FROM buried),lately "
           "FROM names LEFT JOIN seen USING(kind) LEFT JOIN buried USING(kind) ORDER BY kind");
   const result rows = query.run(on, "counting checks");
   std::vector<kind_counts> found;
@@ -313,6 +315,7 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
     of.waiting = size_in(rows, row, 5);
     of.retrying = size_in(rows, row, 6);
     of.dead = size_in(rows, row, 8);
+    of.dead_lately = size_in(rows, row, 11);
     of.pending = std::min(all, most) - std::min({of.running + of.suspect, all, most});
     of.at_least = all > most || (all > 0 && size_in(rows, row, 9) > most) || size_in(rows, row, 10) > most;
     if (!rows.is_null(row, 7)) {
@@ -320,6 +323,14 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
     }
   }
   return found;
+}
+
+std::optional<std::int64_t> last_fence(connection& on) {
+  static constexpr query read{"reading the last fence", "",
+                              "SELECT coalesce(pg_sequence_last_value('@fence'),0) "
+                              "WHERE has_sequence_privilege('@fence','USAGE,SELECT')"};
+  const result rows = on.run(read, {}, true);
+  return rows.rows() == 0 ? std::nullopt : std::optional(rows.integer(0, 0));
 }
 
 std::vector<node_info> nodes(connection& on) {

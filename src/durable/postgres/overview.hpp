@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,7 @@ class written_query {
                                                  std::size_t most);
 /// All but which kinds are paused.
 [[nodiscard]] std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now);
+[[nodiscard]] std::optional<std::int64_t> last_fence(connection& on);
 [[nodiscard]] std::vector<node_info> nodes(connection& on);
 [[nodiscard]] std::vector<audit_entry> audit(connection& on, std::size_t limit);
 void record(connection& on, const audit_entry& entry);

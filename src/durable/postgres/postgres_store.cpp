@@ -624,6 +624,10 @@ std::vector<kind_counts> postgres_store::count_kinds(std::size_t most) {
   return kinds;
 }
 
+std::optional<std::int64_t> postgres_store::last_fence() {
+  return implementation_->look([](connection& on, instant /*at*/) { return postgres::last_fence(on); });
+}
+
 std::optional<std::vector<node_info>> postgres_store::nodes() {
   return implementation_->look([](connection& on, instant /*at*/) { return postgres::nodes(on); });
 }

@@ -187,13 +187,15 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
     of.at_least = looked_at == most && count(on, {.kind = kind}, most + 1, now, counts) > most;
   }
   once run(on, "counting dead checks",
-           "SELECT kind,count(*) FROM (SELECT kind FROM timing_wheel_dead ORDER BY id DESC LIMIT ?) GROUP BY kind",
+           "SELECT kind,count(*),sum(died>?) FROM (SELECT kind,died FROM timing_wheel_dead ORDER BY id DESC LIMIT ?) "
+           "GROUP BY kind",
            counts);
-  run->bind(count_of(most + 1));
+  run->bind(microseconds_of(now - lately)).bind(count_of(most + 1));
   std::size_t all_dead = 0;
   while (run->step()) {
     kind_counts& of = found[std::string(run->bytes(0))];
     of.dead = static_cast<std::size_t>(run->integer(1));
+    of.dead_lately = static_cast<std::size_t>(run->integer(2));
     all_dead += of.dead;
   }
   std::vector<kind_counts> in_order;
@@ -204,6 +206,11 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
     in_order.push_back(std::move(of));
   }
   return in_order;
+}
+
+std::int64_t last_fence(database& on, counters& counts) {
+  once run(on, "reading the last fence", "SELECT last FROM timing_wheel_fence", counts);
+  return run->step() ? run->integer(0) : 0;
 }
 
 void read_all(database& on, const std::function<void(stored_check&&)>& check,

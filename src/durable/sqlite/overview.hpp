@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace timing_wheel::durable::sqlite {
                                 counters& counts);
 /// All but which kinds are paused.
 [[nodiscard]] std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, counters& counts);
+[[nodiscard]] std::int64_t last_fence(database& on, counters& counts);
 [[nodiscard]] std::vector<dead_check> list_dead(database& on, const dead_range& range, counters& counts);
 [[nodiscard]] std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::size_t limit,
                                                  std::size_t most, counters& counts);

@@ -538,6 +538,11 @@ std::vector<kind_counts> sqlite_store::count_kinds(std::size_t most) {
   return kinds;
 }
 
+std::optional<std::int64_t> sqlite_store::last_fence() {
+  return implementation_->look(
+      [](database& on, instant /*at*/, counters& counts) { return sqlite::last_fence(on, counts); });
+}
+
 std::vector<dead_check> sqlite_store::list_dead(const dead_range& range) {
   return implementation_->look(
       [&](database& on, instant /*at*/, counters& counts) { return sqlite::list_dead(on, range, counts); });

@@ -674,7 +674,9 @@ std::vector<kind_counts> memory_store::count_kinds(std::size_t most) {
   const bool all_dead = all.dead.size() <= most;
   std::size_t left = std::min(all.dead.size(), most);
   for (auto each = all.dead.rbegin(); left > 0; ++each, --left) {
-    ++kinds[each->kind].dead;
+    kind_counts& of = kinds[each->kind];
+    ++of.dead;
+    of.dead_lately += each->died > at - lately ? 1U : 0U;
   }
   std::vector<kind_counts> found;
   found.reserve(kinds.size());
@@ -685,6 +687,12 @@ std::vector<kind_counts> memory_store::count_kinds(std::size_t most) {
   }
   mark_paused(implementation_->paused_kinds(), found);
   return found;
+}
+
+std::optional<std::int64_t> memory_store::last_fence() {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  return implementation_->all.last_fence;
 }
 
 std::vector<dead_check> memory_store::list_dead(const dead_range& range) {

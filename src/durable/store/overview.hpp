@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -37,7 +38,10 @@ namespace timing_wheel::durable {
   return static_cast<std::int64_t>(std::min(limit, most));
 }
 
-/// Adds `check` to the counts of its kind; all but `dead`, `at_least` and `paused`.
+/// See `kind_counts::dead_lately`.
+inline constexpr std::chrono::minutes lately(1);
+
+/// Adds `check` to the counts of its kind; all but those of the dead, `at_least` and `paused`.
 void add_to(kind_counts& counts, const stored_check& check, instant now);
 
 /// Says of each kind that is paused that it is, and adds those that have no check.

@@ -100,6 +100,8 @@ std::size_t store::count(const check_filter& /*which*/, std::size_t /*most*/) { 
 
 std::vector<kind_counts> store::count_kinds(std::size_t /*most*/) { refuse("counting checks"); }
 
+std::optional<std::int64_t> store::last_fence() { return std::nullopt; }
+
 std::vector<dead_group> store::count_dead(const dead_filter& /*which*/, std::size_t /*limit*/, std::size_t /*most*/) {
   refuse("counting dead checks");
 }
