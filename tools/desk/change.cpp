@@ -13,6 +13,7 @@
 #include "common/progress.hpp"
 #include "common/stop_signal.hpp"
 #include "desk/commands.hpp"
+#include "timing_wheel/error.hpp"
 
 namespace timing_wheel::desk {
 
@@ -22,6 +23,8 @@ using durable::stored_check;
 
 // So many are changed in a transaction: on SQLite nobody else writes meanwhile.
 constexpr std::size_t in_transaction = 1000;
+// So long a command waits for the row of a check that a transaction has locked: `why` tells which one it is.
+constexpr std::chrono::seconds longest_lock(3);
 // No more are counted before a change: that would take longer than a statement may.
 constexpr std::size_t most_counted = 1'000'000;
 
@@ -55,6 +58,7 @@ struct tally {
   std::size_t changed = 0;
   std::size_t refused = 0;  // they run, or their keys are taken
   std::size_t same = 0;     // are so already
+  std::size_t left = 0;     // others have locked them, or they have ended meanwhile
   bool stopped = false;     // before all were changed
 };
 
@@ -78,11 +82,14 @@ exit_status tell(const desk& with, const tally& done, const std::string& changed
     if (done.refused > 0) {
       with.out << "; " << common::grouped(done.refused) << ' ' << refused;
     }
+    if (done.left > 0) {
+      with.out << "; " << common::grouped(done.left) << " are locked by others, or have ended meanwhile";
+    }
     with.out << '\n';
   }
   return done.stopped                   ? exit_status::refused
          : done.changed + done.same > 0 ? exit_status::done
-         : done.refused > 0             ? exit_status::refused
+         : done.refused + done.left > 0 ? exit_status::refused
                                         : exit_status::nothing_matched;
 }
 
@@ -132,6 +139,20 @@ class steps {
   common::progress shown_;
 };
 
+// A transaction of several. \throws failure, with what was done before it, where a store throws.
+template <class Work>
+void transact_next(const desk& with, const tally& done, const Work& work) {
+  try {
+    with.store.transact(work);
+  } catch (const timer_error& error) {
+    if (done.changed == 0) {
+      throw;
+    }
+    throw failure(exit_status::no_store, std::string(error.what()) + "; " + common::grouped(done.changed) +
+                                             " were changed before, see timing-wheel audit");
+  }
+}
+
 std::string check_words(const std::string& key) { return "key " + one_line(key, 300); }
 
 // Changes the checks that `which` means, a thousand in a transaction. `change` does it, to those that it is given.
@@ -147,22 +168,27 @@ tally change_all(const desk& with, const durable::check_filter& which, const Cha
   durable::check_range range{.limit = in_transaction, .which = which};
   bool more = true;
   while (more && steps::go_on()) {
-    with.store.transact([&](durable::store_transaction& open) {
+    tally changed;
+    transact_next(with, done, [&](durable::store_transaction& open) {
       const std::vector<stored_check> page = open.list(range);
       const tally here = change(open, page);
       if (here.changed > 0) {
         open.record(entry_of(with, words_of_filter(with.chosen), here.changed));
       }
-      done.changed += here.changed;
-      done.refused += here.refused;
+      changed = here;
       more = page.size() == in_transaction;
       if (more) {
         range.after = {page.back().due, page.back().id};
       }
     });
+    done.changed += changed.changed;
+    done.refused += changed.refused;
+    done.same += changed.same;
     progress.done(in_transaction);
   }
   done.stopped = more;
+  const std::size_t looked_at = done.changed + done.refused + done.same;
+  done.left = more || looked_at > all ? 0 : all - looked_at;
   return done;
 }
 
@@ -222,7 +248,7 @@ std::optional<tally> change_one(const desk& with, const Change& change) {
   if (with.chosen.dry_run) {
     return found->running ? tally{0, 1} : tally{1, 0};
   }
-  with.store.transact([&](durable::store_transaction& open) {
+  with.store.transact_within({.lock_wait = longest_lock}, [&](durable::store_transaction& open) {
     done = change(open, std::vector<stored_check>{*found});
     if (done.changed > 0) {
       durable::audit_entry line = entry_of(with, check_words(found->key), done.changed);
@@ -260,14 +286,15 @@ tally change_dead(const desk& with, const Change& change) {
     if (ids.empty()) {
       return;
     }
-    with.store.transact([&](durable::store_transaction& open) {
-      const std::size_t changed = change(open, ids);
+    std::size_t changed = 0;
+    transact_next(with, done, [&](durable::store_transaction& open) {
+      changed = change(open, ids);
       if (changed > 0) {
         open.record(entry_of(with, subject, changed));
       }
-      done.changed += changed;
-      done.refused += ids.size() - changed;
     });
+    done.changed += changed;
+    done.refused += ids.size() - changed;
   };
   if (!with.chosen.words.empty()) {
     std::vector<std::int64_t> ids;
@@ -431,13 +458,15 @@ std::optional<std::string> still_busy(const desk& with, const std::string& node,
   if (of->held) {
     return one_line(node) + " still runs " + common::grouped(*of->held) + " checks";
   }
-  if (const std::optional<durable::node_info> known = node_of(with.store, node); known && known->until <= now) {
+  const std::optional<durable::node_info> known = node_of(with.store, node);
+  if (known && known->until <= now) {
     with.err << one_line(node)
              << " has left without a word, so nobody knows what it runs. Other nodes run its checks when "
              << "their leases have ended; it claims nothing if it comes back\n";
     return std::nullopt;
   }
-  return "no node of the name " + one_line(node) + " has answered yet";
+  return (known ? "the node " : "no node of the name ") + one_line(node) + (known ? " has not" : " has") +
+         " answered yet";
 }
 
 exit_status wait_until_empty(const desk& with, const std::string& node) {

@@ -1,5 +1,6 @@
 #include <ostream>
 
+#include "common/program.hpp"
 #include "desk/commands.hpp"
 
 namespace timing_wheel::desk {
@@ -34,9 +35,36 @@ json json_of(const dead_check& check) {
   return line;
 }
 
+json json_of(const durable::dead_group& group) {
+  json line = {{"kind", group.kind}};
+  set_bytes(line, "error", group.error);
+  line["count"] = group.count;
+  line["first"] = time_text(group.first);
+  line["last"] = time_text(group.last);
+  return line;
+}
+
 namespace {
 
 constexpr std::size_t in_page = 1000;
+
+exit_status list_groups(const desk& with) {
+  table rows({"kind", "how many", "first died", "last died", "error"});
+  const instant now = with.store.now();
+  const auto groups = with.store.count_dead(dead_filter_of(with.chosen), with.chosen.limit);
+  for (const durable::dead_group& each : groups) {
+    if (with.chosen.as_json) {
+      with.out << json_of(each).dump() << '\n';
+    } else {
+      rows.add({one_line(each.kind), common::grouped(each.count), from_now(each.first, now), from_now(each.last, now),
+                one_line(each.error, 200)});
+    }
+  }
+  if (!with.chosen.as_json && !groups.empty()) {
+    rows.write(with.out);
+  }
+  return groups.empty() ? exit_status::nothing_matched : exit_status::done;
+}
 
 exit_status list_dead(const desk& with) {
   durable::dead_range range{.which = dead_filter_of(with.chosen), .newest_first = true, .with_payloads = false};
@@ -70,7 +98,10 @@ exit_status list_dead(const desk& with) {
 
 exit_status list(const desk& with) {
   if (with.chosen.state == "dead") {
-    return list_dead(with);
+    return with.chosen.groups ? list_groups(with) : list_dead(with);
+  }
+  if (with.chosen.groups) {
+    throw failure(exit_status::usage, "--groups is of dead checks: give --state dead, too");
   }
   const instant now = with.store.now();
   durable::check_range range{.which = filter_of(with.chosen, now)};

@@ -111,6 +111,9 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("-y,--yes", chosen.yes, "do not ask before more than one is changed");
   }
   if (flag(takes_limit)) {
+    if (flag(takes_dead)) {
+      app.add_flag("--groups", chosen.groups, "with --state dead: how many there are by kind and error");
+    }
     app.add_option("--limit", chosen.limit, "how many, at most (50)")->check(CLI::Range(std::size_t{1}, any_number));
   }
   if (flag(takes_due)) {
@@ -121,6 +124,8 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("--metrics", chosen.as_metrics, "for Prometheus, such as a text file of its node exporter");
     app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
     app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
+    app.add_option("--over", chosen.over, "look twice, so many seconds apart, to tell how fast checks begin and end")
+        ->check(CLI::Range(0.1, 3600.0));
   }
   if (flag(takes_file)) {
     app.add_flag("--keep-existing", chosen.keep_existing, "leave out what is there already");

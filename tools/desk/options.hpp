@@ -22,6 +22,7 @@ struct options {
   bool dry_run = false;
   bool yes = false;
   bool all = false;
+  bool groups = false;  ///< Of `list --state dead`: how many by kind and error.
   std::optional<std::string> kind;
   std::optional<std::string> key_prefix;
   std::optional<std::string> state;
@@ -32,6 +33,7 @@ struct options {
   std::string schema;              ///< Of PostgreSQL; empty: the usual one.
   std::size_t limit = 50;
   double every = 1;            ///< Of `status --watch`: seconds.
+  std::optional<double> over;  ///< Of `status`: look twice, so many seconds apart.
   bool keep_existing = false;  ///< Of `import`: what is there already stays.
   bool end = false;            ///< Of `drain`: the node claims again.
   std::optional<double> wait;  ///< Of `drain`: seconds until the node has to be empty; none: it may take any time.

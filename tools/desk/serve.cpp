@@ -361,7 +361,9 @@ exit_status serve(const desk& with) {
   if (with.store.plan_migration().from.empty()) {
     throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
   }
-  const http_api api(with, std::move(tokens));
+  meter rates;
+  const desk watched{with.chosen, with.store, with.where, with.in, with.out, with.err, &rates};
+  const http_api api(watched, std::move(tokens));
   hub all(api, std::chrono::duration<double>(with.chosen.time_limit));
   tcp::acceptor acceptor(all.context);
   try {

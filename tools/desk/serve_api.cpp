@@ -128,7 +128,7 @@ outcome run(const call& of, exit_status (*command)(const desk&), const options& 
   std::istringstream in;
   std::ostringstream out;
   std::ostringstream err;
-  const exit_status ended = command({chosen, of.with.store, of.with.where, in, out, err});
+  const exit_status ended = command({chosen, of.with.store, of.with.where, in, out, err, of.with.rates});
   return {ended, out.str()};
 }
 
@@ -247,12 +247,7 @@ json dead_groups(durable::store& store, const durable::dead_filter& which) {
   constexpr std::size_t most = 10'000;
   json all = json::array();
   for (const durable::dead_group& each : store.count_dead(which, shown, most)) {
-    json group = {{"kind", each.kind}};
-    set_bytes(group, "error", each.error);
-    group["count"] = each.count;
-    group["first"] = time_text(each.first);
-    group["last"] = time_text(each.last);
-    all.push_back(std::move(group));
+    all.push_back(json_of(each));
   }
   return all;
 }

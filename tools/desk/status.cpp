@@ -1,6 +1,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <ostream>
 #include <sstream>
 #include <thread>
@@ -25,15 +27,33 @@ struct snapshot {
   std::vector<durable::drained_node> drained;
   std::string tables;
   std::chrono::microseconds clock_difference{};
+  std::optional<meter::speed> rates;
 };
 
-snapshot look(durable::store& store) {
+constexpr std::size_t counted_at_most = 100'000;
+
+// What has a lease is due, so it was seen if not too much is due.
+std::optional<std::size_t> leased(const std::vector<kind_counts>& kinds) {
+  std::size_t due = 0;
+  std::size_t count = 0;
+  for (const kind_counts& of : kinds) {
+    due += of.due;
+    count += of.running + of.suspect;
+  }
+  return due < counted_at_most ? std::optional(count) : std::nullopt;
+}
+
+snapshot look(durable::store& store, meter* rates) {
   snapshot seen;
   seen.tables = store.plan_migration().from;
   if (seen.tables.empty()) {
     throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
   }
-  seen.kinds = store.count_kinds();
+  const std::optional<std::int64_t> fence = rates != nullptr ? store.last_fence() : std::nullopt;
+  seen.kinds = store.count_kinds(counted_at_most);
+  if (fence) {
+    seen.rates = rates->add({std::chrono::steady_clock::now(), *fence, leased(seen.kinds)});
+  }
   seen.nodes = store.nodes();
   seen.drained = store.drained_nodes();
   seen.clock_difference = store.clock_difference();
@@ -71,6 +91,7 @@ json json_of(const snapshot& seen, const desk& with) {
     kind["suspect"] = of.suspect;
     kind["retrying"] = of.retrying;
     kind["dead"] = of.dead;
+    kind["dead_last_minute"] = of.dead_lately;
     kind["oldest_due_s"] = of.oldest_waiting ? seconds_since(*of.oldest_waiting, seen.now) : 0.0;
     kind["paused"] = of.paused;
     const std::optional<std::size_t> handlers = live_handlers(of.kind, seen.nodes, seen.now);
@@ -94,12 +115,37 @@ json json_of(const snapshot& seen, const desk& with) {
     all["drained"].push_back(
         {{"node", of.node}, {"since", time_text(of.since)}, {"held", of.held ? json(*of.held) : json()}});
   }
+  all["rates"] = !seen.rates ? json()
+                             : json{{"over_s", seen.rates->seconds},
+                                    {"begun_per_s", seen.rates->begun},
+                                    {"ended_per_s", seen.rates->ended ? json(*seen.rates->ended) : json()}};
   all["store"] = {{"type", with.where.type},
                   {"name", with.where.where},
                   {"tables", seen.tables},
                   {"now", time_text(seen.now)},
                   {"clock_difference_s", std::chrono::duration<double>(seen.clock_difference).count()}};
   return all;
+}
+
+std::string rate_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), value < 10 ? "%.2f" : "%.0f", value);
+  return text.data();
+}
+
+// How fast it goes, as far as that is known.
+void write_rates(const snapshot& seen, std::ostream& out) {
+  std::size_t died = 0;
+  for (const kind_counts& of : seen.kinds) {
+    died += of.dead_lately;
+  }
+  if (seen.rates) {
+    out << "\nin the last " << rate_text(seen.rates->seconds) << " s, a second: " << rate_text(seen.rates->begun)
+        << " runs begun" << (seen.rates->ended ? ", " + rate_text(*seen.rates->ended) + " ended" : "") << '\n';
+  }
+  if (died > 0) {
+    out << "\nin the last minute " << common::grouped(died) << " checks have died\n";
+  }
 }
 
 void write(const snapshot& seen, const desk& with) {
@@ -109,19 +155,17 @@ void write(const snapshot& seen, const desk& with) {
   table kinds({"kind", "pending", "due", "waiting", "running", "retrying", "suspects", "dead", "oldest waits", "why"});
   for (const kind_counts& of : seen.kinds) {
     const auto number = [&](std::size_t count) { return common::grouped(count); };
-    kinds.add(
-        {one_line(of.kind), (of.at_least ? "> " : "") + number(of.pending), number(of.due), number(of.waiting),
-         number(of.running), number(of.retrying), number(of.suspect), number(of.dead),
-         of.oldest_waiting
-             ? from_now(*of.oldest_waiting, seen.now).substr(0, from_now(*of.oldest_waiting, seen.now).find(" ago"))
-             : "-",
-         reason(of, seen)});
+    const bool are_more = of.at_least && of.pending + of.running + of.suspect >= counted_at_most;
+    kinds.add({one_line(of.kind), (are_more ? "> " : "") + number(of.pending), number(of.due), number(of.waiting),
+               number(of.running), number(of.retrying), number(of.suspect), number(of.dead),
+               of.oldest_waiting ? since(*of.oldest_waiting, seen.now) : "-", reason(of, seen)});
   }
   if (seen.kinds.empty()) {
     out << "no check\n";
   } else {
     kinds.write(out);
   }
+  write_rates(seen, out);
   if (seen.nodes) {
     table nodes({"node", "alive", "shares", "kinds"});
     for (const node_info& of : *seen.nodes) {
@@ -129,7 +173,7 @@ void write(const snapshot& seen, const desk& with) {
       for (const std::string& kind : of.kinds) {
         names += (names.empty() ? "" : ", ") + one_line(kind);
       }
-      nodes.add({one_line(of.name), of.until > seen.now ? "yes" : "since " + from_now(of.until, seen.now) + " no",
+      nodes.add({one_line(of.name), of.until > seen.now ? "yes" : "not for " + since(of.until, seen.now),
                  common::grouped(of.shares), of.kinds.empty() ? "too many to be kept" : names});
     }
     out << '\n';
@@ -153,8 +197,17 @@ void write(const snapshot& seen, const desk& with) {
   }
 }
 
+// Until the time is over, or somebody presses Ctrl-C.
+void wait(double seconds) {
+  const auto pause = std::chrono::duration<double>(seconds);
+  const auto end = std::chrono::steady_clock::now() + pause;
+  while (!common::stop_asked() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(pause, std::chrono::milliseconds(50)));
+  }
+}
+
 void write_one(const desk& with) {
-  const snapshot seen = look(with.store);
+  const snapshot seen = look(with.store, with.rates);
   if (with.chosen.as_metrics) {
     durable::write_prometheus(with.out, seen.kinds, seen.now);
   } else if (with.chosen.as_json) {
@@ -166,24 +219,50 @@ void write_one(const desk& with) {
 
 }  // namespace
 
+std::optional<meter::speed> meter::add(const look& last) {
+  const std::scoped_lock lock(mutex_);
+  looks_.push_back(last);
+  // The first one is as old as it has to be, and no look is far from the next one, unless there are but two.
+  constexpr std::chrono::minutes most(1);
+  while (looks_.size() > 2 && (last.at - looks_[1].at >= most || looks_[1].at - looks_[0].at > most)) {
+    looks_.pop_front();
+  }
+  const look& first = looks_.front();
+  const double seconds = std::chrono::duration<double>(last.at - first.at).count();
+  if (looks_.size() < 2 || seconds <= 0) {
+    return std::nullopt;
+  }
+  const auto begun = static_cast<double>(std::max<std::int64_t>(0, last.fence - first.fence));
+  speed found{.seconds = seconds, .begun = begun / seconds, .ended = {}};
+  if (first.leased && last.leased) {
+    // What has begun, and is not there any more.
+    const double more = static_cast<double>(*last.leased) - static_cast<double>(*first.leased);
+    found.ended = std::max(0.0, begun - more) / seconds;
+  }
+  return found;
+}
+
 exit_status status(const desk& with) {
+  meter rates;
   if (!with.chosen.watch) {
-    write_one(with);
+    if (with.chosen.over) {
+      common::stop_on_signals();
+      static_cast<void>(look(with.store, &rates));
+      wait(*with.chosen.over);
+    }
+    write_one(
+        {with.chosen, with.store, with.where, with.in, with.out, with.err, with.chosen.over ? &rates : with.rates});
     return exit_status::done;
   }
   const bool on_terminal = ::isatty(STDOUT_FILENO) == 1 && !with.chosen.as_json;
-  const auto pause = std::chrono::duration<double>(with.chosen.every);
   for (common::stop_on_signals(); !common::stop_asked();) {
     std::ostringstream screen;
-    write_one({with.chosen, with.store, with.where, with.in, screen, with.err});
+    write_one({with.chosen, with.store, with.where, with.in, screen, with.err, &rates});
     with.out << (on_terminal ? "\x1b[H\x1b[2J" : "") << screen.str() << std::flush;
     if (!with.out) {
       break;
     }
-    const auto end = std::chrono::steady_clock::now() + pause;
-    while (!common::stop_asked() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(pause, std::chrono::milliseconds(50)));
-    }
+    wait(with.chosen.every);
   }
   return exit_status::done;
 }

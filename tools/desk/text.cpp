@@ -143,6 +143,11 @@ std::string from_now(instant when, instant now) {
   return past ? text.str() + " ago" : "in " + text.str();
 }
 
+std::string since(instant when, instant now) {
+  const std::string text = from_now(when, now);
+  return text.substr(0, text.find(" ago"));
+}
+
 double seconds_since(instant when, instant now) {
   return std::max(0.0, std::chrono::duration<double>(now - when).count());
 }

@@ -40,6 +40,8 @@ class failure : public std::runtime_error {
 [[nodiscard]] instant read_time(const std::string& option, const std::string& text, instant now);
 /// "in 30 min", "2 h ago", to people.
 [[nodiscard]] std::string from_now(instant when, instant now);
+/// "2 h": how long ago it was.
+[[nodiscard]] std::string since(instant when, instant now);
 /// How many seconds, at least 0.
 [[nodiscard]] double seconds_since(instant when, instant now);
 

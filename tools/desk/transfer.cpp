@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <istream>
+#include <iterator>
+#include <optional>
 #include <ostream>
-#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "common/program.hpp"
 #include "common/progress.hpp"
@@ -156,24 +159,34 @@ class reader {
   totals seen_;
 };
 
-// A dead check is told from others by what no two have: a fence is drawn once.
-std::string name_of(const dead_check& check) {
-  return check.kind + '\0' + std::to_string(check.fence) + '\0' + check.key;
-}
-
-std::unordered_set<std::string> names_of_dead(durable::store& store) {
-  std::unordered_set<std::string> names;
-  durable::dead_range range{.limit = 1000, .with_payloads = false};
-  for (bool more = true; more;) {
-    const std::vector<dead_check> page = store.list_dead(range);
-    for (const dead_check& each : page) {
-      names.insert(name_of(each));
+// The dead checks of a store, 16 bytes for each: a fence is drawn once, and of two stores that have drawn the same one,
+// the kinds and keys differ, and so do their hashes.
+class known_dead {
+ public:
+  explicit known_dead(durable::store& store) {
+    durable::dead_range range{.limit = 1000, .with_payloads = false};
+    for (bool more = true; more && !common::stop_asked();) {
+      const std::vector<dead_check> page = store.list_dead(range);
+      std::transform(page.begin(), page.end(), std::back_inserter(names_), name_of);
+      more = page.size() == range.limit;
+      range.after = more ? page.back().id : 0;
     }
-    more = page.size() == range.limit;
-    range.after = more ? page.back().id : 0;
+    std::sort(names_.begin(), names_.end());
   }
-  return names;
-}
+
+  [[nodiscard]] bool has(const dead_check& check) const {
+    return std::binary_search(names_.begin(), names_.end(), name_of(check));
+  }
+
+ private:
+  using name = std::pair<std::int64_t, std::size_t>;
+
+  static name name_of(const dead_check& check) {
+    return {check.fence, std::hash<std::string>()(check.kind + '\0' + check.key)};
+  }
+
+  std::vector<name> names_;
+};
 
 // Which of them the store has already: how many, and the first in words.
 struct taken {
@@ -208,10 +221,8 @@ class import_run {
   struct some_exist {};
 
  public:
-  import_run(const desk& with, std::string file) : with_(with), file_(std::move(file)), told_(with.chosen.as_json) {
-    common::stop_on_signals();
-    known_dead_ = names_of_dead(with.store);
-  }
+  import_run(const desk& with, std::string file)
+      : with_(with), file_(std::move(file)), told_(with.chosen.as_json), known_dead_(with.store) {}
 
   // Looks at all of a file before anything is written.
   void look_first() {
@@ -221,6 +232,9 @@ class import_run {
     taken there;
     batch page;
     for (bool more = true; more;) {
+      if (common::stop_asked()) {
+        throw failure(exit_status::refused, "stopped: nothing was imported");
+      }
       more = fill(from, page);
       for (const stored_check& each : any ? page.checks : std::vector<stored_check>()) {
         if (with_.store.find(each.kind, each.key)) {
@@ -228,13 +242,14 @@ class import_run {
         }
       }
       for (const dead_check& each : page.dead) {
-        if (known_dead_.contains(name_of(each))) {
+        if (known_dead_.has(each)) {
           there.add(each.kind, each.key, true);
         }
       }
       tell("looked at", from.seen().checks + from.seen().dead);
     }
     all_ = from.seen();
+    kept_ = with_.chosen.dry_run ? there.count : 0;
     if (there.count > 0 && !with_.chosen.keep_existing) {
       throw there.refusal("nothing was imported: --keep-existing leaves these out");
     }
@@ -284,7 +299,7 @@ class import_run {
     const std::size_t before = page.dead.size();
     taken there;
     std::erase_if(page.dead, [&](const dead_check& each) {
-      const bool known = known_dead_.contains(name_of(each));
+      const bool known = known_dead_.has(each);
       if (known) {
         there.add(each.kind, each.key, true);
       }
@@ -325,7 +340,7 @@ class import_run {
   const desk& with_;
   const std::string file_;
   common::progress told_;
-  std::unordered_set<std::string> known_dead_;
+  const known_dead known_dead_;
   totals all_;
   totals done_;
   std::size_t kept_ = 0;
@@ -378,6 +393,7 @@ exit_status export_all(const desk& with) {
 
 exit_status import_all(const desk& with) {
   const std::string& file = with.chosen.words.at(0);
+  common::stop_on_signals();
   import_run run(with, file);
   if (file != "-") {
     run.look_first();
@@ -399,7 +415,8 @@ exit_status import_all(const desk& with) {
     with.out << common::grouped(told.checks) << " checks and " << common::grouped(told.dead) << " dead ones "
              << (with.chosen.dry_run ? "are in the file; nothing was changed" : "imported");
     if (run.kept() > 0) {
-      with.out << "; " << common::grouped(run.kept()) << " were there already, and stay";
+      with.out << "; " << common::grouped(run.kept())
+               << (with.chosen.dry_run ? " are there already, and would stay" : " were there already, and stay");
     }
     with.out << '\n';
   }

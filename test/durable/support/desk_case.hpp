@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -85,9 +86,11 @@ class desk_case : public testing::TestWithParam<desk_way> {
  public:
   desk_case() { store.migrate(); }
 
-  // Without a terminal.
-  [[nodiscard]] ended run_alone(const words& arguments) const {
-    std::string command = "env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK;
+  // Without a terminal. Its process is in the file "pid".
+  [[nodiscard]] ended run_alone(const words& arguments) const { return run_alone_in(folder, arguments); }
+  [[nodiscard]] static ended run_alone_in(const timing_wheel::test::scratch_folder& folder, const words& arguments) {
+    std::string command =
+        "echo $$ >" + in_quotes(folder.file("pid")) + "; exec env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK;
     for (const std::string& each : arguments) {
       command += " " + in_quotes(each);
     }
@@ -104,10 +107,19 @@ class desk_case : public testing::TestWithParam<desk_way> {
     return all;
   }
   // A command on the store.
-  [[nodiscard]] ended run(words arguments) const {
+  [[nodiscard]] ended run(words arguments) const { return run_in(folder, std::move(arguments)); }
+  // With another folder for what it writes, so that two may run at a time.
+  [[nodiscard]] ended run_in(const timing_wheel::test::scratch_folder& with, words arguments) const {
     arguments.insert(arguments.begin() + 1, made.named);
     arguments.insert(arguments.end(), made.options.begin(), made.options.end());
-    return run_alone(arguments);
+    return run_alone_in(with, arguments);
+  }
+  // As Ctrl-C does, to what another thread runs.
+  void interrupt() const {
+    pid_t process = 0;
+    std::ifstream(folder.file("pid")) >> process;
+    ASSERT_GT(process, 0);
+    ::kill(process, SIGINT);
   }
   [[nodiscard]] bool on_server() const { return !made.options.empty(); }
   void put_many(int count, const std::string& kind = "close", due_time due = 1h) const {

@@ -108,10 +108,34 @@ function showKinds(kinds) {
   });
 }
 
-function showNodes(nodes) {
-  fill(at('nodes'), nodes, ({ node }) => node, (of) => [cell(of.node),
-    cell(of.alive ? 'yes' : `no, since ${of.until}`, of.alive ? '' : 'bad'), count(of.shares),
-    cell(of.kinds.join(', ') || 'too many to be kept', 'long')]);
+function showRates(rates, kinds) {
+  const died = kinds.reduce((sum, of) => sum + of.dead_last_minute, 0);
+  const each = (number, what) => (number === null ? [] : [`${number.toFixed(number < 10 ? 2 : 0)} ${what} a second`]);
+  const speed = rates ? [...each(rates.begun_per_s, 'runs begun'), ...each(rates.ended_per_s, 'ended')] : [];
+  at('rates').textContent = [...speed.length ? [`In the last ${rates.over_s.toFixed(0)} s ${speed.join(', ')}.`] : [],
+    ...died ? [`In the last minute ${grouped(died)} checks have died.`] : []].join(' ');
+}
+
+/** A node that came back with other kinds is there twice; one that is drained may be known by that alone. */
+function showNodes(nodes, drained) {
+  const drains = new Map(drained.map((of) => [of.node, of]));
+  const others = drained.filter(({ node }) => !nodes.some((of) => of.node === node));
+  fill(at('nodes'), [...nodes, ...others], ({ node, kinds }) => JSON.stringify([node, kinds]), (of) => {
+    const drain = drains.get(of.node);
+    const runs = drain && (drain.held === null ? 'has not answered yet'
+        : drain.held === 0 ? 'runs nothing' : `still runs ${grouped(drain.held)}`);
+    const name = drain ? 'End drain' : 'Drain';
+    const change = cell('');
+    change.append(make('button', name, { className: 'change', ariaLabel: `${name} ${of.node}`, disabled: readOnly,
+      onclick: guard(async () => {
+        if (!await confirmed(`${name} ${of.node}?`)) return;
+        await ask('POST', `/v1/nodes/${encodeURIComponent(of.node)}/${drain ? 'resume' : 'drain'}`);
+        tell(`${of.node} ${drain ? 'claims again' : 'is drained'}`);
+      }) }));
+    const known = of.kinds ? [cell(of.alive ? 'yes' : `no, since ${of.until}`, of.alive ? '' : 'bad'),
+      count(of.shares), cell(of.kinds.join(', ') || 'too many to be kept', 'long')] : [cell('-'), cell('-'), cell('-')];
+    return [cell(of.node), ...known, cell(drain ? `since ${drain.since}: ${runs}` : '-'), change];
+  });
 }
 
 function svg(name, attributes) {
@@ -185,7 +209,8 @@ function show(all) {
   readOnly = all.read_only;
   at('store').textContent = `${all.store.type} ${all.store.name}, tables ${all.store.tables}`;
   showKinds(all.kinds);
-  showNodes(all.nodes);
+  showRates(all.rates, all.kinds);
+  showNodes(all.nodes, all.drained);
   showDue(all.due);
   showDead(all.dead);
   allow();

@@ -104,6 +104,18 @@ await confirm(tab, '^Resume other\\?$');
 await tab.waitForSelector('[aria-label="Pause other"]');
 assert.ok(!/paused/.test(await text(tab, 'kinds')), 'it goes on');
 
+if (await text(tab, 'nodes')) {  // a server knows them
+  await click(tab, '[aria-label="Drain node-1"]');
+  await confirm(tab, '^Drain node-1\\?$');
+  await says(tab, 'nodes', 'node-1yes64closesince .*Z: has not answered yet');
+  await click(tab, '[aria-label="End drain node-1"]');
+  await confirm(tab, '^End drain node-1\\?$');
+  await tab.waitForSelector('[aria-label="Drain node-1"]');
+  assert.equal((await tab.$$('#nodes tr')).length, 2, 'a node that came back is there twice, and not more often');
+}
+await says(tab, 'rates',
+    'In the last [0-9]+ s 0.00 runs begun a second, 0.00 ended a second. .*minute 3 checks have died');
+
 await click(tab, '#find button');
 await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 50);
 await click(tab, '#more');
