@@ -266,7 +266,8 @@ std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std
   return found;
 }
 
-// Steps from kind to kind in the index of keys. What is due first is looked at once for all kinds.
+// Steps from kind to kind in the index of keys, and counts by it: for a kind that has few of many checks, the server
+// would else read them all. What is due first is looked at once for all kinds.
 std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now) {
   const std::int64_t at = microseconds_of(now);
   most = std::min<std::size_t>(most, std::numeric_limits<std::int64_t>::max() - 1);
@@ -277,18 +278,19 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
           "WITH RECURSIVE each(kind) AS ((SELECT kind FROM @check ORDER BY kind LIMIT 1) UNION ALL "
           "SELECT (SELECT c.kind FROM @check c WHERE c.kind>each.kind ORDER BY c.kind LIMIT 1) FROM each "
           "WHERE each.kind IS NOT NULL),"
-          "early AS MATERIALIZED (SELECT kind,due,lease,attempt,due<=")
+          "seen AS (SELECT kind,count(*) AS looked_at,count(*) FILTER (WHERE held) AS running,"
+          "count(*) FILTER (WHERE NOT held) AS suspect,count(*) FILTER (WHERE due_now) AS due,"
+          "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
+          "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
+          "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest FROM (SELECT "
+          "kind,due,lease,attempt,due<=")
       .add(at)
       .add(" AS due_now,lease>")
       .add(at)
       .add(" AS held FROM @check ORDER BY due,id+0 LIMIT ")
       .add(limit)
       .add(
-          "),seen AS (SELECT kind,count(*) FILTER (WHERE held) AS running,"
-          "count(*) FILTER (WHERE NOT held) AS suspect,count(*) FILTER (WHERE due_now) AS due,"
-          "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
-          "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
-          "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest FROM early GROUP BY kind),"
+          ") early GROUP BY kind),"
           "buried AS (SELECT kind,count(*) AS dead,count(*) FILTER (WHERE died>")
       .add(microseconds_of(now - lately))
       .add(") AS lately FROM (SELECT kind,died FROM @dead ORDER BY id DESC LIMIT ")
@@ -296,10 +298,10 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
       .add(
           ") last GROUP BY kind),"
           "names AS (SELECT kind FROM each WHERE kind IS NOT NULL UNION SELECT kind FROM buried) "
-          "SELECT kind,(SELECT count(*) FROM (SELECT FROM @check c WHERE c.kind=names.kind LIMIT ")
+          "SELECT kind,(SELECT count(*) FROM (SELECT FROM @check c WHERE c.kind=names.kind ORDER BY c.key LIMIT ")
       .add(limit)
       .add(
-          ") counted),running,suspect,due,waiting,retrying,oldest,dead,(SELECT count(*) FROM early),"
+          ") counted),running,suspect,due,waiting,retrying,oldest,dead,(SELECT sum(looked_at)::bigint FROM seen),"
           "(SELECT sum(dead)::bigint FROM buried),lately "
           "FROM names LEFT JOIN seen USING(kind) LEFT JOIN buried USING(kind) ORDER BY kind");
   const result rows = query.run(on, "counting checks");
