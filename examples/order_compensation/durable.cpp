@@ -55,7 +55,8 @@ class run_place {
       const std::string where = place_->argument();
       const std::string address = where.substr(where.find(':') + 1);
       std::cerr << "while this runs, look at its tables with "
-                << (place_->on_server() ? "psql '" + address + "'" : "sqlite3 " + address) << '\n';
+                << (place_->on_server() ? "psql '" + address + "'" : "sqlite3 " + address)
+                << ", or on a page: ./dev desk serve '" << where << "'\n";
     }
   }
   run_place(const run_place&) = delete;
