@@ -118,10 +118,11 @@ class [[nodiscard]] sleep_sender {
 };
 
 /// A timer as a scheduler, with a clock. The timer must live when `now` is called and when a sender is started. A
-/// sender that has started may outlive it. Senders have no window.
+/// sender that has started may outlive it.
 ///
 ///     execution::scheduler<my_library> wheel(timer);
 ///     auto late = wheel.schedule_after(30min) | stdexec::then([] { verify(7); });
+///     auto some_time_later = wheel.schedule_after(30min, 2s);  // between 30 min and 30 min 2 s after the start
 ///
 /// It works with a `manual_timer` in tests, and with a `loop_timer` in a loop. Thread safety: as a plain object.
 template <sender_library Library>
@@ -138,26 +139,30 @@ class scheduler {
   /// Completes as soon as possible, where the service runs callbacks.
   sleep_sender<Library> schedule() const noexcept { return schedule_after(std::chrono::nanoseconds::zero()); }
 
-  /// Completes `delay` after its operation is started. A zero or negative delay means as soon as possible.
+  /// Completes `delay` after its operation is started, or up to `window` later, as `schedule_options::window`. A zero or
+  /// negative delay means as soon as possible.
   template <class Rep, class Period>
-  sleep_sender<Library> schedule_after(std::chrono::duration<Rep, Period> delay) const noexcept {
-    return sender(timing_wheel::detail::time_kind::delay, saturating_nanoseconds(delay));
+  sleep_sender<Library> schedule_after(std::chrono::duration<Rep, Period> delay,
+                                       std::chrono::nanoseconds window = {}) const noexcept {
+    return sender(timing_wheel::detail::time_kind::delay, saturating_nanoseconds(delay), window);
   }
 
-  /// Completes at `deadline`, a time point as for `timer::schedule_at`. A time of the wall clock is converted when the
-  /// operation is started.
+  /// Completes at `deadline`, a time point as for `timer::schedule_at`, or up to `window` later. A time of the wall clock
+  /// is converted when the operation is started.
   template <deadline_clock Clock, class Duration>
-  sleep_sender<Library> schedule_at(std::chrono::time_point<Clock, Duration> deadline) const noexcept {
+  sleep_sender<Library> schedule_at(std::chrono::time_point<Clock, Duration> deadline,
+                                    std::chrono::nanoseconds window = {}) const noexcept {
     return sender(timing_wheel::detail::kind_of<Clock>,
-                  timing_wheel::detail::nanoseconds_of(deadline).time_since_epoch());
+                  timing_wheel::detail::nanoseconds_of(deadline).time_since_epoch(), window);
   }
 
   /// Whether timer and tag are the same.
   friend bool operator==(const scheduler&, const scheduler&) noexcept = default;
 
  private:
-  sleep_sender<Library> sender(timing_wheel::detail::time_kind kind, std::chrono::nanoseconds time) const noexcept {
-    return sleep_sender<Library>({timer_, kind, time, tag_});
+  sleep_sender<Library> sender(timing_wheel::detail::time_kind kind, std::chrono::nanoseconds time,
+                               std::chrono::nanoseconds window) const noexcept {
+    return sleep_sender<Library>({timer_, kind, time, tag_, window});
   }
 
   timer* timer_;

@@ -83,6 +83,18 @@ TEST(SleepSender, CompletesAtADeadlineOfEitherClock) {
   EXPECT_EQ(wall.times, 1);
 }
 
+TEST(SleepSender, WithAWindowCompletesInIt) {
+  manual_timer timer;
+  sleep_end after;
+  sleep_end at_deadline;
+  const started_sleep one(scheduler(timer).schedule_after(1s, 1s), timer, after);
+  const started_sleep other(scheduler(timer).schedule_at(at(900ms), 200ms), timer, at_deadline);
+  timer.advance_by(3s);
+  EXPECT_GT(after.when, at(1s));
+  EXPECT_LE(after.when, at(2s));
+  EXPECT_EQ(at_deadline.when, after.when) << "they share a wake-up";
+}
+
 TEST(SleepSender, CompletesInTheOrderOfDeadlinesAndAtOnceWithoutADelay) {
   manual_timer timer;
   const scheduler wheel(timer);
