@@ -185,6 +185,8 @@ TEST(ExitDeathTest, OnAThreadOfAnExecutorEndsTheProgramWithItsCode) {
 #if defined(_LIBCPP_VERSION) && defined(__linux__)
 constexpr const char* no_end_of_a_thread =
     "glibc unwinds by libgcc, and libc++ may by another library: then each program crashes here";
+#elif defined(__linux__) && !defined(__GLIBC__)
+constexpr const char* no_end_of_a_thread = "musl ends a thread without unwinding its stack";
 #else
 constexpr const char* no_end_of_a_thread = nullptr;
 #endif
