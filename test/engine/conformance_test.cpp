@@ -357,6 +357,19 @@ TYPED_TEST(Conformance, ErasedTimersAreNotLookedAtAgain) {
   EXPECT_LE(engine.advance(1'000'000, no_limit).handled, 5U);
 }
 
+TYPED_TEST(Conformance, RefusesAWheelSizeOutOfRangeAndNamesIt) {
+  for (const std::uint32_t size : {0U, 1U, (1U << 24U) + 1, UINT32_MAX}) {
+    const auto names_value_and_range = ::testing::ThrowsMessage<std::invalid_argument>(
+        ::testing::AllOf(::testing::HasSubstr(std::to_string(size)), ::testing::HasSubstr("2"),
+                         ::testing::HasSubstr(std::to_string(1U << 24U))));
+    using options = engine_options;
+    for (const options& wrong : {options{.wheel_size = size}, options{.wheel_sizes = {60, size, 24}},
+                                 options{.wheel_sizes = {60, 60, size}}}) {
+      EXPECT_THAT([&] { TypeParam engine(wrong); }, names_value_and_range);
+    }
+  }
+}
+
 TYPED_TEST(Conformance, RefusesToStartAtTheEndOfTimeAndNamesIt) {
   EXPECT_THAT([] { TypeParam engine(engine_options{.start = never}); },
               ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr(std::to_string(never))));

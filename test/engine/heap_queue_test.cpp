@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <bit>
 #include <random>
-#include <stdexcept>
 #include <vector>
 
 #include "support/allocation.hpp"
@@ -25,13 +24,6 @@ TEST(HeapQueue, WakesAtTheDeadlinesAndAtNothingBetween) {
   heap_queue heap;
   insert_all(heap, {2, 10, 60, 234, 1'000});
   EXPECT_EQ(wakeups(heap), (std::vector<tick>{2, 10, 60, 234, 1'000}));
-}
-
-TEST(HeapQueue, RefusesTheSizesThatAWheelRefuses) {
-  EXPECT_THROW(heap_queue({.wheel_size = 0}), std::invalid_argument);
-  EXPECT_THROW(heap_queue({.wheel_size = (1U << 24U) + 1}), std::invalid_argument);
-  EXPECT_THROW(heap_queue({.wheel_sizes = {60, 1}}), std::invalid_argument);
-  EXPECT_NO_THROW(heap_queue({.wheel_size = 2}));
 }
 
 TEST(HeapQueue, OneJumpGivesTimersInTheOrderOfTheirDeadlines) {
