@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,7 +26,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 std::vector<std::uint64_t> tags_of(const std::vector<pending_task>& left) {
@@ -87,27 +85,6 @@ TYPED_TEST(EveryFront, StopReturnsEachPendingOneOnceAndItCanBeRun) {
       one.callback();
     }
     EXPECT_THAT(ran, UnorderedElementsAre(1, 3, 4));
-  });
-}
-
-TYPED_TEST(EveryFront, AfterAStopAnotherReturnsNothingAndNothingIsAccepted) {
-  this->on_each_engine([](TypeParam& service) {
-    live_captures captures;
-    const timer_handle handle = service.schedule_after(1h, nothing);
-    EXPECT_FALSE(service.stopped());
-    EXPECT_THAT(service.stop(), SizeIs(1));
-    EXPECT_TRUE(service.stopped());
-    EXPECT_THAT(service.stop(), IsEmpty());
-    EXPECT_EQ(handle.status(), timer_status::finished);
-    EXPECT_FALSE(handle.reschedule_after(1ms));
-    std::error_code error;
-    EXPECT_FALSE(service.schedule_after(
-        -1ms, [token = captures.make()] {}, {.tag = 7}, error));
-    EXPECT_EQ(error, timer_errc::stopped);
-    EXPECT_THROW(service.schedule_every(1ms, [token = captures.make()] {}), timer_error);
-    EXPECT_EQ(captures.alive(), 0);
-    EXPECT_EQ(service.stats().scheduled, 1U);
-    EXPECT_EQ(service.stats().returned, 1U);
   });
 }
 

@@ -33,20 +33,6 @@ using testing::ElementsAre;
 
 // ---- Places ----
 
-TEST(ServiceRules, TheListGoesOnAtTheFirstPlaceOfEachShard) {
-  manual_timer timer({.shards = 3});
-  for (const int count : {300, 200, 10}) {  // each thread has a shard of its own
-    std::thread([&] {
-      for (int i = 0; i < count; ++i) {
-        timer.schedule_after(1h, nothing);
-      }
-    }).join();
-  }
-  std::size_t listed = 0;
-  timer.for_each_pending([&](const pending_timer&) { ++listed; });
-  EXPECT_EQ(listed, 510U);
-}
-
 // ---- Turns ----
 
 TEST(ServiceRules, WhatWasDueWhenItCameRunsBeforeTheRestOfALargeTick) {
@@ -82,17 +68,6 @@ void run_without_memory_for_the_next(manual_timer& timer, int& runs) {
     allocations.left = 0;
   });
   ASSERT_FALSE(succeeds_with(UINT64_MAX, [&] { timer.advance_by(1ms); })) << "memory was needed";
-}
-
-TEST(ServiceRules, APeriodicTimerThatFindsNoMemoryForItsNextRunIsNotLost) {
-  manual_timer timer;
-  int runs = 0;
-  run_without_memory_for_the_next(timer, runs);
-  EXPECT_EQ(timer.pending(), 1U);
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.advance_by(1000h - 1ns), 0U);
-  succeeds_with(UINT64_MAX, [&] { timer.advance_by(1ns); });
-  EXPECT_EQ(runs, 2);
 }
 
 TEST(ServiceRules, ATimerWithoutMemoryKeepsNoOtherFromItsTurn) {
@@ -170,67 +145,27 @@ TEST(ServiceRules, ACalledTaskLetsGoOfItsShardOnce) {
 
 // ---- Who waits ----
 
-TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEnded) {
-  manual_timer timer;
-  std::atomic<bool> begun{false};
-  std::atomic<bool> ended{false};
-  const timer_handle handle = timer.schedule_after(1ms, [&] {
-    begun = true;
-    settle();
-    ended = true;
-  });
-  const std::jthread driver([&] { timer.advance_by(1ms); });
-  ASSERT_TRUE(eventually([&] { return begun.load(); }));
-  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::running);
-  EXPECT_TRUE(ended);
-  EXPECT_EQ(handle.status(), timer_status::finished);
-}
-
-TEST(ServiceRules, CancelAndWaitByKeyReturnsWhenTheCallbackHasEndedEvenIfThatDestroysTheService) {
-  for (const bool destroys : {false, true}) {
+TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEndedEvenIfThatDestroysTheService) {
+  for (const auto& [by_key, destroys] : {std::pair(false, false), {true, false}, {true, true}}) {
     auto owner = std::make_unique<manual_timer>();
     manual_timer& timer = *owner;
     std::atomic<bool> begun{false};
     std::atomic<bool> ended{false};
-    const auto callback = [&] {
+    const auto callback = [&, ends = destroys] {
       begun = true;
       settle();
-      if (destroys) {
+      if (ends) {
         owner.reset();
       }
       ended = true;
     };
-    const std::uint64_t key = timer.schedule_after(1ms, callback).key();
+    const timer_handle handle = timer.schedule_after(1ms, callback);
     const std::jthread driver([&] { timer.advance_by(1ms); });
     ASSERT_TRUE(eventually([&] { return begun.load(); }));
-    EXPECT_EQ(timer.cancel_and_wait(key), cancel_result::running);
+    EXPECT_EQ(by_key ? timer.cancel_and_wait(handle.key()) : handle.cancel_and_wait(), cancel_result::running);
     EXPECT_TRUE(ended);
+    EXPECT_EQ(handle.status(), timer_status::finished);
   }
-}
-
-TEST(ServiceRules, CancelAndWaitInsideItsOwnCallbackDoesNotWait) {
-  manual_timer timer;
-  std::optional<cancel_result> answer;
-  timer.schedule_every(1ms, [&](const timer_handle& self) { answer = self.cancel_and_wait(); });
-  EXPECT_EQ(timer.advance_by(1s), 1U);
-  EXPECT_EQ(answer, cancel_result::running);
-}
-
-TEST(ServiceRules, StopWaitsForACallbackOnAThreadOfTheExecutor) {
-  std::vector<task> given;
-  std::atomic<bool> begun{false};
-  std::atomic<bool> ended{false};
-  manual_timer timer({.executor = [&](task&& work) { given.push_back(std::move(work)); }});
-  timer.schedule_after(1ms, [&] {
-    begun = true;
-    settle();
-    ended = true;
-  });
-  timer.advance_by(1ms);
-  const std::jthread worker([&] { given.at(0)(); });
-  ASSERT_TRUE(eventually([&] { return begun.load(); }));
-  timer.stop();
-  EXPECT_TRUE(ended);
 }
 
 /// How long `stop_drain` takes, of a service with a far timer, if another thread calls `action(service, handle)`

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <thread>
 #include <type_traits>
@@ -67,30 +66,6 @@ TEST(ManualTimer, AnIdleHourDoesNotPushAShortTimerUp) {
   EXPECT_EQ(timer.advance_by(5ms), 1U);
   EXPECT_EQ(timer.stats().levels.size(), 1U);
   EXPECT_EQ(timer.stats().moves, 0U);
-}
-
-// ---- A timer that arms itself again ----
-
-struct self_arming {
-  manual_timer* timer;
-  std::uint64_t* left;
-  void operator()() const {
-    if (--*left > 0) {
-      timer->schedule_after(1ms, *this);
-    }
-  }
-};
-
-TEST(ManualTimer, ATimerArmsItselfTenMillionTimes) {
-  constexpr std::uint64_t times = scaled(10'000'000);
-  manual_timer timer;
-  std::uint64_t left = times;
-  timer.schedule_after(1ms, self_arming{&timer, &left});
-  EXPECT_EQ(timer.advance_by(times * 1ms - 1ns), times - 1);
-  EXPECT_EQ(timer.advance_by(1ns), 1U);
-  EXPECT_EQ(left, 0U);
-  EXPECT_EQ(timer.stats().fired, times);
-  EXPECT_LT(timer.stats().bytes, 1U << 20U);
 }
 
 // ---- Order and the clock ----

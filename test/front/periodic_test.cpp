@@ -1,5 +1,5 @@
 /// \file
-/// Periodic timers: when they run.
+/// Periodic timers: when they run, what they take, how they end, and the rule of a user.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,20 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
 #include <optional>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "support/allocation.hpp"
 #include "support/meeting.hpp"
+#include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
 #include "support/service_periodic.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -22,6 +31,9 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
 
 /// Runs what is kept, and what is due again because of that, until nothing is.
 std::size_t run_all(manual_timer& timer, kept_tasks& tasks) {
@@ -180,6 +192,289 @@ TEST(Periodic, ASkipOverMoreThanHalfOfAllTimeIsToALaterDeadline) {
   // "At the next multiple of the period that is later than now."
   ASSERT_TRUE(handle.deadline());
   EXPECT_GT(*handle.deadline(), timer.now());
+}
+
+// ---- Refusals ----
+
+TEST(PeriodicRefusal, RefusesAPeriodThatIsNotPositiveAndNamesIt) {
+  manual_timer timer;
+  for (const auto& [period, number] : {std::pair<nanoseconds, const char*>(0ns, "0"), {-5ns, "-5"}, {-7h, "-252"}}) {
+    for (const period_policy policy : every_policy) {
+      const refusal answer = refusal_of([&, p = period] { timer.schedule_every(p, nothing, {.policy = policy}); });
+      EXPECT_EQ(answer.code, timer_errc::invalid_period);
+      EXPECT_THAT(answer.message, HasSubstr(number));
+    }
+  }
+}
+
+TEST(PeriodicRefusal, AcceptsTheSmallestPeriod) {
+  manual_timer timer({.tick = 1ns});
+  EXPECT_TRUE(timer.schedule_every(1ns, nothing));
+  EXPECT_TRUE(timer.schedule_every(std::chrono::duration<double, std::nano>(0.25), nothing));
+  EXPECT_EQ(timer.advance_by(10ns), 20U);
+}
+
+TEST(PeriodicRefusal, TheErrorCodeIsClearedOnSuccess) {
+  manual_timer timer;
+  std::error_code error = timer_errc::stopped;
+  EXPECT_TRUE(timer.schedule_every(1ms, nothing, {.policy = fixed_delay}, error));
+  EXPECT_FALSE(error);
+  error = timer_errc::stopped;
+  EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, {}, error));
+  EXPECT_FALSE(error);
+}
+
+// ---- Captures ----
+
+// ---- Memory ----
+
+TEST(PeriodicMemory, ArmsAgainWithoutAllocating) {
+  for (const period_policy policy : every_policy) {
+    manual_timer timer;
+    std::array<char, 100> large{};
+    timer.schedule_every(3ms, nothing, {.policy = policy});
+    timer.schedule_every(7ms, [large] { static_cast<void>(large); }, {.policy = policy});
+    timer.schedule_with([](time_point previous) { return previous + 5ms; }, nothing);
+    timer.advance_by(10s);
+    EXPECT_EQ(count_allocations([&] { timer.advance_by(10s); }), 0U);
+  }
+}
+
+/// A timer whose periods grow, so that to arm it again may need another wheel, with memory for `left` allocations until
+/// it has run `scarce_runs` times. \returns whether that was enough.
+bool arms_again_with(std::uint64_t left, int scarce_runs) {
+  manual_timer timer({.tick = 1ms, .wheel_size = 4});
+  int runs = 0;
+  int early = 0;
+  const timer_handle handle =
+      timer.schedule_with([](time_point previous) { return previous + (previous.time_since_epoch() + 1ms) * 6; },
+                          [&](const timer_handle& self) {
+                            ++runs;
+                            early += timer.now() < self.deadline().value();
+                          });
+  const auto run_until = [&](int wanted) {
+    while (runs < wanted) {
+      timer.advance_to(handle.deadline().value_or(timer.now()));
+    }
+  };
+  const bool enough = succeeds_with(left, [&] { run_until(scarce_runs); });
+  EXPECT_EQ(handle.status(), timer_status::pending) << "lost, with memory for " << left << " allocations";
+  const int before = runs;
+  for (int step = 0; step < 3 && handle.deadline(); ++step) {
+    timer.advance_to(*handle.deadline() + 1ms);
+  }
+  EXPECT_GE(runs, before + 3) << "left " << left;
+  EXPECT_EQ(early, 0);
+  EXPECT_EQ(timer.stats().early, 0U);
+  EXPECT_TRUE(conserved(timer));
+  return enough;
+}
+
+TEST(PeriodicMemory, ArmingAgainWithoutMemoryLosesNoTimer) {
+  std::uint64_t left = 0;
+  while (!arms_again_with(left, 6)) {
+    ASSERT_LT(++left, 1000U);
+  }
+  EXPECT_GT(left, 0U) << "nothing was tried";
+}
+
+// ---- Cancel ----
+
+TEST(PeriodicEnd, InItsOwnCallbackEndsIt) {
+  for (const period_policy policy : every_policy) {
+    manual_timer timer;
+    std::vector<cancel_result> answers;
+    const timer_handle handle = timer.schedule_every(10ms,
+                                                     [&](const timer_handle& self) {
+                                                       answers = {self.cancel(), self.cancel()};
+                                                     },
+                                                     {.policy = policy});
+    EXPECT_EQ(timer.advance_by(1h), 1U);
+    EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
+    EXPECT_EQ(handle.cancel(), cancel_result::finished);
+    EXPECT_EQ(timer.stats().cancelled, 0U);
+    EXPECT_EQ(timer.pending(), 0U);
+  }
+}
+
+TEST(PeriodicEnd, AndWaitInItsOwnCallbackEndsIt) {
+  manual_timer timer;
+  cancel_result answer{};
+  timer.schedule_every(10ms, [&](const timer_handle& self) { answer = self.cancel_and_wait(); });
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_EQ(answer, cancel_result::running);
+}
+
+TEST(PeriodicEnd, WhileAnotherThreadRunsItSaysRunningAndEndsIt) {
+  live_captures captures;
+  kept_tasks tasks;
+  manual_timer timer({.executor = tasks.taking()});
+  latch begun(1);
+  latch over(1);
+  const timer_handle handle = timer.schedule_every(10ms, [&, token = captures.make()] {
+    begun.count_down();
+    over.wait();
+  });
+  timer.advance_by(10ms);
+  std::thread thread([&] { tasks.run(); });
+  begun.wait();
+  EXPECT_EQ(handle.cancel(), cancel_result::running);
+  over.count_down();
+  thread.join();
+  EXPECT_EQ(handle.status(), timer_status::finished);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_EQ(timer.advance_by(1h), 0U);
+}
+
+// ---- Reschedule ----
+
+// "One period after the deadline before", and "the multiples of the period": both from where the reschedule has moved
+// it.
+TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunAndTheGridWithIt) {
+  for (const period_policy policy : every_policy) {
+    manual_timer timer;
+    run_log log(timer);
+    const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = policy});
+    timer.advance_by(10ms);
+    EXPECT_TRUE(handle.reschedule(at(27ms)));
+    timer.advance_to(at(50ms));
+    EXPECT_THAT(log.times, ElementsAre(10ms, 27ms, 37ms, 47ms));
+  }
+}
+
+// ---- Stop ----
+
+TEST(PeriodicEnd, StopReturnsItsCallableWhichCanBeCalled) {
+  live_captures captures;
+  manual_timer timer;
+  int runs = 0;
+  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, {.policy = fixed_rate_skip, .tag = 17});
+  timer.advance_by(25ms);
+  std::vector<pending_task> left = timer.stop();
+  ASSERT_THAT(left, SizeIs(1));
+  EXPECT_EQ(left[0].deadline, at(30ms));
+  EXPECT_EQ(left[0].tag, 17U);
+  left[0].callback();
+  left[0].callback();
+  EXPECT_EQ(runs, 4);
+  left.clear();
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(PeriodicEnd, AReturnedCallableThatTakesItsHandleGetsAnEmptyOne) {
+  manual_timer timer;
+  std::vector<bool> known;
+  timer.schedule_every(10ms, [&](const timer_handle& self) { known.push_back(static_cast<bool>(self)); });
+  timer.advance_by(10ms);
+  for (pending_task& left : timer.stop()) {
+    left.callback();
+  }
+  EXPECT_THAT(known, ElementsAre(true, false));
+}
+
+TEST(PeriodicEnd, AReturnedCallableScheduledElsewhereRunsOnce) {
+  int runs = 0;
+  manual_timer first;
+  first.schedule_every(10ms, [&] { ++runs; });
+  std::vector<pending_task> left = first.stop();
+  manual_timer second;
+  second.schedule_after(1ms, std::move(left.at(0).callback));  // "Runs `callback` once"
+  EXPECT_EQ(second.advance_by(1s), 1U);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(PeriodicEnd, AReturnedCallableScheduledEveryPeriodElsewhereKeepsThatPeriod) {
+  manual_timer first;
+  first.schedule_every(10ms, nothing);
+  std::vector<pending_task> left = first.stop();
+  manual_timer second;
+  second.schedule_every(100ms, std::move(left.at(0).callback));
+  EXPECT_EQ(second.advance_by(1s), 10U);
+}
+
+// ---- Throws ----
+
+TEST(PeriodicThrow, ACallbackThatThrowsGoesOn) {
+  for (const period_policy policy : every_policy) {
+    std::vector<std::uint64_t> tags;
+    manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
+    timer.schedule_every(10ms, [] { throw std::runtime_error("asked for"); }, {.policy = policy, .tag = 17});
+    EXPECT_EQ(timer.advance_by(35ms), 3U);
+    EXPECT_THAT(tags, ElementsAre(17U, 17U, 17U));
+    EXPECT_EQ(timer.stats().failed, 3U);
+    EXPECT_EQ(timer.pending(), 1U);
+  }
+}
+
+TEST(PeriodicThrow, ARuleThatThrowsEndsItsTimerAndIsReported) {
+  live_captures captures;
+  std::vector<std::uint64_t> tags;
+  manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
+  const timer_handle handle = timer.schedule_with(ten_ms(3, failing), [token = captures.make()] {}, {.tag = 17});
+  EXPECT_EQ(timer.advance_by(1h), 3U);
+  EXPECT_THAT(tags, ElementsAre(17U));
+  EXPECT_EQ(timer.stats().failed, 1U);
+  EXPECT_EQ(handle.status(), timer_status::finished);
+  EXPECT_EQ(captures.alive(), 0);
+  EXPECT_TRUE(conserved(timer));
+}
+
+// ---- The user's own rule ----
+
+TEST(PeriodicRule, IsGivenThePresentAndThenEachDeadline) {
+  manual_timer timer({}, starting_at(3ms));
+  std::vector<time_point> asked;
+  timer.schedule_with(
+      [&](time_point previous) {
+        asked.push_back(previous);
+        return previous + 10ms;
+      },
+      nothing);
+  EXPECT_THAT(asked, ElementsAre(at(3ms)));
+  timer.advance_by(30ms);
+  EXPECT_THAT(asked, ElementsAre(at(3ms), at(13ms), at(23ms), at(33ms)));
+}
+
+TEST(PeriodicRule, ADeadlineInThePastRunsAtOnceAndNotInline) {
+  manual_timer timer({}, starting_at(1h));
+  std::vector<int> trace;
+  int left = 3;
+  timer.schedule_with([&](time_point) { return left-- > 0 ? std::optional(at(1min)) : std::nullopt; },
+                      [&] {
+                        trace.push_back(1);
+                        EXPECT_EQ(timer.stats().running, 1U);
+                      });
+  EXPECT_THAT(trace, IsEmpty());
+  EXPECT_EQ(timer.advance_by(1ms), 3U);
+  EXPECT_THAT(trace, SizeIs(3));
+}
+
+TEST(PeriodicRule, MayCancelItsTimer) {
+  live_captures captures;
+  manual_timer timer;
+  timer_handle handle;
+  cancel_result answer{};
+  handle = timer.schedule_with(
+      [&](time_point previous) {
+        answer = handle.cancel();
+        return previous + 10ms;
+      },
+      [token = captures.make()] {});
+  EXPECT_EQ(timer.advance_by(1h), 1U);
+  EXPECT_EQ(answer, cancel_result::running);
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(PeriodicRule, MayOwnWhatCannotBeCopied) {
+  live_captures captures;
+  manual_timer timer;
+  timer.schedule_with([step = std::make_unique<nanoseconds>(10ms),
+                       token = captures.make()](time_point previous) { return std::optional(previous + *step); },
+                      [token = captures.make()] {});
+  EXPECT_EQ(timer.advance_by(35ms), 3U);
+  EXPECT_EQ(captures.alive(), 2);
+  timer.stop();
+  EXPECT_EQ(captures.alive(), 0);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <stop_token>
 #include <system_error>
 #include <utility>
@@ -156,25 +155,6 @@ TEST(RefusalOfALargeCallable, LeavesNoMemoryBehind) {
   refuse();
   EXPECT_EQ(error, timer_errc::too_many_pending);
   EXPECT_EQ(allocations.live_bytes, before);
-}
-
-struct throws_when_moved {
-  throws_when_moved() = default;
-  throws_when_moved(throws_when_moved&& /*other*/) noexcept(false) { throw std::runtime_error("moved"); }
-  throws_when_moved& operator=(throws_when_moved&&) = delete;
-  ~throws_when_moved() = default;
-  void operator()() const {}
-};
-
-TEST(Refusal, ACallableThatCannotBeMovedLeavesNoTimer) {
-  manual_timer timer({.max_pending = 1});
-  EXPECT_THROW(timer.schedule_after(1ms, throws_when_moved()), std::runtime_error);
-  EXPECT_THROW(timer.schedule_every(1ms, throws_when_moved()), std::runtime_error);
-  const timer_stats stats = timer.stats();
-  EXPECT_EQ(stats.scheduled, 0U);
-  EXPECT_EQ(stats.pending, 0U);
-  EXPECT_TRUE(timer.schedule_after(1ms, nothing)) << "its place under the limit was given back";
-  EXPECT_EQ(timer.advance_by(1s), 1U);
 }
 
 }  // namespace

@@ -1,12 +1,17 @@
 /// \file
-/// Options out of their range.
+/// Options: their ranges, the limit of what may be pending, and the kinds of a service.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
+#include <memory>
+#include <system_error>
+#include <thread>
 #include <vector>
 
+#include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -64,6 +69,73 @@ TEST(TimerOptions, AcceptsTheLimitsOfTheOptions) {
   EXPECT_NO_THROW(const manual_timer timer({.tick = 1ns, .wheel_size = 2, .shards = 1}));
   EXPECT_NO_THROW(const manual_timer timer({.tick = nanoseconds::max(), .wheel_size = 2}));
   EXPECT_NO_THROW(const manual_timer timer({.wheel_size = 2, .shards = 1024}));
+}
+
+// ---- The limit of what may be pending ----
+
+TEST(MaxPending, RefusesTheThirdOfTwoAndSaysTheNumbers) {
+  manual_timer timer({.max_pending = 2});
+  timer.schedule_after(1h, nothing);
+  timer.schedule_after(1h, nothing);
+  const refusal third = refusal_of([&] { timer.schedule_after(1h, nothing); });
+  EXPECT_EQ(third.code, timer_errc::too_many_pending);
+  EXPECT_THAT(third.message, HasSubstr("2"));
+  EXPECT_EQ(timer.pending(), 2U);
+  EXPECT_EQ(timer.stats().scheduled, 2U);
+  EXPECT_EQ(timer.stats().rejected, 1U);
+}
+
+TEST(MaxPending, TheErrorCodeIsClearedOnSuccess) {
+  manual_timer timer;
+  std::error_code error = timer_errc::stopped;
+  EXPECT_TRUE(timer.schedule_after(1h, nothing, {}, error));
+  EXPECT_FALSE(error);
+}
+
+TEST(MaxPending, AfterACancelOneMoreIsAccepted) {
+  manual_timer timer({.max_pending = 2});
+  const timer_handle first = timer.schedule_after(1h, nothing);
+  timer.schedule_after(1h, nothing);
+  first.cancel();
+  first.cancel();
+  EXPECT_NO_THROW(timer.schedule_after(1h, nothing));
+  EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);
+}
+
+TEST(MaxPending, AFailedCallableUsesUpNoPlace) {
+  manual_timer timer({.max_pending = 1});
+  EXPECT_THROW(timer.schedule_after(1h, std::function<void()>()), timer_error);
+  EXPECT_NO_THROW(timer.schedule_after(1h, nothing));
+}
+
+TEST(MaxPending, TheLimitIsThatOfTheServiceNotOfAShard) {
+  manual_timer timer({.shards = 8, .max_pending = 10});
+  std::vector<std::jthread> adders;
+  for (int i = 0; i < 8; ++i) {
+    adders.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) {
+        std::error_code error;
+        timer.schedule_after(1h, nothing, {}, error);
+      }
+    });
+  }
+  adders.clear();
+  EXPECT_EQ(timer.pending(), 10U);
+  EXPECT_EQ(timer.stats().rejected, 70U);
+}
+
+// ---- One type for production and for tests ----
+
+TEST(OneType, AManualTimerIsDestroyedThroughItsBase) {
+  live_captures captures;
+  std::unique_ptr<timer> service = std::make_unique<manual_timer>();
+  service->schedule_after(1h, [token = captures.make()] {});
+  service.reset();
+  EXPECT_EQ(captures.alive(), 0);
+}
+
+TEST(OneType, AnEngineOfNoKindIsRefused) {
+  EXPECT_THROW(manual_timer({.engine = static_cast<engine_kind>(9)}), timer_error);
 }
 
 }  // namespace

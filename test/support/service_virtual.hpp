@@ -27,15 +27,6 @@ inline std::optional<time_point> next_10ms(time_point previous) { return previou
 /// For `on_error`.
 inline void ignore(const std::exception_ptr& /*failure*/, std::uint64_t /*tag*/) {}
 
-/// How often `part` occurs in `text`.
-inline std::size_t occurrences(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t from = text.find(part); from != std::string::npos; from = text.find(part, from + 1)) {
-    ++count;
-  }
-  return count;
-}
-
 /// The code and the message of the `timer_error` that `action` throws; empty if it throws none.
 struct refusal {
   std::error_code code;
