@@ -1,6 +1,5 @@
 #include <csignal>
 #include <iostream>
-#include <optional>
 
 #include "durable/node/failures.hpp"
 #include "durable/support/child_process.hpp"
@@ -159,28 +158,6 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
   EXPECT_TRUE(wait_for_end(server->conninfo()));
   EXPECT_EQ(lost_commits::count(), losses);
   judge(server->conninfo(), promised);
-}
-
-TEST_F(PostgresFaults, ALostCommitIsNoAttemptOfTheHandler) {
-  postgres_store store(lossy_conninfo());
-  scheduler checks(store, {.poll = 20ms, .on_failure = [](const failure&) {}});
-  std::atomic<int> attempt = 0;
-  checks.on("transactional",
-            [&](transaction& open, const job& what) {
-              attempt = what.attempt();
-              write_run(open, what);
-            },
-            {.max_attempts = 1});
-  checks.start();
-  const int before = lost_commits::count();
-  lost_commits::plan(loss::of_commit, 2);  // the first is that of the schedule
-  checks.schedule({.kind = "transactional", .key = "a", .due = 50ms});
-  const auto begin = steady::now();
-  EXPECT_TRUE(wait_for_end(server->conninfo()));
-  EXPECT_THAT(steady::now() - begin, Le(500ms));
-  EXPECT_EQ(lost_commits::count(), before + 1);
-  EXPECT_EQ(attempt, 1);
-  judge(server->conninfo(), {"a"});
 }
 
 // ---- the node

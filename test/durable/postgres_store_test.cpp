@@ -8,7 +8,6 @@
 
 #include "durable/postgres/values.hpp"
 #include "durable/support/postgres_case.hpp"
-#include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -571,31 +570,6 @@ TEST_F(PostgresStore, RefusesOptionsOutOfTheirRange) {
   EXPECT_EQ(opening([](postgres_options& some) { some.schema = ""; }).code, timer_errc::invalid_option);
   EXPECT_EQ(opening([](postgres_options& some) { some.schema = std::string(64, 's'); }).code,
             timer_errc::invalid_option);
-}
-
-TEST_F(PostgresStore, ASchedulerRunsBothKindsOfHandlersOnIt) {
-  user.execute("CREATE TABLE " + table("orders") + "(id text PRIMARY KEY)");
-  std::atomic<int> leased = 0;
-  std::atomic<int> transactional = 0;
-  scheduler checks(store);
-  checks.on("other", [&](const job&) { ++leased; });
-  checks.on("close", [&](transaction& open, const job& check) {
-    ask(open, "INSERT INTO " + table("orders") + " VALUES('" + check.key() + "')");
-    ++transactional;
-  });
-  checks.start();
-  for (int key = 0; key < 20; ++key) {
-    checks.schedule(asked(std::to_string(key), 20ms));
-    checks.schedule({.kind = "other", .key = std::to_string(key), .payload = {}, .due = 20ms});
-  }
-  for (int turn = 0; turn < 1000 && leased + transactional < 40; ++turn) {
-    std::this_thread::sleep_for(5ms);
-  }
-  checks.stop();
-  EXPECT_EQ(leased, 20);
-  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("orders")), "20");
-  EXPECT_EQ(checks.stats().early, 0U);
-  EXPECT_THAT(all_rows(store), IsEmpty());
 }
 
 TEST(PostgresCategory, NamesTheFiveCharacters) {

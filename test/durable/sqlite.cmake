@@ -3,8 +3,7 @@ timing_wheel_one_thread_tests(timing_wheel_durable_tests unit
   sqlite_clock
   sqlite_in_memory
   sqlite_error
-  sqlite_scheduler
-  sqlite_statements)
+  sqlite_scheduler)
 timing_wheel_durable_tests(unit
   sqlite_schema
   sqlite_store
@@ -27,13 +26,11 @@ target_sources(${executables} PRIVATE support/lossy_vfs.cpp)
 add_executable(durable_sqlite_worker support/sqlite_worker.cpp)
 target_link_libraries(durable_sqlite_worker PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
 set_target_properties(durable_sqlite_worker PROPERTIES CXX_EXTENSIONS OFF)
-foreach(name IN ITEMS process nodes)
-  timing_wheel_durable_tests(stress sqlite_${name})
-  target_link_libraries(${executables} PRIVATE timing_wheel_rig)
-  target_compile_definitions(${executables} PRIVATE
-    TIMING_WHEEL_SQLITE_WORKER="$<TARGET_FILE:durable_sqlite_worker>")
-  add_dependencies(${executables} durable_sqlite_worker)
-endforeach()
+timing_wheel_durable_tests(stress sqlite_nodes)
+target_link_libraries(${executables} PRIVATE timing_wheel_rig)
+target_compile_definitions(${executables} PRIVATE
+  TIMING_WHEEL_SQLITE_WORKER="$<TARGET_FILE:durable_sqlite_worker>")
+add_dependencies(${executables} durable_sqlite_worker)
 # Tests say so if it is not there.
 find_library(TIMING_WHEEL_LIBFAKETIME NAMES libfaketime.so.1 PATH_SUFFIXES faketime)
 mark_as_advanced(TIMING_WHEEL_LIBFAKETIME)

@@ -30,20 +30,6 @@ class SqliteScheduler : public testing::Test {
   std::vector<std::string> ran;
 };
 
-TEST_F(SqliteScheduler, ACommitBehindTheScanIsSeenAtTheNextPollWithinTheLookAhead) {
-  scheduler checks(store, timer, {.look_ahead = 1s, .poll = 250ms, .sweep = 10s});
-  notes(checks, "close");
-  checks.start();
-  pass(2s);
-  user.run("BEGIN IMMEDIATE");
-  schedule(user.get(), asked("a", 100ms));
-  pass(900ms);  // polls in the meantime see nothing of it
-  EXPECT_THAT(ran, IsEmpty());
-  user.run("COMMIT");
-  pass(251ms);
-  EXPECT_THAT(ran, ElementsAre("a"));
-}
-
 // SQLite itself does so if the disk is full, for instance.
 TEST_F(SqliteScheduler, AHandlerThatLosesTheTransactionDoublesNoEffectOfAnother) {
   user.run("CREATE TABLE effect(key TEXT)");
@@ -80,19 +66,6 @@ TEST_F(SqliteScheduler, ACommitFarBehindTheScanIsSeenWithinASweep) {
     pass(50ms);
   }
   EXPECT_LE(store.now(), committed + 10s + 250ms + 50ms);
-}
-
-TEST_F(SqliteScheduler, AClockThatIsSetForwardByAnotherProcessIsFollowed) {
-  scheduler checks(store, timer);
-  notes(checks, "close");
-  checks.start();
-  checks.schedule(asked("a", 30min));
-  pass(1s);
-  fake_clocks::wall += 1h;
-  sqlite_store(folder.file()).adopt_wall_clock();
-  EXPECT_THAT(ran, IsEmpty());
-  pass(500ms);
-  EXPECT_THAT(ran, ElementsAre("a"));
 }
 
 TEST_F(SqliteScheduler, AClockThatIsSetBackMakesNothingEarlyAndNothingIsLost) {
@@ -169,22 +142,6 @@ TEST_F(SqliteScheduler, ABacklogAfterAnOutageIsWorkedOffOldestFirstInFlatMemory)
   for (std::size_t i = 1000; i < dues.size(); ++i) {
     EXPECT_GT(dues[i], dues[i - 1000]) << i;
   }
-}
-
-TEST_F(SqliteScheduler, ABacklogOfAKindWithoutAHandlerCostsNoRow) {
-  std::vector<request> all;
-  for (int number = 0; number < 5000; ++number) {
-    all.push_back({.kind = "foreign", .key = std::to_string(number), .due = -1h});
-  }
-  scheduler checks(store, timer);
-  checks.schedule(all);
-  notes(checks, "close");
-  checks.start();
-  pass(1s);
-  checks.schedule(asked("a", 10ms));
-  pass(1min, 10ms);  // two sweeps
-  EXPECT_THAT(ran, ElementsAre("a"));
-  EXPECT_LE(checks.stats().store.rows_read, 10U);
 }
 
 }  // namespace
