@@ -1,7 +1,6 @@
 /// \file
 /// Rules of the service that only rare sizes, failures and moments show.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,10 +13,8 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "support/allocation.hpp"
-#include "support/service_audit.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
@@ -29,9 +26,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-using testing::ElementsAre;
-
-// ---- Places ----
 
 // ---- Turns ----
 
@@ -91,44 +85,6 @@ TEST(ServiceRules, AShardWithoutMemoryKeepsNoOtherFromItsTurn) {
 }
 
 // ---- Executors ----
-
-/// Refuses what it is given twice, by `refuse(task)`, and then runs it.
-template <class Refuse>
-void expect_given_again(Refuse refuse) {
-  const captured_stderr silence;
-  std::vector<time_point> given;
-  const manual_timer* service = nullptr;
-  manual_timer timer({.tick = 100us, .executor = [&](task&& work) {
-                        given.push_back(service->now());
-                        given.size() < 3 ? refuse(std::move(work)) : work();
-                      }});
-  service = &timer;
-  timer.schedule_after(5ms, nothing);
-  timer.advance_by(1s);
-  EXPECT_THAT(given, ElementsAre(at(5ms), at(6ms), at(7ms)));
-  EXPECT_EQ(timer.stats().refused, 2U);
-  EXPECT_EQ(timer.stats().fired, 1U);
-}
-
-TEST(ServiceRules, ARefusedTimerIsGivenAgainAMillisecondLater) {
-  expect_given_again([](task&& /*work*/) { throw std::runtime_error("busy"); });
-}
-
-TEST(ServiceRules, ARefusedTimerIsGivenAgainIfItsTaskIsDropped) {
-  expect_given_again([](task&& work) { const task dropped = std::move(work); });
-}
-
-TEST(ServiceRules, ARefusedTimerThatWasMovedMeanwhileKeepsItsNewDeadline) {
-  std::vector<task> given;
-  manual_timer timer({.executor = [&](task&& work) { given.push_back(std::move(work)); }});
-  const timer_handle handle = timer.schedule_after(1ms, nothing);
-  timer.advance_by(1ms);
-  ASSERT_TRUE(handle.reschedule_after(1h));
-  given.clear();
-  EXPECT_EQ(timer.stats().refused, 0U);
-  EXPECT_EQ(timer.advance_by(1h - 1ns), 0U);
-  EXPECT_EQ(timer.advance_by(1ns), 1U);
-}
 
 TEST(ServiceRules, ACalledTaskLetsGoOfItsShardOnce) {
   const std::size_t before = allocations.live_bytes;

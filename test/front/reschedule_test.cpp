@@ -21,8 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-// ---- reschedule ----
-
 TEST(Reschedule, EarlierFiresEarlierAndOnce) {
   manual_timer timer;
   recorder record(timer);
@@ -78,8 +76,6 @@ TEST(Reschedule, AMillionTouchesDoNotGrowTheMemory) {
   EXPECT_EQ(timer.stats().fired, 0U);
   EXPECT_LE(timer.stats().bytes, bytes + 65536);
 }
-
-// ---- reschedule ----
 
 TEST(Reschedule, TakesDeadlinesOfTheWallClock) {
   manual_timer timer;
