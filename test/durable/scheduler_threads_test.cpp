@@ -104,7 +104,7 @@ TEST_F(SchedulerThreads, AJobThatHasLostItsRowIsAskedToStop) {
   std::atomic<bool> asked = false;
   std::mutex mutex;
   std::vector<std::string> failed;
-  scheduler checks(store, {.lease = 60ms, .on_failure = [&](const failure& what) {
+  scheduler checks(store, {.lease = 1s, .on_failure = [&](const failure& what) {
                              const std::scoped_lock lock(mutex);
                              failed.emplace_back(what.what);
                            }});
