@@ -171,7 +171,7 @@ TEST_P(DeskServe, ChangesExactlyThoughItIsKilledAgainAndAgain) {
   std::atomic<int> lost = 0;
   const auto ask = [&](const std::string& line, const std::string& body) {
     for (;;) {
-      const http_reply reply = desk.ask_with(line, desk.host() + bearer, body, true);
+      http_reply reply = desk.ask_with(line, desk.host() + bearer, body, true);
       if (reply.status != 0 && reply.status != 503) {
         return reply;
       }

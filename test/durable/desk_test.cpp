@@ -520,7 +520,7 @@ TEST_P(DeskTransfer, AFileThatIsBrokenIsNotImported) {
   for (std::string line; std::getline(in, line);) {
     lines.push_back(line);
   }
-  const auto says = [&](words wrong, const char* text) {
+  const auto says = [&](const words& wrong, const char* text) {
     std::ofstream out(file);
     for (const std::string& each : wrong) {
       out << each << '\n';
