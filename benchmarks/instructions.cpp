@@ -15,6 +15,7 @@
 #include <iostream>
 #include <numeric>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -164,6 +165,12 @@ class service_work {
         nothing, [&] { w.schedule_all(); }, [&] { w.cancel_all(); });
   }
 
+  static void schedule_many() {
+    service_work w(half_hour);
+    in_steady_state(
+        nothing, [&] { w.schedule_all_in_groups(); }, [&] { w.cancel_all(); });
+  }
+
   static void cancel() {
     service_work w(half_hour);
     in_steady_state([&] { w.schedule_all(); }, [&] { w.cancel_all(); }, nothing);
@@ -198,6 +205,20 @@ class service_work {
   void schedule_all() {
     for (std::size_t i = 0; i < timers; ++i) {
       handles_[i] = service_.schedule_after(offset_ + milliseconds(delays_[i]), [this] { ++fired_; }, {.tag = i});
+    }
+  }
+
+  // The requests are made anew for each group, since a schedule for each makes its callable too.
+  void schedule_all_in_groups() {
+    std::vector<pending_task> group(100);
+    const time_point now = service_.now() + offset_;
+    for (std::size_t begin = 0; begin < timers; begin += group.size()) {
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        group[i].deadline = now + milliseconds(delays_[begin + i]);
+        group[i].tag = begin + i;
+        group[i].callback = task([this] { ++fired_; });
+      }
+      service_.schedule_many(group, std::span(handles_).subspan(begin, group.size()));
     }
   }
 
@@ -243,11 +264,13 @@ constexpr operation operations[] = {
     {"hierarchical_wheel.due", wheel_work::due},
     {"hierarchical_wheel.due_in_half_an_hour", wheel_work::due_in_half_an_hour},
     {"manual_timer.schedule", by_hand::schedule},
+    {"manual_timer.schedule_many", by_hand::schedule_many},
     {"manual_timer.cancel", by_hand::cancel},
     {"manual_timer.reschedule", by_hand::reschedule},
     {"manual_timer.fire", by_hand::fire},
     {"manual_timer.fire_in_half_an_hour", by_hand::fire_in_half_an_hour},
     {"timer.schedule", on_the_clock::schedule},
+    {"timer.schedule_many", on_the_clock::schedule_many},
     {"timer.cancel", on_the_clock::cancel},
     {"timer.reschedule", on_the_clock::reschedule},
     {"timer.schedule_with_two_shards", on_two_shards::schedule},

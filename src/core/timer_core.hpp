@@ -50,8 +50,8 @@ struct admitted {
   verdict answer = verdict::accepted;
 };
 
-/// How many timers `cancel_many` cancels under one lock: enough for their memory to come side by side.
-inline constexpr std::size_t cancels_per_lock = 32;
+/// How many timers `schedule_many` and `cancel_many` take under one lock: enough for memory to come side by side.
+inline constexpr std::size_t timers_per_group = 32;
 
 /// What a core has counted.
 struct core_stats {
@@ -116,7 +116,7 @@ class timer_core {
 
   /// A hint that these are about to be cancelled.
   void prefetch(std::span<const timer_id> ids) const noexcept {
-    std::array<timer_number, cancels_per_lock> numbers{};
+    std::array<timer_number, timers_per_group> numbers{};
     const std::size_t count = std::min(ids.size(), numbers.size());
     for (std::size_t i = 0; i < count; ++i) {
       numbers[i] = ids[i].number;

@@ -1,10 +1,13 @@
 #include "timing_wheel/timer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <system_error>
@@ -186,6 +189,33 @@ timer_handle timer::start_with(const detail::first_deadline& next, detail::task_
     return {};
   }
   return start(*inside, {present, *first, options.window, true}, callback, options, error);
+}
+
+// Inside the service, because a callback of the first group may destroy the front before the second one.
+std::size_t timer::start_many(std::span<pending_task> timers, std::span<timer_handle> handles, std::error_code* error) {
+  const detail::inside_service inside(service_);
+  const time_point present = inside->context->clock.now();
+  detail::shard& home = inside->parts.home();
+  std::array<detail::timer_id, detail::timers_per_group> ids;
+  detail::refusal why = inside->context->process.is_child() ? detail::refusal::forked : detail::refusal::none;
+  std::size_t done = 0;
+  while (done < timers.size() && why == detail::refusal::none) {
+    const std::span<pending_task> group = timers.subspan(done, std::min(timers.size() - done, ids.size()));
+    const std::span<timer_handle> wanted = handles.first(std::min(group.size(), handles.size()));
+    const detail::shard::scheduled_some some = home.schedule_some(present, group, std::span(ids).first(wanted.size()));
+    for (std::size_t i = 0; i < std::min(some.count, wanted.size()); ++i) {
+      wanted[i] = home.handle_to(ids[i]);
+    }
+    handles = handles.subspan(wanted.size());
+    done += some.count;
+    why = some.why;
+  }
+  if (error != nullptr) {
+    *error = code_of(why);
+  } else if (why != detail::refusal::none) {
+    refuse(why, {}, inside->context->door.limit());
+  }
+  return done;
 }
 
 timer_handle timer::refuse_empty(std::error_code* error) const {

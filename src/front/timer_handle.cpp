@@ -80,7 +80,7 @@ bool timer_handle::move_after(std::chrono::nanoseconds delay, std::error_code* e
 }
 
 std::size_t cancel_many(std::span<const timer_handle> timers) noexcept {
-  std::array<detail::timer_id, detail::cancels_per_lock> ids;
+  std::array<detail::timer_id, detail::timers_per_group> ids;
   std::size_t cancelled = 0;
   while (!timers.empty()) {
     detail::timer_owner* const owner = timers.front().owner_;

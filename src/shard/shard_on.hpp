@@ -123,6 +123,21 @@ class shard_on final : public shard {
     return add(wanted, callback, tag, 0);
   }
 
+  [[gnu::flatten]] scheduled_some schedule_some(time_point now, std::span<pending_task> timers,
+                                                std::span<timer_id> ids) noexcept override {
+    scheduled_some some;
+    std::unique_lock lock(timers_.mutex);
+    for (pending_task& one : timers) {
+      some.why = add_locked(now, one, some.count < ids.size() ? &ids[some.count] : nullptr);
+      if (some.why != refusal::none) {
+        break;
+      }
+      ++some.count;
+    }
+    timers_.wake_for_next(lock);
+    return some;
+  }
+
   [[gnu::flatten]] cancel_result cancel(timer_id id) noexcept override {
     if (context_.process.is_child()) {
       return cancel_result::finished;
@@ -136,7 +151,7 @@ class shard_on final : public shard {
     if (context_.process.is_child()) {
       return 0;
     }
-    std::array<task, cancels_per_lock> doomed;  // destroyed after the lock is released
+    std::array<task, timers_per_group> doomed;  // destroyed after the lock is released
     std::size_t cancelled = 0;
     const std::lock_guard lock(timers_.mutex);
     if (is_gone()) {
@@ -313,6 +328,29 @@ class shard_on final : public shard {
     }
     timers_.wake_for_next(lock);
     return result;
+  }
+
+  // Under the lock. With `id`, it counts a reference for its handle.
+  refusal add_locked(time_point now, pending_task& one, timer_id* id) noexcept {
+    if (!one.callback) {
+      return refusal::empty_callback;
+    }
+    given source(std::move(one.callback));
+    admitted result;
+    try {
+      result = timers_.core->add(moment(now, one.deadline, context_.scale), source, one.tag, false);
+    } catch (const std::bad_alloc&) {
+      return refusal::no_memory;
+    }
+    if (result.answer != verdict::accepted) {
+      return refusal_of(result.answer);
+    }
+    TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, one.tag, one.deadline);
+    if (id != nullptr) {
+      count_reference();
+      *id = result.id;
+    }
+    return refusal::none;
   }
 
   // Under the lock.

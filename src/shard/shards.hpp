@@ -24,6 +24,11 @@
 
 namespace timing_wheel::detail {
 
+/// Why a timer was not accepted.
+[[nodiscard]] constexpr refusal refusal_of(verdict answer) noexcept {
+  return answer == verdict::stopped ? refusal::stopped : refusal::too_many_pending;
+}
+
 /// What a handle sees of the shard that its timer lives in; it stays until the last handle is gone.
 ///
 /// Thread safety: all members may be called from any thread.
@@ -35,7 +40,7 @@ class timer_owner {
 
   virtual cancel_result cancel(timer_id id) noexcept = 0;
   virtual cancel_result cancel_and_wait(timer_id id) noexcept = 0;
-  /// Cancels at most `cancels_per_lock` timers under one lock. \returns how many of them it has cancelled.
+  /// Cancels at most `timers_per_group` timers under one lock. \returns how many of them it has cancelled.
   virtual std::size_t cancel_some(std::span<const timer_id> ids) noexcept = 0;
   virtual bool reschedule(timer_id id, time_point deadline) = 0;
   [[nodiscard]] virtual timer_view look(timer_id id) noexcept = 0;
@@ -131,6 +136,15 @@ class shard : public timer_owner {
   /// A timer that is accepted comes with a reference to this shard, for its handle. \throws std::bad_alloc, and what
   /// moving the callable throws; then nothing was scheduled.
   virtual admitted schedule(const arming& wanted, task_source& callback, std::uint64_t tag) = 0;
+
+  struct scheduled_some {
+    std::size_t count = 0;
+    refusal why = refusal::none;  // of the one after these
+  };
+  /// Schedules at most `timers_per_group` timers under one lock, up to the first that is refused. The first of them, as
+  /// many as there are ids, come with an id, and a reference to this shard for their handle.
+  virtual scheduled_some schedule_some(time_point now, std::span<pending_task> timers,
+                                       std::span<timer_id> ids) noexcept = 0;
 
   /// What runs its timers. Immutable.
   [[nodiscard]] due_runner& due() const noexcept { return *runner_; }
@@ -280,13 +294,15 @@ class shards {
 
   /// Schedules on the shard of the calling thread. \throws as `shard::schedule`.
   scheduled schedule(const arming& wanted, task_source& callback, std::uint64_t tag) {
-    shard& home = only_ != nullptr ? *only_ : all_[choice_.index(all_.size())];
-    const admitted result = home.schedule(wanted, callback, tag);
+    shard& mine = home();
+    const admitted result = mine.schedule(wanted, callback, tag);
     if (result.answer != verdict::accepted) [[unlikely]] {
-      return {.why = result.answer == verdict::stopped ? refusal::stopped : refusal::too_many_pending};
+      return {.why = refusal_of(result.answer)};
     }
-    return {&home, result.id};
+    return {&mine, result.id};
   }
+  /// The shard of the calling thread.
+  [[nodiscard]] shard& home() noexcept { return only_ != nullptr ? *only_ : all_[choice_.index(all_.size())]; }
   /// Makes a shard that of the calling thread.
   void make_home(std::size_t index) noexcept { choice_.assign(index); }
 

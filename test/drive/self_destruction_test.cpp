@@ -5,9 +5,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
@@ -42,6 +45,26 @@ TEST(SelfDestruction, InACallbackOnThePollerEndsTheServiceOnceTheCallbackHasEnde
   EXPECT_TRUE(eventually([&] { return destroyed.load(); }));
   EXPECT_TRUE(eventually([&] { return captures.alive() == 0 && handler.is_free(); }));
   EXPECT_EQ(other.cancel(), cancel_result::finished);
+}
+
+TEST(SelfDestruction, InACallbackOnThePollerEndsAScheduleOfManyThatIsUnderWay) {
+  live_captures captures;
+  bool interrupted = false;
+  for (int round = 0; round < 50 && !interrupted; ++round) {
+    auto service = std::make_unique<timer>();
+    timer& front = *service;
+    std::vector<pending_task> timers(20'000);
+    for (pending_task& one : timers) {
+      one.callback = task([token = captures.make()] {});
+    }
+    timers.front().callback = task([&] { service.reset(); });
+    std::error_code error;
+    const std::size_t done = front.schedule_many(timers, {}, error);
+    interrupted = done < timers.size();
+    EXPECT_EQ(error, interrupted ? std::error_code(timer_errc::stopped) : std::error_code());
+    EXPECT_TRUE(eventually([&] { return captures.alive() == static_cast<std::int64_t>(timers.size() - done); }));
+  }
+  EXPECT_TRUE(interrupted);
 }
 
 TEST(SelfDestruction, InACallbackOfAManualTimerEndsItBeforeAdvanceReturns) {

@@ -156,7 +156,7 @@ class service_model {
       case 0:
       case 1:
       case 2:
-        return schedule();
+        return random_.one_in(16) ? schedule_many() : schedule();
       case 3:
         return schedule_periodic();
       case 4:
@@ -186,6 +186,31 @@ class service_model {
     const schedule_options options{.tag = which, .window = any_window()};
     const timer_handle handle = start(options, delay, deadline, error);
     admit(which, {.deadline = deadline, .handle = handle, .window = options.window}, error, expected);
+  }
+
+  // Some may have no callback; what is refused ends it.
+  void schedule_many() {
+    std::vector<pending_task> timers(random_.below(80));
+    for (pending_task& one : timers) {
+      one = {saturating_add(timer_.now(), any_delay()), next_id_++, task()};
+      if (!random_.one_in(100)) {
+        one.callback = task(callback{this, one.tag, captures_.make()});
+      }
+    }
+    std::vector<timer_handle> handles(timers.size());
+    std::error_code error;
+    const std::size_t done = timer_.schedule_many(timers, handles, error);
+    for (std::size_t i = 0; i < done; ++i) {
+      ASSERT_FALSE(timers[i].callback);
+      admit(timers[i].tag, {.deadline = timers[i].deadline, .handle = handles[i]}, {}, expected_refusal());
+    }
+    ASSERT_EQ(done == timers.size(), !error);
+    if (error) {
+      const bool asked = static_cast<bool>(timers[done].callback);
+      ASSERT_EQ(error, asked ? expected_refusal() : std::error_code(timer_errc::empty_callback));
+      rejected_ += asked ? 1U : 0U;
+      ASSERT_FALSE(handles[done]);
+    }
   }
 
   void admit(id which, record one, std::error_code error, std::error_code expected) {
