@@ -203,12 +203,11 @@ class TIMING_WHEEL_EXPORT timer {
   /// with one lock for up to 32 of them. It takes a quarter fewer instructions than a call for each.
   ///
   ///     std::vector<pending_task> checks;
-  ///     for (const order& o : batch) {
-  ///       checks.push_back({timer.now() + 30min, o.id, timing_wheel::task([&, id = o.id] { verify(id); })});
+  ///     for (const std::uint64_t id : orders) {
+  ///       checks.push_back({timer.now() + 30min, id, timing_wheel::task([&, id] { verify(id); })});
   ///     }
   ///     std::vector<timer_handle> handles(checks.size());
   ///     timer.schedule_many(checks, handles);
-  ///
   ///     auto left = timer.stop();  // another service goes on with all of them
   ///     next.schedule_many(left);
   ///
