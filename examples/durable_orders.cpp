@@ -77,4 +77,5 @@ int main() {
     std::this_thread::sleep_for(10ms);
   }
   approve(shop, "order-1");
+  sqlite3_close(shop);
 }
