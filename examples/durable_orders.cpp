@@ -52,13 +52,12 @@ static void approve(sqlite3* shop, const std::string& order) {
 }
 
 int main() {
-  std::filesystem::remove_all("durable_orders");  // of an earlier run
-  std::filesystem::create_directory("durable_orders");
-  durable::sqlite_store store("durable_orders/shop.db");
+  std::filesystem::remove_all("shop.files");  // of an earlier run
+  std::filesystem::create_directory("shop.files");
+  durable::sqlite_store store("shop.files/shop.db");
   store.migrate();  // makes the tables of the checks
-
   sqlite3* shop = nullptr;
-  sqlite3_open("durable_orders/shop.db", &shop);
+  sqlite3_open("shop.files/shop.db", &shop);
   sqlite3_busy_timeout(shop, 5000);
   sql(shop, "PRAGMA synchronous = FULL");
   sql(shop, "CREATE TABLE stock AS SELECT 10 AS units");
