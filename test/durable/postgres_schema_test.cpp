@@ -67,20 +67,23 @@ TEST_F(PostgresSchema, TheFencesOfVersion1GoOnToRise) {
   }
 }
 
-TEST(PostgresSchemaless, SomethingOfAnothersInTheWayIsNamed) {
-  for (const std::string name : {"audit", "due", "overview"}) {
-    const std::string schema = new_schema();
-    server().execute("CREATE SCHEMA " + schema + "; CREATE TABLE " + schema + "." + name + "(what text)");
-    postgres_store store(server().conninfo(), options_in(schema));
-    const caught found = error_of([&] { store.migrate(); });
-    EXPECT_THAT(found.words, HasSubstr("\"" + name + "\" already exists"));
-    EXPECT_THAT(found.words, HasSubstr("rename it, or give the checks a schema of their own"));
-    EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
-    server().execute("ALTER TABLE " + schema + "." + name + " RENAME TO mine");
-    store.migrate();
-    EXPECT_EQ(store.plan_migration().from, "2.4");
-  }
+class PostgresNameInTheWay : public testing::TestWithParam<const char*> {};  // NOLINT(readability-identifier-naming)
+
+TEST_P(PostgresNameInTheWay, IsToldByMigrate) {
+  const std::string name = GetParam();
+  const std::string schema = new_schema();
+  server().execute("CREATE SCHEMA " + schema + "; CREATE TABLE " + schema + "." + name + "(what text)");
+  postgres_store store(server().conninfo(), options_in(schema));
+  const caught found = error_of([&] { store.migrate(); });
+  EXPECT_THAT(found.words, HasSubstr("\"" + name + "\" already exists"));
+  EXPECT_THAT(found.words, HasSubstr("rename it, or give the checks a schema of their own"));
+  EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
+  server().execute("ALTER TABLE " + schema + "." + name + " RENAME TO mine");
+  store.migrate();
+  EXPECT_EQ(store.plan_migration().from, "2.4");
 }
+INSTANTIATE_TEST_SUITE_P(Of, PostgresNameInTheWay, testing::Values("audit", "due", "overview"),
+                         [](const auto& of) { return of.param; });
 
 // Tables as 0.1.0 made them: without what was only added since.
 class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
