@@ -75,7 +75,8 @@ struct hierarchical_wheel::level {
 
 hierarchical_wheel::hierarchical_wheel(const engine_options& options)
     : sizes_(detail::checked_sizes(options, {1024, 2048})),
-      all_binary_(std::ranges::all_of(sizes_, [](std::uint32_t size) { return std::has_single_bit(size); })),
+      all_binary_(
+          std::all_of(sizes_.begin(), sizes_.end(), [](std::uint32_t size) { return std::has_single_bit(size); })),
       store_(options.huge_pages),
       clock_(detail::checked_start(options)) {
   add_level();
