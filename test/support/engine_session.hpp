@@ -170,11 +170,11 @@ class engine_session {
   }
 
   void insert_with_little_memory(timer_number s, tick deadline) {
-    const std::uint64_t allocations = bytes_.below(3);
+    const std::uint64_t memory = bytes_.below(3);
     if (expected_.contains(s) || deadline <= engine_.now()) {
       return;
     }
-    if (succeeds_with(allocations, [&] { engine_.insert(s, deadline); })) {
+    if (succeeds_with(memory, [&] { engine_.insert(s, deadline); })) {
       expected_.insert(s, deadline);
     } else {
       expect(!engine_.contains(s), "an insert that finds no memory links nothing");
@@ -193,10 +193,10 @@ class engine_session {
 
   void advance(tick now, std::size_t budget) { compare(engine_.advance(now, budget), now, budget); }
 
-  void advance_with_little_memory(tick now, std::size_t budget, std::uint64_t allocations) {
+  void advance_with_little_memory(tick now, std::size_t budget, std::uint64_t memory) {
     advance_result result;
     const tick old = engine_.now();
-    const bool done = succeeds_with(allocations, [&] { result = engine_.advance(now, budget); });
+    const bool done = succeeds_with(memory, [&] { result = engine_.advance(now, budget); });
     if (done) {
       compare(result, now, result.more ? result.handled : budget);  // it may end early, but must say so
     }
