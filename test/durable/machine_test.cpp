@@ -162,7 +162,7 @@ TEST_F(Machine, ASecondBackIsReadWithAShorterLookAheadToo) {
   EXPECT_EQ(brief.next_read(zero + 250ms)->from, zero - 1s);
 }
 
-TEST_F(Machine, APageIsShortWhileSomethingIsDueButNotInABacklog) {
+TEST_F(Machine, APageIsShortWhileSomethingIsDueOrSoonWillBeButNotInABacklog) {
   options_.max_known = 20'000;
   machine large(options_, kinds(), zero, 1);
   const auto limit = [&](std::chrono::milliseconds now) {
@@ -172,12 +172,14 @@ TEST_F(Machine, APageIsShortWhileSomethingIsDueButNotInABacklog) {
     return page.limit;
   };
   EXPECT_EQ(limit(0ms), 2000U);
-  large.expect(row(1, 0s), zero);
-  EXPECT_EQ(limit(250ms), 200U);
+  large.expect(row(1, 760ms), zero + 500ms);
+  EXPECT_EQ(limit(500ms), 2000U);
+  EXPECT_EQ(limit(750ms), 200U) << "due in 10 ms";
+  EXPECT_EQ(limit(1s), 200U);
   for (std::int64_t id = 2; id <= 10; ++id) {
-    large.expect(row(id, 0s), zero + 250ms);
+    large.expect(row(id, 0s), zero + 1s);
   }
-  EXPECT_EQ(limit(500ms), 2000U) << "a batch";
+  EXPECT_EQ(limit(1250ms), 2000U) << "a batch";
 }
 
 TEST_F(Machine, ARangeWithoutKindsBringsNoRow) {

@@ -173,7 +173,7 @@ std::optional<read_range> machine::next_read(instant now) {
   if (closed_ || kinds_.empty() || resting(now)) {
     return std::nullopt;
   }
-  return reader_.next(now, shares_.shares(), ready_.size_without_waiting(claims_));
+  return reader_.next(now, shares_.shares(), ready_.size_without_waiting(claims_), due_.next_event());
 }
 
 void machine::has_read(const read_range& read, std::span<const upcoming> found, instant now) {

@@ -13,6 +13,7 @@ namespace {
 // Rows in a page, at most.
 constexpr std::size_t long_page = 2000;
 constexpr std::size_t short_page = 200;
+constexpr std::chrono::milliseconds long_page_takes(10);  // with room to spare
 constexpr std::int64_t before_all = std::numeric_limits<std::int64_t>::min();
 
 }  // namespace
@@ -94,9 +95,10 @@ std::optional<read_range> reader::next_page(instant now) {
 }
 
 std::optional<read_range> reader::next(instant now, const std::optional<std::vector<std::int16_t>>& shares,
-                                       std::size_t ready) {
+                                       std::size_t ready, instant next_due) {
   const bool busy = ready >= options_.batch;
-  page_size_ = ready == 0 || busy ? long_page : short_page;
+  const bool delays_none = ready == 0 && next_due > saturating_add(now, long_page_takes);
+  page_size_ = busy || delays_none ? long_page : short_page;
   const bool polls = now >= next_poll_;
   if (polls) {
     next_poll_ = now + options_.poll;

@@ -47,11 +47,13 @@ class reader {
 
   /// Whether a page is to be read now, and which. It stays valid until the next call.
   /// \param shares those that this node reads; none: it reads all.
-  /// \param ready how much is due: a short page if there is any, so that it does not wait for long; but a long one if
-  /// there is more than a batch, where the node also helps others with what is overdue only at every fourth pass.
+  /// \param ready how much is due. If that is more than a batch, the node helps others with what is overdue only at
+  /// every fourth pass.
+  /// \param next_due when the next row becomes due. A page is short if a row is due, or soon will be, so that the row
+  /// does not wait for long; but long if more than a batch is due.
   /// \throws std::bad_alloc.
   [[nodiscard]] std::optional<read_range> next(instant now, const std::optional<std::vector<std::int16_t>>& shares,
-                                               std::size_t ready);
+                                               std::size_t ready, instant next_due);
   /// The kind that the last page has at that place.
   [[nodiscard]] std::uint32_t kind_at(std::uint32_t place) const noexcept { return kinds_read_[place]; }
   /// The page has been read, and what was found is known or missed.
