@@ -353,7 +353,7 @@ void register_all(const BesideRows& beside_rows) {
   for (const std::int64_t rows : sizes_to_run({0, 1'000'000, 10'000'000})) {
     add("empty_poll", empty_poll<Tables>)->ArgName("rows")->Arg(rows);
     beside_rows(rows);
-    for (const std::int64_t per_second : {10, 6000}) {
+    for (const std::int64_t per_second : {10, 500, 6000}) {
       for (const auto& [name, way] : both) {
         add(std::string("lateness/") + name, [how = way](State& state) { lateness<Tables>(state, how); })
             ->ArgNames({"rows", "due_per_s"})
