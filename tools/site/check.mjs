@@ -56,6 +56,29 @@ const look = async () => {
   }
 }
 
+// Runs in the page: marks the first text of each look, for its contrast is that of all others.
+const markLooks = () => {
+  const grounds = new Map([[null, 'none']])
+  const groundOf = (element) => {
+    if (!grounds.has(element)) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element)
+      const hides = backgroundImage === 'none' && /^rgb\(/.test(backgroundColor) && opacity === '1'
+      const below = hides ? '' : groundOf(element.parentElement)
+      grounds.set(element, [below, backgroundColor, backgroundImage, opacity].join())
+    }
+    return grounds.get(element)
+  }
+  const looks = new Set()
+  for (const element of document.querySelectorAll('body *')) {
+    const { color, fontSize, fontWeight } = getComputedStyle(element)
+    const look = [color, fontSize, fontWeight, groundOf(element)].join()
+    const hasText = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && /\S/.test(node.data))
+    element.toggleAttribute('data-look', hasText && element.checkVisibility() && !looks.has(look))
+    if (element.hasAttribute('data-look')) looks.add(look)
+  }
+  axe.configure({ rules: [{ id: 'color-contrast', selector: '[data-look]' }] })
+}
+
 // On a desk in the light, and on a telephone in the dark.
 async function visit(tab, origin, name, spoil = () => {}) {
   const fault = (what) => faults.add(`${name}: ${what}`)
@@ -73,7 +96,7 @@ async function visit(tab, origin, name, spoil = () => {}) {
         fault('the engines do not run')
       }
       await tab.evaluate(spoil)
-      if (guide || wheel) await tab.addScriptTag({ path: axe })
+      if (guide || wheel) await tab.addScriptTag({ url: '/axe.js' })
     }
     const seen = await tab.evaluate(look)
     seen.broken.forEach((picture) => fault(`the picture ${picture} cannot be shown`))
@@ -82,6 +105,7 @@ async function visit(tab, origin, name, spoil = () => {}) {
     if (viewport === desk) pictures += seen.pictures
     if (!guide && !wheel) continue
     const whole = viewport === desk || ofEachKind.includes(name)
+    if (!ofEachKind.includes(name)) await tab.evaluate(markLooks)
     const { violations } = await tab.evaluate((...where) => axe.run(...where),
       whole ? { include: [['html']] } : fiveRows, {
         runOnly: whole ? ['wcag2a', 'wcag2aa', 'wcag21aa'] : elsewhere,
@@ -116,7 +140,7 @@ function follow(texts) {
 
 // Fails if a fault of some kind would not be seen.
 async function spoil(tab, origin) {
-  await visit(tab, origin, 'index.html', () => {
+  await visit(tab, origin, 'docs/limits.html', () => {
     document.querySelector('.vp-doc').insertAdjacentHTML('beforeend', `<img src="/none.svg">
       <p style="width:500px;color:#eee">wide</p>
       <table><tr><td><p style="width:9ch;overflow:hidden">more than 16 letters</table>`)
@@ -160,7 +184,8 @@ async function search(tab, origin) {
 
 const names = readdirSync(site, { recursive: true }).filter((name) => name.endsWith('.html') && name !== '404.html')
 const server = createServer(async (request, response) => {
-  const file = site + decodeURI(new URL(request.url, 'http://here').pathname).replace(/\/$/, '/index.html')
+  const path = decodeURI(new URL(request.url, 'http://here').pathname)
+  const file = path === '/axe.js' ? axe : site + path.replace(/\/$/, '/index.html')
   const body = await readFile(file).catch(() => null)
   const type = types[extname(file)] ?? 'application/octet-stream'
   response.writeHead(body ? 200 : 404, { 'content-type': type, 'cache-control': 'max-age=600' }).end(body)
@@ -169,10 +194,16 @@ await once(server, 'listening')
 const origin = `http://127.0.0.1:${server.address().port}`
 const browser = await puppeteer.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] })
 try {
-  const visited = names.filter((name) => !name.startsWith('reference/') || /\/(index|class.*timer)\.html/.test(name))
+  // Doxygen's pages are alike, and so are the listings of sources.
+  const visited = names.filter((name) => !/^(reference|source)\//.test(name) ||
+    /\/(index|class.*timer|durable_orders.*)\.html|\.json\.html$/.test(name))
   const windows = await Promise.all([1, 2].map(() => browser.createBrowserContext()))
   const tabs = await Promise.all(windows.map((window) => window.newPage()))
   for (const tab of tabs) {
+    // VitePress fetches no page ahead for who saves data.
+    await tab.evaluateOnNewDocument(() => {
+      Object.defineProperty(navigator, 'connection', { value: { saveData: true } })
+    })
     tab.on('console', (message) => tab.fault(`console: ${message.text()}`))
     tab.on('pageerror', (error) => tab.fault(`error: ${error.message}`))
     tab.on('response', (response) => response.status() < 400 || tab.fault(`${response.url()}: ${response.status()}`))

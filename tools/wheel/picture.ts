@@ -16,7 +16,7 @@ class Stage {
   private image = new ImageData(1, 1);
   private pixels = new Uint32Array(1);
   private specked = false;
-  private layer = document.createElement('canvas');
+  private layer = document.createElement('canvas');  // of the image
   constructor(readonly canvas: HTMLCanvasElement) {
     this.pen = canvas.getContext('2d')!;
     new ResizeObserver(() => this.fit()).observe(canvas);
@@ -34,6 +34,8 @@ class Stage {
     const { width: wide, height: high } = this.canvas;
     this.image = new ImageData(Math.max(1, wide), Math.max(1, high));
     this.pixels = new Uint32Array(this.image.data.buffer);
+    this.layer.width = this.image.width;
+    this.layer.height = this.image.height;
   }
 
   // Many small dots are pixels of an image: a call for each would take most of a frame.
@@ -53,8 +55,6 @@ class Stage {
   showSpecks(): void {
     if (!this.specked) return;
     this.specked = false;
-    this.layer.width = this.image.width;
-    this.layer.height = this.image.height;
     this.layer.getContext('2d')!.putImageData(this.image, 0, 0);
     this.pixels.fill(0);
     this.pen.drawImage(this.layer, -this.width / 2, -this.height / 2, this.width, this.height);
@@ -260,25 +260,37 @@ export class Picture implements Watcher {
     return [Math.sin(a) * radius * r, -Math.cos(a) * radius * r];
   }
 
+  /** All timers as specks, in the colour that `which` has for each. */
+  private specks(stage: Stage, flights: Flights, r: number, dot: number, now: number, rgbs: number[],
+                 which: (timer: number) => number): void {
+    const { drawn, drawnCount } = this.machine, landed = now - this.flight;
+    for (let i = 0; i < drawnCount; ++i) {
+      const timer = drawn[i], rgb = rgbs[which(timer)];
+      if (flights.since[timer] <= landed) {
+        stage.speck(flights.x[timer] * r, flights.y[timer] * r, dot, rgb);
+      } else {
+        const [x, y] = this.at(flights, timer, now, r);
+        stage.speck(x, y, dot, rgb);
+      }
+    }
+    stage.showSpecks();
+  }
+
   /** The dots of those timers that `which` has, in one colour. */
   private dots(stage: Stage, flights: Flights, r: number, dot: number, now: number, colour: string,
                which: (timer: number) => boolean): void {
     const { pen } = stage, { machine } = this;
-    const count = machine.drawnCount, rgb = dot < 2 ? stage.colour(colour) : 0;
+    const count = machine.drawnCount;
     pen.fillStyle = pen.strokeStyle = colour;
     pen.beginPath();
     for (let i = 0; i < count; ++i) {
       const timer = machine.drawn[i];
       if (!which(timer)) continue;
       const [x, y] = this.at(flights, timer, now, r);
-      if (dot < 2) {
-        stage.speck(x, y, dot, rgb);
-      } else {
-        const f = this.flight > 0 ? (now - flights.since[timer]) / this.flight : 1;
-        const wide = f < 1 ? dot * (1 + 0.5 * Math.sin(Math.max(0, f) * Math.PI)) : dot;
-        pen.moveTo(x + wide, y);
-        pen.arc(x, y, wide, 0, TURN);
-      }
+      const f = this.flight > 0 ? (now - flights.since[timer]) / this.flight : 1;
+      const wide = f < 1 ? dot * (1 + 0.5 * Math.sin(Math.max(0, f) * Math.PI)) : dot;
+      pen.moveTo(x + wide, y);
+      pen.arc(x, y, wide, 0, TURN);
     }
     pen.fill();
     if (count > 1500 || this.flight === 0) return;
@@ -326,10 +338,14 @@ export class Picture implements Watcher {
     for (const [i, level] of machine.levels.entries()) {
       this.drawRing(stage, r, this.band(i), level, clock / level.tick, this.ring(i), now);
     }
-    for (const [i] of machine.levels.entries()) {
-      this.dots(stage, flights, r, dot, now, this.ring(i), (timer) => machine.level[timer] === i);
+    if (dot < 2) {
+      const rgbs = machine.levels.map((_, i) => stage.colour(this.ring(i)));
+      this.specks(stage, flights, r, dot, now, rgbs, (timer) => machine.level[timer]);
+    } else {
+      for (const [i] of machine.levels.entries()) {
+        this.dots(stage, flights, r, dot, now, this.ring(i), (timer) => machine.level[timer] === i);
+      }
     }
-    stage.showSpecks();
     this.drawGone(stage, flights, r, dot, now);
     pen.textAlign = 'center';
     pen.textBaseline = 'middle';
@@ -359,10 +375,15 @@ export class Picture implements Watcher {
     const dot = Math.max(0.8, Math.min(3.5, this.dot() * 0.55));
     this.drawRing(stage, r, [0.42, 0.97], machine.hashed, machine.clock(), this.colours.muted, now);
     const looked = (timer: number) => now - flights.since[timer] < 450 && flights.fromRadius[timer] < 1.05;
-    this.dots(stage, flights, r, dot, now, this.ring(1), (timer) => machine.rounds[timer] > 0 && !looked(timer));
-    this.dots(stage, flights, r, dot, now, this.colours.due, (timer) => machine.rounds[timer] === 0 && !looked(timer));
-    if (this.flight > 0) this.dots(stage, flights, r, dot * 1.25, now, this.colours.look, looked);
-    stage.showSpecks();
+    const which = (timer: number) => this.flight > 0 && looked(timer) ? 2 : machine.rounds[timer] > 0 ? 0 : 1;
+    const colours = [this.ring(1), this.colours.due, this.colours.look];
+    if (dot < 2) {
+      this.specks(stage, flights, r, dot, now, colours.map((colour) => stage.colour(colour)), which);
+    } else {
+      colours.forEach((colour, i) => {
+        this.dots(stage, flights, r, i === 2 ? dot * 1.25 : dot, now, colour, (timer) => which(timer) === i);
+      });
+    }
     this.drawGone(stage, flights, r, dot, now);
     stage.pen.restore();
   }
@@ -380,6 +401,11 @@ export class Picture implements Watcher {
     const far = (ticks: number) => Math.log1p(Math.max(0, ticks));
     const farthest = far(Math.max(10, ...machine.levels.map((level) => level.tick * 8)));
     const hue = (timer: number) => 42 + 225 * Math.min(1, far(deadlines[timer] - clock) / farthest);
+    const paths = new Map<number, Path2D>();  // by colour
+    const pathOf = (colour: number): Path2D => {
+      if (!paths.has(colour)) paths.set(colour, new Path2D());
+      return paths.get(colour)!;
+    };
     pen.strokeStyle = this.colours.line;
     pen.beginPath();
     for (let i = 1; i < Math.min(size, 85); ++i) {
@@ -395,15 +421,18 @@ export class Picture implements Watcher {
       for (let i = first; i < end; i += stride) {
         const x = (i - first + 0.5) * wide;
         const fades = i < HEAP_FLASHES ? Math.max(0, 1 - (now - this.placed[i]) / 500) : 0;
-        pen.fillStyle = fades > 0 ? this.colours.look : `hsl(${Math.round(hue(members[i]) / 15) * 15} 65% 52%)`;
+        const path = pathOf(fades > 0 ? -1 : Math.round(hue(members[i]) / 15) * 15), wider = dot * (1 + 0.35 * fades);
         if (dot < 2) {
-          pen.fillRect(x - 1, y - Math.min(6, step / 3), 2, Math.min(12, step / 1.5));
+          path.rect(x - 1, y - Math.min(6, step / 3), 2, Math.min(12, step / 1.5));
         } else {
-          pen.beginPath();
-          pen.arc(x, y, dot * (1 + 0.35 * fades), 0, TURN);
-          pen.fill();
+          path.moveTo(x + wider, y);
+          path.arc(x, y, wider, 0, TURN);
         }
       }
+    }
+    for (const [colour, path] of paths) {
+      pen.fillStyle = colour < 0 ? this.colours.look : `hsl(${colour} 65% 52%)`;
+      pen.fill(path);
     }
   }
 }
