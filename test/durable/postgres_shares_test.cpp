@@ -85,7 +85,7 @@ TEST_F(PostgresShares, WhatADeadNodeHadIsTakenWhenItsHoldIsOverUntilItComesBackA
   EXPECT_THAT(turn("a"), SizeIs(32));
   std::this_thread::sleep_for(150ms);
   EXPECT_THAT(turn("a"), SizeIs(64));
-  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "2") << "an operator sees it for an hour";
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "2") << "an operator sees it for a day";
   const parts both = rounds({"b", "a"}, 3);
   EXPECT_EQ(owned(both), 64U);
   EXPECT_THAT(sizes(both), Each(32));
@@ -94,12 +94,12 @@ TEST_F(PostgresShares, WhatADeadNodeHadIsTakenWhenItsHoldIsOverUntilItComesBackA
   EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), "1");
 }
 
-TEST_F(PostgresShares, TheRowOfADeadNodeGoesAfterAnHour) {
+TEST_F(PostgresShares, TheRowOfADeadNodeGoesAfterADay) {
   static_cast<void>(turn("dead"));
-  for (const char* ago : {"3595e6", "3605e6"}) {
+  for (const char* ago : {"86395e6", "86405e6"}) {
     user.execute("UPDATE " + table("node") + " SET until=extract(epoch FROM now())*1e6-" + ago + " WHERE name='dead'");
     static_cast<void>(turn("a"));
-    EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), ago == std::string("3595e6") ? "2" : "1");
+    EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("node")), ago == std::string("86395e6") ? "2" : "1");
   }
 }
 

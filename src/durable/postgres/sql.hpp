@@ -277,7 +277,7 @@ inline constexpr query tell_drained{"telling what a drained node has", "timing_w
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one round; that does no harm. The row of a node
-// that has left without a word stays for an hour, for an operator to see.
+// that has left without a word stays for a day, for an operator to see.
 //
 // Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node
 // that has no handler for it. $2 names the set. The rows of one are made when its first node comes, and again when they
@@ -291,7 +291,7 @@ inline constexpr query renew_shares{
     "+$3::bigint) "
     "ON CONFLICT(kinds,name) DO UPDATE SET until=excluded.until),"
     "dead AS MATERIALIZED (SELECT kinds,name FROM @node WHERE until<=" TIMING_WHEEL_NOW
-    "-3600000000 AND (kinds<>$2::text OR name<>$1::text) ORDER BY kinds,name FOR UPDATE SKIP LOCKED),"
+    "-86400000000 AND (kinds<>$2::text OR name<>$1::text) ORDER BY kinds,name FOR UPDATE SKIP LOCKED),"
     "gone AS (DELETE FROM @node n USING dead WHERE n.kinds=ANY(ARRAY[dead.kinds]) AND n.name=ANY(ARRAY[dead.name])),"
     "others AS MATERIALIZED (SELECT name FROM @node WHERE kinds=$2::text AND until>" TIMING_WHEEL_NOW
     " AND name<>$1::text),"
