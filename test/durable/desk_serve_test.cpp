@@ -1,12 +1,14 @@
 // `timing-wheel serve`, asked over sockets as programs, browsers and attackers ask it.
 
 #include <arpa/inet.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -28,6 +30,15 @@ struct http_reply {
 
   [[nodiscard]] json read() const { return json::parse(body); }
 };
+
+std::string time_text(std::chrono::system_clock::time_point when) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[] = "2026-11-23T18:00:00Z";
+  std::strftime(text, sizeof text, "%FT%TZ", &parts);
+  return text;
+}
 
 class client {
  public:
@@ -135,7 +146,10 @@ class serving {
 
 class DeskServe : public desk_case {  // NOLINT(readability-identifier-naming): a suite
  public:
-  DeskServe() { std::ofstream(folder.file("tokens")) << "# who\nnightly " << secret << "\n"; }
+  DeskServe() {
+    std::ofstream(folder.file("tokens")) << "# who\nnightly " << secret << " 2999-12-31T23:59:59Z\n"
+                                         << "before fedcba9876543210 2026-01-01T00:00:00Z\n";
+  }
 
   const words with_tokens = {"--token-file", folder.file("tokens"), "--time-limit", "0.5"};
 };
@@ -309,7 +323,10 @@ TEST_P(DeskServe, TellsWhatTheCommandsTell) {
   json typed = run({"status", "--json"}).read();
   for (json* each : {&over_http, &typed}) {
     each->erase("store");
-    (*each)["kinds"][0].erase("oldest_due_s");
+    each->erase("rates");  // the server has looked before
+    for (const char* waits : {"oldest_due_s", "wait_p50_s", "wait_p99_s"}) {
+      (*each)["kinds"][0].erase(waits);
+    }
   }
   EXPECT_EQ(over_http, typed);
   EXPECT_EQ(over_http["kinds"][0]["why"], "paused");
@@ -327,7 +344,7 @@ TEST_P(DeskServe, TellsWhatTheCommandsTell) {
 }
 
 TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
-  put_many(3, "close", 0s);
+  put_many(3, "close", store.now() - 90s);
   const serving desk(*this, {});
   const client one(desk.port);
   const client other(desk.port);
@@ -340,7 +357,10 @@ TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
   json rates = json::object();
   for (int times = 0; times < 10 && rates.value("begun_per_s", 0.0) == 0; ++times) {
     const std::string event = one.read("\n\n");
-    rates = json::parse(event.substr(event.rfind("data: ") + 6))["rates"];
+    const json all = json::parse(event.substr(event.rfind("data: ") + 6));
+    rates = all["rates"];
+    const json& waits = all["kinds"][0]["waits_s"];
+    EXPECT_TRUE(std::any_of(waits.begin(), waits.end(), [](const json& each) { return each >= 90; })) << waits;
   }
   EXPECT_NEAR(rates["begun_per_s"].get<double>() * rates["over_s"].get<double>(), 8, 0.001) << rates;
   EXPECT_EQ(rates["ended_per_s"], 0.0);
@@ -389,6 +409,7 @@ TEST_P(DeskServe, ThePageWorksInABrowser) {
   for (const auto& [key, error] : {std::pair("a", "no"), {"b", "no"}, {"c", "<i>gone</i>"}}) {
     bury_one(key, error);
   }
+  put(store, request{.kind = "late", .key = "order-1", .payload = {}, .due = store.now() - 10min});
   static_cast<void>(store.renew_shares("node-1", words{"other"}, 1ms));  // before it came back with other kinds
   static_cast<void>(store.renew_shares("node-1", words{"close"}, 1h));
   const serving desk(*this, with_tokens);
@@ -414,10 +435,13 @@ TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
     std::string fields;
     int status;
   };
+  const std::string expired = "Authorization: Bearer fedcba9876543210\r\n";
   const std::vector<wrong> all = {
       {put_it, desk.host(), 401},
       {put_it, desk.host() + "Authorization: Bearer 0123456789abcdeg\r\n", 401},
       {put_it, desk.host() + "Authorization: Bearer \r\n", 401},
+      {put_it, desk.host() + expired, 401},
+      {"GET /v1/events", desk.host() + expired, 401},
       {put_it, desk.host() + "Authorization: Basic " + secret + "\r\n", 401},
       {"GET /v1/status", desk.host(), 401},
       {"GET /v1/events", desk.host(), 401},
@@ -438,6 +462,22 @@ TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
     EXPECT_EQ(each.status < 400 || reply.read()["status"] == each.status, true) << reply.body;
   }
   EXPECT_EQ(store.count({}, 10), 1U);
+  EXPECT_THAT(desk.ask_with(put_it, desk.host() + expired).body, HasSubstr("this token has expired"));
+}
+
+TEST_P(DeskServe, EventsEndWithTheirToken) {
+  if (GetParam().name != std::rbegin(desk_ways)->name) {
+    return;  // a token knows no store
+  }
+  std::ofstream(folder.file("short")) << "guest " << secret << ' ' << time_text(std::chrono::system_clock::now() + 2s);
+  const serving desk(*this, {"--token-file", folder.file("short")});
+  const client one(desk.port);
+  one.send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
+  EXPECT_THAT(one.read("\n\n"), HasSubstr("200 OK"));
+  const auto begin = std::chrono::steady_clock::now();
+  static_cast<void>(one.read());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s) << "the server closes, and not the time-out of the client";
+  EXPECT_THAT(desk.ask("GET /v1/status").body, HasSubstr("this token has expired"));
 }
 
 TEST_P(DeskServe, ChangesNothingIfNobodyMayChange) {
@@ -519,12 +559,16 @@ TEST_P(DeskServe, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
 
 // More than may be connected at a time say nothing, or never end; all of them are closed, and the next one is served.
 TEST_P(DeskServe, SlowClientsDelayOthersNoLongerThanTheLimit) {
-  const serving desk(*this, with_tokens);
+  const serving desk(*this, {"--token-file", folder.file("tokens"), "--time-limit", "0.1"});
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
   std::vector<std::unique_ptr<client>> slow;
   const std::string head = "PUT /v1/kinds/close/checks/a HTTP/1.1\r\n" + desk.host() + bearer;
   const std::string begun[] = {"", "GET /v1/st", head + "Content-Length: 100\r\n\r\n{",
                                head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"};
-  for (std::size_t number = 0; number < 200; ++number) {
+  for (std::size_t number = 0; number < 1000; ++number) {
     slow.push_back(std::make_unique<client>(desk.port));
     slow.back()->send(begun[number % std::size(begun)]);
   }
@@ -547,6 +591,8 @@ TEST_P(DeskServe, KeepsAConnectionForTheNextRequest) {
 TEST_P(DeskServe, ListensElsewhereOnlyWithTokens) {
   std::ofstream(folder.file("short")) << "nightly secret\n";
   std::ofstream(folder.file("none")) << "# nobody\n";
+  std::ofstream(folder.file("tomorrow")) << "\nnightly 0123456789abcdef tomorrow\n";
+  std::ofstream(folder.file("no day")) << "nightly 0123456789abcdef 2026-02-31T00:00:00Z\n";
   const std::vector<std::pair<words, const char*>> all = {
       {{"--listen", "0.0.0.0:0"}, "needs --token-file"},
       {{"--listen", "[::]:0"}, "needs --token-file"},
@@ -554,6 +600,8 @@ TEST_P(DeskServe, ListensElsewhereOnlyWithTokens) {
       {{"--listen", "127.0.0.1:70000"}, "is no address and port"},
       {{"--token-file", folder.file("short")}, "line 1 is no name and token"},
       {{"--token-file", folder.file("none")}, "there is no token"},
+      {{"--token-file", folder.file("tomorrow")}, "line 2 is no name and token"},
+      {{"--token-file", folder.file("no day")}, "line 1: '2026-02-31T00:00:00Z' is no time"},
       {{"--token-file", folder.file("missing")}, "there is no token"},
   };
   for (const auto& [options, says] : all) {

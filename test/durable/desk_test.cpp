@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <filesystem>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -41,6 +43,8 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
   EXPECT_EQ(close["dead"], 1);
   EXPECT_GE(close["oldest_due_s"], 89.0);
   EXPECT_LT(close["oldest_due_s"], 200.0);
+  EXPECT_EQ(close["wait_p99_s"], close["oldest_due_s"]);
+  EXPECT_LE(close["wait_p50_s"], close["oldest_due_s"]);
   EXPECT_FALSE(close["paused"]);
   EXPECT_EQ(close["live_handlers"], on_server() ? json(0) : json());
   EXPECT_TRUE(all["kinds"][1]["paused"]);
@@ -638,6 +642,27 @@ TEST_P(Desk, RunsTheExamplesOfItsPage) {
     EXPECT_THAT(WEXITSTATUS(status), testing::AnyOf(0, 1, 4)) << line;
   }
   EXPECT_GE(count, 6);
+}
+
+TEST(DeskCompletion, OffersEachCommandToBash) {
+  const timing_wheel::test::scratch_folder folder;
+  const auto source = std::filesystem::path(TIMING_WHEEL_DESK_PAGE).parent_path() / "../tools/desk/timing-wheel.bash";
+  const std::string command = "bash -c '. " + source.string() +
+                              "; COMP_WORDS=(timing-wheel \"\"); COMP_CWORD=1; _timing_wheel; "
+                              "printf \"%s\\n\" \"${COMPREPLY[@]}\"' >" +
+                              in_quotes(folder.file("offered"));
+  ASSERT_EQ(::system(command.c_str()), 0);
+  std::ifstream in(folder.file("offered"));
+  const words offered(std::istream_iterator<std::string>(in), {});
+  const std::string help = desk_case::run_alone_in(folder, {"--help"}).out;
+  std::istringstream lines(help.substr(help.find("Subcommands:")));
+  words known = {"--help"};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  ") && line.size() > 2 && line[2] != ' ') {
+      known.push_back(line.substr(2, line.find(' ', 2) - 2));
+    }
+  }
+  EXPECT_THAT(offered, testing::UnorderedElementsAreArray(known));
 }
 
 TEST_P(Desk, BadInputHasOneClearAnswer) {

@@ -703,6 +703,19 @@ TEST_P(Store, CountsWhatIsDueAndWaits) {
   EXPECT_GE(*close.oldest_waiting, store.now() - 10s);
 }
 
+TEST_P(Store, TellsHowLongTheChecksOfAKindWait) {
+  const instant at = store.now();
+  std::vector<request> all = {{.kind = "close", .key = "later", .payload = {}, .due = 1h}};
+  for (int seconds = 1; seconds <= 200; ++seconds) {
+    all.push_back({.kind = "close", .key = std::to_string(seconds), .payload = {}, .due = at - seconds * 1s});
+  }
+  put(store, all);
+  const kind_counts close = store.count_kinds().at(0);
+  EXPECT_EQ(close.median_waiting, at - 100s);
+  EXPECT_EQ(close.p99_waiting, at - 198s);
+  EXPECT_EQ(close.oldest_waiting, at - 200s);
+}
+
 TEST_P(Store, LooksAtNoMoreRowsThanItMayToCount) {
   for (int number = 0; number < 5; ++number) {
     put(store, "a" + std::to_string(number), 1h);

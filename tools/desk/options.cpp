@@ -138,9 +138,8 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
   if (flag(takes_network)) {
     app.add_option("--listen", chosen.listen, "address and port (127.0.0.1:8080); port 0 is one that is free");
     app.add_option("--token-file", chosen.token_file,
-                   "a line NAME TOKEN for each person or program that may see and change; needed for changes, and to "
-                   "listen on an address "
-                   "that is not of this machine alone");
+                   "a line NAME TOKEN, or NAME TOKEN UNTIL, for each person or program that may see and change; needed "
+                   "for changes, and to listen on an address that is not of this machine alone");
     app.add_option("--host", chosen.hosts, "a name, with its port, by which clients call it, such as that of a proxy")
         ->allow_extra_args(false);
     app.add_flag("--read-only", chosen.read_only, "refuse all changes");

@@ -42,10 +42,11 @@ struct hub {
   void watch(const std::shared_ptr<session>& who) {
     watchers.push_back(who);
     if (!looking) {
-      look();
+      look_at(rested);
     }
   }
   void look();
+  void look_at(std::chrono::steady_clock::time_point when);
   void accept(tcp::acceptor& acceptor);
 
   const http_api& api;
@@ -53,6 +54,7 @@ struct hub {
   std::size_t connections = 0;
   std::vector<std::weak_ptr<session>> watchers;
   bool looking = false;
+  std::chrono::steady_clock::time_point rested{};  // when the store may be looked at again
   net::io_context context{1};
   net::thread_pool pool{serving_threads};
   net::steady_timer pause{context};
@@ -98,6 +100,10 @@ class session : public std::enable_shared_from_this<session> {
   // One of the looks, if the client has taken the one before.
   void tell(const std::shared_ptr<const std::string>& text) {
     if (telling_) {
+      return;
+    }
+    if (hub_.api.refuse(asked_, own_)) {  // its token has expired
+      close();
       return;
     }
     telling_ = text;
@@ -254,7 +260,8 @@ class session : public std::enable_shared_from_this<session> {
   std::array<char, 4096> rest_{};
 };
 
-// Looks once a second for all who watch, and not for longer than a tenth of the time.
+// Looks once a second for all who watch, and not for longer than a tenth of the time; if nobody watches, once in each
+// step of the history.
 void hub::look() {
   looking = true;
   net::post(pool, [this] {
@@ -268,14 +275,20 @@ void hub::look() {
           watcher->tell(text);
         }
       }
-      pause.expires_after(std::max<std::chrono::steady_clock::duration>(1s - took, 9 * took));
-      pause.async_wait([this](const error_code& error) {
-        looking = false;
-        if (!error && !watchers.empty()) {
-          look();
-        }
-      });
+      looking = false;
+      const auto now = std::chrono::steady_clock::now();
+      rested = now + std::max<std::chrono::steady_clock::duration>(1s - took, 9 * took);
+      look_at(watchers.empty() ? std::max(rested, now + wait_history::step - 1s - took) : rested);
     });
+  });
+}
+
+void hub::look_at(std::chrono::steady_clock::time_point when) {
+  pause.expires_at(when);
+  pause.async_wait([this](const error_code& error) {
+    if (!error) {
+      look();
+    }
   });
 }
 
@@ -334,13 +347,20 @@ std::vector<access_token> read_tokens(const std::string& file) {
     ++number;
     std::istringstream words(line);
     access_token read;
+    std::string until;
     std::string more;
     if (!(words >> read.name) || read.name.starts_with('#')) {
       continue;
     }
-    if (!(words >> read.secret) || words >> more || read.secret.size() < shortest || !is_text(read.name)) {
+    const bool is_token = words >> read.secret && read.secret.size() >= shortest && is_text(read.name);
+    words >> until >> more;
+    if (!is_token || !more.empty() || (!until.empty() && !until.ends_with('Z'))) {
       throw failure(exit_status::usage, "--token-file: line " + std::to_string(number) +
-                                            " is no name and token, with at least 16 characters in the token");
+                                            " is no name and token, with at least 16 characters in the token, and "
+                                            "perhaps its end, such as 2026-11-23T18:00:00Z");
+    }
+    if (!until.empty()) {
+      read.until = read_time("--token-file: line " + std::to_string(number), until, {});
     }
     tokens.push_back(std::move(read));
   }
@@ -379,6 +399,7 @@ exit_status serve(const desk& with) {
   net::steady_timer timer(all.context);
   stop_when_asked(all, timer);
   all.accept(acceptor);
+  all.look();
   all.context.run();
   all.pool.join();
   return exit_status::done;

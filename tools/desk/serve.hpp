@@ -1,5 +1,8 @@
 #pragma once
 
+#include <deque>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,9 +47,30 @@ extern const std::span<const console_file> console_files;
 struct access_token {
   std::string name;
   std::string secret;
+  instant until = instant::max();  ///< It is refused from then on, by the clock of this machine.
 };
-/// A line is `NAME TOKEN`. \throws failure (usage) if a line is none, or there is none.
+/// A line is `NAME TOKEN`, or `NAME TOKEN UNTIL`. \throws failure (usage) if a line is none, or there is none.
 [[nodiscard]] std::vector<access_token> read_tokens(const std::string& file);
+
+/// The longest wait of a check, of each kind, in each step of the last quarter of an hour.
+/// Thread safety: any thread may call any member.
+class wait_history {
+ public:
+  static constexpr std::chrono::seconds step{10};
+  static constexpr std::size_t steps = 90;
+
+  /// Sets the member `waits_s` of each of the kinds, as `status --json` has them: an array that ends with the current
+  /// step; null for a step without a look.
+  void add_and_tell(std::chrono::steady_clock::time_point now, json& kinds);
+
+ private:
+  struct point {
+    std::int64_t number = 0;
+    std::map<std::string, double> waits;  // seconds; without kinds of which nothing waits
+  };
+  std::mutex mutex_;
+  std::deque<point> points_;  // guarded by mutex_
+};
 
 /// The answers of `serve`. Thread safety: any thread may call any member.
 class http_api {
@@ -70,6 +94,7 @@ class http_api {
 
   const desk& with_;
   std::vector<access_token> tokens_;
+  mutable wait_history history_;
 };
 
 }  // namespace timing_wheel::desk

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <new>
@@ -408,7 +409,8 @@ http_answer get_openapi(const call& of);
 
 constexpr std::array routes = {
     route{"GET", "/v1/status", "", "", get_status, "kinds with their counts, nodes, and the store"},
-    route{"GET", "/v1/events", "", "", nullptr, "events: status, due and groups of the dead, again and again"},
+    route{"GET", "/v1/events", "", "", nullptr,
+          "events: status, due, groups of the dead and, of each kind, waits_s, again and again"},
     route{"GET", "/v1/due", "", "", get_due, "how many become due in each tenth of a second, minute, half hour, day"},
     route{"GET", "/v1/checks", "kind key state due_before due_after limit cursor", "", get_checks,
           "checks, the earliest deadline first; key is what their keys begin with"},
@@ -591,6 +593,34 @@ http_answer problem(unsigned status, const std::string& detail) {
   return {.status = status, .type = "application/problem+json", .body = object.dump()};
 }
 
+void wait_history::add_and_tell(std::chrono::steady_clock::time_point now, json& kinds) {
+  const std::scoped_lock lock(mutex_);
+  const std::int64_t current = now.time_since_epoch() / step;
+  if (points_.empty() || points_.back().number != current) {
+    points_.push_back({.number = current, .waits = {}});
+  }
+  while (current - points_.front().number >= static_cast<std::int64_t>(steps)) {
+    points_.pop_front();
+  }
+  for (json& of : kinds) {
+    const std::string kind = of["kind"];
+    if (const double waits = of["oldest_due_s"]; waits > 0) {
+      double& longest = points_.back().waits[kind];
+      longest = std::max(longest, waits);
+    }
+    json& all = of["waits_s"] = json::array();
+    std::int64_t next = points_.front().number;
+    for (const point& each : points_) {
+      for (; next < each.number; ++next) {
+        all.push_back(nullptr);
+      }
+      const auto found = each.waits.find(kind);
+      all.push_back(found == each.waits.end() ? 0.0 : std::round(10 * found->second) / 10);
+      ++next;
+    }
+  }
+}
+
 const access_token* http_api::token_of(const http_request& asked) const {
   constexpr std::string_view scheme = "Bearer ";
   const access_token* found = nullptr;
@@ -615,8 +645,14 @@ std::optional<http_answer> http_api::refuse(const http_request& asked, const std
       (scheme == std::string::npos || !is_own_host(asked.origin.substr(scheme + 3), own, with_.chosen))) {
     return problem(403, "a page of another origin asks");
   }
-  if (!tokens_.empty() && file_at(path) == nullptr && token_of(asked) == nullptr) {
-    return problem(401, "it needs a token: Authorization: Bearer TOKEN");
+  if (!tokens_.empty() && file_at(path) == nullptr) {
+    const access_token* const token = token_of(asked);
+    if (token == nullptr) {
+      return problem(401, "it needs a token: Authorization: Bearer TOKEN");
+    }
+    if (token->until <= std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now())) {
+      return problem(401, "this token has expired");
+    }
   }
   const http_answer known = answer_or_problem([&] {
     if (is_change || file_at(path) == nullptr) {
@@ -669,6 +705,7 @@ std::string http_api::look() const noexcept {
            const std::string none;
            const call of{.with = with_, .words = {}, .query = {}, .body = none, .by = {}};
            json all = json::parse(run(of, status, of.typed("status")).text);
+           history_.add_and_tell(std::chrono::steady_clock::now(), all["kinds"]);
            all["due"] = due_soon(with_.store);
            all["dead"] = dead_groups(with_.store, {});
            all["read_only"] = with_.chosen.read_only || tokens_.empty();

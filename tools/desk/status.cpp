@@ -93,6 +93,8 @@ json json_of(const snapshot& seen, const desk& with) {
     kind["dead"] = of.dead;
     kind["dead_last_minute"] = of.dead_lately;
     kind["oldest_due_s"] = of.oldest_waiting ? seconds_since(*of.oldest_waiting, seen.now) : 0.0;
+    kind["wait_p50_s"] = of.median_waiting ? seconds_since(*of.median_waiting, seen.now) : 0.0;
+    kind["wait_p99_s"] = of.p99_waiting ? seconds_since(*of.p99_waiting, seen.now) : 0.0;
     kind["paused"] = of.paused;
     const std::optional<std::size_t> handlers = live_handlers(of.kind, seen.nodes, seen.now);
     kind["live_handlers"] = handlers ? json(*handlers) : json();

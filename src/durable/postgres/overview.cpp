@@ -282,7 +282,12 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
           "count(*) FILTER (WHERE NOT held) AS suspect,count(*) FILTER (WHERE due_now) AS due,"
           "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
           "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
-          "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest FROM (SELECT "
+          "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest,"
+          "percentile_disc(0.5) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) FILTER (WHERE due_now AND held IS NOT "
+          "TRUE) AS half,"
+          "percentile_disc(0.99) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) FILTER (WHERE due_now AND held IS "
+          "NOT "
+          "TRUE) AS most FROM (SELECT "
           "kind,due,lease,attempt,due<=")
       .add(at)
       .add(" AS due_now,lease>")
@@ -302,7 +307,7 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
       .add(limit)
       .add(
           ") counted),running,suspect,due,waiting,retrying,oldest,dead,(SELECT sum(looked_at)::bigint FROM seen),"
-          "(SELECT sum(dead)::bigint FROM buried),lately "
+          "(SELECT sum(dead)::bigint FROM buried),lately,half,most "
           "FROM names LEFT JOIN seen USING(kind) LEFT JOIN buried USING(kind) ORDER BY kind");
   const result rows = query.run(on, "counting checks");
   std::vector<kind_counts> found;
@@ -322,6 +327,8 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
     of.at_least = all > most || (all > 0 && size_in(rows, row, 9) > most) || size_in(rows, row, 10) > most;
     if (!rows.is_null(row, 7)) {
       of.oldest_waiting = instant_of(rows.integer(row, 7));
+      of.median_waiting = instant_of(rows.integer(row, 12));
+      of.p99_waiting = instant_of(rows.integer(row, 13));
     }
   }
   return found;

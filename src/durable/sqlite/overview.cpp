@@ -178,12 +178,14 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
              counts);
     run->bind_text(kind).bind(count_of(most));
     std::size_t looked_at = 0;
+    std::vector<instant> waiting;
     for (stored_check check; run->step(); ++looked_at) {
       check.due = instant_of(run->integer(0));
       check.lease = instant_of(run->integer(1));
       check.attempt = static_cast<int>(run->integer(2));
-      add_to(of, check, now);
+      add_to(of, waiting, check, now);
     }
+    tell_waiting(of, waiting);
     of.at_least = looked_at == most && count(on, {.kind = kind}, most + 1, now, counts) > most;
   }
   once run(on, "counting dead checks",

@@ -664,12 +664,16 @@ std::vector<kind_counts> memory_store::count_kinds(std::size_t most) {
   const instant at = now();
   std::map<std::string, kind_counts> kinds;
   std::map<std::string, std::size_t> looked_at;
+  std::map<std::string, std::vector<instant>> waiting;
   for (const stored& row : all.due) {
     if (kind_counts& of = kinds[row.kind]; ++looked_at[row.kind] > most) {
       of.at_least = true;
     } else {
-      add_to(of, shown(row, false), at);
+      add_to(of, waiting[row.kind], shown(row, false), at);
     }
+  }
+  for (auto& [kind, since] : waiting) {
+    tell_waiting(kinds[kind], since);
   }
   const bool all_dead = all.dead.size() <= most;
   std::size_t left = std::min(all.dead.size(), most);

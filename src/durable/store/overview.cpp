@@ -1,6 +1,7 @@
 #include "durable/store/overview.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <ostream>
 
 #include "durable/store/instant.hpp"
@@ -128,7 +129,7 @@ std::int64_t highest_fence(std::span<const stored_check> checks, std::span<const
   return highest;
 }
 
-void add_to(kind_counts& counts, const stored_check& check, instant now) {
+void add_to(kind_counts& counts, std::vector<instant>& waiting, const stored_check& check, instant now) {
   const auto count = [&](check_state state, std::size_t& number) { number += is(state, check, now) ? 1U : 0U; };
   count(check_state::pending, counts.pending);
   count(check_state::running, counts.running);
@@ -137,9 +138,19 @@ void add_to(kind_counts& counts, const stored_check& check, instant now) {
   count(check_state::waiting, counts.waiting);
   count(check_state::retrying, counts.retrying);
   if (is(check_state::waiting, check, now)) {
-    const instant since = std::max(check.due, check.lease);
-    counts.oldest_waiting = std::min(counts.oldest_waiting.value_or(since), since);
+    waiting.push_back(std::max(check.due, check.lease));
   }
+}
+
+void tell_waiting(kind_counts& counts, std::vector<instant>& waiting) {
+  if (waiting.empty()) {
+    return;
+  }
+  std::sort(waiting.begin(), waiting.end(), std::greater<>());
+  const auto of_percent = [&](std::size_t percent) { return waiting[(waiting.size() * percent + 99) / 100 - 1]; };
+  counts.oldest_waiting = waiting.back();
+  counts.median_waiting = of_percent(50);
+  counts.p99_waiting = of_percent(99);
 }
 
 void mark_paused(const std::vector<paused_kind>& paused, std::vector<kind_counts>& kinds) {

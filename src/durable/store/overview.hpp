@@ -41,8 +41,12 @@ namespace timing_wheel::durable {
 /// See `kind_counts::dead_lately`.
 inline constexpr std::chrono::minutes lately(1);
 
-/// Adds `check` to the counts of its kind; all but those of the dead, `at_least` and `paused`.
-void add_to(kind_counts& counts, const stored_check& check, instant now);
+/// Adds `check` to the counts of its kind; all but those of the dead, `at_least` and `paused`. If it waits, `waiting`
+/// gets since when.
+void add_to(kind_counts& counts, std::vector<instant>& waiting, const stored_check& check, instant now);
+
+/// Sets `oldest_waiting`, and the like, from what `add_to` has found.
+void tell_waiting(kind_counts& counts, std::vector<instant>& waiting);
 
 /// Says of each kind that is paused that it is, and adds those that have no check.
 void mark_paused(const std::vector<paused_kind>& paused, std::vector<kind_counts>& kinds);

@@ -15,6 +15,13 @@ function make(name, text, more = {}) {
 }
 const cell = (text, className = '') => make('td', text, { className });
 const count = (number) => cell(grouped(number), 'number');
+const second = (time) => time.replace(/\.\d+Z$/, 'Z');
+
+/** Each cell has the name of its column, for screens on which a row is a paragraph. */
+function label(row, body) {
+  const names = body.closest('table').tHead.rows[0].cells;
+  [...row.cells].forEach((each, column) => { each.dataset.label = names[column].innerText; });
+}
 
 /** Bytes as they stand in an address. */
 function inPath(object, name) {
@@ -41,7 +48,8 @@ async function call(method, path, body) {
   const answer = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
   if (answer.status === 401) {
     at('enter').hidden = false;
-    throw new Error(token ? 'this token is not known' : 'a token is needed');
+    const { detail } = await answer.json();
+    throw new Error(/expired/.test(detail) ? detail : token ? 'this token is not known' : 'a token is needed');
   }
   if (!answer.ok) throw new Error((await answer.json()).detail);
   return answer;
@@ -81,15 +89,35 @@ function fill(body, objects, keyOf, cellsOf) {
     const row = old.get(key) ?? document.createElement('tr');
     old.delete(key);
     row.dataset.key = key;
-    cellsOf(object).forEach((fresh, column) => {
+    const all = document.createElement('tr');
+    all.append(...cellsOf(object));
+    label(all, body);
+    [...all.cells].forEach((fresh, column) => {
       const before = row.cells[column];
-      const same = before && before.textContent === fresh.textContent && before.className === fresh.className;
       if (!before) row.append(fresh);
-      else if (!same) before.replaceWith(fresh);
+      else if (!before.isEqualNode(fresh)) before.replaceWith(fresh);
     });
     if (body.rows[index] !== row) body.insertBefore(row, body.rows[index] ?? null);
   });
   for (const row of old.values()) row.remove();
+}
+
+/** How long the oldest has waited, in steps of 10 s; the longest wait is as high as the picture. */
+function overTime(waits) {
+  const most = Math.max(1, ...waits);
+  const picture = svg('svg', { viewBox: '0 0 90 20', preserveAspectRatio: 'none', class: 'over-time', role: 'img',
+    'aria-label': `the oldest wait in the last 15 min: at most ${ago(Math.max(...waits))}` });
+  const first = 90 - waits.length;
+  let path = '';
+  waits.forEach((each, index) => {
+    if (each === null) return;
+    const begins = index === 0 || waits[index - 1] === null;
+    path += `${begins ? 'M' : 'L'}${first + index} ${(20 - 19 * each / most).toFixed(1)}h1`;
+  });
+  picture.append(svg('line', { x1: 0, y1: 20, x2: 90, y2: 20 }), svg('path', { d: path }));
+  const graph = cell('');
+  graph.append(picture);
+  return graph;
 }
 
 function showKinds(kinds) {
@@ -104,7 +132,8 @@ function showKinds(kinds) {
       }) }));
     return [cell(of.kind), cell(`${of.at_least ? '> ' : ''}${grouped(of.pending)}`, 'number'),
       ...[of.due, of.waiting, of.running, of.retrying, of.suspect, of.dead].map(count),
-      cell(ago(of.oldest_due_s), 'number'), cell(of.why), change];
+      ...[of.wait_p50_s, of.wait_p99_s, of.oldest_due_s].map((waits) => cell(ago(waits), 'number')),
+      overTime(of.waits_s), cell(of.why), change];
   });
 }
 
@@ -132,9 +161,9 @@ function showNodes(nodes, drained) {
         await ask('POST', `/v1/nodes/${encodeURIComponent(of.node)}/${drain ? 'resume' : 'drain'}`);
         tell(`${of.node} ${drain ? 'claims again' : 'is drained'}`);
       }) }));
-    const known = of.kinds ? [cell(of.alive ? 'yes' : `no, since ${of.until}`, of.alive ? '' : 'bad'),
+    const known = of.kinds ? [cell(of.alive ? 'yes' : `no, since ${second(of.until)}`, of.alive ? '' : 'bad'),
       count(of.shares), cell(of.kinds.join(', ') || 'too many to be kept', 'long')] : [cell('-'), cell('-'), cell('-')];
-    return [cell(of.node), ...known, cell(drain ? `since ${drain.since}: ${runs}` : '-'), change];
+    return [cell(of.node), ...known, cell(drain ? `since ${second(drain.since)}: ${runs}` : '-'), change];
   });
 }
 
@@ -178,7 +207,8 @@ function showDead(all) {
         target.checked ? chosen.add(key) : chosen.delete(key);
         allow();
       } }));
-    return [choice, cell(of.kind), cell(shown(of, 'error'), 'long'), count(of.count), cell(of.first), cell(of.last)];
+    return [choice, cell(of.kind), cell(shown(of, 'error'), 'long'), count(of.count), cell(second(of.first)),
+      cell(second(of.last))];
   });
 }
 
@@ -257,7 +287,8 @@ async function list(cursor) {
     const row = document.createElement('tr');
     const key = cell('', 'long');
     key.append(make('button', shown(of, 'key'), { onclick: guard(() => tellStory(of)) }));
-    row.append(cell(of.kind), key, cell(of.state), cell(of.due), count(of.attempt));
+    row.append(cell(of.kind), key, cell(of.state), cell(second(of.due)), count(of.attempt));
+    label(row, at('checks'));
     at('checks').append(row);
   }
   next = page.cursor;

@@ -68,9 +68,11 @@ for (const device of Object.keys(devices)) {
   for (const scheme of ['light', 'dark']) {
     tab = await open({ device, scheme });
     await says(tab, 'live', '^live$');
-    await says(tab, 'kinds', 'close.*other');
+    await says(tab, 'kinds', 'close.*late.*min.*no live node has a handler.*other');
     await says(tab, 'due', 'next half hour: 1.*next day: 62');
     assert.equal((await tab.$$('#due rect')).length, 40, 'the bars');
+    const graph = await tab.$eval('[data-key=late] path', (path) => path.getAttribute('d'));
+    assert.match(graph, / 1\.0h1/, 'the longest wait is as high as the picture');
     await click(tab, '#find button');
     await tab.waitForSelector('#checks tr');
     await click(tab, '#checks button');
@@ -119,7 +121,7 @@ await says(tab, 'rates',
 await click(tab, '#find button');
 await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 50);
 await click(tab, '#more');
-await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 62);
+await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 63);
 await type(tab, '#key', '<b>');
 await click(tab, '#find button');
 await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 1);
