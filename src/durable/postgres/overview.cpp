@@ -283,11 +283,10 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
           "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
           "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
           "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest,"
-          "percentile_disc(0.5) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) FILTER (WHERE due_now AND held IS NOT "
-          "TRUE) AS half,"
-          "percentile_disc(0.99) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) FILTER (WHERE due_now AND held IS "
-          "NOT "
-          "TRUE) AS most FROM (SELECT "
+          "percentile_disc(0.5) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) "
+          "FILTER (WHERE due_now AND held IS NOT TRUE) AS half,"
+          "percentile_disc(0.99) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) "
+          "FILTER (WHERE due_now AND held IS NOT TRUE) AS most FROM (SELECT "
           "kind,due,lease,attempt,due<=")
       .add(at)
       .add(" AS due_now,lease>")
