@@ -127,6 +127,8 @@ TEST_P(Desk, ListGoesOnFromPageToPage) {
   put_many(2500);
   EXPECT_EQ(run({"list", "--json", "--limit", "2400"}).lines().size(), 2400U);
   EXPECT_EQ(run({"list", "--json", "--limit", "100000"}).lines().size(), 2500U);
+  EXPECT_THAT(run({"list", "--limit", "2400"}).err, HasSubstr("no more than 2 400 are shown"));
+  EXPECT_THAT(run({"list", "--limit", "2501"}).err, IsEmpty());
 }
 
 TEST_P(Desk, ShowTellsAllOfACheck) {
@@ -194,17 +196,37 @@ TEST_P(Desk, WhyTellsWhatACheckWaitsFor) {
 }
 
 #ifdef TIMING_WHEEL_TEST_POSTGRES
-TEST_P(Desk, WhyNamesTheTransactionThatHasLockedTheRow) {
+TEST_P(Desk, WhyNamesTheTransactionInTheWay) {
   if (!on_server()) {
     return;
   }
   put(store, "a");
-  const postgres_session culprit(server().conninfo());
-  culprit.execute("BEGIN; SELECT FROM " + made.options.at(1) + ".check WHERE key='a' FOR UPDATE");
+  const std::string table = made.options.at(1) + ".check";
+  const std::string row = table + " WHERE key='a' FOR ";
+  const postgres_session culprit(server().conninfo() + " application_name=psql");
+  const postgres_session another(server().conninfo());
+  const std::string named = "process " + culprit.ask("SELECT pg_backend_pid()") + " of postgres (psql";
+  culprit.execute("BEGIN; SELECT FROM " + row + "UPDATE");
   const ended done = run({"why", "close", "a"});
-  EXPECT_THAT(done.out, HasSubstr("process " + culprit.ask("SELECT pg_backend_pid()")));
+  EXPECT_THAT(done.out, HasSubstr(named));
   EXPECT_THAT(done.out, HasSubstr("idle in transaction"));
-  culprit.execute("ROLLBACK");
+  culprit.execute("ROLLBACK; BEGIN; SELECT FROM " + row + "SHARE");
+  another.execute("BEGIN; SELECT FROM " + row + "SHARE");
+  EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr(named)) << "of several";
+  another.execute("ROLLBACK");
+  culprit.execute("ROLLBACK; BEGIN; LOCK TABLE " + table + " IN EXCLUSIVE MODE");
+  EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr(named)) << "of the table";
+  culprit.execute("ROLLBACK; BEGIN; SELECT pg_advisory_lock(7)");
+  const std::string waiting = another.ask("SELECT pg_backend_pid()");
+  std::thread handler(
+      [&] { another.execute("BEGIN; DELETE FROM " + table + "; SELECT pg_advisory_lock(7); ROLLBACK"); });
+  const postgres_session watcher(server().conninfo());
+  wait_until([&] { return watcher.ask("SELECT cardinality(pg_blocking_pids(" + waiting + "))") == "1"; });
+  const ended chain = run({"why", "close", "a"});
+  culprit.execute("ROLLBACK; SELECT pg_advisory_unlock(7)");
+  handler.join();
+  EXPECT_THAT(chain.out, HasSubstr(named)) << "of a handler that waits";
+  EXPECT_THAT(chain.out, Not(HasSubstr("process " + waiting)));
 }
 #endif
 
@@ -368,6 +390,8 @@ TEST_P(Desk, RetriesAndDeletesTheDead) {
   EXPECT_EQ(audited(), 4U);
   EXPECT_EQ(run({"retry", "seven"}).status, 2);
   EXPECT_EQ(run({"delete", "77", "78", "--dry-run", "--json"}).read()["changed"], 0);
+  bury_one("lines", "two\nlines");
+  EXPECT_EQ(run({"delete", "--error", "two\\x0alines", "--yes"}).status, 0) << "as a list prints it";
 }
 
 TEST_P(Desk, PausesAndResumesAKindAndShowsTheAudit) {
@@ -413,7 +437,7 @@ TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
   EXPECT_THAT(done.out, HasSubstr("old is drained and empty"));
   EXPECT_THAT(run({"status"}).out, HasSubstr("old is drained since"));
   EXPECT_EQ(run({"status", "--json"}).read()["drained"][0]["held"], 0);
-  EXPECT_EQ(run({"drain", "old", "--end"}).status, 0);
+  EXPECT_THAT(run({"drain", "old", "--end"}).out, HasSubstr("old claims again"));
   EXPECT_EQ(run({"drain", "old", "--end"}).status, 1);
   other.stop();
   put(store, "again");
@@ -442,6 +466,13 @@ TEST_P(Desk, ADrainDoesNotTakeANodeThatIsSilentForEmpty) {
   const ended silent = run({"drain", "old", "--wait", "0.3"});
   EXPECT_EQ(silent.status, 4);
   EXPECT_THAT(silent.err, HasSubstr("nobody knows what it runs"));
+  const ended gone = run({"drain", "old", "--end"});
+  EXPECT_EQ(gone.status, 4);
+  EXPECT_THAT(gone.err, HasSubstr("no node of that name has come back"));
+  put(store, "late");
+  EXPECT_EQ(run({"status", "--json"}).read()["kinds"][0]["why"], "its nodes are silent");
+  EXPECT_THAT(run({"check"}).out, HasSubstr("the nodes that have a handler are silent"));
+  EXPECT_THAT(run({"why", "close", "late"}).out, HasSubstr("they have just died, or hang"));
 }
 
 // To a store of another database, if there is one.

@@ -491,6 +491,21 @@ exit_status wait_until_empty(const desk& with, const std::string& node) {
   }
 }
 
+// A node whose drain has ended is back within a poll, if it runs. A store that knows no nodes cannot tell.
+bool comes_back(const desk& with, const std::string& node) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  for (;;) {
+    const std::optional<durable::node_info> known = node_of(with.store, node);
+    if (!with.store.nodes() || (known && known->until > with.store.now())) {
+      return true;
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 }  // namespace
 
 exit_status drain(const desk& with) {
@@ -514,6 +529,11 @@ exit_status drain(const desk& with) {
   if (!ends && with.chosen.wait != 0.0) {
     ended = wait_until_empty(with, node);
   }
+  const bool is_missing = ends && done && with.chosen.wait != 0.0 && !comes_back(with, node);
+  if (is_missing) {
+    with.err << one_line(node) << " may claim again, but no node of that name has come back: does it run?\n";
+    ended = exit_status::refused;
+  }
   if (with.chosen.as_json) {
     json told{{"changed", done ? 1 : 0}};
     if (!ends) {
@@ -521,7 +541,7 @@ exit_status drain(const desk& with) {
       told["held"] = now && now->held ? json(*now->held) : json();
     }
     with.out << told.dump() << '\n';
-  } else if (ends) {
+  } else if (ends && !is_missing) {
     with.out << one_line(node) << (done ? " claims again" : " was not drained") << '\n';
   } else if (ended == exit_status::done) {
     with.out << one_line(node) << (with.chosen.wait == 0.0 ? " is drained\n" : " is drained and empty\n");

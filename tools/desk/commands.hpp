@@ -87,20 +87,27 @@ exit_status serve(const desk& with);
 [[nodiscard]] std::optional<std::size_t> live_handlers(const std::string& kind,
                                                        const std::optional<std::vector<durable::node_info>>& nodes,
                                                        instant now);
+/// Whether a node with a handler for the kind was there within the last minute, and is not there any more: it has just
+/// died, or hangs, as one does whose handler waits inside its transaction.
+[[nodiscard]] bool silent_handlers(const std::string& kind, const std::optional<std::vector<durable::node_info>>& nodes,
+                                   instant now);
 
 /// The dead with exactly this key, the newest first; the first `payloads` of them have their payloads.
 [[nodiscard]] std::vector<durable::dead_check> dead_of(durable::store& store, const std::string& kind,
                                                        const std::string& key, std::size_t payloads);
 
-/// A transaction that has locked a check, and its statement.
+/// A transaction in the way of a claim, and its statement: it has locked the row or the table, or somebody waits for it
+/// who has.
 struct blocker {
   int pid = 0;
   std::string state;
   std::string since;
   std::string user;
+  std::string program;  ///< Its name, and the address it comes from, as far as it has told them.
   std::string statement;
+  bool is_node = false;  ///< It is a session of a node: a handler works in it.
 };
-/// Who has locked the row; none if nobody has, or if the store is no server.
+/// Those that wait for nobody; none if nothing is locked, or if the store is no server.
 [[nodiscard]] std::vector<blocker> blockers_of(const desk& with, std::int64_t id);
 
 /// Something that `check` has looked at.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "desk/commands.hpp"
 
@@ -53,6 +54,20 @@ durable::check_filter filter_of(const options& chosen, instant now) {
   return which;
 }
 
+// Lists print what is no printable character as `\x0a`: that may be given back.
+std::string unescaped(std::string_view text) {
+  std::string bytes;
+  while (!text.empty()) {
+    unsigned byte = 0;
+    const bool escaped = text.size() >= 4 && text.starts_with("\\x") &&
+                         std::from_chars(text.data() + 2, text.data() + 4, byte, 16).ptr == text.data() + 4 &&
+                         (byte < ' ' || byte > '~');
+    bytes += escaped ? static_cast<char>(byte) : text.front();
+    text.remove_prefix(escaped ? 4 : 1);
+  }
+  return bytes;
+}
+
 durable::dead_filter dead_filter_of(const options& chosen) {
   refuse_empty(chosen);
   if (chosen.due_before || chosen.due_after) {
@@ -60,7 +75,7 @@ durable::dead_filter dead_filter_of(const options& chosen) {
   }
   return {.kind = chosen.kind.value_or(""),
           .key_prefix = chosen.key_prefix.value_or(""),
-          .error = chosen.error.value_or("")};
+          .error = unescaped(chosen.error.value_or(""))};
 }
 
 std::string words_of_filter(const options& chosen) {
@@ -93,6 +108,15 @@ std::optional<std::size_t> live_handlers(const std::string& kind,
     }
   }
   return count == 0 && some_unknown ? std::nullopt : std::optional(count);
+}
+
+bool silent_handlers(const std::string& kind, const std::optional<std::vector<durable::node_info>>& nodes,
+                     instant now) {
+  constexpr std::chrono::minutes just_now(1);
+  return nodes && std::any_of(nodes->begin(), nodes->end(), [&](const durable::node_info& each) {
+           return each.until <= now && now - each.until < just_now &&
+                  std::find(each.kinds.begin(), each.kinds.end(), kind) != each.kinds.end();
+         });
 }
 
 }  // namespace timing_wheel::desk

@@ -137,9 +137,12 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
     if (of.paused) {
       found.push_back({true, kind + " is paused", "timing-wheel resume STORE " + kind});
     } else if (of.waiting > 0 && live_handlers(of.kind, nodes, now) == std::size_t{0}) {
+      const bool silent = silent_handlers(of.kind, nodes, now);
       found.push_back({true,
-                       common::grouped(of.waiting) + " checks of " + kind + " wait, and no live node has a handler",
-                       "start a node with a handler for it"});
+                       common::grouped(of.waiting) + " checks of " + kind + " wait, and " +
+                           (silent ? "the nodes that have a handler are silent" : "no live node has a handler"),
+                       silent ? "timing-wheel why says whether a handler waits for a lock; else start nodes again"
+                              : "start a node with a handler for it"});
     } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
       found.push_back({true, "a check of " + kind + " has waited for a minute or longer",
                        "timing-wheel list STORE --state waiting --kind " + kind + ", then why"});
@@ -153,32 +156,73 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
 
 }  // namespace
 
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+
+namespace {
+
+std::string quoted_schema(PGconn* on, const options& chosen) {
+  const std::string schema = schema_of(chosen);
+  char* const text = PQescapeIdentifier(on, schema.c_str(), schema.size());
+  std::string copy = text;
+  PQfreemem(text);
+  return copy;
+}
+
+// Of those that hold a lock, or of those for which they wait, all that wait for nobody. `holders` selects their `pid`;
+// `@` stands for the table.
+std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string holders, std::int64_t id) {
+  for (std::size_t at = 0; (at = holders.find('@', at)) != std::string::npos; at += table.size()) {
+    holders.replace(at, 1, table);
+  }
+  const rows_pointer rows =
+      ask(on,
+          "WITH RECURSIVE chain(pid) AS (" + holders +
+              " UNION SELECT unnest(pg_blocking_pids(pid)) FROM chain) "
+              "SELECT activity.pid::text,coalesce(activity.state,'unknown'),"
+              "coalesce(to_char(activity.xact_start AT TIME ZONE 'UTC','YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),'?'),"
+              "coalesce(usename,'?'),concat_ws(', ',nullif(application_name,''),host(client_addr)),"
+              "coalesce(left(query,200),''),application_name='timing_wheel' FROM chain JOIN pg_stat_activity AS "
+              "activity USING(pid) WHERE cardinality(pg_blocking_pids(pid))=0 AND pid<>pg_backend_pid()",
+          {std::to_string(id)});
+  std::vector<blocker> found;
+  found.reserve(static_cast<std::size_t>(PQntuples(rows.get())));
+  for (int row = 0; row < PQntuples(rows.get()); ++row) {
+    found.push_back({std::atoi(cell(rows, row, 0).c_str()), cell(rows, row, 1), cell(rows, row, 2), cell(rows, row, 3),
+                     cell(rows, row, 4), cell(rows, row, 5), cell(rows, row, 6) == "t"});
+  }
+  return found;
+}
+
+// Whoever changes the row, or has locked the whole table against a claim.
+constexpr const char* holders_of_row =
+    "SELECT held.pid FROM @ AS locked JOIN pg_locks AS held ON held.transactionid=locked.xmax AND held.granted "
+    "WHERE locked.id=$1::bigint UNION SELECT pid FROM pg_locks WHERE granted AND relation='@'::regclass AND mode IN "
+    "('ShareLock','ShareRowExclusiveLock','ExclusiveLock','AccessExclusiveLock')";
+// Several that have locked the row together: then `xmax` is a number for all of them. The server refuses one that is
+// no such number.
+constexpr const char* holders_together =
+    "SELECT held.pid FROM @ AS locked,pg_get_multixact_members(locked.xmax) AS of JOIN pg_locks AS held ON "
+    "held.transactionid=of.xid AND held.granted WHERE locked.id=$1::bigint";
+
+}  // namespace
+
+#endif
+
 std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unused]] std::int64_t id) {
   std::vector<blocker> found;
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   if (with.where.type == "postgres") {
-    on_server_if_it_writes(with, [&](PGconn* on) {
-      const std::string quoted = [&] {
-        char* const text = PQescapeIdentifier(on, schema_of(with.chosen).c_str(), schema_of(with.chosen).size());
-        std::string copy = text;
-        PQfreemem(text);
-        return copy;
-      }();
-      const rows_pointer rows =
-          ask(on,
-              "SELECT activity.pid::text,coalesce(activity.state,'unknown'),"
-              "coalesce(to_char(activity.xact_start AT TIME ZONE 'UTC','YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),'?'),"
-              "coalesce(usename,'?'),coalesce(left(query,200),'') FROM " +
-                  quoted +
-                  ".check AS locked JOIN pg_locks AS held ON held.transactionid=locked.xmax AND "
-                  "held.granted JOIN pg_stat_activity AS activity ON activity.pid=held.pid "
-                  "WHERE locked.id=$1::bigint",
-              {std::to_string(id)});
-      for (int row = 0; row < PQntuples(rows.get()); ++row) {
-        found.push_back({std::atoi(cell(rows, row, 0).c_str()), cell(rows, row, 1), cell(rows, row, 2),
-                         cell(rows, row, 3), cell(rows, row, 4)});
+    const auto look = [&](const char* holders) {
+      on_server_if_it_writes(
+          with, [&](PGconn* on) { found = roots_of(on, quoted_schema(on, with.chosen) + ".check", holders, id); });
+    };
+    look(holders_of_row);
+    if (found.empty()) {
+      try {
+        look(holders_together);
+      } catch (const failure&) {  // NOLINT(bugprone-empty-catch): no such number, so nobody
       }
-    });
+    }
   }
 #endif
   return found;

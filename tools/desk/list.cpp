@@ -48,6 +48,12 @@ namespace {
 
 constexpr std::size_t in_page = 1000;
 
+void tell_limit(const desk& with, std::size_t count) {
+  if (count == with.chosen.limit && !with.chosen.as_json) {
+    with.err << "no more than " << common::grouped(count) << " are shown: --limit\n";
+  }
+}
+
 exit_status list_groups(const desk& with) {
   table rows({"kind", "how many", "first died", "last died", "error"});
   const instant now = with.store.now();
@@ -63,6 +69,7 @@ exit_status list_groups(const desk& with) {
   if (!with.chosen.as_json && !groups.empty()) {
     rows.write(with.out);
   }
+  tell_limit(with, groups.size());
   return groups.empty() ? exit_status::nothing_matched : exit_status::done;
 }
 
@@ -91,6 +98,7 @@ exit_status list_dead(const desk& with) {
   if (!with.chosen.as_json && count > 0) {
     rows.write(with.out);
   }
+  tell_limit(with, count);
   return count > 0 ? exit_status::done : exit_status::nothing_matched;
 }
 
@@ -128,6 +136,7 @@ exit_status list(const desk& with) {
   if (!with.chosen.as_json && count > 0) {
     rows.write(with.out);
   }
+  tell_limit(with, count);
   return count > 0 ? exit_status::done : exit_status::nothing_matched;
 }
 

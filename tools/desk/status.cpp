@@ -70,7 +70,7 @@ std::string reason(const kind_counts& of, const snapshot& seen) {
     return "paused";
   }
   if (live_handlers(of.kind, seen.nodes, seen.now) == std::size_t{0}) {
-    return "no live node has a handler";
+    return silent_handlers(of.kind, seen.nodes, seen.now) ? "its nodes are silent" : "no live node has a handler";
   }
   if (of.suspect == of.waiting) {
     return "its node has died or hangs";
@@ -189,7 +189,7 @@ void write(const snapshot& seen, const desk& with) {
     out << '\n'
         << one_line(of.node) << " is drained since " << time_text(std::chrono::floor<std::chrono::seconds>(of.since))
         << (!of.held        ? ", and has not answered yet"
-            : *of.held == 0 ? ", and runs nothing"
+            : *of.held == 0 ? ", and ran nothing when it told so last"
                             : ", and still runs " + common::grouped(*of.held) + " checks")
         << '\n';
   }

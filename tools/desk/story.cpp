@@ -97,15 +97,23 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
   const auto nodes = with.store.nodes();
   const std::optional<std::size_t> handlers = live_handlers(check.kind, nodes, now);
   bool explained = false;
+  const std::vector<blocker> blockers = blockers_of(with, check.id);
   if (handlers == std::size_t{0}) {
-    told.say("No live node has a handler for its kind.", "Start a node that has one.");
+    const bool silent = silent_handlers(check.kind, nodes, now);
+    told.say(silent ? "The nodes that have a handler for its kind are silent: they have just died, or hang."
+                    : "No live node has a handler for its kind.",
+             !silent            ? "Start a node that has one."
+             : blockers.empty() ? "See on_failure of these nodes; start again those that do not answer."
+                                : "");
     explained = true;
   }
-  for (const blocker& each : blockers_of(with, check.id)) {
-    told.say("A transaction has locked its row, so no node can claim it: process " + std::to_string(each.pid) + " of " +
-                 one_line(each.user) + ", " + each.state + " since " + each.since + ": " + one_line(each.statement),
-             "Commit or roll back that transaction, or end it: SELECT pg_terminate_backend(" +
-                 std::to_string(each.pid) + ")");
+  for (const blocker& each : blockers) {
+    told.say("A transaction is in the way of a claim: process " + std::to_string(each.pid) + " of " +
+                 one_line(each.user) + (each.program.empty() ? "" : " (" + one_line(each.program) + ")") + ", " +
+                 each.state + " since " + each.since + ": " + one_line(each.statement),
+             each.is_node ? "It is a session of a node, in which a handler works: unfinished() on the nodes names it."
+                          : "Commit or roll back that transaction, or end it: SELECT pg_terminate_backend(" +
+                                std::to_string(each.pid) + ")");
     explained = true;
   }
   const std::size_t before =
