@@ -5,7 +5,7 @@
 //   job_queues.mjs --table FILE     prints the table of that page from such lines, each with its "disk"
 //
 // URL is that of a PostgreSQL server of your own, in which it makes the schemas `graphile_worker` and `pgboss` anew.
-// The folder where it runs has the packages: npm install graphile-worker pg-boss pg. In turns, ROUNDS (3) times for
+// The folder where it runs has the packages: npm install graphile-worker pg-boss@12 pg. In turns, ROUNDS (3) times for
 // each: the rate of 60 000 jobs that are due, from the first to the end of the last; and how late 500 per second are,
 // for 20 s, which were added three seconds before they are due. It prints a line of JSON for each round.
 
@@ -45,7 +45,7 @@ if (url === "--table") {
 const here = createRequire(join(process.cwd(), "package.json"));
 const { Pool } = here("pg");
 const worker = here("graphile-worker");
-const PgBoss = here("pg-boss").PgBoss ?? here("pg-boss");
+const { PgBoss } = here("pg-boss");
 const versionOf = (name) => JSON.parse(readFileSync(join("node_modules", name, "package.json"), "utf8")).version;
 
 const backlog = 60_000;
@@ -74,9 +74,9 @@ const queues = {
       const specs = jobs.map((due) => ({ identifier: "job", payload: { due }, runAt: new Date(due) }));
       await this.utils.addJobs(specs);
     },
-    async work(has_run) {
+    async work(hasRun) {
       const runner = await worker.run({
-        connectionString: url, noHandleSignals: true, taskList: { job: ({ due }) => has_run(due) },
+        connectionString: url, noHandleSignals: true, taskList: { job: ({ due }) => hasRun(due) },
         logger: new worker.Logger(() => () => {}), preset: { worker: this.settings },
       });
       return () => runner.stop();
@@ -93,33 +93,31 @@ const queues = {
       this.boss.on("error", (error) => console.error(error));
       await this.boss.start();
       await this.boss.createQueue("job");
-      // Version 10 takes an array, later ones the name of the queue before it.
-      this.takes_name = this.boss.insert.length > 1 || parseInt(versionOf("pg-boss"), 10) > 10;
     },
     add(jobs) {
-      const rows = jobs.map((due) => ({ name: "job", data: { due }, startAfter: new Date(due) }));
-      return this.takes_name ? this.boss.insert("job", rows) : this.boss.insert(rows);
+      const rows = jobs.map((due) => ({ data: { due }, startAfter: new Date(due) }));
+      return this.boss.insert("job", rows);
     },
     // `work` takes one batch for each poll, so a backlog is fetched by loops.
-    async work(has_run, is_backlog) {
-      if (!is_backlog) {
-        await this.boss.work("job", this.settings.work, async (jobs) => jobs.forEach(({ data }) => has_run(data.due)));
+    async work(hasRun, isBacklog) {
+      if (!isBacklog) {
+        await this.boss.work("job", this.settings.work, async (jobs) => jobs.forEach(({ data }) => hasRun(data.due)));
         return () => this.boss.offWork("job");
       }
-      let goes_on = true;
+      let goesOn = true;
       const { loops, batchSize } = this.settings.fetch;
       const all = Array.from({ length: loops }, async () => {
-        while (goes_on) {
+        while (goesOn) {
           const jobs = (await this.boss.fetch("job", { batchSize })) ?? [];
           if (jobs.length !== 0) {
             await this.boss.complete("job", jobs.map(({ id }) => id));
-            jobs.forEach(({ data }) => has_run(data.due));
+            jobs.forEach(({ data }) => hasRun(data.due));
           } else {
             await sleep(10);
           }
         }
       });
-      return () => ((goes_on = false), Promise.all(all));
+      return () => ((goesOn = false), Promise.all(all));
     },
     close() {
       return this.boss.stop({ graceful: false });
@@ -127,14 +125,14 @@ const queues = {
   },
 };
 
-async function add_all(queue, dues) {
+async function addAll(queue, dues) {
   for (let at = 0; at < dues.length; at += 1000) {
     await queue.add(dues.slice(at, at + 1000));
   }
 }
 
 async function rate(queue) {
-  await add_all(queue, Array(backlog).fill(Date.now() - 1000));
+  await addAll(queue, Array(backlog).fill(Date.now() - 1000));
   await pool.query("VACUUM ANALYZE");
   let ran = 0;
   const begin = performance.now();

@@ -96,8 +96,8 @@ exit_status serve(const desk& with);
 [[nodiscard]] std::vector<durable::dead_check> dead_of(durable::store& store, const std::string& kind,
                                                        const std::string& key, std::size_t payloads);
 
-/// A transaction in the way of a claim, and its statement: it has locked the row or the table, or somebody waits for it
-/// who has.
+/// A session that keeps nodes from claiming a check: it has locked the row or the table, or a session that has locked
+/// one of these waits for it.
 struct blocker {
   int pid = 0;
   std::string state;

@@ -196,8 +196,10 @@ std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string 
 // Whoever changes the row, or has locked the whole table against a claim.
 constexpr const char* holders_of_row =
     "SELECT held.pid FROM @ AS locked JOIN pg_locks AS held ON held.transactionid=locked.xmax AND held.granted "
-    "WHERE locked.id=$1::bigint UNION SELECT pid FROM pg_locks WHERE granted AND relation='@'::regclass AND mode IN "
-    "('ShareLock','ShareRowExclusiveLock','ExclusiveLock','AccessExclusiveLock')";
+    "WHERE locked.id=$1::bigint UNION SELECT pid FROM pg_locks WHERE granted AND "
+    "relation=(SELECT tableoid FROM @ WHERE id=$1::bigint) AND "
+    "database=(SELECT oid FROM pg_database WHERE datname=current_database()) AND mode IN ('ShareLock',"
+    "'ShareRowExclusiveLock','ExclusiveLock','AccessExclusiveLock')";
 // Several that have locked the row together: then `xmax` is a number for all of them. The server refuses one that is
 // no such number.
 constexpr const char* holders_together =

@@ -286,7 +286,7 @@ void hub::look() {
 void hub::look_at(std::chrono::steady_clock::time_point when) {
   pause.expires_at(when);
   pause.async_wait([this](const error_code& error) {
-    if (!error) {
+    if (!error && !looking) {  // a wait that was over when another one took its place is not cancelled
       look();
     }
   });
