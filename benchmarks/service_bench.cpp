@@ -387,6 +387,7 @@ BENCHMARK_TEMPLATE(schedule_then_cancel, hierarchical)->Apply(checks_and_produce
 BENCHMARK_TEMPLATE(schedule_then_cancel, hashed)->Apply(checks_and_producers);
 BENCHMARK_TEMPLATE(schedule_then_cancel, heap)->Apply(checks_and_producers);
 BENCHMARK_TEMPLATE(schedule_then_cancel, boost_asio)->Apply(checks_and_producers);
+BENCHMARK_TEMPLATE(schedule_then_cancel, windowed)->Apply(one_producer);
 
 BENCHMARK_TEMPLATE(captures, hierarchical, 8)->Apply(one_producer);
 BENCHMARK_TEMPLATE(captures, hierarchical, 24)->Apply(one_producer);
@@ -411,6 +412,8 @@ BENCHMARK_TEMPLATE(start_and_stop, boost_asio)
     ->Apply(crowds)
     ->Setup(gather<boost_asio>)
     ->Teardown(disperse<boost_asio>);
+
+BENCHMARK_TEMPLATE(start_and_stop, windowed)->Apply(crowds)->Setup(gather<windowed>)->Teardown(disperse<windowed>);
 
 BENCHMARK_TEMPLATE(memory, hierarchical)->Apply(memory_sizes);
 BENCHMARK_TEMPLATE(memory, hashed)->Apply(memory_sizes);

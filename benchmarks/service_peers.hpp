@@ -41,8 +41,8 @@ concept benched_service = requires(S service, typename S::handle& timer, std::ve
 };
 // clang-format on
 
-/// The service of this library, on one of its engines.
-template <engine_kind Engine>
+/// The service of this library, on one of its engines. Where a timer may fire later: within a second.
+template <engine_kind Engine, bool MayFireLater = false>
 class own_service {
  public:
   using handle = timer_handle;
@@ -56,11 +56,11 @@ class own_service {
 
   template <class F>
   void schedule_after(handle& timer, std::chrono::nanoseconds delay, F&& callback) {
-    timer = timer_.schedule_after(delay, std::forward<F>(callback));
+    timer = timer_.schedule_after(delay, std::forward<F>(callback), {.window = window});
   }
   template <class F>
   void schedule_at(handle& timer, time_point deadline, F&& callback) {
-    timer = timer_.schedule_at(deadline, std::forward<F>(callback));
+    timer = timer_.schedule_at(deadline, std::forward<F>(callback), {.window = window});
   }
   template <class F>
   void schedule_every(handle& timer, std::chrono::nanoseconds period, F&& callback) {
@@ -92,6 +92,7 @@ class own_service {
 
  private:
   static constexpr std::uint64_t periodic_tag = 1;
+  static constexpr std::chrono::seconds window{MayFireLater ? 1 : 0};
 
   static timer_options on_engine(timer_options options) {
     options.engine = Engine;
@@ -195,6 +196,7 @@ class asio_service {
 
 // As they are called in the names of the benchmarks.
 using hierarchical = own_service<engine_kind::hierarchical>;
+using windowed = own_service<engine_kind::hierarchical, true>;
 using hashed = own_service<engine_kind::hashed>;
 using heap = own_service<engine_kind::heap>;
 using boost_asio = asio_service;

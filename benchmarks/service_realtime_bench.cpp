@@ -146,9 +146,18 @@ void lateness(benchmark::State& state) {
   fire_spread(state, service, usual_spread(static_cast<std::size_t>(state.range(0))));
 }
 
+// The same span for few timers and for many: a light load and a heavy one.
+spread short_spread(const benchmark::State& state) {
+  return {static_cast<std::size_t>(state.range(0)), largest_size() <= 10'000 ? 200ms : 2s};
+}
+
 void lateness_by_tick(benchmark::State& state) {
   hierarchical service({.tick = state.range(1) * 1us});
-  fire_spread(state, service, usual_spread(static_cast<std::size_t>(state.range(0))));
+  fire_spread(state, service, short_spread(state));
+}
+void lateness_without_tick(benchmark::State& state) {
+  boost_asio service;
+  fire_spread(state, service, short_spread(state));
 }
 
 /// Waits until the other threads sleep, 2 s at most: a sanitizer's own thread never does for long.
@@ -417,8 +426,10 @@ void small_and_large(benchmark::internal::Benchmark* b) {
 
 std::vector<std::int64_t> some_timers() { return {sizes_to_run({10'000, 200'000}).back()}; }
 
+std::vector<std::int64_t> light_and_heavy() { return {2'000, some_timers().front()}; }
+
 void ticks(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"timers", "tick_us"})->ArgsProduct({some_timers(), {100, 1'000, 10'000}})->Apply(once);
+  b->ArgNames({"timers", "tick_us"})->ArgsProduct({light_and_heavy(), {20, 50, 100, 200, 1'000, 10'000}})->Apply(once);
 }
 
 void watched(benchmark::internal::Benchmark* b) {
@@ -437,6 +448,7 @@ BENCHMARK_TEMPLATE(lateness, hierarchical)->Apply(small_and_large);
 BENCHMARK_TEMPLATE(lateness, boost_asio)->Apply(small_and_large);
 
 BENCHMARK(lateness_by_tick)->Apply(ticks);
+BENCHMARK(lateness_without_tick)->ArgName("timers")->ArgsProduct({light_and_heavy()})->Apply(once);
 
 BENCHMARK(volleys)->ArgNames({"timers", "busy"})->ArgsProduct({some_timers(), {0, 1}})->Apply(some_volleys);
 BENCHMARK(volleys_on_pollers)

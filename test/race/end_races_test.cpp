@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <vector>
 
@@ -40,6 +41,7 @@ class ends_of_services : public testing::Test {
   static constexpr std::uint64_t timers = 12;
   static constexpr std::uint64_t adders = 8;
   static constexpr std::uint64_t adds = 3;
+  static constexpr std::uint64_t span = 40;  // more than the service takes under one lock
 
   ends_of_services(bool pooled, unsigned pollers) : pooled_(pooled), pollers_(pollers) {}
   ~ends_of_services() override { pool_.join(); }
@@ -95,6 +97,22 @@ class ends_of_services : public testing::Test {
       }
     };
   }
+  /// Adds a span of timers; what the service refuses stays there, and counts as over.
+  action adds_a_span() {
+    return [this](std::uint64_t) {
+      std::vector<pending_task> all(span);
+      for (std::uint64_t i = 0; i < span; ++i) {
+        all[i] = {.deadline = service_->now() + delay_of(i), .tag = timers + i, .callback = task(callback(timers + i))};
+      }
+      std::error_code error;
+      const std::size_t done = service_->schedule_many(all, {}, error);
+      EXPECT_EQ(error, done < span ? std::error_code(timer_errc::stopped) : std::error_code());
+      for (const pending_task& refused : std::span(all).subspan(done)) {
+        EXPECT_TRUE(refused.callback);
+        each_->add(refused.tag);
+      }
+    };
+  }
   action rearms() {
     return [this](std::uint64_t) {
       std::error_code error;
@@ -107,10 +125,14 @@ class ends_of_services : public testing::Test {
   }
 
  private:
+  static nanoseconds delay_of(std::uint64_t which) { return which % 3 == 2 ? 1h : which % 3 == 1 ? Kind::soon : 0ns; }
+
+  auto callback(std::uint64_t which) {
+    return [each = each_.get(), which, token = captures_.make()] { each->add(which); };
+  }
+
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
-    const nanoseconds delay = which % 3 == 2 ? 1h : which % 3 == 1 ? Kind::soon : 0ns;
-    return service_->schedule_after(
-        delay, [each = each_.get(), which, token = captures_.make()] { each->add(which); }, {.tag = which}, error);
+    return service_->schedule_after(delay_of(which), callback(which), {.tag = which}, error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
@@ -233,6 +255,11 @@ TYPED_TEST(EndOfAService, DrainAgainstTheNextRunOfAPeriodicTimer) {
 TYPED_TEST(EndOfAService, EveryWayToStopAgainstEverything) {
   this->race_to_the_end(2 * this->adds, {this->drains(), this->stops(), this->runs_all_now(), this->fires(),
                                          this->cancels(), this->adds_as(0), this->adds_as(1)});
+}
+
+TYPED_TEST(EndOfAService, EveryWayToStopAgainstASpanThatIsAdded) {
+  this->race_to_the_end(this->span,
+                        {this->drains(), this->stops(), this->runs_all_now(), this->fires(), this->adds_a_span()});
 }
 
 TEST(TimerRaces, CopiesOfAHandleAgainstTheDestructorOfTheService) {

@@ -338,15 +338,21 @@ TEST_F(Fork, LeavesAChildWhoseServiceRefusesAndWhoseTimersAreFinished) {
                                    1ms, [] {}, {}, error) &&
                                error == timer_errc::forked;
     const refusal thrown = refusal_of([&] { service.schedule_after(1ms, [] {}); });
+    std::array<pending_task, 2> two;
+    two.front().callback = task([] {});
+    two.back().callback = task([] {});
+    const bool refused_both = service.schedule_many(two, {}, error) == 0 && error == timer_errc::forked &&
+                              two.front().callback && two.back().callback;
     std::size_t visited = 0;
     service.for_each_pending([&](const pending_timer&) { ++visited; });
-    return first_broken(
-        {refused, refused_again, thrown.code == timer_errc::forked, handle.status() == timer_status::finished,
-         !handle.deadline(), !handle.tag(), handle.cancel() == cancel_result::finished, !handle.reschedule_after(1ms),
-         handle.cancel_and_wait() == cancel_result::finished, service.cancel(key) == cancel_result::finished,
-         service.cancel_and_wait(key) == cancel_result::finished, service.pending() == 0, visited == 0,
-         service.stats().scheduled == 0, service.stopped(), service.stop().empty(), service.stop_run_now() == 0,
-         service.stop_drain(service.now() + 1h).empty()});
+    return first_broken({refused, refused_again, refused_both, thrown.code == timer_errc::forked,
+                         handle.status() == timer_status::finished, !handle.deadline(), !handle.tag(),
+                         handle.cancel() == cancel_result::finished, !handle.reschedule_after(1ms),
+                         handle.cancel_and_wait() == cancel_result::finished,
+                         service.cancel(key) == cancel_result::finished,
+                         service.cancel_and_wait(key) == cancel_result::finished, service.pending() == 0, visited == 0,
+                         service.stats().scheduled == 0, service.stopped(), service.stop().empty(),
+                         service.stop_run_now() == 0, service.stop_drain(service.now() + 1h).empty()});
   });
   EXPECT_EQ(child, well) << child.code;
   EXPECT_EQ(handle.status(), timer_status::pending);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What tools/bench/compare_builds.py makes of times: compare_builds_test.py SOURCE_DIRECTORY."""
+"""What compare_builds.py and record.py of tools/bench make of times: compare_builds_test.py SOURCE_DIRECTORY."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ sys.path.insert(0, str(SOURCE / "tools" / "bench"))
 sys.dont_write_bytecode = True
 
 import compare_builds as script  # noqa: E402
+import record  # noqa: E402
 
 # A benchmark program that knows NAMES, takes TIME ns for each, and writes down that it was run.
 PROGRAM = """#!{python}
@@ -33,6 +35,25 @@ with open(flags["--benchmark_out"], "w") as file:
 
 def result(*runs):
     return {"benchmarks": [{"run_type": "iteration", "time_unit": "us", **run} for run in runs]}
+
+
+class Record(unittest.TestCase):
+    def test_keeps_each_round_and_shows_medians_and_extremes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rounds = [Path(folder, str(number)) for number in range(3)]
+            for path, nanoseconds in zip(rounds, (53.21111, 50.9, 54.2)):
+                runs = result({"name": "a<b>/10", "cancel_ns": nanoseconds, "iterations": 7, "threads": 1},
+                              {"name": "a<b>/10", "run_type": "aggregate", "cancel_ns": 1},
+                              {"name": "failed", "error_occurred": True, "cancel_ns": 2})
+                path.write_text(json.dumps({"context": {"date": "2026-01-02T03:04:05"}} | runs), encoding="utf-8")
+            lines = list(record.kept(rounds))
+            self.assertEqual(lines, [{"when": "2026-01-02", "name": "a<b>/10", "cancel_ns": [53.21, 50.9, 54.2]}])
+            kept = Path(folder, "kept")
+            kept.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+            self.assertEqual(list(record.table(kept, "^a<", ["cancel_ns", "other"])),
+                             ["| | cancel_ns | other |", "|---|---|---|", "| a<b>/10 | 53.2 [50.9–54.2] | – |"])
+            with self.assertRaises(SystemExit):
+                list(record.table(kept, "nothing", ["cancel_ns"]))
 
 
 class Figures(unittest.TestCase):

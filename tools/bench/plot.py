@@ -314,30 +314,41 @@ def service_throughput(results):
 def service_by_tick(results):
     chosen = sorted((r for r in results if "tick_us" in r.parameters and r.value("p99_us")),
                     key=lambda r: r.parameters["tick_us"])
-    if len(chosen) < 2:
+    loads = sorted({r.timers for r in chosen}, reverse=True)
+    heavy = [r for r in chosen if r.timers == loads[0]] if loads else []
+    if len(heavy) < 2:
         return None
-    ticks = [r.parameters["tick_us"] / 1e3 for r in chosen]
+    ticks = [r.parameters["tick_us"] / 1e3 for r in heavy]
     figure, (late, cpu) = plt.subplots(1, 2, figsize=(WIDTH, 3.4))
     every = [*ticks]
     for name, colour, marker in (("p50", "c0", "o"), ("p99", "c1", "s"), ("max", "c3", "^")):
-        column = [r.value(f"{name}_us") / 1e3 for r in chosen]
+        column = [r.value(f"{name}_us") / 1e3 for r in heavy]
         late.plot(ticks, column, color=COLOUR[colour], marker=marker, label=name)
         every += column
     late.plot(ticks, ticks, color=MUTED, linestyle=DOTTED, label="one tick")
-    seconds = [r.value("cpu_s") / r.timers * MILLION for r in chosen]
-    cpu.plot(ticks, seconds, color=COLOUR["c0"], marker="o")
-    cpu.set_ylim(0, max(seconds) * 1.15)
+    seconds = []
+    for timers, linestyle in zip(loads, ("-", DASHED, DOTTED)):
+        name = report.count_label(timers)
+        column = [r.value("cpu_s") for r in chosen if r.timers == timers]
+        cpu.plot(ticks, column, color=COLOUR["c0"], marker="o", linestyle=linestyle, label=f"{name} timers")
+        peer = [r.value("cpu_s") for r in results if r.workload == "lateness_without_tick" and r.timers == timers]
+        for value in peer:
+            cpu.axhline(value, color=COLOUR["c4"], linestyle=linestyle, label=f"Asio, {name}")
+        seconds += column + peer
     for ax in (late, cpu):
         ax.set_xscale("log")
+        ax.set_yscale("log")
         report.duration_axis(ax.xaxis, ticks[0], ticks[-1])
         ax.set_xlabel("tick")
-    late.set_yscale("log")
     late.set_ylim(min(every) * 0.6, max(every) * 1.6)
     report.duration_axis(late.yaxis, min(every) * 0.6, max(every) * 1.6)
     late.set_ylabel("later than asked")
-    late.legend(ncol=4, handlelength=2, **ABOVE)
-    cpu.set_ylabel("processor seconds per million timers")
-    return Picture("service_by_tick", "The service: lateness and processor time against the tick",
+    late.legend(ncol=2, handlelength=1.6, **ABOVE)
+    cpu.set_ylim(min(seconds) * 0.6, max(seconds) * 1.6)
+    label(cpu.yaxis, number)
+    cpu.set_ylabel("processor time, seconds")
+    cpu.legend(ncol=2, handlelength=1.8, **ABOVE)
+    return Picture("service_by_tick", f"The service: {report.count_label(loads[0])} timers at times of two seconds",
                    "A longer tick costs lateness and saves wake-ups.", figure)
 
 
