@@ -5,7 +5,7 @@
 //   job_queues.mjs --table FILE     prints the table of that page from such lines, each with its "disk"
 //
 // URL is that of a PostgreSQL server of your own, in which it makes the schemas `graphile_worker` and `pgboss` anew.
-// The folder where it runs has the packages: npm install graphile-worker pg-boss@12 pg. In turns, ROUNDS (3) times for
+// The folder where it runs has the packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10. In turns, ROUNDS (3) times for
 // each: the rate of 60 000 jobs that are due, from the first to the end of the last; and how late 500 per second are,
 // for 20 s, which were added three seconds before they are due. It prints a line of JSON for each round.
 
@@ -45,7 +45,8 @@ if (url === "--table") {
 const here = createRequire(join(process.cwd(), "package.json"));
 const { Pool } = here("pg");
 const worker = here("graphile-worker");
-const { PgBoss } = here("pg-boss");
+const boss = here("pg-boss");
+const PgBoss = boss.PgBoss ?? boss; // of version 10, it is the module
 const versionOf = (name) => JSON.parse(readFileSync(join("node_modules", name, "package.json"), "utf8")).version;
 
 const backlog = 60_000;
@@ -96,7 +97,7 @@ const queues = {
     },
     add(jobs) {
       const rows = jobs.map((due) => ({ data: { due }, startAfter: new Date(due) }));
-      return this.boss.insert("job", rows);
+      return boss.PgBoss ? this.boss.insert("job", rows) : this.boss.insert(rows.map((row) => ({ name: "job", ...row })));
     },
     // `work` takes one batch for each poll, so a backlog is fetched by loops.
     async work(hasRun, isBacklog) {
