@@ -182,6 +182,18 @@ async function search(tab, origin) {
   }
 }
 
+// As a file, a page has its style, and its addresses lead somewhere.
+async function openAsFile(tab, name) {
+  tab.fault = () => {}
+  await tab.goto(`file://${process.cwd()}/${site}/${name}`, { waitUntil: 'load' })
+  await tab.waitForFunction(() => getComputedStyle(document.querySelector('.VPNav')).position === 'fixed',
+    { timeout: 5000 }).catch(() => faults.add(`${name}: as a file it has no style`))
+  const all = await tab.$$eval('a[href], link[href], img', (all) => all.map(({ href, src }) => href ?? src))
+  for (const address of all.filter((each) => each.startsWith('file:'))) {
+    if (!existsSync(new URL(address))) faults.add(`${name}: as a file, ${address} leads nowhere`)
+  }
+}
+
 const names = readdirSync(site, { recursive: true }).filter((name) => name.endsWith('.html') && name !== '404.html')
 const server = createServer(async (request, response) => {
   const path = decodeURI(new URL(request.url, 'http://here').pathname)
@@ -220,6 +232,9 @@ try {
     while (queue.length > 0) await visit(tab, origin, queue.shift())
   }))
   await search(tabs[0], origin)
+  for (const name of ['index.html', 'docs/benchmarks.html', 'docs/decisions/index.html']) {
+    await openAsFile(tabs[0], name)
+  }
   console.log(`${names.length} pages, ${links} links; ${visited.length} pages opened on a desk and a telephone,`,
     `${pictures} pictures; ${Object.keys(searches).length} searches; ${process.uptime().toFixed(0)} s;`,
     `${faults.size} faults`)

@@ -102,14 +102,39 @@ function inline(state, children, heading) {
   })
 }
 
+// How many characters a reader sees, without addresses and comments.
+const lengthOf = (cell) => cell.children.filter(({ type }) => /^(text|code_inline)$/.test(type))
+  .reduce((sum, { content }) => sum + content.length, 0)
+
 function change(state) {
   state.tokens = inline(state, state.tokens)
   state.tokens.forEach((token, i) => {
     if (token.type === 'table_open') token.attrSet('tabindex', '0')
-    if (/^t[hd]_open$/.test(token.type) && state.tokens[i + 1].content.length > 16) token.attrJoin('class', 'text')
+    if (/^t[hd]_open$/.test(token.type)) {
+      const length = lengthOf(state.tokens[i + 1])
+      if (length > 16) token.attrJoin('class', length > 80 ? 'text long' : 'text')
+    }
     if (token.children) token.children = inline(state, token.children, state.tokens[i - 1].type === 'heading_open')
   })
 }
+
+// A word with hyphens, such as an option of a command, stays in one piece in code.
+function setCode(md) {
+  const { code_inline: as } = md.renderer.rules
+  md.renderer.rules.code_inline = (...token) => as(...token).replace(/>[^<]*</, (text) =>
+    text.replace(/[\w-]*-\w[\w-]*/g, '<span class="word">$&</span>'))
+}
+
+// A browser runs no modules from a file. There each page shows its text, with addresses that begin at the page.
+const asFile = ({ pageData }) => [['script', {}, `if (location.protocol === 'file:') {
+  document.documentElement.classList.add('file')
+  addEventListener('DOMContentLoaded', () => ['href', 'src'].forEach((name) => {
+    document.querySelectorAll('[' + name + '^="/"]').forEach((element) => {
+      const address = element.getAttribute(name).replace(/\\/(?=#|$)/, '/index.html')
+      element.setAttribute(name, '.${'/..'.repeat(pageData.relativePath.split('/').length - 1)}' + address)
+    })
+  }))
+}`]]
 
 // All of the words; a page that has the word for a name comes first, and what is for those who change the library last.
 const searchOptions = {
@@ -126,11 +151,15 @@ export default {
   outDir: '../site',
   ignoreDeadLinks: [/^\/(reference|wheel)\//], // not by VitePress; check.mjs follows them
   head: [['link', { rel: 'icon', href: '/icon.svg' }]],
+  transformHead: asFile,
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     anchor: { slugify: (text) => text.trim().toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, '').replaceAll(' ', '-') },
     attrs: { disable: true },
-    config: (md) => md.core.ruler.push('code_host', change),
+    config: (md) => {
+      md.core.ruler.push('code_host', change)
+      setCode(md)
+    },
   },
   themeConfig: {
     nav: [
