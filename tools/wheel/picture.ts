@@ -12,6 +12,7 @@ class Stage {
   readonly pen: Pen;
   width = 0;
   height = 0;
+  fits = false;
   private scale = 1;
   private image = new ImageData(1, 1);
   private pixels = new Uint32Array(1);
@@ -19,10 +20,13 @@ class Stage {
   private layer = document.createElement('canvas');  // of the image
   constructor(readonly canvas: HTMLCanvasElement) {
     this.pen = canvas.getContext('2d')!;
-    new ResizeObserver(() => this.fit()).observe(canvas);
+    new ResizeObserver(() => { this.fits = false; }).observe(canvas);
     this.fit();
   }
+  /** Before each picture, since another size empties the canvas: so nobody sees an empty one. */
   fit(): void {
+    if (this.fits) return;
+    this.fits = true;
     const scale = Math.min(2, devicePixelRatio || 1);
     const { width, height } = this.canvas.getBoundingClientRect();
     this.width = width;
@@ -169,10 +173,12 @@ export class Picture implements Watcher {
     this.flights[engine].move(timer, (slot + across) / size * TURN, inner + up * (outer - inner), now, enters);
   }
 
-  /** Draws, unless nothing has changed since. `moved`: the clock has, or a timer. */
+  /** Draws, unless nothing has changed since, nor a canvas its size. `moved`: the clock has, or a timer. */
   draw(now: number, moved: boolean): void {
     if (moved) this.until = now + Math.max(700, this.flight);
-    if (now > this.until) return;
+    const stages = [this.wheel, this.hashed, this.heap];
+    if (now > this.until && stages.every(({ fits }) => fits)) return;
+    for (const stage of stages) stage.fit();
     this.machine.recount();
     const dense = this.machine.drawnCount > (this.dense ? 300 : 400);
     if (dense !== this.dense) {
