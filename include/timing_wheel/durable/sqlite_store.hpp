@@ -33,6 +33,10 @@ struct sqlite_options {
   bool check_integrity = false;
   /// How long the parts of a request may be.
   request_limits limits = {};
+  /// Opens a file that is there, and only reads: a call that would write fails with `SQLITE_READONLY`. SQLite needs the
+  /// `-shm` of the file, or the right to make it. If no other store has noted the clock since the machine's start, the
+  /// store shows the wall clock.
+  bool read_only = false;
 };
 
 /// Keeps checks in an SQLite file, which several processes of one host may use at a time.

@@ -95,8 +95,10 @@ execution statement::run() {
   return {prepared_, text_.doing};
 }
 
-database::database(const std::string& file, std::chrono::milliseconds busy_timeout) : busy_timeout_(busy_timeout) {
-  constexpr int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+database::database(const std::string& file, std::chrono::milliseconds busy_timeout, bool read_only)
+    : busy_timeout_(busy_timeout) {
+  const int flags =
+      (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_NOMUTEX;
   const int result = sqlite3_open_v2(file.c_str(), &connection_, flags, nullptr);
   if (result != SQLITE_OK) {
     const int code = connection_ == nullptr ? result : sqlite3_extended_errcode(connection_);

@@ -79,7 +79,7 @@ class statement {
 /// says.
 class database {
  public:
-  database(const std::string& file, std::chrono::milliseconds busy_timeout);
+  database(const std::string& file, std::chrono::milliseconds busy_timeout, bool read_only = false);
 
   /// How long one that waits for a lock sleeps between two tries, at most.
   static constexpr std::chrono::microseconds longest_nap{400};

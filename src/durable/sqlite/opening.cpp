@@ -97,15 +97,17 @@ std::unique_ptr<database> open_writer(const std::string& file, const sqlite_opti
     throw timer_error(std::error_code(SQLITE_CANTOPEN, sqlite_category()),
                       "opening " + file.substr(0, zero) + ": the name has a zero byte");
   }
-  auto opened = std::make_unique<database>(file, options.busy_timeout);
-  refuse_read_only(*opened);
-  shape_new_file(*opened);
-  use_log(*opened, options.busy_timeout);
-  for (const char* pragma : {"PRAGMA synchronous=FULL", "PRAGMA cache_size=-65536",
-                             "PRAGMA journal_size_limit=67108864", "PRAGMA secure_delete=FAST"}) {
-    opened->ask({"opening", pragma});
+  auto opened = std::make_unique<database>(file, options.busy_timeout, options.read_only);
+  if (!options.read_only) {
+    refuse_read_only(*opened);
+    shape_new_file(*opened);
+    use_log(*opened, options.busy_timeout);
+    for (const char* pragma : {"PRAGMA synchronous=FULL", "PRAGMA cache_size=-65536",
+                               "PRAGMA journal_size_limit=67108864", "PRAGMA secure_delete=FAST"}) {
+      opened->ask({"opening", pragma});
+    }
+    sqlite3_wal_autocheckpoint(opened->get(), log_pages);
   }
-  sqlite3_wal_autocheckpoint(opened->get(), log_pages);
   opened->ask({"opening", "PRAGMA schema_version"});  // the first read opens the log
   opened->note_log();
   if (options.check_integrity) {
@@ -115,7 +117,7 @@ std::unique_ptr<database> open_writer(const std::string& file, const sqlite_opti
 }
 
 std::unique_ptr<database> open_reader(const std::string& file, const sqlite_options& options) {
-  auto opened = std::make_unique<database>(file, options.busy_timeout);
+  auto opened = std::make_unique<database>(file, options.busy_timeout, options.read_only);
   opened->ask({"opening", "PRAGMA cache_size=-16384"});
   return opened;
 }

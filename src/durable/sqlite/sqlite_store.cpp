@@ -330,6 +330,8 @@ void sqlite_store::implementation::see_clock_to_read() {
   if (is_valid(row)) {
     clock_.saw(*row);
     read_version_ = reader_->data_version();
+  } else if (options_.read_only) {
+    clock_.saw(row_of_wall_clock(0));
   }
 }
 
