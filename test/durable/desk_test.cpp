@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "durable/support/desk_case.hpp"
+#include "support/build.hpp"
 #include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #ifdef TIMING_WHEEL_TEST_SQLITE
@@ -18,7 +19,38 @@
 namespace timing_wheel::durable::test {
 namespace {
 
-class Desk : public desk_case {};  // NOLINT(readability-identifier-naming): a suite
+class Desk : public desk_case {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  // As somebody does by hand, or another release.
+  void on_database(const std::string& statements) const {
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+    if (on_server()) {
+      postgres_session(server().conninfo() + " options='-c search_path=" + made.options.at(1) + "'")
+          .execute(statements);
+    }
+#endif
+#ifdef TIMING_WHEEL_TEST_SQLITE
+    if (!on_server()) {
+      sqlite3* file = nullptr;
+      sqlite3_open(folder.file().c_str(), &file);
+      EXPECT_EQ(sqlite3_exec(file, statements.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(file);
+      sqlite3_close(file);
+    }
+#endif
+  }
+  // How much memory what another thread runs has needed so far.
+  [[nodiscard]] long peak_kib() const {
+    std::string pid;
+    std::ifstream(folder.file("pid")) >> pid;
+    std::ifstream in("/proc/" + pid + "/status");
+    for (std::string line; std::getline(in, line);) {
+      if (line.starts_with("VmHWM:")) {
+        return std::stol(line.substr(6));
+      }
+    }
+    return 0;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(On, Desk, testing::ValuesIn(desk_ways), [](const auto& of) { return of.param.name; });
 
 TEST_P(Desk, StatusTellsOfEachKindAndNode) {
@@ -416,6 +448,8 @@ TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
   old.start();
   put(store, "runs");
   wait_until([&] { return old.stats().running == 1; });
+  EXPECT_THAT(run({"why", "close", "runs"}).out,
+              HasSubstr(on_server() ? "Most likely it is old, which has its share" : "does not say which node.\n"));
   if (on_server()) {
     EXPECT_EQ(run({"drain", "nobody"}).status, 1);
     EXPECT_THAT(store.drained_nodes(), IsEmpty());
@@ -436,7 +470,12 @@ TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("old is drained and empty"));
   EXPECT_THAT(run({"status"}).out, HasSubstr("old is drained since"));
-  EXPECT_EQ(run({"status", "--json"}).read()["drained"][0]["held"], 0);
+  EXPECT_THAT(run({"status"}).out, testing::ContainsRegex("\nold +drained +"));
+  const json drained = run({"status", "--json"}).read();
+  EXPECT_EQ(drained["drained"][0]["held"], 0);
+  const json& last = drained["nodes"].back();
+  EXPECT_TRUE(last["node"] == "old" && last["drained"] && last["alive"].is_null()) << last;
+  EXPECT_EQ(drained["nodes"].size(), on_server() ? 2U : 1U);
   EXPECT_THAT(run({"drain", "old", "--end"}).out, HasSubstr("old claims again"));
   EXPECT_EQ(run({"drain", "old", "--end"}).status, 1);
   other.stop();
@@ -466,6 +505,7 @@ TEST_P(Desk, ADrainDoesNotTakeANodeThatIsSilentForEmpty) {
   const ended silent = run({"drain", "old", "--wait", "0.3"});
   EXPECT_EQ(silent.status, 4);
   EXPECT_THAT(silent.err, HasSubstr("nobody knows what it runs"));
+  EXPECT_THAT(run({"status"}).out, testing::ContainsRegex("\nold +not for .*, drained "));
   const ended gone = run({"drain", "old", "--end"});
   EXPECT_EQ(gone.status, 4);
   EXPECT_THAT(gone.err, HasSubstr("no node of that name has come back"));
@@ -720,6 +760,7 @@ TEST_P(Desk, BadInputHasOneClearAnswer) {
       {{"cancel", made.named, "close", "a", "--kind", "close"}, 2, "and not both"},
       {{"reschedule", made.named, "close", "a"}, 2, "--due"},
       {{"shrug", made.named}, 2, "shrug"},
+      {{"show", made.named, "close", "a", "b"}, 2, "usage: show STORE KIND KEY"},
   };
   for (const wrong& each : all) {
     words typed = each.typed;
@@ -732,6 +773,7 @@ TEST_P(Desk, BadInputHasOneClearAnswer) {
     EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
   }
   EXPECT_FALSE(std::filesystem::exists(folder.file("nothing.db"))) << "it makes no file";
+  EXPECT_THAT(run_alone({"show", "--help"}).out, HasSubstr("timing-wheel show STORE KIND KEY [OPTIONS]\n"));
 }
 
 #ifdef TIMING_WHEEL_TEST_POSTGRES
@@ -743,10 +785,139 @@ TEST_P(Desk, AServerThatIsNotThereIsSaidSo) {
 }
 #endif
 
+TEST_P(Desk, WhatDoesNotExistMatchesNothing) {
+  put(store, "a", 1h);
+  bury_one("dies", "no");
+  for (const words& each : {words{"list", "--kind", "nobody"},
+                            {"list", "--kind", "nobody", "--state", "dead"},
+                            {"show", "nobody", "a"},
+                            {"why", "nobody", "a"},
+                            {"cancel", "nobody", "a"},
+                            {"cancel", "close", "b"},
+                            {"cancel", "--kind", "nobody", "--yes"},
+                            {"reschedule", "--kind", "nobody", "--due", "now", "--yes"},
+                            {"run-now", "--kind", "nobody", "--yes"},
+                            {"retry", "--kind", "nobody", "--yes"},
+                            {"delete", "--error", "nothing", "--yes"},
+                            {"resume", "nobody"},
+                            {"drain", "nobody", "--end"}}) {
+    EXPECT_EQ(run(each).status, 1) << each[0] << ' ' << each[1];
+  }
+  EXPECT_EQ(store.count({}, 10), 1U);
+  EXPECT_THAT(store.list_dead(9), SizeIs(1));
+  EXPECT_EQ(audited(), 0U);
+}
+
+#ifdef TIMING_WHEEL_TEST_SQLITE
+TEST_P(Desk, AFilterThatMatchesAMillionIsChangedInSmallSteps) {
+  if (on_server() || timing_wheel::test::under_thread_sanitizer || timing_wheel::test::under_address_sanitizer) {
+    return;  // steps and pages are those of any store
+  }
+  constexpr std::size_t count = 1'000'001;
+  on_database(
+      "INSERT INTO timing_wheel_check(due,kind,key,payload) WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n+1 "
+      "FROM each WHERE n<1000001) SELECT 4000000000000000+n,'close',CAST('order-'||n AS BLOB),x'' FROM each");
+  EXPECT_EQ(run({"cancel", "--all", "--dry-run"}).out, "more than 1 000 000 match; nothing was changed\n");
+  long most_kib = 0;
+  std::chrono::steady_clock::duration longest{};
+  std::thread hand([&] {
+    wait_until([&] { return audited() > 0; });
+    for (int times = 0; times < 20; ++times) {
+      const auto begin = std::chrono::steady_clock::now();
+      put(store, request{.kind = "other", .key = std::to_string(times), .payload = {}, .due = 1h});
+      longest = std::max(longest, std::chrono::steady_clock::now() - begin);
+    }
+    most_kib = peak_kib();
+    interrupt();
+  });
+  const ended done = run({"cancel", "--kind", "close", "--yes", "--json"});
+  hand.join();
+  EXPECT_EQ(done.status, 4) << done.err;
+  EXPECT_EQ(store.count({.kind = "close"}, count), count - done.read()["changed"].get<std::size_t>());
+  EXPECT_GT(most_kib, 0);
+  EXPECT_LT(most_kib, 96 * 1024) << "a million checks at a time would need more";
+  EXPECT_LT(longest, 2s) << "others write between two steps";
+}
+
+TEST_P(Desk, AFileThatMayOnlyBeReadIsReadAndNotChanged) {
+  if (on_server()) {
+    return;
+  }
+  put(store, "late");
+  bury_one("dies", "no");
+  put(store, "late");
+  // Root may write everything: so somebody else runs it, who may not look into each home.
+  const std::string copy = folder.file("timing-wheel");
+  std::filesystem::copy_file(TIMING_WHEEL_DESK, copy);
+  for (const char* end : {"", "-wal", "-shm"}) {
+    ::chmod((folder.file() + end).c_str(), 0444);
+  }
+  ::chmod(folder.path().c_str(), 0755);
+  const auto run_it = [&](words typed) {
+    typed.insert(typed.begin() + 1, made.named);
+    return run_alone_in(folder, typed, (::geteuid() == 0 ? "setpriv --reuid=65534 " : "") + copy);
+  };
+  for (const words& each : {words{"status"},
+                            {"list"},
+                            {"list", "--state", "dead"},
+                            {"show", "close", "late"},
+                            {"why", "close", "late"},
+                            {"export"},
+                            {"migrate", "--plan"}}) {
+    const ended done = run_it(each);
+    EXPECT_EQ(done.status, 0) << each[0] << ' ' << done.err;
+    EXPECT_NE(done.out, "") << each[0];
+  }
+  for (const words& each : {words{"cancel", "close", "late"}, {"retry", "--all"}, {"pause", "close"}}) {
+    const ended done = run_it(each);
+    EXPECT_EQ(done.status, 3) << each[0];
+    EXPECT_THAT(done.err, HasSubstr("attempt to write a readonly database"));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  }
+  EXPECT_TRUE(store.find("close", "late"));
+  std::ofstream(folder.file("other.db")) << "text";
+  EXPECT_THAT(run_alone({"status", "sqlite:" + folder.file("other.db")}).err, HasSubstr("is not a database"));
+}
+#endif
+
+TEST_P(Desk, MigratesTheTablesOfAnOlderRelease) {
+  put(store, "a", 1h);
+  EXPECT_THAT(run({"migrate"}).out, HasSubstr("there is nothing to do"));
+  on_database(
+      on_server()
+          ? "DROP FUNCTION schedule,cancel,reschedule,revive_dead,delete_dead,pause,resume,drain,end_drain; DROP VIEW "
+            "overview,due; DROP TABLE addition,paused_kind,audit,drained_node"
+          : "DROP TABLE timing_wheel_fence; UPDATE timing_wheel_schema SET version=1");
+  const ended plan = run({"migrate", "--plan"});
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("CREATE TABLE"));
+  EXPECT_THAT(plan.out, HasSubstr(on_server() ? "from version 2.0 to 2.4. Nodes may run meanwhile"
+                                              : "from version 1.0 to 2.0. Stop all programs first"));
+  EXPECT_EQ(run({"migrate", "--plan", "--json"}).read()["additive"], on_server());
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+  if (on_server()) {
+    const std::string& schema = made.options.at(1);
+    on_database("CREATE ROLE " + schema + "_node LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + schema +
+                "_node; GRANT SELECT ON version TO " + schema + "_node");
+    const ended other = run_alone({"migrate", made.named + " user=" + schema + "_node", "--schema", schema});
+    EXPECT_EQ(other.status, 4) << other.out;
+    EXPECT_THAT(other.err, HasSubstr("only the role that owns the tables"));
+  }
+#endif
+  const ended first = run({"migrate"});
+  EXPECT_EQ(first.status, on_server() ? 0 : 4) << first.err;
+  if (!on_server()) {
+    EXPECT_THAT(first.err, HasSubstr("stop all programs that use them, make a backup, and give --yes"));
+    EXPECT_EQ(run({"migrate", "--yes"}).status, 0);
+  }
+  EXPECT_THAT(run({"check"}).out, HasSubstr(on_server() ? "ok     the tables are of version 2.4\n"
+                                                        : "ok     the tables are of version 2.0\n"));
+  EXPECT_EQ(run({"show", "close", "a"}).status, 0);
+  EXPECT_THAT(run({"audit"}).out, HasSubstr("migrate"));
+}
+
 TEST_P(Desk, TablesThatAreMissingOrNewerAreNotTouched) {
   const desk_place empty = GetParam().make(timing_wheel::test::scratch_folder());
-  const std::string version =
-      "UPDATE " + (on_server() ? made.options.at(1) + ".version" : "timing_wheel_schema") + " SET version=7";
 #ifdef TIMING_WHEEL_TEST_POSTGRES
   if (on_server()) {
     words typed = {"status", empty.named};
@@ -754,22 +925,19 @@ TEST_P(Desk, TablesThatAreMissingOrNewerAreNotTouched) {
     const ended done = run_alone(typed);
     EXPECT_EQ(done.status, 3);
     EXPECT_THAT(done.err, HasSubstr("there are no tables"));
-    postgres_session(server().conninfo()).execute(version);
   }
 #endif
 #ifdef TIMING_WHEEL_TEST_SQLITE
   if (!on_server()) {
     std::ofstream(folder.file("empty.db")).close();
     EXPECT_THAT(run_alone({"status", "sqlite:" + folder.file("empty.db")}).err, HasSubstr("there are no tables"));
-    sqlite3* file = nullptr;
-    sqlite3_open(folder.file().c_str(), &file);
-    EXPECT_EQ(sqlite3_exec(file, version.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
-    sqlite3_close(file);
   }
 #endif
+  on_database(std::string("UPDATE ") + (on_server() ? "version" : "timing_wheel_schema") + " SET version=7");
   const ended newer = run({"status"});
   EXPECT_EQ(newer.status, 3);
   EXPECT_THAT(newer.err, HasSubstr("tables of version 7; this library knows version 2"));
+  EXPECT_EQ(run({"migrate", "--yes"}).status, 3);
 }
 
 // A node runs while an operator cancels: what is said to be cancelled never runs.

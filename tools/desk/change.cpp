@@ -549,4 +549,44 @@ exit_status drain(const desk& with) {
   return ended;
 }
 
+exit_status migrate(const desk& with) {
+  const durable::migration_plan plan = with.store.plan_migration();
+  if (plan.from.empty()) {
+    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+  }
+  const bool is_done = plan.statements.empty();
+  const std::string steps = "the tables from version " + plan.from + " to " + plan.to;
+  if (!with.chosen.plan && !is_done) {
+    if (!plan.additive && !with.chosen.yes) {
+      throw failure(exit_status::refused, "nothing was changed: to bring " + steps +
+                                              ", stop all programs that use them, make a backup, and give --yes");
+    }
+    with.store.migrate();
+    if (!with.store.plan_migration().statements.empty()) {
+      throw failure(exit_status::refused, "nothing was changed: only the role that owns the tables may bring " + steps);
+    }
+    with.store.transact([&](durable::store_transaction& open) { open.record(entry_of(with, steps, 0)); });
+  }
+  if (with.chosen.as_json) {
+    with.out << json{{"from", plan.from},
+                     {"to", plan.to},
+                     {"additive", plan.additive},
+                     {"statements", plan.statements},
+                     {"changed", with.chosen.plan || is_done ? 0 : 1}}
+                    .dump()
+             << '\n';
+  } else if (is_done) {
+    with.out << "the tables are of version " << plan.from << ": there is nothing to do\n";
+  } else if (with.chosen.plan) {
+    for (const std::string& each : plan.statements) {
+      with.out << each << ";\n";
+    }
+    with.out << "-- This brings " << steps
+             << (plan.additive ? ". Nodes may run meanwhile\n" : ". Stop all programs first\n");
+  } else {
+    with.out << "brought " << steps << '\n';
+  }
+  return exit_status::done;
+}
+
 }  // namespace timing_wheel::desk

@@ -65,6 +65,7 @@ exit_status resume(const desk& with);
 exit_status drain(const desk& with);
 exit_status export_all(const desk& with);
 exit_status import_all(const desk& with);
+exit_status migrate(const desk& with);
 exit_status audit(const desk& with);
 exit_status check(const desk& with);
 exit_status serve(const desk& with);
@@ -109,6 +110,10 @@ struct blocker {
 };
 /// Those that wait for nobody; none if nothing is locked, or if the store is no server.
 [[nodiscard]] std::vector<blocker> blockers_of(const desk& with, std::int64_t id);
+
+/// The nodes that have the check's share of the table now, as the node that has claimed it mostly does; none if that
+/// cannot be known.
+[[nodiscard]] std::vector<std::string> likely_holders(const desk& with, const std::string& kind, std::int64_t id);
 
 /// Something that `check` has looked at.
 struct finding {

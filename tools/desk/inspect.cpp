@@ -230,6 +230,33 @@ std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unus
   return found;
 }
 
+std::vector<std::string> likely_holders([[maybe_unused]] const desk& with, [[maybe_unused]] const std::string& kind,
+                                        [[maybe_unused]] std::int64_t id) {
+  std::vector<std::string> found;
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+  if (with.where.type == "postgres") {
+    const std::vector<durable::node_info> nodes = with.store.nodes().value_or(std::vector<durable::node_info>());
+    const auto serves = [&](const std::string& name) {
+      return std::any_of(nodes.begin(), nodes.end(), [&](const durable::node_info& of) {
+        return of.name == name && std::find(of.kinds.begin(), of.kinds.end(), kind) != of.kinds.end();
+      });
+    };
+    on_server_if_it_writes(with, [&](PGconn* on) {
+      const rows_pointer rows = ask(on,
+                                    "SELECT DISTINCT owner FROM " + quoted_schema(on, with.chosen) +
+                                        ".share WHERE share=$1::bigint&63 AND owner IS NOT NULL ORDER BY owner",
+                                    {std::to_string(id)});
+      for (int row = 0; row < PQntuples(rows.get()); ++row) {
+        if (std::string owner = cell(rows, row, 0); serves(owner)) {
+          found.push_back(std::move(owner));
+        }
+      }
+    });
+  }
+#endif
+  return found;
+}
+
 std::vector<finding> inspect(const desk& with) {
   std::vector<finding> found;
   const durable::migration_plan plan = with.store.plan_migration();
@@ -237,9 +264,9 @@ std::vector<finding> inspect(const desk& with) {
     throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
   }
   const bool current = plan.statements.empty();
-  found.push_back(
-      {!current, "the tables are of version " + plan.from + (current ? "" : ", and this program knows " + plan.to),
-       current ? "" : "call store::migrate" + std::string(plan.additive ? "" : " while no program uses them")});
+  found.push_back({!current,
+                   "the tables are of version " + plan.from + (current ? "" : ", and this program knows " + plan.to),
+                   current ? "" : "timing-wheel migrate STORE --plan, then without --plan as the owner of the tables"});
   const auto difference = with.store.clock_difference();
   const bool apart = std::chrono::abs(difference) > std::chrono::seconds(2);
   found.push_back({apart,

@@ -20,8 +20,8 @@ constexpr std::array actions = {
     action{"why", why},           action{"cancel", cancel},     action{"reschedule", reschedule},
     action{"run-now", run_now},   action{"retry", retry},       action{"delete", remove},
     action{"pause", pause},       action{"resume", resume},     action{"drain", drain},
-    action{"export", export_all}, action{"import", import_all}, action{"audit", audit},
-    action{"check", check},       action{"serve", serve},
+    action{"export", export_all}, action{"import", import_all}, action{"migrate", migrate},
+    action{"audit", audit},       action{"check", check},       action{"serve", serve},
 };
 
 int run(int argc, char** argv) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <memory>
 
 #include "common/program.hpp"
 #include "desk/text.hpp"
@@ -26,6 +27,7 @@ enum flags : unsigned {
   takes_network = 128,
   takes_drain = 256,
   takes_file = 512,
+  takes_plan = 1024,
 };
 
 struct command {
@@ -67,12 +69,32 @@ constexpr std::array commands = {
         "Writes all checks and all dead ones to standard output, as they are at one moment: a line of JSON for each."},
     command{"import", "FILE", 1, 1, takes_json | takes_file,
             "Reads what export has written; - is standard input. Refused if a check is there already."},
+    command{"migrate", "", 0, 0, takes_json | takes_plan,
+            "Brings the tables of an older release up to date; with --plan it only says how."},
     command{"audit", "", 0, 0, takes_json | takes_limit, "Who has changed what, the newest first."},
     command{"check", "", 0, 0, takes_json, "What is wrong with the installation; ends with 4 if something is."},
     command{
         "serve", "", 0, 0, takes_network,
         "A page that shows and steers the checks, and an HTTP API. Without --token-file it serves this machine only, "
         "and changes nothing."},
+};
+
+const command* command_of(const std::string& name) {
+  const auto* const found =
+      std::find_if(commands.begin(), commands.end(), [&](const command& each) { return each.name == name; });
+  return found == commands.end() ? nullptr : found;
+}
+
+std::string words_of(const command& of) { return std::string("STORE") + (*of.words == '\0' ? "" : " ") + of.words; }
+
+// Of a command, with all its words: the parser knows one list of them only.
+class usage_line : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    const command* const of = command_of(app->get_name());
+    return of == nullptr ? Formatter::make_usage(app, std::move(name))
+                         : "Usage: " + name + " " + words_of(*of) + " [OPTIONS]\n";
+  }
 };
 
 bool is_store(const std::string& word) {
@@ -131,6 +153,10 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("--keep-existing", chosen.keep_existing, "leave out what is there already");
     app.add_flag("--dry-run", chosen.dry_run, "only look at the file, and for what is there already");
   }
+  if (flag(takes_plan)) {
+    app.add_flag("--plan", chosen.plan, "only show the statements, and whether nodes may run meanwhile");
+    app.add_flag("-y,--yes", chosen.yes, "also if older programs cannot use the tables afterwards");
+  }
   if (flag(takes_drain)) {
     app.add_flag("--end", chosen.end, "let it claim again");
     app.add_option("--wait", chosen.wait, "seconds to wait, at most; 0: do not wait")->check(CLI::Range(0.0, 1e9));
@@ -159,7 +185,7 @@ void take_store(const command& of, options& chosen) {
   } else if (usual != nullptr) {
     chosen.store = usual;
   }
-  const std::string usage = std::string(of.name) + " STORE" + (*of.words == '\0' ? "" : " ") + of.words;
+  const std::string usage = std::string(of.name) + " " + words_of(of);
   if (chosen.store.empty()) {
     throw failure(exit_status::usage, "no store is named: " + usage + ", or set " + store_variable);
   }
@@ -173,12 +199,11 @@ void take_store(const command& of, options& chosen) {
 options parse_options(int argc, const char* const* argv) {
   options chosen;
   CLI::App app("Shows and steers the durable checks of a store.", common::program_name("timing-wheel"));
-  if (argc > 1 && *argv[1] != '-' && std::none_of(commands.begin(), commands.end(), [&](const command& each) {
-        return argv[1] == std::string(each.name);
-      })) {
+  if (argc > 1 && *argv[1] != '-' && command_of(argv[1]) == nullptr) {
     throw failure(exit_status::usage, "there is no command '" + one_line(argv[1]) + "': see --help");
   }
   app.require_subcommand(1);
+  app.formatter(std::make_shared<usage_line>());
   app.footer(
       "Ends with 0 if it is done, 1 if nothing matched, 2 if it was called wrongly, 3 if the store cannot be reached "
       "or\n"
@@ -196,9 +221,7 @@ options parse_options(int argc, const char* const* argv) {
     throw failure(exit_status::usage, error.what());
   }
   chosen.command = app.get_subcommands().front()->get_name();
-  take_store(
-      *std::find_if(commands.begin(), commands.end(), [&](const command& each) { return each.name == chosen.command; }),
-      chosen);
+  take_store(*command_of(chosen.command), chosen);
   return chosen;
 }
 

@@ -35,6 +35,7 @@ struct options {
   double every = 1;            ///< Of `status --watch`: seconds.
   std::optional<double> over;  ///< Of `status`: look twice, so many seconds apart.
   bool keep_existing = false;  ///< Of `import`: what is there already stays.
+  bool plan = false;           ///< Of `migrate`: changes nothing.
   bool end = false;            ///< Of `drain`: the node claims again.
   std::optional<double> wait;  ///< Of `drain`: seconds until the node has to be empty; none: it may take any time.
 

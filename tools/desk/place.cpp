@@ -1,5 +1,7 @@
 #include "desk/place.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "desk/text.hpp"
@@ -24,19 +26,27 @@ namespace {
 
 #ifdef TIMING_WHEEL_DESK_SQLITE
 // Looks without changing the file: a store would change the mode of its journal, also of one that is not ours.
-bool has_tables(const std::string& file) {
+void require_tables(const std::string& file) {
   sqlite3* on = nullptr;
   bool found = false;
-  if (sqlite3_open_v2(file.c_str(), &on, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK) {
+  int result = sqlite3_open_v2(file.c_str(), &on, SQLITE_OPEN_READONLY, nullptr);
+  if (result == SQLITE_OK) {
     sqlite3_busy_timeout(on, 1000);
     const auto note = [](void* into, int /*columns*/, char** /*values*/, char** /*names*/) {
       *static_cast<bool*>(into) = true;
       return 0;
     };
-    sqlite3_exec(on, "SELECT 1 FROM sqlite_master WHERE name='timing_wheel_schema'", note, &found, nullptr);
+    result = sqlite3_exec(on, "SELECT 1 FROM sqlite_master WHERE name='timing_wheel_schema'", note, &found, nullptr);
   }
+  const std::string words = sqlite3_errmsg(on);
   sqlite3_close(on);
-  return found;
+  if (result != SQLITE_OK) {
+    throw failure(exit_status::no_store, one_line(file, 300) + " cannot be read: " + words);
+  }
+  if (!found) {
+    throw failure(exit_status::no_store,
+                  "there are no tables of durable checks in " + one_line(file, 300) + "; store::migrate makes them");
+  }
 }
 #endif
 
@@ -46,11 +56,10 @@ place open_file([[maybe_unused]] const std::string& file) {
   if (!std::filesystem::is_regular_file(file, ignored)) {
     throw failure(exit_status::no_store, "there is no file " + one_line(file, 300));
   }
-  if (!has_tables(file)) {
-    throw failure(exit_status::no_store,
-                  "there are no tables of durable checks in " + one_line(file, 300) + "; store::migrate makes them");
-  }
-  return {std::make_unique<durable::sqlite_store>(file), "sqlite", file};
+  require_tables(file);
+  durable::sqlite_options wanted;
+  wanted.read_only = ::access(file.c_str(), W_OK) != 0;
+  return {std::make_unique<durable::sqlite_store>(file, wanted), "sqlite", file};
 #else
   not_built("SQLite");
 #endif

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <ostream>
 #include <sstream>
 #include <thread>
@@ -78,6 +79,30 @@ std::string reason(const kind_counts& of, const snapshot& seen) {
   return of.running > 0 ? "handlers are busy" : "no node has claimed it";
 }
 
+// A node that is drained has left its shares, so it may be known by its drain alone.
+struct node_row {
+  std::string name;
+  const node_info* known = nullptr;
+  bool drained = false;
+};
+
+std::vector<node_row> node_rows(const snapshot& seen) {
+  std::vector<node_row> rows;
+  if (seen.nodes) {
+    std::transform(seen.nodes->begin(), seen.nodes->end(), std::back_inserter(rows), [&](const node_info& of) {
+      return node_row{of.name, &of, std::any_of(seen.drained.begin(), seen.drained.end(), [&](const auto& drain) {
+                        return drain.node == of.name;
+                      })};
+    });
+  }
+  for (const durable::drained_node& of : seen.drained) {
+    if (std::none_of(rows.begin(), rows.end(), [&](const node_row& row) { return row.name == of.node; })) {
+      rows.push_back({.name = of.node, .drained = true});
+    }
+  }
+  return rows;
+}
+
 json json_of(const snapshot& seen, const desk& with) {
   json all;
   all["kinds"] = json::array();
@@ -103,13 +128,14 @@ json json_of(const snapshot& seen, const desk& with) {
     all["kinds"].push_back(std::move(kind));
   }
   all["nodes"] = json::array();
-  for (const node_info& of : seen.nodes.value_or(std::vector<node_info>())) {
+  for (const node_row& of : node_rows(seen)) {
     json node;
     node["node"] = of.name;
-    node["kinds"] = of.kinds;
-    node["alive"] = of.until > seen.now;
-    node["until"] = time_text(of.until);
-    node["shares"] = of.shares;
+    node["kinds"] = of.known ? json(of.known->kinds) : json::array();
+    node["alive"] = of.known ? json(of.known->until > seen.now) : json();
+    node["until"] = of.known ? json(time_text(of.known->until)) : json();
+    node["shares"] = of.known ? of.known->shares : 0;
+    node["drained"] = of.drained;
     all["nodes"].push_back(std::move(node));
   }
   all["drained"] = json::array();
@@ -150,6 +176,31 @@ void write_rates(const snapshot& seen, std::ostream& out) {
   }
 }
 
+void write_nodes(const snapshot& seen, std::ostream& out) {
+  table nodes({"node", "alive", "shares", "kinds"});
+  const std::vector<node_row> rows = node_rows(seen);
+  for (const node_row& of : rows) {
+    if (of.known == nullptr) {
+      nodes.add({one_line(of.name), "drained", "-", "-"});
+      continue;
+    }
+    std::string names;
+    for (const std::string& kind : of.known->kinds) {
+      names += (names.empty() ? "" : ", ") + one_line(kind);
+    }
+    nodes.add({one_line(of.name),
+               (of.known->until > seen.now ? "yes" : "not for " + since(of.known->until, seen.now)) +
+                   (of.drained ? ", drained" : ""),
+               common::grouped(of.known->shares), of.known->kinds.empty() ? "too many to be kept" : names});
+  }
+  if (!rows.empty()) {
+    out << '\n';
+    nodes.write(out);
+  } else if (seen.nodes) {
+    out << "\nno node\n";
+  }
+}
+
 void write(const snapshot& seen, const desk& with) {
   std::ostream& out = with.out;
   out << with.where.type << ' ' << one_line(with.where.where, 200) << ", tables " << seen.tables << ", "
@@ -168,23 +219,7 @@ void write(const snapshot& seen, const desk& with) {
     kinds.write(out);
   }
   write_rates(seen, out);
-  if (seen.nodes) {
-    table nodes({"node", "alive", "shares", "kinds"});
-    for (const node_info& of : *seen.nodes) {
-      std::string names;
-      for (const std::string& kind : of.kinds) {
-        names += (names.empty() ? "" : ", ") + one_line(kind);
-      }
-      nodes.add({one_line(of.name), of.until > seen.now ? "yes" : "not for " + since(of.until, seen.now),
-                 common::grouped(of.shares), of.kinds.empty() ? "too many to be kept" : names});
-    }
-    out << '\n';
-    if (seen.nodes->empty()) {
-      out << "no node\n";
-    } else {
-      nodes.write(out);
-    }
-  }
+  write_nodes(seen, out);
   for (const durable::drained_node& of : seen.drained) {
     out << '\n'
         << one_line(of.node) << " is drained since " << time_text(std::chrono::floor<std::chrono::seconds>(of.since))

@@ -144,9 +144,14 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   const check_state state = state_of(check, now);
   told.state = to_string(state);
   if (state == check_state::running) {
+    std::string likely;
+    for (const std::string& each : likely_holders(with, check.kind, check.id)) {
+      likely.append(likely.empty() ? " Most likely it is " : " or ").append(one_line(each));
+    }
     told.say(
         "A node has claimed it, attempt " + std::to_string(check.attempt) +
-            ": its handler runs, or begins soon. The row does not say which node.",
+            ": its handler runs, or begins soon. The row does not say which node." +
+            (likely.empty() ? "" : likely + ", which has its share of the table."),
         "unfinished() on the nodes names the one that runs it. If that node dies, another one runs the check after " +
             clock_text(check.lease, now) + ".");
     return;

@@ -3,7 +3,7 @@ _timing_wheel() {
   local command=${COMP_WORDS[1]-} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W "status list show why cancel reschedule run-now retry delete pause resume drain export
-      import audit check serve --help" -- "$word")
+      import migrate audit check serve --help" -- "$word")
   elif [[ $before == --state ]]; then
     mapfile -t COMPREPLY < <(compgen -W "pending due waiting running retrying suspect dead" -- "$word")
   elif [[ $word == -* ]]; then

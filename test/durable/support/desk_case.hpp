@@ -88,9 +88,9 @@ class desk_case : public testing::TestWithParam<desk_way> {
 
   // Without a terminal. Its process is in the file "pid".
   [[nodiscard]] ended run_alone(const words& arguments) const { return run_alone_in(folder, arguments); }
-  [[nodiscard]] static ended run_alone_in(const timing_wheel::test::scratch_folder& folder, const words& arguments) {
-    std::string command =
-        "echo $$ >" + in_quotes(folder.file("pid")) + "; exec env -u TIMING_WHEEL_STORE " TIMING_WHEEL_DESK;
+  [[nodiscard]] static ended run_alone_in(const timing_wheel::test::scratch_folder& folder, const words& arguments,
+                                          const std::string& program = TIMING_WHEEL_DESK) {
+    std::string command = "echo $$ >" + in_quotes(folder.file("pid")) + "; exec env -u TIMING_WHEEL_STORE " + program;
     for (const std::string& each : arguments) {
       command += " " + in_quotes(each);
     }

@@ -145,11 +145,10 @@ function showRates(rates, kinds) {
     ...died ? [`In the last minute ${grouped(died)} checks have died.`] : []].join(' ');
 }
 
-/** A node that came back with other kinds is there twice; one that is drained may be known by that alone. */
+/** A node that came back with other kinds is there twice; of one that is drained no more may be known. */
 function showNodes(nodes, drained) {
   const drains = new Map(drained.map((of) => [of.node, of]));
-  const others = drained.filter(({ node }) => !nodes.some((of) => of.node === node));
-  fill(at('nodes'), [...nodes, ...others], ({ node, kinds }) => JSON.stringify([node, kinds]), (of) => {
+  fill(at('nodes'), nodes, ({ node, kinds }) => JSON.stringify([node, kinds]), (of) => {
     const drain = drains.get(of.node);
     const runs = drain && (drain.held === null ? 'has not answered yet'
         : drain.held === 0 ? 'runs nothing' : `still runs ${grouped(drain.held)}`);
@@ -161,7 +160,7 @@ function showNodes(nodes, drained) {
         await ask('POST', `/v1/nodes/${encodeURIComponent(of.node)}/${drain ? 'resume' : 'drain'}`);
         tell(`${of.node} ${drain ? 'claims again' : 'is drained'}`);
       }) }));
-    const known = of.kinds ? [cell(of.alive ? 'yes' : `no, since ${second(of.until)}`, of.alive ? '' : 'bad'),
+    const known = of.until ? [cell(of.alive ? 'yes' : `no, since ${second(of.until)}`, of.alive ? '' : 'bad'),
       count(of.shares), cell(of.kinds.join(', ') || 'too many to be kept', 'long')] : [cell('-'), cell('-'), cell('-')];
     return [cell(of.node), ...known, cell(drain ? `since ${second(drain.since)}: ${runs}` : '-'), change];
   });
