@@ -259,6 +259,14 @@ TEST_P(Desk, WhyNamesTheTransactionInTheWay) {
   handler.join();
   EXPECT_THAT(chain.out, HasSubstr(named)) << "of a handler that waits";
   EXPECT_THAT(chain.out, Not(HasSubstr("process " + waiting)));
+  const postgres_session node(server().conninfo() + " application_name=timing_wheel");
+  const std::string session = node.ask("SELECT pg_backend_pid()");
+  culprit.execute("SELECT pg_advisory_lock(8)");
+  std::thread elsewhere([&] { node.execute("SELECT pg_advisory_lock(8)"); });
+  wait_until([&] { return watcher.ask("SELECT cardinality(pg_blocking_pids(" + session + "))") == "1"; });
+  EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr(named)) << "of a node that waits with another check";
+  culprit.execute("SELECT pg_advisory_unlock(8)");
+  elsewhere.join();
 }
 #endif
 

@@ -98,7 +98,7 @@ exit_status serve(const desk& with);
                                                        const std::string& key, std::size_t payloads);
 
 /// A session that keeps nodes from claiming a check: it has locked the row or the table, or a session that has locked
-/// one of these waits for it.
+/// one of these waits for it, or that of a node.
 struct blocker {
   int pid = 0;
   std::string state;

@@ -206,6 +206,11 @@ constexpr const char* holders_together =
     "SELECT held.pid FROM @ AS locked,pg_get_multixact_members(locked.xmax) AS of JOIN pg_locks AS held ON "
     "held.transactionid=of.xid AND held.granted WHERE locked.id=$1::bigint";
 
+// Sessions of nodes that wait: nobody has touched this row, since its node waits with another one.
+constexpr const char* nodes_that_wait =
+    "SELECT pid FROM pg_stat_activity WHERE datname=current_database() AND application_name='timing_wheel' AND "
+    "cardinality(pg_blocking_pids(pid))>0 AND $1::bigint IS NOT NULL";
+
 }  // namespace
 
 #endif
@@ -224,6 +229,9 @@ std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unus
         look(holders_together);
       } catch (const failure&) {  // NOLINT(bugprone-empty-catch): no such number, so nobody
       }
+    }
+    if (found.empty()) {
+      look(nodes_that_wait);
     }
   }
 #endif

@@ -108,7 +108,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     explained = true;
   }
   for (const blocker& each : blockers) {
-    told.say("A transaction is in the way of a claim: process " + std::to_string(each.pid) + " of " +
+    told.say("A transaction is in the way of a claim or a handler: process " + std::to_string(each.pid) + " of " +
                  one_line(each.user) + (each.program.empty() ? "" : " (" + one_line(each.program) + ")") + ", " +
                  each.state + " since " + each.since + ": " + one_line(each.statement),
              each.is_node ? "It is a session of a node, in which a handler works: unfinished() on the nodes names it."
@@ -130,10 +130,11 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     explained = true;
   }
   if (!explained) {
-    told.say(handlers ? std::to_string(*handlers) + " live nodes have a handler for its kind, and none has claimed it."
-                      : "This store does not know which nodes live: none of them has claimed it.",
-             "A node looks four times a second, and each 30 s at all that is due. If it stays, see on_failure and "
-             "stats() of the nodes: does one run, and have its threads work?");
+    told.say(
+        handlers ? std::to_string(*handlers) + " live nodes have a handler for its kind, and none has claimed it."
+                 : "This store does not know which nodes live: none of them has claimed it.",
+        "A node looks four times a second, and each 30 s at all that is due. If it stays: is the disk of the database "
+        "full? on_failure of the nodes has the words of their database; stats() tells whether their threads work.");
   }
 }
 
