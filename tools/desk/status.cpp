@@ -44,14 +44,14 @@ std::optional<std::size_t> leased(const std::vector<kind_counts>& kinds) {
   return due < counted_at_most ? std::optional(count) : std::nullopt;
 }
 
-snapshot look(durable::store& store, meter* rates) {
+snapshot look(durable::store& store, meter* rates, bool with_waits) {
   snapshot seen;
   seen.tables = store.plan_migration().from;
   if (seen.tables.empty()) {
     throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
   }
   const std::optional<std::int64_t> fence = rates != nullptr ? store.last_fence() : std::nullopt;
-  seen.kinds = store.count_kinds(counted_at_most);
+  seen.kinds = store.count_kinds(counted_at_most, with_waits);
   if (fence) {
     seen.rates = rates->add({std::chrono::steady_clock::now(), *fence, leased(seen.kinds)});
   }
@@ -244,7 +244,7 @@ void wait(double seconds) {
 }
 
 void write_one(const desk& with) {
-  const snapshot seen = look(with.store, with.rates);
+  const snapshot seen = look(with.store, with.rates, with.chosen.as_json);
   if (with.chosen.as_metrics) {
     durable::write_prometheus(with.out, seen.kinds, seen.now);
   } else if (with.chosen.as_json) {
@@ -284,7 +284,7 @@ exit_status status(const desk& with) {
   if (!with.chosen.watch) {
     if (with.chosen.over) {
       common::stop_on_signals();
-      static_cast<void>(look(with.store, &rates));
+      static_cast<void>(look(with.store, &rates, false));
       wait(*with.chosen.over);
     }
     write_one(

@@ -105,8 +105,9 @@ struct kind_counts {
   bool paused = false;          ///< See `store::pause`.
   /// Since when the check that has been waiting for longest waits: since its deadline, or the end of its lease.
   std::optional<instant> oldest_waiting = {};
-  std::optional<instant> median_waiting = {};  ///< Half of those that wait have begun to wait then, or later.
-  std::optional<instant> p99_waiting = {};     ///< 99 in 100 of those that wait have begun to wait then, or later.
+  /// Half of those that wait have begun to wait then, or later. Not set unless `count_kinds` is asked for waits.
+  std::optional<instant> median_waiting = {};
+  std::optional<instant> p99_waiting = {};  ///< The same, of 99 in 100.
 };
 
 /// A node as the store knows it.

@@ -91,7 +91,7 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
                                                    std::size_t most = 1'000'000) override;
   [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
   [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override;
-  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000) override;
+  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false) override;
   [[nodiscard]] std::optional<std::int64_t> last_fence() override;
   [[nodiscard]] std::optional<std::vector<node_info>> nodes() override;
   void read_all(const std::function<void(stored_check&&)>& check,

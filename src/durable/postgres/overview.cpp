@@ -268,7 +268,7 @@ std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std
 
 // Steps from kind to kind in the index of keys, and counts by it: for a kind that has few of many checks, the server
 // would else read them all. What is due first is looked at once for all kinds.
-std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now) {
+std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now, bool with_waits) {
   const std::int64_t at = microseconds_of(now);
   most = std::min<std::size_t>(most, std::numeric_limits<std::int64_t>::max() - 1);
   const std::int64_t limit = count_of(most) + 1;
@@ -282,12 +282,13 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
           "count(*) FILTER (WHERE NOT held) AS suspect,count(*) FILTER (WHERE due_now) AS due,"
           "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
           "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
-          "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest,"
-          "percentile_disc(0.5) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) "
-          "FILTER (WHERE due_now AND held IS NOT TRUE) AS half,"
-          "percentile_disc(0.99) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) "
-          "FILTER (WHERE due_now AND held IS NOT TRUE) AS most FROM (SELECT "
-          "kind,due,lease,attempt,due<=")
+          "min(greatest(due,lease)) FILTER (WHERE due_now AND held IS NOT TRUE) AS oldest,")
+      .add(with_waits ? "percentile_disc(0.5) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) "
+                        "FILTER (WHERE due_now AND held IS NOT TRUE) AS half,"
+                        "percentile_disc(0.99) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) "
+                        "FILTER (WHERE due_now AND held IS NOT TRUE) AS most"
+                      : "NULL::bigint AS half,NULL::bigint AS most")
+      .add(" FROM (SELECT kind,due,lease,attempt,due<=")
       .add(at)
       .add(" AS due_now,lease>")
       .add(at)
@@ -326,6 +327,8 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
     of.at_least = all > most || (all > 0 && size_in(rows, row, 9) > most) || size_in(rows, row, 10) > most;
     if (!rows.is_null(row, 7)) {
       of.oldest_waiting = instant_of(rows.integer(row, 7));
+    }
+    if (!rows.is_null(row, 12)) {
       of.median_waiting = instant_of(rows.integer(row, 12));
       of.p99_waiting = instant_of(rows.integer(row, 13));
     }

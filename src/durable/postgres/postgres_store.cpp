@@ -617,9 +617,9 @@ std::size_t postgres_store::count(const check_filter& which, std::size_t most) {
   return implementation_->look([&](connection& on, instant at) { return postgres::count(on, which, most, at); });
 }
 
-std::vector<kind_counts> postgres_store::count_kinds(std::size_t most) {
-  std::vector<kind_counts> kinds =
-      implementation_->look([&](connection& on, instant at) { return postgres::count_kinds(on, most, at); });
+std::vector<kind_counts> postgres_store::count_kinds(std::size_t most, bool with_waits) {
+  std::vector<kind_counts> kinds = implementation_->look(
+      [&](connection& on, instant at) { return postgres::count_kinds(on, most, at, with_waits); });
   mark_paused(paused_kinds(), kinds);
   return kinds;
 }

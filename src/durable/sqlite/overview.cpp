@@ -167,7 +167,7 @@ std::size_t count(database& on, const check_filter& which, std::size_t most, ins
   return all;
 }
 
-std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, counters& counts) {
+std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, bool with_waits, counters& counts) {
   most = std::min<std::size_t>(most, std::numeric_limits<std::int64_t>::max() - 1);
   std::map<std::string, kind_counts> found;
   for (const std::string& kind : kinds_of(on, {}, counts)) {
@@ -185,7 +185,7 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
       check.attempt = static_cast<int>(run->integer(2));
       add_to(of, waiting, check, now);
     }
-    tell_waiting(of, waiting);
+    tell_waiting(of, waiting, with_waits);
     of.at_least = looked_at == most && count(on, {.kind = kind}, most + 1, now, counts) > most;
   }
   once run(on, "counting dead checks",

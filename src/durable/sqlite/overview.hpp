@@ -18,7 +18,8 @@ namespace timing_wheel::durable::sqlite {
 [[nodiscard]] std::size_t count(database& on, const check_filter& which, std::size_t most, instant now,
                                 counters& counts);
 /// All but which kinds are paused.
-[[nodiscard]] std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, counters& counts);
+[[nodiscard]] std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, bool with_waits,
+                                                   counters& counts);
 [[nodiscard]] std::int64_t last_fence(database& on, counters& counts);
 [[nodiscard]] std::vector<dead_check> list_dead(database& on, const dead_range& range, counters& counts);
 [[nodiscard]] std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::size_t limit,

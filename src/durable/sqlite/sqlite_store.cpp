@@ -533,9 +533,10 @@ std::size_t sqlite_store::count(const check_filter& which, std::size_t most) {
       [&](database& on, instant at, counters& counts) { return sqlite::count(on, which, most, at, counts); });
 }
 
-std::vector<kind_counts> sqlite_store::count_kinds(std::size_t most) {
-  std::vector<kind_counts> kinds = implementation_->look(
-      [&](database& on, instant at, counters& counts) { return sqlite::count_kinds(on, most, at, counts); });
+std::vector<kind_counts> sqlite_store::count_kinds(std::size_t most, bool with_waits) {
+  std::vector<kind_counts> kinds = implementation_->look([&](database& on, instant at, counters& counts) {
+    return sqlite::count_kinds(on, most, at, with_waits, counts);
+  });
   mark_paused(paused_kinds(), kinds);
   return kinds;
 }

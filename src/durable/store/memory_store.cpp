@@ -657,7 +657,7 @@ std::size_t memory_store::count(const check_filter& which, std::size_t most) {
   return list({.limit = most, .which = which}).size();
 }
 
-std::vector<kind_counts> memory_store::count_kinds(std::size_t most) {
+std::vector<kind_counts> memory_store::count_kinds(std::size_t most, bool with_waits) {
   const std::scoped_lock lock(implementation_->mutex);
   ++implementation_->counts.statements;
   const tables& all = implementation_->all;
@@ -673,7 +673,7 @@ std::vector<kind_counts> memory_store::count_kinds(std::size_t most) {
     }
   }
   for (auto& [kind, since] : waiting) {
-    tell_waiting(kinds[kind], since);
+    tell_waiting(kinds[kind], since, with_waits);
   }
   const bool all_dead = all.dead.size() <= most;
   std::size_t left = std::min(all.dead.size(), most);

@@ -142,15 +142,20 @@ void add_to(kind_counts& counts, std::vector<instant>& waiting, const stored_che
   }
 }
 
-void tell_waiting(kind_counts& counts, std::vector<instant>& waiting) {
+void tell_waiting(kind_counts& counts, std::vector<instant>& waiting, bool with_waits) {
   if (waiting.empty()) {
     return;
   }
-  std::sort(waiting.begin(), waiting.end(), std::greater<>());
-  const auto of_percent = [&](std::size_t percent) { return waiting[(waiting.size() * percent + 99) / 100 - 1]; };
-  counts.oldest_waiting = waiting.back();
-  counts.median_waiting = of_percent(50);
-  counts.p99_waiting = of_percent(99);
+  const auto of_percent = [&](std::size_t percent) {
+    const auto at = waiting.begin() + static_cast<std::ptrdiff_t>((waiting.size() * percent + 99) / 100 - 1);
+    std::nth_element(waiting.begin(), at, waiting.end(), std::greater<>());
+    return *at;
+  };
+  counts.oldest_waiting = *std::min_element(waiting.begin(), waiting.end());
+  if (with_waits) {
+    counts.median_waiting = of_percent(50);
+    counts.p99_waiting = of_percent(99);
+  }
 }
 
 void mark_paused(const std::vector<paused_kind>& paused, std::vector<kind_counts>& kinds) {

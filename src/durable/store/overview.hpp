@@ -46,7 +46,7 @@ inline constexpr std::chrono::minutes lately(1);
 void add_to(kind_counts& counts, std::vector<instant>& waiting, const stored_check& check, instant now);
 
 /// Sets `oldest_waiting`, and the like, from what `add_to` has found.
-void tell_waiting(kind_counts& counts, std::vector<instant>& waiting);
+void tell_waiting(kind_counts& counts, std::vector<instant>& waiting, bool with_waits);
 
 /// Says of each kind that is paused that it is, and adds those that have no check.
 void mark_paused(const std::vector<paused_kind>& paused, std::vector<kind_counts>& kinds);

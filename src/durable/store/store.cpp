@@ -98,7 +98,7 @@ void store::read_all(const std::function<void(stored_check&&)>& /*check*/,
 
 std::size_t store::count(const check_filter& /*which*/, std::size_t /*most*/) { refuse("counting checks"); }
 
-std::vector<kind_counts> store::count_kinds(std::size_t /*most*/) { refuse("counting checks"); }
+std::vector<kind_counts> store::count_kinds(std::size_t /*most*/, bool /*with_waits*/) { refuse("counting checks"); }
 
 std::optional<std::int64_t> store::last_fence() { return std::nullopt; }
 
