@@ -16,7 +16,7 @@ namespace timing_wheel::detail {
 #if defined(TIMING_WHEEL_HAS_MAPPINGS)
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 #else
-  return 4096;  // of no meaning where nothing is mapped
+  return 4096;  // of Windows; of no meaning where nothing is mapped
 #endif
 }
 

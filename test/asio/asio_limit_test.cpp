@@ -63,7 +63,7 @@ class LimitedOperation : public in_world<Timers> {
  public:
   using run_with = limiting_timers;
 
-  LimitedOperation() { net::local::connect_pair(reader_, writer_); }
+  LimitedOperation() { connect_pair(reader_, writer_); }
 
  protected:
   template <class Token>
@@ -72,8 +72,8 @@ class LimitedOperation : public in_world<Timers> {
   }
   void write(const std::string& text) { net::write(writer_, net::buffer(text)); }
 
-  net::local::stream_protocol::socket reader_{this->context_};
-  net::local::stream_protocol::socket writer_{this->context_};
+  net::ip::tcp::socket reader_{this->context_};
+  net::ip::tcp::socket writer_{this->context_};
   typename in_world<Timers>::timer_type timer_{this->context_};
   std::array<char, 16> room_{};
   read_end end_;
@@ -265,9 +265,9 @@ TYPED_TEST_F(LimitedOperation, MayBeLeftByItsContext) {
   {
     net::io_context context;
     typename TestFixture::timer_type timer(context);
-    net::local::stream_protocol::socket reader(context);
-    net::local::stream_protocol::socket writer(context);
-    net::local::connect_pair(reader, writer);
+    net::ip::tcp::socket reader(context);
+    net::ip::tcp::socket writer(context);
+    connect_pair(reader, writer);
     reader.async_read_some(net::buffer(this->room_),
                            cancel_after(timer, 1h, [alive](const error_code&, std::size_t) { ++*alive; }));
     context.poll();

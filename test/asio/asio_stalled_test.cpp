@@ -18,7 +18,7 @@ class StalledLoop : public in_world<Timers> {
   using timer_type = typename in_world<Timers>::timer_type;
   enum class first { none, message, time_out, late_message };
 
-  StalledLoop() { net::local::connect_pair(reader_, writer_); }
+  StalledLoop() { connect_pair(reader_, writer_); }
 
   // What comes first to handlers on `executor`, of a context with one thread.
   template <class Executor>
@@ -56,8 +56,8 @@ class StalledLoop : public in_world<Timers> {
   }
 
   static constexpr int rounds = 50;
-  net::local::stream_protocol::socket reader_{this->context_};
-  net::local::stream_protocol::socket writer_{this->context_};
+  net::ip::tcp::socket reader_{this->context_};
+  net::ip::tcp::socket writer_{this->context_};
   std::array<char, 1> room_{};
 };
 

@@ -50,6 +50,14 @@ inline bool runs_in(std::string_view world) {
   return testing::UnitTest::GetInstance()->current_test_info()->type_param() == type_in(world);
 }
 
+/// Connects two sockets; Asio has no pairs of local ones on Windows.
+inline void connect_pair(net::ip::tcp::socket& one, net::ip::tcp::socket& other) {
+  net::ip::tcp::acceptor acceptor(one.get_executor(), {net::ip::address_v4::loopback(), 0});
+  other.connect(acceptor.local_endpoint());
+  acceptor.accept(one);
+  other.set_option(net::ip::tcp::no_delay(true));
+}
+
 /// Asio's own timers.
 struct steady_timers {
   template <class Executor = net::any_io_executor>
