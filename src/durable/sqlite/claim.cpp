@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "durable/sqlite/transaction.hpp"
 #include "durable/store/instant.hpp"
@@ -8,11 +9,20 @@
 
 namespace timing_wheel::durable::sqlite {
 
-void writing_transaction::read_claimed(execution& run, const upcoming& wanted, std::vector<claimed>& got) {
+// Those of at most `sql::rows_at_once` that are there, whether they may be claimed or not.
+void writing_transaction::read_wanted(std::span<const upcoming> wanted) {
+  found_.clear();
+  execution run = read_wanted_.run();
+  for (std::size_t place = 0; place < sql::rows_at_once; ++place) {
+    run.bind(place < wanted.size() ? wanted[place].id : 0);  // no row has the id 0
+  }
+  run.bind(static_cast<std::int64_t>(wanted.size()));  // stops before the places that are not used
   while (run.step()) {
     counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-    got.push_back({wanted.id, run.integer(0), wanted.kind, static_cast<int>(run.integer(1)), instant_of(run.integer(2)),
-                   std::string(run.bytes(3)), std::string(run.bytes(4)), run.integer(5) != 0});
+    const std::int64_t id = run.integer(0);
+    const auto row = std::find_if(wanted.begin(), wanted.end(), [&](const upcoming& each) { return each.id == id; });
+    found_.push_back({id, 0, row->kind, static_cast<int>(run.integer(1)), instant_of(run.integer(2)),
+                      std::string(run.bytes(3)), std::string(run.bytes(4)), run.integer(5) != 0});
   }
 }
 
@@ -32,36 +42,50 @@ void writing_transaction::claim(std::span<const upcoming> wanted, instant lease,
 
 std::size_t writing_transaction::claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
                                             std::vector<claimed>& got) {
-  const std::size_t least = std::min(most, wanted.size());
-  std::int64_t fence = least == 0 ? 0 : first_fence(least);
-  const std::size_t end = got.size() + most;
-  std::size_t tried = 0;
-  for (; tried < wanted.size() && got.size() < end; ++tried) {
-    const std::size_t before = got.size();
-    claim(claim_, wanted[tried], lease, fence, got);
-    if (got.size() == before && takes_over_) {
-      claim(take_over_, wanted[tried], lease, fence, got);
-    }
-    fence += static_cast<std::int64_t>(got.size() - before);
-  }
-  return tried;
-}
-
-void writing_transaction::claim(statement& how, const upcoming& wanted, instant lease, std::int64_t fence,
-                                std::vector<claimed>& got) {
-  execution run = how.run();
-  run.bind(wanted.id).bind(microseconds_of(now_)).bind(microseconds_of(lease)).bind(fence);
-  read_claimed(run, wanted, got);
+  const std::int64_t until = microseconds_of(lease);
+  return take(wanted, most, got, [&](const claimed& one) {
+    execution run = claim_.run();
+    bind_taken(run, one);
+    return run.bind(one.fence).bind(until).finish() == 1;
+  });
 }
 
 void writing_transaction::consume(std::span<const upcoming> wanted, std::vector<claimed>& got) {
-  const std::int64_t ended = takes_over_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
-  std::int64_t fence = wanted.empty() ? 0 : first_fence(wanted.size());
-  for (const upcoming& row : wanted) {
+  take(wanted, wanted.size(), got, [&](const claimed& one) {
     execution run = consume_.run();
-    run.bind(row.id).bind(microseconds_of(now_)).bind(ended).bind(fence++);
-    read_claimed(run, row, got);
+    bind_taken(run, one);
+    return run.finish() == 1;
+  });
+}
+
+// \param takes writes a row that was read, if it may be claimed. \returns how many of `wanted` were looked at.
+template <class Takes>
+std::size_t writing_transaction::take(std::span<const upcoming> wanted, std::size_t most, std::vector<claimed>& got,
+                                      const Takes& takes) {
+  const std::size_t least = std::min(most, wanted.size());
+  std::int64_t fence = least == 0 ? 0 : first_fence(least);
+  const std::size_t end = got.size() + least;
+  std::size_t tried = 0;
+  while (tried < wanted.size() && got.size() < end) {
+    const auto some = wanted.subspan(tried, std::min({sql::rows_at_once, wanted.size() - tried, end - got.size()}));
+    read_wanted(some);
+    for (claimed& one : found_) {
+      one.fence = fence;
+      if (takes(one)) {
+        got.push_back(std::move(one));
+        ++fence;
+      }
+    }
+    tried += some.size();
   }
+  found_.clear();
+  return tried;
+}
+
+// The row, and when it may be claimed.
+void writing_transaction::bind_taken(execution& run, const claimed& one) const {
+  const std::int64_t ended = takes_over_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
+  run.bind(one.id).bind(microseconds_of(now_)).bind(ended);
 }
 
 // If what ran has scheduled that key anew, that stands.

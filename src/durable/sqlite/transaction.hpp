@@ -65,9 +65,11 @@ class writing_transaction final : public store_transaction {
   void append(append_op& op);
   [[nodiscard]] bool exists(std::string_view kind, std::string_view key, instant& due);
   [[nodiscard]] bool complete(const ticket& of);
-  void claim(statement& how, const upcoming& wanted, instant lease, std::int64_t fence, std::vector<claimed>& got);
+  template <class Takes>
+  std::size_t take(std::span<const upcoming> wanted, std::size_t most, std::vector<claimed>& got, const Takes& takes);
+  void read_wanted(std::span<const upcoming> wanted);
+  void bind_taken(execution& run, const claimed& one) const;
   [[nodiscard]] std::int64_t first_fence(std::size_t count);
-  void read_claimed(execution& run, const upcoming& wanted, std::vector<claimed>& got);
   [[nodiscard]] std::int64_t changes() const noexcept { return sqlite3_total_changes(database_.get()); }
 
   database& database_;
@@ -77,9 +79,10 @@ class writing_transaction final : public store_transaction {
   bool takes_over_ = true;
   std::int64_t last_fence_ = 0;  // that was drawn here, undone draws included
   std::int64_t changes_before_ = 0;
+  std::vector<claimed> found_;  // of those to claim or consume, a part at a time
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
-  statement insert_, replace_, find_due_, cancel_, reschedule_, claim_, take_over_, consume_, draw_fences_, put_back_;
+  statement insert_, replace_, find_due_, cancel_, reschedule_, read_wanted_, claim_, consume_, draw_fences_, put_back_;
   statement complete_, extend_, release_, bury_, bury_consumed_, revive_, delete_dead_;
 };
 
