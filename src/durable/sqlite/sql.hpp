@@ -32,10 +32,20 @@ inline constexpr query release_savepoint{"releasing a savepoint", "RELEASE timin
 inline constexpr query insert{"scheduling",
                               "INSERT INTO timing_wheel_check(due,kind,key,payload) VALUES(?1,?2,?3,?4) "
                               "ON CONFLICT(kind,key) DO NOTHING"};
+// Several with ids that were drawn before, since AUTOINCREMENT looks its counter up, and writes it, in each statement.
+#define TIMING_WHEEL_FIVE(row) row "," row "," row "," row "," row
+#define TIMING_WHEEL_TWENTY(row) \
+  TIMING_WHEEL_FIVE(row) "," TIMING_WHEEL_FIVE(row) "," TIMING_WHEEL_FIVE(row) "," TIMING_WHEEL_FIVE(row)
+inline constexpr query insert_some{"scheduling",
+                                   "INSERT INTO timing_wheel_check(id,due,kind,key,payload) "
+                                   "VALUES" TIMING_WHEEL_TWENTY("(?,?,?,?,?)") " ON CONFLICT(kind,key) DO NOTHING"};
+inline constexpr query last_id{"scheduling",
+                               "SELECT max((SELECT coalesce(max(id),0) FROM timing_wheel_check),(SELECT "
+                               "coalesce(max(seq),0) FROM sqlite_sequence WHERE name='timing_wheel_check'))"};
 inline constexpr query replace{"replacing",
                                "UPDATE timing_wheel_check SET due=?1,payload=?4,attempt=0 "
                                "WHERE kind=?2 AND key=?3 AND lease IS NULL"};
-inline constexpr query find_due{"scheduling", "SELECT due FROM timing_wheel_check WHERE kind=?1 AND key=?2"};
+inline constexpr query find_due{"scheduling", "SELECT due,id FROM timing_wheel_check WHERE kind=?1 AND key=?2"};
 // Only what is pending. A lease that has ended is no answer to whether its handler had begun.
 inline constexpr query cancel{"cancelling",
                               "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND lease IS NULL "
@@ -44,9 +54,6 @@ inline constexpr query reschedule{"rescheduling",
                                   "UPDATE timing_wheel_check SET due=?3 WHERE kind=?1 AND key=?2 AND lease IS NULL"};
 // What the statements below claim, read before them in the same transaction. They have no RETURNING: for that, SQLite
 // makes a table of its own in each run, which takes more than all else of a claim.
-#define TIMING_WHEEL_FIVE(row) row "," row "," row "," row "," row
-#define TIMING_WHEEL_TWENTY(row) \
-  TIMING_WHEEL_FIVE(row) "," TIMING_WHEEL_FIVE(row) "," TIMING_WHEEL_FIVE(row) "," TIMING_WHEEL_FIVE(row)
 inline constexpr query read_wanted{"claiming",
                                    "SELECT id,attempt+1,due,key,payload,lease IS NOT NULL FROM "
                                    "(VALUES" TIMING_WHEEL_TWENTY("(?)") ") AS wanted "
@@ -159,11 +166,11 @@ inline constexpr query users_reschedule{
                     " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL"};
 
 /// All that touch our tables, for the test that none looks through a whole table.
-inline constexpr query on_tables[] = {insert,      replace,      find_due,      cancel,       reschedule,
-                                      read_wanted, claim,        consume,       draw_fences,  put_back,
-                                      complete,    extend,       release,       bury,         bury_consumed,
-                                      revive,      delete_dead,  read_overdue,  find,         read_clock,
-                                      set_clock,   users_insert, users_replace, users_cancel, users_reschedule};
+inline constexpr query on_tables[] = {
+    insert,    insert_some,   replace,       find_due,     cancel,          reschedule, read_wanted,
+    claim,     consume,       draw_fences,   put_back,     complete,        extend,     release,
+    bury,      bury_consumed, revive,        delete_dead,  read_overdue,    find,       read_clock,
+    set_clock, users_insert,  users_replace, users_cancel, users_reschedule};
 
 }  // namespace sql
 

@@ -21,6 +21,8 @@ writing_transaction::writing_transaction(database& on, const request_limits& lim
       undo_savepoint_(on.get(), sql::undo_savepoint, &counts.statements),
       release_savepoint_(on.get(), sql::release_savepoint, &counts.statements),
       insert_(on.get(), sql::insert, &counts.statements),
+      insert_some_(on.get(), sql::insert_some, &counts.statements),
+      last_id_(on.get(), sql::last_id, &counts.statements),
       replace_(on.get(), sql::replace, &counts.statements),
       find_due_(on.get(), sql::find_due, &counts.statements),
       cancel_(on.get(), sql::cancel, &counts.statements),
@@ -74,6 +76,12 @@ void* writing_transaction::native_handle(std::string_view api) noexcept {
 }
 
 void writing_transaction::append(std::span<append_op> ops) {
+  if (ops.size() >= sql::rows_at_once) {
+    std::int64_t last_id = read_last_id();
+    for (; ops.size() >= sql::rows_at_once; ops = ops.subspan(sql::rows_at_once)) {
+      append_some(ops.first(sql::rows_at_once), last_id);
+    }
+  }
   for (append_op& op : ops) {
     append(op);
   }
@@ -81,36 +89,71 @@ void writing_transaction::append(std::span<append_op> ops) {
 
 void writing_transaction::append(append_op& op) {
   const request& asked = *op.asked;
-  const instant due = asked.due_in_window().at(now_);
-  op.result = {false, false, due};
-  const std::int64_t count = microseconds_of(due);
-  op.result.inserted =
-      insert_.run().bind(count).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload).finish() == 1;
+  op.result = {false, false, asked.due_in_window().at(now_)};
+  execution run = insert_.run();
+  run.bind(microseconds_of(op.result.due)).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
+  op.result.inserted = run.finish() == 1;
   if (op.result.inserted) {
     op.id = sqlite3_last_insert_rowid(database_.get());
-  }
-  if (!op.result.inserted && asked.replace) {
-    execution run = replace_.run();
-    run.bind(count).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
-    op.result.replaced = run.finish() == 1;
-  }
-  if (!op.result.inserted && !op.result.replaced) {
-    static_cast<void>(exists(asked.kind, asked.key, op.result.due));
+  } else {
+    stands(op);
   }
 }
 
-bool writing_transaction::exists(std::string_view kind, std::string_view key, instant& due) {
+// The highest id that the table ever had.
+std::int64_t writing_transaction::read_last_id() {
+  execution run = last_id_.run();
+  return run.step() ? run.integer(0) : 0;
+}
+
+// \pre `sql::rows_at_once` of them. If a key was taken, that row has another id; so has the second of a key in `ops`.
+void writing_transaction::append_some(std::span<append_op> ops, std::int64_t& last_id) {
+  execution run = insert_some_.run();
+  for (append_op& op : ops) {
+    const request& asked = *op.asked;
+    op.id = ++last_id;
+    op.result = {true, false, asked.due_in_window().at(now_)};
+    run.bind(op.id).bind(microseconds_of(op.result.due));
+    run.bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
+  }
+  if (static_cast<std::size_t>(run.finish()) == ops.size()) {
+    return;
+  }
+  for (append_op& op : ops) {
+    const std::optional<standing> found = find(op.asked->kind, op.asked->key);
+    op.result.inserted = found && found->id == op.id;
+    if (!op.result.inserted) {
+      op.id = 0;
+      stands(op);
+    }
+  }
+}
+
+// For one whose key is taken.
+void writing_transaction::stands(append_op& op) {
+  const request& asked = *op.asked;
+  if (asked.replace) {
+    execution run = replace_.run();
+    run.bind(microseconds_of(op.result.due)).bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
+    op.result.replaced = run.finish() == 1;
+  }
+  if (!op.result.replaced) {
+    if (const std::optional<standing> found = find(asked.kind, asked.key)) {
+      op.result.due = found->due;
+    }
+  }
+}
+
+std::optional<writing_transaction::standing> writing_transaction::find(std::string_view kind, std::string_view key) {
   execution run = find_due_.run();
   run.bind_text(kind).bind_blob(key);
   if (!run.step()) {
-    return false;
+    return std::nullopt;
   }
-  due = instant_of(run.integer(0));
-  return true;
+  return standing{instant_of(run.integer(0)), run.integer(1)};
 }
 
 void writing_transaction::cancel(std::span<cancel_op> ops) {
-  instant unused{};
   for (cancel_op& op : ops) {
     execution run = cancel_.run();
     if (run.bind_text(op.kind).bind_blob(op.key).step()) {
@@ -118,19 +161,18 @@ void writing_transaction::cancel(std::span<cancel_op> ops) {
       op.attempts = static_cast<int>(run.integer(0));
       run.finish();
     } else {
-      op.result = exists(op.kind, op.key, unused) ? cancel_result::running : cancel_result::finished;
+      op.result = find(op.kind, op.key) ? cancel_result::running : cancel_result::finished;
     }
   }
 }
 
 void writing_transaction::reschedule(std::span<reschedule_op> ops) {
-  instant unused{};
   for (reschedule_op& op : ops) {
     execution run = reschedule_.run();
     run.bind_text(op.kind).bind_blob(op.key).bind(microseconds_of(op.due.at(now_)));
-    op.result = run.finish() == 1                 ? reschedule_result::moved
-                : exists(op.kind, op.key, unused) ? reschedule_result::running
-                                                  : reschedule_result::finished;
+    op.result = run.finish() == 1       ? reschedule_result::moved
+                : find(op.kind, op.key) ? reschedule_result::running
+                                        : reschedule_result::finished;
   }
 }
 

@@ -63,7 +63,15 @@ class writing_transaction final : public store_transaction {
 
  private:
   void append(append_op& op);
-  [[nodiscard]] bool exists(std::string_view kind, std::string_view key, instant& due);
+  void append_some(std::span<append_op> ops, std::int64_t& last_id);
+  [[nodiscard]] std::int64_t read_last_id();
+  void stands(append_op& op);
+  /// A row that has a key.
+  struct standing {
+    instant due;
+    std::int64_t id;
+  };
+  [[nodiscard]] std::optional<standing> find(std::string_view kind, std::string_view key);
   [[nodiscard]] bool complete(const ticket& of);
   template <class Takes>
   std::size_t take(std::span<const upcoming> wanted, std::size_t most, std::vector<claimed>& got, const Takes& takes);
@@ -82,7 +90,8 @@ class writing_transaction final : public store_transaction {
   std::vector<claimed> found_;  // of those to claim or consume, a part at a time
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
-  statement insert_, replace_, find_due_, cancel_, reschedule_, read_wanted_, claim_, consume_, draw_fences_, put_back_;
+  statement insert_, insert_some_, last_id_, replace_, find_due_, cancel_, reschedule_, read_wanted_, claim_, consume_,
+      draw_fences_, put_back_;
   statement complete_, extend_, release_, bury_, bury_consumed_, revive_, delete_dead_;
 };
 
