@@ -317,7 +317,10 @@ TYPED_TEST_F(AsioTimer, AWaitOutlastsAStopOfTheContext) {
   outcome ends;
   timer.async_wait(ends.note());
   this->context_.stop();
-  this->context_.run();  // on Windows it still runs what was posted before the stop
+  [[maybe_unused]] const std::size_t ran = this->context_.run();
+#if !defined(_WIN32)  // there it still runs the look that was posted before the stop
+  EXPECT_EQ(ran, 0U);
+#endif
   EXPECT_EQ(ends.all(), 0);
   this->context_.restart();
   this->context_.run();
