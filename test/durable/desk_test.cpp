@@ -242,6 +242,15 @@ TEST_P(Desk, WhyNamesTheTransactionInTheWay) {
   const ended done = run({"why", "close", "a"});
   EXPECT_THAT(done.out, HasSubstr(named));
   EXPECT_THAT(done.out, HasSubstr("idle in transaction"));
+  {
+    scheduler node(store, {.poll = 20ms, .node = "old", .on_failure = [](const failure&) {}});
+    node.on("close", [](const job& /*what*/) {});
+    node.start();
+    wait_until([&] { return store.nodes().value_or(std::vector<node_info>()).size() == 1; });
+    put(store, "later");
+    wait_until([&] { return node.stats().done == 1; });
+    EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr("it is most likely one of old, which has its share"));
+  }
   culprit.execute("ROLLBACK; BEGIN; SELECT FROM " + row + "SHARE");
   another.execute("BEGIN; SELECT FROM " + row + "SHARE");
   EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr(named)) << "of several";

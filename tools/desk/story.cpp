@@ -92,6 +92,15 @@ struct answer {
 
 std::string clock_text(instant when, instant now) { return time_text(when) + " (" + from_now(when, now) + ")"; }
 
+// The nodes that most likely have a check, or nothing.
+std::string likely_names(const desk& with, const stored_check& check) {
+  std::string names;
+  for (const std::string& each : likely_holders(with, check.kind, check.id)) {
+    names.append(names.empty() ? "" : " or ").append(one_line(each));
+  }
+  return names;
+}
+
 // Of a check that a node may claim now.
 void explain_waiting(const desk& with, const stored_check& check, instant now, answer& told) {
   const auto nodes = with.store.nodes();
@@ -116,13 +125,19 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
                                 std::to_string(each.pid) + ")");
     explained = true;
   }
+  if (const std::string likely = blockers.empty() ? "" : likely_names(with, check); !likely.empty()) {
+    told.say("If a handler already works on it, inside the transaction of its claim, it is most likely one of " +
+             likely + ", which has its share of the table.");
+  }
   const std::size_t before =
       with.store.count({.kind = check.kind, .state = check_state::waiting, .due_before = check.due}, 1'000'000);
   const std::size_t running = with.store.count({.kind = check.kind, .state = check_state::running}, 1'000'000);
   if (before > 0) {
     told.say(std::to_string(before) + " checks of its kind have an earlier deadline and wait, too; " +
                  std::to_string(running) + " run.",
-             "If the number does not fall, make the handlers faster, raise max_running, or add threads or nodes.");
+             blockers.empty()
+                 ? "If the number does not fall, make the handlers faster, raise max_running, or add threads or nodes."
+                 : "");
     explained = true;
   } else if (running > 0) {
     told.say(std::to_string(running) + " checks of its kind run now: all threads may be busy, or max_running reached.",
@@ -145,14 +160,11 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   const check_state state = state_of(check, now);
   told.state = to_string(state);
   if (state == check_state::running) {
-    std::string likely;
-    for (const std::string& each : likely_holders(with, check.kind, check.id)) {
-      likely.append(likely.empty() ? " Most likely it is " : " or ").append(one_line(each));
-    }
+    const std::string likely = likely_names(with, check);
     told.say(
         "A node has claimed it, attempt " + std::to_string(check.attempt) +
             ": its handler runs, or begins soon. The row does not say which node." +
-            (likely.empty() ? "" : likely + ", which has its share of the table."),
+            (likely.empty() ? "" : " Most likely it is " + likely + ", which has its share of the table."),
         "unfinished() on the nodes names the one that runs it. If that node dies, another one runs the check after " +
             clock_text(check.lease, now) + ".");
     return;
