@@ -41,7 +41,7 @@ concept benched_service = requires(S service, typename S::handle& timer, std::ve
 };
 // clang-format on
 
-/// The service of this library, on one of its engines. Where a timer may fire later: within a second.
+/// The service of this library, on one of its engines; with timers that have a window of a second, if they `MayFireLater`.
 template <engine_kind Engine, bool MayFireLater = false>
 class own_service {
  public:

@@ -5,8 +5,9 @@
 //   job_queues.mjs --table FILE     prints the table of that page from such lines, each with its "disk"
 //
 // URL is that of a PostgreSQL server of your own, in which it makes the schemas `graphile_worker` and `pgboss` anew.
-// The folder where it runs has the packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10. In turns, ROUNDS (3) times for
-// each: the rate of 60 000 jobs that are due, from the first to the end of the last; and how late 500 per second are,
+// The folder where it runs has the packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10.
+// In turns, ROUNDS (3) times for each: the rate of 60 000 jobs that are due, from the first to the end of the
+// last; and how late 500 per second are,
 // for 20 s, which were added three seconds before they are due. It prints a line of JSON for each round.
 
 import { createRequire } from "node:module";

@@ -432,7 +432,7 @@ nanoseconds processor_time() {
   return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
 }
 
-/// Takes the processor time of steps by the wall clock, which costs a twentieth of a look at the processor's: their
+/// Takes the processor time of steps by the wall clock, which costs no call of the system: their
 /// difference grows only while this thread does not run.
 class step_clock {
  public:
@@ -457,7 +457,7 @@ class step_clock {
   static nanoseconds cost() {
     constexpr std::int64_t looks = 100'000;
     const nanoseconds begin = processor_time();
-    nanoseconds last{};
+    nanoseconds last{};  // used, so that the looks are made
     for (std::int64_t i = 0; i < looks; ++i) {
       last = std::max({last, now(), now()});
     }
