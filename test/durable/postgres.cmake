@@ -29,7 +29,7 @@ function(timing_wheel_postgres_test name label)
       CXX_EXTENSIONS OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
   endif()
   add_test(NAME ${name} COMMAND ${command})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT 300)
   set(executable ${executable} PARENT_SCOPE)
 endfunction()
 
@@ -44,15 +44,15 @@ foreach(name IN ITEMS
 endforeach()
 
 timing_wheel_durable_tests(unit postgres_clock)
-timing_wheel_postgres_test(postgres_leases stress)
-timing_wheel_postgres_test(postgres_server_faults stress)
+timing_wheel_postgres_test(postgres_leases "stress;kills")
+timing_wheel_postgres_test(postgres_server_faults "stress;kills")
 
 # What nodes, servers and networks do.
 add_executable(durable_postgres_node support/postgres_node.cpp)
 target_link_libraries(durable_postgres_node PRIVATE
   timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
-timing_wheel_postgres_test(postgres_faults stress)
+timing_wheel_postgres_test(postgres_faults "stress;kills")
 set_tests_properties(postgres_faults PROPERTIES COST 100)
 # They let leases of a second end, which another test beside them would do, too.
 set_tests_properties(postgres_leases postgres_server_faults postgres_faults PROPERTIES PROCESSORS 2)
