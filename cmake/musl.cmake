@@ -8,9 +8,6 @@ set(CMAKE_C_FLAGS_INIT -specs=${musl}/specs)
 set(CMAKE_CXX_FLAGS_INIT -specs=${musl}/specs)
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
 set(CMAKE_FIND_ROOT_PATH ${musl})
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
-
-# Boost is headers alone, which are the same for each C library; those beside them are not.
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
-file(CREATE_LINK /usr/include/boost ${CMAKE_BINARY_DIR}/include/boost SYMBOLIC)
-set(Boost_INCLUDE_DIR ${CMAKE_BINARY_DIR}/include)
+include(${CMAKE_CURRENT_LIST_DIR}/linked_headers.cmake)
