@@ -85,6 +85,17 @@ TEST_P(PostgresNameInTheWay, IsToldByMigrate) {
 INSTANTIATE_TEST_SUITE_P(Of, PostgresNameInTheWay, testing::Values("audit", "due", "overview"),
                          [](const auto& of) { return of.param; });
 
+TEST_F(PostgresSchema, APartOfAMigrationIsToldFromAStrangersThing) {
+  user.execute("DROP FUNCTION " + table("end_drain") + "(text); DROP TABLE " + table("drained_node") +
+               "; DELETE FROM " + table("addition") + " WHERE number=4");
+  const caught found = error_of([&] { store.migrate(); });
+  EXPECT_THAT(found.words, HasSubstr("own function " + table("drain") + "(text), which its table addition does not"));
+  EXPECT_THAT(found.words, Not(HasSubstr("another's")));
+  user.execute("DROP FUNCTION " + table("drain"));
+  store.migrate();
+  EXPECT_EQ(store.plan_migration().from, "2.4");
+}
+
 // Tables as 0.1.0 made them: without what was only added since.
 class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:

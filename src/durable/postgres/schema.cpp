@@ -366,6 +366,21 @@ bool is_taken(const std::error_code& code) {
   return std::any_of(told.begin(), told.end(), [&](const char* each) { return code == code_of(each); });
 }
 
+// One that is ours by its text, and that the table of additions does not count; empty if there is none.
+std::string uncounted_function(connection& on, std::string_view schema) {
+  static constexpr query look{doing, "timing_wheel_look_functions",
+                              "SELECT p.oid::regprocedure::text,p.prosrc FROM pg_catalog.pg_proc p JOIN "
+                              "pg_catalog.pg_namespace n ON n.oid=p.pronamespace WHERE n.nspname=$1::text ORDER BY 1"};
+  const std::string wanted = joined(missing_in(state_of(on, schema), prefix_of(schema)));
+  const result rows = on.run(look, parameters().bind(schema));
+  for (int row = 0; row < rows.rows(); ++row) {
+    if (wanted.find("$body$" + std::string(rows.bytes(row, 1)) + "$body$") != std::string::npos) {
+      return std::string(rows.bytes(row, 0));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void check_version(std::int64_t version, std::string_view schema) {
@@ -411,10 +426,15 @@ bool make_tables(connection& on, std::string_view schema) {
         return false;  // a node needs no additions
       }
       if (is_taken(error.code()) && (tries == most_tries || !was_there_first(error.code()))) {
+        const std::string own = uncounted_function(on, schema);
         throw timer_error(error.code(),
                           "the schema " + prefix_of(schema).substr(0, schema.size() + 2) +
-                              " has something of another's by a name that timing_wheel needs: rename it, or "
-                              "give the checks a schema of their own, postgres_options::schema; " +
+                              (own.empty() ? " has something of another's by a name that timing_wheel needs: rename "
+                                             "it, or give the checks a schema of their own, postgres_options::schema; "
+                                           : " has timing_wheel's own function " + own +
+                                                 ", which its table addition does not count: somebody has run a part "
+                                                 "of a migration, or restored a part of a backup. Drop what that part "
+                                                 "has made, and migrate again; ") +
                               error.what());
       }
       if (tries == most_tries || !was_there_first(error.code())) {
