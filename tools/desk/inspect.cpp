@@ -1,5 +1,8 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <ostream>
 
@@ -15,6 +18,10 @@
 namespace timing_wheel::desk {
 
 namespace {
+
+constexpr const char* free_some =
+    "free space there, first of what is not the database's: nodes go on by themselves; see Something is wrong in "
+    "docs/desk.md";
 
 #ifdef TIMING_WHEEL_DESK_POSTGRES
 
@@ -43,15 +50,17 @@ void on_server(const desk& with, const Work& work) {
   with.store.transact([&](durable::store_transaction& open) { work(durable::postgres_connection(open)); });
 }
 
-// A standby refuses it; no row is locked there.
+// A standby refuses it, and then the answer is no; no row is locked there.
 template <class Work>
-void on_server_if_it_writes(const desk& with, const Work& work) {
+bool on_server_if_it_writes(const desk& with, const Work& work) {
   try {
     on_server(with, work);
+    return true;
   } catch (const timer_error& error) {
     if (std::string_view(error.what()).find("25006") == std::string_view::npos) {
       throw;
     }
+    return false;
   }
 }
 
@@ -123,19 +132,82 @@ void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>&
   }
 }
 
+// SQL does not tell how much of a disk is free. But the server writes what a query needs beyond its memory to a file
+// beside the tables, and deletes the file: that needs no right, and leaves nothing.
+void inspect_disk(PGconn* on, std::vector<finding>& found) {
+  const auto run = [&](const char* sql) { return rows_pointer(PQexec(on, sql), PQclear); };
+  run("SAVEPOINT before");
+  const rows_pointer rows =
+      run("SET LOCAL work_mem=64;SET LOCAL temp_tablespaces='';"
+          "SELECT count(*) FROM unnest(array_fill(repeat('x',65536),ARRAY[256]))");
+  if (PQresultStatus(rows.get()) == PGRES_TUPLES_OK) {
+    found.push_back({false, "the server has written 16 MB beside the tables, and deleted them"});
+  } else {
+    const char* const words = PQresultErrorField(rows.get(), PG_DIAG_MESSAGE_PRIMARY);
+    const char* const code = PQresultErrorField(rows.get(), PG_DIAG_SQLSTATE);
+    // A temp_file_limit, a time-out, or a server that stops.
+    const bool is_unknown =
+        code == nullptr || std::string_view(code) == "53400" || std::string_view(code).starts_with("57");
+    found.push_back({!is_unknown,
+                     (is_unknown ? "whether the disk of the tables has room is not known: "
+                                 : "the disk of the tables has no room for 16 MB, or refuses them: ") +
+                         one_line(words == nullptr ? PQresultErrorMessage(rows.get()) : words, 300),
+                     is_unknown ? "" : free_some});
+  }
+  run("ROLLBACK TO before");
+}
+
+#endif
+
+#ifdef TIMING_WHEEL_DESK_SQLITE
+
+// Writes a check and deletes it in one transaction: that needs the lock, and room in the file and its log.
+void inspect_file(const desk& with, std::vector<finding>& found) {
+  const std::string& file = with.where.where;
+  std::error_code error;
+  const auto size_of = [&](const std::string& name) {
+    const std::uintmax_t size = std::filesystem::file_size(name, error);
+    return error ? 0 : size;
+  };
+  constexpr std::uintmax_t longest_log = 67'000'000;
+  const std::uintmax_t log = std::min(size_of(file + "-wal"), longest_log);
+  const std::uintmax_t free = std::filesystem::space(file, error).available;
+  const bool is_short = !error && free < longest_log - log + size_of(file) / 10;
+  if (::access(file.c_str(), W_OK) == 0) {
+    try {
+      const std::string key = operating_user() + std::to_string(::getpid());
+      with.store.transact([&](durable::store_transaction& open) {
+        if (open.schedule({.kind = "timing-wheel check", .key = key, .payload = std::string(65536, ' ')}).inserted) {
+          open.cancel("timing-wheel check", key);
+        }
+      });
+    } catch (const timer_error& refused) {
+      found.push_back(
+          {true, "the file takes no write: " + one_line(refused.what(), 300),
+           is_short ? free_some : "fuser " + one_line(file, 300) + " names the programs that have it open"});
+    }
+  }
+  if (!error) {
+    found.push_back({is_short,
+                     common::grouped(free / 1'000'000) + " MB are free on the disk of " + one_line(file, 300) +
+                         (is_short ? ": too little for its log, and for a tenth more checks" : ""),
+                     is_short ? free_some : ""});
+  }
+}
+
 #endif
 
 void inspect_kinds(const desk& with, std::vector<finding>& found) {
   for (const durable::drained_node& of : with.store.drained_nodes()) {
-    const std::string node = one_line(of.node);
-    found.push_back({true, node + " is drained, and claims nothing", "timing-wheel drain STORE " + node + " --end"});
+    found.push_back({true, one_line(of.node) + " is drained, and claims nothing",
+                     command_line(with.chosen, "drain", {of.node, "--end"})});
   }
   const auto nodes = with.store.nodes();
   const instant now = with.store.now();
   for (const durable::kind_counts& of : with.store.count_kinds()) {
     const std::string kind = one_line(of.kind);
     if (of.paused) {
-      found.push_back({true, kind + " is paused", "timing-wheel resume STORE " + kind});
+      found.push_back({true, kind + " is paused", command_line(with.chosen, "resume", {of.kind})});
     } else if (of.waiting > 0 && live_handlers(of.kind, nodes, now) == std::size_t{0}) {
       const bool silent = silent_handlers(of.kind, nodes, now);
       found.push_back({true,
@@ -145,11 +217,11 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
                               : "start a node with a handler for it"});
     } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
       found.push_back({true, "a check of " + kind + " has waited for a minute or longer",
-                       "timing-wheel list STORE --state waiting --kind " + kind + ", then why"});
+                       command_line(with.chosen, "list", {"--state", "waiting", "--kind", of.kind}) + ", then why"});
     }
     if (of.dead > 0) {
       found.push_back({true, common::grouped(of.dead) + " checks of " + kind + " are dead",
-                       "timing-wheel list STORE --state dead --kind " + kind});
+                       command_line(with.chosen, "list", {"--state", "dead", "--kind", of.kind})});
     }
   }
 }
@@ -272,9 +344,11 @@ std::vector<finding> inspect(const desk& with) {
     throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
   }
   const bool current = plan.statements.empty();
-  found.push_back({!current,
-                   "the tables are of version " + plan.from + (current ? "" : ", and this program knows " + plan.to),
-                   current ? "" : "timing-wheel migrate STORE --plan, then without --plan as the owner of the tables"});
+  found.push_back(
+      {!current, "the tables are of version " + plan.from + (current ? "" : ", and this program knows " + plan.to),
+       current
+           ? ""
+           : command_line(with.chosen, "migrate", {"--plan"}) + ", then without --plan as the owner of the tables"});
   const auto difference = with.store.clock_difference();
   const bool apart = std::chrono::abs(difference) > std::chrono::seconds(2);
   found.push_back({apart,
@@ -283,7 +357,18 @@ std::vector<finding> inspect(const desk& with) {
                    apart ? "set the clock of this machine, or see The clock in docs/durable.md" : ""});
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   if (with.where.type == "postgres") {
-    on_server_if_it_writes(with, [&](PGconn* on) { inspect_server(on, schema_of(with.chosen), found); });
+    const bool writes = on_server_if_it_writes(with, [&](PGconn* on) {
+      inspect_server(on, schema_of(with.chosen), found);
+      inspect_disk(on, found);
+    });
+    if (!writes) {
+      found.push_back({false, "this is a standby: its primary knows about rights, settings, vacuum and the disk"});
+    }
+  }
+#endif
+#ifdef TIMING_WHEEL_DESK_SQLITE
+  if (with.where.type == "sqlite") {
+    inspect_file(with, found);
   }
 #endif
   inspect_kinds(with, found);

@@ -14,6 +14,7 @@ namespace timing_wheel::desk {
 struct options {
   std::string command;             ///< Such as "status".
   std::string store;               ///< "sqlite:FILE", or a connection string of PostgreSQL.
+  bool store_is_usual = false;     ///< TIMING_WHEEL_STORE names it, so nobody has typed it.
   std::vector<std::string> words;  ///< What follows the store: a kind and a key, or the ids of dead checks.
 
   bool as_json = false;
@@ -52,5 +53,10 @@ struct options {
 
 /// \throws failure (usage) with one line.
 [[nodiscard]] options parse_options(int argc, const char* const* argv);
+
+/// What to type next, for a shell: the command on the store of `chosen`, as that was named, with these words. "STORE"
+/// stands for one that may hold a secret.
+[[nodiscard]] std::string command_line(const options& chosen, const std::string& command,
+                                       const std::vector<std::string>& words);
 
 }  // namespace timing_wheel::desk

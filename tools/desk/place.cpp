@@ -41,7 +41,10 @@ void require_tables(const std::string& file) {
   const std::string words = sqlite3_errmsg(on);
   sqlite3_close(on);
   if (result != SQLITE_OK) {
-    throw failure(exit_status::no_store, one_line(file, 300) + " cannot be read: " + words);
+    std::error_code error;
+    const bool full = std::filesystem::space(file, error).available < 100'000 && !error;
+    throw failure(exit_status::no_store, one_line(file, 300) + " cannot be read: " + words +
+                                             (full ? "; its disk is full: free some space there" : ""));
   }
   if (!found) {
     throw failure(exit_status::no_store,
@@ -88,6 +91,7 @@ place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]]
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   durable::postgres_options wanted;
   wanted.connections = connections;
+  wanted.connect_at_once = connections > 1;  // else the plan of a migration, the first call, would connect anew
   if (!schema.empty()) {
     wanted.schema = schema;
   }

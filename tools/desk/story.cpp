@@ -145,11 +145,12 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     explained = true;
   }
   if (!explained) {
-    told.say(
-        handlers ? std::to_string(*handlers) + " live nodes have a handler for its kind, and none has claimed it."
-                 : "This store does not know which nodes live: none of them has claimed it.",
-        "A node looks four times a second, and each 30 s at all that is due. If it stays: is the disk of the database "
-        "full? on_failure of the nodes has the words of their database; stats() tells whether their threads work.");
+    told.say(handlers ? std::to_string(*handlers) + " live nodes have a handler for its kind, and none has claimed it."
+                      : "This store does not know which nodes live: none of them has claimed it.",
+             "A node looks four times a second, and each 30 s at all that is due. If it stays: " +
+                 command_line(with.chosen, "check", {}) +
+                 " tells whether the database has room to write; on_failure of the nodes has the words of their "
+                 "database; stats() tells whether their threads work.");
   }
 }
 
@@ -186,7 +187,7 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   }
   if (pause != paused.end()) {
     told.say("Its kind is paused since " + clock_text(pause->since, now) + ".",
-             "timing-wheel resume STORE " + one_line(check.kind));
+             command_line(with.chosen, "resume", {check.kind}));
   } else if (check.due <= now) {
     explain_waiting(with, check, now, told);
   }
@@ -249,11 +250,11 @@ exit_status why(const desk& with) {
     told.state = "dead";
     told.say("It is dead since " + clock_text(dead[0].died, now) + ", after " + std::to_string(dead[0].attempt) +
                  " attempts: " + one_line(dead[0].error, 500),
-             "When the reason is mended: timing-wheel retry STORE " + std::to_string(dead[0].id));
+             "When the reason is mended: " + command_line(with.chosen, "retry", {std::to_string(dead[0].id)}));
   } else {
     told.state = "unknown";
     told.say("There is no such check: it has run, was cancelled or deleted, or was never scheduled.",
-             "timing-wheel audit STORE shows what operators have changed.");
+             command_line(with.chosen, "audit", {}) + " shows what operators have changed.");
   }
   if (with.chosen.as_json) {
     with.out << json{{"state", told.state}, {"because", told.because}, {"do", told.remedies}}.dump() << '\n';
