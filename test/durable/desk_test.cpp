@@ -145,7 +145,6 @@ TEST_P(Desk, ListShowsWhatTheOptionsName) {
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_EQ(groups[0]["error"], "gone");
   EXPECT_EQ(groups[0]["count"], 1);
-  EXPECT_THAT(run({"list", "--state", "dead", "--groups"}).out, HasSubstr("close         1"));
   const json line = run({"list", "--json", "--kind", "other"}).lines().at(0);
   EXPECT_EQ(line["state"], "pending");
   EXPECT_EQ(line["attempt"], 0);
@@ -786,6 +785,22 @@ TEST_P(Desk, WhatItTellsToTypeWorksAsItIs) {
     EXPECT_EQ(::system((usual + line + " >&2").c_str()), 0) << line;
     EXPECT_THAT(store.paused_kinds(), IsEmpty());
   }
+}
+
+TEST_P(Desk, GroupsOfTheDeadLeaveIdsOut) {
+  bury_one("a", "order 17 failed");
+  bury_one("b", "order 18 failed");
+  bury_one("c", "order 18 failed");
+  bury_one("d", "no session 6f1e2d3c-aaaa-bbbb-cccc-0123456789ab, nor deadbeef1 at 0xbeef77, in cafe v2");
+  const ended text = run({"list", "--state", "dead", "--groups"});
+  EXPECT_THAT(text.out, testing::ContainsRegex("close +3 +2 .* order # failed\n"));
+  EXPECT_THAT(text.out, testing::ContainsRegex("close +1 +1 .* no session 6f1e")) << "--error takes it";
+  EXPECT_THAT(run({"list", "--state", "dead", "--groups", "--limit", "1"}).out, Not(HasSubstr("session")));
+  const std::vector<json> groups = run({"list", "--state", "dead", "--groups", "--json"}).lines();
+  ASSERT_THAT(groups, SizeIs(3));
+  EXPECT_EQ(groups[0]["error"], "order 18 failed");
+  EXPECT_EQ(groups[0]["pattern"], "order # failed");
+  EXPECT_EQ(groups[1]["pattern"], "no session #, nor # at #, in cafe v#");
 }
 
 TEST_P(Desk, RunsTheExamplesOfItsPage) {

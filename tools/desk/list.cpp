@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <ostream>
+#include <utility>
 
 #include "common/program.hpp"
 #include "desk/commands.hpp"
@@ -38,6 +42,7 @@ json json_of(const dead_check& check) {
 json json_of(const durable::dead_group& group) {
   json line = {{"kind", group.kind}};
   set_bytes(line, "error", group.error);
+  set_bytes(line, "pattern", without_ids(group.error));
   line["count"] = group.count;
   line["first"] = time_text(group.first);
   line["last"] = time_text(group.last);
@@ -54,22 +59,49 @@ void tell_limit(const desk& with, std::size_t count) {
   }
 }
 
-exit_status list_groups(const desk& with) {
-  table rows({"kind", "how many", "first died", "last died", "error"});
-  const instant now = with.store.now();
-  const auto groups = with.store.count_dead(dead_filter_of(with.chosen), with.chosen.limit);
+// What differs by ids alone is one group, to people. With each, of how many texts it is; if of one, it has that.
+std::vector<std::pair<durable::dead_group, std::size_t>> fold(const std::vector<durable::dead_group>& groups) {
+  std::map<std::pair<std::string, std::string>, std::pair<durable::dead_group, std::size_t>> places;
   for (const durable::dead_group& each : groups) {
-    if (with.chosen.as_json) {
-      with.out << json_of(each).dump() << '\n';
-    } else {
-      rows.add({one_line(each.kind), common::grouped(each.count), from_now(each.first, now), from_now(each.last, now),
-                one_line(each.error, 200)});
+    std::string pattern = without_ids(each.error);
+    auto& [all, texts] = places.try_emplace({each.kind, pattern}, each, 0).first->second;
+    if (++texts > 1) {
+      all = {each.kind, std::move(pattern), all.count + each.count, std::min(all.first, each.first),
+             std::max(all.last, each.last)};
     }
   }
-  if (!with.chosen.as_json && !groups.empty()) {
+  std::vector<std::pair<durable::dead_group, std::size_t>> found;
+  std::transform(places.begin(), places.end(), std::back_inserter(found), [](auto& each) { return each.second; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& one, const auto& other) { return one.first.count > other.first.count; });
+  return found;
+}
+
+exit_status list_groups(const desk& with) {
+  constexpr std::size_t most_texts = 10'000;
+  table rows({"kind", "how many", "texts", "first died", "last died", "error"});
+  const instant now = with.store.now();
+  const auto limit = with.chosen.as_json ? with.chosen.limit : std::max(with.chosen.limit, most_texts);
+  const std::vector<durable::dead_group> groups = with.store.count_dead(dead_filter_of(with.chosen), limit);
+  if (with.chosen.as_json) {
+    for (const durable::dead_group& each : groups) {
+      with.out << json_of(each).dump() << '\n';
+    }
+    return groups.empty() ? exit_status::nothing_matched : exit_status::done;
+  }
+  auto folded = fold(groups);
+  folded.resize(std::min(folded.size(), with.chosen.limit));
+  for (const auto& [each, texts] : folded) {
+    rows.add({one_line(each.kind), common::grouped(each.count), common::grouped(texts), from_now(each.first, now),
+              from_now(each.last, now), one_line(each.error, 200)});
+  }
+  if (!folded.empty()) {
     rows.write(with.out);
   }
-  tell_limit(with, groups.size());
+  tell_limit(with, folded.size());
+  if (groups.size() == limit) {
+    with.err << "of no more than " << common::grouped(limit) << " texts\n";
+  }
   return groups.empty() ? exit_status::nothing_matched : exit_status::done;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -172,6 +173,28 @@ std::string one_line(std::string_view bytes, std::size_t most) {
     }
   }
   return line;
+}
+
+std::string without_ids(std::string_view text) {
+  const auto is_digit = [](char each) { return each >= '0' && each <= '9'; };
+  const auto is_in_word = [](char each) { return each == '-' || std::isalnum(static_cast<unsigned char>(each)) != 0; };
+  std::string folded;
+  while (!text.empty()) {
+    const auto length = std::find_if_not(text.begin(), text.end(), is_in_word) - text.begin();
+    const std::string_view word = text.substr(0, std::max<std::size_t>(static_cast<std::size_t>(length), 1));
+    text.remove_prefix(word.size());
+    const bool is_id = word.size() >= 8 &&
+                       word.find_first_not_of("0123456789abcdefABCDEF-x") == std::string_view::npos &&
+                       std::any_of(word.begin(), word.end(), is_digit);
+    for (const char each : word) {
+      if (!is_id && !is_digit(each)) {
+        folded += each;
+      } else if (!folded.ends_with('#')) {
+        folded += '#';
+      }
+    }
+  }
+  return folded;
 }
 
 void set_bytes(json& object, const std::string& name, std::string_view bytes) {

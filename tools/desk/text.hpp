@@ -49,6 +49,8 @@ class failure : public std::runtime_error {
 [[nodiscard]] bool is_text(std::string_view bytes);
 /// One line for people; what is no text as `\x1b`, and at most `most` bytes of it.
 [[nodiscard]] std::string one_line(std::string_view bytes, std::size_t most = 80);
+/// The text with `#` for each number, and for what looks like an id: eight hexadecimal digits, x and dashes, or more.
+[[nodiscard]] std::string without_ids(std::string_view text);
 /// Sets `name` to the text, or `name_base64` to the bytes if they are no text.
 void set_bytes(json& object, const std::string& name, std::string_view bytes);
 /// \returns none if it is no base64.
