@@ -90,7 +90,7 @@ class desk_case : public testing::TestWithParam<desk_way> {
   [[nodiscard]] ended run_alone(const words& arguments) const { return run_alone_in(folder, arguments); }
   [[nodiscard]] static ended run_alone_in(const timing_wheel::test::scratch_folder& folder, const words& arguments,
                                           const std::string& program = TIMING_WHEEL_DESK) {
-    std::string command = "echo $$ >" + in_quotes(folder.file("pid")) + "; exec env -u TIMING_WHEEL_STORE " + program;
+    std::string command = "echo $$ >" + in_quotes(folder.file("pid")) + "; unset TIMING_WHEEL_STORE; exec " + program;
     for (const std::string& each : arguments) {
       command += " " + in_quotes(each);
     }
