@@ -59,7 +59,15 @@ struct timer_stats : timer_counts {
   std::uint64_t earlier_wakeups = 0;
   std::uint64_t moves = 0;  ///< Timers moved to a lower wheel.
   std::uint64_t looks = 0;  ///< Timers that a `hashed_wheel` looked at when it visited their slots.
-  std::size_t bytes = 0;    ///< Memory for timers and wheels, in use or kept.
+  /// Moves that windows spare. Each time that the service arms a timer with a window, it adds how many moves fewer the
+  /// timer takes to the tick chosen for it than to its own deadline; 0 if not fewer. It adds them at once, so timers
+  /// that are cancelled before they move count too. Only a `hierarchical_wheel` has moves to spare.
+  std::uint64_t moves_saved = 0;
+  /// Times that the service armed a timer with a window in a slot that held another timer already, and from which the
+  /// timer fires without a move: the slot's wake-up serves both. A timer that moves before it fires does not count,
+  /// although it may share a wake-up later. Only a `hierarchical_wheel` counts.
+  std::uint64_t wakeups_shared = 0;
+  std::size_t bytes = 0;  ///< Memory for timers and wheels, in use or kept.
   /// Each wheel, lowest first: sums over the shards, and the clock of the first shard.
   std::vector<level_stats> levels;
   histogram lateness;  ///< From the deadline to the start of the callback.

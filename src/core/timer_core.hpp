@@ -470,15 +470,18 @@ class timer_core {
   }
 
   // A timer that is due at the next tick is not put off: a stop of a sleep is such a reschedule.
+  static bool is_exact(const moment& when, tick window) noexcept {
+    return window == 0 || when.deadline_tick <= when.now + 1;
+  }
   [[nodiscard]] tick due_tick(const moment& when, tick window) const noexcept {
-    const bool is_exact = window == 0 || when.deadline_tick <= when.now + 1;
-    return is_exact ? when.deadline_tick : engine_.coalesce(when.deadline_tick, window);
+    return is_exact(when, window) ? when.deadline_tick : engine_.coalesce(when.deadline_tick, window);
   }
 
   // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still
   // due, stays there.
   void link(timer_number n, timer_node& node, const moment& when, tick window) {
-    if (engine_.insert(n, due_tick(when, window))) {
+    if (is_exact(when, window) ? engine_.insert(n, when.deadline_tick)
+                               : engine_.insert(n, when.deadline_tick, window)) {
       leave_due_or_waiting(n, node);
       node.state = node_state::armed;
     } else if (node.state != node_state::due && node.state != node_state::waiting) {

@@ -131,6 +131,33 @@ bool hierarchical_wheel::insert_anew(timer_number n, tick deadline) {
   return true;
 }
 
+bool hierarchical_wheel::insert(timer_number n, tick deadline, tick window) {
+  const tick due = coalesce(deadline, window);
+  if (due <= clock_) {
+    return false;
+  }
+  const level& wheel = level_for(due);
+  const std::uint64_t queued = wheel.buckets_queued;
+  insert(n, due);
+  const std::uint64_t moves = moves_to(due);
+  const std::uint64_t moves_without = moves_to(deadline);
+  moves_saved_ += moves_without - std::min(moves, moves_without);
+  wakeups_shared_ += moves == 0 && wheel.buckets_queued == queued ? 1U : 0U;
+  return true;
+}
+
+// How often a timer moves that is linked at this clock: once for each digit below that of its level that is not 0.
+// \pre there is a level that holds it.
+std::uint64_t hierarchical_wheel::moves_to(tick deadline) const noexcept {
+  std::uint64_t moves = 0;
+  if (deadline > clock_) {
+    for (auto wheel = levels_.begin(); !wheel->holds(deadline, clock_); ++wheel) {
+      moves += wheel->virtual_id(deadline) != (wheel + 1)->virtual_id(deadline) * wheel->size ? 1U : 0U;
+    }
+  }
+  return moves;
+}
+
 void hierarchical_wheel::reserve(timer_number n, tick deadline) {
   store_.cover(n);
   store_.keep_spare();
@@ -360,6 +387,8 @@ bool hierarchical_wheel::shrink_some() noexcept { return store_.shrink_some(); }
 void hierarchical_wheel::read(engine_stats& counted) const {
   counted.levels.clear();
   counted.heap_operations = queue_.operations();
+  counted.moves_saved = moves_saved_;
+  counted.wakeups_shared = wakeups_shared_;
   counted.bytes = store_.bytes() + queue_.bytes() + due_.capacity() * sizeof(timer_number);
   for (const level& wheel : levels_) {
     level_stats& one = counted.levels.emplace_back();

@@ -303,6 +303,8 @@ void add(const detail::core_stats& one, timer_stats& sum) {
   sum.bytes += one.wheels.bytes + one.slab_bytes;
   sum.moves += one.wheels.moves();
   sum.looks += one.wheels.looks;
+  sum.moves_saved += one.wheels.moves_saved;
+  sum.wakeups_shared += one.wheels.wakeups_shared;
   for (std::size_t i = 0; i < one.wheels.levels.size(); ++i) {
     const level_stats& level = one.wheels.levels[i];
     if (i == sum.levels.size()) {

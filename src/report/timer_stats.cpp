@@ -53,6 +53,7 @@ std::ostream& operator<<(std::ostream& out, const timer_stats& of) {
                          ", longest " + text_of(of.lateness.max()));
   line("wake-ups  ", text_of(of.wakeups) + ", " + text_of(of.empty_wakeups) + " in vain, " +
                          text_of(of.earlier_wakeups) + " for an earlier timer");
+  line("windows   ", text_of(of.moves_saved) + " moves saved, " + text_of(of.wakeups_shared) + " wake-ups shared");
   line("memory    ", scaled(static_cast<double>(of.bytes), 1024, {"bytes", "KiB", "MiB", "GiB"}));
   line("locks     ", "at most " + text_of(of.largest_hold) + " timers under one");
   for (std::size_t i = 0; i < of.levels.size(); ++i) {

@@ -80,6 +80,9 @@ TEST_P(Window, TimersWhoseWindowsMeetShareAWakeUp) {
   EXPECT_EQ(firings(timer, [&](auto delay, auto f) { timer.schedule_after(delay, f, {.window = 2s}); }).size(),
             shared(GetParam()));
   EXPECT_EQ(firings(timer, [&](auto delay, auto f) { timer.schedule_after(delay, f); }).size(), 100U);
+  const bool has_levels = GetParam() == engine_kind::hierarchical;
+  EXPECT_EQ(timer.stats().wakeups_shared, has_levels ? 99U : 0U);
+  EXPECT_EQ(timer.stats().moves_saved, has_levels ? 75U : 0U) << "those due after 1024 ms would move";
 }
 
 TEST_P(Window, ARescheduledTimerKeepsIt) {

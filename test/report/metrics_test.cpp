@@ -74,7 +74,9 @@ TEST(Metrics, GiveEachFigure) {
   figures.earlier_wakeups = 16;
   figures.moves = 17;
   figures.looks = 18;
-  figures.bytes = 19;
+  figures.moves_saved = 19;
+  figures.wakeups_shared = 20;
+  figures.bytes = 21;
   auto samples = samples_of(page_of(figures));
   EXPECT_EQ(samples["timing_wheel_timers_scheduled_total"], "1");
   EXPECT_EQ(samples["timing_wheel_timers_fired_total"], "2");
@@ -94,7 +96,9 @@ TEST(Metrics, GiveEachFigure) {
   EXPECT_EQ(samples["timing_wheel_wakeups_earlier_total"], "16");
   EXPECT_EQ(samples["timing_wheel_cascade_moves_total"], "17");
   EXPECT_EQ(samples["timing_wheel_round_looks_total"], "18");
-  EXPECT_EQ(samples["timing_wheel_memory_bytes"], "19");
+  EXPECT_EQ(samples["timing_wheel_window_moves_saved_total"], "19");
+  EXPECT_EQ(samples["timing_wheel_window_wakeups_shared_total"], "20");
+  EXPECT_EQ(samples["timing_wheel_memory_bytes"], "21");
 }
 
 TEST(Metrics, GiveEachLevel) {
@@ -208,6 +212,7 @@ TEST(TimerStats, ArePrintedForPeople) {
             "wrong     0 threw, 0 early\n"
             "lateness  median 1.50 ms, p99 1.50 ms, longest 1.50 ms\n"
             "wake-ups  0, 0 in vain, 0 for an earlier timer\n"
+            "windows   0 moves saved, 0 wake-ups shared\n"
             "memory    3.00 MiB\n"
             "locks     at most 0 timers under one\n"
             "wheel 0   512 slots of 1 tick, 0 moved down, 7 buckets flushed, largest 12 345\n");

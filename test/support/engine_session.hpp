@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 
@@ -10,6 +12,7 @@
 #include "support/allocation.hpp"
 #include "support/oracle.hpp"
 #include "timing_wheel/engine/hashed_wheel.hpp"
+#include "timing_wheel/engine/hierarchical_wheel.hpp"
 
 namespace timing_wheel::test {
 
@@ -18,7 +21,7 @@ namespace timing_wheel::test {
 template <timer_engine Engine>
 class engine_session {
  public:
-  explicit engine_session(fuzz::input bytes) : bytes_(bytes), engine_(read_options(bytes_)) {}
+  explicit engine_session(fuzz::input bytes) : bytes_(bytes), options_(read_options(bytes_)), engine_(options_) {}
 
   void run() {
     expect(!succeeds_with(0, [] { ::operator delete(::operator new(1)); }), "memory can be made scarce");
@@ -100,9 +103,13 @@ class engine_session {
   }
 
   tick read_time() {
+    window_.reset();
     switch (bytes_.below(9)) {
-      case 8:
-        return recent_ = coalesced(after(engine_.now(), bytes_.number()), bytes_.number());
+      case 8: {
+        const tick deadline = after(engine_.now(), bytes_.number());
+        window_ = bytes_.number();
+        return recent_ = coalesced(deadline_ = deadline, *window_);
+      }
       case 0:
         return recent_;
       case 1:
@@ -136,11 +143,44 @@ class engine_session {
       return;
     }
     const bool pending = deadline > engine_.now();
-    expect(engine_.insert(s, deadline) == pending, "insert takes exactly what lies ahead of the clock");
+    const bool taken = window_ && deadline == recent_ ? insert_within(s, deadline) : engine_.insert(s, deadline);
+    expect(taken == pending, "insert takes exactly what lies ahead of the clock");
     expect(engine_.contains(s) == pending, "a timer that was taken is linked, and no other");
     if (pending) {
       expected_.insert(s, deadline);
     }
+  }
+
+  // What a window saves is what a wheel does at this clock that has nothing but this timer.
+  bool insert_within(timer_number s, tick put_off) {
+    const engine_stats before = engine_.stats();
+    const bool taken = engine_.insert(s, deadline_, *window_);
+    const engine_stats after = engine_.stats();
+    const std::uint64_t moves = moves_alone(put_off);
+    const std::uint64_t saved = std::max(moves, moves_alone(deadline_)) - moves;
+    const bool shared = has_levels && taken && moves == 0 && buckets_queued(after) == buckets_queued(before);
+    expect(after.moves_saved - before.moves_saved == (taken ? saved : 0), "the moves are counted that a window saves");
+    expect(after.wakeups_shared - before.wakeups_shared == (shared ? 1 : 0), "and the timers that fire with another");
+    return taken;
+  }
+
+  static constexpr bool has_levels = std::same_as<Engine, hierarchical_wheel>;
+
+  [[nodiscard]] std::uint64_t moves_alone(tick deadline) const {
+    if (!has_levels) {
+      return 0;
+    }
+    engine_options options = options_;
+    options.start = engine_.now();
+    Engine alone(options);
+    alone.insert(0, deadline);
+    alone.advance(deadline);
+    return alone.stats().moves();
+  }
+
+  static std::uint64_t buckets_queued(const engine_stats& counted) {
+    return std::accumulate(counted.levels.begin(), counted.levels.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const level_stats& level) { return sum + level.buckets_queued; });
   }
 
   void insert_burst(timer_number from, tick first) {
@@ -250,9 +290,12 @@ class engine_session {
   }
 
   fuzz::input bytes_;
+  const engine_options options_;
   Engine engine_;
   oracle expected_;
   tick recent_ = 0;
+  tick deadline_ = 0;           // for which `recent_` was chosen
+  std::optional<tick> window_;  // if it was, in this step
 };
 
 }  // namespace timing_wheel::test

@@ -682,6 +682,9 @@ class service_model {
     EXPECT_EQ(timer_.pending(), pending());
     EXPECT_EQ(counts.early, 0U);
     EXPECT_LE(counts.due, counts.pending);
+    if constexpr (!std::same_as<Engine, hierarchical_wheel>) {
+      EXPECT_EQ(counts.moves_saved + counts.wakeups_shared, 0U);
+    }
     EXPECT_EQ(timer_.stopped(), stopped_);
     EXPECT_EQ(captures_.alive(), static_cast<std::int64_t>(pending() + count(timer_status::running)));
     if (depth_ == 0) {

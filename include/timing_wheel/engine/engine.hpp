@@ -63,6 +63,7 @@ struct advance_result {
 ///   between. May throw `std::bad_alloc`; then no timer has changed.
 /// - `coalesce(deadline, window)`: returns the tick in [deadline, deadline + window] at which this engine fires a timer
 ///   most cheaply, to be given to `insert`. A window of 0 returns `deadline`.
+/// - `insert(n, deadline, window)`: the same as `insert(n, coalesce(deadline, window))`, and counts what that saves.
 /// - `prefetch(some)`: a hint that these timers, those of them that are linked, are about to be erased.
 /// - `erase(n)`: unlinks it; returns false if it was not linked.
 /// - `catch_up(now)`: moves the clock as near to `now` as it can without a flush or a visit; O(1).
@@ -80,6 +81,7 @@ concept timer_engine = std::constructible_from<E, const engine_options&> &&
                        requires(E engine, const E& view, timer_number n, tick t, std::size_t budget,
                                 engine_stats& counted, std::span<const timer_number> some) {
                          { engine.insert(n, t) } -> std::same_as<bool>;
+                         { engine.insert(n, t, t) } -> std::same_as<bool>;
                          { engine.reserve(n, t) };
                          { engine.erase(n) } noexcept -> std::same_as<bool>;
                          { engine.catch_up(t) } noexcept;

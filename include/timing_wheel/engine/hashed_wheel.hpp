@@ -86,6 +86,9 @@ class hashed_wheel {
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
+  /// The same as `insert(n, coalesce(deadline, window))`. It counts nothing, for there are no levels.
+  bool insert(timer_number n, tick deadline, tick window) { return insert(n, coalesce(deadline, window)); }
+
   /// Allocates what `insert(n, deadline)` needs. After it, `insert(n, deadline)` does not throw, if only erasures
   /// happened between. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);

@@ -53,6 +53,9 @@ class heap_queue {
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
+  /// The same as `insert(n, coalesce(deadline, window))`. It counts nothing, for there are no levels.
+  bool insert(timer_number n, tick deadline, tick window) { return insert(n, coalesce(deadline, window)); }
+
   /// Makes room for timer `n`, so that inserting it does not throw. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 

@@ -37,6 +37,8 @@ struct engine_stats {
   std::vector<level_stats> levels;    ///< Lowest first; as many as wheels were made.
   std::uint64_t heap_operations = 0;  ///< Pushes, removals and changes of key in the heap.
   std::uint64_t looks = 0;            ///< Timers looked at in visits of their slot, on a wheel that counts rounds.
+  std::uint64_t moves_saved = 0;      ///< See `timer_stats::moves_saved`. 0 where there are no levels.
+  std::uint64_t wakeups_shared = 0;   ///< See `timer_stats::wakeups_shared`. 0 where there are no levels.
   std::size_t bytes = 0;              ///< Memory held, in use or kept for reuse.
 
   /// Timers moved to a lower wheel, over all levels. Complexity: O(levels).
