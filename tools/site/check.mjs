@@ -1,7 +1,8 @@
 // Opens each page of build/site in Chromium, on a desk and on a telephone, and prints what is wrong with it: a link, an
 // anchor or a picture that leads nowhere; what the console says; a request to elsewhere; a page wider than the
-// telephone; a cell of a table whose text has less than 16 characters of room; and what axe-core calls serious, by all
-// of its rules on a desk, and on a telephone by those whose answer may be another there. Then it searches.
+// telephone; a cell of a table whose text has less than 16 characters of room; a picture whose letters are below nine
+// pixels on the telephone; and what axe-core calls serious, by all of its rules on a desk, and on a telephone by those
+// whose answer may be another there. Then it searches.
 import { once } from 'node:events'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -13,12 +14,13 @@ const site = 'build/site'
 const require = createRequire(`${process.cwd()}/build/site.work/`)
 const { default: puppeteer } = await import(require.resolve('puppeteer-core'))
 const axe = require.resolve('axe-core/axe.min.js')
-// Another theme, and another width, change these answers. Rows of a table have the same colours, so in the dark it is
-// enough to look at five.
+// Another theme, and another width, change these answers.
 const elsewhere = ['color-contrast', 'link-in-text-block', 'scrollable-region-focusable']
-const fiveRows = { exclude: [['tbody tr:nth-child(n+6)']] }
-// A page of each kind, for all rules on a telephone: its menus are the same on all.
+// A page of each kind, for all rules on a telephone, and for the menus, which are the same on all.
 const ofEachKind = ['index.html', 'docs/benchmarks.html', 'wheel/index.html']
+// How often axe-core has judged the contrast of each look of text in a theme: most of its time goes there. A look that
+// it finds legible counts as three times, one that it cannot judge, because something covers it, as one.
+const judged = { light: new Map(), dark: new Map() }
 
 // Which page is among the first three; null as long as no page has the word.
 const searches = {
@@ -47,7 +49,21 @@ const look = async () => {
     if (!widths.has(paper.font)) widths.set(paper.font, paper.measureText('0'.repeat(16)).width)
     return widths.get(paper.font)
   }
+  // Of the picture's own text, laid out as wide as the picture is.
+  const lettersOf = async (image) => {
+    const text = await (await fetch(image.src)).text()
+    const root = document.body.appendChild(document.createElement('div')).attachShadow({ mode: 'open' })
+    root.innerHTML = text
+    const { clientWidth: width, clientHeight: height } = image
+    root.querySelector('svg').style.cssText = `display:block;width:${width}px;height:${height}px`
+    const sizes = [...root.querySelectorAll('text')].map((each) =>
+      parseFloat(getComputedStyle(each).fontSize) * Math.hypot(each.getScreenCTM().a, each.getScreenCTM().b))
+    root.host.remove()
+    return { picture: new URL(image.src).pathname.slice(0, 60), size: Math.min(...sizes) }
+  }
   return {
+    letters: await Promise.all([...document.querySelectorAll('.vp-doc img')]
+      .filter((image) => image.naturalWidth).map(lettersOf)),
     pictures: images.length,
     broken: images.filter((image) => !image.naturalWidth).map((image) => image.src),
     wide: document.documentElement.scrollWidth - innerWidth,
@@ -56,8 +72,10 @@ const look = async () => {
   }
 }
 
-// Runs in the page: marks the first text of each look, for its contrast is that of all others.
-const markLooks = () => {
+// Runs in the page. The contrast of the first text of each look is that of all others; unless known is null, axe-core
+// looks at those that are not known. Returns its violations, and the new looks, without those that it finds illegible.
+const judge = async (known, where, options) => {
+  const looks = new Map(known?.map((look) => [look, null]))
   const grounds = new Map([[null, 'none']])
   const groundOf = (element) => {
     if (!grounds.has(element)) {
@@ -68,15 +86,25 @@ const markLooks = () => {
     }
     return grounds.get(element)
   }
-  const looks = new Set()
-  for (const element of document.querySelectorAll('body *')) {
+  for (const element of known ? document.querySelectorAll('body *') : []) {
     const { color, fontSize, fontWeight } = getComputedStyle(element)
     const look = [color, fontSize, fontWeight, groundOf(element)].join()
     const hasText = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && /\S/.test(node.data))
     element.toggleAttribute('data-look', hasText && element.checkVisibility() && !looks.has(look))
-    if (element.hasAttribute('data-look')) looks.add(look)
+    if (element.hasAttribute('data-look')) looks.set(look, element)
   }
-  axe.configure({ rules: [{ id: 'color-contrast', selector: '[data-look]' }] })
+  if (known) axe.configure({ rules: [{ id: 'color-contrast', selector: '[data-look]' }] })
+  const { violations, incomplete } = await axe.run(where, options)
+  const among = (results) => results.filter(({ id }) => id === 'color-contrast')
+    .flatMap(({ nodes }) => nodes.map(({ element }) => element))
+  const illegible = among(violations)
+  const doubtful = among(incomplete)
+  return {
+    looks: [...looks].filter(([, element]) => element && !illegible.includes(element))
+      .map(([look, element]) => [look, doubtful.includes(element) ? 1 : 3]),
+    faults: violations.filter(({ impact }) => /serious|critical/.test(impact)).map(({ id, nodes }) =>
+      `${id}: ${nodes.length} × ${nodes[0].html.slice(0, 120)}`),
+  }
 }
 
 // On a desk in the light, and on a telephone in the dark.
@@ -101,19 +129,22 @@ async function visit(tab, origin, name, spoil = () => {}) {
     const seen = await tab.evaluate(look)
     seen.broken.forEach((picture) => fault(`the picture ${picture} cannot be shown`))
     if (viewport === telephone && seen.wide > 0) fault(`it is ${seen.wide} pixels wider than the screen`)
+    for (const { picture, size } of viewport === telephone ? seen.letters : []) {
+      if (size < 8.9) fault(`the letters of ${picture} are ${size.toFixed(1)} pixels high`)
+    }
     seen.narrow.forEach((cell) => fault(`a cell is too narrow: ${cell.slice(0, 60)}`))
     if (viewport === desk) pictures += seen.pictures
     if (!guide && !wheel) continue
-    const whole = viewport === desk || ofEachKind.includes(name)
-    if (!ofEachKind.includes(name)) await tab.evaluate(markLooks)
-    const { violations } = await tab.evaluate((...where) => axe.run(...where),
-      whole ? { include: [['html']] } : fiveRows, {
+    const ofKind = ofEachKind.includes(name)
+    const whole = viewport === desk || ofKind
+    const known = [...judged[theme].keys()].filter((look) => judged[theme].get(look) >= 3)
+    const { looks, faults: found } = await tab.evaluate(judge, ofKind ? null : known,
+      { include: [['html']], exclude: ofKind ? [] : [['.VPNav'], ['.VPSidebar']] }, {
         runOnly: whole ? ['wcag2a', 'wcag2aa', 'wcag21aa'] : elsewhere,
-        resultTypes: ['violations'], selectors: false, preload: false,
+        resultTypes: ['violations', 'incomplete'], selectors: false, preload: false, elementRef: true,
       })
-    for (const { id, impact, nodes } of violations.filter((each) => /serious|critical/.test(each.impact))) {
-      fault(`axe, ${theme}: ${id}: ${nodes.length} × ${nodes[0].html.slice(0, 120)}`)
-    }
+    found.forEach((what) => fault(`axe, ${theme}: ${what}`))
+    looks.forEach(([look, times]) => judged[theme].set(look, (judged[theme].get(look) ?? 0) + times))
   }
 }
 
@@ -142,6 +173,7 @@ function follow(texts) {
 async function spoil(tab, origin) {
   await visit(tab, origin, 'docs/limits.html', () => {
     document.querySelector('.vp-doc').insertAdjacentHTML('beforeend', `<img src="/none.svg">
+      <img src="/wheel/wheel_at_work.svg" style="width:100px">
       <p style="width:500px;color:#eee">wide</p>
       <table><tr><td><p style="width:9ch;overflow:hidden">more than 16 letters</table>`)
     console.error('said')
@@ -151,7 +183,8 @@ async function spoil(tab, origin) {
   follow(new Map([['index.html', '<a href="none.html"></a><a href="#none"></a>']]))
   const seen = [...faults].join()
   for (const fault of ['/none.svg cannot be shown', '/none.svg: 404', 'wider than', 'more than 16', 'color-contrast',
-    'image-alt', 'said', 'thrown', 'asks for http://127.0.0.1:9', 'none.html leads', '#none leads']) {
+    'letters of /wheel', 'image-alt', 'said', 'thrown', 'asks for http://127.0.0.1:9', 'none.html leads',
+    '#none leads']) {
     if (!seen.includes(fault)) throw new Error(`the check does not see this: ${fault}`)
   }
   faults.clear()
@@ -208,7 +241,7 @@ const browser = await puppeteer.launch({ executablePath: '/usr/bin/chromium', ar
 try {
   // Doxygen's pages are alike, and so are the listings of sources.
   const visited = names.filter((name) => !/^(reference|source)\//.test(name) ||
-    /\/(index|class.*timer|durable_orders.*)\.html|\.json\.html$/.test(name))
+    /\/(index|class\w*wheel_1_1timer|durable_orders.*)\.html|\.json\.html$/.test(name))
   const windows = await Promise.all([1, 2].map(() => browser.createBrowserContext()))
   const tabs = await Promise.all(windows.map((window) => window.newPage()))
   for (const tab of tabs) {

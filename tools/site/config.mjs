@@ -76,6 +76,22 @@ function targetOf(page, link) {
   return headers.has(target) ? `/reference/${headers.get(target)}` : undefined
 }
 
+// How wide a picture is if its smallest letters have nine pixels: less is hard to read.
+function widthOf(page, source) {
+  const text = readFileSync(path.join(work, 'pages', path.dirname(page), source), 'utf8')
+  const sizes = [...text.matchAll(/font(?:-size)?[:=]\s*"?([\d.]+)/g)].map(([, size]) => Number(size))
+  return Math.ceil(/viewBox="0 0 ([\d.]+)/.exec(text)[1] * 9 / Math.min(...sizes))
+}
+
+// True if it has a picture.
+function setPictures(token, page) {
+  if (token.type === 'image') token.attrSet('style', `--legible: ${widthOf(page, token.attrGet('src'))}px`)
+  if (!/^html_(inline|block)$/.test(token.type)) return token.type === 'image'
+  token.content = token.content.replace(/(<img [^>]*?src=")([^":]+)"/g, (_, head, source) =>
+    `${head}./${source}" style="--legible: ${widthOf(page, source)}px"`)
+  return token.content.includes('<img ')
+}
+
 function inline(state, children, heading) {
   const links = []
   return children.flatMap((token) => {
@@ -87,8 +103,6 @@ function inline(state, children, heading) {
       else if (/^\/(reference|wheel)\//.test(target)) token.attrSet('target', '_self')
     } else if (token.type === 'link_close') {
       token.tag = links.pop().tag
-    } else if (token.type === 'html_inline' || token.type === 'html_block') {
-      token.content = token.content.replace(/(<img [^>]*?src=")(\w+\/)/g, '$1./$2')
     } else if (token.type === 'code_inline') {
       token.attrSet('v-pre', '')
       const place = placeOf(token.content)
@@ -109,6 +123,12 @@ const lengthOf = (cell) => cell.children.filter(({ type }) => /^(text|code_inlin
 function change(state) {
   state.tokens = inline(state, state.tokens)
   state.tokens.forEach((token, i) => {
+    // What scrolls is reached by keys.
+    const { relativePath } = state.env
+    if ((token.children ?? [token]).filter((each) => setPictures(each, relativePath)).length > 0) {
+      if (token.children) state.tokens[i - 1].attrs = [['class', 'pictures'], ['tabindex', '0']]
+      else token.content = `<div class="pictures" tabindex="0">${token.content}</div>\n`
+    }
     if (token.type === 'table_open') token.attrSet('tabindex', '0')
     if (/^t[hd]_open$/.test(token.type)) {
       const length = lengthOf(state.tokens[i + 1])
