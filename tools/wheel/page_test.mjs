@@ -33,7 +33,8 @@ const devices = { desk: { width: 1280, height: 900 }, phone };
 
 /** A page that must say nothing in its console, and ask nobody else for anything. */
 async function open(hash, { device = 'desk', scheme = 'light', motion = '', before, url = home } = {}) {
-  const tab = await browser.newPage();
+  // In a window of its own: those behind another draw nothing.
+  const tab = await (await browser.createBrowserContext()).newPage();
   tab.said = [];
   tab.on('console', (message) => tab.said.push(message.text()));
   tab.on('pageerror', (error) => tab.said.push(String(error)));
@@ -49,7 +50,7 @@ async function open(hash, { device = 'desk', scheme = 'light', motion = '', befo
 }
 async function close(tab) {
   equal(tab.said, [], 'the console');
-  await tab.close();
+  await tab.browserContext().close();
 }
 const text = (tab, id) => tab.$eval(`#${id}`, (element) => element.textContent);
 async function says(tab, id, what, timeout = 10000) {
@@ -81,151 +82,163 @@ const fill = (tab, id, value) => tab.$eval(`#${id}`, (field, value) => { field.v
 const press = (tab, form) => tab.$eval(`#${form}`, (element) => element.requestSubmit());
 
 // Each device and theme.
-for (const device of Object.keys(devices)) {
-  for (const scheme of ['light', 'dark']) {
-    const tab = await open('#scenario=first&at=90&speed=10&play=1', { device, scheme });
-    await says(tab, 'caption', 'ring 3 reached its slot .96');
-    await wait(250);
-    await tab.screenshot({ path: `${work}/${device}-${scheme}.png`, fullPage: true });
-    for (const id of ['wheel', 'hashed', 'heap']) check(await inks(tab, id) > 20, `${id} is drawn`);
-    const wide = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    check(wide <= 0, 'nothing is wider than the screen');
-    await tab.evaluate(axe);
-    const { violations, passes } = await tab.evaluate(() => globalThis.axe.run());
-    equal(violations.map(({ id, nodes }) => [id, nodes[0].html]), [], 'axe-core');
-    check(passes.length > 15, 'axe-core has looked');
-    await close(tab);
+async function looks() {
+  for (const device of Object.keys(devices)) {
+    for (const scheme of ['light', 'dark']) {
+      const tab = await open('#scenario=first&at=90&speed=10&play=1', { device, scheme });
+      await says(tab, 'caption', 'ring 3 reached its slot .96');
+      await wait(250);
+      await tab.screenshot({ path: `${work}/${device}-${scheme}.png`, fullPage: true });
+      for (const id of ['wheel', 'hashed', 'heap']) check(await inks(tab, id) > 20, `${id} is drawn`);
+      const wide = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      check(wide <= 0, 'nothing is wider than the screen');
+      await tab.evaluate(axe);
+      const { violations, passes } = await tab.evaluate(() => globalThis.axe.run());
+      equal(violations.map(({ id, nodes }) => [id, nodes[0].html]), [], 'axe-core');
+      check(passes.length > 15, 'axe-core has looked');
+      await close(tab);
+    }
   }
 }
 
 // Each control.
-let tab = await open(''), million;
-check(await text(tab, 'play') === 'Pause', 'it plays at first');
-for (const button of await tab.$$('#scenarios button')) {
-  await button.click();
-  const name = await button.evaluate((element) => element.dataset.name);
-  if (name === 'million') {
-    await says(tab, 'tells', 'each engine took and fired 1\u202f000\u202f000 timers in \\d', 60000);
-    equal(await waiting(tab), [0, 0, 0], 'each timer was due');
-    million = await text(tab, 'tells');
-    continue;
+let million;
+async function controls() {
+  const tab = await open('');
+  check(await text(tab, 'play') === 'Pause', 'it plays at first');
+  for (const button of await tab.$$('#scenarios button')) {
+    await button.click();
+    const name = await button.evaluate((element) => element.dataset.name);
+    if (name === 'million') {
+      await says(tab, 'tells', 'each engine took and fired 1\u202f000\u202f000 timers in \\d', 60000);
+      equal(await waiting(tab), [0, 0, 0], 'each timer was due');
+      million = await text(tab, 'tells');
+      continue;
+    }
+    const begin = await clock(tab);
+    equal(await button.evaluate((element) => element.ariaPressed), 'true', name);
+    equal((await link(tab)).get('scenario'), name, 'the link');
+    for (let tries = 40; await clock(tab) <= begin && tries > 0; --tries) await wait(100);
+    check(await clock(tab) > begin, `${name} turns`);
+    if (name === 'cancel') await says(tab, 'caption', '(2[4-9]|[345].) of 64 timers fell');
+    await tab.click('#play');
+    await wait(150);
+    if (name === 'cancel') {
+      check(/ 16 cancelled/.test(await text(tab, 'live')), 'sixteen are cancelled');
+      await tab.click('#link');
+      check(Number((await link(tab)).get('steps')) >= 6, 'in mid-cascade');
+    }
+    const told = Number((await text(tab, 'live')).match(/: ([\d\u202f]+) timers? wait/)[1].replaceAll('\u202f', ''));
+    equal((await waiting(tab))[0], told, `${name}: the picture has as many timers as the engine`);
+    for (const form of ['add', 'cancel']) await press(tab, form);
+    await tab.click('#step');
+    await wait(150);
+    await same(tab, name);
   }
-  const begin = await clock(tab);
-  equal(await button.evaluate((element) => element.ariaPressed), 'true', name);
-  equal((await link(tab)).get('scenario'), name, 'the link');
-  for (let tries = 40; await clock(tab) <= begin && tries > 0; --tries) await wait(100);
-  check(await clock(tab) > begin, `${name} turns`);
-  if (name === 'cancel') await says(tab, 'caption', '(2[4-9]|[345].) of 64 timers fell');
+  await tab.click('#scenarios button:nth-child(2)');
   await tab.click('#play');
-  await wait(150);
-  if (name === 'cancel') {
-    check(/ 16 cancelled/.test(await text(tab, 'live')), 'sixteen are cancelled');
-    await tab.click('#link');
-    check(Number((await link(tab)).get('steps')) >= 6, 'in mid-cascade');
+  await tab.click('#restart');
+  equal(await clock(tab), 0, 'restart');
+  equal(await waiting(tab), [5, 5, 5], 'five timers');
+  for (const at of [2, 10, 60, 220, 234, 800, 1000]) {  // the hierarchical wheel cascades at 220 and 800
+    await tab.click('#step');
+    equal(await clock(tab), at, 'a step');
   }
-  const told = Number((await text(tab, 'live')).match(/: ([\d\u202f]+) timers? wait/)[1].replaceAll('\u202f', ''));
-  equal((await waiting(tab))[0], told, `${name}: the picture has as many timers as the engine`);
-  for (const form of ['add', 'cancel']) await press(tab, form);
-  await tab.click('#step');
-  await wait(150);
-  await same(tab, name);
-}
-await tab.click('#scenarios button:nth-child(2)');
-await tab.click('#play');
-await tab.click('#restart');
-equal(await clock(tab), 0, 'restart');
-equal(await waiting(tab), [5, 5, 5], 'five timers');
-for (const at of [2, 10, 60, 220, 234, 800, 1000]) {  // the hierarchical wheel cascades at 220 and 800
-  await tab.click('#step');
-  equal(await clock(tab), at, 'a step');
-}
-await tab.click('#restart');
-await fill(tab, 'adds', 1000);
-await fill(tab, 'within', 5000);
-await press(tab, 'add');
-await wait(200);
-equal(await waiting(tab), [1005, 1005, 1005], 'add');
-await fill(tab, 'cancels', 300);
-await press(tab, 'cancel');
-await wait(200);
-equal(await waiting(tab), [705, 705, 705], 'cancel');
-await tab.setViewport({ width: 800, height: 900 });
-await wait(300);
-for (const id of ['wheel', 'hashed', 'heap']) check(await inks(tab, id) > 20, `${id} is drawn in another width`);
-await tab.setViewport(devices.desk);
-await tab.focus('#speed');
-await tab.keyboard.press('End');
-check(/^1\u202f000\u202f000 ticks/.test(await text(tab, 'pace')), 'speed');
-await tab.keyboard.press('Home');
-await tab.focus('#play');
-await tab.keyboard.press('ArrowRight');
-check(await clock(tab) > 0, 'the right arrow makes a step');
-await tab.evaluate(() => document.activeElement.blur());
-await tab.keyboard.press('Space');
-check(await text(tab, 'play') === 'Pause', 'space plays');
-await wait(1500);
-await tab.evaluate(() => document.activeElement.blur());
-await tab.keyboard.press('Space');
-const at = await clock(tab);
-await wait(300);
-equal(await clock(tab), at, 'paused, the clock stands');
-await same(tab, 'after a while');
-check((await tab.$$('#queue li')).length > 5, 'the delay queue is listed');
-check(!await (await tab.$('#sample')).isVisible(), 'all timers are drawn');
-const few = await waiting(tab);
-await fill(tab, 'adds', 100000);
-await press(tab, 'add');
-await fill(tab, 'cancels', 50000);
-await press(tab, 'cancel');
-await wait(300);
-equal(await waiting(tab), few.map((count) => count + 50000), 'of very many, some are drawn');
-check(await (await tab.$('#sample')).isVisible(), 'and the page says so');
-await same(tab, 'very many');
-await fill(tab, 'sizes', '7, 9, 11');
-await fill(tab, 'slots', 32);
-await fill(tab, 'tick', 10);
-await press(tab, 'remake');
-await wait(300);
-check(/7 slots of 1 tick, 10\u202fms/.test(await text(tab, 'rings')), 'sizes and tick');
-equal((await link(tab)).get('slots'), '32', 'slots');
-await tab.evaluate(() => { location.hash = '#scenario=midnight&at=7199'; });
-await wait(400);
-equal([await clock(tab), await waiting(tab)], [7199, [10300, 10300, 10300]], 'another link');
-await close(tab);
-
-// For a screen reader, at most once in four seconds.
-tab = await open('#scenario=first&play=1&speed=50', { before: (fresh) => fresh.evaluateOnNewDocument(() => {
-  globalThis.heard = 0;
-  new MutationObserver((records) => { globalThis.heard += Number(records.some(({ target }) => target.id === 'live')); })
-      .observe(document, { childList: true, subtree: true });
-}) });
-await wait(3600);
-const heard = await tab.evaluate(() => globalThis.heard);
-check(heard >= 1 && heard <= 2, `the live region has spoken ${heard} times`);
-await close(tab);
-
-// What some readers have: less motion, no JavaScript, no WebAssembly, a file.
-tab = await open('', { motion: 'reduce' });
-check(await text(tab, 'play') === 'Play', 'with less motion it waits');
-await close(tab);
-for (const before of [(fresh) => fresh.setJavaScriptEnabled(false),
-                      (fresh) => fresh.evaluateOnNewDocument(() => { delete globalThis.WebAssembly; })]) {
-  tab = await open('', { before });
+  await tab.click('#restart');
+  await fill(tab, 'adds', 1000);
+  await fill(tab, 'within', 5000);
+  await press(tab, 'add');
   await wait(200);
-  const image = await tab.$('#fallback img');
-  check(await image.isVisible() && (await image.boundingBox()).height > 100, 'the picture instead');
-  check(!await (await tab.$('#app')).isVisible(), 'and nothing else');
-  tab.said = tab.said.filter((said) => !/WebAssembly is not defined/.test(said));
+  equal(await waiting(tab), [1005, 1005, 1005], 'add');
+  await fill(tab, 'cancels', 300);
+  await press(tab, 'cancel');
+  await wait(200);
+  equal(await waiting(tab), [705, 705, 705], 'cancel');
+  await tab.setViewport({ width: 800, height: 900 });
+  await wait(300);
+  for (const id of ['wheel', 'hashed', 'heap']) check(await inks(tab, id) > 20, `${id} is drawn in another width`);
+  await tab.setViewport(devices.desk);
+  await tab.focus('#speed');
+  await tab.keyboard.press('End');
+  check(/^1\u202f000\u202f000 ticks/.test(await text(tab, 'pace')), 'speed');
+  await tab.keyboard.press('Home');
+  await tab.focus('#play');
+  await tab.keyboard.press('ArrowRight');
+  check(await clock(tab) > 0, 'the right arrow makes a step');
+  await tab.evaluate(() => document.activeElement.blur());
+  await tab.keyboard.press('Space');
+  check(await text(tab, 'play') === 'Pause', 'space plays');
+  await wait(1500);
+  await tab.evaluate(() => document.activeElement.blur());
+  await tab.keyboard.press('Space');
+  const at = await clock(tab);
+  await wait(300);
+  equal(await clock(tab), at, 'paused, the clock stands');
+  await same(tab, 'after a while');
+  check((await tab.$$('#queue li')).length > 5, 'the delay queue is listed');
+  check(!await (await tab.$('#sample')).isVisible(), 'all timers are drawn');
+  const few = await waiting(tab);
+  await fill(tab, 'adds', 100000);
+  await press(tab, 'add');
+  await fill(tab, 'cancels', 50000);
+  await press(tab, 'cancel');
+  await wait(300);
+  equal(await waiting(tab), few.map((count) => count + 50000), 'of very many, some are drawn');
+  check(await (await tab.$('#sample')).isVisible(), 'and the page says so');
+  await same(tab, 'very many');
+  await fill(tab, 'sizes', '7, 9, 11');
+  await fill(tab, 'slots', 32);
+  await fill(tab, 'tick', 10);
+  await press(tab, 'remake');
+  await wait(300);
+  check(/7 slots of 1 tick, 10\u202fms/.test(await text(tab, 'rings')), 'sizes and tick');
+  equal((await link(tab)).get('slots'), '32', 'slots');
+  await tab.evaluate(() => { location.hash = '#scenario=midnight&at=7199'; });
+  await wait(400);
+  equal([await clock(tab), await waiting(tab)], [7199, [10300, 10300, 10300]], 'another link');
   await close(tab);
 }
-tab = await open('', { url: `file://${resolve(page)}/index.html` });
-check(await (await tab.$('#app')).isVisible(), 'it opens as a file');
-tab.said = tab.said.filter((said) => !said.startsWith(`file://${resolve(page)}/`));
-await close(tab);
+
+// For a screen reader, at most once in four seconds.
+async function readers() {
+  let tab = await open('#scenario=first&play=1&speed=50', { before: (fresh) => fresh.evaluateOnNewDocument(() => {
+    globalThis.heard = 0;
+    new MutationObserver((records) => {
+      globalThis.heard += Number(records.some(({ target }) => target.id === 'live'));
+    })
+        .observe(document, { childList: true, subtree: true });
+  }) });
+  await wait(3600);
+  const heard = await tab.evaluate(() => globalThis.heard);
+  check(heard >= 1 && heard <= 2, `the live region has spoken ${heard} times`);
+  await close(tab);
+
+  // What some readers have: less motion, no JavaScript, no WebAssembly, a file.
+  tab = await open('', { motion: 'reduce' });
+  check(await text(tab, 'play') === 'Play', 'with less motion it waits');
+  await close(tab);
+  for (const before of [(fresh) => fresh.setJavaScriptEnabled(false),
+                        (fresh) => fresh.evaluateOnNewDocument(() => { delete globalThis.WebAssembly; })]) {
+    tab = await open('', { before });
+    await wait(200);
+    const image = await tab.$('#fallback img');
+    check(await image.isVisible() && (await image.boundingBox()).height > 100, 'the picture instead');
+    check(!await (await tab.$('#app')).isVisible(), 'and nothing else');
+    tab.said = tab.said.filter((said) => !/WebAssembly is not defined/.test(said));
+    await close(tab);
+  }
+  tab = await open('', { url: `file://${resolve(page)}/index.html` });
+  check(await (await tab.$('#app')).isVisible(), 'it opens as a file');
+  tab.said = tab.said.filter((said) => !said.startsWith(`file://${resolve(page)}/`));
+  await close(tab);
+}
+
+// Side by side, for each waits much.
+await Promise.all([looks(), controls(), readers()]);
 
 // Ten thousand timers, when nothing else runs.
 for await (const part of process.stdin) process.stdout.write(part);
-tab = await open('#scenario=checks&play=1&at=18000&speed=600');
+const tab = await open('#scenario=checks&play=1&at=18000&speed=600');
 await wait(1000);
 const idle = () => cpus().reduce((sum, { times }) => sum + times.idle, 0) / cpus().length;
 let timers = 0, rate = 0, script = Infinity, room = 0;  // of the best second, and what other work left of any second
