@@ -6,9 +6,9 @@
 //
 // URL is that of a PostgreSQL server of your own, in which it makes the schemas `graphile_worker` and `pgboss` anew.
 // The folder where it runs has the packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10.
-// In turns, ROUNDS (3) times for each: the rate of 60 000 jobs that are due, from the first to the end of the
-// last; and how late 500 per second are,
-// for 20 s, which were added three seconds before they are due. It prints a line of JSON for each round.
+// In turns, ROUNDS (3) times for each: the rate of 60 000 jobs that are due, from the first to the end of the last; and
+// how late 500 per second are, for 10 s, which were added three seconds before they are due. It prints a line of JSON
+// for each round. River, a queue for Go, has a program of its own: river.go.
 
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -51,7 +51,7 @@ const PgBoss = boss.PgBoss ?? boss; // of version 10, it is the module
 const versionOf = (name) => JSON.parse(readFileSync(join("node_modules", name, "package.json"), "utf8")).version;
 
 const backlog = 60_000;
-const [perSecond, seconds, aheadMs] = [500, 20, 3000];
+const [perSecond, seconds, aheadMs] = [500, 10, 3000];
 const pool = new Pool({ connectionString: url });
 
 async function until(condition) {
