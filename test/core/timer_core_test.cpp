@@ -40,6 +40,10 @@ class forgetful : public Engine {
     throw_without_memory();
     return Engine::insert(n, deadline);
   }
+  bool insert(timer_number n, tick deadline, tick window) {
+    throw_without_memory();
+    return Engine::insert(n, deadline, window);
+  }
   void reserve(timer_number n, tick deadline) {
     throw_without_memory();
     Engine::reserve(n, deadline);
