@@ -31,7 +31,8 @@ ARGUMENTS = [
     "--quiet",
 ]
 # Of which nothing fires.
-FEW = ["--timers", "100", "--cancel", "1,0s", "--engine", "heap", "--engine", "hierarchical:size=20", "--quiet"]
+FEW = ["--timers", "100", "--cancel", "1,0s", "--window", "2s", "--engine", "heap", "--engine", "hierarchical:size=20",
+       "--engine", "hashed", "--quiet"]
 # The pictures that the page must have; with how many marks, `expected_marks` tells.
 PICTURES = ["work_by_delay", "work_along_time", "flush_sizes", "lateness", "wakeups", "memory", "break_even",
             "break_even_measured", "by_share_cancelled"]
@@ -310,7 +311,11 @@ class ReportTest(unittest.TestCase):
         done = subprocess.run([TOOL, *FEW, "--report", str(page)], capture_output=True, text=True, timeout=300,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Nothing fired, so nothing was late.", page.read_text(encoding="utf-8"))
+        text = page.read_text(encoding="utf-8")
+        self.assertIn("Nothing fired, so nothing was late.", text)
+        late = "by up to its window of 2\u00a0s"
+        self.assertIn(f"heap {late}, hierarchy 1\u00a0ms × 20 {late}.</p>", text)  # not hashed, which knows no windows
+        self.assertIn("<dt>window</dt>", text)
 
     def test_a_report_that_cannot_be_written_is_told(self):
         done = subprocess.run([TOOL, *FEW, "--report", "/dev/full"], capture_output=True, text=True, timeout=300,

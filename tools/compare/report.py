@@ -76,6 +76,8 @@ WORDS = {
     "look": "a tick examines a timer and leaves it where it is; of rounds, the last look counts too, "
             "with which the timer fires",
     "flush": "the work on one slot when its time has come: its timers fire, move or are looked at",
+    "window": "how much later than its deadline a timer may fire; an engine that knows windows puts the timer off to "
+              "the cheapest tick within it",
     "wake-up": "a thread of the engine wakes; it is empty if there was no timer to handle",
     "late": "how long after its deadline a timer fires in virtual time; a real thread adds the time that it needs to "
             "wake",
@@ -764,7 +766,9 @@ def verdict(data, engines):
 def late_by_design(engines):
     """What a reader of the table must know."""
     late = [f"{e.name} by up to {number(800 / (e.slots - 1))} % of the delay" if e.kind == "noncascading" else
-            f"{e.name} by up to {duration(e.tick_ms)}" for e in engines if e.kind in ("noncascading", "session")]
+            f"{e.name} by up to {duration(e.tick_ms)}" if e.kind == "session" else
+            f"{e.name} by up to its window of {duration(e.data['window_ms'])}"
+            for e in engines if e.kind in ("noncascading", "session") or e.data["window_ms"]]
     return f"<p>Late by design: {html.escape(', '.join(late))}.</p>\n" if late else ""
 
 
