@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Whether each layer includes only what docs/design.md lets it know: layers_test.py SOURCE_DIRECTORY."""
+"""Whether each layer includes only what docs/design.md lets it know, and whether docs/concurrency.md has a row for each
+atomic: layers_test.py SOURCE_DIRECTORY.
+"""
 
 import re
 import sys
@@ -42,6 +44,7 @@ DURABLE = {
 }
 OF_DURABLE = re.compile(r"durable/(?:([^/]+)/)?[^/]+")
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+ATOMIC = re.compile(r"std::atomic<(?:[^<>]|<[^<>]*>)*>\s+(\w+)\s*[={;]")
 
 
 def knows(layer, folder, name):
@@ -54,6 +57,15 @@ def knows(layer, folder, name):
 def faults_of(layer, text, folder=""):
     """What a file of a layer, in that folder of it, may not include."""
     return [name for name in INCLUDE.findall(text) if not knows(layer, folder, name)]
+
+
+def unlisted(page, path, text):
+    """The atomics of a file that no row of the page names beside this file; `there` is the file of the row before."""
+    named, where = "", ""
+    for cells in (line.split("|") for line in page.splitlines() if line.startswith("|")):
+        where = where if cells[2].strip() == "there" else cells[2]
+        named += cells[1] if f"`{path}`" in where else ""
+    return [name for name in ATOMIC.findall(text) if not re.search(rf"\b{name}`", named)]
 
 
 class Layers(unittest.TestCase):
@@ -71,6 +83,17 @@ class Layers(unittest.TestCase):
                 if faults := faults_of(layer, path.read_text(encoding="utf-8"), folder):
                     found[str(path.relative_to(ROOT))] = faults
         self.assertEqual(found, {})
+
+    def test_have_a_row_for_each_atomic(self):
+        page = (ROOT / "docs/concurrency.md").read_text(encoding="utf-8")
+        paths = [path for folder in ("include", "src") for path in sorted((ROOT / folder).rglob("*.[ch]pp"))]
+        found = {(str(path.relative_to(ROOT)), name) for path in paths
+                 for name in unlisted(page, path.relative_to(ROOT), path.read_text(encoding="utf-8"))}
+        self.assertEqual(found, set())
+        rows = "| `a::b_` | `src/a.hpp` | relaxed |\n| `c_` | there | relaxed |"
+        text = "std::atomic<bool> b_{false};\nstd::atomic<std::pair<int, int>> c_;\nstd::atomic<int> d = 0;"
+        self.assertEqual(unlisted(rows, "src/a.hpp", text), ["d"])
+        self.assertEqual(unlisted(rows, "src/b.hpp", text), ["b_", "c_", "d"])
 
     def test_that_look_elsewhere_are_found(self):
         self.assertEqual(faults_of("durable", '#include "durable/node/node.hpp"\n#include "system/fork_watch.hpp"\n'),
