@@ -211,6 +211,8 @@ class TIMING_WHEEL_EXPORT timer {
   ///     auto left = timer.stop();  // another service goes on with all of them
   ///     next.schedule_many(left);
   ///
+  /// It takes no window: each of these timers has none, also one that had a window before a `stop`.
+  ///
   /// It takes them in their order, and ends at the first one that is refused, or for which memory is short. Those before
   /// it are scheduled: their callbacks are empty afterwards. The others are as they were, so the call can be repeated
   /// with them.
