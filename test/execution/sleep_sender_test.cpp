@@ -17,6 +17,7 @@
 #include "execution/receivers.hpp"
 #include "senders/senders.hpp"
 #include "support/allocation.hpp"
+#include "support/build.hpp"
 #include "support/in_child.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_virtual.hpp"
@@ -360,7 +361,11 @@ TEST(SleepSender, WithoutMemoryIsRefused) {
   EXPECT_EQ(end.how, signal::stopped);
 }
 
+#if !defined(_WIN32)
 TEST(SleepSender, InAChildOfForkIsRefused) {
+  if (!can_map) {
+    GTEST_SKIP() << "this build does not notice a fork";
+  }
   timer service;
   EXPECT_EQ(in_child([&] {
               sleep_end end;
@@ -369,6 +374,7 @@ TEST(SleepSender, InAChildOfForkIsRefused) {
             }),
             (child_end{true, 7}));
 }
+#endif
 
 // ---- Where it completes ----
 
