@@ -24,8 +24,12 @@ def listed():
     return {name: kind for name, _, kind in TABLE_ROW.findall((ROOT / "docs/metrics.md").read_text())}
 
 
+def dashboard():
+    return json.loads((ROOT / "packaging/grafana/timing_wheel.json").read_text())
+
+
 def panels():
-    return json.loads((ROOT / "packaging/grafana/timing_wheel.json").read_text())["panels"]
+    return dashboard()["panels"]
 
 
 def expressions():
@@ -69,6 +73,28 @@ class Dashboard(unittest.TestCase):
         self.assertGreater(len(names), 20)
         for name in names:
             self.assertIn(name.removesuffix("_bucket"), written())
+
+    def test_lists_instances_that_have_no_service(self):
+        listing = dashboard()["templating"]["list"][1]["query"]["query"]
+        names = set(re.findall(r"timing_wheel_\w+", listing))
+        self.assertLessEqual(names, set(written()))
+        self.assertLess({"timing_wheel_durable_serving", "timing_wheel_durable_store_pending"}, names)
+
+    def test_has_a_panel_for_each_gauge_of_a_store(self):
+        shown = set(re.findall(r"timing_wheel_durable_store_\w+", " ".join(expressions())))
+        gauges = {name for name, kind in written().items() if kind == "gauge" and "_durable_store_" in name}
+        self.assertGreater(len(gauges), 9)
+        self.assertLessEqual(gauges, shown)
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool: install Debian's package prometheus")
+    def test_asks_what_prometheus_can_read(self):
+        rules = [{"record": "r", "expr": each.replace("$__rate_interval", "5m")} for each in expressions()]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "rules.yml"
+            file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+            done = subprocess.run(["promtool", "check", "rules", "--lint=none", file], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_takes_rates_of_counters_only(self):
         for expression in expressions():
