@@ -13,7 +13,7 @@ outside code. In README.md and the pages of docs/ each of them is one of these:
 - one of CONSTANTS, which are options, limits and sizes, or examples.
 
 A number fits if the record, rounded to as many digits, is the same. The pages in RECORDS are records themselves, and
-are not read. A paragraph or row that says "tested on" or "tests were run on" something names the command.
+are not read, but a section of docs/benchmarks.md with a table names its command, too. A paragraph or row that says "tested on" or "tests were run on" something names the command.
 """
 
 import csv
@@ -136,6 +136,12 @@ class FiguresTest(unittest.TestCase):
             if not page.startswith(RECORDS):
                 faults += faults_of(page, (ROOT / page).read_text(encoding="utf-8"), read_records())
         self.assertEqual("\n".join(faults), "")
+
+    def test_each_table_of_the_benchmarks_has_its_command(self):
+        sections = sections_of((ROOT / "docs/benchmarks.md").read_text(encoding="utf-8"))
+        tables = [section for section in sections if section.rows]
+        self.assertGreater(len(tables), 9)
+        self.assertEqual([section.name for section in tables if not COMMAND.search(section.text)], [])
 
     def test_a_row_that_says_where_it_is_recorded_is_there(self):
         for row in rows():
