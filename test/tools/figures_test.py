@@ -13,7 +13,8 @@ outside code. In README.md and the pages of docs/ each of them is one of these:
 - one of CONSTANTS, which are options, limits and sizes, or examples.
 
 A number fits if the record, rounded to as many digits, is the same. The pages in RECORDS are records themselves, and
-are not read, but a section of docs/benchmarks.md with a table names its command, too. A paragraph or row that says "tested on" or "tests were run on" something names the command.
+are not read, but a section of docs/benchmarks.md with a table names its command, too. A paragraph or row that says
+"tested on" or "tests were run on" something names the command.
 """
 
 import csv
