@@ -55,7 +55,7 @@ class PostgresPage : public PostgresCase {  // NOLINT(readability-identifier-nam
 };
 
 TEST_F(PostgresPage, ItsFunctionsScheduleCancelAndReschedule) {
-  ASSERT_EQ(blocks[2].size(), 9U);
+  ASSERT_EQ(blocks[2].size(), 11U);
   grant(schema + "_shop", {blocks[2][0], blocks[2][1]});
   const postgres_session shop(server().conninfo() + " user=" + schema + "_shop");
   EXPECT_EQ(shop.ask(here(blocks[2][2])), "t");
@@ -65,6 +65,8 @@ TEST_F(PostgresPage, ItsFunctionsScheduleCancelAndReschedule) {
   EXPECT_EQ(user.ask(here(blocks[2][6])), "f");
   EXPECT_EQ(user.ask(here(blocks[2][7])), "t");
   EXPECT_EQ(user.ask(here(blocks[2][8])), "t");
+  EXPECT_EQ(user.ask(here(blocks[2][9])), "t");
+  EXPECT_EQ(user.ask(here(blocks[2][10])), "t");
 }
 
 TEST_F(PostgresPage, ItsStatementsScheduleCancelAndReschedule) {
