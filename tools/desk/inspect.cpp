@@ -19,7 +19,7 @@ namespace timing_wheel::desk {
 
 namespace {
 
-constexpr const char* free_some =
+[[maybe_unused]] constexpr const char* free_some =
     "free space there, first of what is not the database's: nodes go on by themselves; see Something is wrong in "
     "docs/desk.md";
 
