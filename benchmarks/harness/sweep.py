@@ -48,7 +48,8 @@ def table(lines):
     yield "|---" * len(head) + "|"
     for line in lines:
         shown = [f"{line[name]:.0f}" if line[name] >= 20 else f"{line[name]:.1f}" for name in LATENCIES]
-        yield (f"| {line['rate']} | {line['system']} {line['version'].removeprefix('v')} | {line['enqueued_per_s']:.0f} | {line['done_per_s']:.0f} | "
+        rates = f"{line['enqueued_per_s']:.0f} | {line['done_per_s']:.0f}"
+        yield (f"| {line['rate']} | {line['system']} {line['version'].removeprefix('v')} | {rates} | "
                f"{', '.join(shown)} | {line['depth']:.0f} | {line['dead_rows']:.0f} |")
 
 

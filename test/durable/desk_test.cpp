@@ -607,9 +607,6 @@ TEST_P(DeskTransfer, IsRefusedWhereChecksAre) {
 }
 
 TEST_P(DeskTransfer, AFileThatIsBrokenIsNotImported) {
-  if (GetParam().name != desk_ways[0].name) {
-    return;  // what reads it knows no store
-  }
   put_many(3);
   export_it();
   words lines;
@@ -845,9 +842,6 @@ TEST(DeskCompletion, OffersEachCommandToBash) {
 }
 
 TEST_P(Desk, BadInputHasOneClearAnswer) {
-  if (GetParam().name != desk_ways[0].name) {
-    return;  // no store is asked
-  }
   struct wrong {
     words typed;
     int status;

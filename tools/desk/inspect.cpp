@@ -169,7 +169,7 @@ void inspect_file(const desk& with, std::vector<finding>& found) {
     const std::uintmax_t size = std::filesystem::file_size(name, error);
     return error ? 0 : size;
   };
-  constexpr std::uintmax_t longest_log = 67'000'000;
+  constexpr std::uintmax_t longest_log = 67'108'864;  // as the store limits it, by journal_size_limit
   const std::uintmax_t log = std::min(size_of(file + "-wal"), longest_log);
   const std::uintmax_t free = std::filesystem::space(file, error).available;
   const bool is_short = !error && free < longest_log - log + size_of(file) / 10;

@@ -85,7 +85,8 @@ class hierarchical_wheel {
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
   /// The same as `insert(n, coalesce(deadline, window))`, and counts what that saves: `engine_stats::moves_saved` and
-  /// `wakeups_shared`.
+  /// `wakeups_shared`. Complexity: O(levels).
+  /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed, and nothing is counted.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline, tick window);
 
   /// Allocates what `insert(n, deadline)` needs. After it, `insert(n, deadline)` does not throw, if only erasures

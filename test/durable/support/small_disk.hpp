@@ -36,7 +36,7 @@ class small_disk {
   bool mounted_ = false;
 };
 
-/// Takes all room of a folder's file system, but for so many bytes, until it is destroyed.
+/// Fills the file system of a folder except for so many bytes; its destructor frees them again.
 class filler {
  public:
   filler(const std::filesystem::path& folder, std::uintmax_t but_for) : file_(folder / "filler") {
