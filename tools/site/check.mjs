@@ -1,8 +1,8 @@
-// Opens each page of build/site in Chromium, on a desk and on a telephone, and prints what is wrong with it: a link, an
-// anchor or a picture that leads nowhere; what the console says; a request to elsewhere; a page wider than the
-// telephone; a cell of a table whose text has less than 16 characters of room; a picture whose letters are below nine
-// pixels on the telephone; and what axe-core calls serious, by all of its rules on a desk, and on a telephone by those
-// whose answer may be another there. Then it searches.
+// Opens each page of build/site in Chromium, on a desk in the light and on a telephone in the dark, and prints what is
+// wrong with it: a link, an anchor or a picture that leads nowhere; what the console says; a request to elsewhere; a
+// page wider than the telephone; a cell of a table whose text has less than 16 characters of room; a picture whose
+// letters are below nine pixels on the telephone; and what axe-core calls serious, by all of its rules on a desk, and
+// on a telephone by those whose answer may be another there. Then it searches.
 import { once } from 'node:events'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -18,10 +18,6 @@ const axe = require.resolve('axe-core/axe.min.js')
 const elsewhere = ['color-contrast', 'link-in-text-block', 'scrollable-region-focusable']
 // A page of each kind, for all rules on a telephone, and for the menus, which are the same on all.
 const ofEachKind = ['index.html', 'docs/benchmarks.html', 'wheel/index.html']
-// How often axe-core has judged the contrast of each look of text in a theme: most of its time goes there. A look that
-// it finds legible counts as three times, one that it cannot judge, because something covers it, as one.
-const judged = { light: new Map(), dark: new Map() }
-
 // Which page is among the first three; null as long as no page has the word.
 const searches = {
   durable: 'docs/durable', pgbouncer: 'docs/postgres', vacuum: 'docs/postgres', 'half hour': 'docs/tuning',
@@ -29,8 +25,10 @@ const searches = {
   fork: 'docs/process', windows: 'docs/packages', webhook: 'docs/durable', webhooks: 'docs/durable', qwxyz: null,
 }
 const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' }
-const desk = { width: 1280, height: 900 }
-const telephone = { width: 390, height: 800 }
+// How often axe-core has judged the contrast of each look of text: most of its time goes there. A look that it finds
+// legible counts as three times, one that it cannot judge, because something covers it, as one.
+const desk = { viewport: { width: 1280, height: 900 }, theme: 'light', judged: new Map() }
+const telephone = { viewport: { width: 390, height: 800 }, theme: 'dark', judged: new Map() }
 const faults = new Set()
 let pictures = 0
 
@@ -107,45 +105,57 @@ const judge = async (known, where, options) => {
   }
 }
 
-// On a desk in the light, and on a telephone in the dark.
+// As a reader comes to it: from one page of the guide to the next by a link, which loads no script again.
+async function open(tab, origin, name, guide) {
+  if (guide && tab.guide && !ofEachKind.includes(name)) {
+    const shown = `/${name}`.replace(/index\.html$/, '').replace(/\.html$/, '').replace(/[./]+/g, '_')
+    await tab.evaluate((name) => {
+      const link = document.body.appendChild(document.createElement('a'))
+      link.href = `/${name}`
+      link.click()
+      link.remove()
+    }, name)
+    await tab.waitForSelector(`.vp-doc.${shown}`)
+    return
+  }
+  await tab.goto(`${origin}/${name}`, { waitUntil: 'load' })
+  tab.guide = guide
+  if (guide) await tab.waitForFunction(() => document.querySelector('#app').__vue_app__)
+  if (name.startsWith('wheel/')) {
+    await tab.waitForSelector('#app:not([hidden])', { timeout: 5000 }).catch(() => tab.fault('the engines do not run'))
+  }
+}
+
 async function visit(tab, origin, name, spoil = () => {}) {
   const fault = (what) => faults.add(`${name}: ${what}`)
   tab.fault = fault
   const guide = !/^(reference|source|wheel)\//.test(name)
-  const wheel = name.startsWith('wheel/')
-  for (const [viewport, theme] of [[desk, 'light'], [telephone, 'dark']]) {
-    await tab.setViewport(viewport)
-    await tab.emulateMediaFeatures([
-      { name: 'prefers-color-scheme', value: theme }, { name: 'prefers-reduced-motion', value: 'reduce' }])
-    if (viewport === desk) {
-      await tab.goto(`${origin}/${name}`, { waitUntil: 'load' })
-      if (guide) await tab.waitForFunction(() => document.querySelector('#app').__vue_app__)
-      if (wheel && !await tab.waitForSelector('#app:not([hidden])', { timeout: 5000 }).catch(() => null)) {
-        fault('the engines do not run')
-      }
-      await tab.evaluate(spoil)
-      if (guide || wheel) await tab.addScriptTag({ url: '/axe.js' })
-    }
-    const seen = await tab.evaluate(look)
-    seen.broken.forEach((picture) => fault(`the picture ${picture} cannot be shown`))
-    if (viewport === telephone && seen.wide > 0) fault(`it is ${seen.wide} pixels wider than the screen`)
-    for (const { picture, size } of viewport === telephone ? seen.letters : []) {
+  const { judged, theme } = tab.view
+  const onDesk = tab.view === desk
+  await open(tab, origin, name, guide)
+  await tab.evaluate(spoil)
+  const seen = await tab.evaluate(look)
+  seen.broken.forEach((picture) => fault(`the picture ${picture} cannot be shown`))
+  seen.narrow.forEach((cell) => fault(`a cell is too narrow: ${cell.slice(0, 60)}`))
+  if (onDesk) {
+    pictures += seen.pictures
+  } else {
+    if (seen.wide > 0) fault(`it is ${seen.wide} pixels wider than the screen`)
+    for (const { picture, size } of seen.letters) {
       if (size < 8.9) fault(`the letters of ${picture} are ${size.toFixed(1)} pixels high`)
     }
-    seen.narrow.forEach((cell) => fault(`a cell is too narrow: ${cell.slice(0, 60)}`))
-    if (viewport === desk) pictures += seen.pictures
-    if (!guide && !wheel) continue
-    const ofKind = ofEachKind.includes(name)
-    const whole = viewport === desk || ofKind
-    const known = [...judged[theme].keys()].filter((look) => judged[theme].get(look) >= 3)
-    const { looks, faults: found } = await tab.evaluate(judge, ofKind ? null : known,
-      { include: [['html']], exclude: ofKind ? [] : [['.VPNav'], ['.VPSidebar']] }, {
-        runOnly: whole ? ['wcag2a', 'wcag2aa', 'wcag21aa'] : elsewhere,
-        resultTypes: ['violations', 'incomplete'], selectors: false, preload: false, elementRef: true,
-      })
-    found.forEach((what) => fault(`axe, ${theme}: ${what}`))
-    looks.forEach(([look, times]) => judged[theme].set(look, (judged[theme].get(look) ?? 0) + times))
   }
+  if (!guide && !name.startsWith('wheel/')) return
+  if (!await tab.evaluate(() => 'axe' in window)) await tab.addScriptTag({ url: '/axe.js' })
+  const ofKind = ofEachKind.includes(name)
+  const known = [...judged.keys()].filter((look) => judged.get(look) >= 3)
+  const { looks, faults: found } = await tab.evaluate(judge, ofKind ? null : known,
+    { include: [['html']], exclude: ofKind ? [] : [['.VPNav'], ['.VPSidebar']] }, {
+      runOnly: onDesk || ofKind ? ['wcag2a', 'wcag2aa', 'wcag21aa'] : elsewhere,
+      resultTypes: ['violations', 'incomplete'], selectors: false, preload: false, elementRef: true,
+    })
+  found.forEach((what) => fault(`axe, ${theme}: ${what}`))
+  looks.forEach(([look, times]) => judged.set(look, (judged.get(look) ?? 0) + times))
 }
 
 // From the texts of the files: each has its links and its anchors without a script, too.
@@ -170,8 +180,8 @@ function follow(texts) {
 }
 
 // Fails if a fault of some kind would not be seen.
-async function spoil(tab, origin) {
-  await visit(tab, origin, 'docs/limits.html', () => {
+async function spoil(tabs, origin) {
+  await Promise.all(tabs.map((tab) => visit(tab, origin, 'docs/limits.html', () => {
     document.querySelector('.vp-doc').insertAdjacentHTML('beforeend', `<img src="/none.svg">
       <img src="/wheel/wheel_at_work.svg" style="width:100px">
       <p style="width:500px;color:#eee">wide</p>
@@ -179,7 +189,7 @@ async function spoil(tab, origin) {
     console.error('said')
     setTimeout(() => { throw new Error('thrown') })
     fetch('http://127.0.0.1:9/').catch(() => {})
-  })
+  })))
   follow(new Map([['index.html', '<a href="none.html"></a><a href="#none"></a>']]))
   const seen = [...faults].join()
   for (const fault of ['/none.svg cannot be shown', '/none.svg: 404', 'wider than', 'more than 16', 'color-contrast',
@@ -189,10 +199,10 @@ async function spoil(tab, origin) {
   }
   faults.clear()
   pictures = 0
+  tabs.forEach((tab) => { tab.guide = false })
 }
 
 async function search(tab, origin) {
-  await tab.setViewport(desk)
   tab.fault = (what) => faults.add(`search: ${what}`)
   await tab.goto(origin, { waitUntil: 'load' })
   await tab.waitForFunction(() => document.querySelector('#app').__vue_app__)
@@ -242,8 +252,13 @@ try {
   // Doxygen's pages are alike, and so are the listings of sources.
   const visited = names.filter((name) => !/^(reference|source)\//.test(name) ||
     /\/(index|class\w*wheel_1_1timer|durable_orders.*)\.html|\.json\.html$/.test(name))
-  const windows = await Promise.all([1, 2].map(() => browser.createBrowserContext()))
-  const tabs = await Promise.all(windows.map((window) => window.newPage()))
+  const tabs = await Promise.all([desk, telephone].map(async (view) => {
+    const tab = await (await browser.createBrowserContext()).newPage()
+    await tab.setViewport(view.viewport)
+    await tab.emulateMediaFeatures([
+      { name: 'prefers-color-scheme', value: view.theme }, { name: 'prefers-reduced-motion', value: 'reduce' }])
+    return Object.assign(tab, { view })
+  }))
   for (const tab of tabs) {
     // VitePress fetches no page ahead for who saves data.
     await tab.evaluateOnNewDocument(() => {
@@ -258,11 +273,10 @@ try {
       }
     })
   }
-  await spoil(tabs[0], origin)
+  await spoil(tabs, origin)
   const links = follow(new Map(names.map((name) => [name, readFileSync(`${site}/${name}`, 'utf8')])))
-  const queue = [...visited]
   await Promise.all(tabs.map(async (tab) => {
-    while (queue.length > 0) await visit(tab, origin, queue.shift())
+    for (const name of visited) await visit(tab, origin, name)
   }))
   await search(tabs[0], origin)
   for (const name of ['index.html', 'docs/benchmarks.html', 'docs/decisions/index.html']) {
