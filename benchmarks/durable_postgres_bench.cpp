@@ -3,6 +3,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
+#include <stdexcept>
 
 #include "durable_bench_server.hpp"
 #include "durable_store_bench.hpp"
@@ -180,6 +182,60 @@ class tables::client {
   int sent_ = 0;
 };
 
+/// The statement of a handler that is called once for each job.
+enum class per_job : std::uint8_t { nothing, update, prepared_update };
+
+void update_order(transaction& open, const job& what, per_job statement) {
+  static const std::string sql = "UPDATE orders SET state=state+1 WHERE id=$1::bigint";
+  PGconn* const on = postgres_connection(open);
+  const std::string order = std::to_string(std::stoull(what.key(), nullptr, 16) % 100'000);
+  const char* const value = order.c_str();
+  PGresult* const answer = statement == per_job::update
+                               ? PQexecParams(on, sql.c_str(), 1, nullptr, &value, nullptr, nullptr, 0)
+                               : PQexecPrepared(on, postgres_prepare(open, sql), 1, &value, nullptr, nullptr, 0);
+  if (PQresultStatus(answer) != PGRES_COMMAND_OK) {
+    throw std::runtime_error(PQerrorMessage(on));
+  }
+  PQclear(answer);
+}
+
+// A backlog of jobs, each of which has a call of its own, on so many nodes in this process: a node runs all of its
+// transactional handlers on one thread and one connection.
+void one_job_per_call(benchmark::State& state) {
+  const auto statement = static_cast<per_job>(state.range(0));
+  const std::int64_t count = sized(statement == per_job::nothing ? 200'000 : 60'000);
+  struct node {
+    postgres_store connected{server().conninfo()};
+    scheduler checks{connected};
+  };
+  for (auto _ : state) {
+    tables all;
+    tables::make_orders();
+    fill(*all, 0, count, -1s);
+    std::vector<std::unique_ptr<node>> nodes;
+    for (std::int64_t number = 0; number < state.range(1); ++number) {
+      nodes.push_back(std::make_unique<node>());
+      nodes.back()->checks.on(kinds[0], [statement](transaction& open, const job& what) {
+        if (statement != per_job::nothing) {
+          update_order(open, what, statement);
+        }
+      });
+    }
+    const auto done = [&] {
+      return std::accumulate(nodes.begin(), nodes.end(), std::uint64_t{0},
+                             [](std::uint64_t sum, const auto& each) { return sum + each->checks.stats().done; });
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    for (const auto& each : nodes) {
+      each->checks.start();
+    }
+    while (done() < static_cast<std::uint64_t>(count)) {
+      std::this_thread::sleep_for(1ms);
+    }
+    state.counters["jobs_per_s"] = static_cast<double>(count) / seconds_since(begin);
+  }
+}
+
 /// How long a look that finds nothing takes, from a time on.
 double look_us(postgres_store& store, instant from) {
   const int looks = is_small() ? 1 : 100;
@@ -293,6 +349,11 @@ void desk(benchmark::State& state) {
   add("users_transaction", users_transaction<tables>)
       ->ArgNames({"clients", "orders"})
       ->ArgsProduct({{1, 8, 32}, {1}})
+      ->Iterations(1);
+  add("schedule_alone", schedule_alone<tables>)->ArgName("threads")->Arg(1)->Arg(8);
+  add("one_job_per_call", one_job_per_call)
+      ->ArgNames({"statement", "nodes"})
+      ->ArgsProduct({{0, 1, 2}, {1, 2, 4}})
       ->Iterations(1);
   add("beside_the_dead", beside_the_dead)->ArgName("rows")->Arg(250'000)->Iterations(1);
   add("growth", growth<tables>)->ArgName("lives")->Arg(2'000'000)->Iterations(1);

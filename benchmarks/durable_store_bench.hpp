@@ -261,6 +261,28 @@ void backlog(benchmark::State& state, handled how) {
   report(state, work, count);
 }
 
+// Checks that are due at once, 500 in a commit, while a node runs them: whole lives in a second.
+template <class Tables>
+void schedule_and_run(benchmark::State& state, handled how) {
+  const std::int64_t count = sized(100'000);
+  typename Tables::work work;
+  for (auto _ : state) {
+    Tables all;
+    scheduler checks(*all);
+    serve(checks, kinds[0], how);
+    checks.start();
+    work.begin();
+    const auto begin = std::chrono::steady_clock::now();
+    in_batches(
+        0, count, [](std::int64_t) { return 0s; }, true, kinds[0],
+        [&](const std::vector<request>& asked) { checks.schedule(asked); });
+    wait_for_done(checks, count, 1ms);
+    state.counters["lives_per_s"] = static_cast<double>(count) / seconds_since(begin);
+    work.end();
+  }
+  report(state, work, count);
+}
+
 // ---- with many rows of a far future
 
 /// It takes minutes to write ten million, so neighbours share them.
@@ -348,6 +370,9 @@ void register_all(const BesideRows& beside_rows) {
                                std::pair{"transactional", handled::transactional}};
   for (const auto& [name, way] : both) {
     add(std::string("backlog/") + name, [how = way](State& state) { backlog<Tables>(state, how); })->Iterations(1);
+    add(std::string("schedule_and_run/") + name, [how = way](State& state) {
+      schedule_and_run<Tables>(state, how);
+    })->Iterations(1);
   }
   // In this order, as rows are kept until another number of them is wanted.
   for (const std::int64_t rows : sizes_to_run({0, 1'000'000, 10'000'000})) {

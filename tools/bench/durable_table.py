@@ -140,7 +140,15 @@ def looks(run):
     return [None if None in (none, other) else other / none for other in others]
 
 
-ALONE = [f"schedule_alone/threads:{threads}/real_time" for threads in (1, 8, 64, 256)]
+def alone(*threads):
+    return each("items_per_second", *(f"schedule_alone/threads:{count}/real_time" for count in threads))
+
+
+def one_per_call(statement):
+    return each("jobs_per_s", *(f"one_job_per_call/statement:{statement}/nodes:{nodes}/iterations:1/real_time"
+                                for nodes in (1, 2, 4)))
+
+
 CLIENTS = [users(clients) for clients in (1, 8, 32)]
 TAKE = [f"take_with_users_update/{which}/real_time" for which in ("from_the_deadline", "whole_life")]
 DEAD = "beside_the_dead/rows:250000/iterations:1/real_time"
@@ -153,7 +161,7 @@ SQLITE = [
         least=True),
     Row("transactional, with the user's update, per s", rate, each("items_per_second", TAKE[0]), (40e3,), least=True),
     # 80 % of what a throw-away program could do.
-    Row("schedule alone; 1, 8, 64, 256 threads, per s", rate, each("items_per_second", *ALONE),
+    Row("schedule alone; 1, 8, 64, 256 threads, per s", rate, alone(1, 8, 64, 256),
         [0.8 * spike for spike in (277, 1.2e3, 7.1e3, 20.7e3)], [0.8 * spike for spike in (10e3, 33e3, 55e3, 76e3)],
         least=True),
     Row("a transaction of one order with its check against a bare one: with a session / without", percent,
@@ -184,6 +192,14 @@ POSTGRES = [
         (1,) * 3, least=True),
     *of_server("a backlog, trivial handlers: leased / transactional", both("backlog", "/iterations:1/real_time"),
                counter="jobs_per_s"),
+    *of_server("schedule and run at once, whole lives: leased / transactional",
+               both("schedule_and_run", "/iterations:1/real_time"), (70e3, 80e3), fast=(85e3, 110e3),
+               counter="lives_per_s"),
+    Row("schedule alone; 1, 8 threads, per s", rate, alone(1, 8), (4.5e3, 18e3), (4.5e3, 18e3), least=True),
+    Row("one transactional job per call, without SQL; 1, 2, 4 nodes in a process, jobs per s", rate, one_per_call(0),
+        (60e3,), (60e3,), least=True),
+    Row("the same with an `UPDATE` by `PQexecParams`", rate, one_per_call(1), (12e3,), (12e3,), least=True),
+    Row("the same by `postgres_prepare`", rate, one_per_call(2), (12e3,), (12e3,), least=True),
     Row("an empty look with 0 / 1 M / 10 M future rows", unit("µs", 0, 1000),
         each("real_time", *with_rows("empty_poll", 0, MILLION, TEN)), (), (200e3,) * 3),
     *(row for rows in (0, MILLION, TEN) for due in (6000, 500, 10) for row in lateness(rows, due, (4, 8), (3, 3))),
