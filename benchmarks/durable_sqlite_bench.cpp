@@ -94,6 +94,9 @@ class store_file {
     const connection user(name());
     user.run("PRAGMA synchronous=OFF; PRAGMA cache_size=-64000");
     for (std::int64_t from = 0; from < rows; from += part) {
+      if (from + part >= rows) {  // with the last of it, all goes to the disk: what is measured then waits for none
+        user.run("PRAGMA synchronous=FULL");
+      }
       user.run("INSERT INTO timing_wheel_check(due,kind,key,payload) WITH RECURSIVE g(n) AS (SELECT " +
                std::to_string(from) + " UNION ALL SELECT n+1 FROM g WHERE n<" +
                std::to_string(std::min(rows, from + part) - 1) + ") SELECT " + due + ",'" + kinds[0] +

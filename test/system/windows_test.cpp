@@ -2,14 +2,23 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "timing_wheel/detail/waiting.hpp"
+
+#if !defined(NOMINMAX)  // libstdc++ does
+#define NOMINMAX
+#endif
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
 
 namespace timing_wheel::detail {
 namespace {
@@ -42,6 +51,36 @@ TEST(Windows, MemoryDoesNotGrowBeyondItsRoom) {
   EXPECT_FALSE(windows::extend(first, 16 * page, 17 * page));
   EXPECT_TRUE(windows::unmap(first, 16 * page));
   EXPECT_TRUE(windows::unmap(second, page));
+}
+
+TEST(Windows, MemoryThatWasDiscardedCanBeWrittenAgainAndItsNeighboursStay) {
+  auto* const bytes = static_cast<unsigned char*>(windows::map(3 * page, 3 * page));
+  ASSERT_NE(bytes, nullptr);
+  std::fill_n(bytes, 3 * page, static_cast<unsigned char>(7));
+  EXPECT_TRUE(windows::discard(bytes + page, page));
+  EXPECT_EQ(std::count(bytes, bytes + page, 7), page);
+  EXPECT_EQ(std::count(bytes + 2 * page, bytes + 3 * page, 7), page);
+  std::fill_n(bytes + page, page, static_cast<unsigned char>(8));
+  EXPECT_EQ(std::count(bytes + page, bytes + 2 * page, 8), page);
+  EXPECT_FALSE(windows::discard(nullptr, page));
+  EXPECT_TRUE(windows::unmap(bytes, 3 * page));
+}
+
+TEST(Windows, AThreadBearsTheFirstFifteenLettersOfItsName) {
+  const auto name_of = std::bit_cast<HRESULT(WINAPI*)(HANDLE, PWSTR*)>(
+      GetProcAddress(GetModuleHandleW(L"kernelbase.dll"), "GetThreadDescription"));
+  if (name_of == nullptr) {
+    GTEST_SKIP() << "threads of this Windows have no names";
+  }
+  std::wstring seen;
+  std::thread([&] {
+    windows::name_this_thread("timing_wheel and more");
+    if (PWSTR name = nullptr; SUCCEEDED(name_of(GetCurrentThread(), &name))) {
+      seen = name;
+      LocalFree(name);
+    }
+  }).join();
+  EXPECT_EQ(seen, L"timing_wheel an");
 }
 
 TEST(Windows, AConditionIsNotMissedByTheThreadThatWaitsForIt) {

@@ -203,6 +203,9 @@ POSTGRES = [
     Row("an empty look with 0 / 1 M / 10 M future rows", unit("µs", 0, 1000),
         each("real_time", *with_rows("empty_poll", 0, MILLION, TEN)), (), (200e3,) * 3),
     *(row for rows in (0, MILLION, TEN) for due in (6000, 500, 10) for row in lateness(rows, due, (4, 8), (3, 3))),
+    *(Row(f"processor time of the server per check, 10 M pending, {due} due per s: leased / transactional",
+          MICROSECONDS, each("cpu_us", *both("lateness", f"/rows:{TEN}/due_per_s:{due}/iterations:1/real_time")),
+          (most, most), (most, most)) for due, most in ((6000, 60), (500, 250))),
     Row("250 k dead rows under a snapshot, against none: a look / processor time of the server per check, 1 000 due "
         "per s", TIMES, ratios(DEAD, ("look_us", "look_clean_us"), ("cpu_us", "clean_cpu_us")), (), (1.1, 1.1)),
     Row("a look from the low-water mark / from the beginning there", unit("µs", 0),
