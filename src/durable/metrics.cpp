@@ -54,6 +54,8 @@ constexpr std::array of_scheduler = {
                             of_store<&store_counts::rows_read>},
     metric<scheduler_stats>{"timing_wheel_durable_store_commits_total", counter,
                             "Transactions of the store that have written.", of_store<&store_counts::commits>},
+    metric<scheduler_stats>{"timing_wheel_durable_store_round_trips_total", counter,
+                            "Waits of the store for its server.", of_store<&store_counts::round_trips>},
 };
 
 constexpr std::array of_kind = {

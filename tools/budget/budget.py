@@ -6,8 +6,8 @@ table's nothing is compared. `costs` are those of a durable check on each store;
 compared where its version is the table's, and bytes unless its version is older; and what several nodes do for a check,
 or for none, must not be more than what one does, whatever the table says.
 
-Fails if a figure has grown by more than 10 %, a number of statements or of commits at all, or if an operation is in one
-of the two only. --update writes the table anew, and keeps the stores that were not counted.
+Fails if a figure has grown by more than 10 %, a number of statements, commits or round trips at all, or if an operation
+is in one of the two only. --update writes the table anew, and keeps the stores that were not counted.
 """
 
 import json
@@ -18,11 +18,11 @@ import tempfile
 from pathlib import Path
 
 TOLERANCE = 0.10
-EXACT = ("statements", "commits")
+EXACT = ("statements", "commits", "round_trips")
 # Statements or commits, for a check, with each node more: in a burst of 8 000 each node has a last transaction, of up
 # to 8 statements.
 NODE_MORE = 0.001
-COSTS = ("statements", "rows_read", "commits", "bytes_written", "steps")
+COSTS = ("statements", "rows_read", "commits", "bytes_written", "steps", "round_trips")
 CONDITIONS = ("compiler", "processor")
 COUNTED = "*counted(*"  # the function of benchmarks/instructions.cpp around what is counted
 

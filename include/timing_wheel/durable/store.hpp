@@ -305,9 +305,10 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
 
 /// What a store has done since it was made.
 struct store_counts {
-  std::uint64_t statements = 0;  ///< Statements executed, without those on your own connections.
-  std::uint64_t rows_read = 0;   ///< Rows that reads, claims and takes have returned.
-  std::uint64_t commits = 0;     ///< Transactions that have written and committed.
+  std::uint64_t statements = 0;   ///< Statements executed, without those on your own connections.
+  std::uint64_t rows_read = 0;    ///< Rows that reads, claims and takes have returned.
+  std::uint64_t commits = 0;      ///< Transactions that have written and committed.
+  std::uint64_t round_trips = 0;  ///< Waits for an answer of the server; with SQLite there is none.
 };
 
 /// What `store::migrate` would do.

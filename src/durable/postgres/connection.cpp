@@ -295,6 +295,7 @@ result connection::next_answer(const char* doing, clock::time_point until, const
 
 // For all that was sent.
 result connection::wait(const char* doing) {
+  rules_.counts->round_trips.fetch_add(1, std::memory_order_relaxed);
   const clock::time_point until = last_moment();
   result rows;
   result error;
@@ -337,6 +338,7 @@ std::vector<result> connection::run_together(std::span<const bound> all) {
          each.which->doing);
   }
   send(PQpipelineSync(connection_), doing);
+  rules_.counts->round_trips.fetch_add(1, std::memory_order_relaxed);
   const clock::time_point until = last_moment();
   result error;
   const char* failed = doing;

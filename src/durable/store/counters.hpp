@@ -12,10 +12,11 @@ struct counters {
   std::atomic<std::uint64_t> statements{0};
   std::atomic<std::uint64_t> rows_read{0};
   std::atomic<std::uint64_t> commits{0};
+  std::atomic<std::uint64_t> round_trips{0};
 
   [[nodiscard]] store_counts read() const noexcept {
     return {statements.load(std::memory_order_relaxed), rows_read.load(std::memory_order_relaxed),
-            commits.load(std::memory_order_relaxed)};
+            commits.load(std::memory_order_relaxed), round_trips.load(std::memory_order_relaxed)};
   }
 };
 

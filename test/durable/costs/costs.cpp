@@ -1,5 +1,5 @@
 // Counts what a check costs: statements, rows that are read, commits, bytes that are written, steps of the database's
-// machine. Time is made by hand, so the figures are the same on every machine. budget.py holds them against costs.json.
+// machine, and round trips to a server. Time is made by hand, so the figures are the same on every machine. budget.py holds them against costs.json.
 //
 //     durable_costs          writes what it has counted, as JSON
 
@@ -344,7 +344,7 @@ void count_all(const counted_kind& which, std::ostream& out) {
     const char* between = "";
     for (const auto& [figure, value] : {std::pair{"statements", of.statements}, std::pair{"rows_read", of.rows_read},
                                         std::pair{"commits", of.commits}, std::pair{"bytes_written", of.bytes_written},
-                                        std::pair{"steps", of.steps}}) {
+                                        std::pair{"steps", of.steps}, std::pair{"round_trips", of.round_trips}}) {
       out << between << quoted(figure) << ": " << shown(value);
       between = ", ";
     }

@@ -121,7 +121,8 @@ class counted_postgres final : public counted_store {
             number("SELECT pg_current_wal_insert_lsn()-'0/0'::pg_lsn"),
             number("SELECT (SELECT coalesce(sum(seq_tup_read+idx_tup_fetch),0) FROM pg_stat_user_tables "
                    "WHERE schemaname='timing_wheel' AND relname<>'version')+"
-                   "(SELECT coalesce(sum(idx_tup_read),0) FROM pg_stat_user_indexes WHERE schemaname='timing_wheel')")};
+                   "(SELECT coalesce(sum(idx_tup_read),0) FROM pg_stat_user_indexes WHERE schemaname='timing_wheel')"),
+            static_cast<double>(counts.round_trips - own_.round_trips + users_statements_)};
   }
   void pass(std::chrono::milliseconds time) override { still().pass(time); }
   void order(const request& asked) override {
@@ -157,6 +158,7 @@ class counted_postgres final : public counted_store {
     own_.statements += after.statements - before.statements;
     own_.rows_read += after.rows_read - before.rows_read;
     own_.commits += after.commits - before.commits;
+    own_.round_trips += after.round_trips - before.round_trips;
     user_.execute(ask);
   }
   [[nodiscard]] double number(const std::string& sql) const { return std::stod(user_.ask(sql)); }

@@ -64,7 +64,7 @@ class counted_sqlite final : public counted_store {
   // The log is not begun anew before it has 16 000 pages, which is more than any of these operations writes.
   cost so_far() override {
     const auto log = std::filesystem::file_size(folder_.file() + "-wal");
-    return {statements, static_cast<double>(store_->counts().rows_read), commits, static_cast<double>(log), steps};
+    return {statements, static_cast<double>(store_->counts().rows_read), commits, static_cast<double>(log), steps, 0};
   }
   void pass(std::chrono::milliseconds time) override { fake_clocks::pass(time); }
   void order(const request& asked) override {

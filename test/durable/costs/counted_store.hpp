@@ -15,14 +15,16 @@ struct cost {
   double rows_read = 0;
   double commits = 0;
   double bytes_written = 0;
-  double steps = 0;  // of SQLite's machine; of PostgreSQL the rows and entries of indexes that scans have met
+  double steps = 0;        // of SQLite's machine; of PostgreSQL the rows and entries of indexes that scans have met
+  double round_trips = 0;  // to a server
 
   cost operator-(const cost& before) const {
-    return {statements - before.statements, rows_read - before.rows_read, commits - before.commits,
-            bytes_written - before.bytes_written, steps - before.steps};
+    return {statements - before.statements,       rows_read - before.rows_read, commits - before.commits,
+            bytes_written - before.bytes_written, steps - before.steps,         round_trips - before.round_trips};
   }
   cost operator/(double checks) const {
-    return {statements / checks, rows_read / checks, commits / checks, bytes_written / checks, steps / checks};
+    return {statements / checks,    rows_read / checks, commits / checks,
+            bytes_written / checks, steps / checks,     round_trips / checks};
   }
 };
 
