@@ -11,7 +11,7 @@ add_library(timing_wheel_durable
   src/durable/node/node.cpp
   src/durable/node/capacity.cpp
   src/durable/node/run_queue.cpp
-  src/durable/node/lease_keeper.cpp
+  src/durable/node/held_leases.cpp
   src/durable/node/machine.cpp
   src/durable/node/claims.cpp
   src/durable/node/due_rows.cpp

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <system_error>
 
-#include "durable/driver.hpp"
+#include "durable/step_driver.hpp"
 #include "durable/node/failures.hpp"
 #include "timing_wheel/timer.hpp"
 #include "timing_wheel/timer_handle.hpp"
@@ -20,8 +20,8 @@ namespace timing_wheel::durable {
 ///    the handle that is armed waits for all of them.
 /// 2. One step at a time: the thread that steps holds `driving_`.
 ///
-/// Thread safety: see `driver`.
-class on_timer final : public driver {
+/// Thread safety: see `step_driver`.
+class on_timer final : public step_driver {
  public:
   /// All that is given must outlive it. \param beat how often the heartbeat comes.
   on_timer(run_gate& gate, step each, timer& driven_by, std::chrono::milliseconds beat, failures& reported);

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "durable/driver.hpp"
+#include "durable/step_driver.hpp"
 #include "durable/node/worker_threads.hpp"
 
 namespace timing_wheel::durable {
@@ -15,8 +15,8 @@ namespace timing_wheel::durable {
 /// Invariant: a step begins after each `wake`, until `leave`: the flag is set first, and the thread takes it back
 /// before the step.
 ///
-/// Thread safety: see `driver`.
-class own_thread final : public driver {
+/// Thread safety: see `step_driver`.
+class own_thread final : public step_driver {
  public:
   /// \param runs_on how many threads there are for runs; with 0 it has none, and `start_run` runs.
   /// \throws std::system_error if a thread cannot be had.

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "durable/driver.hpp"
+#include "durable/step_driver.hpp"
 #include "durable/lease_thread.hpp"
 #include "durable/node/failures.hpp"
 #include "durable/node/group_commit.hpp"
@@ -96,7 +96,7 @@ class scheduler::core {
   std::uint64_t cancelled_ = 0;
 
   // Destroyed first, since their threads use all of the above.
-  std::unique_ptr<driver> driver_;
+  std::unique_ptr<step_driver> driver_;
   std::optional<lease_thread> leases_;  // none in virtual time, where nothing goes on by itself
 };
 

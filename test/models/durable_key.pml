@@ -1,5 +1,5 @@
 /* One key of the durable checks over its lives, on PostgreSQL: sql.hpp, transaction.cpp, users_transaction.cpp,
- * node.cpp and lease_keeper.cpp in src/durable. docs/durable_protocol.md says which statement decides which race.
+ * node.cpp and held_leases.cpp in src/durable. docs/durable_protocol.md says which statement decides which race.
  *
  * Nodes claim the row and run its leased handler (LEASED), or take it for a transactional one (TAKERS). Clients insert,
  * cancel and move; a move is a reschedule or a replacement, which look alike to the row. A statement is two steps: its

@@ -34,7 +34,7 @@ namespace timing_wheel::durable {
 /// | waiting | `due_rows` | waits for its deadline, or for the end of another node's lease |
 /// | ready | `ready_rows` | is due |
 /// | asked | `claims` | is being claimed |
-/// | claimed | `claims` | is claimed; its lease is extended elsewhere (`lease_keeper`) |
+/// | claimed | `claims` | is claimed; its lease is extended elsewhere (`held_leases`) |
 /// | ending | `claims` | has an end to be written |
 /// | set aside | `claims`, `due_rows` | the same, but somebody has locked it, so it waits for the next try |
 ///

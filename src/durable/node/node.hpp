@@ -17,7 +17,7 @@
 #include "durable/node/capacity.hpp"
 #include "durable/node/failures.hpp"
 #include "durable/node/late_watch.hpp"
-#include "durable/node/lease_keeper.hpp"
+#include "durable/node/held_leases.hpp"
 #include "durable/node/machine.hpp"
 #include "durable/node/run_queue.hpp"
 #include "timing_wheel/durable/job.hpp"
@@ -197,7 +197,7 @@ class node {
   const std::function<void()> wake_extender_;
   const std::vector<std::chrono::microseconds> time_limits_;  // by kind
 
-  lease_keeper leases_;  // any thread
+  held_leases leases_;  // any thread
   run_queue runs_;       // any thread
   late_watch late_;      // by a step; read by any thread
   // Set by `extend` when the store has answered after a failure; `step` takes it back. Relaxed: it publishes nothing.

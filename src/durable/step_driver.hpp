@@ -18,14 +18,14 @@ struct progress {
 /// (`run_gate::enter`), and throws nothing.
 ///
 /// Thread safety: `wake` from any thread, `start_run` from a step; the rest by one thread at a time.
-class driver {
+class step_driver {
  public:
   using step = std::function<progress()>;
 
-  driver() = default;
-  driver(const driver&) = delete;
-  driver& operator=(const driver&) = delete;
-  virtual ~driver() = default;
+  step_driver() = default;
+  step_driver(const step_driver&) = delete;
+  step_driver& operator=(const step_driver&) = delete;
+  virtual ~step_driver() = default;
 
   /// The scheduler has a node from now on. \throws what a timer says; then it has none.
   virtual void begin() = 0;

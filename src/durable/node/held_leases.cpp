@@ -1,4 +1,4 @@
-#include "durable/node/lease_keeper.hpp"
+#include "durable/node/held_leases.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,22 +7,22 @@ namespace timing_wheel::durable {
 
 using std::chrono::microseconds;
 
-lease_keeper::lease_keeper(microseconds length) noexcept
+held_leases::held_leases(microseconds length) noexcept
     : length_(length), retry_(std::min<microseconds>(length / 12, std::chrono::milliseconds(250))) {}
 
-lease_keeper::~lease_keeper() = default;
+held_leases::~held_leases() = default;
 
-lease_keeper::lease* lease_keeper::find(std::int64_t id) noexcept {
+held_leases::lease* held_leases::find(std::int64_t id) noexcept {
   const auto found = all_.find(id);
   return found == all_.end() ? nullptr : &found->second;
 }
 
-const lease_keeper::lease* lease_keeper::find(std::int64_t id) const noexcept {
+const held_leases::lease* held_leases::find(std::int64_t id) const noexcept {
   const auto found = all_.find(id);
   return found == all_.end() ? nullptr : &found->second;
 }
 
-void lease_keeper::reserve(std::size_t count) {
+void held_leases::reserve(std::size_t count) {
   const std::scoped_lock lock(mutex_);
   all_.reserve(all_.size() + count);
   spare_.reserve(all_.size() + count);  // so that `drop` can keep each
@@ -33,7 +33,7 @@ void lease_keeper::reserve(std::size_t count) {
   }
 }
 
-void lease_keeper::hold(std::int64_t id, std::int64_t fence, instant sent) noexcept {
+void held_leases::hold(std::int64_t id, std::int64_t fence, instant sent) noexcept {
   const std::scoped_lock lock(mutex_);
   leases::node_type node = std::move(spare_.back());
   spare_.pop_back();
@@ -45,14 +45,14 @@ void lease_keeper::hold(std::int64_t id, std::int64_t fence, instant sent) noexc
   put_off(mine, regular_, saturating_add(sent, length_ / 3));
 }
 
-void lease_keeper::attach(std::int64_t id, std::stop_source stop) noexcept {
+void held_leases::attach(std::int64_t id, std::stop_source stop) noexcept {
   const std::scoped_lock lock(mutex_);
   if (lease* const mine = find(id); mine != nullptr) {
     mine->stop = std::move(stop);
   }
 }
 
-void lease_keeper::let_go(std::int64_t id, std::int64_t fence) noexcept {
+void held_leases::let_go(std::int64_t id, std::int64_t fence) noexcept {
   const std::scoped_lock lock(mutex_);
   if (lease* const mine = find(id); mine != nullptr && mine->fence == fence) {
     mine->unlink();
@@ -60,7 +60,7 @@ void lease_keeper::let_go(std::int64_t id, std::int64_t fence) noexcept {
   }
 }
 
-void lease_keeper::drop(std::int64_t id) noexcept {
+void held_leases::drop(std::int64_t id) noexcept {
   std::stop_source unused(std::nostopstate);  // destroyed outside the lock
   const std::scoped_lock lock(mutex_);
   const auto found = all_.find(id);
@@ -76,13 +76,13 @@ void lease_keeper::drop(std::int64_t id) noexcept {
   }
 }
 
-bool lease_keeper::may_begin(std::int64_t id, std::int64_t fence, instant now) const noexcept {
+bool held_leases::may_begin(std::int64_t id, std::int64_t fence, instant now) const noexcept {
   const std::scoped_lock lock(mutex_);
   const lease* const mine = find(id);
   return mine != nullptr && mine->fence == fence && now < mine->valid;
 }
 
-void lease_keeper::request_stop(std::int64_t id, std::int64_t fence) {
+void held_leases::request_stop(std::int64_t id, std::int64_t fence) {
   std::stop_source mine(std::nostopstate);
   {
     const std::scoped_lock lock(mutex_);
@@ -93,7 +93,7 @@ void lease_keeper::request_stop(std::int64_t id, std::int64_t fence) {
   mine.request_stop();
 }
 
-void lease_keeper::stop_all() {
+void held_leases::stop_all() {
   std::vector<std::stop_source> all;
   {
     const std::scoped_lock lock(mutex_);
@@ -107,7 +107,7 @@ void lease_keeper::stop_all() {
   }
 }
 
-instant lease_keeper::next_event() const noexcept {
+instant held_leases::next_event() const noexcept {
   const std::scoped_lock lock(mutex_);
   instant next = instant::max();
   for (const lease_list* some : {&regular_, &locked_}) {
@@ -118,7 +118,7 @@ instant lease_keeper::next_event() const noexcept {
   return std::max(next, rests_until_);
 }
 
-std::vector<ticket> lease_keeper::due(instant now, std::size_t limit) const {
+std::vector<ticket> held_leases::due(instant now, std::size_t limit) const {
   std::vector<ticket> found;
   const std::scoped_lock lock(mutex_);
   for (const lease_list* some : {&locked_, &regular_}) {
@@ -129,7 +129,7 @@ std::vector<ticket> lease_keeper::due(instant now, std::size_t limit) const {
   return found;
 }
 
-std::vector<std::int64_t> lease_keeper::extended(std::span<const ticket> asked, instant sent) {
+std::vector<std::int64_t> held_leases::extended(std::span<const ticket> asked, instant sent) {
   std::vector<std::int64_t> lost;
   std::vector<std::stop_source> told;
   lost.reserve(asked.size());
@@ -161,12 +161,12 @@ std::vector<std::int64_t> lease_keeper::extended(std::span<const ticket> asked, 
   return lost;
 }
 
-void lease_keeper::failed(instant now) noexcept {
+void held_leases::failed(instant now) noexcept {
   const std::scoped_lock lock(mutex_);
   rests_until_ = saturating_add(now, retry_);
 }
 
-void lease_keeper::put_off(lease& which, lease_list& into, instant until) noexcept {
+void held_leases::put_off(lease& which, lease_list& into, instant until) noexcept {
   which.unlink();
   which.next = until;
   into.push_back(which);

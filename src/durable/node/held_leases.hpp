@@ -21,12 +21,12 @@ namespace timing_wheel::durable {
 /// It is told the time, by a clock that nobody sets: the database's may jump.
 ///
 /// Thread safety: any thread. Lock: `mutex_` guards all members; nothing is called under it.
-class lease_keeper {
+class held_leases {
  public:
-  explicit lease_keeper(std::chrono::microseconds length) noexcept;
-  lease_keeper(const lease_keeper&) = delete;
-  lease_keeper& operator=(const lease_keeper&) = delete;
-  ~lease_keeper();
+  explicit held_leases(std::chrono::microseconds length) noexcept;
+  held_leases(const held_leases&) = delete;
+  held_leases& operator=(const held_leases&) = delete;
+  ~held_leases();
 
   /// So that the next `count` calls of `hold` need no memory. \throws std::bad_alloc.
   void reserve(std::size_t count);

@@ -1,4 +1,4 @@
-#include "durable/node/lease_keeper.hpp"
+#include "durable/node/held_leases.hpp"
 
 #include "durable/node/store_contact.hpp"
 #include "durable/support/store_calls.hpp"
@@ -12,7 +12,7 @@ using testing::IsEmpty;
 
 constexpr instant origin{1000h};
 
-class LeaseKeeper : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+class HeldLeases : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  protected:
   std::stop_token hold(std::int64_t id, std::int64_t fence, std::chrono::microseconds at = 0s) {
     keeper_.reserve(1);
@@ -31,11 +31,11 @@ class LeaseKeeper : public testing::Test {  // NOLINT(readability-identifier-nam
     return ids;
   }
 
-  lease_keeper keeper_{30s};
+  held_leases keeper_{30s};
   std::vector<ticket> asked_;
 };
 
-TEST_F(LeaseKeeper, ALeaseIsExtendedAtEachThirdOfIt) {
+TEST_F(HeldLeases, ALeaseIsExtendedAtEachThirdOfIt) {
   EXPECT_EQ(keeper_.next_event(), instant::max());
   hold(1, 7);
   EXPECT_EQ(keeper_.next_event(), origin + 10s);
@@ -48,7 +48,7 @@ TEST_F(LeaseKeeper, ALeaseIsExtendedAtEachThirdOfIt) {
   EXPECT_FALSE(keeper_.may_begin(1, 7, origin + 23s));  // an extension is overdue
 }
 
-TEST_F(LeaseKeeper, ItIsHeldUntilTheEndIsWritten) {
+TEST_F(HeldLeases, ItIsHeldUntilTheEndIsWritten) {
   hold(1, 7);
   EXPECT_THAT(due(10s), ElementsAre(1));
   keeper_.drop(1);
@@ -57,7 +57,7 @@ TEST_F(LeaseKeeper, ItIsHeldUntilTheEndIsWritten) {
   EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
 }
 
-TEST_F(LeaseKeeper, AnotherClaimOfTheRowIsNoLostOne) {
+TEST_F(HeldLeases, AnotherClaimOfTheRowIsNoLostOne) {
   hold(1, 7);
   ASSERT_THAT(due(10s), ElementsAre(1));
   keeper_.drop(1);
@@ -68,7 +68,7 @@ TEST_F(LeaseKeeper, AnotherClaimOfTheRowIsNoLostOne) {
   EXPECT_FALSE(keeper_.may_begin(1, 7, origin + 11s));
 }
 
-TEST_F(LeaseKeeper, ALostOneIsAskedToStopAndNotExtendedAnyMore) {
+TEST_F(HeldLeases, ALostOneIsAskedToStopAndNotExtendedAnyMore) {
   const std::stop_token token = hold(1, 7);
   ASSERT_THAT(due(10s), ElementsAre(1));
   EXPECT_THAT(keeper_.extended(asked_, origin + 10s), ElementsAre(1));
@@ -76,7 +76,7 @@ TEST_F(LeaseKeeper, ALostOneIsAskedToStopAndNotExtendedAnyMore) {
   EXPECT_EQ(keeper_.next_event(), instant::max());
 }
 
-TEST_F(LeaseKeeper, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
+TEST_F(HeldLeases, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
   const std::stop_token token = hold(1, 7);
   hold(2, 8);
   ASSERT_THAT(due(10s), ElementsAre(1, 2));
@@ -88,7 +88,7 @@ TEST_F(LeaseKeeper, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
   EXPECT_THAT(due(10s + 250ms), ElementsAre(1));
 }
 
-TEST_F(LeaseKeeper, WhileTheStoreFailsAllAreTriedAgainSoon) {
+TEST_F(HeldLeases, WhileTheStoreFailsAllAreTriedAgainSoon) {
   hold(1, 7);
   keeper_.failed(origin + 10s);
   EXPECT_EQ(keeper_.next_event(), origin + 10s + 250ms);
@@ -98,7 +98,7 @@ TEST_F(LeaseKeeper, WhileTheStoreFailsAllAreTriedAgainSoon) {
   EXPECT_EQ(keeper_.next_event(), origin + 60s);
 }
 
-TEST_F(LeaseKeeper, StopsAllThatRun) {
+TEST_F(HeldLeases, StopsAllThatRun) {
   const std::stop_token one = hold(1, 7);
   const std::stop_token other = hold(2, 8);
   keeper_.stop_all();

@@ -1,4 +1,4 @@
-#include "compare/cascades_against_rounds.hpp"
+#include "compare/break_even.hpp"
 
 #include <algorithm>
 #include <cmath>
