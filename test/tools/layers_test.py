@@ -98,7 +98,7 @@ class Layers(unittest.TestCase):
     def test_that_look_elsewhere_are_found(self):
         self.assertEqual(faults_of("durable", '#include "durable/node/node.hpp"\n#include "system/fork_watch.hpp"\n'),
                          ["system/fork_watch.hpp"])
-        self.assertEqual(faults_of("durable", '#include "durable/step_driver.hpp"\n', "node"), ["durable/step_driver.hpp"])
+        self.assertEqual(faults_of("durable", '#include "durable/run_gate.hpp"\n', "node"), ["durable/run_gate.hpp"])
         self.assertEqual(faults_of("durable", '#include "durable/sqlite/clock.hpp"\n'), ["durable/sqlite/clock.hpp"])
         self.assertEqual(faults_of("core", '#include "timing_wheel/timer.hpp"\n#include <mutex>\n'),
                          ["timing_wheel/timer.hpp"])

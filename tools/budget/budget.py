@@ -37,7 +37,7 @@ def held(before_of, now_of, figures):
     for name in list(now_of) + [name for name in before_of if name not in now_of]:
         before, now = before_of.get(name), now_of.get(name)
         if now is None or before is None:
-            faults.append(f"{name} " + ("is in the table and was not counted" if now is None else "is not in the table"))
+            faults.append(f"{name} is " + ("in the table and was not counted" if now is None else "not in the table"))
             continue
         less = [f for f in figures if now.get(f, 0) < before.get(f, 0) * (1 - TOLERANCE)]
         lines.append(f"  {name:48}" + "".join(f"{value:>16,.10g}" for value in now.values()) +
