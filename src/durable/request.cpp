@@ -52,6 +52,9 @@ due_time request::due_in_window() const noexcept {
   if (window <= window.zero()) {
     return due;
   }
+  if (within == window_use::gather) {
+    return due.rounded_up_to(window);
+  }
   std::uint64_t mixed = fnv1a(key);
   mixed = (mixed ^ mixed >> 33U) * 0xff51afd7ed558ccdU;
   mixed = (mixed ^ mixed >> 33U) * 0xc4ceb9fe1a85ec53U;

@@ -282,6 +282,27 @@ TEST_P(Store, SpreadsTheChecksOfOneDueTimeOverTheirWindow) {
   EXPECT_EQ(put(store, late).due, instant::max());
 }
 
+TEST_P(Store, GathersTheChecksWhoseWindowsShareAMoment) {
+  const instant midnight = instant() + 24h * 365 * 80;
+  const auto due = [this](const std::string& key, due_time when) {
+    request one = asked(key, when, "");
+    one.window = 40s;
+    one.within = window_use::gather;
+    return put(store, one).due;
+  };
+  EXPECT_EQ(due("on time", midnight), midnight);
+  EXPECT_EQ(due("first", midnight + 1us), midnight + 40s);
+  EXPECT_EQ(due("last", midnight + 40s), midnight + 40s);
+  EXPECT_EQ(due("ancient", instant(-1us)), instant());
+  EXPECT_EQ(due("whenever", instant::max()), instant::max());
+
+  const instant before = store.now();
+  const instant later = due("later", 1h);
+  EXPECT_GE(later, before + 1h) << "a delay counts from the write";
+  EXPECT_LT(later, store.now() + 1h + 40s);
+  EXPECT_EQ(later.time_since_epoch() % 40s, 0s);
+}
+
 TEST_P(Store, LeavesAKeyThatIsThereAsItIs) {
   const scheduled first = put(store, asked("a", 1h, "one"));
   const scheduled second = put(store, asked("a", 2h, "two"));

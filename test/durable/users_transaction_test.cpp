@@ -94,6 +94,24 @@ TEST_P(UsersTransaction, FollowsAnother) {
   EXPECT_THAT(all_rows(store), SizeIs(5));
 }
 
+TEST_P(UsersTransaction, GathersWhatHasAWindow) {
+  request one = asked("a", 1h);
+  one.window = 40s;
+  one.within = window_use::gather;
+  for (const bool replace : {false, true}) {
+    one.replace = replace;
+    const instant before = store.now();
+    const instant due = user.schedule(one).due;
+    EXPECT_GE(due, before + 1h);
+    EXPECT_LT(due, store.now() + 1h + 40s);
+    EXPECT_EQ(due.time_since_epoch() % 40s, 0s);
+  }
+  EXPECT_EQ(user.reschedule("a", due_time(2h).rounded_up_to(40s)), reschedule_result::moved);
+  EXPECT_EQ(store.find("close", "a")->due.time_since_epoch() % 40s, 0s);
+  one.due = instant() + 41s;
+  EXPECT_EQ(user.schedule(one).due, instant() + 80s);
+}
+
 TEST_P(UsersTransaction, RefusesWhatIsTooLongAndKeepsAnyBytesAndTheEndOfTime) {
   EXPECT_EQ(error_of([&] { user.schedule(asked(std::string(256, 'k'))); }).code, errc::key_too_long);
   const std::string bytes("\0\xff", 2);

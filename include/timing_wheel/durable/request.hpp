@@ -64,23 +64,50 @@ class due_time {
 
   /// The instant that this means if the database's clock shows `now`.
   [[nodiscard]] constexpr instant at(instant now) const noexcept {
-    if (absolute_) {
-      return instant(amount_);
-    }
-    return amount_ <= amount_.zero() ? now : saturating_add(now, amount_);
+    const instant exact = absolute_ ? instant(amount_) : saturating_add(now, delay());
+    const std::chrono::microseconds over = exact.time_since_epoch() % step_;
+    return over == over.zero() ? exact : saturating_add(exact, over > over.zero() ? step_ - over : -over);
   }
 
   /// The time `delay` later; the end of time if that is earlier. \pre `delay` is not negative.
   [[nodiscard]] constexpr due_time later_by(std::chrono::microseconds delay) const noexcept {
     due_time moved = *this;
-    const std::chrono::microseconds from = absolute_ ? amount_ : std::max(amount_, amount_.zero());
+    const std::chrono::microseconds from = absolute_ ? amount_ : this->delay();
     moved.amount_ = saturating_add(instant(from), delay).time_since_epoch();
     return moved;
   }
 
+  /// The same, but `at` rounds up to a multiple of `step` since the epoch. A step counts as 1 µs at least, and as
+  /// 2^62 µs at most.
+  [[nodiscard]] constexpr due_time rounded_up_to(std::chrono::microseconds step) const noexcept {
+    due_time rounded = *this;
+    rounded.step_ = std::clamp(step, std::chrono::microseconds(1), std::chrono::microseconds(std::int64_t{1} << 62U));
+    return rounded;
+  }
+
+  /// Whether `at` adds a delay to the time of the database's clock. With `delay` and `step`, SQL can do what `at` does.
+  [[nodiscard]] constexpr bool is_delay() const noexcept { return !absolute_; }
+  /// The delay, at least 0. \pre `is_delay()`
+  [[nodiscard]] constexpr std::chrono::microseconds delay() const noexcept { return std::max(amount_, amount_.zero()); }
+  /// See `rounded_up_to`; 1 µs: `at` does not round.
+  [[nodiscard]] constexpr std::chrono::microseconds step() const noexcept { return step_; }
+
  private:
   std::chrono::microseconds amount_{};
+  std::chrono::microseconds step_{1};
   bool absolute_ = false;
+};
+
+/// Where in its window a check is due, see `request::window`. Both give a repeated request the deadline of the first, if
+/// `request::due` is an instant.
+enum class window_use : std::uint8_t {
+  /// At a place that a hash of the key decides: of a million checks of midnight, each moment of the window gets as many.
+  /// The places are not in the order of the keys. A place in that order would have to be made of the key alone, too; and
+  /// keys that share a prefix, as order numbers do, would then all be due at nearly one moment.
+  spread,
+  /// At `due`, rounded up to a multiple of the window since the epoch. So all checks whose windows have the same length,
+  /// and contain the same multiple, are due at one moment, and a node claims them together.
+  gather,
 };
 
 /// A check that is to be made later.
@@ -92,12 +119,13 @@ struct request {
   std::string payload = {};  ///< What the handler gets. Any bytes.
   due_time due = {};         ///< When the handler is to run.
   bool replace = false;      ///< If a pending check has the key, give it this payload and this deadline.
-  /// Spreads checks of one due time: the deadline lies in [`due`, `due` + `window`), at a place that the key decides.
-  /// So a repeated request gets the same deadline, and of a million checks of midnight each moment of the window gets
-  /// as many. 0 or negative: the deadline is `due`.
+  /// How much later than `due` the deadline may be: it lies in [`due`, `due` + `window`), where `within` says. 0 or
+  /// negative: the deadline is `due`.
   std::chrono::microseconds window = {};
+  window_use within = window_use::spread;  ///< Where in the window the deadline lies.
 
-  /// When the check is due, by its window. A store of your own writes this deadline. Complexity: O(length of the key).
+  /// When the check is due, by its window. A store of your own writes this deadline, `due_in_window().at(now)`.
+  /// Complexity: O(length of the key).
   [[nodiscard]] TIMING_WHEEL_EXPORT due_time due_in_window() const noexcept;
 };
 

@@ -106,10 +106,10 @@ inline constexpr query insert{
 // the rest.
 inline constexpr query insert_alone{
     "scheduling", "timing_wheel_insert_alone",
-    "INSERT INTO @check(due,kind,key,payload) SELECT CASE u.relative WHEN 1 THEN "
-    "begun.now+least(u.due,9223372036854775807-begun.now) ELSE u.due END,u.kind,u.key,u.payload FROM "
+    "INSERT INTO @check(due,kind,key,payload) SELECT CASE u.step WHEN 0 THEN u.due ELSE "
+    "(begun.now+least(u.due,9223372036854775807-begun.now)+(u.step-1))/u.step*u.step END,u.kind,u.key,u.payload FROM "
     TIMING_WHEEL_BEGUN("$6", "$7") " begun,"
-    "unnest($1::bigint[],$2::integer[],$3::text[],$4::bytea[],$5::bytea[]) u(due,relative,kind,key,payload) "
+    "unnest($1::bigint[],$2::bigint[],$3::text[],$4::bytea[],$5::bytea[]) u(due,step,kind,key,payload) "
     "WHERE begun.waits IS NOT NULL AND begun.syncs IS NOT NULL RETURNING id,due"};
 inline constexpr query replace{
     "replacing", "timing_wheel_replace",
@@ -320,7 +320,9 @@ inline constexpr query leave{"giving shares up", "timing_wheel_leave",
 // In a user's own transaction, planned anew each time: so they are as plain as can be. One that also looked for what
 // stands in the way, by a CTE, took the server three times as long. A delay counts from the call; `after` has no limit
 // to it, see `longest_delay`.
-#define TIMING_WHEEL_AFTER "$1::bigint+" TIMING_WHEEL_MICROSECONDS("statement_timestamp()")
+#define TIMING_WHEEL_AFTER(step)                                                                                    \
+  "($1::bigint+" TIMING_WHEEL_MICROSECONDS("statement_timestamp()") "+(" step "::bigint-1))/" step "::bigint*" step \
+                                                                    "::bigint"
 #define TIMING_WHEEL_INSERT(due)                         \
   "INSERT INTO @check(due,kind,key,payload) VALUES(" due \
   ",$2::text,$3::bytea,$4::bytea) "                      \
@@ -332,11 +334,11 @@ inline constexpr query leave{"giving shares up", "timing_wheel_leave",
 #define TIMING_WHEEL_RESCHEDULE(due) \
   "UPDATE @check SET due=" due " WHERE kind=$2::text AND key=$3::bytea AND lease IS NULL"
 inline constexpr query users_insert_at{"scheduling", "", TIMING_WHEEL_INSERT("$1::bigint")};
-inline constexpr query users_insert_after{"scheduling", "", TIMING_WHEEL_INSERT(TIMING_WHEEL_AFTER)};
+inline constexpr query users_insert_after{"scheduling", "", TIMING_WHEEL_INSERT(TIMING_WHEEL_AFTER("$5"))};
 inline constexpr query users_replace_at{"replacing", "", TIMING_WHEEL_REPLACE("$1::bigint")};
-inline constexpr query users_replace_after{"replacing", "", TIMING_WHEEL_REPLACE(TIMING_WHEEL_AFTER)};
+inline constexpr query users_replace_after{"replacing", "", TIMING_WHEEL_REPLACE(TIMING_WHEEL_AFTER("$5"))};
 inline constexpr query users_reschedule_at{"rescheduling", "", TIMING_WHEEL_RESCHEDULE("$1::bigint")};
-inline constexpr query users_reschedule_after{"rescheduling", "", TIMING_WHEEL_RESCHEDULE(TIMING_WHEEL_AFTER)};
+inline constexpr query users_reschedule_after{"rescheduling", "", TIMING_WHEEL_RESCHEDULE(TIMING_WHEEL_AFTER("$4"))};
 inline constexpr query users_cancel{"cancelling", "",
                                     "DELETE FROM @check WHERE kind=$1::text AND key=$2::bytea AND lease IS NULL "
                                     "RETURNING attempt"};

@@ -121,20 +121,19 @@ struct new_checks {
       : ordered(in_order(ops)), wait(lock_wait_of(limits)) {
     for (const append_op* op : ordered) {
       const due_time due = op->asked->due_in_window();
-      const instant from_zero = due.at(instant{});
-      dues.add(microseconds_of(from_zero));
-      relative.add(due.at(instant(std::chrono::microseconds(1))) != from_zero ? 1 : 0);
+      dues.add(due.is_delay() ? due.delay().count() : microseconds_of(due.at({})));
+      steps.add(due.is_delay() ? due.step().count() : 0);
       kinds.add(op->asked->kind);
       keys.add(op->asked->key);
       payloads.add(op->asked->payload);
     }
-    values.bind(dues).bind(relative).bind(kinds).bind(keys).bind(payloads).bind(schema_version).bind(wait);
+    values.bind(dues).bind(steps).bind(kinds).bind(keys).bind(payloads).bind(schema_version).bind(wait);
   }
 
   std::vector<append_op*> ordered;
   std::string wait;
   array dues{element::bigint};
-  array relative{element::integer};
+  array steps{element::bigint};  // of a delay; 0: an instant
   array kinds{element::text};
   array keys{element::bytea};
   array payloads{element::bytea};

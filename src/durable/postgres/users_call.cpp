@@ -65,6 +65,9 @@ std::optional<instant> users_call::write(const query& which, const due_by_sql& d
   parameters values;
   values.bind(due.count).bind(std::string_view(asked.kind)).bind(std::string_view(asked.key));
   values.bind(std::string_view(asked.payload));
+  if (due.is_delay) {
+    values.bind(due.step);
+  }
   const result rows = inserts ? run(which, values) : change(which, values);
   return rows.rows() == 0 ? std::nullopt : std::optional(instant(std::chrono::microseconds(rows.integer(0, 0))));
 }
@@ -126,8 +129,14 @@ cancel_answer users_call::cancel(std::string_view kind, std::string_view key) {
 reschedule_result users_call::reschedule(std::string_view kind, std::string_view key, due_time due) {
   const due_by_sql asked(due);
   const query& which = asked.choose(sql::users_reschedule_at, sql::users_reschedule_after);
-  return change_pending("rescheduling", kind, key, reschedule_result::moved,
-                        [&] { return change(which, parameters().bind(asked.count).bind(kind).bind(key)); });
+  return change_pending("rescheduling", kind, key, reschedule_result::moved, [&] {
+    parameters values;
+    values.bind(asked.count).bind(kind).bind(key);
+    if (asked.is_delay) {
+      values.bind(asked.step);
+    }
+    return change(which, values);
+  });
 }
 
 }  // namespace postgres

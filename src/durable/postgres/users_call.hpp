@@ -15,14 +15,14 @@ namespace timing_wheel::durable::postgres {
 /// The due time as the statements want it: an instant, or a delay.
 struct due_by_sql {
   explicit due_by_sql(due_time due)
-      : absolute(due.at(instant()) == due.at(instant(std::chrono::microseconds(1)))),
-        count(due.at(instant()).time_since_epoch().count()) {
-    count = absolute ? count : std::min(count, longest_delay);
-  }
-  [[nodiscard]] const query& choose(const query& at, const query& after) const { return absolute ? at : after; }
+      : is_delay(due.is_delay()),
+        count(is_delay ? std::min(due.delay().count(), longest_delay) : due.at({}).time_since_epoch().count()),
+        step(due.step().count()) {}
+  [[nodiscard]] const query& choose(const query& at, const query& after) const { return is_delay ? after : at; }
 
-  bool absolute;
+  bool is_delay;
   std::int64_t count;
+  std::int64_t step;  // of a delay
 };
 
 /// Runs a statement that is not prepared. \returns what the server has answered, an error included.

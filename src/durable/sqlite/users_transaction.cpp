@@ -13,17 +13,18 @@ namespace {
 using sqlite::execution;
 using sqlite::statement;
 
-// The due time as the statements want it: whether it is an instant, and the instant, or the machine's clock plus the
-// delay.
+// The due time as the statements want it: an instant, and 0; or the machine's clock plus the delay, and the step to
+// which the sum is rounded up.
 struct due_by_sql {
-  bool absolute;
+  std::int64_t step;
   std::int64_t count;
 };
 
-due_by_sql by_sql(due_time due, instant machine) {
-  const instant by_machine = due.at(machine);
-  const bool absolute = by_machine == due.at(instant::min());
-  return {absolute, by_machine.time_since_epoch().count()};
+due_by_sql by_sql(due_time due, std::chrono::microseconds machine) {
+  if (due.is_delay()) {
+    return {due.step().count(), microseconds_of(saturating_add(instant(machine), due.delay()))};
+  }
+  return {0, microseconds_of(due.at({}))};
 }
 
 class users_connection {
@@ -51,9 +52,9 @@ class users_connection {
 
 std::optional<instant> users_connection::write(statement& by, const request& asked) {
   const sqlite::time_source time = sqlite::time_of(connection_);
-  const due_by_sql due = by_sql(asked.due_in_window(), instant(time.passed));
+  const due_by_sql due = by_sql(asked.due_in_window(), time.passed);
   execution run = by.run();
-  run.bind_text(time.boot).bind(time.passed.count()).bind(due.absolute ? 1 : 0).bind(due.count);
+  run.bind_text(time.boot).bind(time.passed.count()).bind(due.step).bind(due.count);
   run.bind_text(asked.kind).bind_blob(asked.key).bind_blob(asked.payload);
   std::optional<instant> stands;
   while (run.step()) {
@@ -125,9 +126,9 @@ cancel_answer users_connection::cancel(std::string_view kind, std::string_view k
 reschedule_result users_connection::reschedule(std::string_view kind, std::string_view key, due_time due) {
   do {
     const sqlite::time_source time = sqlite::time_of(connection_);
-    const due_by_sql asked = by_sql(due, instant(time.passed));
+    const due_by_sql asked = by_sql(due, time.passed);
     execution run = reschedule_.run();
-    run.bind_text(time.boot).bind(time.passed.count()).bind(asked.absolute ? 1 : 0).bind(asked.count);
+    run.bind_text(time.boot).bind(time.passed.count()).bind(asked.step).bind(asked.count);
     run.bind_text(kind).bind_blob(key);
     if (run.finish() == 1) {
       return reschedule_result::moved;
