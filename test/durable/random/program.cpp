@@ -685,9 +685,16 @@ class world {
 
   void schedule(user& who, users_calls& calls, const std::string& key, const truth& before, bool replace) {
     const due_time when = some_time();
+    const microseconds window = one_in(2) ? 0us : microseconds(pick(2) * 1'000'000 + pick(3));
+    const window_use within = one_in(2) ? window_use::spread : window_use::gather;
     const std::string payload = std::to_string(++payloads_);
-    const scheduled got =
-        calls.schedule({.kind = kind_of(key), .key = key, .payload = payload, .due = when, .replace = replace});
+    const scheduled got = calls.schedule({.kind = kind_of(key),
+                                          .key = key,
+                                          .payload = payload,
+                                          .due = when,
+                                          .replace = replace,
+                                          .window = window,
+                                          .within = within});
     note("user: schedules " + key + " payload " + payload +
          (got.inserted   ? ": new"
           : got.replaced ? ": replaced"
@@ -695,9 +702,17 @@ class world {
     const bool replaces = replace && before.there && before.pending;
     wrong_if(got.inserted == before.there || got.replaced != replaces, key + ": schedule does not tell the truth");
     const bool written = got.inserted || got.replaced;
-    wrong_if(got.due != (written ? when.at(on_.now()) : before.due), key + ": schedule tells another deadline");
     if (!written) {
+      wrong_if(got.due != before.due, key + ": schedule tells another deadline");
       return;
+    }
+    const microseconds put_off = got.due - when.at(on_.now());
+    wrong_if(put_off < 0us || put_off > std::max(0us, window - 1us), key + " is due outside of its window");
+    if (within == window_use::gather) {
+      wrong_if(window > 0us && got.due.time_since_epoch() % window != 0us, key + " is due apart from what it shares");
+    } else {
+      const auto known = places_.emplace(std::pair(key, window), put_off).first;
+      wrong_if(put_off != known->second, key + " has two places in one window");
     }
     who.changed[key] = {true, got.due};
     who.at_commit.emplace_back([this, key, payload, got] { wrote(key, payload, got); });
@@ -791,7 +806,8 @@ class world {
   std::map<std::string, std::size_t> written_;  // by payload: its life
   std::map<std::string, std::int64_t> fences_;
   std::set<std::string> in_handler_;
-  std::map<std::string, instant> paused_;  // by kind: since when
+  std::map<std::string, instant> paused_;                                // by kind: since when
+  std::map<std::pair<std::string, microseconds>, microseconds> places_;  // by key and window: where it was spread
 };
 
 }  // namespace
