@@ -11,7 +11,7 @@
 namespace timing_wheel {
 
 /// A timer that `timer::stop` took out. The service does not run it any more; it belongs to the caller. Its
-/// `schedule_options::window` is not kept: unless the caller gives one, the next service runs it without a window.
+/// `schedule_options::window` is not among its members; the caller may give it one again.
 ///
 ///     for (pending_task& left : timer.stop()) {
 ///       next.schedule_at(left.deadline, std::move(left.callback), {.tag = left.tag});  // another service goes on

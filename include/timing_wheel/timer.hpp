@@ -211,7 +211,7 @@ class TIMING_WHEEL_EXPORT timer {
   ///     auto left = timer.stop();  // another service goes on with all of them
   ///     next.schedule_many(left);
   ///
-  /// It takes no window: each of these timers has none, also one that had a window before a `stop`.
+  /// All of them have the window of the options, also those that had another one before a `stop`.
   ///
   /// It takes them in their order, and ends at the first one that is refused, or for which memory is short. Those before
   /// it are scheduled: their callbacks are empty afterwards. The others are as they were, so the call can be repeated
@@ -221,12 +221,14 @@ class TIMING_WHEEL_EXPORT timer {
   /// the call returns, and before its handle is written. The captures are moved as those of a `task` are.
   /// \returns how many it has scheduled. Complexity: as that many calls.
   /// \throws as `schedule_after`, after those before have been scheduled.
-  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles = {}) {
-    return start_many(timers, handles, nullptr);
+  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles = {},
+                            const many_options& options = {}) {
+    return start_many(timers, handles, options, nullptr);
   }
   /// The form with an `error`, which tells why it has not scheduled all.
-  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles, std::error_code& error) {
-    return start_many(timers, handles, &error);
+  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles,
+                            const many_options& options, std::error_code& error) {
+    return start_many(timers, handles, options, &error);
   }
 
   /// In a coroutine, `co_await timer.sleep_for(30min)` goes on after 30 minutes. Include `timing_wheel/coroutine.hpp`;
@@ -361,7 +363,8 @@ class TIMING_WHEEL_EXPORT timer {
   // `next` gives the first deadline; without one, nothing is scheduled.
   timer_handle start_with(const detail::first_deadline& next, detail::task_source& callback,
                           const schedule_options& options, std::error_code* error);
-  std::size_t start_many(std::span<pending_task> timers, std::span<timer_handle> handles, std::error_code* error);
+  std::size_t start_many(std::span<pending_task> timers, std::span<timer_handle> handles, const many_options& options,
+                         std::error_code* error);
   timer_handle refuse_empty(std::error_code* error) const;
   void visit_pending(const std::function<void(const pending_timer&)>& visit) const;
 

@@ -123,19 +123,12 @@ class shard_on final : public shard {
     return add(wanted, callback, tag, 0);
   }
 
-  [[gnu::flatten]] scheduled_some schedule_some(time_point now, std::span<pending_task> timers,
-                                                std::span<timer_id> ids) noexcept override {
-    scheduled_some some;
-    std::unique_lock lock(timers_.mutex);
-    for (pending_task& one : timers) {
-      some.why = add_locked(now, one, some.count < ids.size() ? &ids[some.count] : nullptr);
-      if (some.why != refusal::none) {
-        break;
-      }
-      ++some.count;
+  [[gnu::flatten]] scheduled_some schedule_some(time_point now, std::span<pending_task> timers, std::span<timer_id> ids,
+                                                std::chrono::nanoseconds window) noexcept override {
+    if (window > window.zero()) [[unlikely]] {
+      return schedule_some_within(now, timers, ids, window);
     }
-    timers_.wake_for_next(lock);
-    return some;
+    return add_some(now, timers, ids, 0);
   }
 
   [[gnu::flatten]] cancel_result cancel(timer_id id) noexcept override {
@@ -330,15 +323,35 @@ class shard_on final : public shard {
     return result;
   }
 
+  [[gnu::noinline, gnu::flatten]] scheduled_some schedule_some_within(time_point now, std::span<pending_task> timers,
+                                                                      std::span<timer_id> ids,
+                                                                      std::chrono::nanoseconds window) noexcept {
+    return add_some(now, timers, ids, context_.scale.whole_ticks(window));
+  }
+  [[gnu::always_inline]] scheduled_some add_some(time_point now, std::span<pending_task> timers,
+                                                 std::span<timer_id> ids, tick window) noexcept {
+    scheduled_some some;
+    std::unique_lock lock(timers_.mutex);
+    for (pending_task& one : timers) {
+      some.why = add_locked(now, one, some.count < ids.size() ? &ids[some.count] : nullptr, window);
+      if (some.why != refusal::none) {
+        break;
+      }
+      ++some.count;
+    }
+    timers_.wake_for_next(lock);
+    return some;
+  }
+
   // Under the lock. With `id`, it counts a reference for its handle.
-  refusal add_locked(time_point now, pending_task& one, timer_id* id) noexcept {
+  [[gnu::always_inline]] refusal add_locked(time_point now, pending_task& one, timer_id* id, tick window) noexcept {
     if (!one.callback) {
       return refusal::empty_callback;
     }
     given source(std::move(one.callback));
     admitted result;
     try {
-      result = timers_.core->add(moment(now, one.deadline, context_.scale), source, one.tag, false);
+      result = timers_.core->add(moment(now, one.deadline, context_.scale), source, one.tag, false, window);
     } catch (const std::bad_alloc&) {
       return refusal::no_memory;
     }

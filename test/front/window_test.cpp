@@ -85,6 +85,18 @@ TEST_P(Window, TimersWhoseWindowsMeetShareAWakeUp) {
   EXPECT_EQ(timer.stats().moves_saved, has_levels ? 75U : 0U) << "those due after 1024 ms would move";
 }
 
+TEST_P(Window, TimersScheduledManyAtATimeShareAWakeUp) {
+  by_hand timer;
+  std::vector<pending_task> all;
+  const auto collect = [&](auto delay, auto f) {
+    all.push_back({timer.now() + delay, 0, task(f)});
+    if (all.size() == 100) {
+      timer.schedule_many(all, {}, {.window = 2s});
+    }
+  };
+  EXPECT_EQ(firings(timer, collect).size(), shared(GetParam()));
+}
+
 TEST_P(Window, ARescheduledTimerKeepsIt) {
   by_hand timer;
   const auto arm_and_move = [&](auto delay, auto f) {

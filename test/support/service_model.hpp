@@ -199,10 +199,12 @@ class service_model {
     }
     std::vector<timer_handle> handles(timers.size());
     std::error_code error;
-    const std::size_t done = timer_.schedule_many(timers, handles, error);
+    const nanoseconds window = any_window();
+    const std::size_t done = timer_.schedule_many(timers, handles, {.window = window}, error);
     for (std::size_t i = 0; i < done; ++i) {
       ASSERT_FALSE(timers[i].callback);
-      admit(timers[i].tag, {.deadline = timers[i].deadline, .handle = handles[i]}, {}, expected_refusal());
+      admit(timers[i].tag, {.deadline = timers[i].deadline, .handle = handles[i], .window = window}, {},
+            expected_refusal());
     }
     ASSERT_EQ(done == timers.size(), !error);
     if (error) {
