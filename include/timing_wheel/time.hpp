@@ -164,7 +164,7 @@ class tick_scale {
 
   /// The last tick that has begun at `now`; always before `never`.
   [[nodiscard]] constexpr tick floor(time_point now) const noexcept {
-    return std::min(divide(since_origin(now)).quotient, never - 1);
+    return now <= origin_ ? 0 : std::min(divide(detail::distance(origin_, now)).quotient, never - 1);
   }
 
   /// The first tick that begins at `deadline` or later; `never` for the end of time.

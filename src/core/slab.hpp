@@ -137,13 +137,15 @@ class slab {
   /// A place that is free. Strong guarantee on `std::bad_alloc`. Complexity: O(1), a page of 64 KiB every 1024 places.
   timer_number acquire() {
     timer_number& list = free_[turn_ % lists];
-    if (list == none) [[unlikely]] {
+    const timer_number n = list;
+    if (n == none) [[unlikely]] {
       return acquire_otherwise();
     }
     --turn_;
-    const timer_number n = std::exchange(list, nodes_[list].next);
-    if (list != none) {
-      prefetch(list);
+    const timer_number next = nodes_[n].next;
+    list = next;
+    if (next != none) {
+      prefetch(next);
     }
     return n;
   }

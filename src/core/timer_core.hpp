@@ -451,7 +451,11 @@ class timer_core {
   void arm_new(timer_number n, timer_node& node, const moment& when, tick window, task_source& callback) {
     engine_.catch_up(when.now);
     try {
-      link(n, node, when, window);
+      if (insert(n, when, window)) {
+        node.state = node_state::armed;
+      } else {
+        wait(n, node);
+      }
       move_in(n, node, callback);
     } catch (...) {
       nodes_.release(n, node);
@@ -464,7 +468,7 @@ class timer_core {
     try {
       callback.move_into(node.callback);
     } catch (...) {
-      unlink(n, node);
+      unlink_rarely(n, node);
       throw;
     }
   }
@@ -477,16 +481,24 @@ class timer_core {
     return is_exact(when, window) ? when.deadline_tick : engine_.coalesce(when.deadline_tick, window);
   }
 
+  bool insert(timer_number n, const moment& when, tick window) {
+    return is_exact(when, window) ? engine_.insert(n, when.deadline_tick)
+                                  : engine_.insert(n, when.deadline_tick, window);
+  }
+  // Out of line, so that a timer which is armed does not keep in memory what only this needs.
+  [[gnu::noinline]] void wait(timer_number n, timer_node& node) noexcept {
+    waiting_.push_back(n);
+    node.state = node_state::waiting;
+  }
+
   // Add-or-run: into the engine, whose clock is up to date, or among the waiting. A timer that is in a batch, and still
   // due, stays there.
   void link(timer_number n, timer_node& node, const moment& when, tick window) {
-    if (is_exact(when, window) ? engine_.insert(n, when.deadline_tick)
-                               : engine_.insert(n, when.deadline_tick, window)) {
+    if (insert(n, when, window)) {
       leave_due_or_waiting(n, node);
       node.state = node_state::armed;
     } else if (node.state != node_state::due && node.state != node_state::waiting) {
-      waiting_.push_back(n);
-      node.state = node_state::waiting;
+      wait(n, node);
     }
   }
 
@@ -497,8 +509,7 @@ class timer_core {
     try {
       link(n, node, when, window);
     } catch (const std::bad_alloc&) {
-      waiting_.push_back(n);
-      node.state = node_state::waiting;
+      wait(n, node);
     }
   }
 
@@ -537,6 +548,9 @@ class timer_core {
     engine_.erase(n);
     leave_due_or_waiting(n, node);
   }
+
+  // Out of line, as `wait` is.
+  [[gnu::noinline]] void unlink_rarely(timer_number n, const timer_node& node) noexcept { unlink(n, node); }
 
   // Whether the timer of `id` is due. \pre `node` is that of its place.
   static bool is_due(const timer_node& node, timer_id id) noexcept {

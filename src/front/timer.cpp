@@ -151,15 +151,17 @@ timer::~timer() {
   }
 }
 
+// These do not call `now()`: compilers do not inline it here.
+
 timer_handle timer::start_after(std::chrono::nanoseconds delay, detail::task_source& callback,
                                 const schedule_options& options, std::error_code* error) {
-  const time_point present = now();
+  const time_point present = service_->context->clock.now();
   return start(*service_, {present, saturating_add(present, delay), options.window}, callback, options, error);
 }
 
 timer_handle timer::start_at(time_point deadline, detail::task_source& callback, const schedule_options& options,
                              std::error_code* error) {
-  return start(*service_, {now(), deadline, options.window}, callback, options, error);
+  return start(*service_, {service_->context->clock.now(), deadline, options.window}, callback, options, error);
 }
 
 timer_handle timer::start_at(detail::wall_time deadline, detail::task_source& callback, const schedule_options& options,
@@ -173,7 +175,7 @@ timer_handle timer::start_every(const detail::periodic_rule& rule, detail::task_
   if (rule.period <= rule.period.zero()) {
     return refused(*service_, detail::refusal::invalid_period, error, rule.period);
   }
-  const time_point present = now();
+  const time_point present = service_->context->clock.now();
   return start(*service_, {present, rule(present, present), options.window, true}, callback, options, error);
 }
 

@@ -344,7 +344,7 @@ class shard_on final : public shard {
   }
 
   // Under the lock. With `id`, it counts a reference for its handle.
-  [[gnu::always_inline]] refusal add_locked(time_point now, pending_task& one, timer_id* id, tick window) noexcept {
+  refusal add_locked(time_point now, pending_task& one, timer_id* id, tick window) noexcept {
     if (!one.callback) {
       return refusal::empty_callback;
     }
