@@ -803,21 +803,26 @@ TEST_P(Desk, GroupsOfTheDeadLeaveIdsOut) {
 TEST_P(Desk, RunsTheExamplesOfItsPage) {
   std::ifstream page(TIMING_WHEEL_DESK_PAGE);
   put(store, request{.kind = "verify", .key = "order-17", .payload = {}, .due = 1h});
-  int count = 0;
+  std::vector<std::pair<std::string, int>> statuses;
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("timing-wheel ")) {
       continue;
     }
-    ++count;
     std::string command = "cd " + in_quotes(folder.path().string()) + "; TIMING_WHEEL_STORE=" + in_quotes(made.named) +
                           " " TIMING_WHEEL_DESK + line.substr(12);
     for (const std::string& each : made.options) {
       command += " " + each;
     }
     const int status = ::system((command + (line.find('>') == std::string::npos ? " >out 2>&1" : " 2>out")).c_str());
-    EXPECT_THAT(WEXITSTATUS(status), testing::AnyOf(0, 1, 4)) << line;
+    statuses.emplace_back(line.substr(13, line.find(' ', 13) - 13), WEXITSTATUS(status));
   }
-  EXPECT_GE(count, 6);
+  // The one check is not due, and none is dead. The tests' server does not sync, and a small /dev/shm has no room for
+  // the log of a file: `check` finds both.
+  const bool is_wrong = on_server() || std::filesystem::space(folder.path()).available < 100'000'000;
+  const std::vector<std::pair<std::string, int>> expected = {
+      {"export", 0}, {"import", 4},     {"list", 1},  {"list", 1},
+      {"cancel", 0}, {"reschedule", 1}, {"retry", 1}, {"check", is_wrong ? 4 : 0}};
+  EXPECT_EQ(statuses, expected);
 }
 
 TEST(DeskCompletion, OffersEachCommandToBash) {
