@@ -57,6 +57,7 @@ inline constexpr desk_way desk_ways[] = {
     {"Postgres", desk_on_a_server},
 #endif
 };
+inline std::string name_of_way(const testing::TestParamInfo<desk_way>& of) { return of.param.name; }
 
 struct ended {
   int status = 0;

@@ -1,5 +1,5 @@
 // Opens the console in Chromium, and does what an operator does: page_test.mjs MODULES PICTURES ADDRESS TOKEN. The test
-// DeskServe.ThePageWorksInABrowser fills the store.
+// DeskServeOnce.ThePageWorksInABrowser fills the store.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
