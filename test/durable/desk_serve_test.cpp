@@ -42,8 +42,11 @@ std::string time_text(std::chrono::system_clock::time_point when) {
 
 class client {
  public:
-  // With `may_fail` the server may be gone; then nothing is read.
-  explicit client(int port, bool may_fail = false) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // With `may_fail` the server may be gone; then nothing is read. The system keeps little for one that is `deaf`.
+  explicit client(int port, bool may_fail = false, bool deaf = false) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    if (const int little = 4096; deaf) {
+      ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    }
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -250,6 +253,25 @@ TEST_P(DeskServe, CancelsAndMovesWithThreeAnswers) {
   EXPECT_EQ(result(desk.ask("DELETE" + checks + "a")), "finished");
   EXPECT_EQ(result(desk.ask("DELETE" + checks + "held")), "running");
   EXPECT_EQ(audited(), 3U);
+}
+
+TEST_P(DeskServe, TakesAPayloadOfAMebibyteAndNoByteMore) {
+  const serving desk(*this, with_tokens);
+  const std::string most(1'048'576, '\0');
+  std::string bytes((most.size() + 2) / 3 * 4, 'A');
+  bytes.back() = '=';  // of 3 * 349 525 + 1 bytes
+  bytes[bytes.size() - 2] = '=';
+  EXPECT_EQ(desk.ask("PUT /v1/kinds/close/checks/a", R"({"payload_base64":")" + bytes + R"("})").status, 201);
+  EXPECT_EQ(store.find("close", "a")->payload, most);
+  EXPECT_EQ(
+      desk.ask("PUT /v1/kinds/close/checks/b", R"({"payload":")" + std::string(most.size(), 'x') + R"("})").status,
+      201);
+  EXPECT_EQ(desk.ask("GET /v1/kinds/close/checks/b").read()["check"]["payload"], std::string(most.size(), 'x'));
+  const http_reply refused =
+      desk.ask("PUT /v1/kinds/close/checks/c", R"({"payload":")" + std::string(most.size() + 1, 'x') + R"("})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("1048577"));
+  EXPECT_EQ(store.count({}, 10), 2U);
 }
 
 TEST_P(DeskServe, TellsAllOfACheckAndHidesPayloadsIfAsked) {
@@ -539,20 +561,62 @@ TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
 }
 
 #ifdef TIMING_WHEEL_TEST_POSTGRES
-TEST_P(DeskServe, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
-  if (!on_server()) {
-    return;
-  }
-  put(store, "a", 1h);
+// More clients ask than the server has threads, each of which waits for the database for seconds.
+TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
   const serving desk(*this, with_tokens);
   const std::string& schema = made.options.at(1);
-  server().execute("ALTER SCHEMA " + schema + " RENAME TO " + schema + "_gone");
-  EXPECT_EQ(desk.ask("GET /v1/status").status, 503);
-  EXPECT_EQ(desk.ask("DELETE /v1/kinds/close/checks/a").status, 503);
-  server().execute("ALTER SCHEMA " + schema + "_gone RENAME TO " + schema);
-  EXPECT_EQ(desk.ask("DELETE /v1/kinds/close/checks/a").read()["result"], "cancelled");
+  const client watcher(desk.port);
+  watcher.send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
+  for (const bool stops : {false, true}) {
+    put(store, "a", 1h);
+    EXPECT_THAT(watcher.read(R"("pending":1)"), HasSubstr(R"("kind":"close")"));
+    stops ? server().stop() : server().execute("ALTER SCHEMA " + schema + " RENAME TO " + schema + "_gone");
+    std::vector<std::thread> clients;
+    std::atomic<int> problems = 0;
+    for (const char* line :
+         {"GET /v1/status", "GET /metrics", "PUT /v1/kinds/close/checks/b", "DELETE /v1/kinds/close/checks/a"}) {
+      for (int times = 0; times < 8; ++times) {
+        clients.emplace_back([&, line] {
+          const http_reply reply = desk.ask(line, *line == 'P' ? "{}" : "");
+          problems += reply.status == 503 && reply.read()["status"] == 503 ? 1 : 0;
+        });
+      }
+    }
+    EXPECT_THAT(watcher.read(R"("status":503)"), HasSubstr("data: "));
+    for (std::thread& each : clients) {
+      each.join();
+    }
+    EXPECT_EQ(problems, 32);
+    EXPECT_EQ(desk.ask("GET /").status, 200) << "the page is the program's own";
+    stops ? server().start() : server().execute("ALTER SCHEMA " + schema + "_gone RENAME TO " + schema);
+    EXPECT_THAT(watcher.read(R"("pending":1)"), HasSubstr(R"("kind":"close")"));
+    EXPECT_EQ(desk.ask("DELETE /v1/kinds/close/checks/a").read()["result"], "cancelled");
+    EXPECT_EQ(store.count({}, 10), 0U);
+  }
 }
 #endif
+
+// The system keeps less for a connection than the answers that they ask for, so the server waits for them: more of them
+// than there are threads.
+TEST_P(DeskServeOnce, ClientsThatReadNoAnswerDelayNobodyAndAreClosed) {
+  put(store, asked("big", 1h, std::string(1'000'000, 'x')));
+  const serving desk(*this, with_tokens);
+  constexpr std::size_t asks = 20;
+  std::string all;
+  for (std::size_t number = 0; number < asks; ++number) {
+    all.append("GET /v1/kinds/close/checks/big HTTP/1.1\r\n").append(desk.host()).append(bearer).append("\r\n");
+  }
+  std::vector<std::unique_ptr<client>> deaf;
+  for (std::size_t number = 0; number < 8; ++number) {
+    deaf.push_back(std::make_unique<client>(desk.port, false, true));
+    deaf.back()->send(all);
+  }
+  EXPECT_EQ(desk.ask("GET /v1/audit").status, 200);
+  std::this_thread::sleep_for(2s);  // the limit is half a second
+  for (const auto& each : deaf) {
+    EXPECT_LT(each->read().size(), asks * 1'000'000) << "the server has not waited longer";
+  }
+}
 
 // More than may be connected at a time say nothing, or never end; all of them are closed, and the next one is served.
 TEST_P(DeskServe, SlowClientsDelayOthersNoLongerThanTheLimit) {

@@ -1,6 +1,9 @@
 // The command line for operators, run as a program on a store of each database.
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -352,6 +355,83 @@ TEST_P(Desk, CtrlCStopsAChangeBetweenTwoTransactions) {
   EXPECT_EQ(audited(), cancelled);
 }
 
+// A terminal with somebody before it.
+class terminal {
+ public:
+  terminal() : hand_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    EXPECT_EQ(::grantpt(hand_), 0);
+    EXPECT_EQ(::unlockpt(hand_), 0);
+    name_ = ::ptsname(hand_);
+    line_ = ::open(name_.c_str(), O_RDWR | O_NOCTTY);  // so that it stays as it is between two programs
+  }
+  terminal(const terminal&) = delete;
+  terminal& operator=(const terminal&) = delete;
+  ~terminal() {
+    ::close(line_);
+    ::close(hand_);
+  }
+
+  // For `run_alone_in`.
+  [[nodiscard]] std::string program() const {
+    return "sh -c 'exec \"$0\" \"$@\" <" + name_ + " >" + name_ + " 2>&1' " TIMING_WHEEL_DESK;
+  }
+  void type(std::string_view text) const {
+    EXPECT_EQ(::write(hand_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  // What was shown since the last call, until `last` was; or for 20 s.
+  [[nodiscard]] std::string read(const std::string& last) const {
+    std::string all;
+    pollfd shown{hand_, POLLIN, 0};
+    char some[4096];
+    while (all.find(last) == std::string::npos && ::poll(&shown, 1, 20'000) == 1) {
+      all.append(some, static_cast<std::size_t>(std::max<ssize_t>(0, ::read(hand_, some, sizeof some))));
+    }
+    return all;
+  }
+
+ private:
+  int hand_;
+  int line_ = -1;
+  std::string name_;
+};
+
+TEST_P(Desk, AsksOnATerminalBeforeItChangesMoreThanOne) {
+  put_many(3);
+  const terminal screen;
+  words typed = {"cancel", made.named, "--kind", "close"};
+  typed.insert(typed.end(), made.options.begin(), made.options.end());
+  const std::string asks = "cancel 3 checks (kind close)? [y/N] ";
+  for (const char* no : {"n\n", "\n", "yes please\n", "\x04"}) {  // the last one ends the input
+    screen.type(no);
+    EXPECT_EQ(run_alone_in(folder, typed, screen.program()).status, 4) << no;
+    EXPECT_THAT(screen.read("nothing was changed"), HasSubstr(asks + "timing-wheel: nothing was changed"));
+  }
+  EXPECT_EQ(store.count({}, 10), 3U);
+  screen.type("y\n");
+  EXPECT_EQ(run_alone_in(folder, typed, screen.program()).status, 0);
+  EXPECT_THAT(screen.read("3 cancelled"), HasSubstr(asks + "3 cancelled"));
+  EXPECT_EQ(store.count({}, 10), 0U);
+}
+
+TEST_P(Desk, WatchesOnATerminalUntilCtrlC) {
+  const terminal screen;
+  std::string first;
+  std::string second;
+  std::thread hand([&] {
+    first = screen.read("no check");
+    put(store, "late", store.now() - 90s);
+    second = screen.read("close");
+    interrupt();
+  });
+  words typed = {"status", made.named, "--watch", "--every", "0.1"};
+  typed.insert(typed.end(), made.options.begin(), made.options.end());
+  EXPECT_EQ(run_alone_in(folder, typed, screen.program()).status, 0);
+  hand.join();
+  const std::string clears = "\x1b[H\x1b[2J";
+  EXPECT_THAT(first, testing::StartsWith(clears + (on_server() ? "postgres " : "sqlite ")));
+  EXPECT_THAT(second, HasSubstr(clears)) << "each look takes the place of the one before";
+}
+
 TEST_P(Desk, TwoOperatorsAtATimeChangeEachCheckOnce) {
   constexpr int count = 3000;
   put_many(count);
@@ -417,6 +497,27 @@ TEST_P(DeskOnServer, ARoleThatMayOnlyReadChangesNothing) {
   EXPECT_EQ(done.status, 3);
   EXPECT_THAT(done.err, HasSubstr("permission denied"));
   EXPECT_TRUE(store.find("close", "a"));
+}
+
+TEST_P(DeskOnServer, CheckNamesTheRightsThatARoleLacks) {
+  const std::string& schema = made.options.at(1);
+  const std::string role = schema + "_shop";
+  server().execute("CREATE ROLE " + role + " LOGIN");
+  const auto says = [&] {
+    const ended done = run_alone({"check", made.named + " user=" + role, "--schema", schema});
+    return std::to_string(done.status) + " " + done.err + done.out;
+  };
+  EXPECT_THAT(says(),
+              testing::StartsWith("3 timing-wheel: looking at the tables: permission denied for schema " + schema));
+  server().execute("GRANT USAGE ON SCHEMA " + schema + " TO " + role + "; GRANT SELECT ON " + schema + ".version," +
+                   schema + ".node," + schema + ".share TO " + role);
+  EXPECT_THAT(says(), testing::AllOf(testing::StartsWith("4 "),
+                                     HasSubstr("WRONG  this role lacks rights that a node needs: SELECT on check, "
+                                               "INSERT on check, UPDATE on check, DELETE on check, SELECT on dead, "
+                                               "INSERT on dead, UPDATE on dead, DELETE on dead, INSERT on node, "
+                                               "UPDATE on node, DELETE on node, INSERT on share, UPDATE on share, "
+                                               "UPDATE on drained_node, USAGE on fence\n"),
+                                     HasSubstr("WRONG  the checks cannot be looked at: ")));
 }
 #endif
 

@@ -99,7 +99,7 @@ void run(std::string_view lines) {
       }
     }
   }
-  expect(json::accept(api.look()), "the page is told something");
+  expect(json::accept(api.look().body), "the page is told something");
 }
 
 }  // namespace

@@ -266,8 +266,10 @@ void hub::look() {
   looking = true;
   net::post(pool, [this] {
     const auto begin = std::chrono::steady_clock::now();
-    auto text = std::make_shared<const std::string>("data: " + api.look() + "\n\n");
-    const auto took = std::chrono::steady_clock::now() - begin;
+    const http_answer seen = api.look();
+    auto text = std::make_shared<const std::string>("data: " + seen.body + "\n\n");
+    // What has failed has waited most of the time, and the store may be back soon.
+    const auto took = seen.status == 200 ? std::chrono::steady_clock::now() - begin : 0s;
     net::post(context, [this, text, took] {
       std::erase_if(watchers, [](const auto& each) { return each.expired(); });
       for (const std::weak_ptr<session>& each : watchers) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -84,17 +85,21 @@ class http_api {
   /// Waits for the store. Precondition: the request was not refused.
   [[nodiscard]] http_answer answer(const http_request& asked) const noexcept;
   /// All that the console shows by itself, as JSON in one line. Waits for the store.
-  [[nodiscard]] std::string look() const noexcept;
+  [[nodiscard]] http_answer look() const noexcept;
 
   /// Whether the request asks for what `look` returns, again and again.
   [[nodiscard]] static bool wants_events(const http_request& asked) { return asked.target == "/v1/events"; }
 
  private:
   [[nodiscard]] const access_token* token_of(const http_request& asked) const;
+  [[nodiscard]] http_answer ask_store(const std::function<http_answer()>& work) const;
 
   const desk& with_;
   std::vector<access_token> tokens_;
   mutable wait_history history_;
+  mutable std::mutex mutex_;
+  mutable std::string unreachable_;                         // guarded by mutex_: why; empty while the store answers
+  mutable std::chrono::steady_clock::time_point next_try_;  // guarded by mutex_
 };
 
 }  // namespace timing_wheel::desk

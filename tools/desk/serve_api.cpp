@@ -565,6 +565,13 @@ http_answer problem_of(const timer_error& error) {
   return problem(is_wrong ? 400 : 503, error.what());
 }
 
+// No server of PostgreSQL, or one that ends or starts: each call would wait for it for seconds.
+bool is_unreachable(const std::error_code& code) {
+  constexpr std::size_t before = std::string_view("SQLSTATE ").size();
+  return std::string_view(code.category().name()) == "postgres" &&
+         (code.message().compare(before, 2, "08") == 0 || code.message().compare(before, 3, "57P") == 0);
+}
+
 template <class Work>
 http_answer answer_or_problem(const Work& work) {
   try {
@@ -696,22 +703,51 @@ http_answer http_api::answer(const http_request& asked) const noexcept {
         of.words.push_back(decoded(words[at], false));
       }
     }
-    return found.run(of);
+    return ask_store([&] { return found.run(of); });
   });
 }
 
-std::string http_api::look() const noexcept {
+// While the store cannot be reached, one call in two seconds tries, and the others are told at once: they would else
+// wait behind each other, until no client waits any more.
+http_answer http_api::ask_store(const std::function<http_answer()>& work) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (!unreachable_.empty() && now < next_try_) {
+      throw refusal(503, unreachable_);
+    }
+    next_try_ = now + std::chrono::seconds(2);
+  }
+  const auto note = [this](const char* why) {
+    const std::scoped_lock lock(mutex_);
+    unreachable_ = why;
+  };
+  try {
+    http_answer got = work();
+    note("");
+    return got;
+  } catch (const timer_error& error) {
+    note(is_unreachable(error.code()) ? error.what() : "");
+    throw;
+  } catch (...) {
+    note("");
+    throw;
+  }
+}
+
+http_answer http_api::look() const noexcept {
   return answer_or_problem([&]() -> http_answer {
-           const std::string none;
-           const call of{.with = with_, .words = {}, .query = {}, .body = none, .by = {}};
-           json all = json::parse(run(of, status, of.typed("status")).text);
-           history_.add_and_tell(std::chrono::steady_clock::now(), all["kinds"]);
-           all["due"] = due_soon(with_.store);
-           all["dead"] = dead_groups(with_.store, {});
-           all["read_only"] = with_.chosen.read_only || tokens_.empty();
-           return as_json(all);
-         })
-      .body;
+    return ask_store([&] {
+      const std::string none;
+      const call of{.with = with_, .words = {}, .query = {}, .body = none, .by = {}};
+      json all = json::parse(run(of, status, of.typed("status")).text);
+      history_.add_and_tell(std::chrono::steady_clock::now(), all["kinds"]);
+      all["due"] = due_soon(with_.store);
+      all["dead"] = dead_groups(with_.store, {});
+      all["read_only"] = with_.chosen.read_only || tokens_.empty();
+      return as_json(all);
+    });
+  });
 }
 
 }  // namespace timing_wheel::desk

@@ -18,6 +18,7 @@ namespace timing_wheel::durable::postgres {
 namespace {
 
 constexpr const char* doing = "making the tables";
+constexpr const char* looking = "looking at the tables";
 
 // The constraints are for those who write by SQL.
 //
@@ -278,7 +279,7 @@ std::vector<std::string> missing_in(const state& there, const std::string& prefi
 }
 
 bool has_table(connection& on, std::string_view schema, std::string_view name) {
-  static constexpr query look{doing, "timing_wheel_look",
+  static constexpr query look{looking, "timing_wheel_look",
                               "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON "
                               "n.oid=c.relnamespace WHERE n.nspname=$1::text AND c.relname=$2::text"};
   return on.run(look, parameters().bind(schema).bind(name)).rows() != 0;
@@ -286,7 +287,7 @@ bool has_table(connection& on, std::string_view schema, std::string_view name) {
 
 // A function that another role made would run with that one's rights, on tables that it may not have any on.
 bool may_add(connection& on, std::string_view schema) {
-  static constexpr query look{doing, "timing_wheel_look_owner",
+  static constexpr query look{looking, "timing_wheel_look_owner",
                               "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON "
                               "n.oid=c.relnamespace JOIN pg_catalog.pg_roles r ON r.oid=c.relowner WHERE "
                               "n.nspname=$1::text AND c.relname='check' AND r.rolname=current_user"};
@@ -300,10 +301,10 @@ state state_of(connection& on, std::string_view schema) {
   const std::string prefix = prefix_of(schema);
   state there;
   if (has_table(on, schema, "version")) {
-    there.version = on.run(doing, text_of(read_version, prefix), 1).integer(0, 0);
+    there.version = on.run(looking, text_of(read_version, prefix), 1).integer(0, 0);
   }
   if (has_table(on, schema, "addition")) {
-    there.additions = on.run(doing, text_of(read_additions, prefix), 1).integer(0, 0);
+    there.additions = on.run(looking, text_of(read_additions, prefix), 1).integer(0, 0);
   }
   return there;
 }
@@ -315,7 +316,7 @@ void refuse_newer(const state& there, std::string_view schema) {
 }
 
 bool has_schema(connection& on, std::string_view schema) {
-  static constexpr query look{doing, "timing_wheel_look_schema",
+  static constexpr query look{looking, "timing_wheel_look_schema",
                               "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname=$1::text"};
   return on.run(look, parameters().bind(schema)).rows() != 0;
 }
@@ -368,7 +369,7 @@ bool is_taken(const std::error_code& code) {
 
 // One that is ours by its text, and that the table of additions does not count; empty if there is none.
 std::string uncounted_function(connection& on, std::string_view schema) {
-  static constexpr query look{doing, "timing_wheel_look_functions",
+  static constexpr query look{looking, "timing_wheel_look_functions",
                               "SELECT p.oid::regprocedure::text,p.prosrc FROM pg_catalog.pg_proc p JOIN "
                               "pg_catalog.pg_namespace n ON n.oid=p.pronamespace WHERE n.nspname=$1::text ORDER BY 1"};
   const std::string wanted = joined(missing_in(state_of(on, schema), prefix_of(schema)));
