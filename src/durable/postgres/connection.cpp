@@ -152,17 +152,18 @@ connection::connection(PGconn* open, const connection_rules& rules) : connection
 
 // Only if what the session began with is there: else a pooler has dropped it, and others would get what is set here.
 void connection::begin_session() {
-  const result set = run("connecting",
-                         std::string("SELECT CASE WHEN current_setting('timing_wheel.session',true)='own' THEN (") +
-                             sql::plan_by_index + ") END",
-                         1);
-  if (set.is_null(0, 0)) {
+  const result set =
+      run("connecting",
+          std::string(sql::planner_of_user) + "CASE WHEN current_setting('timing_wheel.session',true)='own' THEN (" +
+              sql::plan_by_index + ") END FROM users",
+          1);
+  const int last = PQnfields(set.get()) - 1;
+  if (set.is_null(0, last)) {
     fail("connecting", "08P01",
          std::string("the server did not get the options of the connection; ") + behind_a_pooler);
   }
-  const result planner = run("connecting", sql::planner_of_user, 1);
-  for (int row = 0; row < planner.rows(); ++row) {
-    planner_of_user_.emplace_back(planner.bytes(row, 0));
+  for (int column = 0; column < last; ++column) {
+    planner_of_user_.emplace_back(set.bytes(0, column));
   }
 }
 

@@ -267,18 +267,44 @@ std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std
 }
 
 // Steps from kind to kind in the index of keys, and counts by it: for a kind that has few of many checks, the server
-// would else read them all. What is due first is looked at once for all kinds.
+// would else read them all. What is due first is looked at once for all kinds. A new session takes longer for a page
+// that it has not touched yet than for the rows there: so if not all rows are looked at anyway, then of those that are
+// not due, of which some retry, a tenth is enough.
 std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now, bool with_waits) {
+  constexpr std::size_t least = 1000;
   const std::int64_t at = microseconds_of(now);
   most = std::min<std::size_t>(most, std::numeric_limits<std::int64_t>::max() - 1);
   const std::int64_t limit = count_of(most) + 1;
   written_query query;
+  // Those that are due, or not.
+  const auto add_early = [&](bool due, const char* condition, std::int64_t rows) {
+    query.add("(SELECT kind,due,lease,attempt,")
+        .add(due ? "true AS due_now" : "false")
+        .add(",lease>")
+        .add(at)
+        .add(" AS held FROM @check WHERE due")
+        .add(due ? "<=" : ">")
+        .add(at)
+        .add(condition)
+        .add(" ORDER BY due,id+0 LIMIT ")
+        .add(rows)
+        .add(")");
+  };
   query
       .add(
           "WITH RECURSIVE each(kind) AS ((SELECT kind FROM @check ORDER BY kind LIMIT 1) UNION ALL "
           "SELECT (SELECT c.kind FROM @check c WHERE c.kind>each.kind ORDER BY c.kind LIMIT 1) FROM each "
           "WHERE each.kind IS NOT NULL),"
-          "seen AS (SELECT kind,count(*) AS looked_at,count(*) FILTER (WHERE held) AS running,"
+          "counted AS MATERIALIZED (SELECT kind,(SELECT count(*) FROM (SELECT FROM @check c WHERE c.kind=each.kind "
+          "ORDER BY c.key LIMIT ")
+      .add(limit)
+      .add(
+          ") these) AS rows FROM each WHERE kind IS NOT NULL),"
+          "total AS MATERIALIZED (SELECT sum(rows)::bigint AS rows,sum(rows)>")
+      .add(count_of(most))
+      .add(
+          " AS too_many FROM counted),"
+          "seen AS (SELECT kind,count(*) FILTER (WHERE held) AS running,"
           "count(*) FILTER (WHERE NOT held) AS suspect,count(*) FILTER (WHERE due_now) AS due,"
           "count(*) FILTER (WHERE due_now AND held IS NOT TRUE) AS waiting,"
           "count(*) FILTER (WHERE lease IS NULL AND attempt>0) AS retrying,"
@@ -288,12 +314,13 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
                         "percentile_disc(0.99) WITHIN GROUP (ORDER BY greatest(due,lease) DESC) "
                         "FILTER (WHERE due_now AND held IS NOT TRUE) AS most"
                       : "NULL::bigint AS half,NULL::bigint AS most")
-      .add(" FROM (SELECT kind,due,lease,attempt,due<=")
-      .add(at)
-      .add(" AS due_now,lease>")
-      .add(at)
-      .add(" AS held FROM @check ORDER BY due,id+0 LIMIT ")
-      .add(limit)
+      .add(" FROM (");
+  add_early(true, "", limit);
+  query.add(" UNION ALL ");
+  add_early(false, " AND NOT (SELECT too_many FROM total)", limit);
+  query.add(" UNION ALL ");
+  add_early(false, " AND (SELECT too_many FROM total)", std::min(limit, count_of(std::max(most / 10, least))));
+  query
       .add(
           ") early GROUP BY kind),"
           "buried AS (SELECT kind,count(*) AS dead,count(*) FILTER (WHERE died>")
@@ -302,13 +329,10 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
       .add(limit)
       .add(
           ") last GROUP BY kind),"
-          "names AS (SELECT kind FROM each WHERE kind IS NOT NULL UNION SELECT kind FROM buried) "
-          "SELECT kind,(SELECT count(*) FROM (SELECT FROM @check c WHERE c.kind=names.kind ORDER BY c.key LIMIT ")
-      .add(limit)
-      .add(
-          ") counted),running,suspect,due,waiting,retrying,oldest,dead,(SELECT sum(looked_at)::bigint FROM seen),"
-          "(SELECT sum(dead)::bigint FROM buried),lately,half,most "
-          "FROM names LEFT JOIN seen USING(kind) LEFT JOIN buried USING(kind) ORDER BY kind");
+          "names AS (SELECT kind FROM counted UNION SELECT kind FROM buried) "
+          "SELECT kind,coalesce(counted.rows,0),running,suspect,due,waiting,retrying,oldest,dead,"
+          "(SELECT rows FROM total),(SELECT sum(dead)::bigint FROM buried),lately,half,most FROM names "
+          "LEFT JOIN counted USING(kind) LEFT JOIN seen USING(kind) LEFT JOIN buried USING(kind) ORDER BY kind");
   const result rows = query.run(on, "counting checks");
   std::vector<kind_counts> found;
   found.reserve(static_cast<std::size_t>(rows.rows()));

@@ -88,10 +88,11 @@ inline constexpr query give_planner_back{
     "set_config('enable_hashjoin',$3::text,true),set_config('enable_mergejoin',$4::text,true),"
     "set_config('plan_cache_mode',$5::text,true),set_config('jit',$6::text,true)"};
 inline constexpr query set_savepoint{"setting a savepoint", "timing_wheel_savepoint", "SAVEPOINT timing_wheel_part"};
-// In the order in which they are given back.
+// How a session begins: what the user's planner is, before ours takes its place, in the order in which it is given back.
 inline constexpr const char* planner_of_user =
-    "SELECT s.reset_val FROM unnest(ARRAY['enable_seqscan','enable_bitmapscan','enable_hashjoin','enable_mergejoin',"
-    "'plan_cache_mode','jit']) WITH ORDINALITY u(name,place) JOIN pg_settings s USING(name) ORDER BY u.place";
+    "WITH users AS MATERIALIZED (SELECT current_setting('enable_seqscan'),current_setting('enable_bitmapscan'),"
+    "current_setting('enable_hashjoin'),current_setting('enable_mergejoin'),current_setting('plan_cache_mode'),"
+    "current_setting('jit')) SELECT users.*,";
 
 inline constexpr query read_clock{"reading the clock", "timing_wheel_clock",
                                   "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()") ",version FROM @version"};
