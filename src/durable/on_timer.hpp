@@ -4,8 +4,8 @@
 #include <mutex>
 #include <system_error>
 
-#include "durable/step_driver.hpp"
 #include "durable/node/failures.hpp"
+#include "durable/step_driver.hpp"
 #include "timing_wheel/timer.hpp"
 #include "timing_wheel/timer_handle.hpp"
 

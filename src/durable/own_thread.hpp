@@ -5,8 +5,8 @@
 #include <mutex>
 #include <thread>
 
-#include "durable/step_driver.hpp"
 #include "durable/node/worker_threads.hpp"
+#include "durable/step_driver.hpp"
 
 namespace timing_wheel::durable {
 

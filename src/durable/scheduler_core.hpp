@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "durable/step_driver.hpp"
 #include "durable/lease_thread.hpp"
 #include "durable/node/failures.hpp"
 #include "durable/node/group_commit.hpp"
 #include "durable/node/node.hpp"
 #include "durable/run_gate.hpp"
+#include "durable/step_driver.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable {

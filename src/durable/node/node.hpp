@@ -16,8 +16,8 @@
 
 #include "durable/node/capacity.hpp"
 #include "durable/node/failures.hpp"
-#include "durable/node/late_watch.hpp"
 #include "durable/node/held_leases.hpp"
+#include "durable/node/late_watch.hpp"
 #include "durable/node/machine.hpp"
 #include "durable/node/run_queue.hpp"
 #include "timing_wheel/durable/job.hpp"
@@ -198,8 +198,8 @@ class node {
   const std::vector<std::chrono::microseconds> time_limits_;  // by kind
 
   held_leases leases_;  // any thread
-  run_queue runs_;       // any thread
-  late_watch late_;      // by a step; read by any thread
+  run_queue runs_;      // any thread
+  late_watch late_;     // by a step; read by any thread
   // Set by `extend` when the store has answered after a failure; `step` takes it back. Relaxed: it publishes nothing.
   std::atomic<bool> store_answers_{false};
   // Set by `step` when it claims no more than has begun; a begin takes it back, and asks for a step. Relaxed: both look
