@@ -22,6 +22,19 @@ function text(id: string, value: string): void {
   if ($(id).textContent !== value) $(id).textContent = value;
 }
 
+/** The theme that was chosen in the other pages of the site; a file has none. */
+function followTheme(): void {
+  try {
+    const chosen = localStorage.getItem('vitepress-theme-appearance');
+    if (chosen !== 'dark' && chosen !== 'light') return;
+    for (const rule of [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])) {
+      if (rule instanceof CSSMediaRule && rule.conditionText.includes('prefers-color-scheme')) {
+        rule.media.mediaText = chosen === 'dark' ? 'all' : 'not all';
+      }
+    }
+  } catch { /* neither storage nor rules can be read */ }
+}
+
 const paceOf = (value: number): number => +(10 ** (value / 10)).toPrecision(2);
 function setSpeed(pace: number): void {
   speed = Math.min(1e6, Math.max(1, pace || 1));
@@ -43,7 +56,8 @@ function make(setup: Setup, actions: Action[], at: number, steps: number): void 
   picture.flight = 0;
   machine = new Machine(setup, actions, picture);
   if (at > 0) machine.run(at, performance.now() + 8000);
-  while (machine.steps < steps && !machine.step());
+  const left = at - machine.now;
+  while (left <= 0 && machine.steps < steps && !machine.step());
   picture.relaid();
   picture.flight = 700;
   $<HTMLSelectElement>('tick').value = String(setup.tick);
@@ -52,7 +66,8 @@ function make(setup: Setup, actions: Action[], at: number, steps: number): void 
   for (const button of $('scenarios').children) {
     button.setAttribute('aria-pressed', String((button as HTMLElement).dataset.name === setup.scenario));
   }
-  text('tells', SCENARIOS[setup.scenario].tells);
+  text('tells', left > 0 ? `The link is ${number(left)} ticks further on, too far to go there at once: play on.`
+    : SCENARIOS[setup.scenario].tells);
   spoken = '';
   changed();
 }
@@ -134,7 +149,7 @@ function follow(hash: string): void {
          sizes: sizesOf(given.get('sizes') ?? '', standard.sizes),
          slots: 2 ** Math.round(Math.log2(whole(given.get('slots'), 2, 4096, standard.slots))),
          budget: whole(given.get('budget'), 1, 1e6, standard.budget) }, actions,
-       whole(given.get('at'), 0, 1e9, standard.begin), whole(given.get('steps'), 0, 1e6, 0));
+       whole(given.get('at'), 0, 1e15, standard.begin), whole(given.get('steps'), 0, 1e6, 0));
   play(given.get('play') === '1' && !calm.matches);
 }
 
@@ -275,6 +290,7 @@ async function start(): Promise<void> {
   await load();
   $('fallback').hidden = true;
   $('app').hidden = false;
+  followTheme();
   picture = new Picture();
   text('sample', `Drawn are the timers with numbers below ${number(TOLD)}. The counts have all.`);
   for (const [name, scenario] of Object.entries(SCENARIOS)) {
