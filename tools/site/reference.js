@@ -4,8 +4,8 @@ const dark = matchMedia('(prefers-color-scheme: dark)').matches
 document.documentElement.classList.toggle('dark', chosen === 'dark' || (chosen === 'auto' && dark))
 
 addEventListener('DOMContentLoaded', () => {
-  for (const code of document.querySelectorAll('div.fragment')) {
-    const text = [...code.querySelectorAll('.line')].map((line) => line.textContent).join('\n')
+  for (const code of document.querySelectorAll('pre.fragment')) {
+    const text = code.textContent
     const button = Object.assign(document.createElement('button'), { className: 'copy', textContent: 'Copy' })
     button.onclick = () => navigator.clipboard.writeText(text).then(() => { button.textContent = 'Copied' })
     code.prepend(button)
