@@ -565,12 +565,14 @@ TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
 TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
   const serving desk(*this, with_tokens);
   const std::string& schema = made.options.at(1);
+  const std::string to_gone = "ALTER SCHEMA " + schema + " RENAME TO " + schema + "_gone";
+  const std::string and_back = "ALTER SCHEMA " + schema + "_gone RENAME TO " + schema;
   const client watcher(desk.port);
   watcher.send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
   for (const bool stops : {false, true}) {
     put(store, "a", 1h);
     EXPECT_THAT(watcher.read(R"("pending":1)"), HasSubstr(R"("kind":"close")"));
-    stops ? server().stop() : server().execute("ALTER SCHEMA " + schema + " RENAME TO " + schema + "_gone");
+    stops ? server().stop() : server().execute(to_gone);
     std::vector<std::thread> clients;
     std::atomic<int> problems = 0;
     for (const char* line :
@@ -588,7 +590,7 @@ TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
     }
     EXPECT_EQ(problems, 32);
     EXPECT_EQ(desk.ask("GET /").status, 200) << "the page is the program's own";
-    stops ? server().start() : server().execute("ALTER SCHEMA " + schema + "_gone RENAME TO " + schema);
+    stops ? server().start() : server().execute(and_back);
     EXPECT_THAT(watcher.read(R"("pending":1)"), HasSubstr(R"("kind":"close")"));
     EXPECT_EQ(desk.ask("DELETE /v1/kinds/close/checks/a").read()["result"], "cancelled");
     EXPECT_EQ(store.count({}, 10), 0U);

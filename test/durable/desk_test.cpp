@@ -373,7 +373,7 @@ class terminal {
 
   // For `run_alone_in`.
   [[nodiscard]] std::string program() const {
-    return "sh -c 'exec \"$0\" \"$@\" <" + name_ + " >" + name_ + " 2>&1' " TIMING_WHEEL_DESK;
+    return R"(sh -c 'exec "$0" "$@" <)" + name_ + " >" + name_ + " 2>&1' " TIMING_WHEEL_DESK;
   }
   void type(std::string_view text) const {
     EXPECT_EQ(::write(hand_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
