@@ -1,6 +1,7 @@
 #include "durable/sqlite/clock.hpp"
 #include "durable/sqlite/schema.hpp"
 #include "durable/sqlite/sql.hpp"
+#include "durable/store/instant.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 
 // Calls in a transaction that is the user's. The functions prepare their statements for each call: those that we kept
