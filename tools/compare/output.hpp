@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/break_even.hpp"
+#include "compare/cascades_against_rounds.hpp"
 #include "compare/options.hpp"
 #include "compare/run.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "common/program.hpp"
 #include "common/progress.hpp"
-#include "compare/break_even.hpp"
+#include "compare/cascades_against_rounds.hpp"
 #include "compare/output.hpp"
 #include "compare/rules.hpp"
 

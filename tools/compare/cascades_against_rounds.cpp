@@ -1,4 +1,4 @@
-#include "compare/break_even.hpp"
+#include "compare/cascades_against_rounds.hpp"
 
 #include <algorithm>
 #include <cmath>
