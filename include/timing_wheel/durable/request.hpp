@@ -98,15 +98,15 @@ class due_time {
   bool absolute_ = false;
 };
 
-/// Where in its window a check is due, see `request::window`. Both give a repeated request the deadline of the first, if
-/// `request::due` is an instant.
+/// Where in its window a check is due, see `request::window`. If `request::due` is an instant, both give a repeated
+/// request the deadline of the first.
 enum class window_use : std::uint8_t {
-  /// At a place that a hash of the key decides: of a million checks of midnight, each moment of the window gets as many.
-  /// The places are not in the order of the keys. A place in that order would have to be made of the key alone, too; and
-  /// keys that share a prefix, as order numbers do, would then all be due at nearly one moment.
+  /// At a place that a hash of the key decides: each moment of the window gets as many of a million checks of midnight.
+  /// The places are not in the order of the keys. A place in that order would have to be made of the key alone, too;
+  /// and keys that share a prefix, as order numbers do, would then all be due at nearly one moment.
   spread,
-  /// At `due`, rounded up to a multiple of the window since the epoch. So all checks whose windows have the same length,
-  /// and contain the same multiple, are due at one moment, and a node claims them together.
+  /// At `due`, rounded up to a multiple of the window since the epoch. So all checks whose windows have the same
+  /// length, and contain the same multiple, are due at one moment, and a node claims them together.
   gather,
 };
 
