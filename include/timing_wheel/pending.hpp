@@ -2,6 +2,7 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <chrono>
 #include <cstdint>
 
 #include "timing_wheel/task.hpp"
@@ -10,12 +11,11 @@
 
 namespace timing_wheel {
 
-/// A timer that `timer::stop` took out. The service does not run it any more; it belongs to the caller. Its
-/// `schedule_options::window` is not among its members; the caller may give it one again.
+/// A timer that `timer::stop` took out, or one for `timer::schedule_many`. What a stop took out the service does not run
+/// any more; it belongs to the caller.
 ///
-///     for (pending_task& left : timer.stop()) {
-///       next.schedule_at(left.deadline, std::move(left.callback), {.tag = left.tag});  // another service goes on
-///     }
+///     std::vector<pending_task> left = timer.stop();
+///     next.schedule_many(left);  // another service goes on
 ///
 /// The caller may also call the callback, keep it or destroy it. A call of a periodic timer's callback is one run.
 /// Objects that a callback captured by reference must live as long as the callback does. Thread safety: as a plain
@@ -24,6 +24,8 @@ struct pending_task {
   time_point deadline;    ///< When it should have run, not rounded to a tick.
   std::uint64_t tag = 0;  ///< Its `schedule_options::tag`.
   task callback;          ///< What it would have run.
+  /// Its `schedule_options::window`; of one that a stop took out at least 4/5 of it.
+  std::chrono::nanoseconds window = {};
 };
 
 /// A timer as `timer::for_each_pending` found it. The timer may have fired since, or another thread may have cancelled

@@ -189,6 +189,13 @@ class tick_scale {
     return length <= length.zero() ? 0 : divide(static_cast<std::uint64_t>(length.count())).quotient;
   }
 
+  /// How long `count` ticks are; at most the longest duration.
+  [[nodiscard]] constexpr std::chrono::nanoseconds length_of(tick count) const noexcept {
+    std::int64_t length = 0;
+    return __builtin_mul_overflow(count, length_, &length) ? std::chrono::nanoseconds::max()
+                                                           : std::chrono::nanoseconds(length);
+  }
+
   /// How long a tick is; at least 1 ns.
   [[nodiscard]] constexpr std::chrono::nanoseconds tick_length() const noexcept {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(length_));

@@ -199,8 +199,8 @@ class TIMING_WHEEL_EXPORT timer {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, &error);
   }
 
-  /// Schedules these timers, each as `schedule_at` with its deadline, callback and tag, with one look at the clock, and
-  /// with one lock for up to 32 of them. It takes a quarter fewer instructions than a call for each.
+  /// Schedules these timers, each as `schedule_at` with its members, with one look at the clock, and with one lock for
+  /// up to 32 of them. It takes a quarter fewer instructions than a call for each.
   ///
   ///     std::vector<pending_task> checks;
   ///     for (const std::uint64_t id : orders) {
@@ -211,8 +211,6 @@ class TIMING_WHEEL_EXPORT timer {
   ///     auto left = timer.stop();  // another service goes on with all of them
   ///     next.schedule_many(left);
   ///
-  /// All of them have the window of the options, also those that had another one before a `stop`.
-  ///
   /// It takes them in their order, and ends at the first one that is refused, or for which memory is short. Those before
   /// it are scheduled: their callbacks are empty afterwards. The others are as they were, so the call can be repeated
   /// with them.
@@ -221,14 +219,12 @@ class TIMING_WHEEL_EXPORT timer {
   /// the call returns, and before its handle is written. The captures are moved as those of a `task` are.
   /// \returns how many it has scheduled. Complexity: as that many calls.
   /// \throws as `schedule_after`, after those before have been scheduled.
-  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles = {},
-                            const many_options& options = {}) {
-    return start_many(timers, handles, options, nullptr);
+  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles = {}) {
+    return start_many(timers, handles, nullptr);
   }
   /// The form with an `error`, which tells why it has not scheduled all.
-  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles,
-                            const many_options& options, std::error_code& error) {
-    return start_many(timers, handles, options, &error);
+  std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles, std::error_code& error) {
+    return start_many(timers, handles, &error);
   }
 
   /// In a coroutine, `co_await timer.sleep_for(30min)` goes on after 30 minutes. Include `timing_wheel/coroutine.hpp`;
@@ -363,8 +359,7 @@ class TIMING_WHEEL_EXPORT timer {
   // `next` gives the first deadline; without one, nothing is scheduled.
   timer_handle start_with(const detail::first_deadline& next, detail::task_source& callback,
                           const schedule_options& options, std::error_code* error);
-  std::size_t start_many(std::span<pending_task> timers, std::span<timer_handle> handles, const many_options& options,
-                         std::error_code* error);
+  std::size_t start_many(std::span<pending_task> timers, std::span<timer_handle> handles, std::error_code* error);
   timer_handle refuse_empty(std::error_code* error) const;
   void visit_pending(const std::function<void(const pending_timer&)>& visit) const;
 

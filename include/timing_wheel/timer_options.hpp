@@ -97,11 +97,6 @@ struct schedule_options {
   std::chrono::nanoseconds window = {};
 };
 
-/// Options of timers that are scheduled many at a time: for all of them alike.
-struct many_options {
-  std::chrono::nanoseconds window = {};  ///< As `schedule_options::window`, for each of them.
-};
-
 /// When a periodic timer runs next. Runs of one timer never overlap.
 ///
 /// Example: the period is 10 ms, and the first run begins at 10 ms and ends at 35 ms. The next runs begin at:

@@ -369,7 +369,8 @@ class timer_core {
   /// Takes pending timers out, looking at as many places as `list`. \pre closed, and `left` has room.
   bool remove_pending(timer_number& cursor, std::vector<pending_task>& left) noexcept {
     return list(cursor, [&](timer_id id, timer_node& node) {
-      pending_task& one = left.emplace_back(pending_task{node.deadline, node.tag, task()});
+      pending_task& one =
+          left.emplace_back(pending_task{node.deadline, node.tag, task(), scale_.length_of(node.window.length())});
       remove(id.number, node, one.callback);
       ++counts_.returned;
     });

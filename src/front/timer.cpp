@@ -194,11 +194,9 @@ timer_handle timer::start_with(const detail::first_deadline& next, detail::task_
 }
 
 // Inside the service, because a callback of the first group may destroy the front before the second one.
-std::size_t timer::start_many(std::span<pending_task> timers, std::span<timer_handle> handles,
-                              const many_options& options, std::error_code* error) {
+std::size_t timer::start_many(std::span<pending_task> timers, std::span<timer_handle> handles, std::error_code* error) {
   const detail::inside_service inside(service_);
   const time_point present = inside->context->clock.now();
-  const std::chrono::nanoseconds window = options.window;
   detail::shard& home = inside->parts.home();
   std::array<detail::timer_id, detail::timers_per_group> ids;
   detail::refusal why = inside->context->process.is_child() ? detail::refusal::forked : detail::refusal::none;
@@ -206,8 +204,7 @@ std::size_t timer::start_many(std::span<pending_task> timers, std::span<timer_ha
   while (done < timers.size() && why == detail::refusal::none) {
     const std::span<pending_task> group = timers.subspan(done, std::min(timers.size() - done, ids.size()));
     const std::span<timer_handle> wanted = handles.first(std::min(group.size(), handles.size()));
-    const detail::shard::scheduled_some some =
-        home.schedule_some(present, group, std::span(ids).first(wanted.size()), window);
+    const detail::shard::scheduled_some some = home.schedule_some(present, group, std::span(ids).first(wanted.size()));
     for (std::size_t i = 0; i < std::min(some.count, wanted.size()); ++i) {
       wanted[i] = home.handle_to(ids[i]);
     }

@@ -123,12 +123,20 @@ class shard_on final : public shard {
     return add(wanted, callback, tag, 0);
   }
 
-  [[gnu::flatten]] scheduled_some schedule_some(time_point now, std::span<pending_task> timers, std::span<timer_id> ids,
-                                                std::chrono::nanoseconds window) noexcept override {
-    if (window > window.zero()) [[unlikely]] {
-      return schedule_some_within(now, timers, ids, window);
+  [[gnu::flatten]] scheduled_some schedule_some(time_point now, std::span<pending_task> timers,
+                                                std::span<timer_id> ids) noexcept override {
+    scheduled_some some;
+    std::unique_lock lock(timers_.mutex);
+    for (pending_task& one : timers) {
+      timer_id* const id = some.count < ids.size() ? &ids[some.count] : nullptr;
+      some.why = one.window > one.window.zero() ? add_within(now, one, id) : add_locked(now, one, id, 0);
+      if (some.why != refusal::none) {
+        break;
+      }
+      ++some.count;
     }
-    return add_some(now, timers, ids, 0);
+    timers_.wake_for_next(lock);
+    return some;
   }
 
   [[gnu::flatten]] cancel_result cancel(timer_id id) noexcept override {
@@ -323,24 +331,8 @@ class shard_on final : public shard {
     return result;
   }
 
-  [[gnu::noinline, gnu::flatten]] scheduled_some schedule_some_within(time_point now, std::span<pending_task> timers,
-                                                                      std::span<timer_id> ids,
-                                                                      std::chrono::nanoseconds window) noexcept {
-    return add_some(now, timers, ids, context_.scale.whole_ticks(window));
-  }
-  [[gnu::always_inline]] scheduled_some add_some(time_point now, std::span<pending_task> timers,
-                                                 std::span<timer_id> ids, tick window) noexcept {
-    scheduled_some some;
-    std::unique_lock lock(timers_.mutex);
-    for (pending_task& one : timers) {
-      some.why = add_locked(now, one, some.count < ids.size() ? &ids[some.count] : nullptr, window);
-      if (some.why != refusal::none) {
-        break;
-      }
-      ++some.count;
-    }
-    timers_.wake_for_next(lock);
-    return some;
+  [[gnu::noinline, gnu::flatten]] refusal add_within(time_point now, pending_task& one, timer_id* id) noexcept {
+    return add_locked(now, one, id, context_.scale.whole_ticks(one.window));
   }
 
   // Under the lock. With `id`, it counts a reference for its handle.

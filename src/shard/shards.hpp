@@ -143,8 +143,8 @@ class shard : public timer_owner {
   };
   /// Schedules at most `timers_per_group` timers under one lock, up to the first that is refused. The first of them, as
   /// many as there are ids, come with an id, and a reference to this shard for their handle.
-  virtual scheduled_some schedule_some(time_point now, std::span<pending_task> timers, std::span<timer_id> ids,
-                                       std::chrono::nanoseconds window) noexcept = 0;
+  virtual scheduled_some schedule_some(time_point now, std::span<pending_task> timers,
+                                       std::span<timer_id> ids) noexcept = 0;
 
   /// What runs its timers. Immutable.
   [[nodiscard]] due_runner& due() const noexcept { return *runner_; }

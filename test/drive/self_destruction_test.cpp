@@ -60,7 +60,7 @@ TEST(SelfDestruction, InACallbackOnThePollerEndsAScheduleOfManyThatIsUnderWay) {
     }
     timers.front().callback = task([&] { service.reset(); });
     std::error_code error;
-    const std::size_t done = front.schedule_many(timers, {}, {}, error);
+    const std::size_t done = front.schedule_many(timers, {}, error);
     interrupted = done < timers.size();
     EXPECT_EQ(error, interrupted ? std::error_code(timer_errc::stopped) : std::error_code());
     EXPECT_TRUE(eventually([&] { return captures.alive() == static_cast<std::int64_t>(timers.size() - done); }));

@@ -77,10 +77,10 @@ TEST_F(ScheduleMany, EndsAtTheFirstThatIsRefusedAndLeavesTheRestWithTheCaller) {
     EXPECT_EQ(static_cast<bool>(all[i].callback), i >= 40);
   }
   std::error_code error;
-  EXPECT_EQ(timer.schedule_many(std::span(all).subspan(40), {}, {}, error), 0U);
+  EXPECT_EQ(timer.schedule_many(std::span(all).subspan(40), {}, error), 0U);
   EXPECT_EQ(error, timer_errc::too_many_pending);
   timer.advance_by(100ms);
-  EXPECT_EQ(timer.schedule_many(std::span(all).subspan(40), {}, {}, error), 10U);
+  EXPECT_EQ(timer.schedule_many(std::span(all).subspan(40), {}, error), 10U);
   EXPECT_FALSE(error);
   timer.advance_by(1ms);
   EXPECT_EQ(ran_, numbers(50));
@@ -91,10 +91,10 @@ TEST_F(ScheduleMany, EndsBeforeAnEmptyCallback) {
   std::vector<pending_task> all = timers(50);
   all[33].callback.reset();
   std::error_code error;
-  EXPECT_EQ(timer.schedule_many(all, {}, {}, error), 33U);
+  EXPECT_EQ(timer.schedule_many(all, {}, error), 33U);
   EXPECT_EQ(error, timer_errc::empty_callback);
   EXPECT_EQ(timer.stats().rejected, 0U) << "as of a single one";
-  EXPECT_EQ(timer.schedule_many({}, {}, {}, error), 0U);
+  EXPECT_EQ(timer.schedule_many({}, {}, error), 0U);
   EXPECT_FALSE(error);
 }
 
@@ -106,7 +106,7 @@ TEST_F(ScheduleMany, WithoutMemoryHasScheduledThoseBefore) {
     std::vector<timer_handle> handles(all.size());
     std::size_t done = 0;
     std::error_code error;
-    ASSERT_TRUE(succeeds_with(left, [&] { done = timer.schedule_many(all, handles, {}, error); }));
+    ASSERT_TRUE(succeeds_with(left, [&] { done = timer.schedule_many(all, handles, error); }));
     enough = done == all.size();
     ASSERT_EQ(error, enough ? std::error_code() : std::make_error_code(std::errc::not_enough_memory));
     ASSERT_EQ(timer.pending(), done);
@@ -127,7 +127,7 @@ TEST_F(ScheduleMany, TakesOverWhatAStopHasTakenOut) {
   first.schedule_every(10ms, [this] { ran_.push_back(70); });
   std::vector<pending_task> left = first.stop();
   std::error_code error;
-  EXPECT_EQ(first.schedule_many(left, {}, {}, error), 0U);
+  EXPECT_EQ(first.schedule_many(left, {}, error), 0U);
   EXPECT_EQ(error, timer_errc::stopped);
   EXPECT_EQ(next.schedule_many(left), 71U);
   next.advance_by(1h);

@@ -89,9 +89,9 @@ TEST_P(Window, TimersScheduledManyAtATimeShareAWakeUp) {
   by_hand timer;
   std::vector<pending_task> all;
   const auto collect = [&](auto delay, auto f) {
-    all.push_back({timer.now() + delay, 0, task(f)});
+    all.push_back({timer.now() + delay, 0, task(f), 2s});
     if (all.size() == 100) {
-      timer.schedule_many(all, {}, {.window = 2s});
+      timer.schedule_many(all);
     }
   };
   EXPECT_EQ(firings(timer, collect).size(), shared(GetParam()));

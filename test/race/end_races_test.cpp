@@ -105,7 +105,7 @@ class ends_of_services : public testing::Test {
         all[i] = {.deadline = service_->now() + delay_of(i), .tag = timers + i, .callback = task(callback(timers + i))};
       }
       std::error_code error;
-      const std::size_t done = service_->schedule_many(all, {}, {}, error);
+      const std::size_t done = service_->schedule_many(all, {}, error);
       EXPECT_EQ(error, done < span ? std::error_code(timer_errc::stopped) : std::error_code());
       for (const pending_task& refused : std::span(all).subspan(done)) {
         EXPECT_TRUE(refused.callback);

@@ -192,19 +192,18 @@ class service_model {
   void schedule_many() {
     std::vector<pending_task> timers(random_.below(80));
     for (pending_task& one : timers) {
-      one = {saturating_add(timer_.now(), any_delay()), next_id_++, task()};
+      one = {saturating_add(timer_.now(), any_delay()), next_id_++, task(), any_window()};
       if (!random_.one_in(100)) {
         one.callback = task(callback{this, one.tag, captures_.make()});
       }
     }
     std::vector<timer_handle> handles(timers.size());
     std::error_code error;
-    const nanoseconds window = any_window();
-    const std::size_t done = timer_.schedule_many(timers, handles, {.window = window}, error);
+    const std::size_t done = timer_.schedule_many(timers, handles, error);
     for (std::size_t i = 0; i < done; ++i) {
       ASSERT_FALSE(timers[i].callback);
-      admit(timers[i].tag, {.deadline = timers[i].deadline, .handle = handles[i], .window = window}, {},
-            expected_refusal());
+      const pending_task& one = timers[i];
+      admit(one.tag, {.deadline = one.deadline, .handle = handles[i], .window = one.window}, {}, expected_refusal());
     }
     ASSERT_EQ(done == timers.size(), !error);
     if (error) {
@@ -446,6 +445,10 @@ class service_model {
       record& one = records_.at(left.tag);
       EXPECT_EQ(one.status, timer_status::pending) << "timer " << left.tag;
       EXPECT_EQ(one.deadline, left.deadline) << "timer " << left.tag;
+      const nanoseconds whole =
+          std::max(one.window, nanoseconds::zero()) / scenario_.options.tick * scenario_.options.tick;
+      EXPECT_LE(left.window, whole) << "timer " << left.tag;
+      EXPECT_GE(left.window, whole - whole / 5) << "timer " << left.tag;
       EXPECT_TRUE(left.callback);
       one.status = timer_status::finished;
       ++returned_;

@@ -341,7 +341,7 @@ TEST_F(Fork, LeavesAChildWhoseServiceRefusesAndWhoseTimersAreFinished) {
     std::array<pending_task, 2> two;
     two.front().callback = task([] {});
     two.back().callback = task([] {});
-    const bool refused_both = service.schedule_many(two, {}, {}, error) == 0 && error == timer_errc::forked &&
+    const bool refused_both = service.schedule_many(two, {}, error) == 0 && error == timer_errc::forked &&
                               two.front().callback && two.back().callback;
     std::size_t visited = 0;
     service.for_each_pending([&](const pending_timer&) { ++visited; });
