@@ -1,8 +1,11 @@
 #include "timing_wheel/durable/request.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <ostream>
+#include <span>
 #include <string>
 
 #include "durable/store/fnv.hpp"
@@ -24,6 +27,13 @@ void not_empty(const std::string& text, const char* what) {
   if (text.empty()) {
     throw timer_error(make_error_code(errc::invalid_request), std::string(what) + " is empty");
   }
+}
+
+// `place` / 2^64 of the window, which is not negative.
+std::chrono::microseconds part_of(std::chrono::microseconds window, std::uint64_t place) {
+  __extension__ using wide = unsigned __int128;
+  return std::chrono::microseconds(
+      static_cast<std::int64_t>(wide{place} * static_cast<std::uint64_t>(window.count()) >> 64U));
 }
 
 }  // namespace
@@ -59,9 +69,18 @@ due_time request::due_in_window() const noexcept {
   mixed = (mixed ^ mixed >> 33U) * 0xff51afd7ed558ccdU;
   mixed = (mixed ^ mixed >> 33U) * 0xc4ceb9fe1a85ec53U;
   mixed ^= mixed >> 33U;
-  __extension__ using wide = unsigned __int128;
-  const auto place = static_cast<std::int64_t>(wide{mixed} * static_cast<std::uint64_t>(window.count()) >> 64U);
-  return due.later_by(std::chrono::microseconds(place));
+  return due.later_by(part_of(window, mixed));
+}
+
+void spread_in_key_order(std::span<request> requests) {
+  std::ranges::sort(requests, {}, &request::key);
+  const std::uint64_t step = UINT64_MAX / std::max<std::size_t>(requests.size(), 1);
+  std::uint64_t place = 0;
+  for (request& one : requests) {
+    one.due = one.due.later_by(part_of(std::max(one.window, one.window.zero()), place));
+    one.window = one.window.zero();
+    place += step;
+  }
 }
 
 std::ostream& operator<<(std::ostream& out, const cancel_answer& answer) {

@@ -282,6 +282,28 @@ TEST_P(Store, SpreadsTheChecksOfOneDueTimeOverTheirWindow) {
   EXPECT_EQ(put(store, late).due, instant::max());
 }
 
+TEST_P(Store, SpreadsManyRequestsInTheOrderOfTheirKeys) {
+  const instant midnight = instant() + 24h * 365 * 80;
+  std::vector<request> all;
+  for (const char* const key : {"order-3", "order-1", "order-4", "order-2"}) {
+    all.push_back(asked(key, midnight, ""));
+    all.back().window = 400s;
+  }
+  all.push_back(asked("exact", 1h, ""));
+  spread_in_key_order(all);
+  std::vector<std::string> keys;
+  for (const request& one : all) {
+    keys.push_back(one.key);
+    const auto n = static_cast<int>(keys.size()) - 1;
+    if (n > 0) {
+      EXPECT_EQ(ceil<seconds>(put(store, one).due - midnight), n * 80s) << one.key << ": within a microsecond";
+    }
+  }
+  EXPECT_THAT(keys, ElementsAre("exact", "order-1", "order-2", "order-3", "order-4"));
+  EXPECT_LE(put(store, all.front()).due - store.now(), 1h) << "it has no window";
+  spread_in_key_order({});
+}
+
 TEST_P(Store, GathersTheChecksWhoseWindowsShareAMoment) {
   const instant midnight = instant() + 24h * 365 * 80;
   const auto due = [this](const std::string& key, due_time when) {

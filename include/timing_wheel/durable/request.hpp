@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <iosfwd>
+#include <span>
 #include <string>
 
 #include "timing_wheel/detail/export.hpp"
@@ -102,8 +103,7 @@ class due_time {
 /// request the deadline of the first.
 enum class window_use : std::uint8_t {
   /// At a place that a hash of the key decides: each moment of the window gets as many of a million checks of midnight.
-  /// The places are not in the order of the keys. A place in that order would have to be made of the key alone, too;
-  /// and keys that share a prefix, as order numbers do, would then all be due at nearly one moment.
+  /// The places are not in the order of the keys; `spread_in_key_order` puts many requests in that order.
   spread,
   /// At `due`, rounded up to a multiple of the window since the epoch. So all checks whose windows have the same
   /// length, and contain the same multiple, are due at one moment, and a node claims them together.
@@ -128,6 +128,19 @@ struct request {
   /// Complexity: O(length of the key).
   [[nodiscard]] TIMING_WHEEL_EXPORT due_time due_in_window() const noexcept;
 };
+
+/// Sorts the requests by their keys, byte by byte, and spreads them evenly over their windows in this order: the deadline
+/// of request i of n becomes `due` + `window` × i / n, and its window 0. So neighbours in an index of keys run together.
+///
+///     for (const order& one : orders) {
+///       checks.push_back({.kind = "verify", .key = one.number, .due = midnight, .window = 1h});
+///     }
+///     timing_wheel::durable::spread_in_key_order(checks);  // the first at midnight, the last before one o'clock
+///     scheduler.schedule(checks);
+///
+/// A request alone cannot have such a place: a store does not know which keys will come, and keys that share a prefix,
+/// as order numbers do, would all be due at nearly one moment. Complexity: O(n log n) comparisons of keys.
+TIMING_WHEEL_EXPORT void spread_in_key_order(std::span<request> requests);
 
 /// How long the parts of a request may be, in bytes. A longer request is refused before anything is written.
 struct request_limits {
