@@ -88,6 +88,34 @@ TYPED_TEST(EveryFront, StopReturnsEachPendingOneOnceAndItCanBeRun) {
   });
 }
 
+TYPED_TEST(EveryFront, AWindowMakesNoTimerEarlyAndAStopTellsIt) {
+  this->on_each_engine([this](TypeParam& service) {
+    std::atomic<int> fired{0};
+    std::atomic<int> early{0};
+    const auto schedule = [&] {
+      for (int i = 0; i < 50; ++i) {
+        const time_point deadline = service.now() + (i - 40) * 200us;
+        const auto check = [&, deadline] {
+          early += service.now() < deadline ? 1 : 0;
+          ++fired;
+        };
+        service.schedule_at(deadline, check, {.window = 5ms});
+      }
+    };
+    this->run(service, schedule, [&] {
+      if constexpr (std::same_as<TypeParam, loop_timer>) {
+        service.run_due();
+      }
+      return fired == 50;
+    });
+    EXPECT_EQ(early, 0);
+    service.schedule_after(1h, nothing, {.window = 4096ms});
+    const std::vector<pending_task> left = service.stop();
+    ASSERT_EQ(left.size(), 1U);
+    EXPECT_EQ(left.front().window, 4096ms);
+  });
+}
+
 TYPED_TEST(EveryFront, StopInACallbackReturnsTheSiblingsThatHaveNotBegunAndTheOthers) {
   this->on_each_engine([this](TypeParam& service) {
     std::vector<std::uint64_t> ran;

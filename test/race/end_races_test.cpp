@@ -102,7 +102,10 @@ class ends_of_services : public testing::Test {
     return [this](std::uint64_t) {
       std::vector<pending_task> all(span);
       for (std::uint64_t i = 0; i < span; ++i) {
-        all[i] = {.deadline = service_->now() + delay_of(i), .tag = timers + i, .callback = task(callback(timers + i))};
+        all[i] = {.deadline = service_->now() + delay_of(i),
+                  .tag = timers + i,
+                  .callback = task(callback(timers + i)),
+                  .window = window_of(i)};
       }
       std::error_code error;
       const std::size_t done = service_->schedule_many(all, {}, error);
@@ -127,12 +130,14 @@ class ends_of_services : public testing::Test {
  private:
   static nanoseconds delay_of(std::uint64_t which) { return which % 3 == 2 ? 1h : which % 3 == 1 ? Kind::soon : 0ns; }
 
+  static nanoseconds window_of(std::uint64_t which) { return which % 4 == 3 ? 2 * Kind::soon : 0ns; }
+
   auto callback(std::uint64_t which) {
     return [each = each_.get(), which, token = captures_.make()] { each->add(which); };
   }
 
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
-    return service_->schedule_after(delay_of(which), callback(which), {.tag = which}, error);
+    return service_->schedule_after(delay_of(which), callback(which), {.tag = which, .window = window_of(which)}, error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {

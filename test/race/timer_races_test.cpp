@@ -415,7 +415,7 @@ TEST(TimerRaces, CancelAgainstReschedule) {
       [&](std::uint64_t) noexcept {
         EXPECT_EQ(captures.alive(), 0);
         EXPECT_EQ(service.pending(), 0U);
-        handle = service.schedule_after(10ms, [token = captures.make()] {});
+        handle = service.schedule_after(10ms, [token = captures.make()] {}, {.window = 20ms});
       },
       move, move,
       [&](std::uint64_t) {

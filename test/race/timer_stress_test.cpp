@@ -69,7 +69,9 @@ class crowd {
   }
 
   std::pair<std::uint64_t, timer_handle> schedule(std::uint64_t which, dice& random) {
-    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); }, {.tag = which})};
+    const nanoseconds window = random.one_in(4) ? random.between(0ms, 10ms) : 0ms;
+    return {which, service_.schedule_after(any_delay(random), [this, which] { outcomes_.add(which); },
+                                           {.tag = which, .window = window})};
   }
 
   static nanoseconds any_delay(dice& random) {

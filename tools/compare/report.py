@@ -194,7 +194,9 @@ class Engine:
         return {"color": self.colour, "linestyle": self.line, "marker": self.marker}
 
     def formula(self, delay_ms):
-        """Moves or looks of a timer on average."""
+        """Moves or looks of a timer on average; None if its window decides."""
+        if self.data["window_ms"]:
+            return None
         ticks = max(1, delay_ms / self.tick_ms)
         if self.kind == "hashed":
             return (math.ceil(ticks) - 1) // self.slots + 1
@@ -272,7 +274,8 @@ def by_delay(data, engines):
     fine = [delays[0] * (delays[-1] / delays[0]) ** (i / 400) for i in range(401)]
     curves = [counted_work(delays, curve) for curve in sweep["engines"]]
     for engine, points in zip(engines, curves):
-        ax.plot(fine, [engine.formula(d) for d in fine], color=engine.colour, linestyle=engine.line, linewidth=1)
+        if engine.formula(fine[0]) is not None:
+            ax.plot(fine, [engine.formula(d) for d in fine], color=engine.colour, linestyle=engine.line, linewidth=1)
         ax.plot(*zip(*points), color=engine.colour, linestyle="none", marker=engine.marker)
     ax.set_xscale("log")
     duration_axis(ax.xaxis, delays[0], delays[-1])
@@ -288,7 +291,7 @@ def by_delay(data, engines):
         f"{least[1].name}.",
         fig, rows_of_sweep("delay_ms", delays, engines, sweep), engines,
         f"Points: counted, {number(sweep['timers'])} timers each. Lines: the rules, one look per revolution begun and "
-        "(levels − 1) × (1 − 1/size) moves.")
+        "(levels − 1) × (1 − 1/size) moves; an engine with a window has none.")
 
 
 def stacked(engines):
@@ -366,7 +369,7 @@ def flush_sizes(data, engines):
 def lateness(data, engines):
     fig, ax = canvas(3.4)
     rows = [["engine", "at_most_ms", "share_of_timers"]]
-    groups = {}
+    groups = {}  # of engines whose timers are as late as each other's
     for engine in engines:
         late = engine.data["lateness_us"]
         parts = late["by_twentieth_of_a_tick"]
@@ -374,16 +377,17 @@ def lateness(data, engines):
         points = [((i + 1) * late["twentieth"] / 1e3, seen / total)
                   for i, seen in enumerate(itertools.accumulate(parts))]
         rows += [[engine.data["engine"], *point] for point in points]
-        label = "noncascading" if engine.kind == "noncascading" else f"tick {duration(engine.tick_ms)}"
         if total == sum(parts):
-            groups.setdefault((label, engine.tick_ms), (engine, points))
-    by_place = sorted(groups.items(), key=lambda group: group[1][1][0])
-    for index, ((label, _), (engine, points)) in enumerate(by_place):
+            groups.setdefault(tuple(points), []).append(engine)
+    for index, (points, alike) in enumerate(sorted(groups.items(), key=lambda group: group[0][0])):
+        engine = alike[0]
+        label = (f"tick {duration(engine.tick_ms)}" if engine.latest_ms <= engine.tick_ms else
+                 engine.kind if len(alike) == 1 else f"{engine.kind} and {len(alike) - 1} more")
         ax.plot(*zip(*points), color=engine.colour, linestyle=engine.line, marker=engine.marker, markersize=3)
         ax.annotate(label, points[-1], xytext=(8, 4 + 11 * (index % 2)), textcoords="offset points", ha="right",
                     color=engine.colour)
     ax.set_xscale("log")
-    ends = [x for _, points in groups.values() for x, _ in (points[0], points[-1])] or [engines[0].tick_ms]
+    ends = [x for points in groups for x, _ in (points[0], points[-1])] or [engines[0].tick_ms]
     low, high = min(ends) / 4, max(ends) * 1.5
     ax.set_xlim(low, high)
     duration_axis(ax.xaxis, low, high)
@@ -398,11 +402,11 @@ def lateness(data, engines):
         return Picture("lateness", "Lateness", "Nothing fired, so nothing was late.", fig, rows)
     return Picture(
         "lateness", "Lateness",
-        "Lateness is what an engine rounds and nothing else: to its tick, or without cascades to the tick of the "
-        f"level; {duration(most.latest_ms)} at most with {most.name}; "
+        "Lateness is what an engine rounds and nothing else: to its tick, to a tick in the window, or without cascades "
+        f"to the tick of the level; {duration(most.latest_ms)} at most with {most.name}; "
         f"{'none is early' if early == 0 else f'{early} were early'}.", fig, rows, (),
-        "Engines with the same tick lie on the same line. Virtual time: what the machine needs to wake a thread comes "
-        "on top.")
+        "".join(f"One line: {', '.join(e.name for e in alike)}. " for alike in groups.values() if len(alike) > 1)
+        + "Virtual time: what the machine needs to wake a thread comes on top.")
 
 
 def bars(engines, values, label):
@@ -792,8 +796,8 @@ def page(data, text, engines):
         checked = ('<div class="wrong"><p>Counts that are not what the rules say:</p><ul>'
                    + "".join(f"<li>{html.escape(p)}</li>" for p in data["problems"]) + "</ul></div>")
     else:
-        checked = ("<p>Every engine fired the same timers, each in the tick that its rule says, none early; every "
-                   "count is what the rules say.</p>")
+        checked = ("<p>Every engine fired the same timers, each in the tick that its rule says, none early; "
+                   "moves, looks and wake-ups are what the rules say.</p>")
     pictures = "\n".join(figure_of(draw(data, engines)) for draw in PICTURES.values())
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
