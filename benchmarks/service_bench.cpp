@@ -328,6 +328,40 @@ void memory(benchmark::State& state) {
   }
 }
 
+// What a service of one shard holds at each step of a peak: resident bytes, and those of `stats()`. Twice as many checks
+// as there are leave at random, and each lets a new one in.
+void peak(benchmark::State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  for ([[maybe_unused]] auto round : state) {
+    std::mt19937_64 random(1);
+    std::vector<timer_handle> handles(count);
+    const std::size_t nothing = resident_bytes();
+    timer service{{.shards = 1}};
+    const auto add = [&](timer_handle& handle) {
+      handle = service.schedule_after(half_hour + std::chrono::nanoseconds(random() % 1'800'000'000'000),
+                                      usual_check{{random()}});
+    };
+    const auto note = [&](const std::string& step) {
+      state.counters[step] = difference(resident_bytes(), nothing);
+      state.counters[step + "_held"] = static_cast<double>(service.stats().bytes);
+    };
+    std::for_each(handles.begin(), handles.end(), add);
+    note("full");
+    for (std::size_t i = 0; i < 2 * count; ++i) {
+      timer_handle& one = handles[random() % count];
+      one.cancel();
+      add(one);
+    }
+    note("churned");
+    cancel_many(handles);
+    note("empty");
+    service.shrink_to_fit();
+    note("shrunk");
+    std::for_each(handles.begin(), handles.end(), add);
+    note("filled_again");
+  }
+}
+
 // What a test of a user pays: a service made, one check scheduled, and all of it destroyed. And the resident bytes of
 // each of many that live side by side, with the stack of the poller if there is one.
 template <class Timer>
@@ -419,6 +453,8 @@ BENCHMARK_TEMPLATE(memory, hierarchical)->Apply(memory_sizes);
 BENCHMARK_TEMPLATE(memory, hashed)->Apply(memory_sizes);
 BENCHMARK_TEMPLATE(memory, heap)->Apply(memory_sizes);
 BENCHMARK_TEMPLATE(memory, boost_asio)->Apply(memory_sizes);
+
+BENCHMARK(peak)->Apply(memory_sizes);
 
 BENCHMARK_TEMPLATE(one_check, manual_timer)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_TEMPLATE(one_check, timer)->UseRealTime()->Unit(benchmark::kMicrosecond);

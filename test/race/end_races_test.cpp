@@ -137,7 +137,8 @@ class ends_of_services : public testing::Test {
   }
 
   timer_handle schedule(std::uint64_t which, std::error_code& error) {
-    return service_->schedule_after(delay_of(which), callback(which), {.tag = which, .window = window_of(which)}, error);
+    return service_->schedule_after(delay_of(which), callback(which), {.tag = which, .window = window_of(which)},
+                                    error);
   }
 
   void begin(std::uint64_t round, std::uint64_t added) {
