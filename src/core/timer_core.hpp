@@ -127,17 +127,12 @@ class timer_core {
 
   /// The callable goes to `doomed`, for the caller to destroy outside the lock. \pre `doomed` is empty.
   cancel_result cancel(timer_id id, task& doomed) noexcept {
-    timer_node* node = find(id);
-    if (node == nullptr) {
-      return cancel_result::finished;
+    timer_node& node = nodes_[id.number];
+    if (node.generation != id.generation || node.state != node_state::armed) [[unlikely]] {
+      return cancel_unarmed(id, doomed);
     }
-    if (node->state == node_state::running) {
-      node->cancelled = true;
-      return cancel_result::running;
-    }
-    remove(id.number, *node, doomed);
-    ++counts_.cancelled;
-    return cancel_result::cancelled;
+    engine_.erase(id.number);
+    return end_cancelled(id.number, node, doomed);
   }
 
   /// \returns whether it was pending. Strong guarantee on `std::bad_alloc`.
@@ -371,7 +366,8 @@ class timer_core {
     return list(cursor, [&](timer_id id, timer_node& node) {
       pending_task& one =
           left.emplace_back(pending_task{node.deadline, node.tag, task(), scale_.length_of(node.window.length())});
-      remove(id.number, node, one.callback);
+      unlink(id.number, node);
+      end(id.number, node, one.callback);
       ++counts_.returned;
     });
   }
@@ -431,6 +427,20 @@ class timer_core {
     return nodes_.find(id);
   }
 
+  // `cancel` of all but an armed one. Out of line, so that the cancel of an armed one looks at its state once.
+  [[gnu::noinline]] cancel_result cancel_unarmed(timer_id id, task& doomed) noexcept {
+    timer_node* node = find(id);
+    if (node == nullptr) {
+      return cancel_result::finished;
+    }
+    if (node->state == node_state::running) {
+      node->cancelled = true;
+      return cancel_result::running;
+    }
+    leave_due_or_waiting(id.number, *node);
+    return end_cancelled(id.number, *node, doomed);
+  }
+
   // For one that was offered.
   void wait_instead(timer_number n, timer_node& node) noexcept {
     --counts_.due;
@@ -469,7 +479,7 @@ class timer_core {
     try {
       callback.move_into(node.callback);
     } catch (...) {
-      unlink_rarely(n, node);
+      unlink(n, node);
       throw;
     }
   }
@@ -496,8 +506,10 @@ class timer_core {
   // due, stays there.
   void link(timer_number n, timer_node& node, const moment& when, tick window) {
     if (insert(n, when, window)) {
-      leave_due_or_waiting(n, node);
-      node.state = node_state::armed;
+      if (node.state != node_state::armed) {
+        leave_due_or_waiting(n, node);
+        node.state = node_state::armed;
+      }
     } else if (node.state != node_state::due && node.state != node_state::waiting) {
       wait(n, node);
     }
@@ -536,7 +548,8 @@ class timer_core {
     batch.push_back({n, node.generation});
   }
 
-  void leave_due_or_waiting(timer_number n, const timer_node& node) noexcept {
+  // Out of line, as `wait` is. Nothing, unless it is due or waits.
+  [[gnu::noinline]] void leave_due_or_waiting(timer_number n, const timer_node& node) noexcept {
     if (node.state == node_state::waiting) {
       waiting_.erase(n);
     } else if (node.state == node_state::due) {
@@ -544,14 +557,14 @@ class timer_core {
     }
   }
 
-  // Out of whatever a pending timer is in.
+  // Out of whatever a pending timer is in. The engine has those that are armed, and no others.
   void unlink(timer_number n, const timer_node& node) noexcept {
-    engine_.erase(n);
-    leave_due_or_waiting(n, node);
+    if (node.state == node_state::armed) {
+      engine_.erase(n);
+    } else {
+      leave_due_or_waiting(n, node);
+    }
   }
-
-  // Out of line, as `wait` is.
-  [[gnu::noinline]] void unlink_rarely(timer_number n, const timer_node& node) noexcept { unlink(n, node); }
 
   // Whether the timer of `id` is due. \pre `node` is that of its place.
   static bool is_due(const timer_node& node, timer_id id) noexcept {
@@ -615,9 +628,15 @@ class timer_core {
     nodes_.release(n, node);
   }
 
-  // The callable goes to `place`, an empty task: constructed there anew, because an assignment would look what it had.
-  void remove(timer_number n, timer_node& node, task& place) noexcept {
-    unlink(n, node);
+  cancel_result end_cancelled(timer_number n, timer_node& node, task& doomed) noexcept {
+    end(n, node, doomed);
+    ++counts_.cancelled;
+    return cancel_result::cancelled;
+  }
+
+  // Ends a pending timer that is unlinked. The callable goes to `place`, an empty task: constructed there anew, because
+  // an assignment would look what it had.
+  void end(timer_number n, timer_node& node, task& place) noexcept {
     std::construct_at(&place, std::move(node.callback));
     nodes_.release(n, node);
     --counts_.pending;
