@@ -40,7 +40,9 @@ class histogram {
     const auto v = static_cast<std::uint64_t>(value.count() < 0 ? 0 : value.count());
     ++counts_[class_of(v)];
     ++total_;
-    largest_ = v > largest_ ? v : largest_;
+    if (v > largest_) {
+      largest_ = v;
+    }
   }
 
   /// Adds the counts of `other`. Complexity: O(classes), no allocation.

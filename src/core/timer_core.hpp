@@ -593,7 +593,7 @@ class timer_core {
     const auto begun = static_cast<std::size_t>(std::popcount(news.begun));
     counts_.due -= begun;
     count_begun(begun);
-    counts_.running -= static_cast<std::size_t>(std::popcount(news.ended));
+    counts_.running -= news.ended == news.begun ? begun : static_cast<std::size_t>(std::popcount(news.ended));
     offers::for_each(news.begun & news.ended, [this](unsigned place) {
       timer_node& node = offers_.node_of(place);
       record(node, offers_.begun_at(place));
@@ -615,10 +615,14 @@ class timer_core {
   }
 
   void record(const timer_node& node, time_point begun_at) noexcept {
-    if (begun_at < node.deadline) {
+    if (begun_at < node.deadline) [[unlikely]] {
       ++counts_.early;
+      lateness_.record(std::chrono::nanoseconds(0));
+      return;
     }
-    lateness_.record(saturating_difference(begun_at, node.deadline));
+    constexpr auto most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count());
+    const std::uint64_t late = std::min(distance(node.deadline, begun_at), most);
+    lateness_.record(std::chrono::nanoseconds(static_cast<std::int64_t>(late)));
   }
 
   void free(timer_number n, timer_node& node) noexcept {

@@ -318,9 +318,13 @@ advance_result hierarchical_wheel::flush_until(tick target, std::size_t budget) 
       flush(wheel, wheel.at(wheel.virtual_id(expiration)), left);
     }
   });
-  catch_up(target);
   const bool more = queue_.front().expiration <= target;
-  return {due_, more, budget - left};
+  if (more) [[unlikely]] {
+    catch_up(target);
+  } else {
+    clock_ = target;
+  }
+  return {due_, more, budget - left, look_ahead()};
 }
 
 inline void hierarchical_wheel::flush(level& wheel, bucket& b, std::size_t& budget) {

@@ -38,7 +38,8 @@ class runner final : public due_runner {
   void run_due(tick now, time_point until, std::size_t budget, turns& sum) override {
     if (!has_batch()) {
       if (timer_node* const alone = collect(now, until, budget, sum); alone != nullptr) {
-        sum.ran += run_claimed(*batch_.begin(), alone);
+        run_alone(*batch_.begin(), *alone);
+        ++sum.ran;
         return;
       }
     } else {
@@ -306,12 +307,15 @@ class runner final : public due_runner {
     if (node == nullptr) {
       return 0;
     }
-    run_frame frame(&context_, &owner_, id);
-    if (!run(*node, id) && !context_.process.is_child()) {
-      const std::lock_guard lock(timers_.mutex);
-      timers_.finish(id, *node);
-    }
+    run_alone(id, *node);
     return 1;
+  }
+  [[gnu::always_inline]] void run_alone(timer_id id, timer_node& node) noexcept {
+    run_frame frame(&context_, &owner_, id);
+    if (!run(node, id) && !context_.process.is_child()) {
+      const std::lock_guard lock(timers_.mutex);
+      timers_.finish(id, node);
+    }
   }
 
   // The node is ours while it is running: its callable is called, and destroyed, where it lies.

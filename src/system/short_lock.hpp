@@ -51,7 +51,8 @@ class short_lock {
       relax();
     }
   }
-  void unlock() noexcept {
+  // By force: GCC leaves it out of line where a source has many of them.
+  [[gnu::always_inline]] void unlock() noexcept {
     const seen_as_mutex::unlocking told(this);
     state_.store(open, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the barrier does the rest

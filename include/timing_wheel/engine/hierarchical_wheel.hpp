@@ -123,14 +123,11 @@ class hierarchical_wheel {
       return {};
     }
     const tick target = std::max(clock_, std::min(now, never - 1));
-    advance_result result;
     if (next <= target) {
-      result = flush_until(target, budget);
-    } else {
-      clock_ = target;
+      return flush_until(target, budget);
     }
-    result.soon = look_ahead();
-    return result;
+    clock_ = target;
+    return {{}, false, 0, look_ahead()};
   }
 
   /// Does one small step of returning memory that no linked timer needs: examines 256 chunks or 64 KiB of an array, or
