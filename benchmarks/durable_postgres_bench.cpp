@@ -190,13 +190,13 @@ void update_order(transaction& open, const job& what, per_job statement) {
   PGconn* const on = postgres_connection(open);
   const std::string order = std::to_string(std::stoull(what.key(), nullptr, 16) % 100'000);
   const char* const value = order.c_str();
-  PGresult* const answer = statement == per_job::update
-                               ? PQexecParams(on, sql.c_str(), 1, nullptr, &value, nullptr, nullptr, 0)
-                               : PQexecPrepared(on, postgres_prepare(open, sql), 1, &value, nullptr, nullptr, 0);
-  if (PQresultStatus(answer) != PGRES_COMMAND_OK) {
+  const std::unique_ptr<PGresult, void (*)(PGresult*)> answer(
+      statement == per_job::update ? PQexecParams(on, sql.c_str(), 1, nullptr, &value, nullptr, nullptr, 0)
+                                   : PQexecPrepared(on, postgres_prepare(open, sql), 1, &value, nullptr, nullptr, 0),
+      PQclear);
+  if (PQresultStatus(answer.get()) != PGRES_COMMAND_OK) {
     throw std::runtime_error(PQerrorMessage(on));
   }
-  PQclear(answer);
 }
 
 // A backlog of jobs, each of which has a call of its own, on so many nodes in this process: a node runs all of its

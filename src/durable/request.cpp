@@ -7,6 +7,7 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "durable/store/fnv.hpp"
 #include "durable/store/text.hpp"
@@ -29,12 +30,7 @@ void not_empty(const std::string& text, const char* what) {
   }
 }
 
-// `place` / 2^64 of the window, which is not negative.
-std::chrono::microseconds part_of(std::chrono::microseconds window, std::uint64_t place) {
-  __extension__ using wide = unsigned __int128;
-  return std::chrono::microseconds(
-      static_cast<std::int64_t>(wide{place} * static_cast<std::uint64_t>(window.count()) >> 64U));
-}
+__extension__ using wide = unsigned __int128;
 
 }  // namespace
 
@@ -69,17 +65,17 @@ due_time request::due_in_window() const noexcept {
   mixed = (mixed ^ mixed >> 33U) * 0xff51afd7ed558ccdU;
   mixed = (mixed ^ mixed >> 33U) * 0xc4ceb9fe1a85ec53U;
   mixed ^= mixed >> 33U;
-  return due.later_by(part_of(window, mixed));
+  const auto place = static_cast<std::int64_t>(wide{mixed} * static_cast<std::uint64_t>(window.count()) >> 64U);
+  return due.later_by(std::chrono::microseconds(place));
 }
 
 void spread_in_key_order(std::span<request> requests) {
-  std::ranges::sort(requests, {}, &request::key);
-  const std::uint64_t step = UINT64_MAX / std::max<std::size_t>(requests.size(), 1);
-  std::uint64_t place = 0;
+  std::ranges::sort(requests, {}, [](const request& one) { return std::tie(one.key, one.kind); });
+  std::size_t place = 0;
   for (request& one : requests) {
-    one.due = one.due.later_by(part_of(std::max(one.window, one.window.zero()), place));
+    const wide whole = static_cast<std::uint64_t>(std::max(one.window, one.window.zero()).count());
+    one.due = one.due.later_by(std::chrono::microseconds(static_cast<std::int64_t>(whole * place++ / requests.size())));
     one.window = one.window.zero();
-    place += step;
   }
 }
 

@@ -600,7 +600,7 @@ TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
 
 // The system keeps less for a connection than the answers that they ask for, so the server waits for them: more of them
 // than there are threads.
-TEST_P(DeskServeOnce, ClientsThatReadNoAnswerDelayNobodyAndAreClosed) {
+TEST_P(DeskServeOnce, ClientsThatReadNoAnswerAreClosedAndOthersAreServed) {
   put(store, asked("big", 1h, std::string(1'000'000, 'x')));
   const serving desk(*this, with_tokens);
   constexpr std::size_t asks = 20;

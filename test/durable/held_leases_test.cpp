@@ -15,15 +15,15 @@ constexpr instant origin{1000h};
 class HeldLeases : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
  protected:
   std::stop_token hold(std::int64_t id, std::int64_t fence, std::chrono::microseconds at = 0s) {
-    keeper_.reserve(1);
-    keeper_.hold(id, fence, origin + at);
+    leases_.reserve(1);
+    leases_.hold(id, fence, origin + at);
     std::stop_source stop;
     std::stop_token token = stop.get_token();
-    keeper_.attach(id, std::move(stop));
+    leases_.attach(id, std::move(stop));
     return token;
   }
   std::vector<std::int64_t> due(std::chrono::microseconds now) {
-    asked_ = keeper_.due(origin + now, 100);
+    asked_ = leases_.due(origin + now, 100);
     std::vector<std::int64_t> ids;
     for (const ticket& one : asked_) {
       ids.push_back(one.id);
@@ -31,49 +31,49 @@ class HeldLeases : public testing::Test {  // NOLINT(readability-identifier-nami
     return ids;
   }
 
-  held_leases keeper_{30s};
+  held_leases leases_{30s};
   std::vector<ticket> asked_;
 };
 
 TEST_F(HeldLeases, ALeaseIsExtendedAtEachThirdOfIt) {
-  EXPECT_EQ(keeper_.next_event(), instant::max());
+  EXPECT_EQ(leases_.next_event(), instant::max());
   hold(1, 7);
-  EXPECT_EQ(keeper_.next_event(), origin + 10s);
+  EXPECT_EQ(leases_.next_event(), origin + 10s);
   EXPECT_THAT(due(9999ms), IsEmpty());
   ASSERT_THAT(due(10s), ElementsAre(1));
   asked_[0].still_ours = true;
-  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
-  EXPECT_EQ(keeper_.next_event(), origin + 20s);
-  EXPECT_TRUE(keeper_.may_begin(1, 7, origin + 22s));
-  EXPECT_FALSE(keeper_.may_begin(1, 7, origin + 23s));  // an extension is overdue
+  EXPECT_THAT(leases_.extended(asked_, origin + 10s), IsEmpty());
+  EXPECT_EQ(leases_.next_event(), origin + 20s);
+  EXPECT_TRUE(leases_.may_begin(1, 7, origin + 22s));
+  EXPECT_FALSE(leases_.may_begin(1, 7, origin + 23s));  // an extension is overdue
 }
 
 TEST_F(HeldLeases, ItIsHeldUntilTheEndIsWritten) {
   hold(1, 7);
   EXPECT_THAT(due(10s), ElementsAre(1));
-  keeper_.drop(1);
-  EXPECT_EQ(keeper_.next_event(), instant::max());
+  leases_.drop(1);
+  EXPECT_EQ(leases_.next_event(), instant::max());
   asked_[0].still_ours = false;  // the answer comes after the end
-  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
+  EXPECT_THAT(leases_.extended(asked_, origin + 10s), IsEmpty());
 }
 
 TEST_F(HeldLeases, AnotherClaimOfTheRowIsNoLostOne) {
   hold(1, 7);
   ASSERT_THAT(due(10s), ElementsAre(1));
-  keeper_.drop(1);
+  leases_.drop(1);
   const std::stop_token token = hold(1, 8, 10s);
-  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
+  EXPECT_THAT(leases_.extended(asked_, origin + 10s), IsEmpty());
   EXPECT_FALSE(token.stop_requested());
-  EXPECT_EQ(keeper_.next_event(), origin + 20s);
-  EXPECT_FALSE(keeper_.may_begin(1, 7, origin + 11s));
+  EXPECT_EQ(leases_.next_event(), origin + 20s);
+  EXPECT_FALSE(leases_.may_begin(1, 7, origin + 11s));
 }
 
 TEST_F(HeldLeases, ALostOneIsAskedToStopAndNotExtendedAnyMore) {
   const std::stop_token token = hold(1, 7);
   ASSERT_THAT(due(10s), ElementsAre(1));
-  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), ElementsAre(1));
+  EXPECT_THAT(leases_.extended(asked_, origin + 10s), ElementsAre(1));
   EXPECT_TRUE(token.stop_requested());
-  EXPECT_EQ(keeper_.next_event(), instant::max());
+  EXPECT_EQ(leases_.next_event(), instant::max());
 }
 
 TEST_F(HeldLeases, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
@@ -82,26 +82,26 @@ TEST_F(HeldLeases, ALockedOneIsTriedAgainSoonAndTheOthersAreExtended) {
   ASSERT_THAT(due(10s), ElementsAre(1, 2));
   asked_[0].locked = true;
   asked_[1].still_ours = true;
-  EXPECT_THAT(keeper_.extended(asked_, origin + 10s), IsEmpty());
+  EXPECT_THAT(leases_.extended(asked_, origin + 10s), IsEmpty());
   EXPECT_FALSE(token.stop_requested());
-  EXPECT_EQ(keeper_.next_event(), origin + 10s + 250ms);
+  EXPECT_EQ(leases_.next_event(), origin + 10s + 250ms);
   EXPECT_THAT(due(10s + 250ms), ElementsAre(1));
 }
 
 TEST_F(HeldLeases, WhileTheStoreFailsAllAreTriedAgainSoon) {
   hold(1, 7);
-  keeper_.failed(origin + 10s);
-  EXPECT_EQ(keeper_.next_event(), origin + 10s + 250ms);
+  leases_.failed(origin + 10s);
+  EXPECT_EQ(leases_.next_event(), origin + 10s + 250ms);
   ASSERT_THAT(due(50s), ElementsAre(1));  // ended long ago in the row, and still nobody else's
   asked_[0].still_ours = true;
-  EXPECT_THAT(keeper_.extended(asked_, origin + 50s), IsEmpty());
-  EXPECT_EQ(keeper_.next_event(), origin + 60s);
+  EXPECT_THAT(leases_.extended(asked_, origin + 50s), IsEmpty());
+  EXPECT_EQ(leases_.next_event(), origin + 60s);
 }
 
 TEST_F(HeldLeases, StopsAllThatRun) {
   const std::stop_token one = hold(1, 7);
   const std::stop_token other = hold(2, 8);
-  keeper_.stop_all();
+  leases_.stop_all();
   EXPECT_TRUE(one.stop_requested());
   EXPECT_TRUE(other.stop_requested());
 }

@@ -557,12 +557,14 @@ http_answer problem_of(const failure& error) {
   return problem(statuses[static_cast<std::size_t>(error.status())], without_dashes(error.what()));
 }
 
-http_answer problem_of(const timer_error& error) {
+bool is_wrong_request(const std::error_code& code) {
   using durable::errc;
-  const std::error_code& code = error.code();
-  const bool is_wrong = code == errc::invalid_request || code == errc::kind_too_long || code == errc::key_too_long ||
-                        code == errc::payload_too_long;
-  return problem(is_wrong ? 400 : 503, error.what());
+  return code == errc::invalid_request || code == errc::kind_too_long || code == errc::key_too_long ||
+         code == errc::payload_too_long;
+}
+
+http_answer problem_of(const timer_error& error) {
+  return problem(is_wrong_request(error.code()) ? 400 : 503, error.what());
 }
 
 // No server of PostgreSQL, or one that ends or starts: each call would wait for it for seconds.
@@ -703,12 +705,12 @@ http_answer http_api::answer(const http_request& asked) const noexcept {
         of.words.push_back(decoded(words[at], false));
       }
     }
-    return ask_store([&] { return found.run(of); });
+    return found.run == get_openapi ? found.run(of) : ask_store([&] { return found.run(of); });
   });
 }
 
-// While the store cannot be reached, one call in two seconds tries, and the others are told at once: they would else
-// wait behind each other, until no client waits any more.
+// While the store cannot be reached, one call in two seconds tries, and the others are told at once: otherwise they would
+// wait behind each other, until no client waits any more. A call that fails before it asks the store leaves that as it is.
 http_answer http_api::ask_store(const std::function<http_answer()>& work) const {
   {
     const std::scoped_lock lock(mutex_);
@@ -727,10 +729,16 @@ http_answer http_api::ask_store(const std::function<http_answer()>& work) const 
     note("");
     return got;
   } catch (const timer_error& error) {
-    note(is_unreachable(error.code()) ? error.what() : "");
+    if (is_unreachable(error.code())) {
+      note(error.what());
+    } else if (!is_wrong_request(error.code())) {
+      note("");
+    }
     throw;
-  } catch (...) {
-    note("");
+  } catch (const failure& error) {
+    if (error.status() == exit_status::nothing_matched || error.status() == exit_status::refused) {
+      note("");
+    }
     throw;
   }
 }

@@ -308,7 +308,7 @@ struct store_counts {
   std::uint64_t statements = 0;   ///< Statements executed, without those on your own connections.
   std::uint64_t rows_read = 0;    ///< Rows that reads, claims and takes have returned.
   std::uint64_t commits = 0;      ///< Transactions that have written and committed.
-  std::uint64_t round_trips = 0;  ///< Waits for an answer of the server; with SQLite there is none.
+  std::uint64_t round_trips = 0;  ///< Waits for an answer of the server; with SQLite there are none.
 };
 
 /// What `store::migrate` would do.
@@ -423,7 +423,8 @@ class TIMING_WHEEL_EXPORT store {
   [[nodiscard]] virtual std::size_t count(const check_filter& which, std::size_t most);
   /// \returns the counts of each kind that has a check, a dead check or a pause, in the order of the kinds. The store
   /// looks at no more than `most` rows for each figure: for all but `pending` and `dead`, these are the rows that are
-  /// due first. Complexity: O(kinds × most). `median_waiting` and `p99_waiting` are set if `with_waits`; on PostgreSQL
+  /// due first. If there are more rows, PostgreSQL looks at a tenth of `most` among those that are not due, so
+  /// `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting` are set if `with_waits`; on PostgreSQL
   /// it takes up to twice as long then, because the server sorts the rows.
   [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false);
   /// \returns the fence that was drawn last. The difference between two calls is how many runs nodes have begun in

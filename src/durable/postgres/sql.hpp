@@ -88,7 +88,8 @@ inline constexpr query give_planner_back{
     "set_config('enable_hashjoin',$3::text,true),set_config('enable_mergejoin',$4::text,true),"
     "set_config('plan_cache_mode',$5::text,true),set_config('jit',$6::text,true)"};
 inline constexpr query set_savepoint{"setting a savepoint", "timing_wheel_savepoint", "SAVEPOINT timing_wheel_part"};
-// How a session begins: what the user's planner is, before ours takes its place, in the order in which it is given back.
+// A session begins with this: it reads the settings of the user's planner, before ours take their place, in the order in
+// which they are given back.
 inline constexpr const char* planner_of_user =
     "WITH users AS MATERIALIZED (SELECT current_setting('enable_seqscan'),current_setting('enable_bitmapscan'),"
     "current_setting('enable_hashjoin'),current_setting('enable_mergejoin'),current_setting('plan_cache_mode'),"
@@ -103,8 +104,8 @@ inline constexpr query insert{
     "INSERT INTO @check(due,kind,key,payload) "
     "SELECT due,kind,key,payload FROM unnest($1::bigint[],$2::text[],$3::bytea[],$4::bytea[]) u(due,kind,key,payload) "
     "ON CONFLICT(kind,key) DO NOTHING RETURNING id"};
-// The same in a transaction of its own. A key that is taken is an error, so that all are written, or none: ON CONFLICT would write
-// the rest.
+// The same in a transaction of its own. A key that is taken is an error, so that all are written, or none: ON CONFLICT
+// would write the rest. The rounded sum does not overflow: a delay is at most 292 years, and a step 2^62 µs.
 inline constexpr query insert_alone{
     "scheduling", "timing_wheel_insert_alone",
     "INSERT INTO @check(due,kind,key,payload) SELECT CASE u.step WHEN 0 THEN u.due ELSE "

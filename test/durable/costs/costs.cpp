@@ -1,5 +1,6 @@
 // Counts what a check costs: statements, rows that are read, commits, bytes that are written, steps of the database's
-// machine, and round trips to a server. Time is made by hand, so the figures are the same on every machine. budget.py holds them against costs.json.
+// machine, and round trips to a server. Time is made by hand, so the figures are the same on every machine. budget.py
+// holds them against costs.json.
 //
 //     durable_costs          writes what it has counted, as JSON
 
