@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdlib>
 #include <fstream>
+#include <optional>
 
 #include "durable/support/private_postgres.hpp"
 #include "durable_bench.hpp"
@@ -11,24 +13,28 @@ namespace timing_wheel::bench {
 using timing_wheel::test::private_postgres;
 using user_session = timing_wheel::test::postgres_session;
 
-/// A server of the program's own that syncs, on the disk to be measured, with tables that are made anew for each run.
+/// A server of the program's own that syncs, on the disk to be measured, with tables that are made anew for each run. Or
+/// one on this machine that is there for nothing else: TIMING_WHEEL_BENCH_SERVER, its connection string.
 class bench_server {
  public:
-  explicit bench_server(const char* shared_buffers)
-      : server_({.settings = {{"fsync", "on"},
-                              {"synchronous_commit", "on"},
-                              {"shared_buffers", shared_buffers},
-                              {"max_wal_size", "8GB"},
-                              {"checkpoint_timeout", "1h"},
-                              {"autovacuum_naptime", "10s"}},
-                 .parent = parent()}) {}
+  explicit bench_server(const char* shared_buffers) {
+    if (given() == nullptr) {
+      server_.emplace(test::private_postgres_options{.settings = {{"fsync", "on"},
+                                                                  {"synchronous_commit", "on"},
+                                                                  {"shared_buffers", shared_buffers},
+                                                                  {"max_wal_size", "8GB"},
+                                                                  {"checkpoint_timeout", "1h"},
+                                                                  {"autovacuum_naptime", "10s"}},
+                                                     .parent = parent()});
+    }
+  }
 
   void clear() const {
     admin.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
     postgres_store(conninfo()).migrate();
     admin.execute("CHECKPOINT");
   }
-  [[nodiscard]] std::string conninfo() const { return server_.conninfo(); }
+  [[nodiscard]] std::string conninfo() const { return server_ ? server_->conninfo() : given(); }
   [[nodiscard]] double log_position() const {
     return std::stod(admin.ask("SELECT pg_current_wal_insert_lsn()-'0/0'::pg_lsn"));
   }
@@ -45,10 +51,12 @@ class bench_server {
   }
 
  private:
-  private_postgres server_;
+  static const char* given() { return std::getenv("TIMING_WHEEL_BENCH_SERVER"); }  // NOLINT(concurrency-mt-unsafe)
+
+  std::optional<private_postgres> server_;
 
  public:
-  const user_session admin{server_.conninfo()};
+  const user_session admin{conninfo()};
 };
 
 }  // namespace timing_wheel::bench

@@ -182,25 +182,52 @@ class tables::client {
   int sent_ = 0;
 };
 
-/// The statement of a handler that is called once for each job.
-enum class per_job : std::uint8_t { nothing, update, prepared_update };
+/// The statement of a handler that is called once for each job; or, in a batch, of one that is called with many.
+enum class per_job : std::uint8_t { nothing, update, prepared_update, in_batches };
 
-void update_order(transaction& open, const job& what, per_job statement) {
-  static const std::string sql = "UPDATE orders SET state=state+1 WHERE id=$1::bigint";
+std::string order_of(const job& what) { return std::to_string(std::stoull(what.key(), nullptr, 16) % 100'000); }
+
+void run_for(transaction& open, per_job statement, const std::string& sql, const std::string& value) {
   PGconn* const on = postgres_connection(open);
-  const std::string order = std::to_string(std::stoull(what.key(), nullptr, 16) % 100'000);
-  const char* const value = order.c_str();
+  const char* const text = value.c_str();
   const std::unique_ptr<PGresult, void (*)(PGresult*)> answer(
-      statement == per_job::update ? PQexecParams(on, sql.c_str(), 1, nullptr, &value, nullptr, nullptr, 0)
-                                   : PQexecPrepared(on, postgres_prepare(open, sql), 1, &value, nullptr, nullptr, 0),
+      statement == per_job::update ? PQexecParams(on, sql.c_str(), 1, nullptr, &text, nullptr, nullptr, 0)
+                                   : PQexecPrepared(on, postgres_prepare(open, sql), 1, &text, nullptr, nullptr, 0),
       PQclear);
   if (PQresultStatus(answer.get()) != PGRES_COMMAND_OK) {
     throw std::runtime_error(PQerrorMessage(on));
   }
 }
 
-// A backlog of jobs, each of which has a call of its own, on so many nodes in this process: a node runs all of its
-// transactional handlers on one thread and one connection.
+void update_order(transaction& open, const job& what, per_job statement) {
+  static const std::string sql = "UPDATE orders SET state=state+1 WHERE id=$1::bigint";
+  run_for(open, statement, sql, order_of(what));
+}
+
+// One statement for a batch. An order that is in it twice is updated once, as by any UPDATE.
+void update_orders(transaction& open, std::span<const job> some) {
+  static const std::string sql = "UPDATE orders SET state=state+1 WHERE id=ANY($1::bigint[])";
+  std::string ids;
+  for (const job& each : some) {
+    ids.append(ids.empty() ? "{" : ",").append(order_of(each));
+  }
+  run_for(open, per_job::in_batches, sql, ids + "}");
+}
+
+void serve_with(scheduler& checks, per_job statement) {
+  if (statement == per_job::in_batches) {
+    checks.on(kinds[0], update_orders);
+  } else {
+    checks.on(kinds[0], [statement](transaction& open, const job& what) {
+      if (statement != per_job::nothing) {
+        update_order(open, what, statement);
+      }
+    });
+  }
+}
+
+// A backlog of jobs, each of which has a call of its own (`in_batches` does not), on so many nodes in this process: a
+// node runs all of its transactional handlers on one thread and one connection.
 void one_job_per_call(benchmark::State& state) {
   const auto statement = static_cast<per_job>(state.range(0));
   const std::int64_t count = sized(statement == per_job::nothing ? 200'000 : 60'000);
@@ -215,11 +242,7 @@ void one_job_per_call(benchmark::State& state) {
     std::vector<std::unique_ptr<node>> nodes;
     for (std::int64_t number = 0; number < state.range(1); ++number) {
       nodes.push_back(std::make_unique<node>());
-      nodes.back()->checks.on(kinds[0], [statement](transaction& open, const job& what) {
-        if (statement != per_job::nothing) {
-          update_order(open, what, statement);
-        }
-      });
+      serve_with(nodes.back()->checks, statement);
     }
     const auto done = [&] {
       return std::accumulate(nodes.begin(), nodes.end(), std::uint64_t{0},
@@ -353,7 +376,7 @@ void desk(benchmark::State& state) {
   add("schedule_alone", schedule_alone<tables>)->ArgName("threads")->Arg(1)->Arg(8);
   add("one_job_per_call", one_job_per_call)
       ->ArgNames({"statement", "nodes"})
-      ->ArgsProduct({{0, 1, 2}, {1, 2, 4}})
+      ->ArgsProduct({{0, 1, 2, 3}, {1, 2, 4}})
       ->Iterations(1);
   add("beside_the_dead", beside_the_dead)->ArgName("rows")->Arg(250'000)->Iterations(1);
   add("growth", growth<tables>)->ArgName("lives")->Arg(2'000'000)->Iterations(1);

@@ -1,46 +1,81 @@
 #!/usr/bin/env node
-// Measures the job queues that stand beside durable checks in docs/benchmarks.md, on the same work:
+// Measures the job queues that stand beside durable checks in docs/benchmarks.md, and ours, on the same server:
 //
-//   job_queues.mjs URL [ROUNDS]
-//   job_queues.mjs --table FILE     prints the table of that page from such lines, each with its "disk"
+//   job_queues.mjs URL [--rounds 3] [--disk fast] [--update] [--queues graphile-worker,pg-boss] [--ours PROGRAM]
+//                  [--river PROGRAM]
+//   job_queues.mjs --table FILE [--update]     prints the table of that page from such lines
 //
-// URL is that of a PostgreSQL server of your own, in which it makes the schemas `graphile_worker` and `pgboss` anew.
-// The folder where it runs has the packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10.
-// In turns, ROUNDS (3) times for each: the rate of 60 000 jobs that are due, from the first to the end of the last; and
-// how late 500 per second are, for 10 s, which were added three seconds before they are due. It prints a line of JSON
-// for each round. River, a queue for Go, has a program of its own: river.go.
+// URL is that of a PostgreSQL server of your own, in which it makes the schemas `graphile_worker`, `pgboss`, `river`
+// and `timing_wheel`, and the table `orders`, anew. All of them connect by this URL. The folder where it runs has the
+// packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10. PROGRAM of ours is durable_postgres_bench,
+// River's is built from river.go. In turns, so many times for each: the rate of 100 000 jobs that are due, from the
+// first to the end of the last, with handlers that do nothing; and how late 500 per second are, for 5 s, which were
+// added three seconds before they are due (ours: all before the first is due). With --update, 60 000 jobs, each of
+// which updates a row of `orders`, by a prepared statement of its own or, "in batches", by one for all jobs of a batch;
+// lateness is left out. It prints a line of JSON for each round, with the load of the machine before it.
 
+import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
+import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
 
-const [url, rounds = "3"] = process.argv.slice(2);
-if (!url) {
-  console.error("usage: job_queues.mjs URL [ROUNDS], or job_queues.mjs --table FILE");
+const text = { type: "string" };
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    disk: { ...text, default: "fast" },
+    ours: text,
+    queues: { ...text, default: "graphile-worker,pg-boss" },
+    river: text,
+    rounds: { ...text, default: "3" },
+    table: text,
+    update: { type: "boolean", default: false },
+  },
+});
+const [url] = positionals;
+if (!url && !options.table) {
+  console.error("usage: job_queues.mjs URL [--rounds 3] [--update] …, or job_queues.mjs --table FILE; see its head");
   process.exit(2);
 }
 
-// The mean of a figure, after its digits: 24.6 k, 101, 3.1.
-function mean(lines, figure) {
-  const value = lines.reduce((sum, line) => sum + line[figure], 0) / lines.length;
-  return value >= 1000 ? `${(value / 1000).toFixed(1)} k` : value.toFixed(value < 20 ? 1 : 0);
+// Of an even number, the mean of the two in the middle.
+function median(lines, figure) {
+  const sorted = lines.map((line) => line[figure]).sort((a, b) => a - b);
+  return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
 }
 
+// For each disk: medians of the rate and of the lateness if it was measured, and the rate by graphile-worker's.
 function table(lines) {
-  const rows = [...new Set(lines.map(({ queue }) => queue))].map((queue) => {
-    const cells = ["fast", "slow"].flatMap((disk) => {
-      const of = lines.filter((line) => line.queue === queue && line.disk === disk);
-      return [mean(of, "jobs_per_s"), `${mean(of, "p50_ms")}, ${mean(of, "p99_ms")}`];
-    });
-    return `| ${queue} ${lines.find((line) => line.queue === queue).version} | ${cells.join(" | ")} |`;
-  });
-  return ["| | jobs per s, fast | p50, p99, ms | jobs per s, slow | p50, p99, ms |", "|---|---|---|---|---|", ...rows];
+  const lateness = lines.some((line) => "p50_ms" in line);
+  const named = ({ queue, version }) =>
+    queue.startsWith("timing_wheel") ? queue.replace("timing_wheel", "ours") : `${queue} ${version}`;
+  const of = (is, disk) => lines.filter((line) => is(line) && line.disk === disk);
+  const milliseconds = (some, figure) => median(some, figure).toFixed(median(some, figure) < 20 ? 1 : 0);
+  const cells = (name, disk) => {
+    const own = of((line) => named(line) === name, disk);
+    const peer = of(({ queue }) => queue === "graphile-worker", disk);
+    if (own.length === 0) {
+      return Array(lateness ? 3 : 2).fill("–");
+    }
+    const [rate, of_peer] = [own, peer].map((some) => median(some, "jobs_per_s"));
+    const late = lateness ? [`${milliseconds(own, "p50_ms")}, ${milliseconds(own, "p99_ms")}`] : [];
+    return [`${(rate / 1000).toFixed(1)} k`, `${(rate / of_peer).toFixed(2)} ×`, ...late];
+  };
+  const rows = [...new Set(lines.map(named))].map(
+    (name) => `| ${[name, ...cells(name, "fast"), ...cells(name, "slow")].join(" | ")} |`,
+  );
+  const heads = ["fast", "slow"].flatMap((disk) => [
+    `jobs per s, ${disk}`, "by graphile-worker's", ...(lateness ? ["p50, p99, ms"] : []),
+  ]);
+  return [`| | ${heads.join(" | ")} |`, `|${"---|".repeat(heads.length + 1)}`, ...rows];
 }
 
-if (url === "--table") {
-  const lines = readFileSync(rounds, "utf8").trim().split("\n");
-  console.log(table(lines.map((line) => JSON.parse(line))).join("\n"));
+if (options.table) {
+  const lines = readFileSync(options.table, "utf8").trim().split("\n").map((line) => JSON.parse(line));
+  console.log(table(lines.filter((line) => Boolean(line.update) === options.update)).join("\n"));
   process.exit();
 }
 const here = createRequire(join(process.cwd(), "package.json"));
@@ -50,9 +85,14 @@ const boss = here("pg-boss");
 const PgBoss = boss.PgBoss ?? boss; // of version 10, it is the module
 const versionOf = (name) => JSON.parse(readFileSync(join("node_modules", name, "package.json"), "utf8")).version;
 
-const backlog = 60_000;
-const [perSecond, seconds, aheadMs] = [500, 10, 3000];
-const pool = new Pool({ connectionString: url });
+const backlog = options.update ? 60_000 : 100_000;
+const [perSecond, seconds, aheadMs] = [500, 5, 3000];
+const pool = new Pool({ connectionString: url, max: 25 });
+pool.on("error", (error) => console.error(error));
+
+const orders = 100_000;
+const updateOne = { name: "one", text: "UPDATE orders SET state=state+1 WHERE id=$1" };
+const updateMany = { name: "many", text: "UPDATE orders SET state=state+1 WHERE id=ANY($1::bigint[])" };
 
 async function until(condition) {
   while (!condition()) {
@@ -73,12 +113,19 @@ const queues = {
       await this.utils.migrate();
     },
     async add(jobs) {
-      const specs = jobs.map((due) => ({ identifier: "job", payload: { due }, runAt: new Date(due) }));
+      const specs = jobs.map(({ due, order }) => ({
+        identifier: "job", payload: { due, order }, runAt: new Date(due),
+      }));
       await this.utils.addJobs(specs);
     },
     async work(hasRun) {
+      const update = async ({ due, order }, { withPgClient }) => {
+        await withPgClient((client) => client.query({ ...updateOne, values: [order] }));
+        hasRun(due);
+      };
       const runner = await worker.run({
-        connectionString: url, noHandleSignals: true, taskList: { job: ({ due }) => hasRun(due) },
+        connectionString: url, noHandleSignals: true,
+        taskList: { job: options.update ? update : ({ due }) => hasRun(due) },
         logger: new worker.Logger(() => () => {}), preset: { worker: this.settings },
       });
       return () => runner.stop();
@@ -87,54 +134,68 @@ const queues = {
       return this.utils.release();
     },
   },
-  "pg-boss": {
-    settings: { fetch: { loops: 2, batchSize: 1000 }, work: { pollingIntervalSeconds: 0.5, batchSize: 1000 } },
-    schema: "pgboss",
-    async open() {
-      this.boss = new PgBoss({ connectionString: url, supervise: false, schedule: false });
-      this.boss.on("error", (error) => console.error(error));
-      await this.boss.start();
-      await this.boss.createQueue("job");
-    },
-    add(jobs) {
-      const rows = jobs.map((due) => ({ data: { due }, startAfter: new Date(due) }));
-      return boss.PgBoss ? this.boss.insert("job", rows) : this.boss.insert(rows.map((row) => ({ name: "job", ...row })));
-    },
-    // `work` takes one batch for each poll, so a backlog is fetched by loops.
-    async work(hasRun, isBacklog) {
-      if (!isBacklog) {
-        await this.boss.work("job", this.settings.work, async (jobs) => jobs.forEach(({ data }) => hasRun(data.due)));
-        return () => this.boss.offWork("job");
-      }
-      let goesOn = true;
-      const { loops, batchSize } = this.settings.fetch;
-      const all = Array.from({ length: loops }, async () => {
-        while (goesOn) {
-          const jobs = (await this.boss.fetch("job", { batchSize })) ?? [];
-          if (jobs.length !== 0) {
-            await this.boss.complete("job", jobs.map(({ id }) => id));
-            jobs.forEach(({ data }) => hasRun(data.due));
-          } else {
-            await sleep(10);
-          }
-        }
-      });
-      return () => ((goesOn = false), Promise.all(all));
-    },
-    close() {
-      return this.boss.stop({ graceful: false });
-    },
-  },
 };
 
-async function addAll(queue, dues) {
-  for (let at = 0; at < dues.length; at += 1000) {
-    await queue.add(dues.slice(at, at + 1000));
+// `work` takes one batch for each poll, so a backlog is fetched by loops.
+const pgBoss = (batches) => ({
+  settings: { fetch: { loops: 2, batchSize: 1000 }, work: { pollingIntervalSeconds: 0.5, batchSize: 1000 } },
+  schema: "pgboss",
+  async open() {
+    this.boss = new PgBoss({ connectionString: url, supervise: false, schedule: false });
+    this.boss.on("error", (error) => console.error(error));
+    await this.boss.start();
+    await this.boss.createQueue("job");
+  },
+  add(jobs) {
+    const rows = jobs.map((data) => ({ data, startAfter: new Date(data.due) }));
+    return boss.PgBoss ? this.boss.insert("job", rows) : this.boss.insert(rows.map((row) => ({ name: "job", ...row })));
+  },
+  update(jobs) {
+    const of = jobs.map(({ data }) => data.order);
+    return batches
+      ? pool.query({ ...updateMany, values: [of] })
+      : Promise.all(of.map((order) => pool.query({ ...updateOne, values: [order] })));
+  },
+  async work(hasRun, isBacklog) {
+    if (!isBacklog) {
+      await this.boss.work("job", this.settings.work, async (jobs) => jobs.forEach(({ data }) => hasRun(data.due)));
+      return () => this.boss.offWork("job");
+    }
+    let goesOn = true;
+    const { loops, batchSize } = this.settings.fetch;
+    const all = Array.from({ length: loops }, async () => {
+      while (goesOn) {
+        const jobs = (await this.boss.fetch("job", { batchSize })) ?? [];
+        if (jobs.length === 0) {
+          await sleep(10);
+          continue;
+        }
+        if (options.update) {
+          await this.update(jobs);
+        }
+        await this.boss.complete("job", jobs.map(({ id }) => id));
+        jobs.forEach(({ data }) => hasRun(data.due));
+      }
+    });
+    return () => ((goesOn = false), Promise.all(all));
+  },
+  close() {
+    return this.boss.stop({ graceful: false });
+  },
+});
+queues["pg-boss"] = pgBoss(false);
+const inBatches = "pg-boss, in batches";
+queues[inBatches] = pgBoss(true);
+
+async function addAll(queue, jobs) {
+  for (let at = 0; at < jobs.length; at += 1000) {
+    await queue.add(jobs.slice(at, at + 1000));
   }
 }
 
 async function rate(queue) {
-  await addAll(queue, Array(backlog).fill(Date.now() - 1000));
+  const due = Date.now() - 1000;
+  await addAll(queue, Array.from({ length: backlog }, (_, at) => ({ due, order: at % orders })));
   await pool.query("VACUUM ANALYZE");
   let ran = 0;
   const begin = performance.now();
@@ -153,7 +214,7 @@ async function lateness(queue) {
   for (let at = 0; at < seconds * 1000; at += step) {
     await sleep(Math.max(0, first + at - aheadMs - Date.now()));
     const count = (perSecond * step) / 1000;
-    await queue.add(Array.from({ length: count }, (_, i) => first + at + (i * step) / count));
+    await queue.add(Array.from({ length: count }, (_, i) => ({ due: first + at + (i * step) / count })));
   }
   await until(() => late.length >= perSecond * seconds);
   await stop();
@@ -162,14 +223,74 @@ async function lateness(queue) {
   return { early: late.filter((one) => one < 0).length, p50_ms: at(0.5), p99_ms: at(0.99) };
 }
 
-for (let round = 1; round <= Number(rounds); ++round) {
-  for (const [name, queue] of Object.entries(queues)) {
-    await pool.query(`DROP SCHEMA IF EXISTS ${queue.schema} CASCADE`);
-    await queue.open();
-    const figures = { ...(await rate(queue)), ...(await lateness(queue)) };
-    await queue.close();
-    console.log(JSON.stringify({ queue: name, version: versionOf(name), node: process.version, round, ...figures,
-      settings: queue.settings }));
+// Programs that make their tables themselves.
+function* ours(program) {
+  const filter = options.update
+    ? "^one_job_per_call/(statement:2|statement:3/nodes:1)/"
+    : "^(backlog|lateness/.*rows:0/due_per_s:500)/";
+  const out = execFileSync(program, [`--benchmark_filter=${filter}`, "--benchmark_format=json"], {
+    env: { ...process.env, TIMING_WHEEL_BENCH_SERVER: url },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const all = JSON.parse(out).benchmarks;
+  const line = (how, { jobs_per_s }, more = {}) => ({
+    queue: `timing_wheel, ${how}`, version: "0.2.0", jobs_per_s: Math.round(jobs_per_s), ...more,
+    settings: { command: `durable_postgres_bench ${filter}` },
+  });
+  if (options.update) {
+    for (const one of all) {
+      const [, statement, nodes] = one.name.match(/statement:(\d)\/nodes:(\d)/);
+      yield line(`${nodes} node${nodes === "1" ? "" : "s"}${statement === "3" ? ", in batches" : ""}`, one);
+    }
+    return;
+  }
+  for (const how of ["leased", "transactional"]) {
+    const of = (what) => all.find(({ name }) => name.startsWith(`${what}/${how}`));
+    const { early, ...late } = of("lateness");
+    const [p50_ms, p99_ms] = [late.p50_ms, late.p99_ms].map((each) => Number(each.toFixed(2)));
+    yield line(how, of("backlog"), { early, p50_ms, p99_ms });
+  }
+}
+
+async function* peer(name, queue) {
+  await pool.query(`DROP SCHEMA IF EXISTS ${queue.schema} CASCADE`);
+  await queue.open();
+  const figures = { ...(await rate(queue)), ...(options.update ? {} : await lateness(queue)) };
+  await queue.close();
+  await pool.query(`DROP SCHEMA ${queue.schema} CASCADE`);
+  const version = versionOf(name.split(",")[0]);
+  yield { queue: name, version, node: process.version, ...figures, settings: queue.settings };
+}
+
+function* river(program) {
+  const { round, ...figures } = JSON.parse(execFileSync(program, [url, "1"]));
+  yield figures;
+}
+
+const server = {};
+for (const name of ["server_version", "shared_buffers", "max_wal_size", "checkpoint_timeout", "autovacuum_naptime"]) {
+  server[name] = (await pool.query(`SHOW ${name}`)).rows[0][name];
+}
+const when = new Date().toISOString().slice(0, 10);
+const names = options.queues.split(",").filter(Boolean);
+const turns = [
+  ...(options.ours ? [() => ours(options.ours)] : []),
+  ...names.map((name) => () => peer(name, queues[name])),
+  ...(options.update && names.includes("pg-boss") ? [() => peer(inBatches, queues[inBatches])] : []),
+  ...(options.river && !options.update ? [() => river(options.river)] : []),
+];
+for (let round = 1; round <= Number(options.rounds); ++round) {
+  for (const turn of turns) {
+    await pool.query("DROP TABLE IF EXISTS orders");
+    await pool.query("CREATE TABLE orders(id bigint PRIMARY KEY,state int) WITH (fillfactor=70)");
+    await pool.query(`INSERT INTO orders SELECT g,0 FROM generate_series(0,${orders - 1}) g`);
+    await pool.query("ANALYZE orders");
+    await pool.query("CHECKPOINT");
+    const load = Number(loadavg()[0].toFixed(2));
+    for await (const figures of turn()) {
+      const update = options.update ? { update: true } : {};
+      console.log(JSON.stringify({ when, disk: options.disk, load, ...update, round, ...figures, server }));
+    }
   }
 }
 await pool.end();

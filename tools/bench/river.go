@@ -26,8 +26,8 @@ import (
 
 const (
 	schema             = "river"
-	backlog, batch     = 60_000, 1000
-	perSecond, seconds = 500, 10
+	backlog, batch     = 100_000, 1000
+	perSecond, seconds = 500, 5
 	ahead, step        = 3 * time.Second, 100 * time.Millisecond
 )
 
