@@ -10,10 +10,10 @@
 #include "durable_store_bench.hpp"
 
 // Durable checks on PostgreSQL, on a server of this program's own that syncs. TIMING_WHEEL_BENCH_FOLDER says on which
-// disk (else that of temporary files). Client and server share the machine. `cpu_us` is the processor time of the
-// server's processes for one check, which other programs disturb less than the rate; `wal` is what it has written to
-// its log for it, whole pages after a checkpoint included. With TIMING_WHEEL_DESK, such as
-// build/release/tools/desk/timing-wheel, `desk` is measured, too.
+// disk (else that of temporary files), or TIMING_WHEEL_BENCH_SERVER on which other server. Client and server share the
+// machine. `cpu_us` is the processor time of the server's processes for one check, which other programs disturb less
+// than the rate; `wal` is what it has written to its log for it, whole pages after a checkpoint included. With
+// TIMING_WHEEL_DESK, such as build/release/tools/desk/timing-wheel, `desk` is measured, too.
 
 namespace {
 

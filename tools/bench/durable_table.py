@@ -203,6 +203,7 @@ POSTGRES = [
         (60e3,), (60e3,), least=True),
     Row("the same with an `UPDATE` by `PQexecParams`", rate, one_per_call(1), (12e3,), (12e3,), least=True),
     Row("the same by `postgres_prepare`", rate, one_per_call(2), (12e3,), (12e3,), least=True),
+    Row("one `UPDATE` for a batch of jobs, as a node makes them", rate, one_per_call(3)),
     Row("an empty look with 0 / 1 M / 10 M future rows", unit("µs", 0, 1000),
         each("real_time", *with_rows("empty_poll", 0, MILLION, TEN)), (), (200e3,) * 3),
     *(row for rows in (0, MILLION, TEN) for due in (6000, 500, 10) for row in lateness(rows, due, (4, 8), (3, 3))),
