@@ -328,8 +328,8 @@ void memory(benchmark::State& state) {
   }
 }
 
-// What a service of one shard holds at each step of a peak: resident bytes, and those of `stats()`. Twice as many checks
-// as there are leave at random, and each lets a new one in.
+// What a service of one shard holds at each step of a peak: resident bytes, and those of `stats()`. Twice as many
+// checks as there are leave at random, and each lets a new one in.
 void peak(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   for ([[maybe_unused]] auto round : state) {

@@ -11,8 +11,8 @@
 
 namespace timing_wheel {
 
-/// A timer that `timer::stop` took out, or one for `timer::schedule_many`. The service does not run a timer any more that
-/// a stop took out; it belongs to the caller.
+/// A timer that `timer::stop` took out, or one for `timer::schedule_many`. The service does not run a timer any more
+/// that a stop took out; it belongs to the caller.
 ///
 ///     std::vector<pending_task> left = timer.stop();
 ///     next.schedule_many(left);  // another service goes on

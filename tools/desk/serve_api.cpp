@@ -709,8 +709,9 @@ http_answer http_api::answer(const http_request& asked) const noexcept {
   });
 }
 
-// While the store cannot be reached, one call in two seconds tries, and the others are told at once: otherwise they would
-// wait behind each other, until no client waits any more. A call that fails before it asks the store leaves that as it is.
+// While the store cannot be reached, one call in two seconds tries, and the others are told at once: otherwise they
+// would wait behind each other, until no client waits any more. A call that fails before it asks the store leaves that
+// as it is.
 http_answer http_api::ask_store(const std::function<http_answer()>& work) const {
   {
     const std::scoped_lock lock(mutex_);

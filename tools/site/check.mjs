@@ -1,9 +1,10 @@
 // Opens each page of build/site in Chromium, on a desk in the light and on a telephone in the dark, and prints what is
 // wrong with it: an anchor or a picture that leads nowhere; what the console says; a request to elsewhere; a page wider
 // than the telephone; a cell of a table whose text has less than 16 characters of room; a picture whose letters are
-// below nine pixels on the telephone; and what axe-core finds, by all rules of WCAG 2.1 AA on a desk, and on a telephone
-// by those whose answer may be another there. A page of each kind is opened in the other themes, too. Of the reference
-// and of the listings, which are alike, it opens some, without axe-core. It follows all links. Then it searches.
+// below nine pixels on the telephone; and what axe-core finds, by all rules of WCAG 2.1 AA on a desk, and on a
+// telephone by those whose answer may be another there. A page of each kind is opened in the other themes, too. Of the
+// reference and of the listings, which are alike, it opens some, without axe-core. It follows all links. Then it
+// searches.
 import { once } from 'node:events'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

@@ -129,10 +129,10 @@ struct request {
   [[nodiscard]] TIMING_WHEEL_EXPORT due_time due_in_window() const noexcept;
 };
 
-/// Sorts the requests by their keys, byte by byte, and spreads them evenly over their windows in this order. The deadline
-/// of request i of n becomes `due` + `window` × i / n, rounded down to microseconds; its window becomes 0, whatever
-/// `within` says. Equal keys of several kinds are in the order of the kinds. So neighbours in an index of the keys of one
-/// kind run together.
+/// Sorts the requests by their keys, byte by byte, and spreads them evenly over their windows in this order. The
+/// deadline of request i of n becomes `due` + `window` × i / n, rounded down to microseconds; its window becomes 0,
+/// whatever `within` says. Equal keys of several kinds are in the order of the kinds. So neighbours in an index of the
+/// keys of one kind run together.
 ///
 ///     for (const order& one : orders) {
 ///       checks.push_back({.kind = "verify", .key = one.number, .due = midnight, .window = 1h});

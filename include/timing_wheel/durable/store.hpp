@@ -424,8 +424,8 @@ class TIMING_WHEEL_EXPORT store {
   /// \returns the counts of each kind that has a check, a dead check or a pause, in the order of the kinds. The store
   /// looks at no more than `most` rows for each figure: for all but `pending` and `dead`, these are the rows that are
   /// due first. If there are more rows, PostgreSQL looks at a tenth of `most` among those that are not due, so
-  /// `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting` are set if `with_waits`; on PostgreSQL
-  /// it takes up to twice as long then, because the server sorts the rows.
+  /// `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting` are set if
+  /// `with_waits`; on PostgreSQL it takes up to twice as long then, because the server sorts the rows.
   [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false);
   /// \returns the fence that was drawn last. The difference between two calls is how many runs nodes have begun in
   /// between, and those whose transactions were undone; on SQLite also tries to claim what another process has just

@@ -88,8 +88,8 @@ inline constexpr query give_planner_back{
     "set_config('enable_hashjoin',$3::text,true),set_config('enable_mergejoin',$4::text,true),"
     "set_config('plan_cache_mode',$5::text,true),set_config('jit',$6::text,true)"};
 inline constexpr query set_savepoint{"setting a savepoint", "timing_wheel_savepoint", "SAVEPOINT timing_wheel_part"};
-// A session begins with this: it reads the settings of the user's planner, before ours take their place, in the order in
-// which they are given back.
+// A session begins with this: it reads the settings of the user's planner, before ours take their place, in the order
+// in which they are given back.
 inline constexpr const char* planner_of_user =
     "WITH users AS MATERIALIZED (SELECT current_setting('enable_seqscan'),current_setting('enable_bitmapscan'),"
     "current_setting('enable_hashjoin'),current_setting('enable_mergejoin'),current_setting('plan_cache_mode'),"
