@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <optional>
+#include <memory>
 
 #include "durable/support/private_postgres.hpp"
 #include "durable_bench.hpp"
@@ -17,17 +17,16 @@ using user_session = timing_wheel::test::postgres_session;
 /// Or one on this machine that is there for nothing else: TIMING_WHEEL_BENCH_SERVER, its connection string.
 class bench_server {
  public:
-  explicit bench_server(const char* shared_buffers) {
-    if (given() == nullptr) {
-      server_.emplace(test::private_postgres_options{.settings = {{"fsync", "on"},
-                                                                  {"synchronous_commit", "on"},
-                                                                  {"shared_buffers", shared_buffers},
-                                                                  {"max_wal_size", "8GB"},
-                                                                  {"checkpoint_timeout", "1h"},
-                                                                  {"autovacuum_naptime", "10s"}},
-                                                     .parent = parent()});
-    }
-  }
+  explicit bench_server(const char* shared_buffers)
+      : server_(given() != nullptr ? nullptr
+                                   : std::make_unique<private_postgres>(test::private_postgres_options{
+                                         .settings = {{"fsync", "on"},
+                                                      {"synchronous_commit", "on"},
+                                                      {"shared_buffers", shared_buffers},
+                                                      {"max_wal_size", "8GB"},
+                                                      {"checkpoint_timeout", "1h"},
+                                                      {"autovacuum_naptime", "10s"}},
+                                         .parent = parent()})) {}
 
   void clear() const {
     admin.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
@@ -53,7 +52,7 @@ class bench_server {
  private:
   static const char* given() { return std::getenv("TIMING_WHEEL_BENCH_SERVER"); }  // NOLINT(concurrency-mt-unsafe)
 
-  std::optional<private_postgres> server_;
+  std::unique_ptr<private_postgres> server_;
 
  public:
   const user_session admin{conninfo()};

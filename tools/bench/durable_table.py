@@ -9,7 +9,8 @@
 Everything runs twice: on the disk as it is, and on one whose every sync takes 3.3 ms longer, which stands for a disk
 that waits until the bytes are really there. With ten million rows (--rows 1e7, the default) all figures take about 20
 minutes and 3 GB. TIMING_WHEEL_BENCH_FOLDER says on which disk. What was measured is kept in FOLDER, which --build says,
-in durable_STORE_fast.json and …_slow.json, or goals_STORE_…; --print only prints these.
+in durable_STORE_fast.json and …_slow.json, or goals_STORE_…; --print only prints these. --keep FOLDER writes the latter
+there with less in them; --print --goals --build FOLDER prints the table from that.
 """
 
 import argparse
@@ -248,9 +249,25 @@ def measure(build, kept, store, disk, rows, names):
 
 def read(build, kept):
     path = build / f"{kept}.json"
-    if not path.exists():
-        return {}
-    return {entry["name"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))["benchmarks"]}
+    if path.exists():
+        entries = json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
+    else:
+        path = path.with_suffix(".jsonl")
+        entries = map(json.loads, path.read_text(encoding="utf-8").splitlines()) if path.exists() else []
+    return {entry["name"]: entry for entry in entries}
+
+
+def keep_short(build, folder):
+    """What `--goals` measured, without what the tables do not ask for, one line for each benchmark."""
+    left_out = {"family_index", "per_family_instance_index", "run_name", "run_type", "repetitions", "repetition_index",
+                "threads", "time_unit", "iterations"}
+    for path in build.glob("goals_*.json"):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        about = {"when": run["context"]["date"][:10], "load": run["context"]["load_avg"][0]}
+        lines = [about | {key: round(value, 3) if isinstance(value, float) else value for key, value in entry.items()
+                          if key not in left_out} for entry in run["benchmarks"]]
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        (folder / path.with_suffix(".jsonl").name).write_text(text, encoding="utf-8")
 
 
 def outside(path):
@@ -285,11 +302,15 @@ def main():
     parser.add_argument("--print", action="store_true")
     parser.add_argument("--check", action="store_true", help="only see that each benchmark of the tables is there")
     parser.add_argument("--outside", type=Path)
+    parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
     if arguments.outside:
         print(outside(arguments.outside))
         return
     build = arguments.build.resolve()
+    if arguments.keep:
+        keep_short(build, arguments.keep)
+        return
     if arguments.check:
         sys.exit("\n".join(names_that_are_wrong(build)) or 0)
     kept, stores = ("goals", list(TABLES)) if arguments.goals else ("durable", [arguments.store])

@@ -51,7 +51,7 @@ function median(lines, figure) {
 function table(lines) {
   const lateness = lines.some((line) => "p50_ms" in line);
   const named = ({ queue, version }) =>
-    queue.startsWith("timing_wheel") ? queue.replace("timing_wheel", "ours") : `${queue} ${version}`;
+    queue.startsWith("timing_wheel") ? queue.replace("timing_wheel", "ours") : queue.replace(/^[^,]*/, `$& ${version}`);
   const of = (is, disk) => lines.filter((line) => is(line) && line.disk === disk);
   const milliseconds = (some, figure) => median(some, figure).toFixed(median(some, figure) < 20 ? 1 : 0);
   const cells = (name, disk) => {
