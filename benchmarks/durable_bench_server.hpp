@@ -19,14 +19,14 @@ class bench_server {
  public:
   explicit bench_server(const char* shared_buffers)
       : server_(given() != nullptr ? nullptr
-                                   : std::make_unique<private_postgres>(test::private_postgres_options{
-                                         .settings = {{"fsync", "on"},
-                                                      {"synchronous_commit", "on"},
-                                                      {"shared_buffers", shared_buffers},
-                                                      {"max_wal_size", "8GB"},
-                                                      {"checkpoint_timeout", "1h"},
-                                                      {"autovacuum_naptime", "10s"}},
-                                         .parent = parent()})) {}
+                                   : std::make_unique<private_postgres>(
+                                         test::private_postgres_options{.settings = {{"fsync", "on"},
+                                                                                     {"synchronous_commit", "on"},
+                                                                                     {"shared_buffers", shared_buffers},
+                                                                                     {"max_wal_size", "8GB"},
+                                                                                     {"checkpoint_timeout", "1h"},
+                                                                                     {"autovacuum_naptime", "10s"}},
+                                                                        .parent = parent()})) {}
 
   void clear() const {
     admin.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
