@@ -11,22 +11,14 @@
 namespace timing_wheel::bench {
 
 using timing_wheel::test::private_postgres;
+using timing_wheel::test::private_postgres_options;
 using user_session = timing_wheel::test::postgres_session;
 
 /// A server of the program's own that syncs, on the disk to be measured, with tables that are made anew for each run.
 /// Or one on this machine that is there for nothing else: TIMING_WHEEL_BENCH_SERVER, its connection string.
 class bench_server {
  public:
-  explicit bench_server(const char* shared_buffers)
-      : server_(given() != nullptr ? nullptr
-                                   : std::make_unique<private_postgres>(
-                                         test::private_postgres_options{.settings = {{"fsync", "on"},
-                                                                                     {"synchronous_commit", "on"},
-                                                                                     {"shared_buffers", shared_buffers},
-                                                                                     {"max_wal_size", "8GB"},
-                                                                                     {"checkpoint_timeout", "1h"},
-                                                                                     {"autovacuum_naptime", "10s"}},
-                                                                        .parent = parent()})) {}
+  explicit bench_server(const char* shared_buffers) : server_(given() == nullptr ? make(shared_buffers) : nullptr) {}
 
   void clear() const {
     admin.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
@@ -51,6 +43,15 @@ class bench_server {
 
  private:
   static const char* given() { return std::getenv("TIMING_WHEEL_BENCH_SERVER"); }  // NOLINT(concurrency-mt-unsafe)
+  static std::unique_ptr<private_postgres> make(const char* shared_buffers) {
+    return std::make_unique<private_postgres>(private_postgres_options{.settings = {{"fsync", "on"},
+                                                                                    {"synchronous_commit", "on"},
+                                                                                    {"shared_buffers", shared_buffers},
+                                                                                    {"max_wal_size", "8GB"},
+                                                                                    {"checkpoint_timeout", "1h"},
+                                                                                    {"autovacuum_naptime", "10s"}},
+                                                                       .parent = parent()});
+  }
 
   std::unique_ptr<private_postgres> server_;
 
