@@ -47,11 +47,13 @@ function median(lines, figure) {
   return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
 }
 
-// For each disk: medians of the rate and of the lateness if it was measured, and the rate by graphile-worker's.
+// For each disk: medians of the rate and of the lateness if it was measured, and the rate by graphile-worker's. A row
+// of ours names the peers whose rate is higher.
 function table(lines) {
   const lateness = lines.some((line) => "p50_ms" in line);
   const named = ({ queue, version }) =>
     queue.startsWith("timing_wheel") ? queue.replace("timing_wheel", "ours") : queue.replace(/^[^,]*/, `$& ${version}`);
+  const names = [...new Set(lines.map(named))];
   const of = (is, disk) => lines.filter((line) => is(line) && line.disk === disk);
   const milliseconds = (some, figure) => median(some, figure).toFixed(median(some, figure) < 20 ? 1 : 0);
   const cells = (name, disk) => {
@@ -62,11 +64,15 @@ function table(lines) {
     }
     const [rate, of_peer] = [own, peer].map((some) => median(some, "jobs_per_s"));
     const late = lateness ? [`${milliseconds(own, "p50_ms")}, ${milliseconds(own, "p99_ms")}`] : [];
-    return [`${(rate / 1000).toFixed(1)} k`, `${(rate / of_peer).toFixed(2)} ×`, ...late];
+    const isAhead = (peer) => {
+      const theirs = of((line) => named(line) === peer, disk);
+      return theirs.length !== 0 && median(theirs, "jobs_per_s") > rate;
+    };
+    const ahead = name.startsWith("ours") ? names.filter((each) => !each.startsWith("ours") && isAhead(each)) : [];
+    const behind = ahead.length !== 0 ? `, behind ${ahead.join("; ")}` : "";
+    return [`${(rate / 1000).toFixed(1)} k${behind}`, `${(rate / of_peer).toFixed(2)} ×`, ...late];
   };
-  const rows = [...new Set(lines.map(named))].map(
-    (name) => `| ${[name, ...cells(name, "fast"), ...cells(name, "slow")].join(" | ")} |`,
-  );
+  const rows = names.map((name) => `| ${[name, ...cells(name, "fast"), ...cells(name, "slow")].join(" | ")} |`);
   const heads = ["fast", "slow"].flatMap((disk) => [
     `jobs per s, ${disk}`, "by graphile-worker's", ...(lateness ? ["p50, p99, ms"] : []),
   ]);
