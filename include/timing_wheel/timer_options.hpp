@@ -85,7 +85,7 @@ struct schedule_options {
   std::stop_token stop = {};
   /// How much later than its deadline the timer may fire, beside the tick and the latency of the machine; 0 or
   /// negative: not at all. A timer with a window is never early either. It costs less: most windows spare the timer its
-  /// moves to lower wheels, and timers that can share a wake-up do. docs/tuning.md has the counts.
+  /// moves to lower wheels, and most timers whose windows overlap share a wake-up. docs/tuning.md has the counts.
   ///
   /// A `window` is rounded down to whole ticks. A deadline that has passed, or is less than a tick away, has none, so a
   /// timer can always be rescheduled to run at once. A timer that is rescheduled, or armed again after a run, keeps at
