@@ -134,11 +134,12 @@ struct request {
 /// whatever `within` says. Equal keys of several kinds are in the order of the kinds. So neighbours in an index of the
 /// keys of one kind run together.
 ///
-///     for (const order& one : orders) {
-///       checks.push_back({.kind = "verify", .key = one.number, .due = midnight, .window = 1h});
+///     std::vector<durable::request> requests;
+///     for (const int number : {3, 1, 2}) {
+///       requests.push_back({.kind = "verify", .key = std::to_string(number), .due = midnight, .window = 1h});
 ///     }
-///     timing_wheel::durable::spread_in_key_order(checks);  // the first at midnight, the last before one o'clock
-///     scheduler.schedule(checks);
+///     durable::spread_in_key_order(requests);  // "1" is due at midnight, "2" at 0:20, "3" at 0:40
+///     checks.schedule(requests);
 ///
 /// A request alone cannot have such a place: a store does not know which keys will come, and keys that share a prefix,
 /// as order numbers do, would all be due at nearly one moment. Complexity: O(n log n) comparisons of keys.
