@@ -69,12 +69,12 @@ function table(lines) {
       return theirs.length !== 0 && median(theirs, "jobs_per_s") > rate;
     };
     const ahead = name.startsWith("ours") ? names.filter((each) => !each.startsWith("ours") && isAhead(each)) : [];
-    const behind = ahead.length !== 0 ? `, behind ${ahead.join("; ")}` : "";
+    const behind = ahead.length !== 0 ? ` (slower than ${ahead.map((name) => `"${name}"`).join(", ")})` : "";
     return [`${(rate / 1000).toFixed(1)} k${behind}`, `${(rate / of_peer).toFixed(2)} ×`, ...late];
   };
   const rows = names.map((name) => `| ${[name, ...cells(name, "fast"), ...cells(name, "slow")].join(" | ")} |`);
   const heads = ["fast", "slow"].flatMap((disk) => [
-    `jobs per s, ${disk}`, "by graphile-worker's", ...(lateness ? ["p50, p99, ms"] : []),
+    `jobs per s, ${disk}`, "times graphile-worker's", ...(lateness ? ["p50, p99, ms"] : []),
   ]);
   return [`| | ${heads.join(" | ")} |`, `|${"---|".repeat(heads.length + 1)}`, ...rows];
 }
