@@ -10,12 +10,17 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <iomanip>
 #include <map>
 #include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "durable/support/desk_case.hpp"
 #include "support/prometheus_page.hpp"
+#include "support/service_wait.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -598,6 +603,23 @@ TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
 }
 #endif
 
+// The ends of connections that the server has open, on its port of the IPv4 loopback.
+std::size_t open_connections(int port) {
+  std::ostringstream end;
+  end << ':' << std::hex << std::uppercase << std::setw(4) << std::setfill('0') << port;
+  std::ifstream table("/proc/net/tcp");
+  std::size_t found = 0;
+  std::string number;
+  std::string local;
+  std::string remote;
+  std::string state;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream(line) >> number >> local >> remote >> state;
+    found += local.ends_with(end.str()) && state == "01" ? 1U : 0U;
+  }
+  return found;
+}
+
 // The system keeps less for a connection than the answers that they ask for, so the server waits for them: more of them
 // than there are threads.
 TEST_P(DeskServeOnce, ClientsThatReadNoAnswerAreClosedAndOthersAreServed) {
@@ -614,7 +636,8 @@ TEST_P(DeskServeOnce, ClientsThatReadNoAnswerAreClosedAndOthersAreServed) {
     deaf.back()->send(all);
   }
   EXPECT_EQ(desk.ask("GET /v1/audit").status, 200);
-  std::this_thread::sleep_for(2s);  // the limit is half a second
+  EXPECT_TRUE(timing_wheel::test::eventually([&] { return open_connections(desk.port) == 0; }))
+      << "the limit is half a second";
   for (const auto& each : deaf) {
     EXPECT_LT(each->read().size(), asks * 1'000'000) << "the server has not waited longer";
   }
