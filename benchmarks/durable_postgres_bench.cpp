@@ -328,8 +328,8 @@ std::string desk_command(const std::string& words, const std::string& options = 
   return std::string(desk_program()) + " " + words + " '" + server().conninfo() + "'" + options;
 }
 
-// What an operator's commands take, starts of the program included, beside `rows` that are pending and 100 000 dead; and
-// how late 1 000 due per second are, alone and beside a console that somebody looks at.
+// What an operator's commands take, starts of the program included, beside `rows` that are pending and 100 000 dead;
+// and how late 1 000 due per second are, alone and beside a console that somebody looks at.
 void desk(benchmark::State& state) {
   auto& all = filled<tables>(state.range(0));
   admin().execute(

@@ -41,7 +41,8 @@ concept benched_service = requires(S service, typename S::handle& timer, std::ve
 };
 // clang-format on
 
-/// The service of this library, on one of its engines; with timers that have a window of a second, if they `MayFireLater`.
+/// The service of this library, on one of its engines; with timers that have a window of a second, if they
+/// `MayFireLater`.
 template <engine_kind Engine, bool MayFireLater = false>
 class own_service {
  public:

@@ -139,16 +139,16 @@ class scheduler {
   /// Completes as soon as possible, where the service runs callbacks.
   sleep_sender<Library> schedule() const noexcept { return schedule_after(std::chrono::nanoseconds::zero()); }
 
-  /// Completes `delay` after its operation is started, or up to `window` later, as `schedule_options::window`. A zero or
-  /// negative delay means as soon as possible.
+  /// Completes `delay` after its operation is started, or up to `window` later, as `schedule_options::window`. A zero
+  /// or negative delay means as soon as possible.
   template <class Rep, class Period>
   sleep_sender<Library> schedule_after(std::chrono::duration<Rep, Period> delay,
                                        std::chrono::nanoseconds window = {}) const noexcept {
     return sender(timing_wheel::detail::time_kind::delay, saturating_nanoseconds(delay), window);
   }
 
-  /// Completes at `deadline`, a time point as for `timer::schedule_at`, or up to `window` later. A time of the wall clock
-  /// is converted when the operation is started.
+  /// Completes at `deadline`, a time point as for `timer::schedule_at`, or up to `window` later. A time of the wall
+  /// clock is converted when the operation is started.
   template <deadline_clock Clock, class Duration>
   sleep_sender<Library> schedule_at(std::chrono::time_point<Clock, Duration> deadline,
                                     std::chrono::nanoseconds window = {}) const noexcept {

@@ -211,9 +211,9 @@ class TIMING_WHEEL_EXPORT timer {
   ///     auto left = timer.stop();  // another service goes on with all of them
   ///     next.schedule_many(left);
   ///
-  /// It takes them in their order, and ends at the first one that is refused, or for which memory is short. Those before
-  /// it are scheduled: their callbacks are empty afterwards. The others are as they were, so the call can be repeated
-  /// with them.
+  /// It takes them in their order, and ends at the first one that is refused, or for which memory is short. Those
+  /// before it are scheduled: their callbacks are empty afterwards. The others are as they were, so the call can be
+  /// repeated with them.
   ///
   /// Handle i is that of timer i; there may be fewer handles than timers, or none. A timer that is due may run before
   /// the call returns, and before its handle is written. The captures are moved as those of a `task` are.

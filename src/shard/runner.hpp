@@ -310,6 +310,7 @@ class runner final : public due_runner {
     run_alone(id, *node);
     return 1;
   }
+  // Inline by force: the most frequent run of all, of a timer that is due alone. \pre it was claimed.
   [[gnu::always_inline]] void run_alone(timer_id id, timer_node& node) noexcept {
     run_frame frame(&context_, &owner_, id);
     if (!run(node, id) && !context_.process.is_child()) {

@@ -207,8 +207,8 @@ tally cancel_these(durable::store_transaction& open, const std::vector<stored_ch
   return done;
 }
 
-// What has the deadline already, because it was moved before, stays; so does what is due, if it is `only_earlier`: by its
-// deadline it is seen how late it is.
+// What has the deadline already, because it was moved before, stays; so does what is due, if it is `only_earlier`: by
+// its deadline it is seen how late it is.
 tally move_these(durable::store_transaction& open, const std::vector<stored_check>& some, instant due,
                  bool only_earlier) {
   std::vector<durable::reschedule_op> ops;

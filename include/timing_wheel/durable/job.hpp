@@ -45,8 +45,8 @@ class job {
   /// In a leased handler: a number that is higher in each run than in all runs before it, on any node, of all checks
   /// that ever have this kind and key. The row has the same number.
   ///
-  /// A leased handler hands the fence to the system that it changes. If that system refuses a fence below the highest one that
-  /// it has seen, a run that has lost its lease does no harm:
+  /// A leased handler hands the fence to the system that it changes. If that system refuses a fence below the highest
+  /// one that it has seen, a run that has lost its lease does no harm:
   ///
   /// | the receiver sees | and |
   /// |---|---|

@@ -31,8 +31,8 @@ namespace timing_wheel::durable {
 struct postgres_options {
   /// The schema of the tables. The store quotes it, so any name will do.
   std::string schema = "timing_wheel";
-  /// How many connections the store has at a time, at most, beside one for the extension of leases. In [1, 64]. It opens
-  /// each when it needs one more.
+  /// How many connections the store has at a time, at most, beside one for the extension of leases. In [1, 64]. It
+  /// opens each when it needs one more.
   std::size_t connections = 4;
   /// If none of the connection string's hosts accepts a connection in this time, the call fails. From 1 ms to 1 000 000
   /// s, some eleven days.
@@ -57,7 +57,8 @@ struct postgres_options {
 ///
 /// The connection string is libpq's, so it may name several hosts, TLS and a service file. If a connection breaks, the
 /// store opens another one; the call that met the broken one fails, unless it had sent nothing yet. The clock of the
-/// server makes every decision. A role that may use the tables is enough; for what `migrate` needs, see docs/postgres.md.
+/// server makes every decision. A role that may use the tables is enough; for what `migrate` needs, see
+/// docs/postgres.md.
 ///
 /// `store` describes the inherited members. Thread safety: any thread.
 class TIMING_WHEEL_EXPORT postgres_store final : public store {

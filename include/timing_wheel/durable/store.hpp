@@ -263,12 +263,12 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// Moves claimed rows to the dead.
   virtual void bury(std::span<bury_op> ops) = 0;
 
-  /// For operators. \returns what `store::list` returns, and locks it until the transaction ends: nobody claims, cancels
-  /// or moves it meanwhile. Leaves out a row that another transaction has locked.
+  /// For operators. \returns what `store::list` returns, and locks it until the transaction ends: nobody claims,
+  /// cancels or moves it meanwhile. Leaves out a row that another transaction has locked.
   [[nodiscard]] virtual std::vector<stored_check> list(const check_range& range);
-  /// Makes dead checks pending again, due now, with attempt 0. Leaves out an id that is not there, and a check whose key
-  /// another check has by now; of two dead checks with one key it takes that with the higher id. \returns how many it
-  /// has made.
+  /// Makes dead checks pending again, due now, with attempt 0. Leaves out an id that is not there, and a check whose
+  /// key another check has by now; of two dead checks with one key it takes that with the higher id. \returns how many
+  /// it has made.
   virtual std::size_t revive_dead(std::span<const std::int64_t> ids);
   /// Deletes dead checks. \returns how many were there.
   virtual std::size_t delete_dead(std::span<const std::int64_t> ids);
@@ -356,8 +356,8 @@ class TIMING_WHEEL_EXPORT store {
   /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
-  /// Does what `transact_within` does, and consumes `wanted` before it calls `work`: `got` has the rows then. A store may
-  /// begin and consume in one round trip.
+  /// Does what `transact_within` does, and consumes `wanted` before it calls `work`: `got` has the rows then. A store
+  /// may begin and consume in one round trip.
   virtual void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted,
                               std::vector<claimed>& got, const std::function<void(store_transaction&)>& work);
 

@@ -732,8 +732,8 @@ bool node::write_leased() {
   return worked;
 }
 
-// In one statement, if all ends are good ones and there are few rows. If there are many, it takes a server more time than
-// statements for each do, and the trips that it saves are nothing beside that.
+// In one statement, if all ends are good ones and there are few rows. If there are many, it takes a server more time
+// than statements for each do, and the trips that it saves are nothing beside that.
 bool node::write_at_once(const ends_to_write& ends, transaction_limits limits, lease_round& round) {
   constexpr std::size_t many = 200;
   if (ends.size() != ends.complete.size() || ends.size() + round.wanted.size() > many) {

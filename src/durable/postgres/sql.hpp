@@ -353,9 +353,9 @@ inline constexpr const char* users_undo = "ROLLBACK TO timing_wheel_call;RELEASE
 inline constexpr query users_stands{"looking for a check", "",
                                     "SELECT due,lease IS NULL FROM @check WHERE kind=$1::text AND key=$2::bytea"};
 
-// The end of claims and the next ones, in a transaction of its own. Its rows: the clock (`what` 0), then the claims that
-// were still ours (1) and those that were made (2). The parts of a statement see what was there before it; no row is in
-// both lists.
+// The end of claims and the next ones, in a transaction of its own. Its rows: the clock (`what` 0), then the claims
+// that were still ours (1) and those that were made (2). The parts of a statement see what was there before it; no row
+// is in both lists.
 inline constexpr query complete_and_claim{
     "completing and claiming", "timing_wheel_complete_and_claim",
     "WITH begun AS MATERIALIZED (SELECT now,now+least($3::bigint,9223372036854775807-now) AS until FROM "

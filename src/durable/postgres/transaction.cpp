@@ -486,7 +486,8 @@ connection& writing_transaction::planned_by_server() {
   return connection_;
 }
 
-// What changes the rows afterwards has to find them by the index, though the server may not know yet how many there are.
+// What changes the rows afterwards has to find them by the index, though the server may not know yet how many there
+// are.
 std::vector<stored_check> writing_transaction::list(const check_range& range) {
   const bool was_ours = planner_is_ours_;
   std::vector<stored_check> found = postgres::list(planned_by_server(), range, now_, true);

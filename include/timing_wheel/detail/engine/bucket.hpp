@@ -66,8 +66,8 @@ inline entry& chunk::at(std::size_t offset) noexcept {
 inline const entry& chunk::at(std::size_t offset) const noexcept { return const_cast<chunk*>(this)->at(offset); }
 
 /// A bucket's chunks, in order; or those of a pool. It owns none of them. It is a ring of `boost::intrusive` hooks, and
-/// knows the first of them alone, so that zeroes are an empty one; `boost::intrusive::list` has a hook of its own in the
-/// ring.
+/// knows the first of them alone, so that zeroes are an empty one; `boost::intrusive::list` has a hook of its own in
+/// the ring.
 class chunk_list {
  public:
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
