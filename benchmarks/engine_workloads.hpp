@@ -55,7 +55,7 @@ std::uint64_t pass(Timers& timers, tick time, delays* again = nullptr) {
 /// page, and all growing, is part of it.
 template <class Make>
 void arm(benchmark::State& state, const Make& make) {
-  figures found(state, "arm");
+  figures found(state);
   const timer_number count = found.timers();
   decltype(make(count)) timers;
   for ([[maybe_unused]] auto round : state) {
@@ -65,7 +65,7 @@ void arm(benchmark::State& state, const Make& make) {
       timers = make(count);
     });
     delays random(1);
-    found.time([&] { arm_all(*timers, count, random); });
+    arm_all(*timers, count, random);
   }
   found.report_handled(static_cast<std::uint64_t>(state.iterations()) * count);
   found.report_bytes(timers->bytes());
@@ -84,13 +84,13 @@ void churn_once(Timers& timers, timer_number count, delays& random) {
 /// B: with N pending, cancel a random one and arm a new one; per pair. Each round is N pairs, and one goes before.
 template <class Make>
 void churn(benchmark::State& state, const Make& make) {
-  figures found(state, "churn");
+  figures found(state);
   const timer_number count = found.timers();
   delays random(2);
   const auto timers = armed(make, count, random);
   churn_once(*timers, count, random);
   for ([[maybe_unused]] auto round : state) {
-    found.time([&] { churn_once(*timers, count, random); });
+    churn_once(*timers, count, random);
   }
   found.report_handled(static_cast<std::uint64_t>(state.iterations()) * count);
   found.report_bytes(timers->bytes());
@@ -100,7 +100,7 @@ void churn(benchmark::State& state, const Make& make) {
 /// C: from A, millisecond by millisecond to the end, cascades included; per timer.
 template <class Make>
 void fire(benchmark::State& state, const Make& make) {
-  figures found(state, "fire");
+  figures found(state);
   const timer_number count = found.timers();
   decltype(make(count)) timers;
   std::uint64_t fired = 0;
@@ -110,7 +110,7 @@ void fire(benchmark::State& state, const Make& make) {
       timers.reset();
       timers = armed(make, count, random);
     });
-    found.time([&] { fired += pass(*timers, half_hour); });
+    fired += pass(*timers, half_hour);
   }
   found.report_handled(fired);
   found.expect("timers fired", fired, static_cast<std::uint64_t>(state.iterations()) * count);
@@ -180,7 +180,7 @@ inline void report_steps(benchmark::State& state, const step_lengths& lengths) {
 template <class Make>
 void step(benchmark::State& state, const Make& make) {
   constexpr int passes = 3;
-  figures found(state, "step");
+  figures found(state);
   const timer_number count = found.timers();
   decltype(make(count)) timers;
   step_lengths shortest;
@@ -196,7 +196,7 @@ void step(benchmark::State& state, const Make& make) {
         timers.reset();
         timers = armed(make, count, random);
       });
-      found.time([&] { pass_by_the_clock(*timers, shortest, fired); });
+      pass_by_the_clock(*timers, shortest, fired);
     }
   }
   found.report_handled(fired.count);
@@ -211,7 +211,7 @@ void step(benchmark::State& state, const Make& make) {
 template <class Make>
 void hold(benchmark::State& state, const Make& make) {
   constexpr tick round_length = 10 * minute;
-  figures found(state, "hold");
+  figures found(state);
   const timer_number count = found.timers();
   delays random(4);
   const auto timers = make(count);
@@ -221,7 +221,7 @@ void hold(benchmark::State& state, const Make& make) {
   pass(*timers, round_length, &random);
   std::uint64_t fired = 0;
   for ([[maybe_unused]] auto round : state) {
-    found.time([&] { fired += pass(*timers, round_length, &random); });
+    fired += pass(*timers, round_length, &random);
   }
   found.report_handled(fired);
   found.report_bytes(timers->bytes());
@@ -249,7 +249,7 @@ std::uint64_t play(const compensation_plan& plan, Timers& timers) {
 /// timer.
 template <class Make>
 void compensation(benchmark::State& state, const Make& make, unsigned percent) {
-  figures found(state, "compensation");
+  figures found(state);
   const timer_number count = found.timers();
   const compensation_plan plan(count, percent);
   decltype(make(count)) timers;
@@ -259,7 +259,7 @@ void compensation(benchmark::State& state, const Make& make, unsigned percent) {
       timers.reset();
       timers = make(count);
     });
-    found.time([&] { fired += play(plan, *timers); });
+    fired += play(plan, *timers);
   }
   const auto rounds = static_cast<std::uint64_t>(state.iterations());
   found.report_handled(rounds * count);

@@ -1,18 +1,11 @@
 #include "measurement.hpp"
 
-#include <ctime>
 #include <string>
 #if __has_include(<malloc.h>)
 #include <malloc.h>
 #endif
 
 namespace timing_wheel::bench {
-
-double processor_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 std::size_t heap_bytes() {
@@ -32,20 +25,6 @@ std::uint64_t shuffled(std::uint64_t x) {
   x ^= x >> 7U;
   x ^= x << 17U;
   return x;
-}
-
-template <class Probe>
-double seconds_per_access(std::size_t times, const Probe& probe) {
-  probe(times / 4);  // warms caches and tables of pages
-  const double begin = processor_seconds();
-  probe(times);
-  return (processor_seconds() - begin) / static_cast<double>(times);
-}
-
-probe_figures measured(std::size_t count) {
-  probe_lines lines(count);
-  return {.p1 = seconds_per_access(4'000'000, [&](std::size_t times) { lines.touch_at_random(times); }),
-          .p2 = seconds_per_access(1'000'000, [&](std::size_t times) { lines.follow_chain(times); })};
 }
 
 }  // namespace
@@ -83,25 +62,11 @@ void probe_lines::follow_chain(std::size_t times) {
   benchmark::DoNotOptimize(place);
 }
 
-probe_figures probes_for(std::string_view family, std::size_t lines) {
-  static std::string last_family;
-  static std::size_t last_lines = 0;
-  static probe_figures figures;
-  if (family != last_family || lines != last_lines) {
-    figures = measured(lines);
-    last_family = family;
-    last_lines = lines;
-  }
-  return figures;
-}
-
 void figures::report_handled(std::uint64_t handled) {
   using benchmark::Counter;
   const auto count = static_cast<double>(handled);
   state_.SetItemsProcessed(static_cast<std::int64_t>(handled));
   state_.counters["per_timer"] = Counter(count, Counter::kIsRate | Counter::kInvert);
-  state_.counters["per_P1"] = seconds_ / count / probes_.p1;
-  state_.counters["per_P2"] = seconds_ / count / probes_.p2;
 }
 
 void figures::report_bytes(std::size_t bytes) {

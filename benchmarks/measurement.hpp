@@ -5,15 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "timing_wheel/time.hpp"
 
 namespace timing_wheel::bench {
-
-/// Processor time of this thread, so that a process beside this one does not count.
-[[nodiscard]] double processor_seconds();
 
 /// Bytes that the process holds from `malloc`; 0 where the C library does not tell.
 [[nodiscard]] std::size_t heap_bytes();
@@ -56,16 +52,6 @@ class probe_lines {
   std::uint64_t place_ = 1;
 };
 
-/// Seconds of processor time per access.
-struct probe_figures {
-  double p1 = 0;
-  double p2 = 0;
-};
-
-/// The probes with `lines` lines, measured when the first benchmark of a family asks; the others of the family share
-/// them.
-[[nodiscard]] probe_figures probes_for(std::string_view family, std::size_t lines);
-
 /// Does `work` outside the time of the benchmark.
 template <class Work>
 void untimed(benchmark::State& state, const Work& work) {
@@ -74,24 +60,15 @@ void untimed(benchmark::State& state, const Work& work) {
   state.ResumeTiming();
 }
 
-/// The counters that all workloads have. Google Benchmark knows the time only after the benchmark has returned, too
-/// late for a ratio without a unit, so the part that counts is timed here once more.
+/// The counters that all workloads have.
 class figures {
  public:
-  figures(benchmark::State& state, std::string_view family)
-      : state_(state), probes_(probes_for(family, static_cast<std::size_t>(state.range(0)))) {}
+  explicit figures(benchmark::State& state) : state_(state) {}
 
   /// N, the number of timers.
   [[nodiscard]] timer_number timers() const { return static_cast<timer_number>(state_.range(0)); }
 
-  template <class Work>
-  void time(const Work& work) {
-    const double begin = processor_seconds();
-    work();
-    seconds_ += processor_seconds() - begin;
-  }
-
-  /// `per_timer`, the time for each of `handled`, and `per_P1`, `per_P2`: how many accesses to memory that is.
+  /// `per_timer`, the time for each of `handled`.
   void report_handled(std::uint64_t handled);
 
   /// `bytes_per_timer`, with the 64 bytes of the timer itself and, for a peer, with the handle that it asks its user to
@@ -103,8 +80,6 @@ class figures {
 
  private:
   benchmark::State& state_;
-  probe_figures probes_;
-  double seconds_ = 0;
 };
 
 }  // namespace timing_wheel::bench

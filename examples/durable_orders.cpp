@@ -58,7 +58,7 @@ int main() {
   store.migrate();  // makes the tables of the checks
   sqlite3* shop = nullptr;
   sqlite3_open("shop.files/shop.db", &shop);
-  sqlite3_busy_timeout(shop, 5000);
+  sqlite3_busy_timeout(shop, 5000);  // under load set more: "Your own connection" in docs/durable.md
   sql(shop, "PRAGMA synchronous = FULL");
   sql(shop, "CREATE TABLE stock AS SELECT 10 AS units");
   sql(shop, "CREATE TABLE orders (id TEXT PRIMARY KEY, state TEXT)");

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "contender.hpp"
-#include "measurement.hpp"
-#include "peers/virtual_time.hpp"
-#include "workload.hpp"
+#include "peers/loop_timers.hpp"
 
 namespace timing_wheel::bench {
 namespace {
@@ -24,7 +22,7 @@ struct virtual_clock {
   static time_point now() { return time_point(duration(virtual_time::now())); }
 };
 
-class asio_timers {
+class asio_timers : public loop_timers<asio_timers> {
  public:
   explicit asio_timers(timer_number count) {
     const virtual_time::driving scope;  // the first timer makes the reactor
@@ -39,7 +37,7 @@ class asio_timers {
     timer.expires_after(std::chrono::milliseconds(delay));
     timer.async_wait([this, s](const boost::system::error_code& error) {
       if (!error) {
-        on_timer(s);
+        fire(s, nodes_[s].data);
       }
     });
   }
@@ -54,15 +52,10 @@ class asio_timers {
     }
   }
 
-  std::size_t advance(tick by, delays* again) {
-    virtual_time::pass(by);
-    again_ = again;
-    fired_ = 0;
-    poll();
-    return fired_;
+  void poll() {
+    const virtual_time::driving scope;
+    context_.poll();
   }
-
-  [[nodiscard]] std::size_t bytes() const { return heap_.grown(); }
 
  private:
   struct node {
@@ -71,26 +64,10 @@ class asio_timers {
     payload data;
   };
 
-  void poll() {
-    const virtual_time::driving scope;
-    context_.poll();
-  }
-
-  void on_timer(timer_number s) {
-    ++fired_;
-    ++nodes_[s].data.fired;
-    if (again_ != nullptr) {
-      arm(s, again_->next());
-    }
-  }
-
-  heap_watch heap_;
   boost::asio::io_context context_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context_.get_executor()};
   std::vector<node> nodes_;
   std::size_t cancelled_ = 0;
-  delays* again_ = nullptr;
-  std::size_t fired_ = 0;
 };
 
 [[maybe_unused]] const bool asio_joined = join(contend<asio_timers>("asio", "Boost " BOOST_LIB_VERSION));

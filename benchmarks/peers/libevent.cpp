@@ -1,15 +1,12 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "contender.hpp"
-#include "measurement.hpp"
-#include "peers/virtual_time.hpp"
-#include "workload.hpp"
+#include "peers/loop_timers.hpp"
 
 namespace timing_wheel::bench {
 namespace {
@@ -27,7 +24,7 @@ event_base* make_base() {
   return base;
 }
 
-class libevent_timers {
+class libevent_timers : public loop_timers<libevent_timers> {
  public:
   explicit libevent_timers(timer_number count) : base_(make_base()), nodes_(count) {
     for (node& n : nodes_) {
@@ -50,16 +47,10 @@ class libevent_timers {
 
   void cancel(timer_number s) { event_del(&nodes_[s].timer); }
 
-  std::size_t advance(tick by, delays* again) {
+  void poll() {
     const virtual_time::driving scope;
-    virtual_time::pass(by);
-    again_ = again;
-    fired_ = 0;
     event_base_loop(base_, EVLOOP_NONBLOCK);
-    return fired_;
   }
-
-  [[nodiscard]] std::size_t bytes() const { return heap_.grown(); }
 
  private:
   struct node {
@@ -70,22 +61,11 @@ class libevent_timers {
 
   static void on_timer(evutil_socket_t /*none*/, short /*what*/, void* argument) {
     node& n = *static_cast<node*>(argument);
-    n.owner->fire(n);
+    n.owner->fire(static_cast<timer_number>(&n - n.owner->nodes_.data()), n.data);
   }
 
-  void fire(node& n) {
-    ++fired_;
-    ++n.data.fired;
-    if (again_ != nullptr) {
-      arm(static_cast<timer_number>(&n - nodes_.data()), again_->next());
-    }
-  }
-
-  heap_watch heap_;
   event_base* base_;
   std::vector<node> nodes_;
-  delays* again_ = nullptr;
-  std::size_t fired_ = 0;
 };
 
 [[maybe_unused]] const bool libevent_joined =

@@ -1,19 +1,16 @@
 #include <uv.h>
 
-#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "contender.hpp"
-#include "measurement.hpp"
-#include "peers/virtual_time.hpp"
-#include "workload.hpp"
+#include "peers/loop_timers.hpp"
 
 namespace timing_wheel::bench {
 namespace {
 
-class libuv_timers {
+class libuv_timers : public loop_timers<libuv_timers> {
  public:
   explicit libuv_timers(timer_number count) : nodes_(count) {
     const virtual_time::driving scope;
@@ -42,16 +39,10 @@ class libuv_timers {
   void arm(timer_number s, tick delay) { uv_timer_start(&nodes_[s].timer, on_timer, delay, 0); }
   void cancel(timer_number s) { uv_timer_stop(&nodes_[s].timer); }
 
-  std::size_t advance(tick by, delays* again) {
+  void poll() {
     const virtual_time::driving scope;
-    virtual_time::pass(by);
-    again_ = again;
-    fired_ = 0;
     uv_run(&loop_, UV_RUN_NOWAIT);
-    return fired_;
   }
-
-  [[nodiscard]] std::size_t bytes() const { return heap_.grown(); }
 
  private:
   struct node {
@@ -60,22 +51,13 @@ class libuv_timers {
   };
 
   static void on_timer(uv_timer_t* timer) {
-    static_cast<libuv_timers*>(timer->loop->data)->fire(*static_cast<node*>(timer->data));
+    auto& mine = *static_cast<libuv_timers*>(timer->loop->data);
+    auto& n = *static_cast<node*>(timer->data);
+    mine.fire(static_cast<timer_number>(&n - mine.nodes_.data()), n.data);
   }
 
-  void fire(node& n) {
-    ++fired_;
-    ++n.data.fired;
-    if (again_ != nullptr) {
-      arm(static_cast<timer_number>(&n - nodes_.data()), again_->next());
-    }
-  }
-
-  heap_watch heap_;
   uv_loop_t loop_ = {};
   std::vector<node> nodes_;
-  delays* again_ = nullptr;
-  std::size_t fired_ = 0;
 };
 
 [[maybe_unused]] const bool libuv_joined =

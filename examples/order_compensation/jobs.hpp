@@ -16,7 +16,8 @@ namespace order_compensation {
 /// 90 % of the delay, and waits until nothing is pending.
 ///
 /// An approval that a slow machine delays until the check has begun comes too late: the stock is given back.
-/// \throws timer_error for a bad option of the timer; std::bad_alloc; std::system_error if no thread can be had.
+/// \throws timer_error for a bad option of the timer; usage_error if there is not enough memory for so many checks;
+/// std::bad_alloc; std::system_error if no thread can be had.
 void run_live(report& all, const options& chosen, common::progress& shown, const std::atomic<bool>& stop);
 
 /// Lives through the orders of a file in virtual time, from the first purchase until nothing is pending.
@@ -24,7 +25,8 @@ void run_live(report& all, const options& chosen, common::progress& shown, const
 /// An approval at or before purchase + delay cancels the check; one that comes later finds the stock given back. The
 /// outcome does not depend on the tick: with one that does not divide the delay, checks fire late, and the lateness is
 /// reported.
-/// \throws usage_error if there are more than `max_orders`; timer_error for a bad option of the timer; std::bad_alloc.
+/// \throws usage_error if there are more than `max_orders`, or not enough memory; timer_error for a bad option of the
+/// timer; std::bad_alloc.
 void replay(report& all, const options& chosen, const std::vector<order>& orders, common::progress& shown,
             const std::atomic<bool>& stop);
 

@@ -85,13 +85,12 @@ class job {
     all.count("fired early", "early", early_);
   }
 
-  void write_costs(report& all, const timing_wheel::histogram& late, std::uint64_t wakeups, std::uint64_t bytes) const {
+  void write_costs(report& all, const timing_wheel::histogram& late, std::uint64_t bytes) const {
     const auto at = [](nanoseconds value) { return std::chrono::duration<double, std::micro>(value).count(); };
     all.lateness("lateness", "lateness_us",
                  late.count() == 0 ? std::vector<double>{}
                                    : std::vector{at(late.quantile(0.5)), at(late.quantile(0.99)), at(late.max())},
                  "us");
-    all.count("wake-ups", "wakeups", wakeups);
     all.count("most pending at once", "peak_pending", peak_pending_);
     all.line("memory of the service", with_decimals(static_cast<double>(bytes) / 0x1p20, 1), "MiB");
     all.figures["peak_bytes"] = bytes;
@@ -160,7 +159,8 @@ class live_job : job<timing_wheel::timer> {
     all.line("created per second", grouped(per_second(orders_, creating_)));
     all.figures["created_per_s"] = per_second(orders_, creating_);
     write_counts(all);
-    write_costs(all, service.lateness, service.wakeups, std::max<std::uint64_t>(bytes_, service.bytes));
+    write_costs(all, service.lateness, std::max<std::uint64_t>(bytes_, service.bytes));
+    all.count("wake-ups", "wakeups", service.wakeups);
     all.line("memory per check", with_decimals(all.figures["bytes_per_check"], 1), "bytes");
     all.line("process grew by", with_decimals(static_cast<double>(growth_) / 0x1p20, 1), "MiB");
     all.figures["resident_growth_bytes"] = growth_;
@@ -216,7 +216,8 @@ class live_job : job<timing_wheel::timer> {
   void approve_orders(const std::stop_token& over) {
     for (std::uint64_t seen = 0; !over.stop_requested(); std::this_thread::sleep_for(1ms)) {
       const bool last = all_created_;
-      for (const std::uint64_t created = created_.load(std::memory_order_acquire); seen < created; ++seen) {
+      for (const std::uint64_t created = created_.load(std::memory_order_acquire);
+           seen < created && !over.stop_requested(); ++seen) {
         await_approval(static_cast<order_index>(seen));
       }
       approve_due();
@@ -270,7 +271,7 @@ class replay_job : job<timing_wheel::manual_timer> {
     all.line("replayed per second", grouped(per_second(orders_, all.elapsed())));
     all.line("malformed rows", grouped(all.malformed));
     write_counts(all);
-    write_costs(all, late_, service.wakeups, service.bytes);
+    write_costs(all, late_, service.bytes);
     audit(all, service);
   }
 
@@ -338,6 +339,8 @@ class replay_job : job<timing_wheel::manual_timer> {
 }  // namespace
 
 void run_live(report& all, const options& chosen, common::progress& shown, const std::atomic<bool>& stop) {
+  constexpr std::uint64_t bytes_of_check = 96;  // two thirds of them in the service
+  common::check_memory("--checks: " + grouped(chosen.checks) + " checks", chosen.checks * bytes_of_check);
   live_job(chosen, shown, stop).run(all);
 }
 
@@ -346,9 +349,14 @@ void replay(report& all, const options& chosen, const std::vector<order>& orders
   if (!orders.empty() && chosen.repeat > max_orders / orders.size()) {
     throw common::usage_error("--repeat: more than " + grouped(max_orders) + " orders");
   }
+  constexpr std::uint64_t bytes_of_order = 24;  // what is kept until the end
+  constexpr std::uint64_t bytes_of_copy = 24;
+  const std::uint64_t copied = orders.size() * chosen.repeat;
+  common::check_memory("--repeat: " + grouped(copied) + " orders",
+                       copied * bytes_of_order + chosen.repeat * bytes_of_copy);
   order_plan plan = recorded_plan(orders, chosen.repeat);
   std::optional<planned_order> first = plan();
-  replay_job(chosen, orders.size() * chosen.repeat, std::move(plan), first, shown, stop).run(all);
+  replay_job(chosen, copied, std::move(plan), first, shown, stop).run(all);
 }
 
 }  // namespace order_compensation

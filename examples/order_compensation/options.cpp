@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "common/duration.hpp"
+#include "common/number.hpp"
 #include "common/orders_table.hpp"
 #include "common/program.hpp"
 
@@ -21,6 +23,7 @@ std::string footer() {
   return std::string("A DURATION is ") + common::duration_forms +
          ".\nFILE.csv has a header that names, among others, the columns\n" + common::order_columns +
          ".\nTimes are UTC, YYYY-MM-DD HH:MM:SS; an empty order_approved_at says that the order is never approved.\n"
+         "Only the approval counts: order_status and any other column may be there, and are not read.\n"
          "A malformed row is told and left out.\n"
          "With --durable, an order's row, its reservation and its check are one transaction; so are a confirmation\n"
          "and the cancel of the check, and the end of a check and what it gives back. At the end the orders must\n"
@@ -31,7 +34,8 @@ std::string footer() {
          "spread over --seconds, each copy 1 s of the file after the one before; 30 min in the life of an order "
          "become\n"
          "the delay.\n"
-         "The new file is durable-PID.db, beside this program. It stays there if this program is killed by SIGKILL.\n"
+         "The new file is durable-PID.db, beside this program. It stays there if a signal kills this program, such as\n"
+         "SIGKILL, SIGHUP as its terminal closes, or SIGPIPE as the reader of its messages goes away.\n"
          "Where a new file or server is, is told first: you can look at it while this runs.\n"
          "A server of its own does not sync: what it has written survives its kills, though not a loss of power.\n"
          "The first Ctrl-C or SIGTERM ends the run with a report of its part, a second one at once.\n"
@@ -53,6 +57,24 @@ CLI::Option* add_duration(CLI::App& app, const std::string& name, std::chrono::n
   return app.add_option_function<std::string>(name, store, description)->type_name("DURATION");
 }
 
+/// CLI11 would take 010 for 8.
+template <class Target, class Number>
+CLI::Option* add_whole(CLI::App& app, const std::string& name, Target& target, Number least, Number most,
+                       const std::string& description) {
+  const auto store = [name, &target, least, most](const std::string& text) {
+    try {
+      target = common::read_whole(text, least, most);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError(name, error.what());
+    }
+  };
+  CLI::Option* const added = app.add_option_function<std::string>(name, store, description)->type_name("NUMBER");
+  if constexpr (std::is_same_v<Target, Number>) {  // else there may be none
+    added->default_str(std::to_string(target));
+  }
+  return added;
+}
+
 /// CLI::Range takes a `nan` for a number in it.
 CLI::Validator number_in(double least, double most) {
   const CLI::Range range(least, most);
@@ -72,9 +94,7 @@ CLI::Option* add_durable_options(CLI::App& app, options& parsed, CLI::Option* or
          "The database; it is continued if there is one; 'postgres' is a new server [a new file, removed at the end]")
       ->type_name("sqlite:FILE|postgres[:CONNINFO]")
       ->needs(durable);
-  app.add_option("--nodes", parsed.nodes, "How many processes run checks")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str()
+  add_whole(app, "--nodes", parsed.nodes, std::int64_t{1}, std::int64_t{64}, "How many processes run checks")
       ->needs(durable);
   auto* kill =
       app.add_option("--kill", parsed.kill, "Kill a process of the checks at random, after so many seconds on average")
@@ -104,22 +124,17 @@ void add_options(CLI::App& app, options& parsed) {
                      ->excludes(live);
   add_duration(app, "--delay", parsed.delay,
                "From an order to its check [30min with --orders, else 5s; 5s with --durable]");
-  app.add_option("--repeat", parsed.repeat, "Replay so many copies, each 1 s after the one before")
-      ->check(CLI::Range(std::uint64_t{1}, max_orders))
-      ->capture_default_str()
+  constexpr std::uint64_t none = 0;
+  constexpr std::uint64_t largest_seed = std::numeric_limits<std::int64_t>::max();
+  add_whole(app, "--repeat", parsed.repeat, std::uint64_t{1}, max_orders,
+            "Replay so many copies, each 1 s after the one before")
       ->needs(orders);
-  auto* checks = app.add_option("--checks", parsed.checks, "How many checks to create")
-                     ->check(CLI::Range(std::uint64_t{0}, max_orders))
-                     ->capture_default_str()
-                     ->excludes(orders);
-  app.add_option("--seed", parsed.seed, "Which orders are approved, and when")
-      ->check(CLI::Range(std::uint64_t{std::numeric_limits<std::int64_t>::max()}))  // -1 is the largest of 64 bits
-      ->capture_default_str()
-      ->excludes(orders);
+  auto* checks =
+      add_whole(app, "--checks", parsed.checks, none, max_orders, "How many checks to create")->excludes(orders);
+  add_whole(app, "--seed", parsed.seed, none, largest_seed, "Which orders are approved, and when")->excludes(orders);
   auto* tick = add_duration(app, "--tick", parsed.timer.tick, "The grain of time of the wheel [1ms]");
-  auto* wheel =
-      app.add_option("--wheel-size", parsed.timer.wheel_size, "Slots of each wheel [1024 of the lowest, 2048 above]")
-          ->check(CLI::NonNegativeNumber);
+  auto* wheel = add_whole(app, "--wheel-size", parsed.timer.wheel_size, std::uint32_t{2}, std::uint32_t{1} << 24U,
+                          "Slots of each wheel [1024 of the lowest, 2048 above]");
   auto* durable = add_durable_options(app, parsed, orders);
   for (CLI::Option* other : {live, checks, tick, wheel}) {
     durable->excludes(other);

@@ -4,7 +4,6 @@
 #include <queue>
 #include <random>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "common/program.hpp"
@@ -26,7 +25,6 @@ double ratio(nanoseconds a, nanoseconds b) { return static_cast<double>(a.count(
 
 orders_file read_orders(std::istream& in, const std::string& name, common::progress& shown) {
   orders_file file;
-  std::unordered_map<std::string, std::uint64_t> lines;  // of each id, for the rows that are good
   const auto leave_out = [&](std::uint64_t line, const std::string& reason) {
     constexpr std::size_t most_reported = 20;
     ++file.malformed;
@@ -34,12 +32,7 @@ orders_file read_orders(std::istream& in, const std::string& name, common::progr
       file.reported.push_back(std::to_string(line) + ": " + reason);
     }
   };
-  const auto add = [&](const common::order_row& row, std::uint64_t line) {
-    const auto [first, is_new] = lines.try_emplace(std::string(row.id), line);
-    if (!is_new) {
-      const std::string where = std::to_string(first->second);
-      return leave_out(line, "order_id " + common::quoted(row.id) + " was on line " + where + " already");
-    }
+  const auto add = [&](const common::order_row& row) {
     file.orders.push_back({row.purchased, row.approved});
     if (constexpr std::size_t often = 4096; file.orders.size() % often == 0) {
       shown.show("read " + std::to_string(file.orders.size()) + " orders");
@@ -52,14 +45,13 @@ orders_file read_orders(std::istream& in, const std::string& name, common::progr
         const std::optional<common::order_row> row = table.next();
         more = row.has_value();
         if (row) {
-          add(*row, table.line());
+          add(*row);
         }
       } catch (const common::row_error& error) {
         leave_out(table.line(), error.what());
       }
     }
   } catch (const common::file_error& error) {
-    file.orders.clear();
     leave_out(error.line(), error.what());
   }
   if (in.bad()) {

@@ -24,12 +24,12 @@ struct order {
 
 struct orders_file {
   std::vector<order> orders;          ///< In the order of the file.
-  std::uint64_t malformed = 0;        ///< Rows left out; a header without the columns counts as one.
+  std::uint64_t malformed = 0;        ///< Rows left out; a header that cannot be used counts as one.
   std::vector<std::string> reported;  ///< "LINE: what is wrong", of the first 20 of them; the header is line 1.
 };
 
-/// A row that common::orders_table cannot use, or whose id an earlier one has, is left out, reported and counted; so is
-/// what makes the rest of the file unreadable. A file that is not text has no order.
+/// A row that common::orders_table cannot use, or whose id an earlier one has, is left out, reported and counted. If it
+/// cannot use the header, there is no order.
 /// \throws usage_error with `name` if the stream breaks.
 [[nodiscard]] orders_file read_orders(std::istream& in, const std::string& name, common::progress& shown);
 

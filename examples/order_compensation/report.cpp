@@ -90,6 +90,10 @@ void report::close(const std::string& interrupted_by) {
   figures["problems"] = problems;
 }
 
+void report::write_json(std::ostream& out) const {
+  out << figures.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
+
 void report::print(std::ostream& out) const { out << title << '\n' << lines_.str() << verdicts_.str(); }
 
 }  // namespace order_compensation

@@ -46,9 +46,9 @@ class report {
   void expect_none(std::uint64_t count, const std::string& what);
 
   void print(std::ostream& out) const;
-  /// One object, indented. \param interrupted_by the name of the signal, if one did it.
-  void write_json(std::ostream& out) const { out << figures.dump(2) << '\n'; }
-  /// Adds what is known at the end only. Called once.
+  /// One object, indented. What is not UTF-8 in a name becomes U+FFFD.
+  void write_json(std::ostream& out) const;
+  /// Adds what is known at the end only. Called once. \param interrupted_by the name of the signal, if one did it.
   void close(const std::string& interrupted_by);
 
  private:

@@ -116,6 +116,7 @@ sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> dead
 /// | in time, with `void` | `true` |
 /// | in time, with an exception; also after a stop request of `options.stop` | that exception |
 /// | late, in whatever way | an empty optional, a null pointer, or `false`; its value or exception is destroyed |
+/// | before the coroutine was suspended, as `make`, `await_ready` or `await_suspend` throws | that exception |
 ///
 /// | What fails | without an `error` | with an `error` |
 /// |---|---|---|

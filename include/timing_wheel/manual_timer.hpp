@@ -37,7 +37,8 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   ///     timer.advance_by(30ms);  // runs both: at 10 ms, and at 20 ms
   ///
   /// If `when` has passed, the clock stays, and the timers that are due by now run. The call does not return while a
-  /// callback goes on scheduling without delay.
+  /// callback goes on scheduling without delay. After `advance_to(time_point::max())` a timer that is scheduled by a
+  /// delay never runs, because its deadline is the end of time.
   ///
   /// \returns how many callbacks ran, or were given to the executor. If the executor refuses, the call asks it again at
   /// each millisecond on the way.

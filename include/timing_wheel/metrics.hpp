@@ -19,13 +19,13 @@ namespace timing_wheel {
 /// | Part | May be |
 /// |---|---|
 /// | name | letters, digits and `_`, not first a digit, not first `__`; not `le`, `level` or `kind` |
-/// | value | any bytes of UTF-8 |
+/// | value | UTF-8; a call refuses other bytes |
 using metric_labels = std::vector<std::pair<std::string, std::string>>;
 
 /// The figures of one of several services, or of one of several schedulers of durable checks.
 template <class Stats>
 struct labelled {
-  metric_labels labels;  ///< They must differ from the labels of all others on the page.
+  metric_labels labels;  ///< \pre no other on the page has the same ones; the call does not check it
   Stats stats;           ///< What `stats()` returned.
 };
 

@@ -261,6 +261,8 @@ class TIMING_WHEEL_EXPORT timer {
   ///
   /// Each pending timer is counted or returned once; a second stop finds none. A timer scheduled by another thread
   /// meanwhile is either stopped as well or refused. A periodic timer whose callback is running is not armed again.
+  /// So `stop_drain` ends a timer of `schedule_every` or `schedule_with` after at most one more run, and returns only
+  /// one that has not run meanwhile.
   ///
   /// A stop waits for all running callbacks, so do not call it while you hold a lock that a callback takes. A stop that
   /// is called in a callback of this service waits for no running callback. If callbacks of two services stop each

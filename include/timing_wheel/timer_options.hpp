@@ -68,7 +68,8 @@ struct timer_options {
   /// call it at a time.
   ///
   /// If `on_error` is empty, or throws itself, the service writes the exception to standard error. It writes each text
-  /// at most once in a second of its clock. `timer_counts::failed` counts failures of callbacks and rules in any case.
+  /// at most once in a second of its clock; of more than 16 texts at a time, some more often. `timer_counts::failed`
+  /// counts failures of callbacks and rules in any case.
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
 };
 
@@ -127,7 +128,9 @@ struct periodic_options {
   std::uint64_t tag = 0;
   /// As `schedule_options::stop`.
   std::stop_token stop = {};
-  /// As `schedule_options::window`, for each run. The deadlines do not move, so the windows never add up.
+  /// As `schedule_options::window`, for each run. With the two policies of a fixed rate the deadlines do not move, so
+  /// the windows never add up. With `fixed_delay` the next period begins when the run has ended, so each window may
+  /// lengthen the time between two runs.
   std::chrono::nanoseconds window = {};
 };
 

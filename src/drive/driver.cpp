@@ -15,9 +15,10 @@ namespace timing_wheel::detail {
 // One turn of each shard. \returns whether all had the memory that they needed.
 inline bool driver::take_turns(tick now, time_point until, std::size_t budget, turns& sum) {
   bool has_memory = true;
-  for (shard* const s : shards_) {
+  for (std::size_t turn = 0; turn < shards_.size(); ++turn) {
+    const std::size_t place = first_ + turn;
     try {
-      s->due().run_due(now, until, budget, sum);
+      shards_[place < shards_.size() ? place : place - shards_.size()].due().run_due(now, until, budget, sum);
     } catch (const std::bad_alloc&) {
       has_memory = false;
     }
@@ -35,17 +36,20 @@ turns driver::run_due(tick now, time_point until, std::size_t budget) {
     if (!take_turns(now, until, budget, sum)) {
       throw std::bad_alloc();
     }
-    if (!sum.more || sum.ran >= budget || sum.handled >= budget || is_over() || context_.process.is_child() ||
+    if (!sum.more) {
+      return sum;
+    }
+    if (sum.ran >= budget || sum.handled >= budget || is_over() || context_.process.is_child() ||
         has_come(until, context_.clock.now())) {
+      first_ = first_ + 1 < shards_.size() ? first_ + 1 : 0;  // else one that is always due would starve the others
       return sum;
     }
     now = current_tick();
   }
 }
 
-std::size_t driver::run_until(time_point when) {
+std::size_t driver::run_through(tick last) {
   tick now = current_tick();
-  const tick last = context_.scale.floor(when);
   std::size_t ran = run_due(now, time_point::max()).ran;
   for (tick next = shards_.next_event(); next <= last; next = shards_.next_event()) {
     now = std::max(now, next);  // 0 means at once

@@ -17,7 +17,7 @@ namespace timing_wheel::detail {
 /// Runs what is due, in turns over the shards of a lane. One thread at a time drives: the poller, or the caller of
 /// `advance_to`, of `run_due` or of a `stop` that drains.
 ///
-/// Thread safety: `run_due` and `run_until` are for the thread that drives; the rest may be called from any.
+/// Thread safety: `run_due` and `run_through` are for the thread that drives; the rest may be called from any.
 class driver {
  public:
   driver(const shard_group& mine, service_context& context) noexcept : shards_(mine), context_(context) {}
@@ -30,9 +30,9 @@ class driver {
   turns run_due(tick now, time_point until, std::size_t budget = no_limit);
   turns run_due(time_point until, std::size_t budget = no_limit) { return run_due(current_tick(), until, budget); }
 
-  /// For a clock that is set by hand: from expiration to expiration, and not beyond `when`. \returns how many callbacks
-  /// ran.
-  std::size_t run_until(time_point when);
+  /// For a clock that is set by hand: from expiration to expiration, and not beyond the tick `last`. \returns how many
+  /// callbacks ran.
+  std::size_t run_through(tick last);
 
   /// Ends `run_due`, and the loop that drives. Release; `is_over` acquires.
   void finish() noexcept { over_.store(true, std::memory_order_release); }
@@ -70,6 +70,7 @@ class driver {
 
   const shard_group& shards_;
   service_context& context_;
+  std::size_t first_ = 0;  // which shard the next call begins with; of the thread that drives
 
   std::atomic<bool> over_{false};
   std::atomic<bool> taken_{false};                       // the seat; acquired and released as a lock

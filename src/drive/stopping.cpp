@@ -100,7 +100,10 @@ void stopping::drive_until_idle(time_point until) {
     if (mine == nullptr) {
       taken.emplace(only.drive, driver::seat::or_wait{});
     }
-    only.drive.run_until(until);
+    if (until > context_.clock.now()) {
+      const tick last_before = context_.scale.ceil(until) - 1;
+      only.drive.run_through(std::min(last_before, context_.scale.floor(until)));  // the former may lie past all time
+    }
     if (shards_.pending() != 0) {
       context_.clock.move_to(until);
     }

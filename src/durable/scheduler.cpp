@@ -31,7 +31,7 @@ void scheduler::stop() { static_cast<void>(core_->stop(std::chrono::steady_clock
 
 stop_result scheduler::stop(std::chrono::steady_clock::time_point until) {
   const bool finished = core_->stop(until);
-  return {finished, core_->unfinished()};
+  return {finished, core_->unfinished(), finished ? core_->unwritten() : 0};
 }
 
 scheduled scheduler::schedule(const request& asked) {

@@ -208,6 +208,11 @@ std::vector<unfinished_run> scheduler::core::unfinished() const {
   return mine == nullptr ? std::vector<unfinished_run>() : mine->unfinished();
 }
 
+std::size_t scheduler::core::unwritten() const {
+  const node* const mine = started();
+  return mine == nullptr ? 0 : mine->held();
+}
+
 node* scheduler::core::started() const {
   const std::scoped_lock lock(mutex_);
   return node_.get();

@@ -42,6 +42,8 @@ class scheduler::core {
   void start();
   /// \returns whether all is over: not before `until`, and not on a thread of this scheduler.
   [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
+  /// Checks that are still claimed. \pre `stop` has returned true.
+  [[nodiscard]] std::size_t unwritten() const;
   /// The runs whose handlers have not returned.
   [[nodiscard]] std::vector<unfinished_run> unfinished() const;
 

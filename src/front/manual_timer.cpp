@@ -12,7 +12,7 @@ manual_timer::manual_timer(const timer_options& options, time_point start)
 std::size_t manual_timer::advance_to(time_point when) {
   const detail::inside_service inside(service());
   const detail::driver::seat mine(inside->drive, detail::driver::seat::or_throw{});
-  const std::size_t ran = inside->drive.run_until(when);
+  const std::size_t ran = inside->drive.run_through(inside->context->scale.floor(when));
   inside->context->clock.move_to(when);
   return ran;
 }

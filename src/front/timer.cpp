@@ -102,7 +102,11 @@ timer_handle start_stoppable(detail::service& by, const detail::arming& wanted, 
     return refused(by, detail::refusal::no_memory, error);
   }
   detail::stoppable_source source(callback, *block);
-  timer_handle made = ask(by, wanted, source, tag, error);
+  detail::arming asked = wanted;
+  if (stop.stop_requested()) {
+    asked.deadline = time_point::max();  // else it may run before the cancel
+  }
+  timer_handle made = ask(by, asked, source, tag, error);
   if (made) {
     block->cancel_with(stop, made);  // a stop that was requested before destroys what was captured
   }

@@ -99,6 +99,9 @@ struct service_context {
     }
   }
 
+  /// Whether a loop of the user's drives: to wake the loop calls the user's code.
+  [[nodiscard]] bool tells() const noexcept { return tells_; }
+
   /// Where the driver of a shard sleeps. The shards are dealt to the lanes in turn.
   [[nodiscard]] sleeper& sleeper_of(std::uint32_t shard) noexcept { return sleepers[shard % sleepers.size()]; }
 

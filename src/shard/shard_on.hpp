@@ -196,7 +196,11 @@ class shard_on final : public shard {
     if (is_gone() || !timers_.core->reschedule(id, when)) {
       return false;
     }
-    timers_.wake_for_next(lock);
+    if (context_.tells()) {
+      tell_of_next(lock);
+    } else {
+      timers_.wake_for_next(lock);
+    }
     return true;
   }
 
@@ -326,8 +330,8 @@ class shard_on final : public shard {
     if (result.answer == verdict::accepted) {
       count_reference();
       TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, tag, wanted.deadline);
+      timers_.wake_for_next(lock);
     }
-    timers_.wake_for_next(lock);
     return result;
   }
 
@@ -356,6 +360,13 @@ class shard_on final : public shard {
       *id = result.id;
     }
     return refusal::none;
+  }
+
+  // `on_earlier` may destroy the service, and the handle that called.
+  [[gnu::noinline]] void tell_of_next(std::unique_lock<short_lock>& lock) noexcept {
+    add_references(1);
+    timers_.wake_for_next(lock);
+    drop_references(1);
   }
 
   // Under the lock.

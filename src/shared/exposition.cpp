@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -45,9 +46,41 @@ bool is_name(std::string_view name) {
 
 bool is_taken(std::string_view name) { return name == "le" || name == "level" || name == "kind"; }
 
+// As Prometheus takes it: the shortest form of each character, no half of a surrogate pair, nothing past U+10FFFF.
+bool is_utf8(std::string_view text) {
+  constexpr std::array<std::uint32_t, 4> least = {0, 0x80, 0x800, 0x10000};  // of so many more bytes
+  while (!text.empty()) {
+    const auto first = static_cast<std::uint8_t>(text.front());
+    const auto ones = static_cast<std::size_t>(std::countl_one(first));
+    const std::size_t length = ones == 0 ? 1 : ones;
+    if (ones == 1 || ones > least.size() || length > text.size()) {
+      return false;
+    }
+    std::uint32_t code = ones == 0 ? first : first & (0x7FU >> ones);
+    for (const char c : text.substr(1, length - 1)) {
+      const auto more = static_cast<std::uint8_t>(c);
+      if (std::countl_one(more) != 1) {
+        return false;
+      }
+      code = code << 6U | (more & 0x3FU);
+    }
+    if (code < least.at(length - 1) || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) {
+      return false;
+    }
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+// Of bytes that are not UTF-8, those beyond ASCII become text such as `\xfe`.
 void append_escaped(std::string& to, std::string_view value) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  const bool is_text = is_utf8(value);
   for (const char c : value) {
-    if (c == '\n') {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (!is_text && byte >= 0x80) {
+      to.append("\\\\x").append(1, digits[byte / 16U]).append(1, digits[byte % 16U]);
+    } else if (c == '\n') {
       to += "\\n";
     } else {
       if (c == '\\' || c == '"') {
@@ -87,6 +120,9 @@ void validate(const metric_labels& labels) {
                             (twice            ? "is there twice"
                              : is_taken(name) ? "is one that the figures have themselves"
                                               : "must be of letters, digits and _, and begin with no digit and no __"));
+    }
+    if (!is_utf8(one->second)) {
+      throw timer_error(timer_errc::invalid_option, "label \"" + name + "\" has a value that is not UTF-8");
     }
   }
 }

@@ -59,18 +59,24 @@ started sleep_or_throw(timer& by, std::chrono::nanoseconds delay, sleep_options 
   ++end.times;
 }
 
+class Sleep : public testing::Test {
+ protected:
+  manual_timer timer_;
+  std::stop_source stop_;
+  const std::stop_token token_ = stop_.get_token();
+  waking end_;
+};
+
 // ---- Time ----
 
-TEST(Sleep, EndsWhenTheTimeIsOverAndNotBefore) {
-  manual_timer timer;
-  waking end;
-  const started one = sleep_for(timer, 30min, {}, end);
-  timer.advance_by(30min - 1ns);
-  EXPECT_EQ(end.times, 0);
-  timer.advance_by(1ns);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::elapsed);
-  EXPECT_EQ(end.when, at(30min));
+TEST_F(Sleep, EndsWhenTheTimeIsOverAndNotBefore) {
+  const started one = sleep_for(timer_, 30min, {}, end_);
+  timer_.advance_by(30min - 1ns);
+  EXPECT_EQ(end_.times, 0);
+  timer_.advance_by(1ns);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::elapsed);
+  EXPECT_EQ(end_.when, at(30min));
   EXPECT_TRUE(one.done());
 }
 
@@ -80,14 +86,12 @@ started await(timer& by, sleep_operation nap, waking& end) {
   ++end.times;
 }
 
-TEST(Sleep, EndsAtADeadlineOfTheWallClock) {
-  manual_timer timer;
-  waking end;
-  const started one = await(timer, timer.sleep_until(std::chrono::system_clock::time_point(1h)), end);
-  timer.advance_by(50min);
-  EXPECT_EQ(end.times, 0);
-  timer.advance_by(11min);
-  EXPECT_EQ(end.times, 1);
+TEST_F(Sleep, EndsAtADeadlineOfTheWallClock) {
+  const started one = await(timer_, timer_.sleep_until(std::chrono::system_clock::time_point(1h)), end_);
+  timer_.advance_by(50min);
+  EXPECT_EQ(end_.times, 0);
+  timer_.advance_by(11min);
+  EXPECT_EQ(end_.times, 1);
 }
 
 started sleep_in_turn(timer& by, std::vector<std::chrono::nanoseconds>& log) {
@@ -100,21 +104,18 @@ started sleep_in_turn(timer& by, std::vector<std::chrono::nanoseconds>& log) {
   log.push_back(by.now() - time_point());
 }
 
-TEST(Sleep, MayBeAwaitedAgainAndBeginsEachTimeAnew) {
-  manual_timer timer;
+TEST_F(Sleep, MayBeAwaitedAgainAndBeginsEachTimeAnew) {
   std::vector<std::chrono::nanoseconds> log;
-  const started one = sleep_in_turn(timer, log);
-  timer.advance_by(1min);
+  const started one = sleep_in_turn(timer_, log);
+  timer_.advance_by(1min);
   EXPECT_EQ(log, (std::vector<std::chrono::nanoseconds>{10s, 20s, 21s}));
-  EXPECT_EQ(timer.stats().fired, 3U);
+  EXPECT_EQ(timer_.stats().fired, 3U);
 }
 
-TEST(Sleep, IsATimerWithATag) {
-  manual_timer timer;
-  waking end;
-  const started one = sleep_for(timer, 1h, {.tag = 42}, end);
+TEST_F(Sleep, IsATimerWithATag) {
+  const started one = sleep_for(timer_, 1h, {.tag = 42}, end_);
   std::vector<std::uint64_t> tags;
-  timer.for_each_pending([&](const pending_timer& each) { tags.push_back(each.tag); });
+  timer_.for_each_pending([&](const pending_timer& each) { tags.push_back(each.tag); });
   EXPECT_EQ(tags, std::vector<std::uint64_t>{42});
 }
 
@@ -133,108 +134,90 @@ started sleep_again_and_again(timer& by, std::stop_token stop, executor_ref on, 
   }
 }
 
-TEST(Sleep, AllocatesNothingBesideTheFrame) {
+TEST_F(Sleep, AllocatesNothingBesideTheFrame) {
   manual_timer timer({.wheel_size = 4});
-  std::stop_source stop;
   auto at_once = [](task&& work) { work(); };
   int turns = 0;
-  const started one = sleep_again_and_again(timer, stop.get_token(), at_once, turns);
+  const started one = sleep_again_and_again(timer, stop_.get_token(), at_once, turns);
   timer.advance_by(100s);
   EXPECT_EQ(count_allocations([&] { timer.advance_by(1000s); }), 0U);
   EXPECT_EQ(turns, 1100);
-  const auto begin = [&] { const started another = sleep_again_and_again(timer, stop.get_token(), {}, turns); };
+  const auto begin = [&] { const started another = sleep_again_and_again(timer, stop_.get_token(), {}, turns); };
   begin();
   EXPECT_EQ(count_allocations(begin), 1U) << "the frame";
 }
 
 // ---- Stop tokens ----
 
-TEST(Sleep, EndsAtTheNextTurnOfTheServiceWhenAStopIsRequested) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  waking end;
-  const started one = sleep_for(timer, 1h, {.stop = token}, end);
-  timer.advance_by(1min);
-  stop.request_stop();
-  EXPECT_EQ(end.times, 0) << "not inside request_stop";
-  EXPECT_EQ(timer.next_event(), at(1min));
-  timer.advance_by(0s);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::stopped);
-  EXPECT_FALSE(end.error);
-  EXPECT_EQ(end.when, at(1min));
+TEST_F(Sleep, EndsAtTheNextTurnOfTheServiceWhenAStopIsRequested) {
+  const started one = sleep_for(timer_, 1h, {.stop = token_}, end_);
+  timer_.advance_by(1min);
+  stop_.request_stop();
+  EXPECT_EQ(end_.times, 0) << "not inside request_stop";
+  EXPECT_EQ(timer_.next_event(), at(1min));
+  timer_.advance_by(0s);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::stopped);
+  EXPECT_FALSE(end_.error);
+  EXPECT_EQ(end_.when, at(1min));
 }
 
-TEST(Sleep, WithAWindowEndsInItAndStopsAtOnce) {
-  manual_timer timer;
+TEST_F(Sleep, WithAWindowEndsInItAndStopsAtOnce) {
   waking whole;
   waking stopped;
   std::stop_source source;
   const std::stop_token token = source.get_token();
-  const started one = sleep_for(timer, 1s, {.window = 1s}, whole);
-  const started other = sleep_for(timer, 1s, {.stop = token, .window = 1h}, stopped);
-  timer.advance_by(100ms);
+  const started one = sleep_for(timer_, 1s, {.window = 1s}, whole);
+  const started other = sleep_for(timer_, 1s, {.stop = token, .window = 1h}, stopped);
+  timer_.advance_by(100ms);
   source.request_stop();
-  timer.advance_by(1ms);
+  timer_.advance_by(1ms);
   EXPECT_EQ(stopped.result, sleep_result::stopped);
-  timer.advance_by(2s);
+  timer_.advance_by(2s);
   EXPECT_EQ(whole.result, sleep_result::elapsed);
   EXPECT_GT(whole.when, at(1s));
   EXPECT_LE(whole.when, at(2s));
 }
 
-TEST(Sleep, DoesNotBeginIfAStopWasRequested) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  stop.request_stop();
-  waking end;
-  const started one = sleep_for(timer, 1h, {.stop = token}, end);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::stopped);
-  EXPECT_EQ(timer.stats().scheduled, 0U);
+TEST_F(Sleep, DoesNotBeginIfAStopWasRequested) {
+  stop_.request_stop();
+  const started one = sleep_for(timer_, 1h, {.stop = token_}, end_);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::stopped);
+  EXPECT_EQ(timer_.stats().scheduled, 0U);
 }
 
-TEST(Sleep, IsNotDisturbedByAStopAfterItsEnd) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  waking end;
-  const started one = sleep_for(timer, 1s, {.stop = token}, end);
-  timer.advance_by(1s);
-  stop.request_stop();
-  timer.advance_by(1h);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::elapsed);
+TEST_F(Sleep, IsNotDisturbedByAStopAfterItsEnd) {
+  const started one = sleep_for(timer_, 1s, {.stop = token_}, end_);
+  timer_.advance_by(1s);
+  stop_.request_stop();
+  timer_.advance_by(1h);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::elapsed);
 }
 
-TEST(Sleep, OnAnExecutorOfTheServiceIsStoppedWhileItsTaskWaits) {
+TEST_F(Sleep, OnAnExecutorOfTheServiceIsStoppedWhileItsTaskWaits) {
   kept_tasks kept;
   manual_timer timer({.executor = kept.taking()});
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  waking end;
-  const started one = sleep_for(timer, 1s, {.stop = token}, end);
+  const started one = sleep_for(timer, 1s, {.stop = token_}, end_);
   timer.advance_by(1s);
-  stop.request_stop();
+  stop_.request_stop();
   timer.advance_by(1s);
   kept.run();
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::stopped);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::stopped);
   kept.run();
-  EXPECT_EQ(end.times, 1);
+  EXPECT_EQ(end_.times, 1);
 }
 
 // ---- Refusals ----
 
-TEST(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
-  manual_timer timer;
-  timer.stop();
+TEST_F(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
+  timer_.stop();
   waking told;
   waking thrown;
-  const started one = sleep_for(timer, 1s, {}, told);
-  const started other = sleep_or_throw(timer, 1s, {}, thrown);
+  const started one = sleep_for(timer_, 1s, {}, told);
+  const started other = sleep_or_throw(timer_, 1s, {}, thrown);
   EXPECT_EQ(told.times, 1);
   EXPECT_EQ(told.result, sleep_result::failed);
   EXPECT_EQ(told.error, timer_errc::stopped);
@@ -243,7 +226,7 @@ TEST(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
 }
 
 #if !defined(_WIN32)
-TEST(Sleep, InAChildOfForkIsRefused) {
+TEST_F(Sleep, InAChildOfForkIsRefused) {
   if (!can_map) {
     GTEST_SKIP() << "this build does not notice a fork";
   }
@@ -256,56 +239,51 @@ TEST(Sleep, InAChildOfForkIsRefused) {
             (child_end{true, 7}));
 }
 
-TEST(Sleep, ThatBeganBeforeAForkCanBeDestroyedInTheChild) {
+TEST_F(Sleep, ThatBeganBeforeAForkCanBeDestroyedInTheChild) {
   timer service;
-  waking end;
-  started one = sleep_for(service, 1h, {}, end);
+  started one = sleep_for(service, 1h, {}, end_);
   EXPECT_EQ(in_child([&] {
               one.destroy();
-              return end.times == 0 ? 7 : 1;
+              return end_.times == 0 ? 7 : 1;
             }),
             (child_end{true, 7}));
 }
 #endif
 
-TEST(Sleep, WithoutMemoryIsRefused) {
+TEST_F(Sleep, WithoutMemoryIsRefused) {
   int refused = 0;
-  waking end;
   do {
     manual_timer timer;
     started one;
-    end = {};
+    end_ = {};
     {
       const scarce_memory limit(static_cast<std::uint64_t>(refused) + 1);  // the first is for the frame
-      one = sleep_for(timer, 1h, {}, end);
+      one = sleep_for(timer, 1h, {}, end_);
     }
-    if (end.times != 0) {
-      EXPECT_EQ(end.error, std::errc::not_enough_memory);
+    if (end_.times != 0) {
+      EXPECT_EQ(end_.error, std::errc::not_enough_memory);
       ++refused;
     }
-  } while (end.times != 0 && !HasFailure());
+  } while (end_.times != 0 && !HasFailure());
   EXPECT_GT(refused, 0);
 }
 
-TEST(Sleep, ClearsTheErrorWhenItSucceeds) {
-  manual_timer timer;
-  waking end;
-  end.error = timer_errc::forked;
-  const started one = sleep_for(timer, 1s, {}, end);
-  timer.advance_by(1s);
-  EXPECT_FALSE(end.error);
+TEST_F(Sleep, ClearsTheErrorWhenItSucceeds) {
+  end_.error = timer_errc::forked;
+  const started one = sleep_for(timer_, 1s, {}, end_);
+  timer_.advance_by(1s);
+  EXPECT_FALSE(end_.error);
 }
 
 // ---- The end of the service ----
 
-TEST(Sleep, WhoseTimerIsDroppedByStopGoesOnWithAnError) {
-  manual_timer timer;
+TEST_F(Sleep, WhoseTimerIsDroppedByStopGoesOnWithAnError) {
   waking told;
   waking thrown;
-  const started one = sleep_for(timer, 1h, {}, told);
-  const started other = sleep_or_throw(timer, 1h, {}, thrown);
+  const started one = sleep_for(timer_, 1h, {}, told);
+  const started other = sleep_or_throw(timer_, 1h, {}, thrown);
   {
-    const std::vector<pending_task> left = timer.stop();
+    const std::vector<pending_task> left = timer_.stop();
     EXPECT_EQ(left.size(), 2U);
     EXPECT_EQ(told.times + thrown.times, 0) << "they are held";
   }
@@ -316,113 +294,94 @@ TEST(Sleep, WhoseTimerIsDroppedByStopGoesOnWithAnError) {
   EXPECT_EQ(thrown.error, timer_errc::stopped);
 }
 
-TEST(Sleep, GoesOnWhenTheCallableThatStopReturnedIsCalled) {
-  manual_timer timer;
-  waking end;
-  const started one = sleep_for(timer, 1h, {}, end);
-  std::vector<pending_task> left = timer.stop();
+TEST_F(Sleep, GoesOnWhenTheCallableThatStopReturnedIsCalled) {
+  const started one = sleep_for(timer_, 1h, {}, end_);
+  std::vector<pending_task> left = timer_.stop();
   ASSERT_EQ(left.size(), 1U);
   task saved = std::move(left.front().callback);
   left.clear();
-  EXPECT_EQ(end.times, 0);
+  EXPECT_EQ(end_.times, 0);
   saved();
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::elapsed);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::elapsed);
   saved();
   saved.reset();
-  EXPECT_EQ(end.times, 1) << "never twice";
+  EXPECT_EQ(end_.times, 1) << "never twice";
 }
 
-TEST(Sleep, IsEndedByStopThatRunsAll) {
-  manual_timer timer;
-  waking end;
-  const started one = sleep_for(timer, 1h, {}, end);
-  EXPECT_EQ(timer.stop_run_now(), 1U);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::elapsed);
+TEST_F(Sleep, IsEndedByStopThatRunsAll) {
+  const started one = sleep_for(timer_, 1h, {}, end_);
+  EXPECT_EQ(timer_.stop_run_now(), 1U);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::elapsed);
 }
 
-TEST(Sleep, GoesOnWithAnErrorWhenTheServiceIsDestroyed) {
-  waking end;
+TEST_F(Sleep, GoesOnWithAnErrorWhenTheServiceIsDestroyed) {
   started one;
   {
     std::optional<manual_timer> timer(std::in_place);
     one = [](class timer& by, waking& told) -> started {
       told.result = co_await by.sleep_for(1h, {}, told.error);
       ++told.times;
-    }(*timer, end);
+    }(*timer, end_);
     timer.reset();
   }
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.error, timer_errc::stopped);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.error, timer_errc::stopped);
 }
 
-TEST(Sleep, WhoseTimerSomebodyCancelsGoesOnWithAnError) {
-  manual_timer timer;
-  waking end;
-  const started one = sleep_for(timer, 1h, {}, end);
-  timer.for_each_pending([](const pending_timer& each) { each.handle.cancel(); });
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.error, timer_errc::stopped);
+TEST_F(Sleep, WhoseTimerSomebodyCancelsGoesOnWithAnError) {
+  const started one = sleep_for(timer_, 1h, {}, end_);
+  timer_.for_each_pending([](const pending_timer& each) { each.handle.cancel(); });
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.error, timer_errc::stopped);
 }
 
-TEST(Sleep, ThatWasStoppedAndDroppedSaysThatItWasStopped) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  waking end;
-  const started one = sleep_for(timer, 1h, {.stop = token}, end);
-  stop.request_stop();
-  timer.stop();
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::stopped);
+TEST_F(Sleep, ThatWasStoppedAndDroppedSaysThatItWasStopped) {
+  const started one = sleep_for(timer_, 1h, {.stop = token_}, end_);
+  stop_.request_stop();
+  timer_.stop();
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::stopped);
 }
 
-TEST(Sleep, IsNotStoppedByATokenWhileSomebodyHoldsItsCallable) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  waking end;
-  const started one = sleep_for(timer, 1h, {.stop = token}, end);
-  std::vector<pending_task> left = timer.stop();
-  stop.request_stop();
-  EXPECT_EQ(end.times, 0);
+TEST_F(Sleep, IsNotStoppedByATokenWhileSomebodyHoldsItsCallable) {
+  const started one = sleep_for(timer_, 1h, {.stop = token_}, end_);
+  std::vector<pending_task> left = timer_.stop();
+  stop_.request_stop();
+  EXPECT_EQ(end_.times, 0);
   left.clear();
-  EXPECT_EQ(end.result, sleep_result::stopped);
+  EXPECT_EQ(end_.result, sleep_result::stopped);
 }
 
 // ---- Executors ----
 
-TEST(Sleep, GoesOnOnItsExecutorAlsoWhenItIsStoppedOrDropped) {
-  manual_timer timer;
+TEST_F(Sleep, GoesOnOnItsExecutorAlsoWhenItIsStoppedOrDropped) {
   kept_tasks kept;
   auto on = kept.taking();
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
   waking stopped;
   waking dropped;
-  const started one = sleep_for(timer, 1h, {.stop = token, .on = on}, stopped);
-  const started other = sleep_for(timer, 1h, {.on = on}, dropped);
-  stop.request_stop();
-  timer.advance_by(0s);
-  timer.stop();
+  const started one = sleep_for(timer_, 1h, {.stop = token_, .on = on}, stopped);
+  const started other = sleep_for(timer_, 1h, {.on = on}, dropped);
+  stop_.request_stop();
+  timer_.advance_by(0s);
+  timer_.stop();
   EXPECT_EQ(stopped.times + dropped.times, 0);
   EXPECT_EQ(kept.run(), 2U);
   EXPECT_EQ(stopped.result, sleep_result::stopped);
   EXPECT_EQ(dropped.error, timer_errc::stopped);
 }
 
-TEST(Sleep, WhoseExecutorThrowsGoesOnWithAnError) {
-  manual_timer timer;
+TEST_F(Sleep, WhoseExecutorThrowsGoesOnWithAnError) {
   auto full = [](task&& work) {
     const task mine = std::move(work);
     throw std::runtime_error("full");
   };
   waking told;
   waking thrown;
-  const started one = sleep_for(timer, 1s, {.on = full}, told);
-  const started other = sleep_or_throw(timer, 1s, {.on = full}, thrown);
-  timer.advance_by(1s);
+  const started one = sleep_for(timer_, 1s, {.on = full}, told);
+  const started other = sleep_or_throw(timer_, 1s, {.on = full}, thrown);
+  timer_.advance_by(1s);
   EXPECT_EQ(told.times, 1);
   EXPECT_EQ(told.result, sleep_result::failed);
   EXPECT_EQ(told.error, std::errc::resource_unavailable_try_again);
@@ -430,29 +389,25 @@ TEST(Sleep, WhoseExecutorThrowsGoesOnWithAnError) {
   EXPECT_EQ(thrown.error, std::errc::resource_unavailable_try_again);
 }
 
-TEST(Sleep, WhoseExecutorDropsItsTaskGoesOnWithAnError) {
-  manual_timer timer;
+TEST_F(Sleep, WhoseExecutorDropsItsTaskGoesOnWithAnError) {
   kept_tasks kept;
   auto on = kept.taking();
-  waking end;
-  const started one = sleep_for(timer, 1s, {.on = on}, end);
-  timer.advance_by(1s);
+  const started one = sleep_for(timer_, 1s, {.on = on}, end_);
+  timer_.advance_by(1s);
   kept.drop();
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.error, std::errc::resource_unavailable_try_again);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.error, std::errc::resource_unavailable_try_again);
 }
 
-TEST(Sleep, IsNotToldOfAnExecutorThatThrowsAfterItHasRunTheTask) {
-  manual_timer timer;
+TEST_F(Sleep, IsNotToldOfAnExecutorThatThrowsAfterItHasRunTheTask) {
   auto runs_and_throws = [](task&& work) {
     work();
     throw std::runtime_error("too late");
   };
-  waking end;
-  const started one = sleep_for(timer, 1s, {.on = runs_and_throws}, end);
-  timer.advance_by(1s);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::elapsed);
+  const started one = sleep_for(timer_, 1s, {.on = runs_and_throws}, end_);
+  timer_.advance_by(1s);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::elapsed);
 }
 
 struct with_execute {
@@ -494,8 +449,7 @@ started sleep_with_a_temporary(timer& by, const std::stop_source& stop, waking& 
   ++end.times;
 }
 
-TEST(Sleep, KeepsTheStopTokenThatItWasMadeWith) {
-  manual_timer timer;
+TEST_F(Sleep, KeepsTheStopTokenThatItWasMadeWith) {
   waking ends[3];
   started sleeps[3];
   std::vector<sleep_operation> naps;
@@ -503,12 +457,12 @@ TEST(Sleep, KeepsTheStopTokenThatItWasMadeWith) {
     const std::stop_source stop;
     const std::stop_token token = stop.get_token();
     const sleep_options options{.stop = token};
-    naps = {timer.sleep_for(1h, {.stop = stop.get_token()}), timer.sleep_until(at(1h), options)};
-    sleeps[0] = sleep_with_a_temporary(timer, stop, ends[0]);
+    naps = {timer_.sleep_for(1h, {.stop = stop.get_token()}), timer_.sleep_until(at(1h), options)};
+    sleeps[0] = sleep_with_a_temporary(timer_, stop, ends[0]);
   }
-  sleeps[1] = await(timer, naps[0], ends[1]);
-  sleeps[2] = await(timer, naps[1], ends[2]);
-  timer.advance_by(1h);
+  sleeps[1] = await(timer_, naps[0], ends[1]);
+  sleeps[2] = await(timer_, naps[1], ends[2]);
+  timer_.advance_by(1h);
   for (const waking& end : ends) {
     EXPECT_EQ(end.times, 1);
     EXPECT_EQ(end.result, sleep_result::elapsed);
@@ -532,20 +486,16 @@ static_assert(!executor_in_braces<with_execute>, "or anything else that takes a 
 
 // ---- Destroying a coroutine that sleeps ----
 
-TEST(Sleep, WhoseCoroutineIsDestroyedCancelsItsTimer) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  waking end;
-  started one = sleep_for(timer, 1h, {.stop = token}, end);
+TEST_F(Sleep, WhoseCoroutineIsDestroyedCancelsItsTimer) {
+  started one = sleep_for(timer_, 1h, {.stop = token_}, end_);
   one.destroy();
-  EXPECT_EQ(timer.stats().cancelled, 1U);
-  stop.request_stop();
-  timer.advance_by(2h);
-  EXPECT_EQ(end.times, 0);
+  EXPECT_EQ(timer_.stats().cancelled, 1U);
+  stop_.request_stop();
+  timer_.advance_by(2h);
+  EXPECT_EQ(end_.times, 0);
 }
 
-TEST(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheCallableThatStopReturned) {
+TEST_F(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheCallableThatStopReturned) {
   for (const bool call : {false, true}) {
     manual_timer timer;
     waking end;
@@ -563,7 +513,7 @@ TEST(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheCallableThatStopReturned) {
   }
 }
 
-TEST(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheTaskOfItsExecutor) {
+TEST_F(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheTaskOfItsExecutor) {
   for (const bool call : {false, true}) {
     manual_timer timer;
     kept_tasks kept;
@@ -580,28 +530,24 @@ TEST(Sleep, WhoseCoroutineIsDestroyedIsForgottenByTheTaskOfItsExecutor) {
   }
 }
 
-TEST(Sleep, WhoseCoroutineIsDestroyedInACallbackWhenDueDoesNotGoOn) {
-  manual_timer timer;
-  waking end;
+TEST_F(Sleep, WhoseCoroutineIsDestroyedInACallbackWhenDueDoesNotGoOn) {
   started one;
-  timer.schedule_after(1s, [&] { one.destroy(); });
-  one = sleep_for(timer, 1s, {}, end);
-  timer.advance_by(1s);
-  EXPECT_EQ(end.times, 0);
-  EXPECT_TRUE(conserved(timer));
+  timer_.schedule_after(1s, [&] { one.destroy(); });
+  one = sleep_for(timer_, 1s, {}, end_);
+  timer_.advance_by(1s);
+  EXPECT_EQ(end_.times, 0);
+  EXPECT_TRUE(conserved(timer_));
 }
 
-TEST(Sleep, WhoseCoroutineIsDestroyedByItsExecutorDoesNotGoOn) {
-  manual_timer timer;
-  waking end;
+TEST_F(Sleep, WhoseCoroutineIsDestroyedByItsExecutorDoesNotGoOn) {
   started one;
   auto destroys = [&](task&& work) {
     one.destroy();
     work();
   };
-  one = sleep_for(timer, 1s, {.on = destroys}, end);
-  timer.advance_by(1s);
-  EXPECT_EQ(end.times, 0);
+  one = sleep_for(timer_, 1s, {.on = destroys}, end_);
+  timer_.advance_by(1s);
+  EXPECT_EQ(end_.times, 0);
 }
 
 // ---- What the coroutine does ----
@@ -611,7 +557,7 @@ started sleep_and_throw(timer& by) {
   throw std::runtime_error("no route");
 }
 
-TEST(Sleep, LetsWhatTheCoroutineThrowsOutToOnError) {
+TEST_F(Sleep, LetsWhatTheCoroutineThrowsOutToOnError) {
   int failures = 0;
   manual_timer timer({.on_error = [&](const std::exception_ptr& /*failure*/, std::uint64_t /*tag*/) { ++failures; }});
   const started one = sleep_and_throw(timer);
@@ -626,38 +572,34 @@ detached sleep_and_stop(timer& by, waking& end) {
   ++end.times;
 }
 
-TEST(Sleep, MayEndInACoroutineThatStopsTheService) {
-  manual_timer timer;
-  waking end;
-  sleep_and_stop(timer, end);
-  timer.advance_by(1h);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.error, timer_errc::stopped);
+TEST_F(Sleep, MayEndInACoroutineThatStopsTheService) {
+  sleep_and_stop(timer_, end_);
+  timer_.advance_by(1h);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.error, timer_errc::stopped);
 }
 
 // ---- It ends while it begins ----
 
-TEST(Sleep, MayEndWithinTheCallThatSchedulesIt) {
+TEST_F(Sleep, MayEndWithinTheCallThatSchedulesIt) {
   std::optional<loop_timer> timer;
   timer.emplace(timer_options{}, [&] { timer->stop_run_now(); });
   EXPECT_FALSE(timer->next_event());
-  waking end;
-  const started one = sleep_for(*timer, 1h, {}, end);
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.result, sleep_result::elapsed);
+  const started one = sleep_for(*timer, 1h, {}, end_);
+  EXPECT_EQ(end_.times, 1);
+  EXPECT_EQ(end_.result, sleep_result::elapsed);
 }
 
-TEST(Sleep, MayEndOnItsExecutorWithinTheCallThatSchedulesIt) {
+TEST_F(Sleep, MayEndOnItsExecutorWithinTheCallThatSchedulesIt) {
   kept_tasks kept;
   auto on = kept.taking();
   std::optional<loop_timer> timer;
   timer.emplace(timer_options{}, [&] { timer->stop(); });
   EXPECT_FALSE(timer->next_event());
-  waking end;
-  const started one = sleep_for(*timer, 1h, {.on = on}, end);
-  EXPECT_EQ(end.times, 0);
+  const started one = sleep_for(*timer, 1h, {.on = on}, end_);
+  EXPECT_EQ(end_.times, 0);
   EXPECT_EQ(kept.run(), 1U);
-  EXPECT_EQ(end.error, timer_errc::stopped);
+  EXPECT_EQ(end_.error, timer_errc::stopped);
 }
 
 }  // namespace

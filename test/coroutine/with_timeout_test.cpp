@@ -91,83 +91,74 @@ started limit(timer& by, std::chrono::nanoseconds time, event& awaited, answered
   ++answer.times;
 }
 
+class WithTimeout : public testing::Test {
+ protected:
+  manual_timer timer_;
+  std::stop_source stop_;
+  const std::stop_token token_ = stop_.get_token();
+  event page_;
+  answered answer_;
+};
+
 // ---- In time, and late ----
 
-TEST(WithTimeout, ReturnsWhatEndedInTime) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  answer.error = timer_errc::stopped;
-  const started one = limit(timer, 5s, page, answer);
-  EXPECT_EQ(timer.pending(), 1U);
-  timer.advance_by(5s - 1ns);
-  page.end(7);
-  EXPECT_EQ(answer.times, 1);
-  EXPECT_EQ(answer.value, 7);
-  EXPECT_FALSE(answer.error);
-  EXPECT_FALSE(answer.stop.stop_requested());
-  EXPECT_EQ(timer.pending(), 0U);
+TEST_F(WithTimeout, ReturnsWhatEndedInTime) {
+  answer_.error = timer_errc::stopped;
+  const started one = limit(timer_, 5s, page_, answer_);
+  EXPECT_EQ(timer_.pending(), 1U);
+  timer_.advance_by(5s - 1ns);
+  page_.end(7);
+  EXPECT_EQ(answer_.times, 1);
+  EXPECT_EQ(answer_.value, 7);
+  EXPECT_FALSE(answer_.error);
+  EXPECT_FALSE(answer_.stop.stop_requested());
+  EXPECT_EQ(timer_.pending(), 0U);
 }
 
-TEST(WithTimeout, RequestsAStopWhenTheTimeIsOverAndWaitsAllTheSame) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer);
-  timer.advance_by(5s - 1ns);
-  EXPECT_FALSE(answer.stop.stop_requested());
-  timer.advance_by(1ns);
-  EXPECT_TRUE(answer.stop.stop_requested());
-  timer.advance_by(1h);
-  EXPECT_EQ(answer.times, 0) << "it ignores the token, and is waited for";
-  page.end(7);
-  EXPECT_EQ(answer.times, 1);
-  EXPECT_EQ(answer.value, std::nullopt);
-  EXPECT_FALSE(answer.error);
+TEST_F(WithTimeout, RequestsAStopWhenTheTimeIsOverAndWaitsAllTheSame) {
+  const started one = limit(timer_, 5s, page_, answer_);
+  timer_.advance_by(5s - 1ns);
+  EXPECT_FALSE(answer_.stop.stop_requested());
+  timer_.advance_by(1ns);
+  EXPECT_TRUE(answer_.stop.stop_requested());
+  timer_.advance_by(1h);
+  EXPECT_EQ(answer_.times, 0) << "it ignores the token, and is waited for";
+  page_.end(7);
+  EXPECT_EQ(answer_.times, 1);
+  EXPECT_EQ(answer_.value, std::nullopt);
+  EXPECT_FALSE(answer_.error);
 }
 
-TEST(WithTimeout, MayEndItsLimitInAWindow) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer, {.window = 1s});
-  timer.advance_by(5s);  // 5 s + 1 s has 5.120 s, a multiple of 1024 ticks
-  EXPECT_FALSE(answer.stop.stop_requested());
-  timer.advance_by(1s);
-  EXPECT_TRUE(answer.stop.stop_requested());
-  page.end(7);
+TEST_F(WithTimeout, MayEndItsLimitInAWindow) {
+  const started one = limit(timer_, 5s, page_, answer_, {.window = 1s});
+  timer_.advance_by(5s);  // 5 s + 1 s has 5.120 s, a multiple of 1024 ticks
+  EXPECT_FALSE(answer_.stop.stop_requested());
+  timer_.advance_by(1s);
+  EXPECT_TRUE(answer_.stop.stop_requested());
+  page_.end(7);
 }
 
-TEST(WithTimeout, LetsOutWhatIsThrownInTime) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer);
-  page.fail();
-  EXPECT_TRUE(answer.threw);
-  EXPECT_EQ(timer.pending(), 0U);
+TEST_F(WithTimeout, LetsOutWhatIsThrownInTime) {
+  const started one = limit(timer_, 5s, page_, answer_);
+  page_.fail();
+  EXPECT_TRUE(answer_.threw);
+  EXPECT_EQ(timer_.pending(), 0U);
 }
 
-TEST(WithTimeout, DropsWhatIsThrownLate) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer);
-  timer.advance_by(5s);
-  page.fail();
-  EXPECT_EQ(answer.times, 1);
-  EXPECT_FALSE(answer.threw);
-  EXPECT_EQ(answer.value, std::nullopt);
+TEST_F(WithTimeout, DropsWhatIsThrownLate) {
+  const started one = limit(timer_, 5s, page_, answer_);
+  timer_.advance_by(5s);
+  page_.fail();
+  EXPECT_EQ(answer_.times, 1);
+  EXPECT_FALSE(answer_.threw);
+  EXPECT_EQ(answer_.value, std::nullopt);
 }
 
-TEST(WithTimeout, OfSomethingThatIsReadyDoesNotSuspend) {
-  manual_timer timer;
-  event page;
-  page.end(7);
-  answered answer;
-  const started one = limit(timer, 5s, page, answer);
-  EXPECT_EQ(answer.value, 7);
-  EXPECT_EQ(timer.pending(), 0U);
+TEST_F(WithTimeout, OfSomethingThatIsReadyDoesNotSuspend) {
+  page_.end(7);
+  const started one = limit(timer_, 5s, page_, answer_);
+  EXPECT_EQ(answer_.value, 7);
+  EXPECT_EQ(timer_.pending(), 0U);
 }
 
 // ---- What can be awaited ----
@@ -182,18 +173,17 @@ started fetch(timer& by, std::chrono::nanoseconds time, answered& answer) {
   ++answer.times;
 }
 
-TEST(WithTimeout, StopsATaskThatHeedsItsToken) {
-  manual_timer timer;
+TEST_F(WithTimeout, StopsATaskThatHeedsItsToken) {
   answered late;
   answered in_time;
-  const started one = fetch(timer, 5s, late);
-  const started other = fetch(timer, 15s, in_time);
-  timer.advance_by(6s);
+  const started one = fetch(timer_, 5s, late);
+  const started other = fetch(timer_, 15s, in_time);
+  timer_.advance_by(6s);
   EXPECT_EQ(late.times, 1);
   EXPECT_EQ(late.value, std::nullopt);
-  timer.advance_by(6s);
+  timer_.advance_by(6s);
   EXPECT_EQ(in_time.value, 200);
-  EXPECT_EQ(timer.pending(), 0U);
+  EXPECT_EQ(timer_.pending(), 0U);
 }
 
 struct nobody_awaits_me {
@@ -216,13 +206,12 @@ started await_other_kinds(timer& by, int& target, int*& found, bool& ended, std:
   moved = *co_await with_timeout(by, 1s, make);
 }
 
-TEST(WithTimeout, ReturnsReferencesAsPointersAndNothingAsTrueAndMovesTheRest) {
-  manual_timer timer;
+TEST_F(WithTimeout, ReturnsReferencesAsPointersAndNothingAsTrueAndMovesTheRest) {
   int target = 0;
   int* found = nullptr;
   bool ended = false;
   std::unique_ptr<int> moved;
-  const started one = await_other_kinds(timer, target, found, ended, moved);
+  const started one = await_other_kinds(timer_, target, found, ended, moved);
   EXPECT_EQ(found, &target);
   EXPECT_TRUE(ended);
   ASSERT_NE(moved, nullptr);
@@ -242,15 +231,13 @@ started nest(timer& by, event& awaited, answered& outer, answered& inner) {
   ++outer.times;
 }
 
-TEST(WithTimeout, WithinAnotherIsAskedToStopByIt) {
-  manual_timer timer;
-  event page;
+TEST_F(WithTimeout, WithinAnotherIsAskedToStopByIt) {
   answered outer;
   answered inner;
-  const started one = nest(timer, page, outer, inner);
-  timer.advance_by(5s);
+  const started one = nest(timer_, page_, outer, inner);
+  timer_.advance_by(5s);
   EXPECT_TRUE(inner.stop.stop_requested());
-  page.end(7);
+  page_.end(7);
   EXPECT_EQ(inner.value, 7) << "its own time was not over";
   EXPECT_EQ(outer.times, 1);
   EXPECT_EQ(outer.value, 0);
@@ -258,18 +245,13 @@ TEST(WithTimeout, WithinAnotherIsAskedToStopByIt) {
 
 // ---- Stop tokens ----
 
-TEST(WithTimeout, PassesAStopOn) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer, {.stop = token});
-  EXPECT_FALSE(answer.stop.stop_requested());
-  stop.request_stop();
-  EXPECT_TRUE(answer.stop.stop_requested());
-  page.end(7);
-  EXPECT_EQ(answer.value, 7) << "whatever it makes of it";
+TEST_F(WithTimeout, PassesAStopOn) {
+  const started one = limit(timer_, 5s, page_, answer_, {.stop = token_});
+  EXPECT_FALSE(answer_.stop.stop_requested());
+  stop_.request_stop();
+  EXPECT_TRUE(answer_.stop.stop_requested());
+  page_.end(7);
+  EXPECT_EQ(answer_.value, 7) << "whatever it makes of it";
 }
 
 started limit_with_a_temporary(timer& by, const std::stop_source& stop, event& awaited, answered& answer) {
@@ -281,47 +263,36 @@ started limit_with_a_temporary(timer& by, const std::stop_source& stop, event& a
   ++answer.times;
 }
 
-TEST(WithTimeout, TakesAStopTokenThatIsMadeInItsBraces) {
-  manual_timer timer;
-  event page;
-  answered answer;
+TEST_F(WithTimeout, TakesAStopTokenThatIsMadeInItsBraces) {
   started one;
   {
     std::stop_source stop;
-    one = limit_with_a_temporary(timer, stop, page, answer);
+    one = limit_with_a_temporary(timer_, stop, page_, answer_);
     stop.request_stop();
   }
-  EXPECT_TRUE(answer.stop.stop_requested());
-  page.end(7);
-  EXPECT_EQ(answer.times, 1);
-  EXPECT_EQ(answer.value, 7);
+  EXPECT_TRUE(answer_.stop.stop_requested());
+  page_.end(7);
+  EXPECT_EQ(answer_.times, 1);
+  EXPECT_EQ(answer_.value, 7);
 }
 
-TEST(WithTimeout, DoesNotRequestAStopOfWhatHasEnded) {
-  manual_timer timer;
-  std::stop_source stop;
-  const std::stop_token token = stop.get_token();
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer, {.stop = token});
-  page.end(7);
-  stop.request_stop();
-  timer.advance_by(1h);
-  EXPECT_FALSE(answer.stop.stop_requested());
+TEST_F(WithTimeout, DoesNotRequestAStopOfWhatHasEnded) {
+  const started one = limit(timer_, 5s, page_, answer_, {.stop = token_});
+  page_.end(7);
+  stop_.request_stop();
+  timer_.advance_by(1h);
+  EXPECT_FALSE(answer_.stop.stop_requested());
 }
 
 // ---- Refusals, and the end of the service ----
 
-TEST(WithTimeout, ThatIsRefusedMakesNothing) {
-  manual_timer timer;
-  timer.stop();
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer);
-  EXPECT_EQ(answer.times, 1);
-  EXPECT_EQ(answer.error, timer_errc::stopped);
-  EXPECT_EQ(answer.value, std::nullopt);
-  EXPECT_FALSE(answer.stop.stop_possible()) << "it was not called";
+TEST_F(WithTimeout, ThatIsRefusedMakesNothing) {
+  timer_.stop();
+  const started one = limit(timer_, 5s, page_, answer_);
+  EXPECT_EQ(answer_.times, 1);
+  EXPECT_EQ(answer_.error, timer_errc::stopped);
+  EXPECT_EQ(answer_.value, std::nullopt);
+  EXPECT_FALSE(answer_.stop.stop_possible()) << "it was not called";
 }
 
 started limit_or_throw(timer& by, event& awaited, answered& answer) {
@@ -333,93 +304,76 @@ started limit_or_throw(timer& by, event& awaited, answered& answer) {
   ++answer.times;
 }
 
-TEST(WithTimeout, ThrowsARefusal) {
+TEST_F(WithTimeout, ThrowsARefusal) {
   manual_timer timer({.max_pending = 0});
-  event page;
-  answered answer;
-  const started one = limit_or_throw(timer, page, answer);
-  EXPECT_EQ(answer.error, timer_errc::too_many_pending);
+  const started one = limit_or_throw(timer, page_, answer_);
+  EXPECT_EQ(answer_.error, timer_errc::too_many_pending);
 }
 
-TEST(WithTimeout, WhoseLimitIsDroppedRequestsAStopAndTellsAfterwards) {
-  manual_timer timer;
-  event page;
+TEST_F(WithTimeout, WhoseLimitIsDroppedRequestsAStopAndTellsAfterwards) {
   event other_page;
   answered told;
   answered thrown;
-  const started one = limit(timer, 5s, page, told);
-  const started other = limit_or_throw(timer, other_page, thrown);
-  timer.stop();
+  const started one = limit(timer_, 5s, page_, told);
+  const started other = limit_or_throw(timer_, other_page, thrown);
+  timer_.stop();
   EXPECT_TRUE(told.stop.stop_requested());
   EXPECT_EQ(told.times, 0);
-  page.end(7);
+  page_.end(7);
   other_page.end(7);
   EXPECT_EQ(told.error, timer_errc::stopped);
   EXPECT_EQ(told.value, std::nullopt);
   EXPECT_EQ(thrown.error, timer_errc::stopped);
 }
 
-TEST(WithTimeout, IsLateWhenTheCallableThatStopReturnedIsCalled) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer);
-  std::vector<pending_task> left = timer.stop();
+TEST_F(WithTimeout, IsLateWhenTheCallableThatStopReturnedIsCalled) {
+  const started one = limit(timer_, 5s, page_, answer_);
+  std::vector<pending_task> left = timer_.stop();
   ASSERT_EQ(left.size(), 1U);
   left.front().callback();
-  EXPECT_TRUE(answer.stop.stop_requested());
-  page.end(7);
-  EXPECT_EQ(answer.value, std::nullopt);
-  EXPECT_FALSE(answer.error);
+  EXPECT_TRUE(answer_.stop.stop_requested());
+  page_.end(7);
+  EXPECT_EQ(answer_.value, std::nullopt);
+  EXPECT_FALSE(answer_.error);
 }
 
-TEST(WithTimeout, ThatEndsBeforeWhatStopReturnedIsDroppedIsInTime) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  const started one = limit(timer, 5s, page, answer);
-  std::vector<pending_task> left = timer.stop();
-  page.end(7);
+TEST_F(WithTimeout, ThatEndsBeforeWhatStopReturnedIsDroppedIsInTime) {
+  const started one = limit(timer_, 5s, page_, answer_);
+  std::vector<pending_task> left = timer_.stop();
+  page_.end(7);
   left.clear();
-  EXPECT_EQ(answer.value, 7);
-  EXPECT_FALSE(answer.stop.stop_requested());
+  EXPECT_EQ(answer_.value, 7);
+  EXPECT_FALSE(answer_.stop.stop_requested());
 }
 
 // ---- Cost and lifetime ----
 
-TEST(WithTimeout, AllocatesTwiceBesideTheFrame) {
-  manual_timer timer;
-  event page;
-  page.end(7);
-  answered answer;
-  const auto begin = [&] { const started one = limit(timer, 5s, page, answer); };
+TEST_F(WithTimeout, AllocatesTwiceBesideTheFrame) {
+  page_.end(7);
+  const auto begin = [&] { const started one = limit(timer_, 5s, page_, answer_); };
   begin();
   EXPECT_EQ(count_allocations(begin), 3U);
 }
 
-TEST(WithTimeout, WhoseCoroutineIsDestroyedLeavesNothing) {
-  manual_timer timer;
-  event page;
-  answered answer;
-  started one = limit(timer, 5s, page, answer);
+TEST_F(WithTimeout, WhoseCoroutineIsDestroyedLeavesNothing) {
+  started one = limit(timer_, 5s, page_, answer_);
   one.destroy();
-  EXPECT_EQ(timer.pending(), 0U);
-  EXPECT_FALSE(answer.stop.stop_requested());
-  timer.advance_by(1h);
-  EXPECT_EQ(answer.times, 0);
+  EXPECT_EQ(timer_.pending(), 0U);
+  EXPECT_FALSE(answer_.stop.stop_requested());
+  timer_.advance_by(1h);
+  EXPECT_EQ(answer_.times, 0);
 }
 
-TEST(WithTimeout, ThatIsNotAwaitedDoesNothing) {
-  manual_timer timer;
+TEST_F(WithTimeout, ThatIsNotAwaitedDoesNothing) {
   bool made = false;
   {
-    const auto unused = with_timeout(timer, 5s, [&](const std::stop_token& /*stop*/) {
+    const auto unused = with_timeout(timer_, 5s, [&](const std::stop_token& /*stop*/) {
       made = true;
       return std::suspend_never();
     });
   }
   EXPECT_FALSE(made);
-  EXPECT_EQ(timer.stats().scheduled, 0U);
+  EXPECT_EQ(timer_.stats().scheduled, 0U);
 }
 
 }  // namespace

@@ -455,6 +455,7 @@ TEST(EndFromWithin, ByACallbackWhileAnotherThreadWaitsInStopWaitsForNobody) {
   std::atomic<bool> begun{false};
   stopped.schedule_after(1ms, [&] {
     begun = true;
+    EXPECT_TRUE(eventually([&] { return stopped.stopped(); }));
     settle();  // until the other thread waits for this one
     service.reset();
   });

@@ -9,14 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
 
 #include "support/allocation.hpp"
 #include "support/service_scale.hpp"
-#include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -106,9 +103,11 @@ TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEndedEvenIfThatDestroys
     auto owner = std::make_unique<manual_timer>();
     manual_timer& timer = *owner;
     std::atomic<bool> begun{false};
+    std::atomic<bool> waits{false};
     std::atomic<bool> ended{false};
     const auto callback = [&, ends = destroys] {
       begun = true;
+      EXPECT_TRUE(eventually([&] { return waits.load(); }));
       settle();
       if (ends) {
         owner.reset();
@@ -118,6 +117,7 @@ TEST(ServiceRules, CancelAndWaitReturnsWhenTheCallbackHasEndedEvenIfThatDestroys
     const timer_handle handle = timer.schedule_after(1ms, callback);
     const std::jthread driver([&] { timer.advance_by(1ms); });
     ASSERT_TRUE(eventually([&] { return begun.load(); }));
+    waits = true;
     EXPECT_EQ(by_key ? timer.cancel_and_wait(handle.key()) : handle.cancel_and_wait(), cancel_result::running);
     EXPECT_TRUE(ended);
     EXPECT_EQ(handle.status(), timer_status::finished);
@@ -135,32 +135,19 @@ nanoseconds time_to_drain(Action action) {
     settle();
     action(service, handle);
   });
-  service.stop_drain(begin + 6s);
+  service.stop_drain(begin + patience);
   return service.now() - begin;
 }
 
 TEST(ServiceRules, ACancelOfTheLastPendingTimerEndsADrain) {
-  EXPECT_LT(time_to_drain([](timer&, const timer_handle& handle) { handle.cancel(); }), 4s);
+  EXPECT_LT(time_to_drain([](timer&, const timer_handle& handle) { handle.cancel(); }), patience / 2);
 }
 
 TEST(ServiceRules, AStopEndsADrain) {
-  EXPECT_LT(time_to_drain([](timer& service, const timer_handle&) { service.stop(); }), 4s);
+  EXPECT_LT(time_to_drain([](timer& service, const timer_handle&) { service.stop(); }), patience / 2);
 }
 
 // ---- Errors ----
-
-TEST(ServiceRules, ErrorsOfOneKindAreToldOnceASecond) {
-  manual_timer timer;
-  timer.schedule_every(10ms, [] { throw std::runtime_error("busy"); });
-  captured_stderr output;
-  timer.advance_to(at(2s));
-  const std::string told = output.text();
-  std::size_t lines = 0;
-  for (std::size_t place = told.find("busy"); place != std::string::npos; place = told.find("busy", place + 1)) {
-    ++lines;
-  }
-  EXPECT_EQ(lines, 2U) << "at 10 ms and at 1010 ms";
-}
 
 bool by_largest_flush(const level_stats& a, const level_stats& b) { return a.largest_flush < b.largest_flush; }
 

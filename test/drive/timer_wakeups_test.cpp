@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <ctime>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "system/on_linux.hpp"
@@ -35,13 +36,20 @@ using std::chrono::steady_clock;
 TEST(Wakeups, ThoseForAnEarlierTimerAreCountedAsThat) {
   timer service;
   settle();
-  for (int i = 0; i < 200; ++i) {
-    const timer_handle earlier = service.schedule_after(10h - i * 1min, [] {});
+  nanoseconds delay = 10h;
+  const auto is_woken = [&] {
+    delay -= 1s;
+    const timer_handle earlier = service.schedule_after(delay, [] {});
     std::this_thread::sleep_for(500us);
     earlier.cancel();
+    return service.stats().earlier_wakeups != 0;
+  };
+  for (int i = 0; i < 200; ++i) {
+    is_woken();
   }
+  EXPECT_TRUE(eventually(is_woken));  // where a busy machine has kept the poller from its first sleep
+  service.stop();                     // so that it counts no more while the counts are read
   const timer_stats stats = service.stats();
-  EXPECT_GE(stats.earlier_wakeups, 1U);
   EXPECT_EQ(stats.wakeups, stats.earlier_wakeups);
   EXPECT_EQ(stats.empty_wakeups, 0U);
 }
@@ -71,7 +79,7 @@ nanoseconds slack_with(nanoseconds tick) {
 TEST(Timer, OneFarTimerCausesNoWakeupInTenSeconds) {
   timer service;
   service.schedule_after(24h, nothing);
-  settle();
+  settle(service);
   const std::uint64_t wakeups = service.stats().wakeups;
   std::this_thread::sleep_for(10s);
   EXPECT_EQ(service.stats().wakeups, wakeups);
@@ -113,7 +121,7 @@ TEST(Timer, AnIdleServiceUsesNoProcessor) {
 TEST(Timer, FarTimersThatAreCancelledCauseNoWakeup) {
   timer service;
   service.schedule_after(1h, nothing);
-  settle();
+  settle(service);
   const std::uint64_t wakeups = service.stats().wakeups;
   for (int i = 0; i < 1000; ++i) {
     service.schedule_after(24h, nothing).cancel();
@@ -122,19 +130,31 @@ TEST(Timer, FarTimersThatAreCancelledCauseNoWakeup) {
   EXPECT_EQ(service.stats().wakeups, wakeups);
 }
 
-TEST(Timer, ManyTimersOfOneTickCostOneWakeup) {
+/// Schedules 1 001 timers for one time, and waits until all have run. \returns how often the poller woke for them; none
+/// if that time came before all were scheduled.
+std::optional<std::uint64_t> wakeups_for_one_tick() {
   std::atomic<int> runs{0};
   timer service;
-  const time_point deadline = steady_clock::now() + 300ms;
+  const time_point deadline = steady_clock::now() + 300ms;  // one wheel's: a cascade would cost a wake-up, too
   service.schedule_at(deadline, [&] { ++runs; });
-  settle();
+  settle(service);
   const std::uint64_t wakeups = service.stats().wakeups;
   for (int i = 0; i < 1000; ++i) {
     service.schedule_at(deadline, [&] { ++runs; });
   }
-  ASSERT_TRUE(eventually([&] { return runs == 1001; }));
+  const bool in_time = steady_clock::now() < deadline;
+  EXPECT_TRUE(eventually([&] { return runs == 1001; }));
   settle();
-  EXPECT_LE(service.stats().wakeups, wakeups + 1);
+  return in_time ? std::optional(service.stats().wakeups - wakeups) : std::nullopt;
+}
+
+TEST(Timer, ManyTimersOfOneTickCostOneWakeup) {
+  std::optional<std::uint64_t> wakeups;
+  for (int tries = 0; !wakeups && tries < 100; ++tries) {
+    wakeups = wakeups_for_one_tick();
+  }
+  ASSERT_TRUE(wakeups);
+  EXPECT_LE(*wakeups, 1U);
 }
 
 // ---- Reschedule ----
@@ -154,7 +174,7 @@ TEST(Timer, RescheduleEarlierWakesThePoller) {
 TEST(Timer, RescheduleLaterCostsNoWakeup) {
   timer service;
   const timer_handle handle = service.schedule_after(1h, nothing);
-  settle();
+  settle(service);
   const std::uint64_t wakeups = service.stats().wakeups;
   for (int i = 1; i <= 1000; ++i) {
     EXPECT_TRUE(handle.reschedule_after(1h + i * 1min));
@@ -165,12 +185,17 @@ TEST(Timer, RescheduleLaterCostsNoWakeup) {
 
 TEST(Timer, TouchesOfANearTimerCostOneEmptyWakeupAtMost) {
   timer service;
-  const timer_handle handle = service.schedule_after(200ms, nothing);
+  nanoseconds delay = 200ms;
+  timer_handle handle = service.schedule_after(delay, nothing);
+  while (!handle.reschedule_after(1h)) {  // the machine has stood still, and it has fired
+    delay *= 2;
+    handle = service.schedule_after(delay, nothing);
+  }
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(handle.reschedule_after(1h));
   }
   const std::uint64_t wakeups = service.stats().empty_wakeups;
-  std::this_thread::sleep_for(500ms);
+  std::this_thread::sleep_for(delay + 300ms);
   EXPECT_LE(service.stats().empty_wakeups, wakeups + 1);
 }
 
@@ -200,9 +225,10 @@ TEST(Timer, RescheduleWithoutMemoryLosesNothing) {
   }
   std::this_thread::sleep_until(start + 300ms);
   if (!succeeds_with(0, [&] { handle.reschedule(start + 480ms); })) {
-    EXPECT_EQ(handle.deadline(), start + 700ms);
+    const std::optional<time_point> kept = handle.deadline();
+    EXPECT_TRUE(kept == start + 700ms || steady_clock::now() > start + 700ms);
   }
-  EXPECT_TRUE(eventually([&] { return one.ran(); }, 10s));
+  EXPECT_TRUE(eventually([&] { return one.ran(); }));
 }
 
 // ---- The end ----

@@ -185,10 +185,9 @@ TEST_P(DeskServe, SchedulesOnceForEachKey) {
 }
 
 // The answer to a request is lost, so it is repeated. Each check is scheduled once, and each other one cancelled once,
-// by what the store has and by the audit. `./dev desk-torture` has many more.
+// by what the store has and by the audit. `./dev desk-torture` has many more, and other clients.
 TEST_P(DeskServe, ChangesExactlyThoughItIsKilledAgainAndAgain) {
-  const char* const wanted = std::getenv("TIMING_WHEEL_DESK_CHECKS");
-  const int count = wanted == nullptr ? 1000 : std::atoi(wanted);
+  constexpr int count = 1000;
   constexpr int clients = 2;
   serving desk(*this, with_tokens);
   std::atomic<int> done = 0;
@@ -203,10 +202,15 @@ TEST_P(DeskServe, ChangesExactlyThoughItIsKilledAgainAndAgain) {
       std::this_thread::sleep_for(5ms);
     }
   };
+  std::atomic<int> kills = 0;
+  const auto is_time = [&](int margin) { return kills < 3 && done > (kills + 1) * count / 4 + margin; };
   std::vector<std::thread> threads;
   for (int first = 0; first < clients; ++first) {
     threads.emplace_back([&, first] {
       for (int number = first; number < count; number += clients) {
+        while (is_time(100)) {
+          std::this_thread::sleep_for(1ms);
+        }
         const std::string line = " /v1/kinds/close/checks/order-" + std::to_string(number);
         EXPECT_LE(ask("PUT" + line, R"({"delay":"1h"})").status, 201);
         if (number % 4 < 2) {
@@ -216,29 +220,24 @@ TEST_P(DeskServe, ChangesExactlyThoughItIsKilledAgainAndAgain) {
       }
     });
   }
-  int kills = 0;
-  auto next = std::chrono::steady_clock::now() + 1s;
   while (done < count) {
     std::this_thread::sleep_for(1ms);
-    const bool is_time =
-        wanted == nullptr ? kills < 3 && done > (kills + 1) * count / 4 : std::chrono::steady_clock::now() >= next;
-    if (is_time) {
+    if (is_time(0)) {
       desk.kill_and_restart();
       ++kills;
-      next += 1s;
     }
   }
   for (std::thread& each : threads) {
     each.join();
   }
-  EXPECT_GE(kills, 3);
+  EXPECT_EQ(kills, 3);
   EXPECT_GT(lost, 0);
   std::map<std::string, int> written;
-  for (const audit_entry& each : store.audit(10'000'000)) {
+  for (const audit_entry& each : store.audit(10'000)) {
     written[each.action] += static_cast<int>(each.count);
   }
   EXPECT_THAT(written, testing::ElementsAre(testing::Pair("cancel", count / 2), testing::Pair("schedule", count)));
-  EXPECT_EQ(store.count({}, 10'000'000), static_cast<std::size_t>(count / 2));
+  EXPECT_EQ(store.count({}, 10'000), static_cast<std::size_t>(count / 2));
 }
 
 TEST_P(DeskServe, CancelsAndMovesWithThreeAnswers) {
@@ -293,6 +292,7 @@ TEST_P(DeskServe, TellsAllOfACheckAndHidesPayloadsIfAsked) {
     EXPECT_THAT(reply.head, HasSubstr("Cache-Control: no-store"));
     EXPECT_THAT(desk.ask(line + "/why").body, HasSubstr("It is not due yet"));
     EXPECT_EQ(desk.ask("GET /v1/kinds/close/checks/nobody").status, 404);
+    EXPECT_EQ(desk.ask("GET /v1/kinds/%ff/checks/a").status, on_server() ? 400 : 404) << "SQL may have written it";
   }
   const http_reply hidden = serving(*this, {"--redact"}).ask(line);
   EXPECT_EQ(hidden.read()["check"]["payload_bytes"], script.size());
@@ -424,6 +424,12 @@ TEST_P(DeskServe, ServesItsPageWithAStrictPolicy) {
   EXPECT_THAT(desk.ask_with("HEAD /console.css", desk.host()).body, IsEmpty());
 }
 
+TEST_P(DeskServe, EventsAreOnlyToBeGot) {
+  const http_reply reply = serving(*this, with_tokens).ask("HEAD /v1/events");
+  EXPECT_EQ(reply.status, 405);
+  EXPECT_THAT(reply.head, HasSubstr("Allow: GET\r\n"));
+}
+
 TEST_P(DeskServeOnce, ThePageWorksInABrowser) {
   const std::string modules = TIMING_WHEEL_NODE_MODULES;
   if (!std::filesystem::exists(modules + "/puppeteer-core") || !std::filesystem::exists("/usr/bin/chromium")) {
@@ -473,7 +479,12 @@ TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
       {"GET /v1/events", desk.host(), 401},
       {put_it, "Host: evil.example\r\n" + bearer, 421},
       {put_it, "Host: 127.0.0.1\r\n" + bearer, 421},
-      {put_it, bearer, 421},
+      {put_it, bearer, 400},
+      {put_it, desk.host() + desk.host() + bearer, 400},
+      {"GET http://evil.example/v1/status", desk.host() + bearer, 421},
+      {"GET http://127.0.0.1/v1/status", desk.host() + bearer, 421},
+      {"GET " + page + "/v1/status", "Host: evil.example\r\n" + bearer, 200},
+      {"GET HTTP" + page.substr(4), desk.host(), 200},
       {put_it, desk.host() + bearer + "Origin: http://evil.example\r\n", 403},
       {put_it, desk.host() + bearer + "Origin: null\r\n", 403},
       {put_it, desk.host() + bearer + "Origin: " + page + "0\r\n", 403},
@@ -549,7 +560,8 @@ TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
       {"GET /v1/checks?limit=0", "", 400, "limit"},
       {"GET /v1/checks?state=late", "", 400, "state: 'late' is none of"},
       {"GET /v1/checks?due_before=yesterday", "", 400, "due_before: 'yesterday' is no time"},
-      {"GET /v1/checks?cursor=7", "", 400, "cursor"},
+      {"GET /v1/checks?cursor=7", "", 400, "cursor: '7' is no cursor"},
+      {"GET /v1/dead?cursor=7.8", "", 400, "cursor: '7.8' is no cursor"},
       {"GET /v2/status", "", 404, "/v2/status"},
       {"POST /", "", 405, "allowed are GET"},
       {"GET /" + std::string(1'000'000, 'a'), "", 431, "16 KiB"},

@@ -96,22 +96,6 @@ TEST_P(Late, WhereItIsNotClaimed) {
   EXPECT_GT(checks->unfinished().at(0).running_for, 100ms);
 }
 
-TEST_P(Late, WhereItIsClaimedAndWaitsForAThread) {
-  std::mutex guards;
-  std::vector<task> held;
-  put_late("a");
-  begin({.executor = [&](task&& work) {
-    const std::scoped_lock lock(guards);
-    held.push_back(std::move(work));
-  }});
-  expect_that_it_grows();
-  while (!checks->stop(std::chrono::steady_clock::now() + 10ms).finished) {
-    std::vector<task> dropped;
-    const std::scoped_lock lock(guards);
-    dropped.swap(held);
-  }
-}
-
 // On the thread of all steps, and in SQLite with the lock of the file.
 TEST_P(Late, WhereATransactionalHandlerHangs) {
   put(store, asked("a", store.now()));
@@ -131,7 +115,7 @@ TEST_P(Late, WhereItsRetryHasNoThread) {
   put(store, asked("b", store.now() + 50ms));
   begin({.threads = 1});
   expect_that_it_grows(200ms);
-  EXPECT_EQ(store.find("close", "again")->attempt, 1);
+  EXPECT_TRUE(wait_until([&] { return store.find("close", "again")->attempt == 1; })) << "what was claimed goes back";
 }
 
 TEST_P(Late, WhereItIsASuspectThatWaitsForAnother) {
@@ -182,13 +166,6 @@ TEST_P(Late, WhereItsShareHasNoOwner) {
   expect_that_it_grows();
 }
 #endif
-
-TEST_P(Late, TheLagIsOverWhenTheCheckIs) {
-  put_late("a");
-  begin({});
-  EXPECT_TRUE(wait_until([&] { return checks->stats().running == 1; }));
-  EXPECT_TRUE(wait_until([&] { return lag() == 0s; }, 5s));
-}
 
 }  // namespace
 }  // namespace timing_wheel::durable::test

@@ -634,6 +634,14 @@ TEST_F(Machine, ABacklogIsReadAsFarAsTheQuotaAndTheRestWhenHalfOfItIsDone) {
 
 TEST_F(Machine, RemembersNoMoreThanItMay) { work_off_a_backlog(500); }
 
+TEST_F(Machine, ARowThatWasGivenUpWaitsForNoOwner) {
+  const upcoming given_up = row(1, 0s, instant(1us));
+  machine_.answered(zero, true);  // so it waits for the owners of ended leases
+  read(0s, {given_up, row(2, 0s, zero - 1s)});
+  machine_.advance(zero);
+  EXPECT_THAT(machine_.to_claim(anything), ElementsAre(testing::Field(&upcoming::id, 1)));
+}
+
 class MachineWithLittleRoom : public Machine {
  public:
   MachineWithLittleRoom() : Machine(4) {}

@@ -1,5 +1,9 @@
 #include "durable/node/node.hpp"
 
+#include <functional>
+#include <utility>
+
+#include "durable/support/forwarding_store.hpp"
 #include "durable/support/store_calls.hpp"
 #include "support/allocation.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
@@ -10,8 +14,35 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::IsEmpty;
+using testing::SizeIs;
 using timing_wheel::test::scarce_memory;
 using timing_wheel::test::succeeds_with;
+
+// Its clock goes on, and what is to happen meanwhile does, after a call has read it.
+class hooked_store : public test::forwarding_store {
+ public:
+  explicit hooked_store(store& real) : forwarding_store(real), real_(real) {}
+  [[nodiscard]] instant now() override {
+    const instant shown = forwarding_store::now();
+    if (after_now) {
+      std::exchange(after_now, nullptr)();
+    }
+    return shown;
+  }
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view /*node*/,
+                                                                      std::span<const std::string> /*kinds*/,
+                                                                      std::chrono::milliseconds /*hold*/,
+                                                                      bool /*leave*/) override {
+    throw timer_error(make_error_code(std::errc::permission_denied), "as if the role had no rights");
+  }
+  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override {
+    real_.transact_within(limits, work);
+  }
+  std::function<void()> after_now;
+
+ private:
+  store& real_;
+};
 
 // A node in virtual time, whose runs wait for the test.
 class Node : public testing::Test {
@@ -23,6 +54,7 @@ class Node : public testing::Test {
       throw std::runtime_error(reason);
     }
     return what.key() == "dies"                           ? dead(reason)
+           : what.key() == "later" && what.attempt() == 1 ? snooze(100ms)
            : what.key() == "again" && what.attempt() == 1 ? retry_after(100ms, reason)
                                                           : done;
   }
@@ -43,16 +75,31 @@ class Node : public testing::Test {
       end_runs();
     }
   }
-  std::unique_ptr<node> make(const scheduler_options& options = {}) {
+  std::unique_ptr<node> make(const scheduler_options& options = {}) { return make(store, options); }
+  std::unique_ptr<node> make(durable::store& on, const scheduler_options& options) {
     const handler_options how{.backoff = {.first = 100ms, .most = 100ms}};
     handler_options once = how;
     once.max_attempts = 1;
     return std::make_unique<node>(
-        store, options, std::vector<kind_rules>{{"leased", false, how}, {"once", true, once}},
-        std::vector<any_handler>{leased_handler(run), transactional_handler([](transaction& /*open*/, const job& what) {
-                                   return run(what);
-                                 })},
+        on, options, std::vector<kind_rules>{{"leased", false, how}, {"once", true, once}},
+        std::vector<any_handler>{
+            leased_handler([this](const job& what) {
+              if (in_handler) {
+                std::exchange(in_handler, nullptr)();
+              }
+              return run(what);
+            }),
+            transactional_handler([](transaction& /*open*/, const job& what) { return run(what); })},
         reported, [] {}, [this] { ++threads_asked; }, 10);
+  }
+  // \returns when.
+  instant claim_as_me() {
+    scheduler_options named;
+    named.node = "me";
+    alone = make(named);
+    put("leased", "done");
+    alone->step();
+    return store.now();
   }
   void begin() {
     for (const char* key : {"throws", "dies", "again", "done"}) {
@@ -78,7 +125,9 @@ class Node : public testing::Test {
     failed.emplace_back(what.what);
     timing_wheel::test::allocations.left = left;
   }};
+  hooked_store hooked{store};
   int threads_asked = 0;
+  std::function<void()> in_handler;  // once
   std::unique_ptr<node> alone = make();
 };
 
@@ -138,13 +187,61 @@ TEST_F(Node, GivesBackWhatHasNotBegunWhenItIsDrained) {
   EXPECT_EQ(store.size(), 0U);
 }
 
-TEST_F(Node, ADrainedNodeTellsHowManyRun) {
-  scheduler_options named;
-  named.node = "me";
-  alone = make(named);
-  put("leased", "done");
+TEST_F(Node, ASnoozeCountsFromTheEndOfTheRun) {
+  alone = make(hooked, {});
+  put("leased", "later");
   alone->step();
-  const instant begin = store.now();
+  ASSERT_EQ(threads_asked, 1);
+  threads_asked = 0;
+  instant end{};
+  hooked.after_now = [&] {
+    timer.advance_by(5ms);
+    alone->run_next();
+    end = store.now();
+  };
+  alone->step();
+  ASSERT_TRUE(store.find("leased", "later"));
+  EXPECT_GE(store.find("leased", "later")->due, end + 100ms);
+}
+
+TEST_F(Node, TakesOverWhatADeadNodeHadAlsoIfItsHintsFail) {
+  scheduler_options brief;
+  brief.lease = 10s;
+  alone = make(hooked, brief);
+  put("leased", "done");
+  std::vector<claimed> got;
+  const std::vector<upcoming> wanted = test::rows_of(store, "leased");
+  store.transact([&](store_transaction& open) { open.claim(wanted, open.now() + 10s, got); });
+  ASSERT_THAT(got, SizeIs(1));
+  live(20s);
+  EXPECT_EQ(store.size(), 0U);
+  EXPECT_THAT(failed, testing::Contains("store"));
+}
+
+TEST_F(Node, TellsWhichRunsAreLongAndSinceWhen) {
+  const instant begin = claim_as_me();
+  std::vector<long_run> young;
+  std::vector<long_run> old;
+  in_handler = [&] {
+    live(4s);
+    young = store.long_runs();
+    live(7s);
+    old = store.long_runs();
+  };
+  threads_asked = 0;
+  alone->run_next();
+  EXPECT_THAT(young, IsEmpty());
+  ASSERT_THAT(old, SizeIs(1));
+  EXPECT_EQ(old[0].node, "me");
+  EXPECT_EQ(old[0].key, "done");
+  EXPECT_EQ(old[0].begun, begin);
+  EXPECT_GE(old[0].told, begin + 5s);
+  live(6s);
+  EXPECT_THAT(store.long_runs(), IsEmpty());
+}
+
+TEST_F(Node, ADrainedNodeTellsHowManyRun) {
+  const instant begin = claim_as_me();
   alone->run_next();  // its end is not written yet
   threads_asked = 0;
   store.drain("me");

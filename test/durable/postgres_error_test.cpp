@@ -137,7 +137,7 @@ TEST_F(PostgresError, ASilentServerEndsInAnErrorToo) {
 TEST_F(PostgresError, WhatIsKnownOfAServerIsToldThoughTheLastTryHadNoTime) {
   const silent_port silent;
   std::thread first([&] { silent.end_one(); });
-  const caught found = opening("host=127.0.0.1 sslmode=disable port=" + silent.port());
+  const caught found = opening("host=127.0.0.1 sslmode=disable port=" + silent.port(), 2s);
   first.join();
   EXPECT_THAT(found.words, HasSubstr("closed the connection"));
 }
@@ -146,12 +146,12 @@ TEST_F(PostgresError, OfSeveralHostsTheOneThatAnswersIsUsed) {
   const silent_port silent;
   const std::string port = std::to_string(server().port());
   EXPECT_EQ(
-      opening("host=/nowhere," + server().host() + " port=" + port + "," + port + " dbname=postgres user=postgres", 2s)
+      opening("host=/nowhere," + server().host() + " port=" + port + "," + port + " dbname=postgres user=postgres", 20s)
           .words,
       "");
   EXPECT_EQ(opening("host=127.0.0.1," + server().host() + " port=" + silent.port() + "," + port +
                         " dbname=postgres user=postgres",
-                    3s)
+                    6s)
                 .words,
             "");
 }
@@ -203,7 +203,7 @@ TEST_F(PostgresError, ABackendThatIsKilledInATransactionOrBeforeItsCommitUndoesI
 
 TEST_F(PostgresError, ALockIsWaitedForAsLongAsAStatementMayTake) {
   postgres_options hasty = options;
-  hasty.statement_timeout = 200ms;
+  hasty.statement_timeout = 2s;
   postgres_store impatient(server().conninfo(), hasty);
   put(store, "a");
   user.execute("BEGIN; SELECT * FROM " + table("check") + " FOR UPDATE");
@@ -215,7 +215,7 @@ TEST_F(PostgresError, ALockIsWaitedForAsLongAsAStatementMayTake) {
 // What waits in the server for a lock while nobody waits for it any more holds a backend, and comes back each second.
 TEST_F(PostgresError, ALookThatIsGivenUpDoesNotWaitOnInTheServer) {
   postgres_options hasty = options;
-  hasty.statement_timeout = 100ms;
+  hasty.statement_timeout = 1s;
   for (const bool prepare : {true, false}) {
     hasty.prepare = prepare;
     postgres_store impatient(server().conninfo() + " application_name=" + schema, hasty);
@@ -243,7 +243,7 @@ TEST_F(PostgresError, ATransactionThatDoesNothingIsEnded) {
     });
   });
   EXPECT_EQ(sqlstate(found), "25P03");
-  EXPECT_TRUE(put(impatient, "a").inserted);
+  EXPECT_TRUE(works_at_last([&] { put(impatient, "a"); }));
 }
 
 TEST_F(PostgresError, OptionsOfTheUserStayBesideOurs) {
@@ -262,7 +262,7 @@ TEST_F(PostgresError, OptionsOfTheUserStayBesideOurs) {
 
 TEST_F(PostgresError, AServerThatFallsSilentIsGivenUp) {
   postgres_options hasty = options;
-  hasty.statement_timeout = 100ms;
+  hasty.statement_timeout = 1s;
   postgres_store impatient(server().conninfo(), hasty);
   int backend = 0;
   const caught found = error_of([&] {
@@ -273,8 +273,8 @@ TEST_F(PostgresError, AServerThatFallsSilentIsGivenUp) {
     });
   });
   EXPECT_EQ(sqlstate(found), "08006");
-  EXPECT_THAT(found.words, HasSubstr("no answer within 1100 ms"));
-  EXPECT_TRUE(put(impatient, "b").inserted) << "on another connection";
+  EXPECT_THAT(found.words, HasSubstr("no answer within 2000 ms"));
+  EXPECT_TRUE(works_at_last([&] { put(impatient, "b"); })) << "on another connection";
   kill(backend, SIGCONT);
 }
 
@@ -291,11 +291,24 @@ TEST_F(PostgresError, AnErrorOfTheServerUndoesAllAndSaysWhat) {
   EXPECT_THAT(keys_in(store), IsEmpty());
 }
 
-TEST_F(PostgresError, AServerThatTakesNoWritesSaysSo) {
-  user.execute("ALTER DATABASE postgres SET default_transaction_read_only=on");
-  postgres_store reader(server().conninfo(), options);
-  EXPECT_TRUE(put(reader, "a").inserted) << "a default is no reason";
-  user.execute("ALTER DATABASE postgres RESET default_transaction_read_only");
+TEST_F(PostgresError, ADefaultThatTransactionsOnlyReadIsNoReason) {
+  std::vector<long_run> runs(1);
+  runs[0].id = runs[0].fence = 1;
+  for (const bool prepare : {true, false}) {
+    postgres_options some = options;
+    some.prepare = prepare;
+    postgres_store writer(server().conninfo() + " options='-c default_transaction_read_only=on'", some);
+    const std::string node = prepare ? "a" : "b";
+    EXPECT_TRUE(put(writer, node).inserted);
+    writer.transact([&](store_transaction& open) { open.drain(node); });
+    EXPECT_THAT(writer.renew_shares(node, kinds, 1h).value(), SizeIs(64));
+    writer.tell_drained(node, 7);
+    writer.tell_long_runs(node, runs);
+    static_cast<void>(writer.renew_shares(node, kinds, 1h, true));
+  }
+  EXPECT_EQ(user.ask("SELECT count(owner) FROM " + table("share")), "0");
+  EXPECT_EQ(user.ask("SELECT sum(held) FROM " + table("drained_node")), "14");
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("long_run")), "2");
 }
 
 }  // namespace

@@ -1,31 +1,12 @@
 // The SQL that docs/postgres.md gives to other languages and to administrators, on the tables that the library makes.
 
 #include <regex>
-#include <sstream>
 
 #include "durable/support/postgres_case.hpp"
+#include "durable/support/sql_of_page.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-// The blocks of SQL, each as its statements.
-std::vector<std::vector<std::string>> blocks_of_page() {
-  std::ifstream page(TIMING_WHEEL_POSTGRES_PAGE);
-  std::stringstream all;
-  all << page.rdbuf();
-  const std::string text = all.str();
-  std::vector<std::vector<std::string>> blocks;
-  for (std::size_t at = 0; (at = text.find("```sql\n", at)) != std::string::npos;) {
-    const std::size_t end = text.find("\n```", at + 7);
-    const std::string block = text.substr(at + 7, end - at - 6);
-    std::vector<std::string>& statements = blocks.emplace_back();
-    for (std::size_t from = 0, stop = 0; (stop = block.find(";\n", from)) != std::string::npos; from = stop + 2) {
-      statements.push_back(block.substr(from, stop - from));
-    }
-    at = end;
-  }
-  return blocks;
-}
 
 class PostgresPage : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -51,7 +32,7 @@ class PostgresPage : public PostgresCase {  // NOLINT(readability-identifier-nam
     }
   }
 
-  const std::vector<std::vector<std::string>> blocks = blocks_of_page();
+  const std::vector<std::vector<std::string>> blocks = blocks_of_sql(TIMING_WHEEL_POSTGRES_PAGE);
 };
 
 TEST_F(PostgresPage, ItsFunctionsScheduleCancelAndReschedule) {
@@ -70,7 +51,7 @@ TEST_F(PostgresPage, ItsFunctionsScheduleCancelAndReschedule) {
 }
 
 TEST_F(PostgresPage, ItsStatementsScheduleCancelAndReschedule) {
-  ASSERT_EQ(blocks.size(), 5U);
+  ASSERT_EQ(blocks.size(), 7U);
   ASSERT_EQ(blocks[3].size(), 3U);
   const std::string& schedule = blocks[3][0];
   const std::string& cancel = blocks[3][1];
@@ -96,8 +77,9 @@ TEST_F(PostgresPage, ItsStatementsLeaveARunningCheckAlone) {
 }
 
 TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
-  ASSERT_EQ(blocks.size(), 5U);
-  ASSERT_EQ(blocks[4].size(), 10U);
+  ASSERT_EQ(blocks.size(), 7U);
+  ASSERT_EQ(blocks[4].size(), 9U);
+  ASSERT_EQ(blocks[5].size(), 1U);
   const auto ask = [&](std::size_t which) { return user.rows(here(blocks[4][which])); };
   EXPECT_EQ(ask(0).at(0).at(0), "0");
   EXPECT_TRUE(ask(1).empty());
@@ -129,10 +111,20 @@ TEST_F(PostgresPage, ItsStatementsShowAnOperatorWhatWaits) {
   EXPECT_EQ(ask(6)[0][1], "me");
   EXPECT_EQ(ask(6)[0][3], "t");
   EXPECT_EQ(ask(6)[0][4], "64");
-  EXPECT_EQ(run(blocks[4][9]), 0);
+  EXPECT_EQ(run(blocks[5][0]), 0);
   static_cast<void>(store.renew_shares("me", kinds, 1h, true));
-  EXPECT_EQ(run(blocks[4][9]), 64);
+  EXPECT_EQ(run(blocks[5][0]), 64);
   EXPECT_EQ(store.renew_shares("me", kinds, 1h)->size(), 64U);
+}
+
+TEST_F(PostgresPage, ItsStatementsCloseWhatABackupWithoutPrivilegesOpens) {
+  user.execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema + " TO PUBLIC; REVOKE SELECT ON " +
+               table("paused_kind") + "," + table("addition") + " FROM PUBLIC");
+  for (const std::string& each : blocks[6]) {
+    user.execute(here(each));
+  }
+  EXPECT_EQ(user.ask("SELECT has_function_privilege('public','" + schema + ".cancel(text,text)','EXECUTE')"), "f");
+  EXPECT_EQ(user.ask("SELECT has_table_privilege('public','" + table("addition") + "','SELECT')"), "t");
 }
 
 TEST_F(PostgresPage, ItsStatementsNameAKindThatNobodyServes) {
@@ -194,6 +186,13 @@ TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
   store.drain("me");
   worker.tell_drained("me", 1);
   EXPECT_EQ(worker.drained_nodes().at(0).held, 1U);
+  put(worker, "long");
+  const auto runs_long = claim(worker).at(0);
+  std::vector<long_run> told(1);
+  told[0].id = runs_long.id;
+  told[0].fence = runs_long.fence;
+  worker.tell_long_runs("me", told);
+  EXPECT_EQ(worker.long_runs().at(0).key, "long");
 }
 
 TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {

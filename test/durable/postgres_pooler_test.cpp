@@ -102,6 +102,16 @@ TEST_F(PostgresPooler, ATransactionalHandlerHasTheLeaseAsItsLimitAndNobodyElse) 
   }
 }
 
+#ifdef TIMING_WHEEL_DESK
+TEST_F(PostgresPooler, AnOperatorsCommandWorks) {
+  put(store, "a", 1h);
+  const std::string words =
+      " cancel '" + between->conninfo() + "' --kind close --yes --schema " + schema + " >/dev/null";
+  EXPECT_EQ(::system((TIMING_WHEEL_DESK + words).c_str()), 0);
+  EXPECT_EQ(store.count({}, 1), 0U);
+}
+#endif
+
 // What is set in a session would be there for all whose turn comes after.
 TEST_F(PostgresPooler, PreparedStatementsAreRefusedAtOnceAndNothingIsSet) {
   postgres_options patient = options;

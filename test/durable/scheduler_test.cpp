@@ -144,35 +144,6 @@ TEST_F(Scheduler, ARescheduledCheckRunsAtItsNewDeadline) {
   EXPECT_EQ(ran.front().second, 2s);
 }
 
-TEST_F(Scheduler, AHandlerThatThrowsIsTriedAgainLaterAndLater) {
-  std::vector<std::chrono::microseconds> times;
-  const auto handler = [&](const job& /*what*/) {
-    times.push_back(clock());
-    if (times.size() < 4) {
-      throw std::runtime_error("no answer");
-    }
-  };
-  checks.on("flaky", handler, {.backoff = {.first = 1s, .factor = 2, .most = 3s, .jitter = 0}});
-  run_one("flaky", 1min);
-  EXPECT_THAT(times, ElementsAre(1s, 2s, 4s, 7s));
-  EXPECT_THAT(failed, ElementsAre("handler", "handler", "handler"));
-  EXPECT_EQ(checks.stats().retried, 3U);
-  EXPECT_EQ(checks.stats().done, 1U);
-}
-
-TEST_F(Scheduler, AHandlerThatAlwaysThrowsEndsAmongTheDeadWithItsError) {
-  checks.on("poison", [](const job& /*what*/) { throw std::runtime_error("bad payload"); }, {.max_attempts = 3});
-  checks.start();
-  checks.schedule({.kind = "poison", .key = "a", .payload = "x", .due = 1s});
-  timer.advance_by(1h);
-  const std::vector<dead_check> dead = checks.list_dead(10);
-  ASSERT_EQ(dead.size(), 1U);
-  EXPECT_EQ(dead.front().error, "bad payload");
-  EXPECT_EQ(dead.front().attempt, 3);
-  EXPECT_EQ(dead.front().payload, "x");
-  EXPECT_EQ(store.size(), 0U);
-}
-
 TEST_F(Scheduler, ADeadCheckCanBeTriedAgainOrDeleted) {
   bool works = false;
   checks.on("poison", [&](const job& /*what*/) { return works ? done : dead("not now"); });
@@ -200,6 +171,28 @@ TEST_F(Scheduler, ATransactionalHandlerSchedulesInItsTransaction) {
   EXPECT_FALSE(checks.find("note", "child of a").has_value());
   timer.advance_by(1min);
   EXPECT_THAT(keys(), ElementsAre("child of a"));
+}
+
+TEST_F(Scheduler, ATransactionalHandlerFindsThatWhatItsTransactionHasYetToRunIsRunning) {
+  std::vector<std::string> told;
+  checks.on("work", [&](transaction& open, const job& what) {
+    told.push_back(what.key() + what.payload());
+    if (what.key() == "a") {
+      EXPECT_EQ(open.cancel("work", "b"), cancel_result::running);
+      const scheduled asked =
+          open.schedule({.kind = "work", .key = "c", .payload = " new", .due = 0s, .replace = true});
+      EXPECT_EQ(std::tuple(asked.inserted, asked.replaced, asked.due), std::tuple(false, false, instant(1s)));
+    } else if (what.key() == "c") {
+      EXPECT_EQ(open.cancel("work", "b"), cancel_result::finished);
+      EXPECT_TRUE(open.schedule({.kind = "work", .key = "b", .payload = " new", .due = 5s}).inserted);
+    }
+  });
+  checks.start();
+  for (const char* key : {"a", "b", "c"}) {
+    checks.schedule({.kind = "work", .key = key, .due = 1s});
+  }
+  timer.advance_by(10s);
+  EXPECT_THAT(told, ElementsAre("a", "b", "c", "b new"));
 }
 
 TEST_F(Scheduler, ATransactionalHandlerThatThrowsUndoesItsOwnWorkOnly) {
@@ -273,6 +266,28 @@ TEST_F(Scheduler, HandlersShareAPartAgainWhenSixteenWereDoneInARow) {
   EXPECT_EQ(run("yz"), "yzyzz");
 }
 
+// Claims one more than it was asked for.
+class greedy_store final : public test::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  bool complete_and_claim_at_once(const transaction_limits& /*limits*/, lease_round& round) override {
+    round.got.resize(round.most + 1);
+    return round.most != 0;
+  }
+};
+
+TEST_F(Scheduler, AStoreThatClaimsMoreThanItWasAskedForIsToldAndRunsNothing) {
+  greedy_store greedy(store);
+  int runs = 0;
+  scheduler first{greedy, timer, options};
+  first.on("note", [&](const job&) { ++runs; });
+  first.start();
+  first.schedule(note("a", 1s));
+  timer.advance_by(2s);
+  EXPECT_EQ(runs, 0);
+  EXPECT_THAT(failed, testing::Contains("store"));
+}
+
 // Keeps the order in which its rows are read and changed.
 class ordered_store final : public test::forwarding_store {
  public:
@@ -302,11 +317,13 @@ TEST_F(Scheduler, WhatIsDueIsClaimedBeforeAPageIsRead) {
 
 TEST_F(Scheduler, ABatchThatThrowsIsTriedOneByOne) {
   std::vector<std::size_t> sizes;
+  std::vector<cancel_result> told;
   int written = 0;
   on_notes();
   checks.on("many",
             [&](transaction& open, std::span<const job> jobs) {
               sizes.push_back(jobs.size());
+              told.push_back(open.cancel("many", "c"));
               for (const job& one : jobs) {
                 open.schedule(note(std::string(one.key()) + std::to_string(++written), 1s));
                 if (one.key() == "b") {
@@ -321,6 +338,8 @@ TEST_F(Scheduler, ABatchThatThrowsIsTriedOneByOne) {
   checks.start();
   timer.advance_by(3s);
   EXPECT_THAT(sizes, ElementsAre(3U, 1U, 1U, 1U));
+  using enum cancel_result;
+  EXPECT_THAT(told, ElementsAre(finished, running, running, finished)) << "the last waits while the others run";
   EXPECT_THAT(keys(), UnorderedElementsAre("a3", "c5"));  // not a1 and b2 of the batch, nor b4
   EXPECT_EQ(checks.stats().done, 4U);
   EXPECT_EQ(checks.stats().dead, 1U);
@@ -931,10 +950,15 @@ TEST_F(Scheduler, TellsWhichRunFailedWhenItRunsAgainAndThatItsCheckDied) {
   all.on("says so", [](const job&) { return dead("gone"); });
   all.start();
   for (const char* kind : {"leased", "transactional", "batch"}) {
-    all.schedule({.kind = kind, .key = "a", .due = 1s});
+    all.schedule({.kind = kind, .key = "a", .payload = "x", .due = 1s});
     timer.advance_by(2s);
     EXPECT_THAT(std::exchange(told, {}), ElementsAre("handler a1 4000 no", "handler a2 no", "dead a2 no")) << kind;
+    const dead_check dead = all.list_dead(9).back();
+    EXPECT_EQ(dead.error, "no");
+    EXPECT_EQ(dead.attempt, 2);
+    EXPECT_EQ(dead.payload, "x");
   }
+  EXPECT_EQ(store.size(), 0U);
   all.schedule({.kind = "says so", .key = "b", .due = 1s});
   timer.advance_by(2s);
   EXPECT_THAT(told, ElementsAre("dead b1 gone"));

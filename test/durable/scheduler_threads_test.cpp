@@ -109,8 +109,9 @@ TEST_F(SchedulerThreads, AJobThatHasLostItsRowIsAskedToStop) {
                              failed.emplace_back(what.what);
                            }});
   checks.on("long", [&](const job& what) {
+    const std::int64_t id = store.find("long", what.key()).value().id;
     store.transact([&](store_transaction& open) {
-      ticket gone{what.fence(), what.fence()};  // the first claims are those of the first rows
+      ticket gone{id, what.fence()};
       open.complete({&gone, 1});
       EXPECT_TRUE(gone.still_ours);
     });
@@ -181,7 +182,7 @@ TEST_F(SchedulerThreads, NoCompletionComesAfterStopHasReturned) {
               std::this_thread::yield();
               ++told;
             });
-            for (++taken; taken - told > 1000;) {  // as many are on their way
+            for (++taken; taken - told > 100;) {  // as many are on their way
               std::this_thread::yield();
             }
           }
@@ -190,7 +191,7 @@ TEST_F(SchedulerThreads, NoCompletionComesAfterStopHasReturned) {
         }
       });
     }
-    EXPECT_TRUE(test::wait_until([&] { return told >= 1000; }));
+    EXPECT_TRUE(test::wait_until([&] { return told >= 100; }));
     checks.stop();
     const int at_the_end = told;
     callers.clear();
@@ -252,9 +253,10 @@ class HungHandlers : public SchedulerThreads {
 
 TEST_F(HungHandlers, ARunPastItsTimeLimitIsAskedToStopAndThenGivenUp) {
   std::atomic<int> told = 0;
-  scheduler checks(store, {.on_failure = [&](const failure& what) { told += what.what == "time_limit" ? 1 : 100; }});
+  scheduler checks(
+      store, {.lease = 2min, .on_failure = [&](const failure& what) { told += what.what == "time_limit" ? 1 : 100; }});
   serve(checks, {.time_limit = 100ms, .backoff = {.first = 1ms}});
-  checks.schedule(check("long", "a", 0s));  // so a lease is held that is to be extended in 10 s, and not before
+  checks.schedule(check("long", "a", 0s));  // so a lease is held that is to be extended in 40 s, and not before
   EXPECT_TRUE(test::wait_until([&] { return checks.stats().running == 1; }));
   std::this_thread::sleep_for(20ms);
   const auto begin = std::chrono::steady_clock::now();
@@ -263,7 +265,7 @@ TEST_F(HungHandlers, ARunPastItsTimeLimitIsAskedToStopAndThenGivenUp) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 100ms);
   EXPECT_TRUE(test::wait_until([&] { return checks.stats().timed_out == 1; }));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 150ms);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
   EXPECT_TRUE(test::wait_until([&] { return checks.stats().retried == 1; }));
   EXPECT_EQ(checks.stats().lost_threads, 1U);
   EXPECT_EQ(checks.stats().running, 1U);
@@ -404,15 +406,19 @@ class slow_store final : public test::forwarding_store {
  public:
   using forwarding_store::forwarding_store;
 
-  std::atomic<bool> locked = false;  // for others
+  std::function<void()> begins;  // if set: a transaction begins when this has returned
+  std::function<void()> locked;  // if set: another holds the lock, and a transaction fails when this has returned
   std::atomic<int> refusals = 0;
   std::atomic<bool> loses_answers = false;
 
   void transact(const std::function<void(store_transaction&)>& work) override {
     if (locked) {
       ++refusals;
-      std::this_thread::sleep_for(20ms);
+      locked();
       throw std::runtime_error("locked");
+    }
+    if (begins) {
+      begins();
     }
     forwarding_store::transact(work);
     std::this_thread::sleep_for(1ms);
@@ -434,18 +440,25 @@ class GroupCommit : public SchedulerThreads {
   group_commit commits{slow, [] {}};
 };
 
+// A commit lasts until each thread has asked for something: so two commits have all that they ask for at a time.
 TEST_F(GroupCommit, ManyThreadsShareCommitsAndEachGetsItsOwnAnswer) {
   constexpr int threads = 16;
   constexpr int each = 20;
+  std::atomic<int> asking = 0;
+  std::atomic<int> there = threads;
+  slow.begins = [&] { EXPECT_TRUE(test::wait_until([&] { return asking >= there; })); };
   std::atomic<int> answers = 0;
   test::on_threads(threads, [&](int t) {
     for (int i = 0; i < each; ++i) {
       // Every key twice: one of the two inserts it.
       const request asked = check("k", std::to_string(t / 2 * each + i), std::chrono::hours(1 + t));
       scheduled result;
+      ++asking;
       append(commits, asked, result);
+      --asking;
       answers += result.inserted ? 1 : 0;
     }
+    --there;
   });
   EXPECT_EQ(answers, threads / 2 * each);
   EXPECT_EQ(store.size(), static_cast<std::size_t>(threads / 2 * each));
@@ -490,10 +503,15 @@ TEST_F(GroupCommit, AWriteWhoseCommitMayHaveHappenedIsNotRepeated) {
 
 TEST_F(GroupCommit, ALockThatAnotherHoldsIsWaitedForOnceForAll) {
   constexpr int threads = 16;
-  slow.locked = true;
+  std::atomic<int> asked = 0;
+  slow.locked = [&] {
+    EXPECT_TRUE(test::wait_until([&] { return asked == threads; }));
+    std::this_thread::sleep_for(20ms);  // from there to the queue each has a few instructions left
+  };
   std::atomic<int> refused = 0;
   test::on_threads(threads, [&](int t) {
     try {
+      ++asked;
       scheduled result;
       append(commits, check("k", std::to_string(t), 1h), result);
     } catch (const std::runtime_error&) {
@@ -551,9 +569,7 @@ TEST_F(TwoNodes, TwoHungHandlersOfOneNodeDelayNobodyOnTheOther) {
   put(first, "work", 100);
   scheduler second(store);
   serve(second, 0ms, by_second);
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(test::wait_until([&] { return by_second.load() == 100; }));
-  RecordProperty("milliseconds", static_cast<int>((std::chrono::steady_clock::now() - begin) / 1ms));
   EXPECT_EQ(by_first.load(), 100);
   TearDown();
 }
@@ -573,17 +589,25 @@ TEST_F(TwoNodes, WhatHasNotBegunOnANodeThatHangsIsCancelledAndNeverRuns) {
   EXPECT_EQ(by_first.load(), 0);
 }
 
-// Else the first would have claimed all at once, and the second nothing to do.
+// Else the first would have claimed all at once, and the second nothing to do. From its third run on the first is
+// slower than the second, however late that one comes.
 TEST_F(TwoNodes, ANodeThatJoinsSharesTheWork) {
   scheduler first(store);
-  serve(first, 20ms, by_first);
+  first.on("work", [&](const job& /*what*/) {
+    std::this_thread::sleep_for(20ms);
+    if (by_first.load() >= 2) {
+      released.wait(false);
+    }
+    by_first.fetch_add(1);
+  });
+  first.start();
   put(first, "work", 200);
   ASSERT_TRUE(test::wait_until([&] { return by_first.load() >= 2; }));
   scheduler second(store, {.threads = 32});
   serve(second, 20ms, by_second);
-  EXPECT_TRUE(test::wait_until([&] { return by_first.load() + by_second.load() == 200; }));
-  EXPECT_GT(by_second.load(), 150);
+  EXPECT_TRUE(test::wait_until([&] { return by_second.load() > 150; }));
   TearDown();
+  EXPECT_TRUE(test::wait_until([&] { return by_first.load() + by_second.load() == 200; }));
 }
 
 }  // namespace

@@ -95,6 +95,20 @@ TEST_F(SqliteError, ALockOfAnotherIsWaitedForAsLongAsAsked) {
   EXPECT_TRUE(put(patient, "a").inserted);
 }
 
+TEST_F(SqliteError, AFileThatHasLostTheRowOfItsVersionIsRefused) {
+  const users_database user(folder.file());
+  user.run("DELETE FROM timing_wheel_schema");
+  EXPECT_EQ(error_of([&] { put(store, "a"); }).code, errc::no_schema);
+  EXPECT_EQ(error_of([&] { durable::schedule(user.get(), asked("a")); }).code, errc::no_schema);
+}
+
+TEST_F(SqliteError, ANumberOfAttemptsThatNoIntHoldsIsTheLargest) {
+  const users_database user(folder.file());
+  put(store, "a");
+  user.run("UPDATE timing_wheel_check SET attempt=2147483647");
+  EXPECT_EQ(claim(store).at(0).attempt, std::numeric_limits<int>::max());
+}
+
 TEST_F(SqliteError, AFullFileUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
   put(store, "a");
   const auto limit = [&](const std::string& pages) {
@@ -161,10 +175,6 @@ TEST(SqliteDamage, IsAnErrorWhereItIsMet) {
             }).code.value() &
                 0xff,
             SQLITE_CORRUPT);
-}
-
-TEST_F(SqliteError, ASoundFilePassesTheCheck) {
-  EXPECT_EQ(opening(folder.file(), {.check_integrity = true}).code, std::error_code());
 }
 
 TEST_F(SqliteError, AChildOfForkIsRefused) {

@@ -21,18 +21,6 @@ std::size_t fill(sqlite_store& store) {
   }
 }
 
-/// Calls again as the scheduler does, until it works. \returns whether it did.
-template <class Work>
-bool works_at_last(const Work& work) {
-  for (int tries = 0; tries < 50; ++tries) {
-    if (!error_of(work).code) {
-      return true;
-    }
-    std::this_thread::sleep_for(50ms);
-  }
-  return false;
-}
-
 /// Claims and ends each check in transactions of its own. \returns how many.
 std::size_t run_all(sqlite_store& store) {
   std::size_t ended = 0;

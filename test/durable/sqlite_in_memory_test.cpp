@@ -17,15 +17,7 @@ class SqliteInMemory : public testing::Test {  // NOLINT(readability-identifier-
     EXPECT_EQ(sqlite3_exec(store.connection(), sql, nullptr, nullptr, nullptr), SQLITE_OK)
         << sqlite3_errmsg(store.connection());
   }
-  [[nodiscard]] std::string state_of_order() const {
-    std::string state;
-    const auto keep = [](void* to, int /*columns*/, char** values, char** /*names*/) {
-      *static_cast<std::string*>(to) = values[0];
-      return 0;
-    };
-    sqlite3_exec(store.connection(), "SELECT state FROM orders", keep, &state, nullptr);
-    return state;
-  }
+  [[nodiscard]] std::string state_of_order() const { return ask(store.connection(), "SELECT state FROM orders"); }
   void on_give_back() {
     checks.on("close", [](transaction& open, const job& what) {
       const std::string sql = "UPDATE orders SET state='given back' WHERE id='" + std::string(what.key()) + "'";
@@ -60,13 +52,51 @@ TEST_F(SqliteInMemory, RunsHandlersWithSqlInVirtualTime) {
   EXPECT_THAT(failed, ElementsAre("handler"));
 }
 
-TEST_F(SqliteInMemory, AUsersTransactionThatIsRolledBackLeavesNothing) {
-  on_give_back();
-  run("BEGIN");
-  durable::schedule(store.connection(), asked("a", 1s));
-  run("ROLLBACK");
-  timer.advance_by(1min);
-  EXPECT_EQ(checks.stats().fired, 0U);
+TEST_F(SqliteInMemory, AnEndThatTheDatabaseRefusesKeepsNoOther) {
+  run("CREATE TRIGGER no BEFORE INSERT ON timing_wheel_dead BEGIN SELECT RAISE(ABORT,'not in my table'); END");
+  checks.on("bad", [](const job& /*what*/) { return dead("it is broken"); });
+  checks.on("good", [](const job& /*what*/) {});
+  put(store, asked("orphan", 0s));
+  ASSERT_THAT(claim(store, 1s), testing::SizeIs(1)) << "by a node that dies";
+  checks.on("close", [](const job& /*what*/) {});
+  checks.start();
+  for (const char* key : {"a", "b"}) {
+    checks.schedule({.kind = "bad", .key = key, .payload = {}, .due = 0s});
+  }
+  timer.advance_by(500ms);
+  for (const char* key : {"b", "c", "d"}) {
+    checks.schedule({.kind = "good", .key = key, .payload = {}, .due = 1s});
+  }
+  timer.advance_by(3s);
+  EXPECT_EQ(store.count({.kind = "good"}, 9), 0U);
+  EXPECT_EQ(store.count({.kind = "bad"}, 9), 2U);
+  timer.advance_by(30s);
+  EXPECT_EQ(store.count({.kind = "close"}, 9), 0U) << "nor the take-over of an orphan";
+  EXPECT_THAT(failed, testing::Contains("store"));
+  run("DROP TRIGGER no");
+  timer.advance_by(10s);
+  EXPECT_EQ(store.count({}, 9), 0U);
+  ASSERT_THAT(store.list_dead(9), testing::SizeIs(2));
+  EXPECT_EQ(store.list_dead(9)[0].error, "it is broken");
+}
+
+TEST_F(SqliteInMemory, NorDoesOneThatItRefusesAtTheCommit) {
+  checks.on("close", [](const job& /*what*/) {});
+  checks.start();
+  put(store, asked("bad", 1s));
+  run("PRAGMA foreign_keys=ON");
+  run("CREATE TABLE keeps(id INTEGER REFERENCES timing_wheel_check(id) DEFERRABLE INITIALLY DEFERRED)");
+  run("INSERT INTO keeps SELECT id FROM timing_wheel_check");
+  for (const char* key : {"a", "b", "c"}) {
+    put(store, asked(key, 1s));
+  }
+  timer.advance_by(3s);
+  EXPECT_EQ(store.count({}, 9), 1U);
+  EXPECT_TRUE(store.find("close", "bad"));
+  EXPECT_THAT(failed, testing::Contains("store"));
+  run("DELETE FROM keeps");
+  timer.advance_by(10s);
+  EXPECT_EQ(store.count({}, 9), 0U);
 }
 
 TEST_F(SqliteInMemory, CallsOnItsConnectionFollowTheTimer) {

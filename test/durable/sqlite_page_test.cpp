@@ -2,27 +2,11 @@
 
 #include <sqlite3.h>
 
-#include <sstream>
-
+#include "durable/support/sql_of_page.hpp"
 #include "durable/support/sqlite_case.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
-
-// The statements of the first block of SQL.
-std::vector<std::string> statements_of_page() {
-  std::ifstream page(TIMING_WHEEL_DURABLE_PAGE);
-  std::stringstream all;
-  all << page.rdbuf();
-  const std::string text = all.str();
-  const std::size_t begin = text.find("```sql\n") + 7;
-  const std::string block = text.substr(begin, text.find("```", begin) - begin);
-  std::vector<std::string> statements;
-  for (std::size_t from = 0, end = 0; (end = block.find(";\n", from)) != std::string::npos; from = end + 2) {
-    statements.push_back(block.substr(from, end - from));
-  }
-  return statements;
-}
 
 class SqlitePage : public SqliteCase {  // NOLINT(readability-identifier-naming): a suite
  public:
@@ -41,10 +25,10 @@ class SqlitePage : public SqliteCase {  // NOLINT(readability-identifier-naming)
   }
 
   users_database user{folder.file()};
+  const std::vector<std::string> statements = blocks_of_sql(TIMING_WHEEL_DURABLE_PAGE).at(0);
 };
 
 TEST_F(SqlitePage, ItsStatementsScheduleCancelAndReschedule) {
-  const std::vector<std::string> statements = statements_of_page();
   ASSERT_EQ(statements.size(), 3U);
   const std::string& schedule = statements[0];
   const std::string& cancel = statements[1];
@@ -60,7 +44,6 @@ TEST_F(SqlitePage, ItsStatementsScheduleCancelAndReschedule) {
 }
 
 TEST_F(SqlitePage, ItsStatementsLeaveARunningCheckAlone) {
-  const std::vector<std::string> statements = statements_of_page();
   EXPECT_EQ(run(statements[0]), 1);
   user.run("UPDATE timing_wheel_check SET fence=fence+1,attempt=1,lease=1");  // one that ended long ago
   EXPECT_EQ(run(statements[1]), 0);

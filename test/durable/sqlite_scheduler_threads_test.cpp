@@ -21,10 +21,15 @@ TEST_F(SqliteSchedulerThreads, HandlersThatAreSlowerThanArrivalsLoseNoLeaseInThe
   constexpr int count = 150;
   std::mutex mutex;
   std::map<std::string, int> ran;
+  std::size_t running = 0;
+  std::chrono::microseconds lag{};
   scheduler checks(store, {.poll = 20ms, .lease = 400ms, .max_claimed = 100, .threads = 1});
   checks.on("close", [&](const job& what) {
     std::this_thread::sleep_for(5ms);
+    const scheduler_stats now = checks.stats();
     const std::scoped_lock lock(mutex);
+    running = std::max(running, now.running);
+    lag = std::max(lag, now.lag);
     ++ran[what.key()];
   });
   checks.start();
@@ -33,14 +38,7 @@ TEST_F(SqliteSchedulerThreads, HandlersThatAreSlowerThanArrivalsLoseNoLeaseInThe
     all.push_back(asked(std::to_string(number)));
   }
   checks.schedule(all);
-  std::size_t running = 0;
-  std::chrono::microseconds lag{};
-  while (!is_empty()) {
-    const scheduler_stats now = checks.stats();
-    running = std::max(running, now.running);
-    lag = std::max(lag, now.lag);
-    std::this_thread::sleep_for(2ms);
-  }
+  EXPECT_TRUE(wait_until([&] { return is_empty(); }));
   checks.stop();
   EXPECT_LE(running, 100U);
   EXPECT_GT(lag, 20ms);
@@ -53,15 +51,6 @@ TEST_F(SqliteSchedulerThreads, HandlersThatAreSlowerThanArrivalsLoseNoLeaseInThe
 
 class SqliteGroupCommit : public SqliteCase {
  public:
-  class counting_store final : public forwarding_store {
-   public:
-    using forwarding_store::forwarding_store;
-    int transactions = 0;
-    void transact(const std::function<void(store_transaction&)>& work) override {
-      ++transactions;
-      forwarding_store::transact(work);
-    }
-  };
   struct posted {
     explicit posted(std::string key) : what(asked(std::move(key), 1h)) {}
     request what;

@@ -72,24 +72,6 @@ TEST_F(SqliteStore, StoresThatWriteOneFileTakeTurns) {
       << "in each pause another store, which looks that often, has its turn";
 }
 
-TEST_F(SqliteStore, SaysWhatIsLateWithoutALookAtAllOfIt) {
-  store.transact([&](store_transaction& open) {
-    for (int key = 0; key < 5000; ++key) {
-      open.schedule(asked(std::to_string(key), open.now() - 1s));
-    }
-  });
-  sqlite3* connection = nullptr;
-  sqlite3_open(folder.file().c_str(), &connection);
-  sqlite3_stmt* look = nullptr;
-  ASSERT_EQ(sqlite3_prepare_v2(connection, sqlite::sql::read_overdue.sql, -1, &look, nullptr), SQLITE_OK);
-  sqlite3_bind_int64(look, 1, store.now().time_since_epoch().count());
-  EXPECT_EQ(sqlite3_step(look), SQLITE_ROW);
-  EXPECT_EQ(sqlite3_step(look), SQLITE_DONE);
-  EXPECT_LT(sqlite3_stmt_status(look, SQLITE_STMTSTATUS_VM_STEP, 0), 500);
-  sqlite3_finalize(look);
-  sqlite3_close(connection);
-}
-
 TEST_F(SqliteStore, RefusesATransactionWithinAnother) {
   store.transact([&](store_transaction&) {
     EXPECT_EQ(error_of([&] { put(store, "a"); }).code, sqlite_code(SQLITE_MISUSE));
@@ -104,15 +86,6 @@ TEST_F(SqliteStore, ReadsBesideAnOpenTransaction) {
     EXPECT_THAT(std::async(std::launch::async, [&] { return all_rows(store); }).get(), SizeIs(1));
   });
   EXPECT_THAT(all_rows(store), SizeIs(2));
-}
-
-TEST_F(SqliteStore, AHandlersStatementsCommitWithTheTransaction) {
-  users_database user(folder.file());
-  user.run("CREATE TABLE orders(id INTEGER PRIMARY KEY, state TEXT)");
-  store.transact([](store_transaction& open) {
-    sqlite3_exec(sqlite_connection(open), "INSERT INTO orders VALUES(1,'closed')", nullptr, nullptr, nullptr);
-  });
-  EXPECT_EQ(user.ask("SELECT state FROM orders"), "closed");
 }
 
 TEST_F(SqliteStore, SaysSoIfAHandlerEndedTheTransaction) {
@@ -142,17 +115,6 @@ TEST_F(SqliteStore, CountsWhatItDoes) {
   EXPECT_EQ(store.counts().rows_read - written.rows_read, 2U);
   store.transact([](store_transaction&) {});
   EXPECT_EQ(store.counts().commits, written.commits);
-}
-
-TEST_F(SqliteStore, TwoStoresShareAFile) {
-  sqlite_store other(folder.file());
-  put(store, "a");
-  const auto seen = all_rows(other);
-  EXPECT_EQ(claim(store).at(0).key, "a");
-  std::vector<claimed> got;
-  other.transact([&](store_transaction& open) { open.claim(seen, open.now() + 1h, got); });
-  EXPECT_THAT(got, IsEmpty());
-  EXPECT_EQ(cancel(other, "a"), cancel_result::running);
 }
 
 TEST_F(SqliteStore, ThreadsOfTwoStoresClaimEachCheckOnce) {
@@ -250,6 +212,19 @@ TEST_F(SqliteStatements, NoneLooksThroughATable) {
       EXPECT_THAT(line, Not(HasSubstr("TEMP B-TREE"))) << each;
     }
   }
+}
+
+TEST_F(SqliteStatements, WhatIsLateIsSaidWithoutALookAtAllOfIt) {
+  store.transact([&](store_transaction& open) {
+    for (int key = 0; key < 5000; ++key) {
+      open.schedule(asked(std::to_string(key), open.now() - 1s));
+    }
+  });
+  const auto look = prepare(sqlite::sql::read_overdue.sql);
+  sqlite3_bind_int64(look.get(), 1, store.now().time_since_epoch().count());
+  EXPECT_EQ(sqlite3_step(look.get()), SQLITE_ROW);
+  EXPECT_EQ(sqlite3_step(look.get()), SQLITE_DONE);
+  EXPECT_LT(sqlite3_stmt_status(look.get(), SQLITE_STMTSTATUS_VM_STEP, 0), 500);
 }
 
 TEST_F(SqliteStatements, ReadingOnWithinOneDeadlineReadsNoRowAgain) {

@@ -159,6 +159,61 @@ TEST_P(Store, DrainsANodeUntilThatIsEnded) {
   EXPECT_THROW(store.drain("\xFF"), timer_error);
 }
 
+TEST_P(Store, WhatWasOrphanedAndGivenUpMayBeClaimedAtAnyTime) {
+  put(store, "a");
+  claimed held = claim(store).at(0);
+  const auto claim_late = [&] {
+    const std::vector<upcoming> wanted = all_rows(store);
+    std::vector<claimed> got;
+    store.transact_within({.orphans_until = instant::min()},
+                          [&](store_transaction& open) { open.claim(wanted, open.now() + 1h, got); });
+    return got.size();
+  };
+  EXPECT_EQ(claim_late(), 0U);
+  held.orphaned = true;
+  EXPECT_TRUE(retry(store, held, instant(), 1));
+  EXPECT_EQ(claim_late(), 1U) << "nobody can extend its lease";
+}
+
+TEST_P(Store, KeepsWhichRunsOfANodeAreLongWhileTheyLast) {
+  EXPECT_THAT(store.long_runs(), IsEmpty());
+  store.tell_long_runs("me", {});
+  put(store, "a");
+  put(store, "b");
+  const std::vector<claimed> held = claim(store);
+  ASSERT_THAT(held, SizeIs(2));
+  const instant begun = store.now() - 1min;
+  std::vector<long_run> runs(2);
+  for (std::size_t at = 0; at < 2; ++at) {
+    runs[at].id = held[at].id;
+    runs[at].fence = held[at].fence;
+    runs[at].begun = begun - std::chrono::seconds(at);
+  }
+  const instant before = store.now();
+  store.tell_long_runs("other", {runs.begin(), 1});
+  store.tell_long_runs("other", {});
+  store.tell_long_runs("me", {runs.begin(), 1});
+  store.tell_long_runs("me", runs);
+  const std::vector<long_run> seen = store.long_runs();
+  ASSERT_THAT(seen, SizeIs(2));
+  EXPECT_EQ(seen[0].node, "me");
+  EXPECT_EQ(seen[0].kind, "close");
+  EXPECT_EQ(seen[0].key, held[1].key);
+  EXPECT_EQ(seen[0].id, held[1].id);
+  EXPECT_EQ(seen[0].fence, held[1].fence);
+  EXPECT_EQ(seen[0].begun, begun - 1s);
+  EXPECT_GE(seen[0].told, before);
+  EXPECT_LE(seen[0].told, store.now());
+  EXPECT_TRUE(complete(store, held[1]));
+  EXPECT_THAT(store.long_runs(), SizeIs(1));
+  EXPECT_TRUE(retry(store, held[0], instant(), 1));
+  EXPECT_THAT(store.long_runs(), IsEmpty()) << "it is pending";
+  ASSERT_THAT(claim(store), SizeIs(1));
+  EXPECT_THAT(store.long_runs(), IsEmpty()) << "another run";
+  store.tell_long_runs("me", {});
+  EXPECT_THAT(store.long_runs(), IsEmpty());
+}
+
 TEST_P(Store, SaysSinceWhenOfEachKindACheckIsDueAndFree) {
   const auto late = [&] {
     std::vector<overdue_kind> found;
@@ -553,18 +608,6 @@ TEST_P(Store, WhatIsPutBackAfterALeaseHadEndedStaysRunning) {
     EXPECT_EQ(cancel(store, "a"), cancel_result::running);
   }
   EXPECT_TRUE(claim(store).at(0).orphaned);
-}
-
-TEST_P(Store, TakesARowAndThenThereIsNone) {
-  put(store, asked("a", {}, "order"));
-  const std::int64_t fence = store.find("close", "a")->fence;
-  const auto got = take(store);
-  ASSERT_THAT(got, SizeIs(1));
-  EXPECT_EQ(got[0].key, "a");
-  EXPECT_EQ(got[0].payload, "order");
-  EXPECT_EQ(got[0].attempt, 1);
-  EXPECT_GT(got[0].fence, fence);
-  EXPECT_FALSE(store.find("close", "a"));
 }
 
 TEST_P(Store, PutsBackWhatItTookWithItsFence) {

@@ -110,6 +110,8 @@ TEST_P(UsersTransaction, GathersWhatHasAWindow) {
   EXPECT_EQ(store.find("close", "a")->due.time_since_epoch() % 40s, 0s);
   one.due = instant() + 41s;
   EXPECT_EQ(user.schedule(one).due, instant() + 80s);
+  one.due = due_time(1h).later_by(std::chrono::microseconds::max());
+  EXPECT_EQ(user.schedule(one).due, instant::max());
 }
 
 TEST_P(UsersTransaction, RefusesWhatIsTooLongAndKeepsAnyBytesAndTheEndOfTime) {

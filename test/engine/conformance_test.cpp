@@ -214,18 +214,6 @@ TYPED_TEST(Conformance, ErasingAFiredTimerIsRefused) {
   EXPECT_EQ(engine.size(), 0U);
 }
 
-TYPED_TEST(Conformance, TimerOfMoreThanTwoRevolutionsFiresAtItsTick) {
-  TypeParam engine(engine_options{.wheel_size = 60});
-  insert_all(engine, {130});
-  EXPECT_EQ(firings(engine, 200, no_limit), (std::set<std::pair<tick, timer_number>>{{130, 0}}));
-}
-
-TYPED_TEST(Conformance, TimerOfOneRevolutionAndATickDoesNotFireInTheFirst) {
-  TypeParam engine(engine_options{.wheel_size = 12});
-  insert_all(engine, {13});
-  EXPECT_EQ(firings(engine, 40, no_limit), (std::set<std::pair<tick, timer_number>>{{13, 0}}));
-}
-
 TYPED_TEST(Conformance, EveryBudgetGivesTheSameFirings) {
   const std::vector<tick> deadlines = random_deadlines(700, 1, 900, 17);
   std::set<std::pair<tick, timer_number>> expected;

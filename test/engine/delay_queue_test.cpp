@@ -25,37 +25,6 @@ std::vector<tick> expirations_of(delay_queue& queue) {
   return expirations;
 }
 
-TEST(DelayQueue, FrontIsTheMemberThatExpiresFirst) {
-  delay_queue queue;
-  queue.grow(3);
-  queue.push(2, 40);
-  EXPECT_EQ(queue.front().which, 2U);
-  queue.push(0, 10);
-  EXPECT_EQ(queue.front().which, 0U);
-  queue.push(1, 20);
-  EXPECT_EQ(queue.front().which, 0U);
-  queue.update(2, 5);
-  EXPECT_EQ(queue.front().which, 2U);
-  EXPECT_EQ(queue.front().expiration, 5U);
-}
-
-TEST(DelayQueue, ErasesAnyMember) {
-  for (delay_queue::member victim = 0; victim < 31; ++victim) {
-    delay_queue queue;
-    queue.grow(31);
-    std::mt19937 random(victim);
-    std::multiset<tick> expected;
-    for (delay_queue::member m = 0; m < 31; ++m) {
-      queue.push(m, random() % 1'000);
-      expected.insert(queue.expiration(m));
-    }
-    expected.erase(expected.find(queue.expiration(victim)));
-    queue.erase(victim);
-    EXPECT_FALSE(queue.contains(victim));
-    EXPECT_EQ(expirations_of(queue), std::vector<tick>(expected.begin(), expected.end())) << victim;
-  }
-}
-
 TEST(DelayQueue, ErasedHoleMayHaveToRise) {
   delay_queue queue;
   queue.grow(10);

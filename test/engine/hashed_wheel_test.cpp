@@ -52,20 +52,6 @@ TEST(HashedWheel, TakesTheFirstOfSizesLevelByLevel) {
   EXPECT_EQ(wheel.stats().levels[0].wheel_size, 64U);
 }
 
-TEST(HashedWheel, OneHundredAndThirtyOnSixtySlotsFiresThereAfterThreeLooks) {
-  hashed_wheel wheel(engine_options{.wheel_size = 60});
-  insert_all(wheel, {130});
-  std::vector<tick> looked_at;
-  for (std::uint64_t looks = 0; wheel.size() > 0; looks = wheel.stats().looks) {
-    const std::vector<timer_number> due = drain(wheel, wheel.now() + 1);
-    EXPECT_EQ(due.empty(), wheel.now() != 130);
-    if (wheel.stats().looks != looks) {
-      looked_at.push_back(wheel.now());
-    }
-  }
-  EXPECT_THAT(looked_at, ElementsAre(2, 66, 130));
-}
-
 TEST(HashedWheel, LooksAtATimerOncePerRevolution) {
   for (const std::uint32_t n : {3U, 10U, 20U, 64U, 256U, 512U}) {
     for (tick delay = 1; delay <= 1'100; ++delay) {

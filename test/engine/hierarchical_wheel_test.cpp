@@ -48,21 +48,6 @@ std::vector<std::uint64_t> of_each_level(const hierarchical_wheel& wheel, Member
   return values;
 }
 
-TEST(HierarchicalWheel, EachTickIsTheIntervalOfTheWheelBelow) {
-  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
-  insert_all(wheel, {20 * 20 * 20});
-  EXPECT_EQ(of_each_level(wheel, &level_stats::tick_length), (ticks{1, 20, 400, 8'000}));
-  EXPECT_EQ(of_each_level(wheel, &level_stats::interval), (ticks{20, 400, 8'000, 160'000}));
-  EXPECT_EQ(of_each_level(wheel, &level_stats::wheel_size), (ticks{20, 20, 20, 20}));
-}
-
-TEST(HierarchicalWheel, CurrentTimeOfEachLevelIsTheClockRoundedDownToItsTick) {
-  hierarchical_wheel wheel(engine_options{.wheel_size = 20});
-  insert_all(wheel, {20 * 20 * 20});
-  drain(wheel, 7'999);
-  EXPECT_EQ(of_each_level(wheel, &level_stats::current_time), (ticks{7'999, 7'980, 7'600, 0}));
-}
-
 TEST(HierarchicalWheel, IntervalPastTheEndOfTimeIsNever) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 1 << 16});
   insert_all(wheel, {never});
@@ -364,31 +349,6 @@ TEST(HierarchicalWheelMemory, InsertsRepeatedUntilThereIsMemoryAllFireAtTheirTic
     expected[deadline].push_back(s);
   }
   expect_each_at_its_tick(wheel, expected);
-}
-
-/// Ten timers due at 1, ten at 4 000 and many in a cascade at 4 096, advanced to 1.
-void fill_for_a_failure(hierarchical_wheel& wheel) {
-  for (timer_number s = 0; s < 6'000; ++s) {
-    wheel.insert(s, s < 10 ? 4'000 : s < 20 ? 1 : 4'097 + s % 4'000);
-  }
-  drain(wheel, 1);
-}
-
-TEST(HierarchicalWheelMemory, WhatWasDueBeforeAFailureOfACascadeIsNotKeptBack) {
-  std::size_t interrupted = 0;
-  bool succeeded = false;
-  for (std::uint64_t left = 0; !succeeded; ++left) {
-    hierarchical_wheel wheel(engine_options{.wheel_size = 64});
-    fill_for_a_failure(wheel);
-    std::vector<timer_number> due;
-    succeeded = advances_with(left, wheel, 4'096, due);
-    interrupted += !succeeded && !due.empty() ? 1U : 0U;
-    for (timer_number s = 0; s < 10; ++s) {
-      EXPECT_NE(wheel.contains(s), std::find(due.begin(), due.end(), s) != due.end());
-    }
-    EXPECT_TRUE(wheel.invariants_hold());
-  }
-  EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
 }
 
 // ---- Windows ----

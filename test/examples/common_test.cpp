@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -100,6 +101,12 @@ TEST(ProgramName, IsWhatTheScriptSaysOrItsOwn) {
   ::unsetenv("TIMING_WHEEL_COMMAND");
 }
 
+TEST(Memory, ThatIsNotThereIsRefused) {
+  check_memory("--checks: 1 check", 1U << 20U);
+  EXPECT_THAT(failure_of([] { check_memory("--checks: many", std::uint64_t{1} << 60U); }),
+              StartsWith("--checks: many need at least 1 099 511 627 776 MiB of memory, and "));
+}
+
 TEST(Outputs, ThatAreFullAreAFailure) {
   std::ofstream full("/dev/full");
   full << "lost";
@@ -119,6 +126,10 @@ TEST(Outputs, AreCheckedBeforehandWithoutATrace) {
   std::ofstream(path) << "old";
   check_target("--json", path);
   EXPECT_EQ(std::filesystem::file_size(path), 3U);
+  std::filesystem::remove(path);
+
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  check_target("--json", path);  // does not wait for a reader
   std::filesystem::remove(path);
 
   EXPECT_THAT(failure_of([&] { check_target("--json", "/no/such/file"); }),

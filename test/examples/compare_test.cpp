@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "compare/options.hpp"
@@ -24,8 +26,10 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Le;
 using ::testing::SizeIs;
 
 options parse(std::vector<const char*> arguments) {
@@ -87,14 +91,6 @@ class scratch_file {
   std::string path_ =
       ::testing::TempDir() + "compare_test_" + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".tmp";
 };
-
-TEST(WorkedTrace, WakesAndMovesAsTheBookSays) {
-  const workload plan = plan_of({"--delays", "list:2,10,60,234,1000"});
-  const engine_result result = run_checked(plan, "hierarchical:tick=1ms,size=20", true);
-  EXPECT_THAT(wakeups_of(result), ElementsAre(2, 10, 60, 220, 234, 800, 1000));
-  EXPECT_THAT(result.traced->moves_per_timer, ElementsAre(0, 0, 0, 1, 1));
-  EXPECT_EQ(result.moves, 2U);
-}
 
 TEST(WorkedTrace, NamesEachMove) {
   const workload plan = plan_of({"--delays", "list:2,10,60,234,1000"});
@@ -274,6 +270,15 @@ TEST(Families, OfSessionsRoundDeadlinesUpToTheTickOfTheirBuckets) {
   EXPECT_EQ(result.lateness.max, 999ms);
 }
 
+TEST(Families, TellTheMemoryOfTheirTimers) {
+  const workload plan = plan_of({"--timers", "10000", "--delays", "constant:1s"});
+  for (const auto& [engine, least, most] :
+       {std::tuple("noncascading:tick=1ms,size=64,levels=8", 12, 24), std::tuple("sorted:tick=1ms,slots=8", 16, 36),
+        std::tuple("threads:tick=1ms,size=20", 20, 40), std::tuple("session:tick=1s", 28, 80)}) {
+    EXPECT_THAT(run_checked(plan, engine).bytes_per_timer(), AllOf(Ge(least), Le(most))) << engine;
+  }
+}
+
 TEST(Families, ThatTheLibraryShipsHaveItsSizes) {
   const workload plan = plan_of({"--delays", "list:1023,1024,2000,2097152"});
   const engine_result result = run_checked(plan, "default", true);
@@ -305,6 +310,15 @@ TEST(WindowRule, HoldsForRandomWorkloads) {
   }
 }
 
+TEST(WindowRule, HoldsForAWindowThatIsLongAgainstTheRun) {
+  const engine_result century =
+      run_checked({"--timers", "2", "--delays", "constant:36500d", "--window", "36500d"}, "heap:tick=1ns");
+  EXPECT_GE(century.lateness.max, 24h * 365 * 46);
+  EXPECT_EQ(century.lateness_parts[3], 2U) << "2^62 ns - 100 years, in twentieths of 2^63 ns";
+  const engine_result day = run_checked({"--timers", "10", "--delays", "constant:10ms", "--window", "1d"}, "heap");
+  EXPECT_THAT(day.along.wakeups, SizeIs(Le(1801U)));
+}
+
 TEST(Families, ThatCannotHoldADelayAreRefused) {
   const workload plan = plan_of({"--delays", "list:503,504"});
   try {
@@ -324,6 +338,23 @@ TEST(Workload, IsTheSameForTheSameSeed) {
   for (std::size_t i = 0; i < first.timers.size(); ++i) {
     EXPECT_EQ(first.timers[i].due, second.timers[i].due);
     EXPECT_EQ(first.timers[i].cancelled, second.timers[i].cancelled);
+  }
+}
+
+// A burst is added without a wake-up.
+TEST(Progress, IsToldInEachPartOfTheWork) {
+  const workload plan = plan_of({"--timers", "100000"});
+  const engine_spec heap = parse_engine("heap");
+  const auto stop = [](double /*share*/) { throw std::runtime_error("stop"); };
+  EXPECT_THROW(static_cast<void>(make_workload(parse({"--timers", "100000"}).workload, stop)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(run_engine(plan, heap, false, stop)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(time_engine(plan, heap, false, stop)), std::runtime_error);
+}
+
+TEST(Workload, ComesAtTheRateGiven) {
+  for (const auto& [rate, seconds] : {std::tuple("poisson:1", 1e5), std::tuple("poisson:700000000", 1e5 / 7e8)}) {
+    const workload plan = plan_of({"--timers", "100000", "--arrivals", rate});
+    EXPECT_NEAR(std::chrono::duration<double>(plan.timers.back().arrival).count() / seconds, 1, 0.01) << rate;
   }
 }
 
@@ -347,6 +378,17 @@ TEST(Options, NameTheValueAndTheAcceptedForms) {
   EXPECT_THAT(error_of({"--engine", "default:tick=1ms"}), HasSubstr("'tick=1ms' is no setting of it"));
   EXPECT_THAT(error_of({"--engine", "sorted:levels=3"}), HasSubstr("'levels=3' is no setting of it"));
   EXPECT_THAT(error_of({"--engine", "noncascading:levels=13"}), HasSubstr("'13' is not a number of levels in [1, 12]"));
+  EXPECT_THAT(error_of({"--engine", "hierarchical:tick=1ms,tick=2ms,size=4"}), HasSubstr("tick is given twice"));
+}
+
+TEST(Options, NameAFileOnce) {
+  const scratch_file file("5\n");
+  const std::string delays = "csv:" + file.path();
+  EXPECT_THAT(error_of({"--report", "x.html", "--json", "./x.html"}),
+              HasSubstr("--json and --report name the same file, x.html"));
+  EXPECT_THAT(error_of({"--delays", delays.c_str(), "--json", file.path().c_str()}),
+              HasSubstr("--delays and --json name the same file"));
+  EXPECT_EQ(error_of({"--delays", delays.c_str(), "--report", "x.html", "--json", "x.json"}), "no error");
 }
 
 TEST(Options, PrintDurationsInTheLargestUnitThatFits) {
@@ -412,6 +454,15 @@ TEST(Json, HasEachCountInTheOrderGiven) {
   EXPECT_EQ(wheel["moves"]["per_timer"].dump(), "[0,0,0,1,1]");
   EXPECT_EQ(wheel["moves"]["per_level"].dump(), "[0,1,1]");
   EXPECT_EQ(wheel["heap_pushes"], 7) << "each time that a bucket gets its first timer";
+}
+
+TEST(Json, ReplacesWhatIsNotUtf8) {
+  comparison all;
+  all.plan = plan_of({"--timers", "1"});
+  all.plan.delays = "csv:x\xff.csv";
+  std::ostringstream out;
+  write_json(out, all);
+  EXPECT_THAT(out.str(), HasSubstr("csv:x\xef\xbf\xbd.csv"));
 }
 
 TEST(Json, HasTimesOnlyInATimedRun) {

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import unittest
 
 from program_case import COMMAND, ProgramTest
@@ -34,6 +35,14 @@ class Outputs(ProgramTest):
         done = self.run_program(*SMALL, "--json", path, status=1, largest_file=100)
         self.assertIn(f"cannot write {path}: File too large", done.stderr)
 
+    def test_to_files_do_not_need_a_reader_of_the_table(self):
+        path = self.folder / "counts.json"
+        reader, writer = os.pipe()
+        os.close(reader)
+        with open(writer, "w", encoding="ascii") as gone:
+            self.run_program(*SMALL, "--json", path, status=-signal.SIGPIPE, stdout=gone)
+        self.assertEqual(json.loads(path.read_text())["engines"][0]["fired"], 10)
+
     def test_say_that_nothing_fired(self):
         path = self.folder / "counts.json"
         done = self.run_program(*SMALL, "--cancel", 1, "--json", path, status=0)
@@ -48,11 +57,21 @@ class Outputs(ProgramTest):
 
 class Files(ProgramTest):
     def test_without_a_timer_are_refused(self):
-        for text, reason in ((b"", "no row"), (b"delay_ms\n", "no row"), (HEADER.encode(), "no row"),
-                             (b"\x7fELF" + bytes(20), "line 1: there is a NUL byte, so the file is not text"),
+        capitals = HEADER.upper().encode() + b"a,b,2018-01-01 00:00:00,\n"
+        for text, reason in ((b"", "the file is empty"), (b"\n", "the file is empty"), (b"delay_ms\n", "no row"),
+                             (HEADER.encode(), "no row"),
+                             (capitals, "line 1: the header has no column order_id"),
+                             (b"1,2\n", "line 1: the header has no column order_id"),
+                             (b"1\n1,2\n", "line 2: too many columns"),
+                             (b'1\n"2\n', "line 2: a quote is not closed"),
+                             (b"1\n" + b"2" * (1 << 24), "line 2: the line is longer than 16 MiB"),
+                             (b"abc\n5\n", "line 1: 'abc' is not a delay in milliseconds and not the header delay_ms"),
+                             (b"1e400\n5\n", "line 1: '1e400' is not a delay in milliseconds"),
+                             (b"\x7fELF" + bytes(20), "line 1: there is a NUL byte, so the line is not text"),
                              (b"1\n2\n3\0\n", "line 3: there is a NUL byte"),
                              (HEADER.encode() + b"a,b,2018-01-01 00:00:00,\n\0", "line 3: there is a NUL byte"),
                              (HEADER.encode() + b"a,b,\x1b[31m,\n", "line 2: order_purchase_timestamp '?[31m'"),
+                             (HEADER.encode() + b"a,b,2018-01-01 00:00:00,\n" * 2, "'a' was on line 2 already"),
                              (HEADER.encode() + b"a,b,1800-01-01 00:00:00,\n", "line 2: a time is not within 100"),
                              (b"1\nx\n", "line 2: 'x' is not a delay")):
             with self.subTest(text=text[:20]):
@@ -60,6 +79,18 @@ class Files(ProgramTest):
                 self.assertEqual((done.stdout, len(done.stderr.splitlines())), ("", 1))
                 self.assertIn(reason, done.stderr)
                 self.assertIn("accepted: one delay in milliseconds per row", done.stderr)
+
+
+    def test_may_be_pipes(self):
+        for text, fired in (("1\n2\n", 2), (HEADER + "a,b,2018-01-01 00:00:00,\n", 1), ("", None)):
+            path = self.folder / "pipe.csv"
+            os.mkfifo(path)
+            writer = threading.Thread(target=path.write_text, args=(text,))
+            writer.start()
+            done = self.run_program("--delays", f"csv:{path}", "--engine", "heap", status=2 if fired is None else 0)
+            writer.join()
+            path.unlink()
+            self.assertRegex(done.stdout + done.stderr, "is empty" if fired is None else rf"heap +{fired} ")
 
 
 class Options(ProgramTest):
@@ -81,7 +112,7 @@ class Options(ProgramTest):
     def test_that_are_no_numbers_are_refused(self):
         for seed in ("-1", "nan", "18446744073709551616", "1.5"):
             told = self.run_program(*SMALL, "--seed", seed, status=2).stderr
-            self.assertIn(f"--seed: Value {seed} not in range 0 to 9223372036854775807", told)
+            self.assertIn(f"--seed: '{seed}' is not a whole number in [0, 9223372036854775807]", told)
         for option, value in (("--arrivals", "poisson:nan"), ("--cancel", "nan"),
                               ("--delays", "constant:nan"), ("--delays", "bimodal:1s,2s,nan"), ("--delays", "list:nan"),
                               ("--engine", "heap:tick=nan")):

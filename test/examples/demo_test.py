@@ -20,7 +20,7 @@ GOOD = HEADER + (
     "never,canceled,2017-12-31 23:00:00,\n"
 )
 COUNTS = ("orders", "cancelled", "fired", "malformed", "early", "pending")
-KEYS = {*COUNTS, "lateness_us", "stock", "wakeups", "bytes_per_check", "elapsed_s"}
+KEYS = {*COUNTS, "lateness_us", "stock", "bytes_per_check", "elapsed_s"}
 
 
 class OrderTest(ProgramTest):
@@ -46,6 +46,14 @@ class OrderTest(ProgramTest):
         self.assert_good(figures)
         return figures
 
+    def interrupted_with_orders(self, number, *arguments, settle=0.2):
+        """The same; on a busy machine the signal may come before the first order, and later the next time."""
+        for times in (1, 10, 100):
+            figures = self.interrupted(number, *arguments, settle=times * settle)
+            if figures["orders"] > 0:
+                break
+        return figures
+
     def assert_good(self, figures):
         stock = figures["stock"]
         self.assertEqual(stock["reserved"], stock["confirmed"] + stock["given_back"] + stock["still_reserved"])
@@ -63,6 +71,7 @@ class Replay(OrderTest):
         for repeat in (1, 1000):
             figures, done = self.figures("--orders", self.file(GOOD), "--repeat", repeat)
             self.assertLessEqual(KEYS, figures.keys())
+            self.assertNotIn("wakeups", figures)  # no thread sleeps
             self.assertEqual([figures[k] for k in COUNTS], [3 * repeat, 1 * repeat, 2 * repeat, 0, 0, 0])
             self.assertEqual(figures["lateness_us"], {"p50": 0, "p99": 0, "max": 0})
             self.assert_good(figures)
@@ -79,6 +88,10 @@ class Replay(OrderTest):
         self.assertEqual([line.split(": ")[0] for line in lines[:-1]], [f"{path}:{n}" for n in range(5, 25)])
         self.assertIn("was on line 4 already", lines[0])
         self.assertIn("11 more", lines[-1])
+        path = self.file(GOOD + "nu\0l,created,2018-01-01 00:00:00,\nlast,created,2018-01-01 00:00:00,\n")
+        figures, done = self.figures("--orders", path, status=1)
+        self.assertEqual((figures["orders"], figures["malformed"]), (4, 1))
+        self.assertEqual(done.stderr, f"{path}:5: there is a NUL byte, so the line is not text\n")
 
     def test_of_no_order_is_an_error_without_a_report(self):
         for text, line, reason in (
@@ -86,7 +99,8 @@ class Replay(OrderTest):
                 (HEADER, None, "no order"),
                 (HEADER + "x\n", 2, "too few columns"),
                 ("order_id,order_status,order_purchase_timestamp\na,b,2018-01-01 00:00:00\n", 1, "order_approved_at"),
-                (GOOD + "\0", 5, "not text"),
+                ("\n", 1, "empty"),
+                ("\0" + GOOD, 1, "not text"),
         ):
             with self.subTest(text=text[:40]):
                 path = self.file(text)
@@ -134,10 +148,11 @@ class Refusals(OrderTest):
                           ("--repeat", "x"), ("--tick", "0s"), ("--wheel-size", "1"), ("--live",), ("--bogus",)):
             with self.subTest(arguments=arguments):
                 self.assert_refused("--orders", good, *arguments)
-        for number in ("-1", "nan", "18446744073709551616", "1.5", "", "one"):
+        for number in ("-1", "nan", "18446744073709551616", "1.5", "", "one", "0x10", "1e6"):
             for option in ("--seed", "--checks", "--wheel-size"):
                 with self.subTest(option=option, number=number):
-                    self.assertIn(option, self.assert_refused(option, number))
+                    told = self.assert_refused(option, number)
+                    self.assertIn(f"{option}: '{number}' is not a whole number in [", told)
         told = self.assert_refused("--delay", "5parsecs")
         self.assertIn("--delay: '5parsecs' is not a duration: 'parsecs' is no unit", told)
 
@@ -166,7 +181,7 @@ class Outputs(OrderTest):
 
 class Live(OrderTest):
     def test_cancels_most_checks_and_fires_the_others(self):
-        figures, done = self.figures("--live", "--checks", 2000, "--delay", "300ms", "--seed", 7)
+        figures, done = self.figures("--live", "--checks", "02000", "--delay", "300ms", "--seed", 7)
         self.assertLessEqual(KEYS, figures.keys())
         self.assertEqual((figures["orders"], figures["pending"]), (2000, 0))
         self.assertEqual(figures["cancelled"] + figures["late_approvals"], 1900)
@@ -178,13 +193,16 @@ class Live(OrderTest):
 
     def test_shows_what_is_still_reserved_when_interrupted(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            figures = self.interrupted(number, "--checks", 1000, "--delay", "1h")
+            figures = self.interrupted_with_orders(number, "--checks", 1000, "--delay", "1h")
             self.assertGreater(figures["pending"], 0)
             self.assertEqual(figures["fired"], 0)
             self.assertGreater(figures["stock"]["still_reserved"], 0)
 
     def test_ends_while_it_still_creates_checks(self):
-        figures = self.interrupted(signal.SIGTERM, "--checks", 3_000_000, "--delay", "1h", settle=0)
+        for _ in range(5):  # on a busy machine the signal may come when all are there
+            figures = self.interrupted(signal.SIGTERM, "--checks", 3_000_000, "--delay", "1h", settle=0)
+            if figures["orders"] < 3_000_000:
+                break
         self.assertLess(figures["orders"], 3_000_000)
 
     def test_ends_at_once_at_the_second_signal(self):

@@ -77,10 +77,10 @@ class DurableTest(OrderTest):
 
 class Kills(DurableTest):
     def test_lose_nothing_and_do_nothing_twice(self):
-        self.with_kills("--seconds", 3, kills=3)
+        self.with_kills("--seconds", 10, kills=3)
 
     def test_of_several_nodes_are_taken_over(self):
-        figures, _ = self.with_kills("--seconds", 4, "--nodes", 3, kills=2)
+        figures, _ = self.with_kills("--seconds", 10, "--nodes", 3, kills=2)
         self.assertEqual(figures["takeovers"], 0)  # a file has no shares
         self.assertEqual([node["node"] for node in figures["nodes"]], [1, 2, 3])
 
@@ -139,7 +139,7 @@ class Servers(DurableTest):
 class Signals(DurableTest):
     def test_end_it_with_a_report_and_the_next_run_goes_on(self):
         for number in (signal.SIGTERM, signal.SIGINT):
-            before = self.interrupted(number, "--delay", "1s", "--seconds", 60, settle=0.5)
+            before = self.interrupted_with_orders(number, "--delay", "1s", "--seconds", 60, settle=0.5)
             self.assert_exact(before)
         figures, done = self.figures(*SHORT)
         self.assert_exact(figures)

@@ -17,9 +17,12 @@ class EchoServer(unittest.TestCase):
     def test_closes_each_idle_connection_and_none_early(self):
         for timer in ("steady", "wheel", "loop"):
             with self.subTest(timer):
-                ended = run("--timer", timer, "--connections", "300", "--time", "300ms", "--idle", "1500ms", "--json")
-                self.assertEqual(ended.returncode, 0, ended.stderr)
-                seen = json.loads(ended.stdout)
+                for time in ("300ms", "3s"):  # on a busy machine the first may be over before the second round
+                    ended = run("--timer", timer, "--connections", "300", "--time", time, "--idle", "3s", "--json")
+                    self.assertEqual(ended.returncode, 0, ended.stderr)
+                    seen = json.loads(ended.stdout)
+                    if seen["messages"] > 300:
+                        break
                 self.assertEqual(seen["connections"], 300)
                 self.assertEqual(seen["timed_out"], 300)
                 self.assertEqual(seen["early"], 0)

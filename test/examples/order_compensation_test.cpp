@@ -101,6 +101,34 @@ TEST(OrdersFile, GoesOnAfterEachKindOfMalformedRow) {
   EXPECT_THAT(file.orders, SizeIs(1));
 }
 
+TEST(OrdersFile, GoesOnAfterALineThatIsTooLongOrNoText) {
+  const auto row = [](const std::string& id) { return id + ",created,2018-01-01 12:00:00,\n"; };
+  const std::string longest = std::string((1U << 24U) - row("").size(), 'x');
+  const orders_file file =
+      read(header + row("a") + row(longest + "y") + row(std::string("b\0b", 3)) + row(longest) + row("c") + '\0');
+  EXPECT_THAT(file.reported, ElementsAre("3: the line is longer than 16 MiB", StartsWith("4: there is a NUL byte"),
+                                         StartsWith("7: there is a NUL byte")));
+  EXPECT_THAT(file.orders, SizeIs(3));
+}
+
+TEST(OrdersFile, OfNoTextHasNoOrder) {
+  for (const std::string& first :
+       {std::string("ELF\0", 4), std::string("x\0", 2) + header, std::string(1U << 24U, 'x')}) {
+    std::string text = first;
+    text.append("\n").append(header).append("a,created,2018-01-01 12:00:00,\n");
+    const orders_file file = read(text);
+    EXPECT_THAT(file.reported, ElementsAre(StartsWith("1: ")));
+    EXPECT_THAT(file.orders, IsEmpty());
+  }
+}
+
+TEST(OrdersFile, NeedsNoColumnButTheIdAndTheTimes) {
+  const orders_file file =
+      read("order_id,order_purchase_timestamp,order_approved_at\na,2018-01-01 12:00:00,2018-01-01 12:00:01\n");
+  EXPECT_THAT(file.reported, IsEmpty());
+  EXPECT_THAT(file.orders, SizeIs(1));
+}
+
 TEST(Replay, CancelsTheCheckWhenApprovedAtOnceOrExactlyAtItsDeadline) {
   const auto run = replay_all({{noon, noon + 30min}, {noon, noon}});
   EXPECT_THAT(counts_of(run), ElementsAre(2, 2, 0, 0, 0));
@@ -131,6 +159,14 @@ TEST(Replay, ReportsTheLatenessOfATickThatDoesNotDivideTheDelay) {
 
 TEST(Replay, RefusesMoreCopiesThanItCanNumber) {
   EXPECT_THROW(replay_all({{noon, {}}, {noon, {}}}, max_orders), common::usage_error);
+}
+
+TEST(Report, ReplacesWhatIsNotUtf8InItsJson) {
+  report all("live");
+  all.figures["store"] = "sqlite:s\xff.db";
+  std::ostringstream out;
+  all.write_json(out);
+  EXPECT_THAT(out.str(), HasSubstr("sqlite:s\xef\xbf\xbd.db"));
 }
 
 TEST(Ledger, BalancesWithOrdersInEveryState) {

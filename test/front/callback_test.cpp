@@ -23,7 +23,6 @@
 #include "support/service_captures.hpp"
 #include "support/service_random.hpp"
 #include "support/service_record.hpp"
-#include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -38,41 +37,10 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::Each;
-using testing::ElementsAre;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 // ---- What a callback may do ----
-
-TEST(Callback, OfMCallbacksTheNthThrowsAndTheOthersRun) {
-  for (int thrower = 0; thrower < 5; ++thrower) {
-    const captured_stderr silence;
-    manual_timer timer;
-    std::vector<int> ran;
-    for (int i = 0; i < 5; ++i) {
-      timer.schedule_after(1ms, [&ran, i, thrower] {
-        ran.push_back(i);
-        if (i == thrower) {
-          throw std::runtime_error("refused");
-        }
-      });
-    }
-    EXPECT_EQ(timer.advance_by(1ms), 5U);
-    EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3, 4));
-    EXPECT_EQ(timer.stats().failed, 1U);
-    EXPECT_EQ(timer.stats().fired, 5U);
-  }
-}
-
-TEST(Callback, SurvivesAThrowOfSomethingThatIsNoException) {
-  captured_stderr output;
-  manual_timer timer;
-  timer.schedule_after(1ms, [] { throw 42; });
-  timer.schedule_after(2ms, nothing);
-  EXPECT_EQ(timer.advance_by(2ms), 2U);
-  EXPECT_EQ(timer.stats().failed, 1U);
-  EXPECT_FALSE(output.text().empty());
-}
 
 TEST(Callback, ACallbackSchedulesAHundredThousandMore) {
   manual_timer timer;
@@ -131,23 +99,6 @@ TEST(Callback, CapturesAreDestroyedBeforeTheNextCallbackBegins) {
 }
 
 // ---- What can be called ----
-
-TEST(Callback, IsGivenItsOwnHandle) {
-  manual_timer timer;
-  timer_handle given;
-  const timer_handle made = timer.schedule_after(10ms,
-                                                 [&](const timer_handle& self) {
-                                                   given = self;
-                                                   EXPECT_EQ(self.status(), timer_status::running);
-                                                   EXPECT_EQ(self.tag(), 17U);
-                                                   EXPECT_EQ(self.deadline(), at(10ms));
-                                                   EXPECT_EQ(self.cancel(), cancel_result::running);
-                                                 },
-                                                 {.tag = 17});
-  EXPECT_EQ(timer.advance_by(10ms), 1U);
-  EXPECT_EQ(given, made);
-  EXPECT_EQ(given.status(), timer_status::finished);
-}
 
 TEST(Callback, MayTakeItsHandleByValue) {
   manual_timer timer;
@@ -299,18 +250,6 @@ TEST(Callable, KeepsCapturesOfAnySizeIntact) {
   expect_captures_intact<9>();
   expect_captures_intact<100>();
   expect_captures_intact<4096>();
-}
-
-TEST(Callable, AReturnedTaskCanBeScheduledElsewhere) {
-  manual_timer one;
-  manual_timer other;
-  int runs = 0;
-  one.schedule_after(1h, [&] { ++runs; });
-  for (pending_task& left : one.stop()) {
-    other.schedule_at(left.deadline, std::move(left.callback), {.tag = left.tag});
-  }
-  other.advance_by(1h);
-  EXPECT_EQ(runs, 1);
 }
 
 // Throws when it is copied or moved for the `moves`-th time, counted from 0.

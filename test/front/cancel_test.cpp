@@ -25,16 +25,6 @@ using testing::ElementsAre;
 
 // ---- The three answers ----
 
-TEST(Cancel, OfAPendingTimerSaysCancelledAndItNeverRuns) {
-  manual_timer timer;
-  recorder record(timer);
-  const timer_handle handle = record.after(1ms, 1);
-  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-  EXPECT_TRUE(record.ran.empty());
-  EXPECT_EQ(handle.cancel(), cancel_result::finished);
-}
-
 TEST(CancelMany, CancelsWhatIsPendingOfAnyServiceAndCountsIt) {
   manual_timer timer({.shards = 3});
   manual_timer other;
@@ -81,24 +71,6 @@ TEST(CancelMany, InACallbackLeavesThatRunningAndDestroysCapturesOutsideTheLock) 
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_EQ(cancelled, 70U);
   EXPECT_EQ(timer.pending(), 70U);
-}
-
-TEST(Cancel, InsideTheOwnCallbackSaysRunningAndTheRunEndsNormally) {
-  manual_timer timer;
-  live_captures captures;
-  std::vector<cancel_result> answers;
-  bool ended = false;
-  timer_handle self;
-  self = timer.schedule_after(1ms, [&, token = captures.make()] {
-    answers = {self.cancel(), self.cancel()};
-    ended = captures.alive() == 1;
-  });
-  timer.advance_by(1ms);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
-  EXPECT_TRUE(ended);
-  EXPECT_EQ(timer.stats().fired, 1U);
-  EXPECT_EQ(timer.stats().cancelled, 0U);
 }
 
 /// The first of `count` timers that are due at once cancels all others; of them, none may run.

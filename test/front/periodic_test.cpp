@@ -47,17 +47,6 @@ std::size_t run_all(manual_timer& timer, kept_tasks& tasks) {
 
 // ---- When it runs ----
 
-TEST(Periodic, EachRunWaitsForItsWholePeriod) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer;
-    timer.schedule_every(10ms, nothing, {.policy = policy});
-    for (int run = 1; run <= 100; ++run) {
-      ASSERT_EQ(timer.advance_to(at(run * 10ms) - 1ns), 0U);
-      ASSERT_EQ(timer.advance_to(at(run * 10ms)), 1U);
-    }
-  }
-}
-
 TEST(Periodic, AFixedDelayIsCountedFromTheRunAndAFixedRateFromTheDeadline) {
   manual_timer timer({.tick = 10ms});
   run_log delay(timer);
@@ -394,18 +383,6 @@ TEST(PeriodicEnd, AReturnedCallableScheduledEveryPeriodElsewhereKeepsThatPeriod)
 
 // ---- Throws ----
 
-TEST(PeriodicThrow, ACallbackThatThrowsGoesOn) {
-  for (const period_policy policy : every_policy) {
-    std::vector<std::uint64_t> tags;
-    manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-    timer.schedule_every(10ms, [] { throw std::runtime_error("asked for"); }, {.policy = policy, .tag = 17});
-    EXPECT_EQ(timer.advance_by(35ms), 3U);
-    EXPECT_THAT(tags, ElementsAre(17U, 17U, 17U));
-    EXPECT_EQ(timer.stats().failed, 3U);
-    EXPECT_EQ(timer.pending(), 1U);
-  }
-}
-
 TEST(PeriodicThrow, ARuleThatThrowsEndsItsTimerAndIsReported) {
   live_captures captures;
   std::vector<std::uint64_t> tags;
@@ -420,20 +397,6 @@ TEST(PeriodicThrow, ARuleThatThrowsEndsItsTimerAndIsReported) {
 }
 
 // ---- The user's own rule ----
-
-TEST(PeriodicRule, IsGivenThePresentAndThenEachDeadline) {
-  manual_timer timer({}, starting_at(3ms));
-  std::vector<time_point> asked;
-  timer.schedule_with(
-      [&](time_point previous) {
-        asked.push_back(previous);
-        return previous + 10ms;
-      },
-      nothing);
-  EXPECT_THAT(asked, ElementsAre(at(3ms)));
-  timer.advance_by(30ms);
-  EXPECT_THAT(asked, ElementsAre(at(3ms), at(13ms), at(23ms), at(33ms)));
-}
 
 TEST(PeriodicRule, ADeadlineInThePastRunsAtOnceAndNotInline) {
   manual_timer timer({}, starting_at(1h));

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <random>
 #include <set>
@@ -88,16 +87,6 @@ TEST(TimerHandle, AReturnedTaskOutlivesTheService) {
 }
 
 // ---- What a handle tells ----
-
-TEST(TimerHandle, TellsTagDeadlineAndTimeLeft) {
-  manual_timer timer({.tick = 10ms});
-  const timer_handle handle = timer.schedule_after(25ms, nothing, {.tag = std::numeric_limits<std::uint64_t>::max()});
-  timer.advance_by(5ms);
-  EXPECT_EQ(handle.status(), timer_status::pending);
-  EXPECT_EQ(handle.tag(), std::numeric_limits<std::uint64_t>::max());
-  EXPECT_EQ(handle.deadline(), at(25ms)) << "as asked for, not rounded";
-  EXPECT_EQ(handle.remaining(), 20ms);
-}
 
 static_assert(sizeof(timer_handle) <= 16);
 static_assert(std::is_nothrow_default_constructible_v<timer_handle>);

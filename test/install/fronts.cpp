@@ -2,12 +2,9 @@
 #include "reservation.hpp"
 
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <map>
 #include <thread>
 #include <timing_wheel/timing_wheel.hpp>
-#include <unordered_set>
 
 using namespace std::chrono_literals;
 
@@ -48,32 +45,6 @@ bool works_in_a_loop() {
   return held.given_back();
 }
 
-bool handles_are_keys_of_a_set() {
-  timing_wheel::manual_timer timer;
-  std::unordered_set<timing_wheel::timer_handle> open;
-  for (int i = 0; i < 100; ++i) {
-    open.insert(timer.schedule_after(1s, [&](const timing_wheel::timer_handle& mine) { open.erase(mine); }));
-  }
-  const bool all_differ = open.size() == 100;
-  timer.advance_by(2s);
-  return all_differ && open.empty();
-}
-
-bool numbers_cancel() {
-  timing_wheel::manual_timer timer;
-  timing_wheel::manual_timer another;
-  std::map<int, std::uint64_t> timeout_of;  // by socket
-  for (int socket = 3; socket < 6; ++socket) {
-    timeout_of[socket] = timer.schedule_after(1s, [&timeout_of, socket] { timeout_of.erase(socket); }).key();
-  }
-  using timing_wheel::cancel_result;
-  const bool cancelled = another.cancel(timeout_of[4]) == cancel_result::finished &&
-                         timer.cancel(timeout_of[4]) == cancel_result::cancelled &&
-                         timer.cancel(timeout_of[4]) == cancel_result::finished;
-  timer.advance_by(2s);
-  return cancelled && timeout_of.size() == 1 && timeout_of.count(4) == 1;
-}
-
 }  // namespace
 
 int main() {
@@ -86,7 +57,5 @@ int main() {
   expect(is_kept_when_paid(), "a reservation that is paid is kept");
   expect(works_on_a_thread(), "it works on a thread of the timer's");
   expect(works_in_a_loop(), "it works in a loop");
-  expect(handles_are_keys_of_a_set(), "handles are the keys of a set");
-  expect(numbers_cancel(), "a key cancels its timer, and no other service's");
   return failures == 0 ? 0 : 1;
 }

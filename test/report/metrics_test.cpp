@@ -157,7 +157,14 @@ TEST(Metrics, RefuseLabelsThatCannotBe) {
     EXPECT_THAT(words_of_refusal({{name, "x"}}), HasSubstr("label \"" + std::string(name) + "\"")) << name;
   }
   EXPECT_THAT(words_of_refusal({{"a", "x"}, {"b", "y"}, {"a", "z"}}), HasSubstr("twice"));
-  EXPECT_THAT(words_of_refusal({{"_a1", "x"}, {"B", ""}}), IsEmpty());
+  for (const char* value : {"\x80", "a\xC3", "\xC3(", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                            "\xF8\x88\x80\x80\x80", "\xFF"}) {
+    EXPECT_THAT(words_of_refusal({{"a", value}}), HasSubstr("label \"a\" has a value that is not UTF-8"));
+  }
+  for (const char* value :
+       {"", "\x7F", "\xC2\x80", "\xE2\x82\xAC", "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_THAT(words_of_refusal({{"_a1", "x"}, {"B", value}}), IsEmpty());
+  }
 }
 
 TEST(Metrics, RefusedWriteNothing) {

@@ -53,22 +53,6 @@ TEST(Executor, NothingRunsOnTheDriver) {
   EXPECT_EQ(runs, 3);
 }
 
-TEST(Executor, AHandedOverTimerIsPendingAndDue) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  const timer_handle handle = timer.schedule_after(1ms, nothing, {.tag = 5});
-  timer.schedule_after(1h, nothing);
-  EXPECT_EQ(timer.stats().due, 0U);
-  timer.advance_by(1ms);
-  EXPECT_EQ(handle.status(), timer_status::pending);
-  EXPECT_EQ(handle.deadline(), at(1ms));
-  EXPECT_EQ(handle.tag(), 5U);
-  EXPECT_EQ(timer.stats().due, 1U);
-  EXPECT_EQ(timer.stats().pending, 2U);
-  EXPECT_EQ(timer.stats().fired, 0U);
-  EXPECT_TRUE(conserved(timer));
-}
-
 TEST(Executor, ATaskThatIsCalledTwiceRunsOnce) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -144,37 +128,6 @@ TEST(Executor, LatenessIsCountedToTheStartOfTheRun) {
 }
 
 // ---- Cancel and reschedule of what was handed over ----
-
-TEST(ExecutorCancel, AfterTheHandOverSaysCancelledAndTheTaskDoesNothing) {
-  live_captures captures;
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  const timer_handle handle = timer.schedule_after(1ms, [token = captures.make()] { FAIL(); });
-  timer.advance_by(1ms);
-  EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(handle.status(), timer_status::finished);
-  EXPECT_EQ(timer.stats().due, 0U);
-  tasks.run();
-  EXPECT_EQ(timer.stats().fired, 0U);
-  EXPECT_EQ(timer.stats().cancelled, 1U);
-}
-
-TEST(ExecutorCancel, RescheduleAfterTheHandOverMovesTheTimer) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  const timer_handle handle = timer.schedule_after(1ms, [&] { ++runs; });
-  timer.advance_by(1ms);
-  EXPECT_TRUE(handle.reschedule(at(1h)));
-  EXPECT_EQ(tasks.run(), 1U);
-  EXPECT_EQ(runs, 0);
-  EXPECT_EQ(timer.advance_to(at(1h) - 1ns), 0U);
-  EXPECT_EQ(timer.advance_to(at(1h)), 1U);
-  tasks.run();
-  EXPECT_EQ(runs, 1);
-  EXPECT_EQ(timer.stats().early, 0U);
-}
 
 TEST(ExecutorCancel, DroppingTheTaskOfATimerThatWasMovedDoesNothing) {
   kept_tasks tasks;
@@ -290,21 +243,6 @@ TEST(ExecutorRefusal, DroppingAKeptTaskRefusesItLater) {
   EXPECT_EQ(handle.status(), timer_status::finished);
 }
 
-TEST(ExecutorRefusal, ARefusedPeriodicTimerGoesOn) {
-  for (const way how : every_way) {
-    for (const period_policy policy : {fixed_delay, fixed_rate_catch_up, fixed_rate_skip}) {
-      refusing target(how, 3);
-      manual_timer timer({.executor = target.taking(), .on_error = ignore});
-      const timer_handle handle = timer.schedule_every(10ms, nothing, {.policy = policy});
-      timer.advance_by(20ms);
-      EXPECT_EQ(target.accepted.run(), 1U);
-      EXPECT_EQ(timer.stats().rearmed, 1U);
-      EXPECT_EQ(handle.deadline(), policy == fixed_rate_catch_up ? at(20ms) : at(30ms));
-      EXPECT_EQ(timer.pending(), 1U);
-    }
-  }
-}
-
 TEST(ExecutorRefusal, ARefusalWithoutAThrowIsNoError) {
   captured_stderr output;
   refusing target(way::drops, 3);
@@ -388,23 +326,6 @@ TEST(ExecutorRefusal, AHandOverWithoutMemoryLosesNothing) {
 
 // ---- Stop ----
 
-TEST(ExecutorStop, ReturnsWhatWasHandedOverAndItsTaskDoesNothing) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
-  timer.schedule_after(1h, [&] { ++runs; }, {.tag = 6});
-  timer.advance_by(1ms);
-  std::vector<pending_task> left = timer.stop();
-  ASSERT_THAT(left, SizeIs(2));
-  tasks.run();
-  EXPECT_EQ(runs, 0);
-  left[0].callback();
-  left[1].callback();
-  EXPECT_EQ(runs, 2);
-  EXPECT_TRUE(conserved(timer));
-}
-
 TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -417,20 +338,6 @@ TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
   tasks.run();
   EXPECT_THAT(threads, SizeIs(2));
   EXPECT_EQ(tasks.size(), 0U);
-}
-
-TEST(ExecutorStop, DrainReturnsWhatTheExecutorHasNotBegun) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
-  std::vector<pending_task> left = timer.stop_drain(at(10ms));
-  EXPECT_EQ(tasks.run(), 1U);
-  for (pending_task& one : left) {
-    one.callback();
-  }
-  EXPECT_EQ(runs, 1);
-  EXPECT_TRUE(conserved(timer));
 }
 
 TEST(ExecutorStop, DrainReturnsWhatIsRefusedToTheEnd) {

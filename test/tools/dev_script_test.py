@@ -82,7 +82,7 @@ class DevTest(unittest.TestCase):
         usage = self.dev("help").stdout
         commands = {line.split()[0] for line in usage.splitlines() if line[:2] == "  " and line[2].isalpha()}
         self.assertEqual(len(commands), 36)
-        for number, command in enumerate(sorted(commands - {"demo", "desk", "compare", "help"})):
+        for number, command in enumerate(sorted(commands - {"help"})):
             arguments = ((command, "--help"), (command, "x", "-h"), ("help", command))[number % 3]
             done = self.dev(*arguments)
             self.assertTrue(done.stdout.startswith(f"usage: ./dev {command}"), done.stdout)
@@ -192,6 +192,17 @@ class DevTest(unittest.TestCase):
                 ("durable-random --store postgres 20", "--store postgres 20"),
                 ("faults", ""), ("faults --stride 5 node sqlite", "--stride 5 node sqlite")):
             self.assertEqual(self.dev(*line.split()).stdout, called + "\n")
+
+    def test_bench_runs_the_programs_that_have_such_a_benchmark(self):
+        self.built("bench")
+        for name, listed in (("durable", ""), ("engine", "arm/10000"), ("service", "peak/timers:10000")):
+            self.program(f"build/bench/benchmarks/{name}_bench", f'case $* in *_out=*list_tests*) exit 1 ;;'
+                         f' *list_tests*) echo "{listed}" | grep "${{1#*=}}" || true ;; *) echo "{name} $*" ;; esac')
+        filtered = "--benchmark_filter=peak --benchmark_out=x"
+        self.assertEqual(self.dev("bench", *filtered.split()).stdout, f"service {filtered}\n")
+        self.assertIn("no benchmark has such a name", self.dev("bench", "--benchmark_filter=z", status=1).stderr)
+        self.program("build/bench/benchmarks/engine_bench", "echo wrong flag; exit 1")
+        self.assertEqual(self.dev("bench", "--benchmark_filter=peak", status=1).stdout, "wrong flag\n")
 
     def test_programs_are_told_their_command_and_take_the_place_of_the_script(self):
         self.built("bench")

@@ -37,7 +37,7 @@ def tests_of(source):
             text = text_of(path)
             found.update(re.findall(r"\badd_test\(\s*NAME\s+([\w.-]+)\s", text))
             found.update(f"{name}_bench_smoke" for name in re.findall(r"\badd_bench\((\w+)\s", text))
-            found.update(re.findall(r"^\s*timing_wheel_script_test\((\w+)\s", text, re.MULTILINE))
+            found.update(re.findall(r"^\s*timing_wheel_(?:script_test|story)\((\w+)\s", text, re.MULTILINE))
             for kind, name in re.findall(r"\btiming_wheel_(recipe|loop)(?:_of)?\((\w+)", text):
                 found.add(f"{kind}_{name}")
             found.update(f"on_boost_{name}" for name in re.findall(r"\btiming_wheel_boost_program\((\w+)\s", text))

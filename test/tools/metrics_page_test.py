@@ -15,8 +15,9 @@ TABLE_ROW = re.compile(r"^\| `(timing_wheel_\w+)`( \*)? \| (counter|gauge|histog
 
 
 def written():
-    """Names and types, as the library writes them."""
-    text = (ROOT / "src/report/metrics.cpp").read_text() + (ROOT / "src/durable/metrics.cpp").read_text()
+    """Names and types, as the library and the desk write them."""
+    files = ("src/report/metrics.cpp", "src/durable/metrics.cpp", "tools/desk/status.cpp")
+    text = "".join((ROOT / file).read_text() for file in files)
     return dict(re.findall(r'"(timing_wheel_\w+)",\s*"?(counter|gauge|histogram)"?', text))
 
 

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
 #include "common/program.hpp"
 
@@ -35,12 +34,11 @@ bool looks_like_a_time(std::string_view text) {
 
 }  // namespace
 
-orders_table::orders_table(std::istream& in) : csv_("", std::make_unique<line_source>(in)) { read_header(); }
+orders_table::orders_table(std::istream& in) : csv_(in) { read_header(); }
 
 void orders_table::read_header() {
   try {
-    csv_.read_header(io::ignore_extra_column, "order_id", "order_status", "order_purchase_timestamp",
-                     "order_approved_at");
+    csv_.read_header("order_id", "order_purchase_timestamp", "order_approved_at");
   } catch (const io::error::missing_column_in_header& error) {
     throw file_error(line(), "the header has no column " + std::string(error.column_name) + ", so no row can be read");
   } catch (const io::error::duplicated_column_in_header& error) {
@@ -53,28 +51,14 @@ void orders_table::read_header() {
   }
 }
 
-bool orders_table::read_fields() {
-  try {
-    return csv_.read_row(id_, status_, purchased_, approved_);
-  } catch (const io::error::too_few_columns&) {
-    throw row_error("too few columns");
-  } catch (const io::error::too_many_columns&) {
-    throw row_error("too many columns");
-  } catch (const io::error::escaped_string_not_closed&) {
-    throw row_error("a quote is not closed");
-  } catch (const io::error::line_length_limit_exceeded&) {
-    throw file_error(line(), "the line is longer than 16 MiB");
-  }
-}
-
 std::optional<order_row> orders_table::next() {
-  if (!read_fields()) {
+  if (!csv_.read_row(id_, purchased_, approved_)) {
     return std::nullopt;
   }
   if (*id_ == '\0') {
     throw row_error("order_id is empty");
   }
-  order_row row{id_, time_in("order_purchase_timestamp", purchased_), {}};
+  order_row row{time_in("order_purchase_timestamp", purchased_), {}};
   if (*approved_ != '\0') {
     row.approved = time_in("order_approved_at", approved_);
     if (*row.approved < row.purchased) {
@@ -82,10 +66,12 @@ std::optional<order_row> orders_table::next() {
                       quoted(purchased_));
     }
   }
+  const auto [first, is_new] = lines_.try_emplace(id_, line());
+  if (!is_new) {
+    throw row_error("order_id " + quoted(id_) + " was on line " + std::to_string(first->second) + " already");
+  }
   return row;
 }
-
-std::uint64_t orders_table::line() const { return std::max(csv_.get_file_line(), 1U); }
 
 std::optional<sys_seconds> parse_time(std::string_view text) {
   if (!looks_like_a_time(text)) {

@@ -1,7 +1,9 @@
 #include "common/program.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -9,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <ostream>
 
 namespace common {
@@ -16,6 +19,23 @@ namespace {
 
 /// What the system said last, if it said something.
 std::string why() { return errno == 0 ? "" : std::string(": ") + std::strerror(errno); }
+
+/// The largest number if the system does not tell.
+std::uint64_t available_memory() {
+  std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    available = limit.rlim_cur;
+  }
+  std::ifstream in("/proc/meminfo");
+  for (std::string name; in >> name; in.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
+    std::uint64_t kib = 0;
+    if (name == "MemAvailable:" && in >> kib) {
+      available = std::min(available, kib * 1024);
+    }
+  }
+  return available;
+}
 
 }  // namespace
 
@@ -43,8 +63,19 @@ std::string quoted(std::string_view field) {
 
 void report_large_files() noexcept { std::signal(SIGXFSZ, SIG_IGN); }
 
+void check_memory(const std::string& what, std::uint64_t bytes) {
+  constexpr std::uint64_t mib = 1U << 20U;
+  if (const std::uint64_t available = available_memory(); bytes > available) {
+    throw usage_error(what + " need at least " + grouped(bytes / mib) + " MiB of memory, and " +
+                      grouped(available / mib) + " MiB are available");
+  }
+}
+
 void check_target(const std::string& option, const std::string& path) {
   std::error_code ignored;
+  if (std::filesystem::is_fifo(path, ignored)) {
+    return;  // its reader would take our coming and going for the end
+  }
   const bool was_there = std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
   errno = 0;
   if (!std::ofstream(path, std::ios::app)) {

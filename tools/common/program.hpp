@@ -36,6 +36,10 @@ class failure : public std::runtime_error {
 /// A write beyond the largest size of a file (`ulimit -f`) fails from now on. Otherwise it ends the program.
 void report_large_files() noexcept;
 
+/// \throws usage_error, beginning with `what`, if the system has not so much memory now, or may not give it to this
+/// program (`ulimit -v`). Without this, the system would end some program, and not tell why.
+void check_memory(const std::string& what, std::uint64_t bytes);
+
 /// Makes sure that a file can be written, and leaves what is there as it is: a run that fails later destroys no older
 /// result, and leaves no empty file behind.
 /// \throws usage_error with the name of the option.

@@ -132,7 +132,7 @@ std::optional<tick> noncascading_wheel::next_expiration() const noexcept {
   return upcoming_.empty() ? std::nullopt : std::optional(upcoming_.begin()->first);
 }
 
-engine_stats noncascading_wheel::stats() const { return {levels_, 0, 0, memory_.used()}; }
+engine_stats noncascading_wheel::stats() const { return {.levels = levels_, .bytes = memory_.used()}; }
 
 sorted_wheel::sorted_wheel(std::uint32_t slots) : levels_(make_levels(slots, 1, 1)), slots_(slots, &memory_) {}
 
@@ -217,7 +217,9 @@ std::optional<tick> sorted_wheel::next_expiration() const noexcept {
   return size_ == 0 ? std::nullopt : std::optional(clock_ + 1);
 }
 
-engine_stats sorted_wheel::stats() const { return {levels_, heap_operations_, 0, memory_.used()}; }
+engine_stats sorted_wheel::stats() const {
+  return {.levels = levels_, .heap_operations = heap_operations_, .bytes = memory_.used()};
+}
 
 polled_wheels::polled_wheels(std::uint32_t size, std::uint32_t levels)
     : levels_(make_levels(size, levels, size)), slots_(std::size_t{size} * levels, &memory_), deadlines_(&memory_) {}
@@ -279,7 +281,7 @@ std::optional<tick> polled_wheels::next_expiration() const noexcept {
   return slots_.size() == 0 ? std::nullopt : std::optional(clock_ + 1);
 }
 
-engine_stats polled_wheels::stats() const { return {levels_, 0, 0, memory_.used()}; }
+engine_stats polled_wheels::stats() const { return {.levels = levels_, .bytes = memory_.used()}; }
 
 session_buckets::session_buckets() : levels_(make_levels(0, 1, 1)) {}
 
@@ -322,6 +324,6 @@ std::optional<tick> session_buckets::next_expiration() const noexcept {
   return buckets_.empty() ? std::nullopt : std::optional(clock_ + 1);
 }
 
-engine_stats session_buckets::stats() const { return {levels_, 0, 0, most_bytes_}; }
+engine_stats session_buckets::stats() const { return {.levels = levels_, .bytes = most_bytes_}; }
 
 }  // namespace timing_wheel::compare

@@ -1,12 +1,13 @@
 #include "compare/input.hpp"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <istream>
-#include <memory>
+#include <iterator>
+#include <sstream>
 #include <string_view>
-#include <utility>
 
 #include "common/orders_table.hpp"
 
@@ -15,8 +16,11 @@ namespace {
 
 using std::chrono::sys_seconds;
 
+constexpr const char* header_of_delays = "delay_ms";
+
 std::string forms() {
-  return std::string("one delay in milliseconds per row, or orders with the columns ") + common::order_columns;
+  return std::string("one delay in milliseconds per row, under the header ") + header_of_delays +
+         " or none, or orders with the columns " + common::order_columns;
 }
 
 [[noreturn]] void refuse(const std::string& path, std::uint64_t line, const std::string& why) {
@@ -53,51 +57,66 @@ std::vector<order_times> read_orders(const std::string& path, std::istream& in) 
 }
 
 std::vector<nanoseconds> read_delays(const std::string& path, std::istream& in) {
-  common::csv_reader<1> csv("", std::make_unique<common::line_source>(in));
-  csv.set_header("delay");
+  common::csv_table<1> csv(in);
   std::vector<nanoseconds> delays;
   const char* field = nullptr;
-  while (csv.read_row(field)) {
-    const std::string_view text(field);
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    if (!whole && delays.empty() && csv.get_file_line() == 1) {
-      continue;  // the name of the column
+  try {
+    for (bool is_first = true; csv.read_row(field); is_first = false) {
+      const std::string_view text(field);
+      if (is_first && text == header_of_delays) {
+        continue;
+      }
+      double number = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      const bool is_whole = error == std::errc() && end == text.data() + text.size();
+      if (!is_whole || !(number >= 0) || number > static_cast<double>(longest_delay.count()) / 1e6) {
+        throw common::row_error(common::quoted(text) + " is not a delay in milliseconds" +
+                                (is_first ? std::string(" and not the header ") + header_of_delays : ""));
+      }
+      delays.emplace_back(std::llround(number * 1e6));
     }
-    if (!whole || !(number >= 0) || number > static_cast<double>(longest_delay.count()) / 1e6) {
-      refuse(path, csv.get_file_line(), common::quoted(text) + " is not a delay in milliseconds");
-    }
-    delays.emplace_back(std::llround(number * 1e6));
+  } catch (const common::row_error& error) {
+    refuse(path, csv.line(), error.what());
   }
   return delays;
+}
+
+/// The first line that is not blank, or its begin; none if all are. A file of orders has a comma there.
+std::string first_line(std::istream& in) {
+  std::array<char, 4096> line{};
+  (in >> std::ws).getline(line.data(), line.size());
+  in.clear();
+  in.seekg(0);
+  return line.data();
 }
 
 }  // namespace
 
 timers_file read_timers(const std::string& path) {
   timers_file result;
-  std::ifstream in = open(path);
-  std::string header;
-  std::getline(in, header);
-  in.clear();
-  in.seekg(0);
+  std::ifstream file = open(path);
+  std::istringstream copy;
+  const bool can_seek = file.tellg() >= 0;
+  if (!can_seek) {  // a pipe, of which nothing can be read twice
+    copy.str(std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+  std::istream& in = can_seek ? static_cast<std::istream&>(file) : copy;
+  const std::string first = first_line(in);
   try {
-    if (header.find("order_purchase_timestamp") != std::string::npos) {
+    if (first.find(',') != std::string::npos) {
       result.orders = read_orders(path, in);
     } else {
       result.delays = read_delays(path, in);
     }
   } catch (const common::file_error& error) {
     refuse(path, error.line(), error.what());
-  } catch (const io::error::base& error) {
-    throw usage_error("--delays: " + path + ": " + error.what() + "; accepted: " + forms());
   }
   if (in.bad()) {
     throw usage_error("--delays: cannot read " + path + " to its end");
   }
   if (result.orders.empty() && result.delays.empty()) {
-    throw usage_error("--delays: " + path + " has no row; accepted: " + forms());
+    throw usage_error("--delays: " + path + (first.empty() ? ": the file is empty" : " has no row") +
+                      "; accepted: " + forms());
   }
   return result;
 }

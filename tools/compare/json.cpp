@@ -11,7 +11,6 @@ namespace timing_wheel::compare {
 namespace {
 
 using nlohmann::ordered_json;
-using kind = engine_spec::kind;
 
 double milliseconds(nanoseconds duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 double microseconds(nanoseconds duration) { return std::chrono::duration<double, std::micro>(duration).count(); }
@@ -62,30 +61,6 @@ ordered_json machine_json() {
           {"optimised", optimised}};
 }
 
-const char* name_of(kind type) {
-  switch (type) {
-    case kind::hierarchical:
-      return "hierarchical";
-    case kind::hashed:
-      return "hashed";
-    case kind::heap:
-      return "heap";
-    case kind::shipped:
-      return "default";
-    case kind::noncascading:
-      return "noncascading";
-    case kind::sorted:
-      return "sorted";
-    case kind::threads:
-      return "threads";
-    case kind::session:
-      return "session";
-    case kind::flat:
-      break;
-  }
-  return "flat";
-}
-
 ordered_json levels_json(const std::vector<level_stats>& levels) {
   ordered_json list = ordered_json::array();
   for (const level_stats& level : levels) {
@@ -128,7 +103,7 @@ ordered_json histogram_json(const engine_result& one) {
 ordered_json engine_json(const engine_result& one) {
   ordered_json json;
   json["engine"] = one.spec.text;
-  json["kind"] = name_of(one.spec.type);
+  json["kind"] = one.spec.text.substr(0, one.spec.text.find(':'));
   json["tick_ns"] = one.spec.tick.count();
   json["window_ms"] = milliseconds(one.spec.window);
   json["slots"] = one.slots;
@@ -234,7 +209,7 @@ void write_json(std::ostream& out, const comparison& all) {
   if (!all.interrupted_by.empty()) {
     json["interrupted_by"] = all.interrupted_by;
   }
-  out << json.dump(1) << '\n';
+  out << json.dump(1, ' ', false, ordered_json::error_handler_t::replace) << '\n';  // a name may not be UTF-8
 }
 
 }  // namespace timing_wheel::compare

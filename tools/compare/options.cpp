@@ -2,12 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <limits>
-#include <type_traits>
+#include <map>
+#include <set>
+#include <system_error>
 #include <utility>
 
+#include "common/number.hpp"
 #include "common/orders_table.hpp"
 #include "timing_wheel/timer_options.hpp"
 
@@ -15,6 +18,7 @@ namespace timing_wheel::compare {
 namespace {
 
 using namespace std::chrono_literals;
+using common::parse_number;
 
 constexpr const char* delay_forms =
     "constant:30min, uniform:1ms,30min, exponential:5s, bimodal:100ms,30min,0.5, list:2,10,60 (milliseconds), or "
@@ -27,6 +31,7 @@ constexpr const char* engine_forms =
     "noncascading:tick=1ms,size=64,levels=8, sorted:tick=10ms,slots=512, threads:tick=1ms,size=512, or session:tick=1s";
 constexpr const char* engine_notes =
     "Engines: hierarchical, hashed and heap are the library's, and default is hierarchical as the library ships it.\n"
+    "hashed rounds its slots up to a power of two.\n"
     "For comparison only: flat is one wheel with a slot for each tick of the longest delay. noncascading is Linux's "
     "wheel\n"
     "since 4.8: level k has ticks of 8^k, and a timer fires from the level where it was put, rounded up to the tick of "
@@ -49,21 +54,6 @@ constexpr std::uint32_t most_levels = 12;
 [[noreturn]] void refuse(const std::string& option, const std::string& text, const std::string& why,
                          const std::string& forms) {
   throw usage_error(option + ": '" + text + "': " + why + "; accepted: " + forms);
-}
-
-/// A number within bounds, and nothing after it.
-template <class Number>
-std::optional<Number> parse_number(std::string_view text, Number least, Number most) {
-  Number number{};
-  const auto [end, error] = [&] {
-    if constexpr (std::is_floating_point_v<Number>) {
-      return std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-    } else {
-      return std::from_chars(text.data(), text.data() + text.size(), number);
-    }
-  }();
-  const bool is_good = error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
-  return is_good ? std::optional(number) : std::nullopt;
 }
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -217,6 +207,14 @@ bool knows_windows(engine_spec::kind type) {
   return type == kind::hierarchical || type == kind::flat || type == kind::shipped || type == kind::heap;
 }
 
+std::uint64_t whole(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most) {
+  try {
+    return common::read_whole(text, least, most);
+  } catch (const std::invalid_argument& error) {
+    throw usage_error(option + ": " + error.what());
+  }
+}
+
 struct raw_options {
   options parsed;
   std::optional<std::string> timers;
@@ -224,12 +222,14 @@ struct raw_options {
   std::optional<std::string> arrivals;
   std::optional<std::string> cancel;
   std::optional<std::string> window;
+  std::string seed = "1";
   std::vector<std::string> engines;
 };
 
 std::string footer() {
   return std::string(engine_notes) + "A duration is " + common::duration_forms +
-         ".\nA file has a row for each timer: its delay in milliseconds; or it is one of orders, with the columns\n" +
+         ".\nA file has a row for each timer: its delay in milliseconds, under the header delay_ms or none; or it is\n"
+         "one of orders, with the columns " +
          common::order_columns +
          ": then an order comes when it is\n"
          "purchased, is due half an hour later, and is cancelled by the approval.\n"
@@ -248,9 +248,8 @@ void add_options(CLI::App& app, raw_options& raw) {
   app.add_option("--cancel", raw.cancel, std::string(cancel_forms) + " [0]")->type_name("SHARE[,WHEN]");
   app.add_option("--window", raw.window, "How much later a timer may fire, in engines that know windows [0s]")
       ->type_name("DURATION");
-  app.add_option("--seed", parsed.workload.seed, "Of the random delays, arrivals and cancellations")
+  app.add_option("--seed", raw.seed, "Of the random delays, arrivals and cancellations")
       ->type_name("NUMBER")
-      ->check(CLI::Range(std::uint64_t{std::numeric_limits<std::int64_t>::max()}))
       ->capture_default_str();
   app.add_option("--engine", raw.engines, std::string(engine_forms) + "; repeatable")
       ->type_name("ENGINE")
@@ -265,15 +264,33 @@ void add_options(CLI::App& app, raw_options& raw) {
   app.footer(footer());
 }
 
+/// An output must not destroy another, or the input.
+void check_files(const options& chosen) {
+  namespace fs = std::filesystem;
+  std::map<fs::path, std::string> taken;
+  for (const auto& [option, file] :
+       {std::pair("--delays", chosen.workload.delays.file), std::pair("--json", chosen.json.value_or("")),
+        std::pair("--report", chosen.report.value_or(""))}) {
+    if (file.empty()) {
+      continue;
+    }
+    std::error_code ignored;
+    const fs::path path = fs::weakly_canonical(fs::absolute(file, ignored), ignored);
+    const auto [first, is_new] = taken.try_emplace(path, option);
+    if (!is_new) {
+      throw usage_error(first->second + " and " + option + " name the same file, " + file);
+    }
+  }
+}
+
 options checked(raw_options raw) {
   options& parsed = raw.parsed;
   if (raw.timers) {
-    parsed.workload.timers = parse_number(*raw.timers, std::uint64_t{1}, max_timers);
-    if (!parsed.workload.timers) {
-      refuse("--timers", *raw.timers, "not a count", "a whole number in [1, " + std::to_string(max_timers) + "]");
-    }
+    parsed.workload.timers = whole("--timers", *raw.timers, 1, max_timers);
   }
+  parsed.workload.seed = whole("--seed", raw.seed, 0, std::numeric_limits<std::int64_t>::max());
   parsed.workload.delays = parse_delays(raw.delays);
+  check_files(parsed);
   if (raw.arrivals) {
     parsed.workload.arrivals = parse_arrivals(*raw.arrivals);
   }
@@ -354,9 +371,13 @@ engine_spec parse_engine(const std::string& text) {
   if (text.find(':') == std::string::npos) {
     return spec;
   }
+  std::set<std::string> given_keys;
   for (const std::string& setting : split(parts.second, ',')) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
+    if (!given_keys.insert(key).second) {
+      from.refuse(key + " is given twice");
+    }
     const std::string given = equals == std::string::npos ? "" : setting.substr(equals + 1);
     if (key == "tick" && family->has_tick) {
       spec.tick = from.positive(given);

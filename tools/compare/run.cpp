@@ -193,6 +193,27 @@ class driver {
   std::vector<std::uint32_t> due_;
 };
 
+/// Calls a progress function now and then.
+class heartbeat {
+ public:
+  /// \param progress must outlive this.
+  heartbeat(const workload& plan, const progress_function& progress)
+      : end_(static_cast<double>(plan.end().count()) + 1), progress_(progress) {}
+
+  /// At each event. \param now returns when that is.
+  template <class Now>
+  void at(const Now& now) {
+    if (constexpr std::uint64_t often = 1U << 16U; ++events_ % often == 0 && progress_) {
+      progress_(static_cast<double>(nanoseconds(now()).count()) / end_);
+    }
+  }
+
+ private:
+  double end_;
+  const progress_function& progress_;
+  std::uint64_t events_ = 0;
+};
+
 enum class state : std::uint8_t { coming, pending, fired, cancelled };
 
 /// Counts what the engine does, and looks at each timer that fires.
@@ -204,10 +225,11 @@ class counter {
         scale_(time_point(), result.spec.tick),
         sizes_(shape_of(plan, result.spec).sizes),
         states_(plan.timers.size(), state::coming),
-        progress_(progress),
+        beat_(plan, progress),
         tracing_(with_trace) {
     lateness_.reserve(plan.timers.size());
-    result_.along.width = timeline_width(plan.end() + result.spec.tick);
+    const time_point latest = saturating_add(time_point(plan.end()), result.spec.window);
+    result_.along.width = timeline_width(saturating_add(latest, result.spec.tick).time_since_epoch());
     if (tracing_) {
       result_.traced.emplace();
     }
@@ -215,6 +237,7 @@ class counter {
 
   void added(std::uint32_t timer, bool linked) {
     ++result_.added;
+    beat_.at([&] { return plan_.timers[timer].arrival; });
     states_[timer] = state::pending;
     if (linked) {
       result_.peak_pending = std::max(result_.peak_pending, ++pending_);
@@ -250,9 +273,7 @@ class counter {
     if (tracing_) {
       result_.traced->wakeups.push_back({when, did.handled, {did.due.begin(), did.due.end()}});
     }
-    if (constexpr std::uint64_t often = 1U << 16U; progress_ && result_.wakeups % often == 0) {
-      progress_(static_cast<double>(when) / (static_cast<double>(plan_.end() / scale_.tick_length()) + 1));
-    }
+    beat_.at([&] { return scale_.begin_of(when).time_since_epoch(); });
   }
 
   void finish() {
@@ -272,13 +293,16 @@ class counter {
  private:
   /// Of a tick, or if some are later, of the tick of a higher level.
   void count_lateness_parts() {
+    constexpr std::int64_t step = noncascading_step;
     nanoseconds width = scale_.tick_length();
     while (result_.lateness.max >= width) {
-      width *= noncascading_step;
+      width = width > nanoseconds::max() / step ? nanoseconds::max() : width * step;
     }
     result_.lateness_width = width;
+    const auto all = static_cast<double>(width.count());
     for (const nanoseconds late : lateness_) {
-      ++result_.lateness_parts[static_cast<std::size_t>(std::max(late * 20 / width, std::int64_t{0}))];
+      const double part = 20 * static_cast<double>(late.count()) / all;  // in 64 bits, 20 times 15 years overflow
+      ++result_.lateness_parts[static_cast<std::size_t>(std::clamp(part, 0.0, 19.0))];
     }
   }
 
@@ -332,7 +356,7 @@ class counter {
   std::vector<state> states_;
   std::vector<nanoseconds> lateness_;
   std::map<tick, std::uint64_t> late_ticks_;
-  const progress_function& progress_;
+  heartbeat beat_;
   bool tracing_;
   std::size_t pending_ = 0;
   std::uint64_t wakeups_before_ = 0;
@@ -417,10 +441,19 @@ void trace_moves(const workload& plan, const engine_shape& shape, engine_result&
 
 /// Touches what is due, and nothing else.
 struct bystander {
-  void added(std::uint32_t /*timer*/, bool linked) { fired += linked ? 0U : 1U; }
+  void added(std::uint32_t timer, bool linked) {
+    fired += linked ? 0U : 1U;
+    beat.at([&] { return plan.timers[timer].arrival; });
+  }
   void cancelled(std::uint32_t /*timer*/, bool was_linked) { cancels += was_linked ? 1U : 0U; }
-  void woken(tick /*when*/, const progress_made& did) { fired += did.due.size(); }
+  void woken(tick when, const progress_made& did) {
+    fired += did.due.size();
+    beat.at([&] { return scale.begin_of(when).time_since_epoch(); });
+  }
 
+  const workload& plan;
+  tick_scale scale;
+  heartbeat beat;
   std::uint64_t fired = 0;
   std::uint64_t cancels = 0;
 };
@@ -532,13 +565,13 @@ engine_result run_engine(const workload& plan, const engine_spec& spec, bool wit
 }
 
 // The steps are timed first. Where their clock takes little of a run, the same run tells the time of an operation.
-timings time_engine(const workload& plan, const engine_spec& spec, bool each_step) {
+timings time_engine(const workload& plan, const engine_spec& spec, bool each_step, const progress_function& progress) {
   const engine_shape shape = shape_of(plan, spec);
   const nanoseconds cost_of_clock = each_step ? step_clock::cost() : nanoseconds(0);
   timings times;
   with_engine(spec, shape, [&](const auto& make) {
     for (bool steps_too = each_step, is_told = false; !is_told; steps_too = false) {
-      bystander seen;
+      bystander seen{plan, tick_scale(time_point(), spec.tick), heartbeat(plan, progress)};
       std::uint64_t steps = 0;
       const nanoseconds begin = processor_time();
       auto engine = make(0);

@@ -101,9 +101,6 @@ struct engine_result {
   [[nodiscard]] std::optional<double> wakeups_per_second() const;
 };
 
-/// Called now and then with a share in [0, 1].
-using progress_function = std::function<void(double)>;
-
 /// A trace of more timers than this is refused.
 inline constexpr std::size_t max_traced = 100'000;
 
@@ -114,6 +111,7 @@ inline constexpr std::size_t max_traced = 100'000;
                                        const progress_function& progress = {});
 
 /// Runs it again for the time alone, and once more for the longest step if `each_step`.
-[[nodiscard]] timings time_engine(const workload& plan, const engine_spec& spec, bool each_step = true);
+[[nodiscard]] timings time_engine(const workload& plan, const engine_spec& spec, bool each_step = true,
+                                  const progress_function& progress = {});
 
 }  // namespace timing_wheel::compare

@@ -54,7 +54,8 @@ void count_engines(const options& chosen, comparison& all, watch& shown, const e
     append(all.problems, check(all.plan, spec, all.engines.back()));
     if (chosen.timed) {
       shown.show("timing " + spec.text);
-      all.engines.back().timed = time_engine(all.plan, spec);
+      all.engines.back().timed =
+          time_engine(all.plan, spec, true, [&](double share) { shown.show("timing " + spec.text, share); });
     }
   }
 }
@@ -70,8 +71,7 @@ comparison compare_all(const options& chosen, const engine_runner& run, const st
   watch shown(chosen.quiet, stop);
   comparison all;
   try {
-    shown.show("making the workload");
-    all.plan = make_workload(chosen.workload);
+    all.plan = make_workload(chosen.workload, [&](double share) { shown.show("making the workload", share); });
     count_engines(chosen, all, shown, run);
     if (chosen.report) {
       add_sweeps(chosen, all, shown);
@@ -167,9 +167,16 @@ void write_report(const options& chosen, const report_script& script, const comp
   }
 }
 
+/// The files first: a reader of the table that goes away may end this program.
 /// \returns whether every output was written, but for the report of a part, which there is not.
 bool write_outputs(const options& chosen, const report_script& script, const comparison& all, std::ostream& out,
                    std::ostream& err) {
+  bool good = !chosen.json || attempt(err, [&] { write_json_file(*chosen.json, all); });
+  if (chosen.report && !all.interrupted_by.empty()) {
+    err << "the report " << *chosen.report << " was not written, because not all of it was counted\n";
+  } else if (chosen.report) {
+    good = good && attempt(err, [&] { write_report(chosen, script, all); });
+  }
   const bool printed = attempt(err, [&] {
     print_table(out, all);
     for (const engine_result& one : all.engines) {
@@ -177,13 +184,7 @@ bool write_outputs(const options& chosen, const report_script& script, const com
     }
     common::finish_output(out);
   });
-  const bool kept = !chosen.json || attempt(err, [&] { write_json_file(*chosen.json, all); });
-  if (chosen.report && !all.interrupted_by.empty()) {
-    err << "the report " << *chosen.report << " was not written, because not all of it was counted\n";
-    return printed && kept;
-  }
-  const bool drawn = !chosen.report || (kept && attempt(err, [&] { write_report(chosen, script, all); }));
-  return printed && kept && drawn;
+  return printed && good;
 }
 
 }  // namespace

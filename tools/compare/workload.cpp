@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 constexpr nanoseconds never_cancelled = nanoseconds::max();
 constexpr nanoseconds order_delay = 30min;
 constexpr std::uint64_t default_timers = 1'000'000;
+constexpr std::uint64_t bytes_of_timer =
+    sizeof(planned_timer) + 16;  // in the plan, and in what counts; without engines
 
 /// Numbers that do not depend on the standard library's distributions, which differ between implementations.
 class random_source {
@@ -32,14 +34,17 @@ class random_source {
     return first + nanoseconds(static_cast<std::int64_t>(static_cast<wide>(bits_()) * width >> 64U));
   }
 
-  nanoseconds exponential(nanoseconds mean) {
-    const double drawn = -std::log1p(-unit()) * static_cast<double>(mean.count());
-    return nanoseconds(std::llround(std::min(drawn, static_cast<double>(longest_delay.count()))));
-  }
+  /// Of the mean 1.
+  double exponential() { return -std::log1p(-unit()); }
 
  private:
   std::mt19937_64 bits_;
 };
+
+/// At most the longest delay.
+nanoseconds rounded(double ns) {
+  return nanoseconds(std::llround(std::min(ns, static_cast<double>(longest_delay.count()))));
+}
 
 nanoseconds draw(const duration_spec& spec, std::size_t index, random_source& random) {
   using kind = duration_spec::kind;
@@ -49,7 +54,7 @@ nanoseconds draw(const duration_spec& spec, std::size_t index, random_source& ra
     case kind::uniform:
       return random.between(spec.first, spec.second);
     case kind::exponential:
-      return random.exponential(spec.first);
+      return rounded(random.exponential() * static_cast<double>(spec.first.count()));
     case kind::bimodal:
       return random.unit() < spec.share_of_first ? spec.first : spec.second;
     case kind::list:
@@ -59,27 +64,41 @@ nanoseconds draw(const duration_spec& spec, std::size_t index, random_source& ra
   return {};
 }
 
-void set_arrivals(std::vector<planned_timer>& timers, const arrival_spec& spec, random_source& random) {
+/// Of step `i` of `all`.
+void tell_step(const progress_function& progress, std::size_t i, std::size_t all) {
+  if (constexpr std::size_t often = 1U << 16U; progress && i % often == 0) {
+    progress(static_cast<double>(i) / static_cast<double>(all));
+  }
+}
+
+void set_arrivals(std::vector<planned_timer>& timers, const arrival_spec& spec, random_source& random,
+                  const progress_function& progress) {
   using kind = arrival_spec::kind;
   const auto count = static_cast<double>(timers.size());
-  nanoseconds clock{};
+  // Up to this rate in whole ns, as the counts in pages were made. Above it, a ns is too coarse for a gap.
+  const bool in_ns = spec.per_second <= 1e5;
+  const auto whole = [in_ns](double ns) { return in_ns ? std::round(ns) : ns; };
+  double clock = 0;  // in ns
   for (std::size_t i = 0; i < timers.size(); ++i) {
+    tell_step(progress, i, timers.size());
     if (spec.shape == kind::even) {
       timers[i].arrival =
           nanoseconds(std::llround(static_cast<double>(spec.over.count()) * static_cast<double>(i) / count));
     } else if (spec.shape == kind::poisson) {
-      clock += random.exponential(nanoseconds(std::llround(1e9 / spec.per_second)));
-      if (clock > longest_delay) {
+      clock += whole(random.exponential() * whole(1e9 / spec.per_second));
+      if (clock > static_cast<double>(longest_delay.count())) {
         throw usage_error("--arrivals: '" + spec.text + "': " + std::to_string(timers.size()) +
                           " timers would take more than 100 years to arrive");
       }
-      timers[i].arrival = clock;
+      timers[i].arrival = rounded(clock);
     }
   }
 }
 
-void set_cancellations(workload& plan, const cancel_spec& spec, random_source& random) {
+void set_cancellations(workload& plan, const cancel_spec& spec, random_source& random,
+                       const progress_function& progress) {
   for (std::size_t i = 0; i < plan.timers.size(); ++i) {
+    tell_step(progress, i, plan.timers.size());
     planned_timer& timer = plan.timers[i];
     const nanoseconds delay = timer.due - timer.arrival;
     if (random.unit() >= spec.share) {
@@ -158,7 +177,7 @@ nanoseconds workload::end() const {
   return found;
 }
 
-workload make_workload(const workload_spec& spec) {
+workload make_workload(const workload_spec& spec, const progress_function& progress) {
   workload plan;
   plan.delays = spec.delays.text;
   plan.window = spec.window;
@@ -176,15 +195,17 @@ workload make_workload(const workload_spec& spec) {
   const std::uint64_t count =
       spec.timers.value_or(delays.list.empty() ? default_timers : std::uint64_t{delays.list.size()});
   random_source random(spec.seed);
+  common::check_memory("--timers: " + common::grouped(count) + " timers", count * bytes_of_timer);
   plan.timers.resize(count);
   const arrival_spec arrivals = spec.arrivals.value_or(arrival_spec{});
-  set_arrivals(plan.timers, arrivals, random);
+  set_arrivals(plan.timers, arrivals, random, progress);
   for (std::size_t i = 0; i < plan.timers.size(); ++i) {
+    tell_step(progress, i, plan.timers.size());
     plan.timers[i].due = plan.timers[i].arrival + draw(delays, i, random);
     plan.timers[i].cancelled = never_cancelled;
   }
   const cancel_spec cancel = spec.cancel.value_or(cancel_spec{});
-  set_cancellations(plan, cancel, random);
+  set_cancellations(plan, cancel, random, progress);
   sort_cancellations(plan);
   plan.arrivals = arrivals.text;
   plan.cancel = cancel.text;

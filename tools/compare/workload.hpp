@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,11 @@ struct workload {
   [[nodiscard]] nanoseconds end() const;      ///< When the last is due.
 };
 
-/// The same for the same specification, on every machine. \throws usage_error if a file cannot be used.
-[[nodiscard]] workload make_workload(const workload_spec& spec);
+/// Called now and then with a share in [0, 1]. What it throws ends the work.
+using progress_function = std::function<void(double)>;
+
+/// The same for the same specification, on every machine.
+/// \throws usage_error if a file cannot be used, or there is not enough memory for so many timers.
+[[nodiscard]] workload make_workload(const workload_spec& spec, const progress_function& progress = {});
 
 }  // namespace timing_wheel::compare

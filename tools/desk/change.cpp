@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <istream>
 #include <limits>
 #include <ostream>
@@ -23,8 +22,6 @@ using durable::stored_check;
 
 // So many are changed in a transaction: on SQLite nobody else writes meanwhile.
 constexpr std::size_t in_transaction = 1000;
-// So long a command waits for the row of a check that a transaction has locked: `why` tells which one it is.
-constexpr std::chrono::seconds longest_lock(3);
 // No more are counted before a change: that would take longer than a statement may.
 constexpr std::size_t most_counted = 1'000'000;
 
@@ -102,8 +99,9 @@ void confirm(const desk& with, std::size_t count) {
     throw failure(exit_status::refused,
                   number_of(count) + " match; nothing was changed: give --yes, or --dry-run to see how many");
   }
-  with.err << with.chosen.command << ' ' << number_of(count) << " checks (" << words_of_filter(with.chosen)
-           << ")? [y/N] " << std::flush;
+  const std::string which = words_of_filter(with.chosen);
+  with.err << with.chosen.command << ' ' << number_of(count) << " checks" << (which.empty() ? "" : " (" + which + ")")
+           << "? [y/N] " << std::flush;
   std::string answer;
   std::getline(with.in, answer);
   if (answer != "y" && answer != "yes") {
@@ -240,7 +238,8 @@ std::optional<tally> change_one(const desk& with, const Change& change) {
   if (words.size() == 1 || !words_of_filter(with.chosen).empty()) {
     throw failure(exit_status::usage, "give a kind and a key, or options such as --kind, and not both");
   }
-  const std::optional<stored_check> found = with.store.find(words[0], words[1]);
+  const auto [kind, key] = named_check(with.chosen, with.where);
+  const std::optional<stored_check> found = with.store.find(kind, key);
   if (!found) {
     return tally{};
   }
@@ -268,14 +267,13 @@ exit_status move(const desk& with, instant due, const durable::check_filter& whi
 }
 
 std::int64_t read_id(const std::string& text) {
-  std::int64_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  const std::optional<std::int64_t> id = read_integer(text);
+  if (!id || *id < 1) {
     throw failure(exit_status::usage, "'" + one_line(text) +
                                           "' is no id of a dead check: timing-wheel list --state dead "
                                           "shows them");
   }
-  return id;
+  return *id;
 }
 
 // Changes the dead that were named, or that the options name. `change` \returns how many it has changed.
@@ -297,6 +295,9 @@ tally change_dead(const desk& with, const Change& change) {
     done.refused += ids.size() - changed;
   };
   if (!with.chosen.words.empty()) {
+    if (!words_of_filter(with.chosen).empty() || with.chosen.all) {
+      throw failure(exit_status::usage, "give ids, or options such as --kind, and not both");
+    }
     std::vector<std::int64_t> ids;
     std::transform(with.chosen.words.begin(), with.chosen.words.end(), std::back_inserter(ids), read_id);
     std::string subject = "dead";
@@ -305,19 +306,22 @@ tally change_dead(const desk& with, const Change& change) {
     }
     std::sort(ids.begin(), ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-    if (with.chosen.dry_run) {
-      for (const std::int64_t id : ids) {
-        const auto found = with.store.list_dead({.limit = 1, .after = id - 1, .with_payloads = false});
-        done.changed += !found.empty() && found[0].id == id ? 1U : 0U;
-      }
-      done.refused = ids.size() - done.changed;
-      return done;
+    const std::size_t missing = std::erase_if(ids, [&](std::int64_t id) {
+      const auto found = with.store.list_dead({.limit = 1, .after = id - 1, .with_payloads = false});
+      return found.empty() || found[0].id != id;
+    });
+    if (missing != 0 && !with.chosen.is_request) {
+      with.err << missing << " of these ids " << (missing == 1 ? "is" : "are") << " not there\n";
     }
+    if (with.chosen.dry_run) {
+      return {.changed = ids.size()};
+    }
+    confirm(with, ids.size());
     change_some(ids, subject);
     return done;
   }
   require_a_filter(with);
-  const durable::dead_filter which = dead_filter_of(with.chosen);
+  const durable::dead_filter which = dead_filter_of(with.chosen, with.where);
   std::size_t all = 0;
   for (const durable::dead_group& each : with.store.count_dead(which, most_counted + 1, most_counted + 1)) {
     all += each.count;
@@ -351,7 +355,7 @@ tally change_dead(const desk& with, const Change& change) {
 template <class Change>
 exit_status change_kind(const desk& with, const char* changed, const char* same, const Change& change) {
   const std::string& kind = with.chosen.words.at(0);
-  durable::validate_kind(kind, with.store.limits());
+  validate_any_kind(kind, with.where);
   bool done = false;
   with.store.transact([&](durable::store_transaction& open) {
     done = change(open, kind);
@@ -373,18 +377,18 @@ exit_status change_kind(const desk& with, const char* changed, const char* same,
 
 exit_status cancel(const desk& with) {
   const std::optional<tally> one = change_one(with, cancel_these);
-  return tell(with, one ? *one : change_all(with, filter_of(with.chosen, with.store.now()), cancel_these), "cancelled",
-              they_run);
+  return tell(with, one ? *one : change_all(with, filter_of(with.chosen, with.where, with.store.now()), cancel_these),
+              "cancelled", they_run);
 }
 
 exit_status reschedule(const desk& with) {
   const instant now = with.store.now();
-  return move(with, read_time("--due", with.chosen.due.value(), now), filter_of(with.chosen, now), false);
+  return move(with, read_time("--due", with.chosen.due.value(), now), filter_of(with.chosen, with.where, now), false);
 }
 
 exit_status run_now(const desk& with) {
   const instant now = with.store.now();
-  durable::check_filter which = filter_of(with.chosen, now);
+  durable::check_filter which = filter_of(with.chosen, with.where, now);
   which.due_after = std::max(which.due_after.value_or(now), now);
   return move(with, now, which, true);
 }
@@ -393,7 +397,7 @@ exit_status retry(const desk& with) {
   const tally done = change_dead(with, [](durable::store_transaction& open, const std::vector<std::int64_t>& ids) {
     return open.revive_dead(ids);
   });
-  return tell(with, done, "revived", "stay: they are not there, or another check has their key");
+  return tell(with, done, "revived", "stay: another check has their key");
 }
 
 exit_status remove(const desk& with) {
@@ -551,11 +555,12 @@ exit_status drain(const desk& with) {
 
 exit_status migrate(const desk& with) {
   const durable::migration_plan plan = with.store.plan_migration();
-  if (plan.from.empty()) {
-    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+  if (plan.from.empty() && !with.chosen.create) {
+    throw failure(exit_status::no_store, "there are no tables of durable checks; --create makes them");
   }
   const bool is_done = plan.statements.empty();
-  const std::string steps = "the tables from version " + plan.from + " to " + plan.to;
+  const std::string steps =
+      "the tables " + (plan.from.empty() ? "to version " : "from version " + plan.from + " to ") + plan.to;
   if (!with.chosen.plan && !is_done) {
     if (!plan.additive && !with.chosen.yes) {
       throw failure(exit_status::refused, "nothing was changed: to bring " + steps +

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "desk/options.hpp"
@@ -78,9 +79,15 @@ exit_status serve(const desk& with);
 [[nodiscard]] json json_of(const durable::dead_check& check);
 [[nodiscard]] json json_of(const durable::dead_group& group);
 
+/// Where a list goes on after this check.
+[[nodiscard]] std::string cursor_of(const durable::stored_check& last);
+[[nodiscard]] std::string cursor_of(const durable::dead_check& last);
+
 /// What the options say. \throws failure (usage).
-[[nodiscard]] durable::check_filter filter_of(const options& chosen, instant now);
-[[nodiscard]] durable::dead_filter dead_filter_of(const options& chosen);
+[[nodiscard]] durable::list_position position_of(const options& chosen);  ///< As `cursor_of` has written it.
+[[nodiscard]] std::int64_t dead_position_of(const options& chosen);       ///< The same, of dead checks.
+[[nodiscard]] durable::check_filter filter_of(const options& chosen, const place& where, instant now);
+[[nodiscard]] durable::dead_filter dead_filter_of(const options& chosen, const place& where);
 /// The filter in words: "kind verify, state due"; empty if it names nothing.
 [[nodiscard]] std::string words_of_filter(const options& chosen);
 
@@ -93,9 +100,23 @@ exit_status serve(const desk& with);
 [[nodiscard]] bool silent_handlers(const std::string& kind, const std::optional<std::vector<durable::node_info>>& nodes,
                                    instant now);
 
+/// So long a change waits for the row of a check that a transaction has locked: `why` tells which one it is.
+inline constexpr std::chrono::seconds longest_lock(3);
+
+/// A kind of any length that the tables can have: in a file, SQL may have written one that is not UTF-8. \throws
+/// timer_error (`invalid_request`).
+void validate_any_kind(const std::string& kind, const place& where);
+/// The kind and the key that were named. \throws failure (usage), timer_error (`invalid_request`) if no check can have
+/// them.
+[[nodiscard]] std::pair<std::string, std::string> named_check(const options& chosen, const place& where);
+
 /// The dead with exactly this key, the newest first; the first `payloads` of them have their payloads.
 [[nodiscard]] std::vector<durable::dead_check> dead_of(durable::store& store, const std::string& kind,
                                                        const std::string& key, std::size_t payloads);
+
+/// The run of a check, if that is long and its node has told of it.
+[[nodiscard]] std::optional<durable::long_run> long_run_of(durable::store& store, const durable::stored_check& check);
+void add_run(json& line, const std::optional<durable::long_run>& run);
 
 /// A session that keeps nodes from claiming a check: it has locked the row or the table, or a session that has locked
 /// one of these waits for it, or that of a node.

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <limits>
 
 #include "desk/commands.hpp"
 
@@ -22,22 +22,78 @@ check_state read_state(const std::string& text) {
   return *found;
 }
 
+// What was typed in place of a value: `--kind --yes`.
+bool looks_like_an_option(const std::string& value) {
+  return value.starts_with("--") && value.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos;
+}
+
 // An empty one would mean all, which is what --all is for.
-void refuse_empty(const options& chosen) {
-  const auto refuse = [](const char* name, const std::optional<std::string>& value) {
-    if (value && (value->empty() || value->starts_with("--"))) {
+void refuse_empty(const options& chosen, const place& where) {
+  const auto refuse = [&](const char* name, const std::optional<std::string>& value) {
+    if (value && (value->empty() || (!chosen.is_request && looks_like_an_option(*value)))) {
       throw failure(exit_status::usage, std::string(name) + ": '" + one_line(*value) + "' names nothing");
     }
   };
   refuse("--kind", chosen.kind);
+  if (chosen.kind) {
+    validate_any_kind(*chosen.kind, where);
+  }
   refuse("--key", chosen.key_prefix);
   refuse("--error", chosen.error);
 }
 
+// That of the HTTP API has another name.
+failure no_cursor(const options& chosen) {
+  return {exit_status::usage, std::string(chosen.is_request ? "cursor" : "--after") + ": '" + one_line(*chosen.after) +
+                                  "' is no cursor of such a list"};
+}
+
 }  // namespace
 
-durable::check_filter filter_of(const options& chosen, instant now) {
-  refuse_empty(chosen);
+std::string cursor_of(const durable::stored_check& last) {
+  return std::to_string(last.due.time_since_epoch().count()) + "." + std::to_string(last.id);
+}
+
+std::string cursor_of(const durable::dead_check& last) { return std::to_string(last.id); }
+
+durable::list_position position_of(const options& chosen) {
+  if (!chosen.after) {
+    return {};
+  }
+  const std::string_view text = *chosen.after;
+  const std::size_t dot = std::min(text.find('.'), text.size());
+  const auto due = read_integer(text.substr(0, dot));
+  const auto id = read_integer(text.substr(std::min(dot + 1, text.size())));
+  if (!due || !id) {
+    throw no_cursor(chosen);
+  }
+  return {instant(std::chrono::microseconds(*due)), *id};
+}
+
+std::int64_t dead_position_of(const options& chosen) {
+  const auto id = chosen.after ? read_integer(*chosen.after) : 0;
+  if (!id || *id < 0) {
+    throw no_cursor(chosen);
+  }
+  return *id;
+}
+
+void validate_any_kind(const std::string& kind, const place& where) {
+  if (where.type == "postgres" || kind.empty()) {
+    durable::validate_kind(kind, {.kind = std::numeric_limits<std::size_t>::max()});
+  }
+}
+
+std::pair<std::string, std::string> named_check(const options& chosen, const place& where) {
+  validate_any_kind(chosen.words.at(0), where);
+  if (chosen.words.at(1).empty()) {
+    throw failure(exit_status::usage, "the key is empty: no check has such a key");
+  }
+  return {chosen.words[0], chosen.words[1]};
+}
+
+durable::check_filter filter_of(const options& chosen, const place& where, instant now) {
+  refuse_empty(chosen, where);
   durable::check_filter which{.kind = chosen.kind.value_or(""), .key_prefix = chosen.key_prefix.value_or("")};
   if (chosen.error) {
     throw failure(exit_status::usage, "--error is of dead checks: give --state dead, too");
@@ -54,28 +110,14 @@ durable::check_filter filter_of(const options& chosen, instant now) {
   return which;
 }
 
-// Lists print what is no printable character as `\x0a`: that may be given back.
-std::string unescaped(std::string_view text) {
-  std::string bytes;
-  while (!text.empty()) {
-    unsigned byte = 0;
-    const bool escaped = text.size() >= 4 && text.starts_with("\\x") &&
-                         std::from_chars(text.data() + 2, text.data() + 4, byte, 16).ptr == text.data() + 4 &&
-                         (byte < ' ' || byte > '~');
-    bytes += escaped ? static_cast<char>(byte) : text.front();
-    text.remove_prefix(escaped ? 4 : 1);
-  }
-  return bytes;
-}
-
-durable::dead_filter dead_filter_of(const options& chosen) {
-  refuse_empty(chosen);
+durable::dead_filter dead_filter_of(const options& chosen, const place& where) {
+  refuse_empty(chosen, where);
   if (chosen.due_before || chosen.due_after) {
     throw failure(exit_status::usage, "--due-before and --due-after are not of dead checks");
   }
   return {.kind = chosen.kind.value_or(""),
           .key_prefix = chosen.key_prefix.value_or(""),
-          .error = unescaped(chosen.error.value_or(""))};
+          .error = chosen.error.value_or("")};
 }
 
 std::string words_of_filter(const options& chosen) {

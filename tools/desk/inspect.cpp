@@ -62,23 +62,32 @@ bool on_server_if_it_writes(const desk& with, const Work& work) {
     on_server(with, work);
     return true;
   } catch (const timer_error& error) {
-    if (!is_refusal(error, "25006")) {
+    if (!is_refusal(error, "25006") && !is_refusal(error, "0A000")) {  // a transaction that writes cannot begin there
       throw;
     }
     return false;
   }
 }
 
-// What is missing of the rights of a node.
+// What is missing of the rights of a node. Older tables lack some of these.
 constexpr const char* missing_rights =
     "SELECT string_agg(privilege||' on '||name,', ') FROM (VALUES('check','SELECT,INSERT,UPDATE,DELETE'),"
     "('dead','SELECT,INSERT,UPDATE,DELETE'),('node','SELECT,INSERT,UPDATE,DELETE'),('share','SELECT,INSERT,UPDATE'),"
-    "('version','SELECT'),('drained_node','UPDATE'),('fence','USAGE'),('','USAGE')) need(name,privileges), "
-    "unnest(string_to_array(privileges,',')) privilege "
-    "WHERE (name<>'drained_node' OR to_regclass(quote_ident($1)||'.drained_node') IS NOT NULL) AND NOT CASE name WHEN "
+    "('version','SELECT'),('addition','SELECT'),('paused_kind','SELECT'),('drained_node','SELECT,UPDATE'),"
+    "('long_run','SELECT,INSERT,UPDATE,DELETE'),('fence','USAGE'),('','USAGE')) need(name,privileges), "
+    "unnest(string_to_array(privileges,',')) privilege WHERE (name NOT IN('addition','paused_kind','drained_node',"
+    "'long_run') OR to_regclass(quote_ident($1)||'.'||name) IS NOT NULL) AND NOT "
+    "CASE name WHEN "
     "'' THEN has_schema_privilege($1,privilege) WHEN 'fence' THEN "
     "has_sequence_privilege(quote_ident($1)||'.fence',privilege) ELSE "
     "has_table_privilege(quote_ident($1)||'.'||quote_ident(name),privilege) END";
+
+// Functions that act with the rights of their owner, and that everybody may call: a backup that was restored without
+// its privileges leaves them so.
+constexpr const char* open_functions =
+    "SELECT string_agg(proname,', ' ORDER BY proname) FROM pg_proc JOIN pg_namespace ON "
+    "pg_namespace.oid=pronamespace AND nspname=$1 WHERE prosecdef AND has_function_privilege('public',pg_proc.oid,"
+    "'EXECUTE')";
 
 // Of the oldest transaction that keeps dead rows.
 constexpr const char* old_snapshot =
@@ -91,7 +100,8 @@ constexpr const char* table_figures =
     "WHERE schemaname=$1 AND relname='check'";
 
 constexpr const char* settings =
-    "SELECT current_setting('autovacuum'),current_setting('synchronous_commit'),current_setting('max_connections'),"
+    "SELECT current_setting('autovacuum'),(SELECT reset_val FROM pg_settings WHERE name='synchronous_commit'),"
+    "current_setting('max_connections'),"
     "(SELECT count(*) FROM pg_stat_activity)::text,(SELECT cache_size::text FROM pg_sequences WHERE schemaname=$1 AND "
     "sequencename='fence'),current_setting('fsync'),current_setting('track_counts')";
 
@@ -102,14 +112,22 @@ void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>&
   } else {
     found.push_back({false, "this role has the rights of a node"});
   }
+  if (const rows_pointer rows = ask(on, open_functions, {schema}); PQgetisnull(rows.get(), 0, 0) == 0) {
+    found.push_back({true, "every role may call " + cell(rows, 0, 0) + ", and so change all checks",
+                     "see Backup and move in docs/postgres.md"});
+  }
   const rows_pointer now = ask(on, settings, {schema});
   const bool vacuums = cell(now, 0, 0) == "on" && cell(now, 0, 6) == "on";
   found.push_back({!vacuums, vacuums ? "autovacuum is on" : "autovacuum is off: the table grows without end",
                    vacuums ? "" : "SET autovacuum and track_counts to on in postgresql.conf"});
-  if (cell(now, 0, 1) == "off" || cell(now, 0, 5) == "off") {
+  if (cell(now, 0, 1) == "off") {
     found.push_back({true,
-                     "synchronous_commit or fsync is off: a crash of the server loses checks of your transactions",
-                     "SET synchronous_commit = on for the roles that schedule, and fsync = on"});
+                     "synchronous_commit is off for this role: a crash of the server loses checks of your transactions",
+                     "ALTER ROLE or ALTER DATABASE ... SET synchronous_commit = on, for the roles that schedule"});
+  }
+  if (cell(now, 0, 5) == "off") {
+    found.push_back({true, "fsync is off: a crash of its machine loses checks, or the database",
+                     "SET fsync to on in postgresql.conf"});
   }
   const long used = std::atol(cell(now, 0, 3).c_str());
   const long most = std::atol(cell(now, 0, 2).c_str());
@@ -211,6 +229,12 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
   const instant now = with.store.now();
   for (const durable::kind_counts& of : with.store.count_kinds()) {
     const std::string kind = one_line(of.kind);
+    if (kind_text(of.kind) != of.kind) {
+      found.push_back(
+          {true, "the kind " + kind + " is not UTF-8, so no node can have a handler for its checks",
+           command_line(with.chosen, "cancel", {"--kind", of.kind}) + " cancels them; SQL gives them another kind"});
+      continue;
+    }
     if (of.paused) {
       found.push_back({true, kind + " is paused", command_line(with.chosen, "resume", {of.kind})});
     } else if (of.waiting > 0 && live_handlers(of.kind, nodes, now) == std::size_t{0}) {
@@ -346,7 +370,8 @@ std::vector<finding> inspect(const desk& with) {
   std::vector<finding> found;
   const durable::migration_plan plan = with.store.plan_migration();
   if (plan.from.empty()) {
-    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+    throw failure(exit_status::no_store,
+                  "there are no tables of durable checks; timing-wheel migrate --create makes them");
   }
   const bool current = plan.statements.empty();
   found.push_back(
@@ -396,7 +421,7 @@ exit_status check(const desk& with) {
     for (const finding& each : found) {
       all.push_back({{"wrong", each.wrong}, {"what", each.what}, {"do", each.remedy}});
     }
-    with.out << all.dump() << '\n';
+    with.out << text_of(all) << '\n';
   } else {
     for (const finding& each : found) {
       with.out << (each.wrong ? "WRONG  " : "ok     ") << each.what << '\n';

@@ -14,7 +14,7 @@ using durable::stored_check;
 
 json json_of(const stored_check& check, instant now) {
   json line;
-  line["kind"] = check.kind;
+  set_kind(line, check.kind);
   set_bytes(line, "key", check.key);
   line["state"] = to_string(state_of(check, now));
   line["due"] = time_text(check.due);
@@ -28,7 +28,7 @@ json json_of(const stored_check& check, instant now) {
 
 json json_of(const dead_check& check) {
   json line;
-  line["kind"] = check.kind;
+  set_kind(line, check.kind);
   set_bytes(line, "key", check.key);
   line["state"] = "dead";
   line["due"] = time_text(check.due);
@@ -40,7 +40,8 @@ json json_of(const dead_check& check) {
 }
 
 json json_of(const durable::dead_group& group) {
-  json line = {{"kind", group.kind}};
+  json line;
+  set_kind(line, group.kind);
   set_bytes(line, "error", group.error);
   set_bytes(line, "pattern", without_ids(group.error));
   line["count"] = group.count;
@@ -53,10 +54,18 @@ namespace {
 
 constexpr std::size_t in_page = 1000;
 
-void tell_limit(const desk& with, std::size_t count) {
-  if (count == with.chosen.limit && !with.chosen.as_json) {
-    with.err << "no more than " << common::grouped(count) << " are shown: --limit\n";
+// `cursor` leads to the others, in a list that has one.
+void tell_limit(const desk& with, std::size_t count, const std::string& cursor = {}) {
+  if (count == with.chosen.limit) {
+    with.err << "no more than " << common::grouped(count) << " are shown: give a higher --limit"
+             << (cursor.empty() ? "" : ", or go on with --after " + cursor) << '\n';
   }
+}
+
+// A line for programs.
+void write_line(const desk& with, json line, const std::string& cursor) {
+  line["cursor"] = cursor;
+  with.out << line.dump() << '\n';
 }
 
 // What differs by ids alone is one group, to people. With each, of how many texts it is; if of one, it has that.
@@ -82,11 +91,12 @@ exit_status list_groups(const desk& with) {
   table rows({"kind", "how many", "texts", "first died", "last died", "error"});
   const instant now = with.store.now();
   const auto limit = with.chosen.as_json ? with.chosen.limit : std::max(with.chosen.limit, most_texts);
-  const std::vector<durable::dead_group> groups = with.store.count_dead(dead_filter_of(with.chosen), limit);
+  const std::vector<durable::dead_group> groups = with.store.count_dead(dead_filter_of(with.chosen, with.where), limit);
   if (with.chosen.as_json) {
     for (const durable::dead_group& each : groups) {
       with.out << json_of(each).dump() << '\n';
     }
+    tell_limit(with, groups.size());
     return groups.empty() ? exit_status::nothing_matched : exit_status::done;
   }
   auto folded = fold(groups);
@@ -106,16 +116,20 @@ exit_status list_groups(const desk& with) {
 }
 
 exit_status list_dead(const desk& with) {
-  durable::dead_range range{.which = dead_filter_of(with.chosen), .newest_first = true, .with_payloads = false};
+  durable::dead_range range{.after = dead_position_of(with.chosen),
+                            .which = dead_filter_of(with.chosen, with.where),
+                            .newest_first = true,
+                            .with_payloads = false};
   table rows({"id", "kind", "key", "died", "attempts", "error"});
   const instant now = with.store.now();
   std::size_t count = 0;
+  std::string cursor;
   while (count < with.chosen.limit) {
     range.limit = std::min(in_page, with.chosen.limit - count);
     const std::vector<dead_check> page = with.store.list_dead(range);
     for (const dead_check& each : page) {
       if (with.chosen.as_json) {
-        with.out << json_of(each).dump() << '\n';
+        write_line(with, json_of(each), cursor_of(each));
       } else {
         rows.add({std::to_string(each.id), one_line(each.kind), one_line(each.key), from_now(each.died, now),
                   std::to_string(each.attempt), one_line(each.error)});
@@ -126,33 +140,41 @@ exit_status list_dead(const desk& with) {
       break;
     }
     range.after = page.back().id;
+    cursor = cursor_of(page.back());
   }
   if (!with.chosen.as_json && count > 0) {
     rows.write(with.out);
   }
-  tell_limit(with, count);
+  tell_limit(with, count, cursor);
   return count > 0 ? exit_status::done : exit_status::nothing_matched;
 }
 
 }  // namespace
 
 exit_status list(const desk& with) {
+  if (with.chosen.groups && with.chosen.after) {
+    throw failure(exit_status::usage, "--after is of a list of checks, and not of --groups");
+  }
   if (with.chosen.state == "dead") {
     return with.chosen.groups ? list_groups(with) : list_dead(with);
   }
   if (with.chosen.groups) {
     throw failure(exit_status::usage, "--groups is of dead checks: give --state dead, too");
   }
-  const instant now = with.store.now();
-  durable::check_range range{.which = filter_of(with.chosen, now)};
+  // Without these two, the first page brings the clock with it.
+  const bool needs_clock = with.chosen.due_before || with.chosen.due_after;
+  instant now = needs_clock ? with.store.now() : instant();
+  durable::check_range range{.after = position_of(with.chosen), .which = filter_of(with.chosen, with.where, now)};
   table rows({"kind", "key", "state", "due", "attempts", "lease ends", "payload"});
   std::size_t count = 0;
+  std::string cursor;
   while (count < with.chosen.limit) {
     range.limit = std::min(in_page, with.chosen.limit - count);
     const std::vector<stored_check> page = with.store.list(range);
+    now = with.store.now();
     for (const stored_check& each : page) {
       if (with.chosen.as_json) {
-        with.out << json_of(each, now).dump() << '\n';
+        write_line(with, json_of(each, now), cursor_of(each));
       } else {
         rows.add({one_line(each.kind), one_line(each.key), to_string(state_of(each, now)), from_now(each.due, now),
                   std::to_string(each.attempt), each.running ? from_now(each.lease, now) : "-",
@@ -164,11 +186,12 @@ exit_status list(const desk& with) {
       break;
     }
     range.after = {page.back().due, page.back().id};
+    cursor = cursor_of(page.back());
   }
   if (!with.chosen.as_json && count > 0) {
     rows.write(with.out);
   }
-  tell_limit(with, count);
+  tell_limit(with, count, cursor);
   return count > 0 ? exit_status::done : exit_status::nothing_matched;
 }
 
@@ -177,10 +200,10 @@ exit_status audit(const desk& with) {
   table rows({"when", "who", "what", "kind", "which", "how many"});
   for (const durable::audit_entry& each : lines) {
     if (with.chosen.as_json) {
-      with.out << json{{"at", time_text(each.at)}, {"by", each.by},           {"action", each.action},
-                       {"kind", each.kind},        {"subject", each.subject}, {"count", each.count}}
-                      .dump()
-               << '\n';
+      json line = {{"at", time_text(each.at)}, {"by", each.by}, {"action", each.action}};
+      set_kind(line, each.kind);
+      line.update({{"subject", each.subject}, {"count", each.count}});
+      with.out << text_of(line) << '\n';
     } else {
       rows.add({time_text(std::chrono::floor<std::chrono::seconds>(each.at)), one_line(each.by), each.action,
                 one_line(each.kind), one_line(each.subject), std::to_string(each.count)});
@@ -189,6 +212,7 @@ exit_status audit(const desk& with) {
   if (!with.chosen.as_json && !lines.empty()) {
     rows.write(with.out);
   }
+  tell_limit(with, lines.size());
   return lines.empty() ? exit_status::nothing_matched : exit_status::done;
 }
 

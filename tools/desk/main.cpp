@@ -1,4 +1,3 @@
-#include <array>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -11,19 +10,6 @@
 namespace timing_wheel::desk {
 namespace {
 
-struct action {
-  const char* name;
-  exit_status (*run)(const desk&);
-};
-constexpr std::array actions = {
-    action{"status", status},     action{"list", list},         action{"show", show},
-    action{"why", why},           action{"cancel", cancel},     action{"reschedule", reschedule},
-    action{"run-now", run_now},   action{"retry", retry},       action{"delete", remove},
-    action{"pause", pause},       action{"resume", resume},     action{"drain", drain},
-    action{"export", export_all}, action{"import", import_all}, action{"migrate", migrate},
-    action{"audit", audit},       action{"check", check},       action{"serve", serve},
-};
-
 int run(int argc, char** argv) {
   common::report_large_files();
   const options chosen = parse_options(argc, argv);
@@ -33,14 +19,9 @@ int run(int argc, char** argv) {
     return 0;
   }
   const place where = open_place(chosen);
-  for (const action& each : actions) {
-    if (chosen.command == each.name) {
-      const exit_status ended = each.run({chosen, *where.store, where, std::cin, std::cout, std::cerr});
-      common::finish_output(std::cout);
-      return static_cast<int>(ended);
-    }
-  }
-  throw failure(exit_status::usage, "no such command: " + chosen.command);
+  const exit_status ended = chosen.run({chosen, *where.store, where, std::cin, std::cout, std::cerr});
+  common::finish_output(std::cout);
+  return static_cast<int>(ended);
 }
 
 int fail(const char* message, exit_status status) {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "common/program.hpp"
-#include "desk/text.hpp"
+#include "desk/commands.hpp"
 
 namespace timing_wheel::desk {
 
@@ -28,10 +28,12 @@ enum flags : unsigned {
   takes_drain = 256,
   takes_file = 512,
   takes_plan = 1024,
+  takes_after = 2048,
 };
 
 struct command {
   const char* name;
+  exit_status (*run)(const desk&);
   const char* words;  // after the store
   std::size_t least;  // how many words
   std::size_t most;
@@ -42,39 +44,39 @@ struct command {
 constexpr std::size_t any_number = 1'000'000;
 
 constexpr std::array commands = {
-    command{"status", "", 0, 0, takes_json | takes_watch,
+    command{"status", status, "", 0, 0, takes_json | takes_watch,
             "What there is: kinds with their counts, what waits for how long, and nodes."},
     command{
-        "list", "", 0, 0, takes_json | takes_filter | takes_dead | takes_limit,
+        "list", list, "", 0, 0, takes_json | takes_filter | takes_dead | takes_limit | takes_after,
         "The checks that the options name, the earliest deadline first; with --state dead the dead ones, the newest "
         "first."},
-    command{"show", "KIND KEY", 2, 2, takes_json, "All that is known of a check."},
-    command{"why", "KIND KEY", 2, 2, takes_json, "Why a check has not run, in words, and what to do."},
-    command{"cancel", "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change,
+    command{"show", show, "KIND KEY", 2, 2, takes_json, "All that is known of a check."},
+    command{"why", why, "KIND KEY", 2, 2, takes_json, "Why a check has not run, in words, and what to do."},
+    command{"cancel", cancel, "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change,
             "Cancels a check, or all that the options name. A running check stays."},
-    command{"reschedule", "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change | takes_due,
+    command{"reschedule", reschedule, "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change | takes_due,
             "Gives a check, or all that the options name, the deadline --due. A running check stays."},
-    command{"run-now", "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change,
+    command{"run-now", run_now, "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change,
             "Makes a check due now, or all that the options name. A running check stays."},
-    command{"retry", "[ID...]", 0, any_number, takes_json | takes_dead | takes_change,
+    command{"retry", retry, "[ID...]", 0, any_number, takes_json | takes_dead | takes_change,
             "Makes dead checks pending again, due now. One whose key another check has by now stays."},
-    command{"delete", "[ID...]", 0, any_number, takes_json | takes_dead | takes_change, "Deletes dead checks."},
-    command{"pause", "KIND", 1, 1, takes_json, "From its next poll on, no node runs a check of the kind."},
-    command{"resume", "KIND", 1, 1, takes_json, "Ends a pause."},
+    command{"delete", remove, "[ID...]", 0, any_number, takes_json | takes_dead | takes_change, "Deletes dead checks."},
+    command{"pause", pause, "KIND", 1, 1, takes_json, "From its next poll on, no node runs a check of the kind."},
+    command{"resume", resume, "KIND", 1, 1, takes_json, "Ends a pause."},
     command{
-        "drain", "NODE", 1, 1, takes_json | takes_drain,
+        "drain", drain, "NODE", 1, 1, takes_json | takes_drain,
         "From its next poll on, the node claims nothing, also after a restart. Waits until it runs nothing any more."},
     command{
-        "export", "", 0, 0, 0,
+        "export", export_all, "", 0, 0, 0,
         "Writes all checks and all dead ones to standard output, as they are at one moment: a line of JSON for each."},
-    command{"import", "FILE", 1, 1, takes_json | takes_file,
+    command{"import", import_all, "FILE", 1, 1, takes_json | takes_file,
             "Reads what export has written; - is standard input. Refused if a check is there already."},
-    command{"migrate", "", 0, 0, takes_json | takes_plan,
+    command{"migrate", migrate, "", 0, 0, takes_json | takes_plan,
             "Brings the tables of an older release up to date; with --plan it only says how."},
-    command{"audit", "", 0, 0, takes_json | takes_limit, "Who has changed what, the newest first."},
-    command{"check", "", 0, 0, takes_json, "What is wrong with the installation; ends with 4 if something is."},
+    command{"audit", audit, "", 0, 0, takes_json | takes_limit, "Who has changed what, the newest first."},
+    command{"check", check, "", 0, 0, takes_json, "What is wrong with the installation; ends with 4 if something is."},
     command{
-        "serve", "", 0, 0, takes_network,
+        "serve", serve, "", 0, 0, takes_network,
         "A page that shows and steers the checks, and an HTTP API. Without --token-file it serves this machine only, "
         "and changes nothing."},
 };
@@ -138,6 +140,9 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     }
     app.add_option("--limit", chosen.limit, "how many, at most (50)")->check(CLI::Range(std::size_t{1}, any_number));
   }
+  if (flag(takes_after)) {
+    app.add_option("--after", chosen.after, "go on behind this cursor, which a list that reached its limit has told");
+  }
   if (flag(takes_due)) {
     app.add_option("--due", chosen.due, "the new deadline: 2026-11-23T18:00:00Z, now, or 30min from now on")
         ->required();
@@ -154,6 +159,7 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("--dry-run", chosen.dry_run, "only look at the file, and for what is there already");
   }
   if (flag(takes_plan)) {
+    app.add_flag("--create", chosen.create, "make the tables, if the store has none");
     app.add_flag("--plan", chosen.plan, "only show the statements, and whether nodes may run meanwhile");
     app.add_flag("-y,--yes", chosen.yes, "also if older programs cannot use the tables afterwards");
   }
@@ -173,6 +179,18 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_option("--time-limit", chosen.time_limit,
                    "seconds for a client to send a request, or to take an answer (10)")
         ->check(CLI::Range(0.1, 3600.0));
+  }
+}
+
+// What is typed as a command prints it becomes its bytes: no argument can have a zero byte.
+void unescape(const command& of, options& chosen) {
+  for (std::optional<std::string>* const each : {&chosen.kind, &chosen.key_prefix, &chosen.error}) {
+    if (*each) {
+      *each = unescaped(**each);
+    }
+  }
+  if ((of.flags & takes_file) == 0) {
+    std::transform(chosen.words.begin(), chosen.words.end(), chosen.words.begin(), unescaped);
   }
 }
 
@@ -232,6 +250,7 @@ options parse_options(int argc, const char* const* argv) {
     throw failure(exit_status::usage, "there is no command '" + one_line(argv[1]) + "': see --help");
   }
   app.require_subcommand(1);
+  app.set_version_flag("--version", TIMING_WHEEL_VERSION);
   app.formatter(std::make_shared<usage_line>());
   app.footer(
       "Ends with 0 if it is done, 1 if nothing matched, 2 if it was called wrongly, 3 if the store cannot be reached "
@@ -246,11 +265,17 @@ options parse_options(int argc, const char* const* argv) {
     const auto subs = app.get_subcommands();
     chosen.help = subs.empty() ? app.help() : subs.front()->help(app.get_name());
     return chosen;
+  } catch (const CLI::CallForVersion&) {
+    chosen.help = app.version() + "\n";
+    return chosen;
   } catch (const CLI::ParseError& error) {
     throw failure(exit_status::usage, error.what());
   }
   chosen.command = app.get_subcommands().front()->get_name();
-  take_store(*command_of(chosen.command), chosen);
+  const command& of = *command_of(chosen.command);
+  chosen.run = of.run;
+  take_store(of, chosen);
+  unescape(of, chosen);
   return chosen;
 }
 

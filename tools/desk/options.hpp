@@ -10,12 +10,16 @@
 
 namespace timing_wheel::desk {
 
+struct desk;
+enum class exit_status : std::uint8_t;
+
 /// What was typed.
 struct options {
-  std::string command;             ///< Such as "status".
-  std::string store;               ///< "sqlite:FILE", or a connection string of PostgreSQL.
-  bool store_is_usual = false;     ///< TIMING_WHEEL_STORE names it, so nobody has typed it.
-  std::vector<std::string> words;  ///< What follows the store: a kind and a key, or the ids of dead checks.
+  std::string command;                        ///< Such as "status".
+  exit_status (*run)(const desk&) = nullptr;  ///< What that does.
+  std::string store;                          ///< "sqlite:FILE", or a connection string of PostgreSQL.
+  bool store_is_usual = false;                ///< TIMING_WHEEL_STORE names it, so nobody has typed it.
+  std::vector<std::string> words;             ///< What follows the store: a kind and a key, or the ids of dead checks.
 
   bool as_json = false;
   bool as_metrics = false;
@@ -33,11 +37,13 @@ struct options {
   std::optional<std::string> due;  ///< Of `reschedule`: the new deadline.
   std::string schema;              ///< Of PostgreSQL; empty: the usual one.
   std::size_t limit = 50;
-  double every = 1;            ///< Of `status --watch`: seconds.
-  std::optional<double> over;  ///< Of `status`: look twice, so many seconds apart.
-  bool keep_existing = false;  ///< Of `import`: what is there already stays.
-  bool plan = false;           ///< Of `migrate`: changes nothing.
-  bool end = false;            ///< Of `drain`: the node claims again.
+  std::optional<std::string> after;  ///< Of `list`: the cursor of the last line of the page before.
+  double every = 1;                  ///< Of `status --watch`: seconds.
+  std::optional<double> over;        ///< Of `status`: look twice, so many seconds apart.
+  bool keep_existing = false;        ///< Of `import`: what is there already stays.
+  bool plan = false;                 ///< Of `migrate`: changes nothing.
+  bool create = false;               ///< Of `migrate`: makes the tables, if there are none.
+  bool end = false;                  ///< Of `drain`: the node claims again.
   std::optional<double> wait;  ///< Of `drain`: seconds until the node has to be empty; none: it may take any time.
 
   std::string listen = "127.0.0.1:8080";  ///< Of `serve`, as the next ones.
@@ -45,8 +51,9 @@ struct options {
   std::string token_file;                 ///< Empty: there are no tokens, so nothing can be changed.
   bool read_only = false;
   bool redact = false;
-  double time_limit = 10;  ///< Seconds for a client to send a request, or to take an answer.
-  std::string by;          ///< Who changes something; empty: the user of the operating system.
+  double time_limit = 10;   ///< Seconds for a client to send a request, or to take an answer.
+  bool is_request = false;  ///< It came over HTTP, so each value is what it is.
+  std::string by;           ///< Who changes something; empty: the user of the operating system.
 
   std::string help;  ///< Not empty: print that, and do nothing.
 };

@@ -47,21 +47,24 @@ void require_tables(const std::string& file) {
                                              (full ? "; its disk is full: free some space there" : ""));
   }
   if (!found) {
-    throw failure(exit_status::no_store,
-                  "there are no tables of durable checks in " + one_line(file, 300) + "; store::migrate makes them");
+    throw failure(exit_status::no_store, "there are no tables of durable checks in " + one_line(file, 300) +
+                                             "; timing-wheel migrate --create makes them");
   }
 }
 #endif
 
-place open_file([[maybe_unused]] const std::string& file) {
+place open_file([[maybe_unused]] const std::string& file, [[maybe_unused]] bool create) {
 #ifdef TIMING_WHEEL_DESK_SQLITE
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) {
+  const bool is_there = std::filesystem::is_regular_file(file, ignored);
+  if (!is_there && !create) {
     throw failure(exit_status::no_store, "there is no file " + one_line(file, 300));
   }
-  require_tables(file);
+  if (!create) {
+    require_tables(file);
+  }
   durable::sqlite_options wanted;
-  wanted.read_only = ::access(file.c_str(), W_OK) != 0;
+  wanted.read_only = is_there && ::access(file.c_str(), W_OK) != 0;
   return {std::make_unique<durable::sqlite_store>(file, wanted), "sqlite", file};
 #else
   not_built("SQLite");
@@ -91,6 +94,7 @@ place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]]
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   durable::postgres_options wanted;
   wanted.connections = connections;
+  wanted.prepare = connections > 1;  // a command runs few statements twice, and a pooler takes none that is prepared
   wanted.connect_at_once = connections > 1;  // else the plan of a migration, the first call, would connect anew
   if (!schema.empty()) {
     wanted.schema = schema;
@@ -108,7 +112,7 @@ place open_place(const options& chosen) {
   constexpr std::string_view server = "postgres:";
   const std::size_t connections = chosen.command == "serve" ? serving_threads : 1;
   if (chosen.store.starts_with(file)) {
-    return open_file(chosen.store.substr(file.size()));
+    return open_file(chosen.store.substr(file.size()), chosen.create && !chosen.plan);
   }
   if (chosen.store.starts_with(server) && !chosen.store.starts_with("postgres://")) {
     return open_server(chosen.store.substr(server.size()), chosen.schema, connections);

@@ -128,7 +128,10 @@ class session : public std::enable_shared_from_this<session> {
               .host = field(http::field::host),
               .origin = field(http::field::origin),
               .authorization = field(http::field::authorization)};
-    if (const std::optional<http_answer> refused = hub_.api.refuse(asked_, own_)) {
+    asked_.take_host_of_target();
+    if (head.count(http::field::host) != 1) {
+      respond(problem(400, "the request has no field Host, or several"), false);
+    } else if (const std::optional<http_answer> refused = hub_.api.refuse(asked_, own_)) {
       respond(*refused, parser_->is_done());
     } else if (asked_.method == "GET" && !parser_->is_done()) {
       respond(problem(400, "such a request has no body"), false);
@@ -381,7 +384,8 @@ exit_status serve(const desk& with) {
     throw failure(exit_status::usage, "--listen: an address that other machines reach needs --token-file, too");
   }
   if (with.store.plan_migration().from.empty()) {
-    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+    throw failure(exit_status::no_store,
+                  "there are no tables of durable checks; timing-wheel migrate --create makes them");
   }
   meter rates;
   const desk watched{with.chosen, with.store, with.where, with.in, with.out, with.err, &rates};

@@ -18,6 +18,10 @@ namespace timing_wheel::desk {
 
 /// What a client asks for, as it was sent.
 struct http_request {
+  /// If the target names a server (`http://HOST/PATH`), that is the host, whatever the field says, and the target the
+  /// path.
+  void take_host_of_target();
+
   std::string method;
   std::string target;  ///< Path and query.
   std::string host;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -104,6 +105,8 @@ struct call {
   [[nodiscard]] options typed(const char* command) const {
     options chosen;
     chosen.command = command;
+    chosen.store = "STORE";  // in what is to be typed: nobody has named it here
+    chosen.is_request = true;
     chosen.schema = with.chosen.schema;
     chosen.as_json = true;
     chosen.yes = true;
@@ -115,6 +118,7 @@ struct call {
     chosen.due_before = asked("due_before");
     chosen.due_after = asked("due_after");
     chosen.error = asked("error");
+    chosen.after = asked("cursor");
     return chosen;
   }
 };
@@ -133,7 +137,7 @@ outcome run(const call& of, exit_status (*command)(const desk&), const options& 
   return {ended, out.str()};
 }
 
-http_answer as_json(const json& object, unsigned status = 200) { return {.status = status, .body = object.dump()}; }
+http_answer as_json(const json& object, unsigned status = 200) { return {.status = status, .body = text_of(object)}; }
 
 // A JSON object of which each member is text, and one of those that are named.
 std::map<std::string, std::string> read_body(const call& of) {
@@ -205,40 +209,34 @@ http_answer get_due(const call& of) { return as_json(due_soon(of.with.store)); }
 
 http_answer get_checks(const call& of) {
   const instant now = of.with.store.now();
-  durable::check_range range{.limit = of.limit(), .which = filter_of(of.typed("list"), now)};
-  if (const auto cursor = of.asked("cursor")) {
-    constexpr auto least = std::numeric_limits<std::int64_t>::min();
-    constexpr auto most = std::numeric_limits<std::int64_t>::max();
-    const auto parts = split(*cursor, '.');
-    if (parts.size() != 2) {
-      throw refusal(400, "cursor: it is none that an answer has had");
-    }
-    range.after = {instant(std::chrono::microseconds(read_number("cursor", parts[0], least, most))),
-                   read_number("cursor", parts[1], least, most)};
-  }
+  const options chosen = of.typed("list");
+  const durable::check_range range{
+      .limit = of.limit(), .after = position_of(chosen), .which = filter_of(chosen, of.with.where, now)};
   const std::vector<stored_check> page = of.with.store.list(range);
   json all = {{"checks", json::array()}, {"cursor", nullptr}};
   for (const stored_check& each : page) {
     all["checks"].push_back(json_of(each, now));
   }
   if (page.size() == range.limit) {
-    all["cursor"] = std::to_string(page.back().due.time_since_epoch().count()) + "." + std::to_string(page.back().id);
+    all["cursor"] = cursor_of(page.back());
   }
   return as_json(all);
 }
 
 http_answer get_dead(const call& of) {
-  durable::dead_range range{
-      .limit = of.limit(), .which = dead_filter_of(of.typed("list")), .newest_first = true, .with_payloads = false};
-  range.after = read_number<std::int64_t>("cursor", of.asked("cursor").value_or("0"), 0,
-                                          std::numeric_limits<std::int64_t>::max());
+  const options chosen = of.typed("list");
+  const durable::dead_range range{.limit = of.limit(),
+                                  .after = dead_position_of(chosen),
+                                  .which = dead_filter_of(chosen, of.with.where),
+                                  .newest_first = true,
+                                  .with_payloads = false};
   const std::vector<durable::dead_check> page = of.with.store.list_dead(range);
   json all = {{"dead", json::array()}, {"cursor", nullptr}};
   for (const durable::dead_check& each : page) {
     all["dead"].push_back(json_of(each));
   }
   if (page.size() == range.limit) {
-    all["cursor"] = std::to_string(page.back().id);
+    all["cursor"] = cursor_of(page.back());
   }
   return as_json(all);
 }
@@ -254,7 +252,7 @@ json dead_groups(durable::store& store, const durable::dead_filter& which) {
 }
 
 http_answer get_dead_groups(const call& of) {
-  return as_json({{"groups", dead_groups(of.with.store, dead_filter_of(of.typed("list")))}});
+  return as_json({{"groups", dead_groups(of.with.store, dead_filter_of(of.typed("list"), of.with.where))}});
 }
 
 // All of the dead that the query names.
@@ -294,8 +292,7 @@ http_answer retry_dead(const call& of) {
 // The newest of the dead has its payload, too.
 http_answer get_check(const call& of) {
   durable::store& store = of.with.store;
-  const std::string& kind = of.words.at(0);
-  const std::string& key = of.words.at(1);
+  const auto [kind, key] = named_check(of.typed("show"), of.with.where);
   json all = {{"check", nullptr}, {"dead", json::array()}};
   const auto set_payload = [&](json& of_check, const std::string& payload) {
     of_check["payload_bytes"] = payload.size();
@@ -305,6 +302,7 @@ http_answer get_check(const call& of) {
   };
   if (const std::optional<stored_check> check = store.find(kind, key)) {
     all["check"] = json_of(*check, store.now());
+    add_run(all["check"], long_run_of(store, *check));
     set_payload(all["check"], check->payload);
   }
   for (const durable::dead_check& each : dead_of(store, kind, key, 1)) {
@@ -341,7 +339,7 @@ http_answer put_check(const call& of) {
                                .replace = replace != "false"};
   durable::validate(asked, of.with.store.limits());
   durable::append_op op{.asked = &asked};
-  of.with.store.transact([&](durable::store_transaction& open) {
+  of.with.store.transact_within({.lock_wait = longest_lock}, [&](durable::store_transaction& open) {
     open.append({&op, 1});
     if (op.result.inserted || op.result.replaced) {
       open.record({.by = of.by,
@@ -630,10 +628,25 @@ void wait_history::add_and_tell(std::chrono::steady_clock::time_point now, json&
   }
 }
 
+// RFC 9112, section 3.2.2.
+void http_request::take_host_of_target() {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (same_host(std::string_view(target).substr(0, scheme.size()), scheme)) {
+      const std::size_t end = std::min(target.find_first_of("/?", scheme.size()), target.size());
+      host = target.substr(scheme.size(), end - scheme.size());
+      target.replace(0, end, target[end] == '/' ? "" : "/");
+      return;
+    }
+  }
+}
+
 const access_token* http_api::token_of(const http_request& asked) const {
-  constexpr std::string_view scheme = "Bearer ";
+  constexpr std::string_view scheme = "bearer ";  // of any case: RFC 9110, section 11.1
   const access_token* found = nullptr;
-  if (asked.authorization.starts_with(scheme)) {
+  const auto is_same = [](char left, char right) { return std::tolower(static_cast<unsigned char>(left)) == right; };
+  if (asked.authorization.size() >= scheme.size() &&
+      std::equal(scheme.begin(), scheme.end(), asked.authorization.begin(),
+                 [&](char of_scheme, char given) { return is_same(given, of_scheme); })) {
     for (const access_token& each : tokens_) {
       if (same_secret(each.secret, std::string_view(asked.authorization).substr(scheme.size()))) {
         found = &each;
@@ -657,7 +670,8 @@ std::optional<http_answer> http_api::refuse(const http_request& asked, const std
   if (!tokens_.empty() && file_at(path) == nullptr) {
     const access_token* const token = token_of(asked);
     if (token == nullptr) {
-      return problem(401, "it needs a token: Authorization: Bearer TOKEN");
+      return problem(401, asked.authorization.empty() ? "it needs a token: Authorization: Bearer TOKEN"
+                                                      : "this server does not know that token");
     }
     if (token->until <= std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now())) {
       return problem(401, "this token has expired");
@@ -688,7 +702,7 @@ http_answer http_api::answer(const http_request& asked) const noexcept {
     }
     const route& found = find_route(asked.method, path);
     if (found.run == nullptr) {
-      throw refusal(400, "there is no parameter here");
+      throw wants_events(asked) ? refusal(405, "GET") : refusal(400, "there is no parameter here");
     }
     const access_token* const token = token_of(asked);
     call of{.with = with_,

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "common/program.hpp"
 #include "common/stop_signal.hpp"
@@ -48,7 +49,8 @@ snapshot look(durable::store& store, meter* rates, bool with_waits) {
   snapshot seen;
   seen.tables = store.plan_migration().from;
   if (seen.tables.empty()) {
-    throw failure(exit_status::no_store, "there are no tables of durable checks; store::migrate makes them");
+    throw failure(exit_status::no_store,
+                  "there are no tables of durable checks; timing-wheel migrate --create makes them");
   }
   const std::optional<std::int64_t> fence = rates != nullptr ? store.last_fence() : std::nullopt;
   seen.kinds = store.count_kinds(counted_at_most, with_waits);
@@ -108,7 +110,7 @@ json json_of(const snapshot& seen, const desk& with) {
   all["kinds"] = json::array();
   for (const kind_counts& of : seen.kinds) {
     json kind;
-    kind["kind"] = of.kind;
+    set_kind(kind, of.kind);
     kind["pending"] = of.pending;
     kind["due"] = of.due;
     kind["waiting"] = of.waiting;
@@ -243,12 +245,40 @@ void wait(double seconds) {
   }
 }
 
+// As Prometheus wants it: https://prometheus.io/docs/instrumenting/exposition_formats.
+std::string label_of(const std::string& kind) {
+  std::string value;
+  for (const char each : kind) {
+    if (each == '"' || each == '\\') {
+      value += '\\';
+    }
+    each == '\n' ? value.append("\\n") : value.append(1, each);
+  }
+  return value;
+}
+
+// Where the store knows its nodes.
+void write_live_handlers(const desk& with, const snapshot& seen) {
+  constexpr auto metric = std::pair("timing_wheel_durable_store_live_handlers", "gauge");
+  const auto [name, type] = metric;
+  bool is_first = true;
+  for (const kind_counts& of : seen.kinds) {
+    if (const std::optional<std::size_t> handlers = live_handlers(of.kind, seen.nodes, seen.now)) {
+      if (std::exchange(is_first, false)) {
+        with.out << "# HELP " << name << " Live nodes that have a handler.\n# TYPE " << name << ' ' << type << '\n';
+      }
+      with.out << name << "{kind=\"" << label_of(kind_text(of.kind)) << "\"} " << *handlers << '\n';
+    }
+  }
+}
+
 void write_one(const desk& with) {
   const snapshot seen = look(with.store, with.rates, with.chosen.as_json);
   if (with.chosen.as_metrics) {
     durable::write_prometheus(with.out, seen.kinds, seen.now);
+    write_live_handlers(with, seen);
   } else if (with.chosen.as_json) {
-    with.out << json_of(seen, with).dump() << '\n';
+    with.out << text_of(json_of(seen, with)) << '\n';
   } else {
     write(seen, with);
   }

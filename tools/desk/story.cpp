@@ -13,20 +13,36 @@ using durable::check_state;
 using durable::dead_check;
 using durable::stored_check;
 
-// Indented, if it is JSON that is small and flat enough for that; else as it is, but for what a terminal would obey.
+// JSON without the spaces between its parts.
+std::string without_spaces(std::string_view text) {
+  std::string kept;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (in_string && text[at] == '\\') {
+      kept.append(text.substr(at++, 2));
+    } else {
+      in_string = in_string != (text[at] == '"');
+      kept.append(in_string || std::string_view(" \t\r\n").find(text[at]) == std::string_view::npos ? 1 : 0, text[at]);
+    }
+  }
+  return kept;
+}
+
+// Indented, if it is JSON that is small and flat enough for that, and whose indented form says the same: no number
+// loses digits, no member is there twice. Else as it is, but for what a terminal would obey.
 std::string readable(const std::string& payload) {
   constexpr std::size_t largest = 16 * 1024;
   constexpr int deepest = 32;
   if (payload.size() <= largest) {
     bool is_deep = false;
-    const json read = json::parse(
+    const auto read = nlohmann::ordered_json::parse(
         payload,
-        [&](int depth, json::parse_event_t /*event*/, const json& /*part*/) {
+        [&](int depth, nlohmann::ordered_json::parse_event_t /*event*/, const nlohmann::ordered_json& /*part*/) {
           is_deep = is_deep || depth > deepest;
           return !is_deep;
         },
         false);
-    if (read.is_structured() && !is_deep) {
+    if (read.is_structured() && !is_deep && read.dump() == without_spaces(payload)) {
       return read.dump(2, ' ', true);
     }
   }
@@ -57,12 +73,16 @@ void write_payload(std::ostream& out, const std::string& payload) {
   }
 }
 
-void write(std::ostream& out, const stored_check& check, instant now) {
+void write(std::ostream& out, const stored_check& check, const std::optional<durable::long_run>& run, instant now) {
   out << "kind       " << one_line(check.kind) << "\nkey        " << one_line(check.key, 255) << "\nstate      "
       << to_string(state_of(check, now)) << "\ndue        " << time_text(check.due) << ", " << from_now(check.due, now)
       << "\nattempts   " << check.attempt << '\n';
   if (check.running) {
     out << "lease      until " << time_text(check.lease) << ", " << from_now(check.lease, now) << '\n';
+  }
+  if (run) {
+    out << "run        on " << one_line(run->node) << " since " << time_text(run->begun) << ", "
+        << from_now(run->begun, now) << " (told " << from_now(run->told, now) << ")\n";
   }
   out << "fence      " << check.fence << "\nid         " << check.id << '\n';
   write_payload(out, check.payload);
@@ -89,6 +109,10 @@ struct answer {
     }
   }
 };
+
+std::string counted(std::size_t count, const std::string& of) {
+  return std::to_string(count) + " " + of + (count == 1 ? "" : "s");
+}
 
 std::string clock_text(instant when, instant now) { return time_text(when) + " (" + from_now(when, now) + ")"; }
 
@@ -133,19 +157,22 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
       with.store.count({.kind = check.kind, .state = check_state::waiting, .due_before = check.due}, 1'000'000);
   const std::size_t running = with.store.count({.kind = check.kind, .state = check_state::running}, 1'000'000);
   if (before > 0) {
-    told.say(std::to_string(before) + " checks of its kind have an earlier deadline and wait, too; " +
-                 std::to_string(running) + " run.",
+    told.say(counted(before, "check") + " of its kind with an earlier deadline also " +
+                 (before == 1 ? "waits" : "wait") + "; " + counted(running, "check") + " of it " +
+                 (running == 1 ? "runs." : "run."),
              blockers.empty()
                  ? "If the number does not fall, make the handlers faster, raise max_running, or add threads or nodes."
                  : "");
     explained = true;
   } else if (running > 0) {
-    told.say(std::to_string(running) + " checks of its kind run now: all threads may be busy, or max_running reached.",
-             "If they do not end, look at unfinished() on the nodes, and set a time_limit.");
+    told.say(counted(running, "check") + " of its kind " + (running == 1 ? "runs" : "run") +
+                 " now: all threads may be busy, or max_running reached.",
+             command_line(with.chosen, "list", {"--kind", check.kind, "--state", "running"}) +
+                 " lists what runs, and show names the node of a run of five seconds or more; set a time_limit.");
     explained = true;
   }
   if (!explained) {
-    told.say(handlers ? std::to_string(*handlers) + " live nodes have a handler for its kind, and none has claimed it."
+    told.say(handlers ? counted(*handlers, "live node") + " with a handler for its kind: none has claimed it."
                       : "This store does not know which nodes live: none of them has claimed it.",
              "A node looks four times a second, and each 30 s at all that is due. If it stays: " +
                  command_line(with.chosen, "check", {}) +
@@ -160,14 +187,26 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
                                   [&](const durable::paused_kind& each) { return each.kind == check.kind; });
   const check_state state = state_of(check, now);
   told.state = to_string(state);
-  if (state == check_state::running) {
+  const std::optional<durable::long_run> run = long_run_of(with.store, check);
+  if (run) {
+    const bool is_silent = now - run->told > std::chrono::seconds(15);
+    told.say("The node " + one_line(run->node) + " has called its handler at " + clock_text(run->begun, now) +
+                 ", attempt " + std::to_string(check.attempt) + ", and told " + from_now(run->told, now) +
+                 " that the handler has not returned.",
+             state != check_state::running ? ""
+             : is_silent ? "That node is silent: it has died, or hangs. Another one runs the check after " +
+                               clock_text(check.lease, now) + "."
+                         : "If that is too long, look at what the handler waits for on that node.");
+  } else if (state == check_state::running) {
     const std::string likely = likely_names(with, check);
     told.say(
         "A node has claimed it, attempt " + std::to_string(check.attempt) +
-            ": its handler runs, or begins soon. The row does not say which node." +
+            ": its handler has run for less than some seconds, or begins soon." +
             (likely.empty() ? "" : " Most likely it is " + likely + ", which has its share of the table."),
         "unfinished() on the nodes names the one that runs it. If that node dies, another one runs the check after " +
             clock_text(check.lease, now) + ".");
+  }
+  if (state == check_state::running) {
     return;
   }
   if (check.due > now) {
@@ -195,6 +234,19 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
 
 }  // namespace
 
+std::optional<durable::long_run> long_run_of(durable::store& store, const stored_check& check) {
+  const std::vector<durable::long_run> runs = check.running ? store.long_runs() : std::vector<durable::long_run>();
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const durable::long_run& each) {
+    return each.id == check.id && each.fence == check.fence;
+  });
+  return found == runs.end() ? std::nullopt : std::optional(*found);
+}
+
+void add_run(json& line, const std::optional<durable::long_run>& run) {
+  line["run"] =
+      run ? json{{"node", run->node}, {"begun", time_text(run->begun)}, {"told", time_text(run->told)}} : json();
+}
+
 std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key,
                                 std::size_t payloads) {
   durable::dead_range range{
@@ -214,22 +266,23 @@ std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, 
 }
 
 exit_status show(const desk& with) {
-  const std::string& kind = with.chosen.words.at(0);
-  const std::string& key = with.chosen.words.at(1);
+  const auto [kind, key] = named_check(with.chosen, with.where);
   const instant now = with.store.now();
   const std::optional<stored_check> check = with.store.find(kind, key);
   const std::vector<dead_check> dead = dead_of(with.store, kind, key, std::numeric_limits<std::size_t>::max());
+  const std::optional<durable::long_run> run = check ? long_run_of(with.store, *check) : std::nullopt;
   if (with.chosen.as_json) {
     json all = json::array();
     if (check) {
-      all.push_back(with_payload(json_of(*check, now), check->payload));
+      json& line = all.emplace_back(with_payload(json_of(*check, now), check->payload));
+      add_run(line, run);
     }
     std::transform(dead.begin(), dead.end(), std::back_inserter(all),
                    [](const dead_check& each) { return with_payload(json_of(each), each.payload); });
     with.out << all.dump() << '\n';
   } else {
     if (check) {
-      write(with.out, *check, now);
+      write(with.out, *check, run, now);
     }
     for (const dead_check& each : dead) {
       with.out << (check || &each != &dead.front() ? "\n" : "");
@@ -240,8 +293,7 @@ exit_status show(const desk& with) {
 }
 
 exit_status why(const desk& with) {
-  const std::string& kind = with.chosen.words.at(0);
-  const std::string& key = with.chosen.words.at(1);
+  const auto [kind, key] = named_check(with.chosen, with.where);
   const instant now = with.store.now();
   answer told;
   if (const std::optional<stored_check> check = with.store.find(kind, key)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -158,13 +159,15 @@ bool is_text(std::string_view bytes) { return is_utf8(bytes) && !has_control(byt
 std::string one_line(std::string_view bytes, std::size_t most) {
   const bool text = is_text(bytes);
   std::string line;
-  for (const char each : bytes) {
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    const char each = bytes[at];
     const auto byte = static_cast<unsigned char>(each);
+    const bool is_ambiguous = bytes.substr(at).starts_with("\\x");  // as if it were escaped
     const bool begins = (byte & 0xC0) != 0x80;
     if (begins && line.size() >= most) {
       return line + "...";
     }
-    if ((each >= ' ' && each <= '~') || (text && byte >= 0x80)) {
+    if ((each >= ' ' && each <= '~' && !is_ambiguous) || (text && byte >= 0x80)) {
       line += each;
     } else {
       std::array<char, 5> escaped{};
@@ -173,6 +176,18 @@ std::string one_line(std::string_view bytes, std::size_t most) {
     }
   }
   return line;
+}
+
+std::string unescaped(std::string_view text) {
+  std::string bytes;
+  while (!text.empty()) {
+    unsigned byte = 0;
+    const bool escaped = text.size() >= 4 && text.starts_with("\\x") &&
+                         std::from_chars(text.data() + 2, text.data() + 4, byte, 16).ptr == text.data() + 4;
+    bytes += escaped ? static_cast<char>(byte) : text.front();
+    text.remove_prefix(escaped ? 4 : 1);
+  }
+  return bytes;
 }
 
 std::string without_ids(std::string_view text) {
@@ -203,6 +218,23 @@ void set_bytes(json& object, const std::string& name, std::string_view bytes) {
   } else {
     object[name + "_base64"] = base64(bytes);
   }
+}
+
+std::string kind_text(const std::string& kind) { return is_utf8(kind) ? kind : one_line(kind, kind.size() * 4); }
+
+void set_kind(json& object, const std::string& kind) {
+  object["kind"] = kind_text(kind);
+  if (!is_utf8(kind)) {
+    object["kind_base64"] = base64(kind);
+  }
+}
+
+std::string text_of(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+std::optional<std::int64_t> read_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 std::optional<std::string> from_base64(std::string_view text) {

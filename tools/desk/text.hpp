@@ -51,8 +51,18 @@ class failure : public std::runtime_error {
 [[nodiscard]] std::string one_line(std::string_view bytes, std::size_t most = 80);
 /// The text with `#` for each number, and for what looks like an id: eight hexadecimal digits, x and dashes, or more.
 [[nodiscard]] std::string without_ids(std::string_view text);
+/// The bytes of which `one_line` has made the text: `\x` and two hexadecimal digits are one.
+[[nodiscard]] std::string unescaped(std::string_view text);
 /// Sets `name` to the text, or `name_base64` to the bytes if they are no text.
 void set_bytes(json& object, const std::string& name, std::string_view bytes);
+/// The kind; as `one_line` shows it if it is not UTF-8, as one that SQL has written may be.
+[[nodiscard]] std::string kind_text(const std::string& kind);
+/// Sets `kind` to that, and also `kind_base64` to the bytes if they are not UTF-8.
+void set_kind(json& object, const std::string& kind);
+/// \returns none if it is no decimal integer of 64 bits.
+[[nodiscard]] std::optional<std::int64_t> read_integer(std::string_view text);
+/// In one line, with U+FFFD for bytes that are not UTF-8.
+[[nodiscard]] std::string text_of(const json& object);
 /// \returns none if it is no base64.
 [[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
 /// For lines of hexadecimal bytes, sixteen each, beside their characters.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <istream>
@@ -28,7 +29,8 @@ constexpr const char* format = "timing_wheel checks 1";
 
 template <class Check>
 json line_of(const Check& check, const char* state) {
-  json line = {{"state", state}, {"kind", check.kind}};
+  json line = {{"state", state}};
+  set_kind(line, check.kind);
   set_bytes(line, "key", check.key);
   line["due_us"] = check.due.time_since_epoch().count();
   line["attempt"] = check.attempt;
@@ -57,10 +59,32 @@ class broken_line : public failure {
       : failure(exit_status::usage, "line " + std::to_string(number) + ": " + why) {}
 };
 
-// The lines of an export. Each is checked as it is read.
+std::size_t hash_of(const std::string& kind, const std::string& key) {
+  return std::hash<std::string>()(kind + '\0' + key);
+}
+
+// Whether tables take the deadline of a check: see TIMING_WHEEL_PLAUSIBLE.
+bool is_plausible(std::int64_t due) {
+  const auto is_in = [&](std::int64_t least, std::int64_t most) { return least <= due && due <= most; };
+  return !is_in(1'000'000'000, 9'999'999'999) && !is_in(1'000'000'000'000, 9'999'999'999'999) &&
+         !is_in(1'000'000'000'000'000'000, INT64_MAX - 1);
+}
+
+// What a store keeps of an error, so that UTF-8 stays that.
+std::string kept_of(std::string error) {
+  constexpr std::size_t longest = 65'536;
+  std::size_t end = std::min(error.size(), longest);
+  while (end < error.size() && end + 3 > longest && (static_cast<unsigned char>(error[end]) & 0xC0U) == 0x80) {
+    --end;
+  }
+  error.resize(end);
+  return error;
+}
+
+// The lines of an export. Each is checked as it is read, for what the tables of a server or a file refuse.
 class reader {
  public:
-  reader(std::istream& in, const durable::request_limits& limits) : in_(in), limits_(limits) {
+  reader(std::istream& in, const desk& with) : in_(in), where_(with.where) {
     const json first = next();
     if (const auto found = first.find("format"); found == first.end() || *found != format) {
       throw broken_line(number_, "this is no export of timing-wheel");
@@ -76,6 +100,10 @@ class reader {
             integer(line, "dead") != static_cast<std::int64_t>(seen_.dead)) {
           throw broken_line(number_, "the export had more or fewer checks than are here");
         }
+        if ((in_ >> std::ws).peek() != std::istream::traits_type::eof()) {
+          throw broken_line(number_ + 1, "there is something after the last line of the export");
+        }
+        refuse_twins();
         return false;
       }
       take(line, to);
@@ -85,6 +113,15 @@ class reader {
       throw broken_line(number_, error.what());
     }
     return true;
+  }
+  // \throws broken_line of two checks with one kind and key.
+  void refuse_twins() {
+    std::sort(lines_.begin(), lines_.end());
+    const auto twin = std::adjacent_find(lines_.begin(), lines_.end(),
+                                         [](const auto& one, const auto& next) { return one.first == next.first; });
+    if (twin != lines_.end()) {
+      throw broken_line(twin[1].second, "its kind and key are those of line " + std::to_string(twin->second));
+    }
   }
   [[nodiscard]] const totals& seen() const { return seen_; }
 
@@ -121,31 +158,40 @@ class reader {
   }
   template <class Check>
   void take(const json& line, Check& check) const {
-    check.kind = line.at("kind");
+    check.kind = bytes(line, "kind");
     check.key = bytes(line, "key");
     check.payload = bytes(line, "payload");
     check.due = instant(std::chrono::microseconds(integer(line, "due_us")));
     const std::int64_t attempt = integer(line, "attempt");
     check.fence = integer(line, "fence");
+    constexpr std::int64_t most_attempts = 1'000'000;              // a claim counts on from there
     constexpr std::int64_t highest_fence = std::int64_t{1} << 62;  // a store draws higher ones from then on
-    if (attempt < 0 || attempt > INT32_MAX || check.fence < 0 || check.fence > highest_fence) {
-      throw broken_line(number_, "attempt is not in [0, 2^31), or fence not in [0, 2^62]");
+    if (attempt < 0 || attempt > most_attempts || check.fence < 0 || check.fence > highest_fence) {
+      throw broken_line(number_, "attempt is not in [0, 1000000], or fence not in [0, 2^62]");
     }
     check.attempt = static_cast<int>(attempt);
-    durable::validate({.kind = check.kind, .key = check.key, .payload = check.payload}, limits_);
+    if (*check.kind.c_str() == '\0' || check.key.empty()) {
+      throw broken_line(number_, "the kind or the key is empty, or the kind begins with a zero byte");
+    }
+    validate_any_kind(check.kind, where_);
   }
   void take(const json& line, batch& to) {
     const std::string state = line.at("state");
     if (state == "dead") {
       dead_check& check = to.dead.emplace_back();
       take(line, check);
-      check.error = bytes(line, "error");
+      check.error = kept_of(bytes(line, "error"));
       check.died = instant(std::chrono::microseconds(integer(line, "died_us")));
       ++seen_.dead;
       to.bytes += check.payload.size();
     } else if (state == "pending" || state == "running") {
       stored_check& check = to.checks.emplace_back();
       take(line, check);
+      if (!is_plausible(check.due.time_since_epoch().count())) {
+        throw broken_line(number_,
+                          "due_us is no time in microseconds: it looks like seconds, milliseconds or nanoseconds");
+      }
+      lines_.emplace_back(hash_of(check.kind, check.key), number_);
       ++seen_.checks;
       to.bytes += check.payload.size();
     } else {
@@ -154,9 +200,10 @@ class reader {
   }
 
   std::istream& in_;
-  const durable::request_limits& limits_;
+  const place& where_;
   std::size_t number_ = 0;
   totals seen_;
+  std::vector<std::pair<std::size_t, std::size_t>> lines_;  // of checks that are not dead: the hash, and the number
 };
 
 // The dead checks of a store, 16 bytes for each: a fence is drawn once, and of two stores that have drawn the same one,
@@ -181,9 +228,7 @@ class known_dead {
  private:
   using name = std::pair<std::int64_t, std::size_t>;
 
-  static name name_of(const dead_check& check) {
-    return {check.fence, std::hash<std::string>()(check.kind + '\0' + check.key)};
-  }
+  static name name_of(const dead_check& check) { return {check.fence, hash_of(check.kind, check.key)}; }
 
   std::vector<name> names_;
 };
@@ -227,7 +272,7 @@ class import_run {
   // Looks at all of a file before anything is written.
   void look_first() {
     std::ifstream in = open();
-    reader from(in, with_.store.limits());
+    reader from(in, with_);
     const bool any = with_.store.count({}, 1) > 0;
     taken there;
     batch page;
@@ -259,7 +304,7 @@ class import_run {
     if (file_ != "-") {
       opened = open();
     }
-    reader from(file_ == "-" ? with_.in : opened, with_.store.limits());
+    reader from(file_ == "-" ? with_.in : opened, with_);
     batch page;
     for (bool more = true; more;) {
       if (common::stop_asked()) {
@@ -267,10 +312,12 @@ class import_run {
       }
       try {
         more = fill(from, page);
+        write(page, from);
       } catch (const broken_line& error) {
-        throw failure(exit_status::usage, std::string(error.what()) + "; " + so_far());
+        throw failure(error.status(), std::string(error.what()) + "; " + so_far());
+      } catch (const timer_error& error) {
+        throw failure(exit_status::no_store, std::string(error.what()) + "; " + so_far());
       }
-      write(page);
       tell("imported", done_.checks + done_.dead);
     }
   }
@@ -295,7 +342,7 @@ class import_run {
       told_.show(std::string(what) + " " + common::grouped(count));
     }
   }
-  void write(batch& page) {
+  void write(batch& page, reader& from) {
     const std::size_t before = page.dead.size();
     taken there;
     std::erase_if(page.dead, [&](const dead_check& each) {
@@ -309,6 +356,7 @@ class import_run {
     try {
       written = write_page(page, there.count > 0);
     } catch (const some_exist&) {
+      from.refuse_twins();
       for (const stored_check& each : page.checks) {
         if (with_.store.find(each.kind, each.key)) {
           there.add(each.kind, each.key, false);
@@ -395,7 +443,9 @@ exit_status import_all(const desk& with) {
   const std::string& file = with.chosen.words.at(0);
   common::stop_on_signals();
   import_run run(with, file);
-  if (file != "-") {
+  std::error_code ignored;
+  const bool is_read_once = file == "-" || is_other(std::filesystem::status(file, ignored));
+  if (!is_read_once) {
     run.look_first();
   } else if (with.chosen.dry_run) {
     throw failure(exit_status::usage, "--dry-run needs a file: what comes from a pipe is read once");

@@ -25,6 +25,8 @@ const searches = {
   durable: 'docs/durable', pgbouncer: 'docs/postgres', vacuum: 'docs/postgres', 'half hour': 'docs/tuning',
   'retry dead': 'docs/durable', cascade: 'docs/tuning', wheel: 'docs/wheel', 'stop token': 'docs/coroutines',
   fork: 'docs/process', windows: 'docs/packages', webhook: 'docs/durable', webhooks: 'docs/durable', qwxyz: null,
+  'how to cancel': 'docs/which_call', 'cancel a timer': 'docs/which_call', 'repeat every': 'docs/which_call',
+  'dead letter': 'docs/durable', python: 'docs/postgres',
 }
 const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' }
 // How often axe-core has judged the contrast of each look of text: most of its time goes there. A look that it finds

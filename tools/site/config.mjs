@@ -10,7 +10,7 @@ const sidebar = {
   'In memory': 'wheel asio coroutines execution tuning which_wheel process',
   'In a database': 'durable postgres desk scale upgrading',
   'Operate and install': 'metrics tracing packages',
-  'Coming from': 'coming_from/asio coming_from/libuv coming_from/folly coming_from/netty coming_from/peers',
+  'Coming from': 'coming_from/side_by_side coming_from/peers',
   Decide: 'guarantees how_it_is_tested limits benchmarks coming_from/brpc coming_from/trantor',
   'Change it': 'CONTRIBUTING design concurrency durable_protocol',
 }
@@ -156,12 +156,14 @@ const asFile = ({ pageData }) => [['script', {}, `if (location.protocol === 'fil
   }))
 }`]]
 
-// All of the words; a page that has the word for a name comes first, and what is for those who change the library last.
+// All of the words that say something. A page that has the word for a name comes first, then the list of calls; what is
+// for those who change the library comes last.
 const searchOptions = {
   combineWith: 'AND',
+  processTerm: (term) => (/^(a|an|the|to|of|how|do|does|can|i)$/i.test(term) ? null : term.toLowerCase()),
   boost: { title: 6, titles: 2, text: 2 },
-  boostDocument: (id, term) => (id.split(/[/.]/).includes(term) ? 8 : 1) *
-    (/CHANGELOG|CONTRIBUTING|SECURITY|guarantees|concurrency|decisions|protocol/.test(id) ? 0.3 : 1),
+  boostDocument: (id, term) => (id.split(/[/.]/).includes(term) ? 8 : id.includes('which_call') ? 1.5 : 1) *
+    (/CHANGELOG|CONTRIBUTING|design|SECURITY|guarantees|concurrency|decisions|protocol/.test(id) ? 0.3 : 1),
 }
 
 export default {

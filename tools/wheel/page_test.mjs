@@ -125,8 +125,13 @@ async function controls() {
     await wait(150);
     if (name === 'cancel') {
       check(/ 16 cancelled/.test(await text(tab, 'live')), 'sixteen are cancelled');
-      await tab.click('#link');
-      check(Number((await link(tab)).get('steps')) >= 6, 'in mid-cascade');
+      const steps = async () => {
+        await tab.click('#link');
+        return Number((await link(tab)).get('steps'));
+      };
+      if (await steps() < 6) await tab.click('#restart');  // on a busy machine the cascade is over by now
+      for (let tries = 2000; await steps() < 6 && tries > 0; --tries) await tab.click('#step');
+      check(await steps() >= 6, 'in mid-cascade');
     }
     const told = Number((await text(tab, 'live')).match(/: ([\d\u202f]+) timers? wait/)[1].replaceAll('\u202f', ''));
     equal((await waiting(tab))[0], told, `${name}: the picture has as many timers as the engine`);

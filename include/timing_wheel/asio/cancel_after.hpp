@@ -30,8 +30,8 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// two. Operation and wait share one block of that allocator, and free it before the handler is called.
 ///
 /// `timer` must outlive the operation. Complexity: that of one wait. Thread safety: the operation has to be in a
-/// strand, or in a context that one thread runs. \throws what the initiation throws; std::bad_alloc; what `async_wait`
-/// throws.
+/// strand, or in a context that one thread runs. \throws what the initiation throws, once the wait is cancelled and the
+/// handler's slot cleared; std::bad_alloc; what `async_wait` throws.
 template <class Executor, class Rep, class Period, class Token>
 [[nodiscard]] auto cancel_after(basic_wheel_timer<Executor>& timer, std::chrono::duration<Rep, Period> limit,
                                 detail::net::cancellation_type_t type, Token&& token) {

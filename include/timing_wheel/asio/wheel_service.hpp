@@ -24,8 +24,9 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// each context has one, makes it at the first use, and destroys it with itself.
 ///
 /// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own. Before that,
-/// `use_timer` may give the context another timer, for instance that of a `loop_driver`. A context
-/// that is destroyed destroys the waits that are left, and calls none of their handlers.
+/// `use_timer` may give the context another timer, for instance that of a `loop_driver`. A context that is destroyed
+/// destroys the waits that are left, and calls none of their handlers; if it had a wait before, also those that begin
+/// meanwhile.
 ///
 /// Thread safety: every member may be called from any thread.
 class wheel_service : public detail::net::execution_context::service {

@@ -122,7 +122,7 @@ template <class Rep, class Period>
   const std::chrono::microseconds wait = saturating_microseconds(delay);
   return {outcome::verdict::snooze, wait < wait.zero() ? wait.zero() : wait, {}};
 }
-/// The check is given up, and kept among the dead.
+/// The check is given up, and kept among the dead, with the first 64 KiB of `reason`.
 [[nodiscard]] inline outcome dead(std::string reason) {
   return {outcome::verdict::dead, std::chrono::microseconds(-1), std::move(reason)};
 }
@@ -192,14 +192,15 @@ struct handler_options {
 using leased_handler = std::function<outcome(const job&)>;
 /// Runs one job within a transaction. What the handler writes through the connection commits together with the end of
 /// the job, or not at all; only `done` keeps it. If a job is not `done`, the scheduler may undo other jobs of that kind
-/// in the transaction as well. Then it calls their handlers again in the same transaction, with the same attempt.
+/// in the transaction as well. Then it calls their handlers again in the same transaction, with the same attempt. If a
+/// statement has failed, so that the server takes no more of them (PostgreSQL), then `done` means `retry`.
 ///
 /// If its node stands still just before the handler for so long that the server undoes the transaction, the handler may
 /// begin although `cancel` has answered `cancelled`. Its SQL then fails; but what the handler does in other systems is
 /// not undone.
 using transactional_handler = std::function<outcome(transaction&, const job&)>;
-/// Runs several jobs within one transaction. If the handler throws, the scheduler undoes all that it wrote, and calls
-/// it again for each job alone.
+/// Runs several jobs within one transaction. If the handler throws, or a statement of it has failed on PostgreSQL, the
+/// scheduler undoes all that it wrote, and calls it again for each job alone.
 using batch_handler = std::function<void(transaction&, std::span<const job>)>;
 
 }  // namespace timing_wheel::durable

@@ -57,6 +57,8 @@ class TIMING_WHEEL_EXPORT memory_store final : public store {
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
   [[nodiscard]] std::vector<drained_node> drained_nodes() override;
   void tell_drained(std::string_view node, std::size_t held) override;
+  [[nodiscard]] std::vector<long_run> long_runs() override;
+  void tell_long_runs(std::string_view node, std::span<const long_run> runs) override;
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 

@@ -38,7 +38,8 @@ struct postgres_options {
   /// s, some eleven days.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
   /// How long one statement may take, including its wait for locks. If the server is silent for a second longer, the
-  /// call fails, too. Range of `statement_timeout` and `transaction_timeout`: as of `connect_timeout`.
+  /// call fails, too. A `migrate` that is not additive writes all checks anew, and has no limit while it does so. Range
+  /// of `statement_timeout` and `transaction_timeout`: as of `connect_timeout`.
   std::chrono::milliseconds statement_timeout = std::chrono::seconds(10);
   /// If a transaction does nothing for that long, because its process is frozen, the server ends the transaction and
   /// the connection. For the transactions of a scheduler's jobs, `scheduler_options::lease` takes this place.
@@ -100,6 +101,8 @@ class TIMING_WHEEL_EXPORT postgres_store final : public store {
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
   [[nodiscard]] std::vector<drained_node> drained_nodes() override;
   void tell_drained(std::string_view node, std::size_t held) override;
+  [[nodiscard]] std::vector<long_run> long_runs() override;
+  void tell_long_runs(std::string_view node, std::span<const long_run> runs) override;
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 
@@ -118,13 +121,17 @@ struct postgres_target {
 /// transaction commits. The call is one statement, so one round trip; with `replace` it sets a savepoint, as `cancel`
 /// and `reschedule` do, which takes three. A scheduler sees the check at its next look. The server plans the statement
 /// of each call anew; a `postgres_session` keeps the plan.
-/// \throws timer_error as `scheduler::schedule`. After an error of the server you have to roll the transaction back.
+/// \throws timer_error as `scheduler::schedule`; with SQLSTATE 55000, and the transaction goes on, if the connection is
+/// busy or in pipeline mode, or if its `client_encoding` would change a kind outside ASCII: set it to UTF8, or to
+/// SQL_ASCII if the database has UTF8 or SQL_ASCII. After an error of the server you have to roll the transaction back.
 /// Thread safety: that of the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
-/// Cancels in the transaction that is open on `connection`: see `scheduler::cancel`.
+/// Cancels in the transaction that is open on `connection`: see `scheduler::cancel`. \throws timer_error
+/// (`invalid_request`) if the kind is not UTF-8 or has a zero byte, or SQLSTATE 55000 as `schedule` above; the
+/// transaction goes on. After an error of the server you have to roll it back.
 TIMING_WHEEL_EXPORT cancel_answer cancel(pg_conn* connection, std::string_view kind, std::string_view key,
                                          const postgres_target& target = {});
-/// Moves a check in the transaction that is open on `connection`: see `scheduler::reschedule`.
+/// Moves a check in the transaction that is open on `connection`: see `scheduler::reschedule`. Errors as `cancel`.
 TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::string_view kind, std::string_view key,
                                                  due_time due, const postgres_target& target = {});
 
@@ -140,7 +147,7 @@ TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::strin
 /// | call | round trips |
 /// |---|---|
 /// | the first use of a statement | one more, to prepare it |
-/// | a cancel, a reschedule or a call with `replace`, once in a second | two more: the server plans it for the table of now |
+/// | a cancel, a reschedule or a call with `replace`, once in a second | two more: the server plans it anew |
 /// | any other | as the function |
 ///
 /// The session changes no setting of the connection. After `DISCARD ALL` or `DEALLOCATE ALL` on it, later calls fail

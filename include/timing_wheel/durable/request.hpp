@@ -75,6 +75,8 @@ class due_time {
     due_time moved = *this;
     const std::chrono::microseconds from = absolute_ ? amount_ : this->delay();
     moved.amount_ = saturating_add(instant(from), delay).time_since_epoch();
+    // No clock can add anything to the end of time.
+    moved.absolute_ = absolute_ || moved.amount_ == std::chrono::microseconds::max();
     return moved;
   }
 

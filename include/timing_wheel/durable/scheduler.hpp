@@ -194,6 +194,8 @@ struct unfinished_run {
 struct stop_result {
   bool finished = false;  ///< Nothing is left to wait for, but threads in handlers whose runs were given up.
   std::vector<unfinished_run> unfinished;  ///< The leased jobs whose handlers have not returned, given up or not.
+  /// If `finished`: the checks whose ends the store did not take. They run again when their leases have ended.
+  std::size_t unwritten = 0;
 };
 
 /// Runs **checks**, which are jobs for later. A store keeps them, so they survive the process. Each check runs at least
@@ -275,7 +277,7 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// 1. The node claims no check any more. It gives back the checks whose runs have not begun.
   /// 2. The scheduler asks running jobs to stop (`job::stop_token`), waits for them and writes their ends. If the store
   ///    fails, or other transactions have locked all rows that are left, `stop` gives up after 5 s; then the leases end
-  ///    by themselves.
+  ///    by themselves, and `stop_result::unwritten` counts them.
   /// 3. The scheduler writes or refuses the requests that were posted without waiting, and calls their completions.
   ///
   /// Afterwards `schedule` refuses (`stopped`), the scheduler calls no completion any more, and nothing of this

@@ -78,6 +78,17 @@ struct drained_node {
   instant told{};                        ///< When it told that.
 };
 
+/// A run of a leased job that has taken for five seconds or more, as its node tells each five seconds.
+struct long_run {
+  std::string node;        ///< As in `scheduler_options::node`.
+  std::string kind;        ///< Of the check.
+  std::string key;         ///< Of the check.
+  std::int64_t id = 0;     ///< Of the check's row.
+  std::int64_t fence = 0;  ///< As `job::fence`.
+  instant begun{};         ///< When the handler was called.
+  instant told{};          ///< When the node told that. If that is long ago, the node has died or hangs.
+};
+
 /// \throws timer_error (`invalid_request`) if no node can have that name: see `scheduler_options::node`.
 TIMING_WHEEL_EXPORT void validate_node(std::string_view node);
 
@@ -99,7 +110,7 @@ struct ticket {
   std::int64_t fence = 0;   ///< See `job::fence`.
   bool still_ours = false;  ///< Out: the row was there with that fence, and was changed.
   /// Out: the row is still there with that fence, and another transaction has locked it, so it was not changed. Only
-  /// with `transaction_limits::skip_locked`.
+  /// with `transaction_limits::skip_locked`. A node also sets it for a row of which the store refuses the end.
   bool locked = false;
 };
 
@@ -165,6 +176,7 @@ struct transaction_limits {
   bool skip_locked = false;
   /// Rows whose lease has ended are claimed and consumed only if `now()` is not later than this. If an outage of the
   /// database has held the statement up, the owners of the leases had no chance to extend them either. None: always.
+  /// Rows that were orphaned and given up have no owner, and are claimed at any time.
   std::optional<instant> orphans_until = {};
   /// Set for extensions of leases. Then the transaction uses a connection that the store keeps for such transactions
   /// alone, so that it waits for no other use of the store. If the server does not answer for this time, also to a try
@@ -188,9 +200,12 @@ class TIMING_WHEEL_EXPORT transaction {
   [[nodiscard]] virtual instant now() = 0;
 
   /// Schedules within this transaction, as `scheduler::schedule` does. If the transaction is undone, the check does not
-  /// exist.
+  /// exist. One transaction may run many checks: one of them whose handler has yet to begin is running, and keeps its
+  /// key. That of the handler itself, and those that are done, have left the table. Calls on the connection, such as
+  /// `durable::cancel(sqlite_connection(open), ...)`, do not know those that wait. O(checks of the transaction).
   scheduled schedule(const request& asked);
-  /// Cancels within this transaction, as `scheduler::cancel` does.
+  /// Cancels within this transaction, as `scheduler::cancel` does. A check of this transaction whose handler has yet to
+  /// begin is running for this call, too.
   cancel_answer cancel(std::string_view kind, std::string_view key);
 
   /// \cond
@@ -206,6 +221,10 @@ class TIMING_WHEEL_EXPORT transaction {
   virtual void cancel(std::span<cancel_op> ops) = 0;
   [[nodiscard]] virtual const request_limits& limits() const noexcept = 0;
   /// \endcond
+
+ private:
+  friend class store_transaction;
+  std::function<std::optional<instant>(std::string_view kind, std::string_view key)> due_of_waiting_;
 };
 
 /// A transaction as a scheduler uses it. A store runs one statement for a list of operations, or a prepared statement
@@ -290,6 +309,11 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// `postgres_store` has tables of an older library.
   virtual void record(const audit_entry& entry);
 
+  /// The deadline of a check that this transaction has consumed, and whose handler has yet to begin; none of others.
+  using due_of_waiting = std::function<std::optional<instant>(std::string_view kind, std::string_view key)>;
+  /// From now on, `schedule` and `cancel` take checks of which `due_of` knows a deadline for running ones.
+  void has_waiting(due_of_waiting due_of) noexcept { due_of_waiting_ = std::move(due_of); }
+
   /// Begins a part of the transaction that can be undone alone. Parts do not nest.
   virtual void savepoint() = 0;
   /// Begins a part in which no handler runs. Here it is `savepoint`.
@@ -298,8 +322,9 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual void rollback_to_savepoint() = 0;
   /// Keeps what was done in the part, and ends it.
   virtual void release_savepoint() = 0;
-  /// Throws if what ran in the transaction has ended it, or has made it fail. Called between two handlers of one part,
-  /// so that the second one does not write outside of it. It asks no server. Here it does nothing.
+  /// Throws if what ran in the transaction has ended it, or has made it fail. Called after each handler that says that
+  /// it is done, so that the next one does not write outside of the transaction. If `rollback_to_savepoint` works then,
+  /// the run counts as a retry, and otherwise the store has failed. It asks no server. Here it does nothing.
   virtual void check_open() {}
 };
 
@@ -483,6 +508,14 @@ class TIMING_WHEEL_EXPORT store {
   /// What a drained node tells of itself: it still has `held` checks, which run, or whose ends are not written. Here it
   /// does nothing. If the node is not drained, nothing happens.
   virtual void tell_drained(std::string_view node, std::size_t held);
+
+  /// \returns the long runs that nodes have told of and whose checks have not ended since, in the order of their
+  /// begins; here none. Complexity: O(told).
+  [[nodiscard]] virtual std::vector<long_run> long_runs();
+  /// What a node tells of itself: of the long runs that it has, at most 1 000, `id`, `fence` and `begun`. They take the
+  /// place of those that it told before. Here, and if `postgres_store` has tables of an older library or its role may
+  /// not write them, it does nothing.
+  virtual void tell_long_runs(std::string_view node, std::span<const long_run> runs);
 
   /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.
   [[nodiscard]] virtual std::vector<audit_entry> audit(std::size_t limit);

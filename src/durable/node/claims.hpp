@@ -20,6 +20,18 @@ struct ends_to_write {
     return complete.size() + retry.size() + snooze.size() + give_back.size() + bury.size();
   }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// \pre not empty.
+  [[nodiscard]] ticket& first() noexcept {
+    if (!complete.empty()) {
+      return complete.front();
+    }
+    for (auto* const some : {&retry, &snooze, &give_back}) {
+      if (!some->empty()) {
+        return some->front().of;
+      }
+    }
+    return bury.front().of;
+  }
 };
 
 /// The rows that this node has asked for, has claimed, or whose end is to be written: the **busy** ones. They take up

@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "durable/store/instant.hpp"
+
 namespace timing_wheel::durable {
 
 using std::chrono::microseconds;
@@ -15,6 +17,9 @@ constexpr std::chrono::seconds stale_after(1);
 std::size_t quota_of(const scheduler_options& options, std::size_t kinds) {
   return std::max<std::size_t>(1, options.max_known / (2 * std::max<std::size_t>(1, kinds)));
 }
+
+// Whether it may have a node that had no chance to extend its lease. One that was given up has none.
+bool is_of_a_node(const upcoming& what) noexcept { return what.lease > instant_of(held_by_nobody); }
 
 }  // namespace
 
@@ -77,7 +82,7 @@ void machine::restart(instant now) {
 
 // A row of another node is met again when its lease has ended, and may be claimed.
 instant machine::wake_of(const upcoming& what) const noexcept {
-  const instant open = what.lease == instant{} || contact_.from() == instant::max() ? instant{} : contact_.from();
+  const instant open = !is_of_a_node(what) || contact_.from() == instant::max() ? instant{} : contact_.from();
   return std::max({what.due, what.lease, open});
 }
 
@@ -313,7 +318,7 @@ void machine::has_consumed(std::span<const upcoming> asked, std::span<const clai
 void machine::has_not_got(timer_number number, instant now) noexcept {
   const upcoming& what = rows_[number].what;
   claims_.is_over(number);
-  const bool too_early = what.lease != instant{} && orphans_until_ == instant::min();
+  const bool too_early = is_of_a_node(what) && orphans_until_ == instant::min();
   if (too_early && contact_.from() != instant::max()) {
     wait(number, std::max(wake_of(what), now + options_.tick), now);
   } else {
@@ -344,11 +349,11 @@ void machine::given_back(std::int64_t id, instant now, microseconds pause) noexc
   ended(id, {outcome::verdict::retry, which.what.due, {}, false, false, saturating_add(now, pause)});
 }
 
-void machine::has_ended(const ends_to_write& written, instant now) noexcept {
+void machine::has_ended(const ends_to_write& written, instant now, microseconds aside) noexcept {
   const auto end_of = [&](const ticket& of) {
     const timer_number number = rows_.number_of(of.id);
     claims_.has_answered(number);
-    of.locked ? set_aside(number, now) : is_over(number, of.still_ours, now);
+    of.locked ? set_aside(number, now, aside) : is_over(number, of.still_ours, now);
   };
   std::for_each(written.complete.begin(), written.complete.end(), end_of);
   for (const auto* some : {&written.retry, &written.snooze, &written.give_back}) {
@@ -377,9 +382,8 @@ void machine::is_over(timer_number number, bool still_ours, instant now) noexcep
   }
 }
 
-// Somebody has locked its row. That may take long, and the ends of others must not wait for it.
-void machine::set_aside(timer_number number, instant now) noexcept {
-  constexpr std::chrono::milliseconds pause(100);
+// Somebody has locked its row, or the store refuses its end. The ends of others must not wait for that.
+void machine::set_aside(timer_number number, instant now, microseconds pause) noexcept {
   try {
     if (due_.add(number, now + pause, now)) {
       claims_.set_aside(number);

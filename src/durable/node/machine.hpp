@@ -153,8 +153,10 @@ class machine {
 
   /// \throws std::bad_alloc.
   [[nodiscard]] ends_to_write to_end(std::size_t limit) const { return claims_.to_end(limit); }
-  /// They were written; `still_ours` in the tickets says how.
-  void has_ended(const ends_to_write& written, instant now) noexcept;
+  [[nodiscard]] bool has_ends() const noexcept { return claims_.has_ends(); }
+  /// They were written; `still_ours` in the tickets says how. What is `locked` is tried again after `aside`.
+  void has_ended(const ends_to_write& written, instant now,
+                 std::chrono::microseconds aside = std::chrono::milliseconds(100)) noexcept;
 
   /// Until when the statement that is sent now may claim ended leases, see `store_contact::limit`.
   [[nodiscard]] instant orphans_until(instant now) noexcept { return orphans_until_ = contact_.limit(now); }
@@ -215,7 +217,7 @@ class machine {
   void has_not_got(timer_number number, instant now) noexcept;
   void learn_from(std::size_t asked, std::size_t tried, std::size_t got) noexcept;
   void is_over(timer_number number, bool still_ours, instant now) noexcept;
-  void set_aside(timer_number number, instant now) noexcept;
+  void set_aside(timer_number number, instant now, std::chrono::microseconds pause) noexcept;
 
   const scheduler_options options_;
   const std::vector<kind_rules> kinds_;

@@ -77,6 +77,13 @@ std::string words_of(const std::exception_ptr& error) noexcept {
   }
 }
 
+// Of a store: there is room for no more of them.
+void refuse_too_many(const lease_round& round) {
+  if (round.got.size() > round.most) {
+    throw std::logic_error("the store has claimed more checks than it was asked for");
+  }
+}
+
 std::vector<microseconds> limits_of(std::span<const kind_rules> kinds) {
   std::vector<microseconds> limits;
   limits.reserve(kinds.size());
@@ -93,6 +100,30 @@ std::vector<std::string> names_of(std::span<const kind_rules> kinds) {
   std::transform(kinds.begin(), kinds.end(), std::back_inserter(names),
                  [](const kind_rules& each) { return each.name; });
   return names;
+}
+
+// What the transaction knows of its checks that wait, for the time of its handlers.
+class waiting_checks {
+ public:
+  waiting_checks(store_transaction& open, store_transaction::due_of_waiting due_of) : open_(open) {
+    open_.has_waiting(std::move(due_of));
+  }
+  ~waiting_checks() { open_.has_waiting({}); }
+  waiting_checks(const waiting_checks&) = delete;
+  waiting_checks& operator=(const waiting_checks&) = delete;
+
+ private:
+  store_transaction& open_;
+};
+
+// If there is nothing to go back to, the handler has ended the transaction, and that is the reason.
+void undo_part(store_transaction& open) {
+  try {
+    open.rollback_to_savepoint();
+  } catch (...) {
+    open.check_open();
+    throw;
+  }
 }
 
 }  // namespace
@@ -316,7 +347,10 @@ void node::read(scheduler_stats& into) const {
 
 std::vector<unfinished_run> node::unfinished() const { return runs_.unfinished(run_clock()); }
 
-void node::close() { closing_.store(true, std::memory_order_release); }
+void node::close() {
+  auto expected = never;  // a second call is no later time
+  close_asked_at_.compare_exchange_strong(expected, std::chrono::steady_clock::now(), std::memory_order_acq_rel);
+}
 
 // ---- a step
 
@@ -328,7 +362,9 @@ std::chrono::microseconds node::step() {
   machine_.advance(now);
   receive_news(now);
   if (closing()) {
-    closed_at_ = std::min(closed_at_, std::chrono::steady_clock::now());
+    if (closed_at_ == never) {
+      closed_at_ = close_asked_at_.load(std::memory_order_relaxed);
+    }
     machine_.close();
     if (!wake_extender_) {
       machine_.end_rest();  // virtual time stands still in `stop`, and no rest would end in it
@@ -352,7 +388,7 @@ std::chrono::microseconds node::step() {
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
-  const instant next = std::min(leave_if_drained(now), machine_.next_event(now));
+  const instant next = std::min({leave_if_drained(now), tell_long_runs(now), machine_.next_event(now)});
   show_state(now);
   if (more || next <= now) {
     return microseconds::zero();
@@ -485,12 +521,12 @@ void node::transact_past_locks(transaction_limits limits, const std::function<vo
 }
 
 // \pre in a catch clause.
-void node::report_store_failure() {
+void node::report_store_failure(std::string_view kind) {
   {
     const std::scoped_lock lock(mutex_);
     ++stats_.failures;
   }
-  failures_.report({"store", {}, {}, std::current_exception()});
+  failures_.report({"store", kind, {}, std::current_exception()});
 }
 
 void node::show_state(instant now) {
@@ -529,9 +565,15 @@ void node::receive_news(instant now) noexcept {
   if (closing() && !ends.empty()) {
     closed_at_ = std::chrono::steady_clock::now();
   }
+  // They may have ended after `now`, and what is to run later counts from the end.
+  instant later = now;
+  try {
+    later = ends.empty() ? now : std::max(now, store_.now());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a store that is away has no clock; its next call will say so
+  }
   while (!ends.empty()) {
     ends.pop_front_and_dispose([&](leased_run* const one) {
-      has_ended(*one, now);
+      has_ended(*one, later);
       std::default_delete<leased_run>()(one);
     });
   }
@@ -601,7 +643,9 @@ void node::has_failed(bool writing) {
   machine_.store_failed(store_.now(), writing);
 }
 
-// A hint only: if it fails, that is told, and the checks go on without it.
+// A hint only: if it fails, that is told, and the checks go on without it. It says nothing of the leases of others: if
+// the store is away, the next read or write fails, too; and if it refuses writes for half a lease, `store_contact` sees
+// that no write was answered.
 template <class Call>
 void node::hinted(const Call& call_store) {
   try {
@@ -610,7 +654,6 @@ void node::hinted(const Call& call_store) {
       machine_.answered(store_.now(), true);
     }
   } catch (...) {
-    machine_.was_away(false);
     report_store_failure();
   }
 }
@@ -655,6 +698,37 @@ instant node::leave_if_drained(instant now) {
     });
   }
   return held == 0 && told_held_ == held ? instant::max() : next_telling();
+}
+
+// So that an operator sees where a run is, and since when. It goes on without that: if it fails, it is tried a minute
+// later. \returns when it is to be called again.
+instant node::tell_long_runs(instant now) {
+  constexpr std::chrono::seconds pause(5);
+  constexpr std::chrono::minutes long_pause(1);
+  constexpr std::size_t most = 1000;
+  if (machine_.held() == 0 && runs_.lost() == 0 && !has_told_runs_) {
+    return instant::max();
+  }
+  tells_runs_at_ = std::min(tells_runs_at_, saturating_add(now, long_pause));  // the clock may have been set back
+  if (now < tells_runs_at_) {
+    return tells_runs_at_;
+  }
+  tells_runs_at_ = saturating_add(now, pause);
+  try {
+    const instant here = run_clock();
+    std::vector<long_run> runs = runs_.begun_before(here - pause, most);
+    for (long_run& each : runs) {
+      each.begun = now - (here - each.begun);
+    }
+    if (!runs.empty() || has_told_runs_) {
+      store_.tell_long_runs(name_, runs);
+      has_told_runs_ = !runs.empty();
+    }
+  } catch (...) {
+    tells_runs_at_ = saturating_add(now, long_pause);
+    report_store_failure();
+  }
+  return tells_runs_at_;
 }
 
 void node::read_ahead() {
@@ -713,13 +787,27 @@ bool node::write_leased() {
   lease_round round{
       .done = ends.complete, .wanted = wanted, .most = most, .lease = options_.lease, .got = {}, .looked_at = most};
   const instant sent = lease_clock();
-  const transaction_limits limits{.idle = options_.lease, .orphans_until = machine_.orphans_until(asked_at)};
-  const bool worked = tried(true, [&] {
+  // What waits for another process's lock of the whole database waits once, however often it asks.
+  const transaction_limits limits{.idle = options_.lease,
+                                  .orphans_until = machine_.orphans_until(asked_at),
+                                  .asked_at = std::min(closed_at_, std::chrono::steady_clock::now())};
+  entered_ = false;
+  bool worked = false;
+  bool some_written = false;
+  try {
     leases_.reserve(most);
     if (!write_at_once(ends, limits, round)) {
       transact_past_locks(limits, [&](store_transaction& open) { write_round(ends, round, open); });
     }
-  });
+    has_worked(true, lease_clock() - sent);
+    worked = true;
+  } catch (...) {
+    if (!ends.empty() && answers(limits)) {
+      some_written = write_apart(ends.size(), limits);
+    } else {
+      has_failed(true);
+    }
+  }
   // One that takes longer than a statement may is not asked for again and again.
   claim_limit_ = worked ? std::min(options_.batch, 2 * claim_limit_) : std::max<std::size_t>(1, claim_limit_ / 2);
   if (worked) {
@@ -729,7 +817,7 @@ bool node::write_leased() {
     const std::size_t spares = round.looked_at - std::min(round.looked_at, most);
     has_written_leased(asked, ends, round.got, sent, std::span(wanted).subspan(most, spares));
   }
-  return worked;
+  return worked || some_written;
 }
 
 // In one statement, if all ends are good ones and there are few rows. If there are many, it takes a server more time
@@ -741,7 +829,11 @@ bool node::write_at_once(const ends_to_write& ends, transaction_limits limits, l
   }
   TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
   limits.lock_wait = shortest_lock_wait;
-  return store_.complete_and_claim_at_once(limits, round);
+  if (!store_.complete_and_claim_at_once(limits, round)) {
+    return false;
+  }
+  refuse_too_many(round);
+  return true;
 }
 
 void node::write_round(ends_to_write& ends, lease_round& round, store_transaction& open) {
@@ -754,27 +846,84 @@ void node::write_round(ends_to_write& ends, lease_round& round, store_transactio
   if (round.most != 0) {
     const instant until = saturating_add(open.now(), options_.lease);
     round.looked_at = open.claim_some(round.wanted, round.most, until, round.got);
-    if (round.got.size() > round.most) {  // there is room for no more of them
-      throw std::logic_error("the store has claimed more checks than it was asked for");
-    }
+    refuse_too_many(round);
   }
   TIMING_WHEEL_FAIL_POINT("node.before_commit_of_leased");
 }
 
+// After a round that has failed, though the store answers: one end that the store refuses, by a trigger or for want of
+// a right, must not keep the others. So fewer ends are written, half as many each time; one that is refused alone is
+// told, and tried again later; what works is followed by twice as many. If nothing works, the store is left alone for a
+// while. \pre in a catch clause. \returns whether some were written.
+bool node::write_apart(std::size_t count, const transaction_limits& limits) {
+  constexpr int most_refused = 8;
+  int refused = 0;
+  bool works = false;
+  bool some_written = false;
+  while (machine_.has_ends() && refused < most_refused) {
+    count = works ? 2 * count : std::max<std::size_t>(1, count / 2);
+    works = false;
+    ends_to_write part = machine_.to_end(count);
+    count = part.size();
+    const instant sent = lease_clock();
+    try {
+      lease_round no_claims;
+      transact_past_locks(limits, [&](store_transaction& open) { write_round(part, no_claims, open); });
+      works = true;
+    } catch (...) {
+      if (part.size() == 1) {
+        ++refused;
+        report_store_failure(machine_.kinds()[machine_.kind_of(part.first().id)].name);
+        part.first().locked = true;
+        answered_at_ = store_.now();
+        has_written(part, std::chrono::seconds(5));
+      }
+    }
+    if (works) {
+      has_worked(true, lease_clock() - sent);
+      has_written(part, std::chrono::milliseconds(100));
+      some_written = true;
+    }
+  }
+  if (refused == 0) {
+    report_store_failure();
+  }
+  if (!some_written) {
+    machine_.store_failed(store_.now(), true);
+  }
+  return some_written;
+}
+
+// A transaction without a statement: of a full disk, or of a right that is missing, it says nothing.
+bool node::answers(const transaction_limits& limits) {
+  try {
+    store_.transact_within(limits, [](store_transaction& open) { static_cast<void>(open.now()); });
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 void node::has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
                               instant sent, std::span<const upcoming> tried_spares) {
-  drop_leases(written);
-  const bool held_none = leases_.next_event() == instant::max();
+  const bool held_none = has_written(written, std::chrono::milliseconds(100));
   for (const claimed& one : got) {
     leases_.hold(one.id, one.fence, sent);
   }
-  count_ends(written);
-  machine_.has_ended(written, answered_at_);
   machine_.has_claimed(asked.rows(), got, answered_at_, tried_spares);
   if (held_none && wake_extender_) {
     wake_extender_();
   }
   begin_runs(got);
+}
+
+// What is locked, or was refused, is tried again after `aside`. \returns whether no lease is held any more.
+bool node::has_written(const ends_to_write& written, microseconds aside) {
+  drop_leases(written);
+  const bool held_none = leases_.next_event() == instant::max();
+  count_ends(written);
+  machine_.has_ended(written, answered_at_, aside);
+  return held_none;
 }
 
 // Of what is written. What somebody else has locked is held until it is.
@@ -952,6 +1101,8 @@ bool node::consume(std::span<const upcoming> asked, bool with_handlers, std::vec
       bad_runs_.clear();
       show_state(store_.now());  // what may hang is not ready any more
       if (with_handlers) {
+        consumed_ = waiting_ = got;
+        const waiting_checks told(open, [this](auto kind, auto key) { return due_of_waiting(kind, key); });
         run_all(got, open);
       } else {
         for (const claimed& one : got) {
@@ -1020,10 +1171,9 @@ std::optional<node::transactional_run> node::run_together(const transactional_ha
     count_begin(one.kind, one.due);
     transactional_run end = call_transactional(handler, one, open);
     if (end.said.what() != outcome::verdict::done) {
-      open.rollback_to_savepoint();
+      undo_part(open);
       return end;
     }
-    open.check_open();
   }
   open.release_savepoint();
   return std::nullopt;
@@ -1043,7 +1193,7 @@ bool node::run_alone(const transactional_handler& handler, std::span<const claim
     open.savepoint();
     transactional_run end = call_transactional(handler, one, open);
     if (end.said.what() != outcome::verdict::done) {
-      open.rollback_to_savepoint();
+      undo_part(open);
       put_back(one, end.said, open);
       bad_runs_.push_back(std::move(end));
       all_done = false;
@@ -1065,6 +1215,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
     jobs.push_back(job_of(one, {}));
   }
   entered_ = true;
+  waiting_ = consumed_after(some.back());
   for (const claimed& one : some) {
     count_begin(one.kind, one.due);
   }
@@ -1072,6 +1223,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   open.savepoint();
   try {
     handler(open, jobs);
+    open.check_open();
     open.release_savepoint();
     return;
   } catch (...) {
@@ -1079,11 +1231,11 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
       const claimed& one = some.front();
       const outcome said = retry(words_of(std::current_exception()));
       bad_runs_.push_back({one.id, one.kind, one.key, one.attempt, said, std::current_exception(), false});
-      open.rollback_to_savepoint();
+      undo_part(open);
       put_back(one, said, open);
       return;
     }
-    open.rollback_to_savepoint();
+    undo_part(open);
   }
   for (const claimed& one : some) {
     run_batch(handler, {&one, 1}, open);
@@ -1094,17 +1246,31 @@ node::transactional_run node::call_transactional(const transactional_handler& ha
                                                  store_transaction& open) {
   const job what = job_of(one, {});
   entered_ = true;
+  waiting_ = consumed_after(one);
   enter_handler(one.kind);
   TIMING_WHEEL_FAIL_POINT("node.before_transactional_handler");
   transactional_run end{one.id, one.kind, one.key, one.attempt, done, nullptr, false};
   try {
     end.said = handler(open, what);
+    if (end.said.what() == outcome::verdict::done) {
+      open.check_open();  // a handler may overlook that its statement has failed
+    }
   } catch (...) {
     end.thrown = std::current_exception();
     end.said = retry(words_of(end.thrown));
   }
   TIMING_WHEEL_FAIL_POINT("node.after_transactional_handler");
   return end;
+}
+
+std::span<const claimed> node::consumed_after(const claimed& one) const {
+  return consumed_.subspan(static_cast<std::size_t>(&one - consumed_.data()) + 1);
+}
+
+std::optional<instant> node::due_of_waiting(std::string_view kind, std::string_view key) const {
+  const auto found = std::ranges::find_if(
+      waiting_, [&](const claimed& one) { return one.key == key && machine_.kinds()[one.kind].name == kind; });
+  return found == waiting_.end() ? std::nullopt : std::optional(found->due);
 }
 
 // Outside the transaction, so that the user's code may use the scheduler. A run that was undone, with its transaction

@@ -89,9 +89,11 @@ class node {
 
   /// No claim from now on; running jobs are asked to stop, what has not begun will not.
   void close();
-  [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool closing() const noexcept { return close_asked_at_.load(std::memory_order_acquire) != never; }
   /// Whether all runs have ended, and their ends are written.
   [[nodiscard]] bool idle();
+  /// How many checks are still claimed. \pre No thread is in `step`, and none will be.
+  [[nodiscard]] std::size_t held() const noexcept { return machine_.held(); }
 
   /// The runs whose handlers have not returned. Thread safety: any thread.
   [[nodiscard]] std::vector<unfinished_run> unfinished() const;
@@ -103,6 +105,8 @@ class node {
   [[nodiscard]] std::optional<std::uint32_t> kind_of(std::string_view name) const;
 
  private:
+  static constexpr auto never = std::chrono::steady_clock::time_point::max();
+
   class asked_rows;
   // A run in a transaction, as it has ended. One that was not done is told when the transaction has ended.
   struct transactional_run {
@@ -138,11 +142,15 @@ class node {
   void renew_shares();
   void give_up_shares();
   instant leave_if_drained(instant now);
+  instant tell_long_runs(instant now);
   void read_ahead();
   void look_for_late();
   bool write_leased();
   bool write_at_once(const ends_to_write& ends, transaction_limits limits, lease_round& round);
   void write_round(ends_to_write& ends, lease_round& round, store_transaction& open);
+  bool write_apart(std::size_t count, const transaction_limits& limits);
+  bool answers(const transaction_limits& limits);
+  bool has_written(const ends_to_write& written, std::chrono::microseconds aside);
   bool consume_transactional();
   void has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,
                           instant sent, std::span<const upcoming> tried_spares);
@@ -152,7 +160,7 @@ class node {
   [[nodiscard]] instant run_clock() const noexcept;
   void transact_past_locks(transaction_limits limits, const std::function<void(store_transaction&)>& work);
   void drop_leases(const ends_to_write& written);
-  void report_store_failure();
+  void report_store_failure(std::string_view kind = {});
   bool consume(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
@@ -163,6 +171,8 @@ class node {
                  const std::optional<transactional_run>& undone);
   transactional_run call_transactional(const transactional_handler& handler, const claimed& one,
                                        store_transaction& open);
+  [[nodiscard]] std::span<const claimed> consumed_after(const claimed& one) const;
+  [[nodiscard]] std::optional<instant> due_of_waiting(std::string_view kind, std::string_view key) const;
   void put_back(const claimed& one, const outcome& said, store_transaction& open);
   void count_ends(const ends_to_write& written);
   void count_consumed(std::span<const claimed> got);
@@ -225,12 +235,16 @@ class node {
   bool has_left_ = false;                 // gave up its shares
   std::optional<std::size_t> told_held_;  // of a drained node: what it has told last
   instant told_at_ = instant::min();      // and when it tried that last
-  bool owes_ends_ = false;                // of runs that were given up, for want of memory
+  bool has_told_runs_ = false;            // of long ones
+  instant tells_runs_at_ = instant::min();
+  bool owes_ends_ = false;  // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;
-  std::chrono::steady_clock::time_point closed_at_ = std::chrono::steady_clock::time_point::max();
+  std::chrono::steady_clock::time_point closed_at_ = never;
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed
   std::vector<row_put_back> put_back_;                     // by the transaction that is open
   std::vector<std::uint32_t> died_;                        // by it: their kinds
+  std::span<const claimed> consumed_;                      // by it
+  std::span<const claimed> waiting_;                       // of those: their handlers have yet to begin
   bool entered_ = false;                                   // whether a handler of it was
   std::string why_;                                        // it failed
   instant answered_at_{};                                  // by the store, the last time that it worked
@@ -238,7 +252,7 @@ class node {
   std::vector<std::size_t> done_in_a_row_;                 // by kind: runs in transactions, since one was not done
   std::vector<tally> tally_;                               // by kind: written, and not yet in `stats_`
 
-  std::atomic<bool> closing_{false};
+  std::atomic<std::chrono::steady_clock::time_point> close_asked_at_{never};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<upcoming> news_;
   scheduler_stats stats_;                    // what is told by kind has no total here

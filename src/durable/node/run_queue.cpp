@@ -157,6 +157,22 @@ std::vector<unfinished_run> run_queue::unfinished(instant now) const {
   return all;
 }
 
+std::vector<long_run> run_queue::begun_before(instant limit, std::size_t most) const {
+  std::vector<long_run> found;
+  const std::scoped_lock lock(mutex_);
+  for (const run_list* const some : {&lost_, &running_}) {
+    for (const leased_run& run : *some) {
+      if (run.since < limit && found.size() < most) {
+        long_run& one = found.emplace_back();
+        one.id = run.id;
+        one.fence = run.what.fence();
+        one.begun = run.since;
+      }
+    }
+  }
+  return found;
+}
+
 run_list run_queue::take_ended() noexcept {
   const std::scoped_lock lock(mutex_);
   return std::move(ended_);

@@ -68,6 +68,9 @@ class run_queue {
   [[nodiscard]] instant next_limit(std::span<const std::chrono::microseconds> limits) const noexcept;
   /// All whose handlers have not returned. \throws std::bad_alloc.
   [[nodiscard]] std::vector<unfinished_run> unfinished(instant now) const;
+  /// Of those that have begun before `limit`, up to `most`; `begun` is when, by the clock of `begin`. Those that were
+  /// given up come first, and then the oldest. \throws std::bad_alloc.
+  [[nodiscard]] std::vector<long_run> begun_before(instant limit, std::size_t most) const;
   /// Hands over what is over. \returns it; the caller owns it.
   [[nodiscard]] run_list take_ended() noexcept;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <random>
 #include <string>
@@ -26,6 +27,9 @@ struct ending {
   bool counts = true;                              ///< False: a retry that is no attempt.
   instant not_before{};                            ///< This node does not ask for the row again before that.
 };
+
+/// Bytes of a reason that a store keeps.
+inline constexpr std::size_t longest_reason = 65536;
 
 /// Decides how the run that is the `attempt`-th of its check ends, if its handler has `said` that.
 [[nodiscard]] ending decide(const handler_options& options, int attempt, const outcome& said, instant now,

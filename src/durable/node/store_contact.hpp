@@ -14,7 +14,7 @@ namespace timing_wheel::durable {
 /// | what this node has seen | ended leases are left alone for |
 /// |---|---|
 /// | its own start, counted from the first answer | half a lease |
-/// | a failed call, counted from the next answer; from the next answer to a write, if a write failed | half a lease |
+/// | a failed call, no hint or refused end: from the next answer, or that to a write if a write failed | half a lease |
 /// | no answer at all for half a lease: the store or this process stood still, or a clock jumped | half a lease |
 /// | no answer to a write for so long (readers of SQLite do not see that writers wait) | 0.5 s, or a third of a lease |
 /// | a transaction of its own that took so long (SQLite's other writers waited for it) | 0.5 s, or a third of a lease |

@@ -155,7 +155,7 @@ void connection::begin_session() {
   const result set =
       run("connecting",
           std::string(sql::planner_of_user) + "CASE WHEN current_setting('timing_wheel.session',true)='own' THEN (" +
-              sql::plan_by_index + ") END FROM users",
+              sql::begin_session + ") END FROM users",
           1);
   const int last = PQnfields(set.get()) - 1;
   if (set.is_null(0, last)) {

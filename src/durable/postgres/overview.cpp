@@ -7,10 +7,29 @@
 #include "durable/store/fnv.hpp"
 #include "durable/store/instant.hpp"
 #include "durable/store/overview.hpp"
+#include "durable/store/text.hpp"
 
 namespace timing_wheel::durable::postgres {
 
 namespace {
+
+// A database of another encoding may lack a character, of a key for instance.
+std::string in_its_encoding(connection& on, const std::string& text) {
+  const char* const name = PQparameterStatus(on.get(), "server_encoding");
+  const std::string_view encoding = name == nullptr ? "UTF8" : name;
+  if (encoding == "UTF8" || encoding == "SQL_ASCII") {
+    return text;
+  }
+  std::string escaped;
+  for (const char& each : text) {
+    if (static_cast<unsigned char>(each) < 0x80) {
+      escaped += each;
+    } else {
+      append_escaped(escaped, {&each, 1});
+    }
+  }
+  return escaped;
+}
 
 std::size_t size_in(const result& rows, int row, int column) {
   return static_cast<std::size_t>(rows.integer(row, column));
@@ -110,11 +129,11 @@ std::vector<stored_check> list(connection& on, const check_range& range, instant
   written_query query;
   query.add("SELECT id,due,lease,fence,attempt,kind,key,octet_length(payload)")
       .add(range.with_payloads ? ",payload" : "")
-      .add(" FROM @check WHERE (due,id+0)>(")
-      .add(microseconds_of(range.after.due))
-      .add(",")
-      .add(range.after.id)
-      .add(")");
+      .add(" FROM @check WHERE true");
+  // Without a bound, the planner looks up none.
+  if (range.after.due != list_position().due || range.after.id != list_position().id) {
+    query.add(" AND (due,id+0)>(").add(microseconds_of(range.after.due)).add(",").add(range.after.id).add(")");
+  }
   add_name(query, range.which.kind, range.which.key_prefix);
   query.add(condition_of(range.which, now)).add(" ORDER BY due,id+0 LIMIT ").add(count_of(range.limit));
   query.add(lock ? " FOR UPDATE SKIP LOCKED" : "");
@@ -404,13 +423,13 @@ std::vector<audit_entry> audit(connection& on, std::size_t limit) {
 void record(connection& on, const audit_entry& entry) {
   written_query query;
   query.add("INSERT INTO @audit(at,by,action,kind,subject,count) VALUES((extract(epoch FROM now())*1000000)::bigint,")
-      .add_text(entry.by)
+      .add_text(in_its_encoding(on, entry.by))
       .add(",")
       .add_text(entry.action)
       .add(",")
       .add_text(entry.kind)
       .add(",")
-      .add_text(entry.subject)
+      .add_text(in_its_encoding(on, entry.subject))
       .add(",")
       .add(count_of(entry.count))
       .add(")");

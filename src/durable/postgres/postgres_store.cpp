@@ -103,6 +103,8 @@ class postgres_store::implementation {
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
   [[nodiscard]] std::vector<drained_node> drained_nodes();
   void tell_drained(std::string_view node, std::size_t held);
+  [[nodiscard]] std::vector<long_run> long_runs();
+  void tell_long_runs(std::string_view node, std::span<const long_run> runs);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
 
  private:
@@ -115,6 +117,7 @@ class postgres_store::implementation {
   template <class What>
   bool at_once(std::atomic<int>& refused, const What& what);
   result ask(const query& which, const parameters& values);
+  result write(const query& which, const parameters& values);
   [[nodiscard]] bool has_table(const std::string& name);
   [[nodiscard]] std::vector<paused_kind> read_paused_kinds();
   [[nodiscard]] std::vector<drained_node> read_drained_nodes();
@@ -130,6 +133,7 @@ class postgres_store::implementation {
   const transaction_rules reading_rules_;  // also on a standby
   const std::string paused_kinds_name_ = connection_rules_.prefix + "paused_kind";
   const std::string drained_nodes_name_ = connection_rules_.prefix + "drained_node";
+  const std::string long_runs_name_ = connection_rules_.prefix + "long_run";
 
   // Any thread.
   counters counts_;
@@ -289,7 +293,7 @@ void postgres_store::implementation::in_a_transaction(const Work& work, const tr
   open->commit();
 }
 
-// One statement that only reads, or that may be repeated.
+// One statement that only reads, or that `write` has.
 result postgres_store::implementation::ask(const query& which, const parameters& values) {
   check_process();
   pool::guard held(pool_);
@@ -310,6 +314,19 @@ result postgres_store::implementation::ask(const query& which, const parameters&
     held.renew();
     return look();
   }
+}
+
+// One statement that may be repeated. A session of the user's settings may take no writes without a BEGIN that says so.
+result postgres_store::implementation::write(const query& which, const parameters& values) {
+  if (options_.prepare) {
+    result rows = ask(which, values);
+    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+    return rows;
+  }
+  check_process();
+  result rows;
+  in_a_transaction([&](writing_transaction& open) { rows = open.run(which, values); }, {}, transaction_rules_);
+  return rows;
 }
 
 instant postgres_store::implementation::now() {
@@ -419,16 +436,14 @@ std::vector<std::int16_t> postgres_store::implementation::renew_shares(std::stri
   parameters values;
   values.bind(node).bind(set);
   if (leave) {
-    ask(sql::leave, values);
-    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+    write(sql::leave, values);
     return {};
   }
   values.bind(saturating_microseconds(hold).count());
   std::vector<std::int16_t> mine;
   // \returns whether all rows of the set were there.
   const auto take = [&] {
-    const result rows = ask(sql::renew_shares, values);
-    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+    const result rows = write(sql::renew_shares, values);
     mine.clear();
     bool all = true;
     for (int row = 0; row < rows.rows(); ++row) {
@@ -441,8 +456,7 @@ std::vector<std::int16_t> postgres_store::implementation::renew_shares(std::stri
     return all;
   };
   if (!take()) {
-    ask(sql::make_shares, parameters().bind(set));
-    counts_.commits.fetch_add(1, std::memory_order_relaxed);
+    write(sql::make_shares, parameters().bind(set));
     take();
   }
   std::sort(mine.begin(), mine.end());
@@ -537,8 +551,46 @@ std::vector<drained_node> postgres_store::implementation::read_drained_nodes() {
 }
 
 void postgres_store::implementation::tell_drained(std::string_view node, std::size_t held) {
-  ask(sql::tell_drained, parameters().bind(node).bind(count_of(held)));
-  counts_.commits.fetch_add(1, std::memory_order_relaxed);
+  write(sql::tell_drained, parameters().bind(node).bind(count_of(held)));
+}
+
+std::vector<long_run> postgres_store::implementation::long_runs() {
+  std::vector<long_run> found;
+  if (!has_table(long_runs_name_)) {
+    return found;
+  }
+  const result rows = ask(sql::long_runs, {});
+  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.node = std::string(rows.bytes(row, 0)),
+                     .kind = std::string(rows.bytes(row, 1)),
+                     .key = std::string(rows.bytes(row, 2)),
+                     .id = rows.integer(row, 3),
+                     .fence = rows.integer(row, 4),
+                     .begun = instant_of(rows.integer(row, 5)),
+                     .told = instant_of(rows.integer(row, 6))});
+  }
+  return found;
+}
+
+void postgres_store::implementation::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
+  if (ask(sql::look_for_rights, parameters().bind(long_runs_name_)).rows() == 0) {
+    return;
+  }
+  if (runs.empty()) {
+    write(sql::forget_long_runs, parameters().bind(node));
+  } else {
+    array ids(element::bigint);
+    array fences(element::bigint);
+    array begun(element::bigint);
+    for (const long_run& each : runs) {
+      ids.add(each.id);
+      fences.add(each.fence);
+      begun.add(microseconds_of(each.begun));
+    }
+    write(sql::tell_long_runs, parameters().bind(node).bind(ids).bind(fences).bind(begun));
+  }
 }
 
 std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
@@ -652,6 +704,12 @@ std::vector<drained_node> postgres_store::drained_nodes() { return implementatio
 
 void postgres_store::tell_drained(std::string_view node, std::size_t held) {
   implementation_->tell_drained(node, held);
+}
+
+std::vector<long_run> postgres_store::long_runs() { return implementation_->long_runs(); }
+
+void postgres_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
+  implementation_->tell_long_runs(node, runs);
 }
 
 std::vector<audit_entry> postgres_store::audit(std::size_t limit) { return implementation_->audit(limit); }

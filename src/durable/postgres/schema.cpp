@@ -19,6 +19,8 @@ namespace {
 
 constexpr const char* doing = "making the tables";
 constexpr const char* looking = "looking at the tables";
+// Eleven days: the wait counts milliseconds in 32 bits.
+constexpr std::chrono::milliseconds longest_wait(1'000'000'000);
 
 // The constraints are for those who write by SQL.
 //
@@ -90,7 +92,13 @@ constexpr std::array version_1 = {
 
 // The fence of a row is the number that its last run saw, from a sequence of its own, above all that version 1 ever
 // gave: there, it was `id*65536` and the column. A sequence with a cache would let it fall.
+//
+// To write all rows anew takes as long as it takes. But not to get the lock, for which everybody else waits, too.
 constexpr std::array version_2 = {
+    "LOCK TABLE @check IN ACCESS EXCLUSIVE MODE",
+
+    "SET LOCAL statement_timeout=0",
+
     "CREATE SEQUENCE @fence AS bigint CACHE 1 OWNED BY @check.fence",
 
     "SELECT setval('@fence',(SELECT last_value FROM @check_id_seq)*65536+65536)",
@@ -107,8 +115,11 @@ constexpr std::array version_2 = {
 //
 // A statement that waited for a row's lock, and then finds another row than it asked for, keeps that lock. So a part of
 // the transaction of its own is undone then, which lets it go; and what stands in the way is looked for anew.
+//
+// What quotes a body must not be in the schema's name, which has at most 63 bytes.
+#define TIMING_WHEEL_BODY "$body_of_a_function_in_quotes_that_are_longer_than_the_name_of_any_schema$"
 #define TIMING_WHEEL_FUNCTION \
-  " SECURITY DEFINER SET search_path=pg_catalog,pg_temp SET plan_cache_mode=force_custom_plan AS $body$"
+  " SECURITY DEFINER SET search_path=pg_catalog,pg_temp SET plan_cache_mode=force_custom_plan AS " TIMING_WHEEL_BODY
 #define TIMING_WHEEL_CHANGE(statement, done)                                                                          \
   " LANGUAGE plpgsql" TIMING_WHEEL_FUNCTION                                                                           \
   " DECLARE pending boolean; BEGIN FOR tries IN 1..100 LOOP BEGIN " statement                                         \
@@ -118,13 +129,14 @@ constexpr std::array version_2 = {
   "EXCEPTION WHEN SQLSTATE 'TW001' THEN NULL; END; "                                                                  \
   "SELECT c.lease IS NULL INTO pending FROM @check c WHERE c.kind=$1 COLLATE \"C\" AND c.key=convert_to($2,'UTF8'); " \
   "IF NOT FOUND THEN RETURN 'finished'; ELSIF NOT pending THEN RETURN 'running'; END IF; "                            \
-  "END LOOP; RAISE SQLSTATE '40001' USING MESSAGE='others change the check all the time'; END $body$"
+  "END LOOP; RAISE SQLSTATE '40001' USING MESSAGE='others change the check all the time'; END " TIMING_WHEEL_BODY
 #define TIMING_WHEEL_DUE "(extract(epoch FROM statement_timestamp()+$"
+static_assert(std::string_view(TIMING_WHEEL_BODY).size() > 63);
 constexpr std::array addition_1 = {
     "CREATE FUNCTION @schedule(kind text,key text,payload text,delay interval) RETURNS boolean LANGUAGE "
     "sql" TIMING_WHEEL_FUNCTION " WITH made AS (INSERT INTO @check(due,kind,key,payload) VALUES(" TIMING_WHEEL_DUE
     "4)*1000000)::bigint,$1,convert_to($2,'UTF8'),convert_to($3,'UTF8')) ON CONFLICT(kind,key) DO NOTHING RETURNING 1) "
-    "SELECT count(*)>0 FROM made $body$",
+    "SELECT count(*)>0 FROM made " TIMING_WHEEL_BODY,
 
     "CREATE FUNCTION @cancel(kind text,key text) RETURNS text" TIMING_WHEEL_CHANGE("DELETE FROM @check c", "cancelled"),
 
@@ -135,7 +147,8 @@ constexpr std::array addition_1 = {
     " WITH chosen AS (SELECT d.kind,d.key,d.payload FROM @dead d WHERE d.id=$1 FOR UPDATE),"
     "made AS (INSERT INTO @check(due,kind,key,payload) SELECT (extract(epoch FROM now())*1000000)::bigint,kind,key,"
     "payload FROM chosen ON CONFLICT(kind,key) DO NOTHING RETURNING 1),"
-    "gone AS (DELETE FROM @dead d WHERE d.id=$1 AND EXISTS(SELECT FROM made)) SELECT count(*)>0 FROM made $body$",
+    "gone AS (DELETE FROM @dead d WHERE d.id=$1 AND EXISTS(SELECT FROM made)) SELECT count(*)>0 FROM "
+    "made " TIMING_WHEEL_BODY,
 
     "REVOKE ALL ON FUNCTION @schedule(text,text,text,interval),@cancel(text,text),@reschedule(text,text,interval),"
     "@revive_dead(bigint) FROM PUBLIC",
@@ -152,11 +165,11 @@ constexpr std::array addition_2 = {
 
     "CREATE FUNCTION @pause(kind text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
     " WITH made AS (INSERT INTO @paused_kind(kind,since) VALUES($1,(extract(epoch FROM now())*1000000)::bigint) "
-    "ON CONFLICT(kind) DO NOTHING RETURNING 1) SELECT count(*)>0 FROM made $body$",
+    "ON CONFLICT(kind) DO NOTHING RETURNING 1) SELECT count(*)>0 FROM made " TIMING_WHEEL_BODY,
 
     "CREATE FUNCTION @resume(kind text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
     " WITH gone AS (DELETE FROM @paused_kind p WHERE p.kind=$1 COLLATE \"C\" RETURNING 1) "
-    "SELECT count(*)>0 FROM gone $body$",
+    "SELECT count(*)>0 FROM gone " TIMING_WHEEL_BODY,
 
     "REVOKE ALL ON FUNCTION @pause(text),@resume(text) FROM PUBLIC",
 
@@ -199,7 +212,7 @@ constexpr std::array addition_3 = {
     "WHERE due<=(SELECT (extract(epoch FROM now())*1000000)::bigint)",
 
     "CREATE FUNCTION @delete_dead(id bigint) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
-    " WITH gone AS (DELETE FROM @dead d WHERE d.id=$1 RETURNING 1) SELECT count(*)>0 FROM gone $body$",
+    " WITH gone AS (DELETE FROM @dead d WHERE d.id=$1 RETURNING 1) SELECT count(*)>0 FROM gone " TIMING_WHEEL_BODY,
 
     "REVOKE ALL ON FUNCTION @delete_dead(bigint) FROM PUBLIC",
 
@@ -214,17 +227,36 @@ constexpr std::array addition_4 = {
 
     "CREATE FUNCTION @drain(node text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
     " WITH made AS (INSERT INTO @drained_node(node,since) VALUES($1,(extract(epoch FROM now())*1000000)::bigint) "
-    "ON CONFLICT(node) DO NOTHING RETURNING 1) SELECT count(*)>0 FROM made $body$",
+    "ON CONFLICT(node) DO NOTHING RETURNING 1) SELECT count(*)>0 FROM made " TIMING_WHEEL_BODY,
 
     "CREATE FUNCTION @end_drain(node text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
     " WITH gone AS (DELETE FROM @drained_node d WHERE d.node=$1 COLLATE \"C\" RETURNING 1) "
-    "SELECT count(*)>0 FROM gone $body$",
+    "SELECT count(*)>0 FROM gone " TIMING_WHEEL_BODY,
 
     "REVOKE ALL ON FUNCTION @drain(text),@end_drain(text) FROM PUBLIC",
 
     "GRANT SELECT ON @drained_node TO PUBLIC",
 
     "INSERT INTO @addition(number) VALUES(4)",
+};
+// A row for each node, and all that it has to tell in that row: so a node writes one row, however much runs there.
+constexpr std::array addition_5 = {
+    "CREATE TABLE @long_run("
+    "node text COLLATE \"C\" PRIMARY KEY CHECK(node<>''),"
+    "told bigint NOT NULL,"
+    "ids bigint[] NOT NULL,"
+    "fences bigint[] NOT NULL,"
+    "begun bigint[] NOT NULL)"
+    "WITH(fillfactor=50,autovacuum_vacuum_threshold=200)",
+
+    "CREATE VIEW @running AS SELECT l.node,c.kind,encode(c.key,'escape') AS key,to_timestamp(r.begun/1e6) AS begun,"
+    "to_timestamp(l.told/1e6) AS told,to_timestamp(c.lease/1e6) AS lease,c.id,c.attempt FROM @long_run l CROSS JOIN "
+    "LATERAL unnest(l.ids,l.fences,l.begun) r(id,fence,begun) JOIN @check c ON c.id=r.id AND c.fence=r.fence "
+    "WHERE c.lease IS NOT NULL",
+
+    "GRANT SELECT ON @long_run TO PUBLIC",
+
+    "INSERT INTO @addition(number) VALUES(5)",
 };
 #undef TIMING_WHEEL_FUNCTION
 #undef TIMING_WHEEL_CHANGE
@@ -247,6 +279,7 @@ struct state {
   [[nodiscard]] bool is_current() const {
     return version && *version == schema_version && additions >= schema_additions;
   }
+  [[nodiscard]] bool needs_only_additions() const { return !version || *version == schema_version; }
 };
 
 std::vector<std::string> missing_in(const state& there, const std::string& prefix) {
@@ -274,6 +307,9 @@ std::vector<std::string> missing_in(const state& there, const std::string& prefi
   }
   if (there.additions < 4) {
     add_all(addition_4);
+  }
+  if (there.additions < 5) {
+    add_all(addition_5);
   }
   return statements;
 }
@@ -351,6 +387,9 @@ bool make_once(connection& on, std::string_view schema) {
   refuse_newer(there, schema);
   std::vector<std::string> rest = missing_in(there, prefix);
   rest.emplace_back("COMMIT");
+  if (!before.needs_only_additions()) {
+    on.answer_within = longest_wait;
+  }
   on.run(doing, joined(rest), static_cast<unsigned>(rest.size()));
   return !there.is_current();
 }
@@ -375,12 +414,14 @@ std::string uncounted_function(connection& on, std::string_view schema) {
   const std::string wanted = joined(missing_in(state_of(on, schema), prefix_of(schema)));
   const result rows = on.run(look, parameters().bind(schema));
   for (int row = 0; row < rows.rows(); ++row) {
-    if (wanted.find("$body$" + std::string(rows.bytes(row, 1)) + "$body$") != std::string::npos) {
+    if (wanted.find(TIMING_WHEEL_BODY + std::string(rows.bytes(row, 1)) + TIMING_WHEEL_BODY) != std::string::npos) {
       return std::string(rows.bytes(row, 0));
     }
   }
   return {};
 }
+
+#undef TIMING_WHEEL_BODY
 
 }  // namespace
 
@@ -403,7 +444,7 @@ migration_plan planned(connection& on, std::string_view schema) {
   migration_plan plan;
   plan.from = there.version ? name(*there.version, there.additions) : std::string();
   plan.to = name(schema_version, std::max<std::int64_t>(there.additions, schema_additions));
-  plan.additive = !there.version || *there.version == schema_version;
+  plan.additive = there.needs_only_additions();
   if (!there.is_current()) {
     const std::string prefix = prefix_of(schema);
     plan.statements = first_steps(there, prefix, !has_schema(on, schema));

@@ -22,6 +22,9 @@
 // plan from the days of an almost empty table ran through the whole index, and compared each row with each element of
 // the list: kept until the table had grown, it took minutes for what takes two milliseconds. For the same reason `+0`
 // keeps the index by (due, id+0) out of all but the look ahead.
+//
+// **The version is the highest of its table**: a backup of the data alone, restored into tables that `migrate` has
+// made, brings a second row.
 
 namespace timing_wheel::durable::postgres {
 
@@ -38,15 +41,15 @@ inline constexpr std::int64_t longest_delay = 9'000'000'000'000'000'000;
   "set_config('synchronous_commit',CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN " \
   "'remote_apply' ELSE 'on' END,true)"
 
-// Leases that have ended by then may be claimed; 0, as none of them is, after `until`.
+// Leases that have ended by then may be claimed; after `until`, only those that nobody holds (1).
 #define TIMING_WHEEL_ENDED(until) \
-  "(SELECT CASE WHEN now<=" until "::bigint THEN now ELSE 0 END FROM " TIMING_WHEEL_NOW " n(now))"
+  "(SELECT CASE WHEN now<=" until "::bigint THEN now ELSE 1 END FROM " TIMING_WHEEL_NOW " n(now))"
 
 // In a statement that commits by itself: the limits of a transaction, and what a BEGIN looks at. No row, so nothing is
 // written, if the tables have another version.
 #define TIMING_WHEEL_BEGUN(version, lock_wait)                               \
   "(SELECT " TIMING_WHEEL_NOW " AS now,set_config('lock_timeout'," lock_wait \
-  "::text,true) AS waits," TIMING_WHEEL_SYNC " AS syncs FROM @version WHERE version=" version "::bigint)"
+  "::text,true) AS waits," TIMING_WHEEL_SYNC " AS syncs FROM @version HAVING max(version)=" version "::bigint)"
 
 namespace sql {
 
@@ -57,10 +60,14 @@ namespace sql {
 // will find; so the server would plan anew each time, and a look ahead at a million rows took four times as long.
 //
 // `jit`: a table without rows, read as a whole, counts as so dear that it would be worth compiling.
-inline constexpr const char* plan_by_index =
+//
+// Also for our statements: a role's `default_transaction_read_only` is not for those that commit by themselves. It is
+// set here, since libpq looks at it first, for `target_session_attrs`.
+inline constexpr const char* begin_session =
     "SELECT set_config('enable_seqscan','off',false)||set_config('enable_bitmapscan','off',false)||"
     "set_config('enable_hashjoin','off',false)||set_config('enable_mergejoin','off',false)||"
-    "set_config('plan_cache_mode','force_generic_plan',false)||set_config('jit','off',false)";
+    "set_config('plan_cache_mode','force_generic_plan',false)||set_config('jit','off',false)||"
+    "set_config('default_transaction_read_only','off',false)";
 
 // Of a transaction.
 inline constexpr const char* commit = "COMMIT";
@@ -70,7 +77,7 @@ inline constexpr const char* undo_savepoint = "ROLLBACK TO timing_wheel_part;REL
 
 inline constexpr const char* sync = TIMING_WHEEL_SYNC;
 // Its columns: the clock, and the version of the tables.
-inline constexpr const char* look = "SELECT " TIMING_WHEEL_MICROSECONDS("now()") ",(SELECT version FROM @version)";
+inline constexpr const char* look = "SELECT " TIMING_WHEEL_MICROSECONDS("now()") ",(SELECT max(version) FROM @version)";
 
 // The same, prepared: the first two begin a transaction, and the others what a handler finds in it.
 inline constexpr query begin_writing{"beginning a transaction", "timing_wheel_begin_writing",
@@ -79,7 +86,7 @@ inline constexpr query begin_reading{"beginning a transaction", "timing_wheel_be
                                      "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"};
 inline constexpr query look_and_limit{
     "beginning a transaction", "timing_wheel_look_and_limit",
-    "SELECT " TIMING_WHEEL_MICROSECONDS("now()") ",(SELECT version FROM @version),"
+    "SELECT " TIMING_WHEEL_MICROSECONDS("now()") ",(SELECT max(version) FROM @version),"
     "set_config('statement_timeout',$1::text,true),set_config('idle_in_transaction_session_timeout',$2::text,true),"
     "set_config('lock_timeout',$3::text,true)," TIMING_WHEEL_SYNC};
 inline constexpr query give_planner_back{
@@ -95,8 +102,9 @@ inline constexpr const char* planner_of_user =
     "current_setting('enable_hashjoin'),current_setting('enable_mergejoin'),current_setting('plan_cache_mode'),"
     "current_setting('jit')) SELECT users.*,";
 
-inline constexpr query read_clock{"reading the clock", "timing_wheel_clock",
-                                  "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()") ",version FROM @version"};
+inline constexpr query read_clock{
+    "reading the clock", "timing_wheel_clock",
+    "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()") ",max(version) FROM @version"};
 
 // What our own transactions run.
 inline constexpr query insert{
@@ -140,8 +148,9 @@ inline constexpr query reschedule{
     "FROM unnest($1::bigint[],$2::text[],$3::bytea[]) WITH ORDINALITY u(due,kind,key,place) "
     "WHERE c.kind=ANY(ARRAY[u.kind]) AND c.key=ANY(ARRAY[u.key]) AND c.lease IS NULL RETURNING u.place"};
 
-// Leases that have ended may be claimed until $2. `lock` leaves out what others have locked. A claim leaves the keys
-// of its row alone, so a foreign key that a user's open transaction has just checked does not hide it.
+// Leases that have ended may be claimed until $2; those that are nobody's, at any time. `lock` leaves out what others
+// have locked. A claim leaves the keys of its row alone, so a foreign key that a user's open transaction has just
+// checked does not hide it.
 #define TIMING_WHEEL_FREE(lock, limit)                                                                          \
   "(SELECT k.id,k.lease IS NOT NULL AS orphaned,u.place FROM unnest($1::bigint[]) WITH ORDINALITY u(id,place) " \
   "JOIN @check k ON k.id=ANY(ARRAY[u.id]) WHERE k.due+0<=" TIMING_WHEEL_NOW                                     \
@@ -233,7 +242,7 @@ inline constexpr query delete_dead{"deleting a dead check", "timing_wheel_delete
 #define TIMING_WHEEL_READ_AHEAD(more) \
   "SELECT " TIMING_WHEEL_MICROSECONDS("clock_timestamp()")                                                         \
   " AS due,NULL::bigint AS id,NULL::bigint AS lease,"                                                              \
-  "version AS place,0 AS looked,(to_regclass($10::text) IS NOT NULL)::int AS attempt,0 AS size,"                   \
+  "coalesce(max(version),0) AS place,0 AS looked,(to_regclass($10::text) IS NOT NULL)::int AS attempt,0 AS size,"  \
   "to_regclass($9::text)::text AS paused FROM @version " more                                                      \
   "UNION ALL SELECT found.*,NULL FROM (SELECT due,id,lease,place,looked,attempt,size FROM "                        \
   "(SELECT due,id,lease,attempt,size,CASE WHEN $5::bigint[] IS NULL OR due<$6::bigint OR id&63=ANY($5::bigint[]) " \
@@ -260,6 +269,11 @@ inline constexpr query find{"finding", "timing_wheel_find",
 // $1: the name of the table. Nothing if it is not there.
 inline constexpr query look_for_table{"looking for a table", "timing_wheel_look_for_table",
                                       "SELECT 1 WHERE to_regclass($1::text) IS NOT NULL"};
+// $1: the name of the table. Nothing if it is not there, or if the role may not write it.
+inline constexpr query look_for_rights{
+    "looking for a table", "timing_wheel_look_for_rights",
+    "SELECT 1 FROM (SELECT to_regclass($1::text)::oid AS id) t WHERE has_table_privilege(id,'SELECT') AND "
+    "has_table_privilege(id,'INSERT') AND has_table_privilege(id,'UPDATE') AND has_table_privilege(id,'DELETE')"};
 inline constexpr query paused_kinds{"looking for paused kinds", "timing_wheel_paused_kinds",
                                     "SELECT kind,since FROM @paused_kind ORDER BY kind"};
 inline constexpr query pause{"pausing a kind", "timing_wheel_pause",
@@ -273,13 +287,28 @@ inline constexpr query drain{"draining a node", "timing_wheel_drain",
                              ") ON CONFLICT(node) DO NOTHING"};
 inline constexpr query end_drain{"ending a drain", "timing_wheel_end_drain",
                                  "DELETE FROM @drained_node WHERE node=$1::text"};
+// What a node that has died told stays for a day at least.
+inline constexpr query forget_long_runs{"telling of long runs", "timing_wheel_forget_long_runs",
+                                        "DELETE FROM @long_run WHERE node=$1::text OR told<" TIMING_WHEEL_NOW
+                                        "-86400000000"};
+inline constexpr query tell_long_runs{
+    "telling of long runs", "timing_wheel_tell_long_runs",
+    "INSERT INTO @long_run(node,told,ids,fences,begun) "
+    "VALUES($1::text," TIMING_WHEEL_NOW
+    ",$2::bigint[],$3::bigint[],$4::bigint[]) ON CONFLICT(node) DO UPDATE "
+    "SET told=excluded.told,ids=excluded.ids,fences=excluded.fences,begun=excluded.begun"};
+inline constexpr query long_runs{
+    "reading long runs", "timing_wheel_long_runs",
+    "SELECT l.node,c.kind,c.key,r.id,r.fence,r.begun,l.told FROM @long_run l CROSS JOIN LATERAL "
+    "unnest(l.ids,l.fences,l.begun) r(id,fence,begun) JOIN @check c ON c.id=r.id AND c.fence=r.fence "
+    "WHERE c.lease IS NOT NULL ORDER BY r.begun,r.id"};
 inline constexpr query tell_drained{"telling what a drained node has", "timing_wheel_tell_drained",
                                     "UPDATE @drained_node SET held=$2::bigint,told=" TIMING_WHEEL_NOW
                                     " WHERE node=$1::text"};
 
 // Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
 // node that others have given up may still believe in its shares for one round; that does no harm. The row of a node
-// that has left without a word stays for a day, for an operator to see.
+// that went silent stays for a day, for an operator to see.
 //
 // Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node
 // that has no handler for it. $2 names the set. The rows of one are made when its first node comes, and again when they

@@ -241,7 +241,7 @@ void writing_transaction::check_open() {
     case PQTRANS_INTRANS:
       break;
     case PQTRANS_INERROR:
-      fail("committing", "25P02", "a statement that ran in the transaction has failed, and nothing was written");
+      fail("running a transaction", "25P02", "a statement in it has failed, and nothing was written");
     case PQTRANS_IDLE:
       fail("committing", "25P01", "the transaction has been ended by what ran in it");
     default:

@@ -96,6 +96,8 @@ class writing_transaction final : public store_transaction {
   bool end_drain(std::string_view node) override;
   void record(const audit_entry& entry) override;
 
+  /// Runs one that may write.
+  result run(const query& which, const parameters& values);
   /// The connection, for statements that only read, planned as the user's server plans.
   [[nodiscard]] connection& planned_by_server();
 
@@ -103,8 +105,6 @@ class writing_transaction final : public store_transaction {
   [[nodiscard]] const request_limits& limits() const noexcept override { return rules_.limits; }
 
  private:
-  // Runs one that may write.
-  result run(const query& which, const parameters& values);
   // On claims: the statement, or the one that leaves out locked rows.
   template <class Op>
   void change_claims(std::span<Op> ops, const query& waiting, const query& skipping, tickets& of,

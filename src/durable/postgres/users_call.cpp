@@ -37,6 +37,22 @@ void check_usable(PGconn* connection) {
   }
 }
 
+// The server would take the bytes of a kind for other characters. Key and payload are sent as bytes, and stay so. With
+// SQL_ASCII the server converts nothing.
+void users_call::check_encoding(std::string_view kind) const {
+  if (std::all_of(kind.begin(), kind.end(), [](char each) { return static_cast<unsigned char>(each) < 0x80; })) {
+    return;
+  }
+  const std::string encoding = pg_encoding_to_char(PQclientEncoding(connection_));
+  const char* told = PQparameterStatus(connection_, "server_encoding");
+  const std::string_view kept_in = told == nullptr ? "" : told;
+  if (encoding != "UTF8" && !(encoding == "SQL_ASCII" && (kept_in == "UTF8" || kept_in == encoding))) {
+    fail("using a connection", "55000",
+         "its client_encoding is " + encoding + ", which changes the kind \"" + std::string(kind) +
+             "\"; set it to UTF8");
+  }
+}
+
 void check_answer(const result& answer, const PGconn* connection, const query& which) {
   const ExecStatusType status = PQresultStatus(answer.get());
   if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
@@ -82,6 +98,7 @@ std::optional<users_call::standing> users_call::look_at(std::string_view kind, s
 
 // A check may go between two statements, and then this one is written after all; or come, and then it is replaced.
 scheduled users_call::schedule(const request& asked) {
+  check_encoding(asked.kind);
   const due_by_sql due(asked.due_in_window());
   for (int tries = 0; tries < most_attempts; ++tries) {
     if (const auto made = write(due.choose(sql::users_insert_at, sql::users_insert_after), due, asked, true)) {
@@ -100,10 +117,15 @@ scheduled users_call::schedule(const request& asked) {
 }
 
 // A statement that had to wait does not see the row that was written meanwhile, and the look at what stands does: if
-// that is pending, it is tried again.
+// that is pending, it is tried again. A kind that the server cannot read would undo the user's transaction; of one that
+// is empty or too long there is no check.
 template <class Result, class Change>
 Result users_call::change_pending(const char* doing, std::string_view kind, std::string_view key, Result done,
                                   const Change& attempt) {
+  if (!kind.empty()) {
+    validate_kind(std::string(kind), {.kind = kind.size()});
+  }
+  check_encoding(kind);
   for (int tries = 0; tries < most_attempts; ++tries) {
     if (attempt().changed() == 1) {
       return done;

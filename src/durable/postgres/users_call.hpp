@@ -51,6 +51,7 @@ class users_call {
   [[nodiscard]] PGconn* connection() const noexcept { return connection_; }
 
  private:
+  void check_encoding(std::string_view kind) const;
   [[nodiscard]] result change(const query& which, const parameters& values);
   void execute(const char* text, const query& part_of) const;
   [[nodiscard]] std::optional<instant> write(const query& which, const due_by_sql& due, const request& asked,

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "durable/sqlite/transaction.hpp"
@@ -21,8 +20,8 @@ void writing_transaction::read_wanted(std::span<const upcoming> wanted) {
     counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
     const std::int64_t id = run.integer(0);
     const auto row = std::find_if(wanted.begin(), wanted.end(), [&](const upcoming& each) { return each.id == id; });
-    found_.push_back({id, 0, row->kind, static_cast<int>(run.integer(1)), instant_of(run.integer(2)),
-                      std::string(run.bytes(3)), std::string(run.bytes(4)), run.integer(5) != 0});
+    found_.push_back({id, 0, row->kind, run.count(1), instant_of(run.integer(2)), std::string(run.bytes(3)),
+                      std::string(run.bytes(4)), run.integer(5) != 0});
   }
 }
 
@@ -84,7 +83,7 @@ std::size_t writing_transaction::take(std::span<const upcoming> wanted, std::siz
 
 // The row, and when it may be claimed.
 void writing_transaction::bind_taken(execution& run, const claimed& one) const {
-  const std::int64_t ended = takes_over_ ? microseconds_of(now_) : std::numeric_limits<std::int64_t>::min();
+  const std::int64_t ended = takes_over_ ? microseconds_of(now_) : held_by_nobody;
   run.bind(one.id).bind(microseconds_of(now_)).bind(ended);
 }
 

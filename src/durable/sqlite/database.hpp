@@ -2,9 +2,11 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +47,10 @@ class execution {
 
   [[nodiscard]] bool is_null(int column) const { return sqlite3_column_type(prepared_, column) == SQLITE_NULL; }
   [[nodiscard]] std::int64_t integer(int column) const { return sqlite3_column_int64(prepared_, column); }
+  /// The same, of a number of runs; the largest `int` for a larger one.
+  [[nodiscard]] int count(int column) const {
+    return static_cast<int>(std::min<std::int64_t>(integer(column), std::numeric_limits<int>::max()));
+  }
   /// Text or bytes. Valid until the next step.
   [[nodiscard]] std::string_view bytes(int column) const;
 

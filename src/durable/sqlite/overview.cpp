@@ -1,6 +1,7 @@
 #include "durable/sqlite/overview.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <string>
@@ -87,7 +88,7 @@ void list_kind(database& on, const std::string& kind, const check_range& range, 
                      .payload = range.with_payloads ? std::string(run->bytes(7)) : std::string(),
                      .due = instant_of(run->integer(1)),
                      .fence = run->integer(3),
-                     .attempt = static_cast<int>(run->integer(4)),
+                     .attempt = run->count(4),
                      .running = !run->is_null(2),
                      .lease = instant_of(run->integer(2)),
                      .id = run->integer(0),
@@ -103,7 +104,7 @@ dead_check dead_of(once& run) {
           .payload = std::string(run->bytes(3)),
           .due = instant_of(run->integer(4)),
           .fence = run->integer(5),
-          .attempt = static_cast<int>(run->integer(6)),
+          .attempt = run->count(6),
           .error = std::string(run->bytes(7)),
           .died = instant_of(run->integer(8))};
 }
@@ -182,7 +183,7 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
     for (stored_check check; run->step(); ++looked_at) {
       check.due = instant_of(run->integer(0));
       check.lease = instant_of(run->integer(1));
-      check.attempt = static_cast<int>(run->integer(2));
+      check.attempt = run->count(2);
       add_to(of, waiting, check, now);
     }
     tell_waiting(of, waiting, with_waits);
@@ -226,7 +227,7 @@ void read_all(database& on, const std::function<void(stored_check&&)>& check,
            .payload = std::string(checks->bytes(2)),
            .due = instant_of(checks->integer(3)),
            .fence = checks->integer(4),
-           .attempt = static_cast<int>(checks->integer(5)),
+           .attempt = checks->count(5),
            .running = !checks->is_null(6),
            .lease = instant_of(checks->integer(6)),
            .id = checks->integer(7),
@@ -308,6 +309,66 @@ std::vector<audit_entry> audit(database& on, std::size_t limit, counters& counts
                      .subject = std::string(run->bytes(3)),
                      .count = static_cast<std::size_t>(run->integer(4)),
                      .at = instant_of(run->integer(5))});
+  }
+  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
+
+namespace {
+
+bool has_long_runs(database& on) {
+  return !on.ask({"looking for long runs",
+                  "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_long_run'"})
+              .empty();
+}
+
+}  // namespace
+
+// A node that has died tells nothing more, so what it told goes after a day.
+void tell_long_runs(database& on, std::string_view node, std::span<const long_run> runs, instant now,
+                    counters& counts) {
+  constexpr const char* doing = "telling of long runs";
+  if (!runs.empty()) {
+    on.execute({doing,
+                "CREATE TABLE IF NOT EXISTS timing_wheel_long_run(node TEXT NOT NULL,id INTEGER NOT NULL,"
+                "fence INTEGER NOT NULL,begun INTEGER NOT NULL,told INTEGER NOT NULL,PRIMARY KEY(node,id)) "
+                "WITHOUT ROWID"});
+  } else if (!has_long_runs(on)) {
+    return;
+  }
+  once forget(on, doing, "DELETE FROM timing_wheel_long_run WHERE node=?1 OR told<?2", counts);
+  forget->bind_text(node).bind(microseconds_of(now - std::chrono::hours(24))).finish();
+  statement tell(on.get(),
+                 {doing, "INSERT OR REPLACE INTO timing_wheel_long_run(node,id,fence,begun,told) VALUES(?,?,?,?,?)"},
+                 &counts.statements);
+  for (const long_run& each : runs) {
+    tell.run()
+        .bind_text(node)
+        .bind(each.id)
+        .bind(each.fence)
+        .bind(microseconds_of(each.begun))
+        .bind(microseconds_of(now))
+        .finish();
+  }
+}
+
+std::vector<long_run> long_runs(database& on, counters& counts) {
+  if (!has_long_runs(on)) {
+    return {};
+  }
+  once run(on, "reading long runs",
+           "SELECT l.node,c.kind,c.key,l.id,l.fence,l.begun,l.told FROM timing_wheel_long_run l "
+           "JOIN timing_wheel_check c ON c.id=l.id AND c.fence=l.fence WHERE c.lease IS NOT NULL ORDER BY l.begun,l.id",
+           counts);
+  std::vector<long_run> found;
+  while (run->step()) {
+    found.push_back({.node = std::string(run->bytes(0)),
+                     .kind = std::string(run->bytes(1)),
+                     .key = std::string(run->bytes(2)),
+                     .id = run->integer(3),
+                     .fence = run->integer(4),
+                     .begun = instant_of(run->integer(5)),
+                     .told = instant_of(run->integer(6))});
   }
   counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
   return found;

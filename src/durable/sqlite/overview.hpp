@@ -34,4 +34,8 @@ void read_all(database& on, const std::function<void(stored_check&&)>& check,
 void record(database& on, const audit_entry& entry, instant now, counters& counts);
 [[nodiscard]] std::vector<audit_entry> audit(database& on, std::size_t limit, counters& counts);
 
+/// In the transaction that is open. The first run that is told makes the table.
+void tell_long_runs(database& on, std::string_view node, std::span<const long_run> runs, instant now, counters& counts);
+[[nodiscard]] std::vector<long_run> long_runs(database& on, counters& counts);
+
 }  // namespace timing_wheel::durable::sqlite

@@ -68,7 +68,7 @@ void range_reader::read_part(const read_range& which, bool same_due, std::int64_
       counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
       found.push_back({reading.integer(0), instant_of(reading.integer(1)), instant_of(reading.integer(2)),
                        static_cast<std::uint32_t>(group + static_cast<std::size_t>(reading.integer(5))),
-                       static_cast<int>(reading.integer(3)), static_cast<std::size_t>(reading.integer(4))});
+                       reading.count(3), static_cast<std::size_t>(reading.integer(4))});
     }
   }
   if (which.kinds.size() > kinds_at_once) {

@@ -28,10 +28,8 @@ namespace {
 // Reads the row of the clock, and checks the version beside it. Nothing if the clock was never set.
 std::optional<clock_row> read_row(statement& read, sqlite3* connection) {
   execution run = read.run();
-  if (!run.step()) {
-    return std::nullopt;
-  }
-  check_version(connection, run.integer(3));
+  const bool has_version = run.step();
+  check_version(connection, has_version ? run.integer(3) : 0);
   if (run.is_null(0)) {
     return std::nullopt;
   }
@@ -75,6 +73,7 @@ class sqlite_store::implementation {
   [[nodiscard]] std::vector<paused_kind> paused_kinds();
   [[nodiscard]] std::vector<drained_node> drained_nodes();
   void tell_drained(std::string_view node, std::size_t held);
+  void tell_long_runs(std::string_view node, std::span<const long_run> runs);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
   [[nodiscard]] sqlite3* connection() const noexcept { return virtual_ ? writer_->get() : nullptr; }
@@ -434,7 +433,7 @@ std::optional<stored_check> sqlite_store::implementation::find(std::string_view 
                       .payload = std::string(run.bytes(0)),
                       .due = instant_of(run.integer(1)),
                       .fence = run.integer(2),
-                      .attempt = static_cast<int>(run.integer(3)),
+                      .attempt = run.count(3),
                       .running = !run.is_null(4),
                       .lease = instant_of(run.integer(4)),
                       .id = run.integer(5),
@@ -480,6 +479,10 @@ std::vector<drained_node> sqlite_store::implementation::drained_nodes() {
 
 void sqlite_store::implementation::tell_drained(std::string_view node, std::size_t held) {
   transact([&](store_transaction& /*open*/) { transaction_.tell_drained(node, held); });
+}
+
+void sqlite_store::implementation::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
+  transact([&](store_transaction& /*open*/) { transaction_.tell_long_runs(node, runs); });
 }
 
 void sqlite_store::implementation::adopt_wall_clock() {
@@ -572,6 +575,15 @@ std::vector<paused_kind> sqlite_store::paused_kinds() { return implementation_->
 std::vector<drained_node> sqlite_store::drained_nodes() { return implementation_->drained_nodes(); }
 
 void sqlite_store::tell_drained(std::string_view node, std::size_t held) { implementation_->tell_drained(node, held); }
+
+std::vector<long_run> sqlite_store::long_runs() {
+  return implementation_->look(
+      [](database& on, instant /*at*/, counters& counts) { return sqlite::long_runs(on, counts); });
+}
+
+void sqlite_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
+  implementation_->tell_long_runs(node, runs);
+}
 
 store_counts sqlite_store::counts() const noexcept { return implementation_->counts(); }
 

@@ -158,7 +158,7 @@ void writing_transaction::cancel(std::span<cancel_op> ops) {
     execution run = cancel_.run();
     if (run.bind_text(op.kind).bind_blob(op.key).step()) {
       op.result = cancel_result::cancelled;
-      op.attempts = static_cast<int>(run.integer(0));
+      op.attempts = run.count(0);
       run.finish();
     } else {
       op.result = find(op.kind, op.key) ? cancel_result::running : cancel_result::finished;
@@ -245,6 +245,10 @@ void writing_transaction::tell_drained(std::string_view node, std::size_t held) 
     statement once(database_.get(), sql::tell_drained, &counts_.statements);
     once.run().bind_text(node).bind(count_of(held)).bind(microseconds_of(now_)).finish();
   }
+}
+
+void writing_transaction::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
+  sqlite::tell_long_runs(database_, node, runs, now_, counts_);
 }
 
 std::size_t writing_transaction::restore(std::span<const stored_check> checks, std::span<const dead_check> dead) {

@@ -78,13 +78,12 @@ bool users_connection::set_clock() {
   std::int64_t revision = 0;
   {
     execution run = read_clock_.run();
-    if (run.step()) {
-      sqlite::check_version(connection_, run.integer(3));
-      if (run.bytes(1) == time.boot) {
-        return false;
-      }
-      revision = run.integer(0);
+    const bool has_version = run.step();
+    sqlite::check_version(connection_, has_version ? run.integer(3) : 0);
+    if (run.bytes(1) == time.boot) {
+      return false;
     }
+    revision = run.integer(0);
   }
   const sqlite::clock_row row = time.boot == sqlite::virtual_boot ? sqlite::clock_row{revision + 1, time.boot, {}}
                                                                   : sqlite::row_of_wall_clock(revision + 1);
@@ -117,7 +116,7 @@ scheduled users_connection::schedule(const request& asked) {
 cancel_answer users_connection::cancel(std::string_view kind, std::string_view key) {
   execution run = cancel_.run();
   if (run.bind_text(kind).bind_blob(key).step()) {
-    const auto attempts = static_cast<int>(run.integer(0));
+    const int attempts = run.count(0);
     run.finish();
     return {cancel_result::cancelled, attempts};
   }

@@ -203,8 +203,9 @@ class memory_store::implementation {
   mutable std::mutex writing;  // held by a transaction
   mutable std::mutex mutex;    // guards what follows; taken after `writing`
   tables all;
-  std::map<std::string, instant> paused;                     // by kind: since when
-  std::map<std::string, drained_node, std::less<>> drained;  // by name
+  std::map<std::string, instant> paused;                                // by kind: since when
+  std::map<std::string, drained_node, std::less<>> drained;             // by name
+  std::map<std::string, std::vector<long_run>, std::less<>> long_runs;  // by node
   std::vector<audit_entry> audit;
   store_counts counts;
 
@@ -499,7 +500,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   [[nodiscard]] static bool pending(const stored& row) { return row.lease == instant{}; }
   [[nodiscard]] static instant given_up(bool orphaned) { return orphaned ? instant_of(held_by_nobody) : instant{}; }
   [[nodiscard]] bool due_and_free(const stored& row) const {
-    return row.due <= now_ && (pending(row) || (takes_over_ && row.lease <= now_));
+    return row.due <= now_ && (pending(row) || row.lease <= (takes_over_ ? now_ : instant_of(held_by_nobody)));
   }
 
   void append(append_op& op) {
@@ -791,6 +792,38 @@ void memory_store::tell_drained(std::string_view node, std::size_t held) {
   if (const auto found = implementation_->drained.find(node); found != implementation_->drained.end()) {
     found->second.held = held;
     found->second.told = now();
+  }
+}
+
+std::vector<long_run> memory_store::long_runs() {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  std::vector<long_run> found;
+  for (const auto& [node, runs] : implementation_->long_runs) {
+    for (const long_run& told : runs) {
+      if (const stored* const check = implementation_->all.find(told.id);
+          check != nullptr && check->fence == told.fence && check->lease != instant{}) {
+        found.push_back(told);
+        found.back().node = node;
+        found.back().kind = check->kind;
+        found.back().key = check->key;
+      }
+    }
+  }
+  implementation_->counts.rows_read += found.size();
+  std::stable_sort(found.begin(), found.end(),
+                   [](const long_run& left, const long_run& right) { return left.begun < right.begun; });
+  return found;
+}
+
+void memory_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
+  const std::scoped_lock writing(implementation_->writing);
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  std::vector<long_run>& told = implementation_->long_runs[std::string(node)];
+  told.assign(runs.begin(), runs.end());
+  for (long_run& each : told) {
+    each.told = now();
   }
 }
 

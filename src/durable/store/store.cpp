@@ -26,12 +26,20 @@ void validate_node(std::string_view node) {
 
 scheduled transaction::schedule(const request& asked) {
   validate(asked, limits());
+  if (due_of_waiting_) {
+    if (const std::optional<instant> due = due_of_waiting_(asked.kind, asked.key)) {
+      return {.due = *due};
+    }
+  }
   append_op op{&asked};
   append({&op, 1});
   return op.result;
 }
 
 cancel_answer transaction::cancel(std::string_view kind, std::string_view key) {
+  if (due_of_waiting_ && due_of_waiting_(kind, key)) {
+    return {.result = cancel_result::running};
+  }
   cancel_op op{kind, key};
   cancel({&op, 1});
   return {op.result, op.attempts};
@@ -88,6 +96,10 @@ std::vector<paused_kind> store::paused_kinds() { return {}; }
 std::vector<drained_node> store::drained_nodes() { return {}; }
 
 void store::tell_drained(std::string_view /*node*/, std::size_t /*held*/) {}
+
+std::vector<long_run> store::long_runs() { return {}; }
+
+void store::tell_long_runs(std::string_view /*node*/, std::span<const long_run> /*runs*/) {}
 
 std::vector<stored_check> store::list(const check_range& /*range*/) { refuse("listing checks"); }
 

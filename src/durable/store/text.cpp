@@ -33,6 +33,8 @@ bool is_control(std::string_view character) noexcept {
   return lead == 0xc2 ? byte_at(character, 1) < 0xa0 : lead < 0x20 || lead == 0x7f;
 }
 
+}  // namespace
+
 void append_escaped(std::string& to, std::string_view bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -40,8 +42,6 @@ void append_escaped(std::string& to, std::string_view bytes) {
     to.push_back(digits[byte_at(bytes, i) % 16]);
   }
 }
-
-}  // namespace
 
 bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -45,6 +46,17 @@ class forwarding_store : public store {
 
  private:
   store& real_;
+};
+
+/// Counts what goes through `transact`.
+class counting_store final : public forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  std::atomic<int> transactions = 0;
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    ++transactions;
+    forwarding_store::transact(work);
+  }
 };
 
 }  // namespace timing_wheel::durable::test

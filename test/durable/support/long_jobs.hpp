@@ -94,6 +94,26 @@ inline void expect_one_run_each(const std::map<std::string, int>& runs, std::siz
   EXPECT_THAT(runs, Each(Pair(testing::_, 1)));
 }
 
+/// 10 jobs run on two nodes while a transactional handler of one of them takes so long.
+inline void expect_that_a_transactional_handler_doubles_no_run(const long_jobs::store_maker& make_store,
+                                                               std::chrono::milliseconds lease,
+                                                               std::chrono::milliseconds length) {
+  long_jobs jobs(make_store, lease);
+  std::atomic<int> slow = 0;
+  jobs.add_node([&](scheduler& checks) {
+    checks.on("slow", [&](transaction&, const job&) {
+      ++slow;
+      std::this_thread::sleep_for(length);  // real time: the lease is the database's
+    });
+  });
+  jobs.add_node();
+  ASSERT_TRUE(jobs.begin(10));
+  put(*make_store(), request{.kind = "slow", .key = "a", .payload = {}, .due = {}});
+  EXPECT_TRUE(wait_until([&] { return slow != 0; }));
+  std::this_thread::sleep_for(3 * lease);
+  expect_one_run_each(jobs.finish(), 10);
+}
+
 /// 20 jobs run on three nodes while `outage` keeps the store away. It is nobody's death: each has one run, also with a
 /// node that comes at its end.
 template <class Outage>

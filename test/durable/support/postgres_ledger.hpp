@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -65,16 +64,10 @@ inline void serve(scheduler& checks, const std::string& conninfo) {
       patient);
 }
 
-/// Adds a handler that kills its process.
-inline void serve_poison(scheduler& checks) {
-  checks.on("poison", [](const job& /*what*/) { static_cast<void>(::raise(SIGKILL)); }, {.max_attempts = 3});
-}
-
 /// A node in this process.
 struct node {
   explicit node(const std::string& conninfo, std::chrono::milliseconds lease = 500ms, const std::string& effects = {},
-                const postgres_options& options = {.statement_timeout = 2s, .transaction_timeout = 1s},
-                bool with_poison = false)
+                const postgres_options& options = {.statement_timeout = 2s, .transaction_timeout = 1s})
       : store(conninfo, options),
         checks(store, {.look_ahead = 200ms,
                        .poll = 20ms,
@@ -82,9 +75,6 @@ struct node {
                        .tick = std::min<std::chrono::milliseconds>(1ms, lease / 6),
                        .on_failure = [](const failure&) {}}) {
     serve(checks, effects.empty() ? conninfo : effects);
-    if (with_poison) {
-      serve_poison(checks);
-    }
     checks.start();
   }
 

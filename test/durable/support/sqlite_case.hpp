@@ -15,20 +15,24 @@ using timing_wheel::test::scratch_folder;
 /// Keys of all rows, in the order of their time.
 inline std::vector<std::string> keys_by_time(store& in) {
   std::vector<std::string> keys;
-  sqlite3_stmt* read = nullptr;
-  in.transact([&](store_transaction& open) {
-    sqlite3_prepare_v2(sqlite_connection(open), "SELECT key FROM timing_wheel_check ORDER BY due,id", -1, &read,
-                       nullptr);
-    while (sqlite3_step(read) == SQLITE_ROW) {
-      keys.emplace_back(static_cast<const char*>(sqlite3_column_blob(read, 0)),
-                        static_cast<std::size_t>(sqlite3_column_bytes(read, 0)));
-    }
-    sqlite3_finalize(read);
-  });
+  for (const stored_check& each : in.list({.limit = 100'000})) {
+    keys.push_back(each.key);
+  }
   return keys;
 }
 
 inline std::error_code sqlite_code(int code) { return {code, sqlite_category()}; }
+
+/// The first value of the first row, as text.
+inline std::string ask(sqlite3* on, const std::string& sql) {
+  std::string answer;
+  const auto keep = [](void* to, int, char** values, char**) {
+    *static_cast<std::string*>(to) = values[0] == nullptr ? "NULL" : values[0];
+    return 0;
+  };
+  sqlite3_exec(on, sql.c_str(), keep, &answer, nullptr);
+  return answer;
+}
 
 /// A connection of the user's own.
 class users_database {
@@ -43,17 +47,7 @@ class users_database {
 
   [[nodiscard]] sqlite3* get() const { return connection_; }
   int run(const std::string& sql) const { return sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr); }
-
-  /// The first value of the first row, as text.
-  [[nodiscard]] std::string ask(const std::string& sql) const {
-    std::string answer;
-    const auto keep = [](void* to, int, char** values, char**) {
-      *static_cast<std::string*>(to) = values[0] == nullptr ? "NULL" : values[0];
-      return 0;
-    };
-    sqlite3_exec(connection_, sql.c_str(), keep, &answer, nullptr);
-    return answer;
-  }
+  [[nodiscard]] std::string ask(const std::string& sql) const { return test::ask(connection_, sql); }
 
  private:
   sqlite3* connection_ = nullptr;

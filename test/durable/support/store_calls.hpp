@@ -211,4 +211,10 @@ bool wait_until(const Ready& ready, std::chrono::milliseconds most = 60s) {
   return true;
 }
 
+/// Calls again, as the scheduler does, until it works. \returns whether it did.
+template <class Work>
+bool works_at_last(const Work& work) {
+  return wait_until([&] { return !error_of(work).code; });
+}
+
 }  // namespace timing_wheel::durable::test

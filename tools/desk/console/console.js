@@ -127,7 +127,7 @@ function showKinds(kinds) {
     change.append(make('button', name, { className: 'change', ariaLabel: `${name} ${of.kind}`, disabled: readOnly,
       onclick: guard(async () => {
         if (!await confirmed(`${name} ${of.kind}?`)) return;
-        await ask('POST', `/v1/kinds/${encodeURIComponent(of.kind)}/${name.toLowerCase()}`);
+        await ask('POST', `/v1/kinds/${inPath(of, 'kind')}/${name.toLowerCase()}`);
         tell(`${of.kind} ${of.paused ? 'goes on' : 'is paused'}`);
       }) }));
     return [cell(of.kind), cell(`${of.at_least ? '> ' : ''}${grouped(of.pending)}`, 'number'),
@@ -217,7 +217,7 @@ async function changeDead(method, path, verb) {
   if (!await confirmed(`${verb} ${grouped(number)} dead checks (${those.map((of) => of.kind).join(', ')})?`)) return;
   let changed = 0, refused = 0;
   for (const of of those) {
-    const query = `kind=${encodeURIComponent(of.kind)}&error=${inPath(of, 'error')}`;
+    const query = `kind=${inPath(of, 'kind')}&error=${inPath(of, 'error')}`;
     const done = await ask(method, `${path}?${query}`);
     changed += done.changed;
     refused += done.refused;
@@ -297,7 +297,7 @@ async function list(cursor) {
 
 let path;  // of the check whose story is told
 async function tellStory(of) {
-  path = `/v1/kinds/${encodeURIComponent(of.kind)}/checks/${inPath(of, 'key')}`;
+  path = `/v1/kinds/${inPath(of, 'kind')}/checks/${inPath(of, 'key')}`;
   at('story-title').textContent = `${of.kind} ${shown(of, 'key')}`;
   await refresh();
   at('story').hidden = false;
@@ -311,7 +311,8 @@ async function refresh() {
     const { check, dead } = await ask('GET', path);
     for (const each of [check, ...dead]) {
       for (const [name, value] of Object.entries(each ?? {})) {
-        if (value !== null) facts.push(make('dt', name.replaceAll('_', ' ')), make('dd', value));
+        const text = name === 'run' && value ? `on ${value.node} since ${value.begun}, told ${value.told}` : value;
+        if (text !== null) facts.push(make('dt', name.replaceAll('_', ' ')), make('dd', text));
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include "timing_wheel/detail/requirements.hpp"
 
+#include <boost/core/no_exceptions_support.hpp>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -71,12 +72,16 @@ class limited_operation {
   [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
   [[nodiscard]] net::cancellation_slot slot() noexcept { return signal_.slot(); }
 
-  // A cancel of the whole is one of the operation. The slot refers to this until the operation has ended, and, as with
-  // Asio's own limits, must not get a signal once a context has left both handlers uncalled.
-  void connect() {
-    auto slot = net::get_associated_cancellation_slot(handler_);
+  // A cancel of the whole is one of the operation. The slot may outlive the operation, if that drops its handler;
+  // then the slot keeps the block of memory, and nothing in it.
+  template <class Slot>
+  static void connect(const std::shared_ptr<limited_operation>& self, Slot slot) {
     if (slot.is_connected()) {
-      slot.assign([this](net::cancellation_type_t type) { signal_.emit(type); });
+      slot.assign([still = std::weak_ptr<limited_operation>(self)](net::cancellation_type_t type) {
+        if (const auto operation = still.lock()) {
+          operation->signal_.emit(type);
+        }
+      });
     }
   }
 
@@ -98,7 +103,7 @@ class limited_operation {
     self->wait_ended_ = true;
     if (self->result_.index() != 0) {
       complete(std::move(self));
-    } else {
+    } else if (self.use_count() > 1) {  // else the other handler is gone, and with it the operation
       self->signal_.emit(self->type_);
     }
   }
@@ -227,11 +232,22 @@ class limited_initiation : public initiation_of<Initiation> {
     using operation = limited_operation<std::decay_t<Handler>, Timer, Signatures...>;
     const auto allocator = net::get_associated_allocator(handler);
     auto both = std::allocate_shared<operation>(allocator, std::forward<Handler>(handler), *limit.timer, limit.type);
+    auto slot = net::get_associated_cancellation_slot(both->handler());
     arm(limit);
     limit.timer->async_wait(limiting_handler<operation>(both));
-    both->connect();
-    std::forward<Begun>(initiation)(limited_handler<operation, Signatures...>(std::move(both)),
-                                    std::forward<Arguments>(arguments)...);
+    BOOST_TRY {
+      operation::connect(both, slot);
+      std::forward<Begun>(initiation)(limited_handler<operation, Signatures...>(std::move(both)),
+                                      std::forward<Arguments>(arguments)...);
+    }
+    BOOST_CATCH(...) {
+      if (slot.is_connected()) {
+        slot.clear();
+      }
+      limit.timer->cancel();
+      BOOST_RETHROW
+    }
+    BOOST_CATCH_END
   }
 };
 

@@ -290,6 +290,7 @@ class registry {
   registry& operator=(const registry&) = delete;
 
   [[nodiscard]] timing_wheel::timer& wheel() const noexcept { return wheel_; }
+  [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] std::uint64_t new_number() noexcept { return last_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
@@ -329,8 +330,10 @@ class registry {
     registry& of_;
   };
 
-  // Destroys all waits, and waits for those that are being delivered: the context goes.
+  // Destroys all waits, and waits for those that are being delivered: the context goes. From then on a timer that is
+  // armed loses its waits, for the wheel may be gone: the destructors of handlers that the context leaves may wait.
   void close() noexcept {
+    closed_.store(true, std::memory_order_relaxed);
     wait_list left;
     for (std::size_t i = 0; const std::optional<state_reference> one = look_at(i); ++i) {
       if (*one) {
@@ -400,6 +403,7 @@ class registry {
   std::atomic<std::size_t> owners_ = 1;         // the service of the context, and each state; the last one acquires
   std::atomic<std::uint64_t> last_number_ = 0;  // relaxed: only that no two are the same matters
   std::atomic<std::size_t> delivering_ = 0;     // release, and acquire by who waits: what was delivered is seen
+  std::atomic<bool> closed_ = false;            // relaxed: whoever destroys a context is alone with it
 
   std::mutex mutex_;  // guards what follows; taken alone
   std::vector<std::unique_ptr<page>> pages_;
@@ -451,6 +455,11 @@ inline void timer_state::add(wait& added, time_point expiry, std::chrono::nanose
 }
 
 inline void timer_state::arm(std::uint32_t generation, timing_wheel::detail::short_window window) {
+  if (home().is_closed()) {
+    wait_list left;
+    close(left);
+    return;
+  }
   std::error_code refused;
   expiry_rule rule(state_reference::to(*this), generation);
   const schedule_options options{.window = std::chrono::nanoseconds(static_cast<std::int64_t>(window.length()))};

@@ -1,4 +1,4 @@
-# A recipe ends with success, prints what is written down beside it, to the letter, and nothing on standard error.
+# A program ends with success, prints what is written down beside it, to the letter, and nothing on standard error.
 # With MAY_SKIP, a program that cannot run here ends with 77, and says why on standard error.
 execute_process(COMMAND ${PROGRAM} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
 if(MAY_SKIP AND result STREQUAL "77")

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Schedules checks over HTTP, and cancels half of them, while the server is killed each second.
+
+desk_torture.py DESK CHECKS [POSTGRES_SERVER]
+
+DESK is the program timing-wheel; the checks are on a file, or in a database of the program POSTGRES_SERVER. Three
+clients of Python and one of curl repeat each request whose answer is lost. At the end, by the store and by its audit,
+each check has been scheduled once, and each other one cancelled once.
+"""
+
+import collections
+import http.client
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+TOKEN = "0123456789abcdef"
+CURL = """request = {method}
+url = http://{address}{path}
+header = "Authorization: Bearer {token}"
+data = "{body}"
+output = /dev/null
+write-out = "%{{http_code}}\\n"
+max-time = 20
+retry = 1000
+retry-delay = 1
+retry-max-time = 600
+retry-all-errors
+"""
+
+
+class Server:
+    """timing-wheel serve, which is killed each second."""
+
+    def __init__(self, command):
+        self.command, self.port, self.kills = command, 0, 0
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([*self.command, "--listen", f"127.0.0.1:{self.port}"], stdout=subprocess.PIPE,
+                                        text=True)
+        self.port = int(self.process.stdout.readline().split(":")[2].strip("/\n"))
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def kill_each_second(self, over):
+        while not over.wait(1):
+            self.kill()
+            self.kills += 1
+            self.start()
+
+
+class Clients:
+    def __init__(self, port, checks):
+        self.address, self.checks = f"127.0.0.1:{port}", checks
+        self.blocks = collections.deque(range(0, checks, 100))
+        self.lost = 0
+        self.failures = []
+
+    @staticmethod
+    def requests(first, end):
+        """What is asked of a block: of four checks in a row, two are cancelled."""
+        for number in range(first, end):
+            path = f"/v1/kinds/close/checks/order-{number}"
+            yield "PUT", path, '{"delay":"1h"}'
+            if number % 4 < 2:
+                yield "DELETE", path, ""
+
+    def in_python(self, requests):
+        connection = http.client.HTTPConnection(self.address, timeout=20)
+        for method, path, body in requests:
+            last_try = time.monotonic() + 120
+            while True:
+                try:
+                    connection.request(method, path, body, {"Authorization": f"Bearer {TOKEN}"})
+                    answer = connection.getresponse()
+                    answer.read()
+                    if answer.status != 503:
+                        break
+                except (OSError, http.client.HTTPException):
+                    connection.close()
+                if time.monotonic() > last_try:
+                    self.failures.append(f"{method} {path}: no answer for two minutes")
+                    return
+                self.lost += 1
+                time.sleep(0.005)
+            if answer.status not in (200, 201):
+                self.failures.append(f"{method} {path}: {answer.status}")
+        connection.close()
+
+    def in_curl(self, requests):
+        config = "next\n".join(CURL.format(method=method, address=self.address, path=path, token=TOKEN,
+                                           body=body.replace('"', '\\"')) for method, path, body in requests)
+        done = subprocess.run(["curl", "--silent", "--config", "-"], input=config, capture_output=True, text=True)
+        answers = collections.Counter(done.stdout.split())
+        if done.returncode != 0 or answers.keys() - {"000", "200", "201", "503"}:  # 000 and 503 were asked again
+            self.failures.append(f"curl ended with {done.returncode}: {answers}, {done.stderr}")
+
+    def work(self, ask):
+        while self.blocks and not self.failures:
+            try:
+                first = self.blocks.popleft()
+            except IndexError:
+                return
+            ask(self.requests(first, min(first + 100, self.checks)))
+            if 10 * first // self.checks < 10 * (first + 100) // self.checks:
+                print(f"    about {first + 100} of {self.checks} checks", file=sys.stderr)
+
+
+def torture(desk, checks, store, folder):
+    def told(*command):
+        return subprocess.run([desk, *command], check=True, capture_output=True, text=True).stdout
+
+    told("migrate", store, "--create")
+    tokens = Path(folder, "tokens")
+    tokens.write_text(f"torture {TOKEN}\n")
+    server = Server([desk, "serve", store, "--token-file", tokens])
+    clients = Clients(server.port, checks)
+    over = threading.Event()
+    killer = threading.Thread(target=server.kill_each_second, args=(over,))
+    threads = [threading.Thread(target=clients.work, args=(ask,))
+               for ask in (clients.in_python, clients.in_python, clients.in_python, clients.in_curl)]
+    begin = time.monotonic()
+    for thread in (killer, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    over.set()
+    killer.join()
+    server.kill()
+    print(f"{store.partition(':')[0]}: {checks} checks in {time.monotonic() - begin:.0f} s, {server.kills} kills, "
+          f"{clients.lost} answers lost to Python")
+
+    written = collections.Counter()
+    for line in told("audit", store, "--json", "--limit", "1000000").splitlines():
+        entry = json.loads(line)
+        written[entry["action"]] += entry["count"]
+    cancelled = sum(number % 4 < 2 for number in range(checks))
+    pending = json.loads(told("status", store, "--json"))["kinds"][0]["pending"]
+    if clients.failures or +written != {"schedule": checks, "cancel": cancelled} or pending != checks - cancelled:
+        sys.exit(f"not exact: audit {dict(written)}, {pending} pending, {clients.failures}")
+    if server.kills == 0:
+        sys.exit("too few checks: no kill")
+
+
+def main():
+    desk, checks = sys.argv[1], int(sys.argv[2])
+    if checks > 600_000:
+        sys.exit("at most 600000 checks: the audit is read whole, up to a million lines")
+    with tempfile.TemporaryDirectory() as folder:
+        if len(sys.argv) == 3:
+            torture(desk, checks, f"sqlite:{folder}/checks.db", folder)
+            return
+        with subprocess.Popen([sys.argv[3]], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as postgres:
+            postgres.stdin.write("torture\n")
+            postgres.stdin.flush()
+            torture(desk, checks, postgres.stdout.readline().strip(), folder)
+
+
+if __name__ == "__main__":
+    main()
