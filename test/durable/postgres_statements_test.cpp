@@ -306,6 +306,18 @@ TEST_F(PostgresStatements, APageEndsWhereItIsFull) {
   EXPECT_THAT(plan.substr(at, plan.find('\n', at) - at), AnyOf(HasSubstr("rows=100 "), HasSubstr("rows=101 "))) << plan;
 }
 
+// The planner, which knows that every second check is of the kind, would go on among the others.
+TEST_F(PostgresStatements, ThePageBehindTheLastKeyOfAKindReadsNothing) {
+  postgres_store alone(server().conninfo(), with_one_connection(options));
+  fill(5000, instant(1us));
+  user.execute("UPDATE " + schema + ".check SET kind='other' WHERE id%2=0; ANALYZE " + schema + ".check");
+  const auto both = reads_of(alone, [&](store_transaction& open) {
+    EXPECT_THAT(open.list({.limit = 1000, .which = {.kind = "other"}, .from_key = "z"}), IsEmpty());
+  });
+  EXPECT_EQ(both.by_scan, 0);
+  EXPECT_EQ(both.by_index, 0);
+}
+
 TEST_F(PostgresStatements, AClaimTouchesNoIndex) {
   fill(1000, instant(1us));
   const std::vector<claimed> rows = claim(store);

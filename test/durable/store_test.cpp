@@ -843,6 +843,23 @@ TEST_P(Store, ListsChecksInPagesByDeadline) {
   EXPECT_THAT(keys_of(store.list({.limit = 9, .which = {.due_after = rest[0].due}})), ElementsAre("d"));
 }
 
+TEST_P(Store, ListsTheChecksOfAKindInPagesByKey) {
+  for (const auto& [key, due] : {std::pair("c", 1h), {"b", 2h}, {"a", 3h}, {"d", 4h}}) {
+    put(store, key, due);
+    put(store, request{.kind = "other", .key = key, .due = due});
+  }
+  const auto from = [&](const std::string& key, std::size_t limit, check_filter which) {
+    which.kind = "close";
+    return keys_of(store.list({.limit = limit, .which = which, .from_key = key}));
+  };
+  EXPECT_THAT(from("", 2, {}), ElementsAre("a", "b"));
+  EXPECT_THAT(from(std::string("b\0", 2), 9, {}), ElementsAre("c", "d"));
+  EXPECT_THAT(from("b", 9, {.key_prefix = "b"}), ElementsAre("b"));
+  EXPECT_THAT(from("", 9, {.due_after = store.find("close", "b")->due}), ElementsAre("a", "d"));
+  EXPECT_THAT(from("e", 9, {}), IsEmpty());
+  EXPECT_EQ(error_of([&] { static_cast<void>(store.list({.limit = 1, .from_key = ""})); }).code, errc::invalid_request);
+}
+
 TEST_P(Store, ListsKeysThatBeginWithAnyBytes) {
   for (const std::string& key : {std::string("a"), std::string("a\xFF"), std::string("a\xFF\xFF"), std::string("b"),
                                  std::string("\xFF"), std::string("\xFFz")}) {

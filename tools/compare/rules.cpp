@@ -1,7 +1,9 @@
 #include "compare/rules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <compare>
 #include <map>
 
 #include "compare/families.hpp"
@@ -29,11 +31,11 @@ level_place first_place(const timer_in_ticks& timer, const wheel_sizes& sizes) {
   return found;
 }
 
-/// Calls `visit(move_step)` for each move.
+/// Calls `visit(move_step)` for each move. \returns the level from which the timer fires, unless it is cancelled.
 template <class Visitor>
-void for_each_move(const timer_in_ticks& timer, const wheel_sizes& sizes, Visitor&& visit) {
+std::size_t for_each_move(const timer_in_ticks& timer, const wheel_sizes& sizes, Visitor&& visit) {
   if (timer.due <= timer.added) {
-    return;
+    return 0;
   }
   const level_place first = first_place(timer, sizes);
   std::size_t level = first.level;
@@ -41,7 +43,7 @@ void for_each_move(const timer_in_ticks& timer, const wheel_sizes& sizes, Visito
   for (tick rest = timer.due % length; rest != 0; rest %= length) {
     const tick when = timer.due - rest;
     if (timer.cancelled && when > *timer.cancelled) {
-      return;
+      return level;
     }
     const std::size_t from = level;
     while (rest < length) {
@@ -49,6 +51,7 @@ void for_each_move(const timer_in_ticks& timer, const wheel_sizes& sizes, Visito
     }
     visit(move_step{when, from, level});
   }
+  return level;
 }
 
 /// Those that the library gives a wheel that is told nothing.
@@ -67,6 +70,15 @@ wheel_sizes shipped_sizes() {
     sizes.pop_back();
   }
   return wheel_sizes(std::move(sizes));
+}
+
+/// The level of a noncascading wheel that has such ticks.
+std::size_t level_of_tick(tick length) {
+  std::size_t level = 0;
+  for (; length > 1; length /= noncascading_step) {
+    ++level;
+  }
+  return level;
 }
 
 /// As many as the timers need.
@@ -119,9 +131,14 @@ class expectation {
       }
     }
     fired = plan.timers.size() - cancelled;
-    std::sort(stops_.begin(), stops_.end());
-    wakeups += static_cast<std::uint64_t>(std::unique(stops_.begin(), stops_.end()) - stops_.begin());
-    stops_.clear();
+    count_flushes();
+    count_visits();
+    if (polls_) {
+      empty_wakeups = wakeups - occupied_;
+    } else {
+      wakeups = occupied_;
+    }
+    flush_classes[0] = empty_wakeups;
   }
 
   std::uint64_t fired = 0;
@@ -129,35 +146,54 @@ class expectation {
   std::uint64_t linked = 0;  // those that were not due when they came
   std::uint64_t looks = 0;
   std::uint64_t wakeups = 0;
-  tick latest = 0;                   // in ticks
-  std::vector<std::uint64_t> moves;  // by level left
+  std::uint64_t empty_wakeups = 0;
+  tick latest = 0;                             // in ticks
+  std::vector<std::uint64_t> moves;            // by level left
+  std::vector<std::uint64_t> largest_flushes;  // by level
+  std::array<std::uint64_t, 65> flush_classes{};
 
  private:
+  /// A timer that a wake-up moves or fires.
+  struct handling {
+    tick when = 0;
+    std::size_t level = 0;
+    auto operator<=>(const handling&) const = default;
+  };
+  /// From a visit of a slot on, there are more timers in it, or fewer.
+  struct visit_change {
+    tick slot = 0;
+    tick visit = 0;  // the slot's first one has the number 0
+    std::int64_t timers = 0;
+    auto operator<=>(const visit_change&) const = default;
+  };
+
   void count(const timer_in_ticks& timer, tick fires) {
     switch (spec_.type) {
       case kind::hashed:
         looks += looks_of(timer, shape_.slots);
+        add_visits(timer);
         return count_ticks(timer);
       case kind::sorted:
       case kind::session:
+        count_firing(timer, fires, 0);
         return count_ticks(timer);
       case kind::threads:
-        count_moves(timer);
+        count_firing(timer, fires, count_moves(timer));
         return count_ticks(timer);
       case kind::hierarchical:
       case kind::flat:
       case kind::shipped:
-        count_moves({timer.added, fires, timer.cancelled});
-        break;
-      case kind::heap:
+        return count_firing(timer, fires, count_moves({timer.added, fires, timer.cancelled}));
       case kind::noncascading:
-        break;
+        return count_firing(timer, fires, level_of_tick(level_tick(spec_, timer)));
+      case kind::heap:
+        return count_firing(timer, fires, 0);
     }
-    count_firing(timer, fires);
   }
 
   /// By arrival, so that the ticks with something pending grow at the end.
   void count_ticks(const timer_in_ticks& timer) {
+    polls_ = true;
     const tick last = timer.cancelled.value_or(timer.due);
     const tick from = std::max(timer.added, awake_until_);
     tick length = 1;
@@ -168,28 +204,96 @@ class expectation {
     awake_until_ = std::max(awake_until_, last);
   }
 
-  void count_moves(const timer_in_ticks& timer) {
-    for_each_move(timer, shape_.sizes, [&](const move_step& step) {
+  /// \returns the level from which it fires.
+  std::size_t count_moves(const timer_in_ticks& timer) {
+    return for_each_move(timer, shape_.sizes, [&](const move_step& step) {
       moves.resize(std::max(moves.size(), step.from + 1));
       ++moves[step.from];
-      if (spec_.type != kind::threads) {
-        stops_.push_back(step.when);
-      }
+      handled_.push_back({step.when, step.from});
     });
   }
 
-  void count_firing(const timer_in_ticks& timer, tick fires) {
+  void count_firing(const timer_in_ticks& timer, tick fires, std::size_t level) {
     if (!timer.cancelled) {
-      stops_.push_back(fires);
+      handled_.push_back({fires, level});
       latest = std::max(latest, fires - timer.due);
     }
   }
 
+  /// Each thread has a wake-up of its own, and any other engine one for all levels.
+  void count_flushes() {
+    std::sort(handled_.begin(), handled_.end());
+    std::uint64_t in_wakeup = 0;
+    for (auto begin = handled_.begin(); begin != handled_.end();) {
+      const auto end = std::find_if(begin, handled_.end(), [&](const handling& other) { return other != *begin; });
+      const auto timers = static_cast<std::uint64_t>(end - begin);
+      largest_flushes.resize(std::max(largest_flushes.size(), begin->level + 1));
+      largest_flushes[begin->level] = std::max(largest_flushes[begin->level], timers);
+      in_wakeup += timers;
+      if (end == handled_.end() || end->when != begin->when || spec_.type == kind::threads) {
+        add_wakeups(1, in_wakeup);
+        in_wakeup = 0;
+      }
+      begin = end;
+    }
+    handled_.clear();
+  }
+
+  void add_wakeups(std::uint64_t many, std::uint64_t timers) {
+    occupied_ += many;
+    flush_classes[static_cast<std::size_t>(std::bit_width(timers))] += many;
+  }
+
+  /// A hashed wheel sees all that a slot has at its visits after `added`, up to the end.
+  void add_visits(const timer_in_ticks& timer) {
+    const tick slot = timer.due % shape_.slots;
+    const auto visits_until = [&](tick last) { return last < slot ? 0 : (last - slot) / shape_.slots + 1; };
+    const tick first = visits_until(timer.added);
+    const tick end = visits_until(timer.cancelled.value_or(timer.due));
+    if (first != end) {
+      visits_.push_back({slot, first, 1});
+      visits_.push_back({slot, end, -1});
+    }
+  }
+
+  void count_visits() {
+    std::sort(visits_.begin(), visits_.end());
+    std::int64_t timers = 0;
+    for (std::size_t i = 0; i + 1 < visits_.size(); ++i) {
+      timers += visits_[i].timers;
+      const tick visits = visits_[i + 1].visit - visits_[i].visit;
+      if (timers > 0 && visits > 0) {
+        add_wakeups(visits, static_cast<std::uint64_t>(timers));
+        largest_flushes.resize(1);
+        largest_flushes[0] = std::max(largest_flushes[0], static_cast<std::uint64_t>(timers));
+      }
+    }
+    visits_.clear();
+  }
+
   const engine_spec& spec_;
   engine_shape shape_;
+  bool polls_ = false;  // it wakes whether there is something to do or not
   tick awake_until_ = 0;
-  std::vector<tick> stops_;
+  std::uint64_t occupied_ = 0;  // wake-ups that are not empty
+  std::vector<handling> handled_;
+  std::vector<visit_change> visits_;
 };
+
+void check_flushes(std::vector<std::string>& found, const engine_spec& spec, const engine_result& counted,
+                   const expectation& rules) {
+  add_difference(found, spec, "empty wake-ups", counted.empty_wakeups, rules.empty_wakeups);
+  for (std::size_t i = 0; i < rules.flush_classes.size(); ++i) {
+    add_difference(found, spec, "wake-ups with fewer than 2^" + std::to_string(i) + " timers, and at least half as many",
+                   counted.flush_classes[i], rules.flush_classes[i]);
+  }
+  const std::size_t flushing = spec.type == kind::heap ? 0 : rules.largest_flushes.size();  // a heap has no buckets
+  for (std::size_t level = 0; level < std::max(counted.levels.size(), flushing); ++level) {
+    add_difference(found, spec, "largest flush of level " + std::to_string(level),
+                   level < counted.levels.size() ? counted.levels[level].largest_flush : 0,
+                   level < flushing ? rules.largest_flushes[level] : 0);
+  }
+}
 
 void check_moves(std::vector<std::string>& found, const engine_spec& spec, const engine_result& counted,
                  const std::vector<std::uint64_t>& expected) {
@@ -357,6 +461,7 @@ std::vector<std::string> check(const workload& plan, const engine_spec& spec, co
     add_difference(found, spec, "heap operations", counted.heap_operations, 2 * rules.linked);
   }
   check_moves(found, spec, counted, rules.moves);
+  check_flushes(found, spec, counted, rules);
   check_trace(found, plan, spec, counted);
   return found;
 }

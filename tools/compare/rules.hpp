@@ -42,13 +42,17 @@
 /// of sessions at each tick that begins with something pending. Of the threads that poll a hierarchy, that of level k
 /// wakes at each multiple of n^k among these ticks: in a span of s ticks, s / n^k times, up to rounding.
 ///
+/// **The flush rule.** A wake-up of a hierarchy handles the timers that move or fire at its tick: of those, a bucket of
+/// level k has the ones that leave level k then. So it is never empty. A wake-up of a hashed wheel handles all timers in
+/// the slot of its tick, by the looks rule; one of a sorted wheel, of the buckets of sessions or of a heap those that
+/// fire; one of a polling thread those that leave its level. Such a wake-up is empty if there is none.
+///
 /// **The lateness rule.** On a noncascading wheel of size n, a timer with the delay D goes to the lowest level k with
 /// D < (n − 1) · 8^k, and fires at `due` rounded up to a multiple of g = 8^k: at most g − 1 ticks late. If k > 0,
 /// D ≥ (n − 1) · g / 8, so that is less than 8 / (n − 1) of the delay. The wheel wakes at each tick at which a timer
 /// fires. Every other engine fires at `due`. The exact due time comes less than a tick before `due`; against it a timer
 /// is late by less than g ticks, or less than one. No timer moves on a noncascading wheel, on a sorted one, or in the
 /// buckets of sessions, and none is looked at in vain.
-
 ///
 /// **The window rule.** With a window of w ticks, a hierarchy puts a timer off to the multiple, in [due, due + w], of
 /// the longest level tick that has one there, and among those to a multiple of that tick times the largest power of

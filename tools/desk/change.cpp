@@ -153,7 +153,8 @@ void transact_next(const desk& with, const tally& done, const Work& work) {
 
 std::string check_words(const std::string& key) { return "key " + one_line(key, 300); }
 
-// Changes the checks that `which` means, a thousand in a transaction. `change` does it, to those that it is given.
+// Changes the checks that `which` means, a thousand in a transaction. `change` does it, to those that it is given. If
+// they are of one kind, it goes by their keys: else the last page would be sought among all other kinds.
 template <class Change>
 tally change_all(const desk& with, const durable::check_filter& which, const Change& change) {
   const std::size_t all = with.store.count(which, most_counted + 1);
@@ -164,6 +165,9 @@ tally change_all(const desk& with, const durable::check_filter& which, const Cha
   steps progress(with, all);
   tally done;
   durable::check_range range{.limit = in_transaction, .which = which};
+  if (!which.kind.empty()) {
+    range.from_key = "";
+  }
   bool more = true;
   while (more && steps::go_on()) {
     tally changed;
@@ -175,7 +179,9 @@ tally change_all(const desk& with, const durable::check_filter& which, const Cha
       }
       changed = here;
       more = page.size() == in_transaction;
-      if (more) {
+      if (more && range.from_key) {
+        range.from_key = page.back().key + '\0';
+      } else if (more) {
         range.after = {page.back().due, page.back().id};
       }
     });

@@ -45,6 +45,13 @@ struct hub {
       look_at(rested);
     }
   }
+  // Who watches sees what a client has changed without waiting for the next turn.
+  void changed() {
+    changed_since_look = true;
+    if (!looking && !watchers.empty()) {
+      look_at(rested);
+    }
+  }
   void look();
   void look_at(std::chrono::steady_clock::time_point when);
   void accept(tcp::acceptor& acceptor);
@@ -54,6 +61,7 @@ struct hub {
   std::size_t connections = 0;
   std::vector<std::weak_ptr<session>> watchers;
   bool looking = false;
+  bool changed_since_look = false;
   std::chrono::steady_clock::time_point rested{};  // when the store may be looked at again
   net::io_context context{1};
   net::thread_pool pool{serving_threads};
@@ -158,7 +166,12 @@ class session : public std::enable_shared_from_this<session> {
     net::post(hub_.pool, [self = shared_from_this()]() mutable {
       hub& of = self->hub_;
       auto got = std::make_shared<http_answer>(of.api.answer(self->asked_));
-      net::post(of.context, [self = std::move(self), got] { self->respond(*got, true); });
+      net::post(of.context, [self = std::move(self), got] {
+        if (self->asked_.method != "GET") {
+          self->hub_.changed();
+        }
+        self->respond(*got, true);
+      });
     });
   }
 
@@ -263,10 +276,11 @@ class session : public std::enable_shared_from_this<session> {
   std::array<char, 4096> rest_{};
 };
 
-// Looks once a second for all who watch, and not for longer than a tenth of the time; if nobody watches, once in each
-// step of the history.
+// Looks once a second for all who watch, and not for longer than a hundredth of the time, so that few checks are late
+// because of it; after a change, a tenth. But it looks in each step of the history, which is all if nobody watches.
 void hub::look() {
   looking = true;
+  changed_since_look = false;
   net::post(pool, [this] {
     const auto begin = std::chrono::steady_clock::now();
     const http_answer seen = api.look();
@@ -283,7 +297,9 @@ void hub::look() {
       looking = false;
       const auto now = std::chrono::steady_clock::now();
       rested = now + std::max<std::chrono::steady_clock::duration>(1s - took, 9 * took);
-      look_at(watchers.empty() ? std::max(rested, now + wait_history::step - 1s - took) : rested);
+      const auto rest = watchers.empty() ? std::chrono::steady_clock::duration::max() : 99 * took;
+      const auto turn = now + std::min<std::chrono::steady_clock::duration>(rest, wait_history::step - 1s - took);
+      look_at(changed_since_look && !watchers.empty() ? rested : std::max(rested, turn));
     });
   });
 }

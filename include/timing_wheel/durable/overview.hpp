@@ -55,12 +55,17 @@ struct list_position {
   std::int64_t id = std::numeric_limits<std::int64_t>::min();  ///< Of the check before the place.
 };
 
-/// Which checks to list: at most `limit` of those that `which` means, in the order of (deadline, id).
+/// Which checks to list: at most `limit` of those that `which` means, in the order of (deadline, id), or in that of their
+/// keys.
 struct check_range {
   std::size_t limit = 0;       ///< How many, at most.
   list_position after = {};    ///< Only those behind this place. To go on: deadline and id of the last one.
   check_filter which = {};     ///< Only these.
   bool with_payloads = false;  ///< Whether to read the payloads, too.
+  /// If it is set: in the order of the keys, from this one on, and `after` means nothing. To go on: the key of the last
+  /// one with a zero byte behind it. For a walk through all checks of a kind: its complexity does not depend on the
+  /// other kinds. `which.kind` must be set, else `durable::errc::invalid_request`.
+  std::optional<std::string> from_key = {};
 };
 
 /// Which dead checks are meant: those of which all that is set here is so.

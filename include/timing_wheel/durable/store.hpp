@@ -442,6 +442,7 @@ class TIMING_WHEEL_EXPORT store {
   /// |---|---|
   /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of what is due early is meant |
   /// | `key_prefix` | O(checks whose keys begin so) |
+  /// | `kind`, in the order of the keys (`check_range::from_key`) | O(limit) |
   /// | `retrying`, `suspect` | O(checks), if few are |
   [[nodiscard]] virtual std::vector<stored_check> list(const check_range& range);
   /// \returns how many checks `which` means, and at most `most`. Complexity: as `list`, with `most` for `limit`.

@@ -131,11 +131,15 @@ std::vector<stored_check> list(connection& on, const check_range& range, instant
       .add(range.with_payloads ? ",payload" : "")
       .add(" FROM @check WHERE true");
   // Without a bound, the planner looks up none.
-  if (range.after.due != list_position().due || range.after.id != list_position().id) {
+  require_kind_of_keys(range);
+  if (range.from_key) {
+    query.add(" AND key>=").add_bytes(*range.from_key);
+  } else if (range.after.due != list_position().due || range.after.id != list_position().id) {
     query.add(" AND (due,id+0)>(").add(microseconds_of(range.after.due)).add(",").add(range.after.id).add(")");
   }
   add_name(query, range.which.kind, range.which.key_prefix);
-  query.add(condition_of(range.which, now)).add(" ORDER BY due,id+0 LIMIT ").add(count_of(range.limit));
+  query.add(condition_of(range.which, now)).add(range.from_key ? " ORDER BY key" : " ORDER BY due,id+0");
+  query.add(" LIMIT ").add(count_of(range.limit));
   query.add(lock ? " FOR UPDATE SKIP LOCKED" : "");
   const result rows = query.run(on, "listing checks");
   std::vector<stored_check> found;

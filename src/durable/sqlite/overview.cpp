@@ -49,9 +49,9 @@ class key_condition {
 };
 
 // A kind has an index by deadline and one by key. SQLite knows no figures of them, so it is told which to take.
-std::string from_checks(const key_condition& keys) {
+std::string from_checks(bool by_key) {
   return std::string(" FROM timing_wheel_check INDEXED BY ") +
-         (keys.empty() ? "timing_wheel_check_due" : "sqlite_autoindex_timing_wheel_check_1") + " WHERE kind=?";
+         (by_key ? "sqlite_autoindex_timing_wheel_check_1" : "timing_wheel_check_due") + " WHERE kind=?";
 }
 
 // Steps from kind to kind in the index.
@@ -76,12 +76,18 @@ void list_kind(database& on, const std::string& kind, const check_range& range, 
   const key_condition keys(range.which.key_prefix);
   once run(on, "listing checks",
            std::string("SELECT id,due,lease,fence,attempt,key,length(payload)") +
-               (range.with_payloads ? ",payload" : "") + from_checks(keys) + keys.text() + " AND (due,id)>(?,?)" +
-               condition_of(range.which, now) + " ORDER BY due,id LIMIT ?",
+               (range.with_payloads ? ",payload" : "") + from_checks(range.from_key || !keys.empty()) + keys.text() +
+               (range.from_key ? " AND key>=?" : " AND (due,id)>(?,?)") + condition_of(range.which, now) +
+               (range.from_key ? " ORDER BY key LIMIT ?" : " ORDER BY due,id LIMIT ?"),
            counts);
   run->bind_text(kind);
   keys.bind(run);
-  run->bind(microseconds_of(range.after.due)).bind(range.after.id).bind(count_of(range.limit));
+  if (range.from_key) {
+    run->bind_blob(*range.from_key);
+  } else {
+    run->bind(microseconds_of(range.after.due)).bind(range.after.id);
+  }
+  run->bind(count_of(range.limit));
   while (run->step()) {
     found.push_back({.kind = kind,
                      .key = std::string(run->bytes(5)),
@@ -140,13 +146,16 @@ class dead_condition {
 
 // Of each kind as many as are asked for; the first of all of them are it.
 std::vector<stored_check> list(database& on, const check_range& range, instant now, counters& counts) {
+  require_kind_of_keys(range);
   std::vector<stored_check> found;
   for (const std::string& kind : kinds_of(on, range.which.kind, counts)) {
     list_kind(on, kind, range, now, counts, found);
   }
-  std::sort(found.begin(), found.end(), [](const stored_check& one, const stored_check& other) {
-    return std::pair(one.due, one.id) < std::pair(other.due, other.id);
-  });
+  if (!range.from_key) {
+    std::sort(found.begin(), found.end(), [](const stored_check& one, const stored_check& other) {
+      return std::pair(one.due, one.id) < std::pair(other.due, other.id);
+    });
+  }
   found.resize(std::min(found.size(), range.limit));
   counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
   return found;
@@ -158,7 +167,7 @@ std::size_t count(database& on, const check_filter& which, std::size_t most, ins
   for (const std::string& kind : kinds_of(on, which.kind, counts)) {
     once run(
         on, "counting checks",
-        "SELECT count(*) FROM (SELECT 1" + from_checks(keys) + keys.text() + condition_of(which, now) + " LIMIT ?)",
+        "SELECT count(*) FROM (SELECT 1" + from_checks(!keys.empty()) + keys.text() + condition_of(which, now) + " LIMIT ?)",
         counts);
     run->bind_text(kind);
     keys.bind(run);

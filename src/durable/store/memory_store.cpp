@@ -220,11 +220,18 @@ class memory_store::implementation {
   [[nodiscard]] std::vector<stored_check> list(const check_range& range, instant at) {
     ++counts.statements;
     std::vector<stored_check> found;
-    for (auto row = all.due.upper_bound(by_due::type(range.after.due, range.after.id));
-         row != all.due.end() && found.size() < range.limit; ++row) {
-      if (stored_check check = shown(*row, range.with_payloads); matches(range.which, check, at)) {
-        found.push_back(std::move(check));
+    const auto take_from = [&](auto row, auto end) {
+      for (; row != end && found.size() < range.limit; ++row) {
+        if (stored_check check = shown(*row, range.with_payloads); matches(range.which, check, at)) {
+          found.push_back(std::move(check));
+        }
       }
+    };
+    require_kind_of_keys(range);
+    if (range.from_key) {
+      take_from(all.names.lower_bound(by_name::type(range.which.kind, *range.from_key)), all.names.end());
+    } else {
+      take_from(all.due.upper_bound(by_due::type(range.after.due, range.after.id)), all.due.end());
     }
     counts.rows_read += found.size();
     return found;

@@ -5,6 +5,8 @@
 #include <ostream>
 
 #include "durable/store/instant.hpp"
+#include "timing_wheel/durable/error.hpp"
+#include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable {
 
@@ -59,6 +61,12 @@ check_state state_of(const stored_check& check, instant now) noexcept {
     }
   }
   return check_state::pending;
+}
+
+void require_kind_of_keys(const check_range& range) {
+  if (range.from_key && range.which.kind.empty()) {
+    throw timer_error(make_error_code(errc::invalid_request), "a list in the order of the keys needs a kind");
+  }
 }
 
 bool matches(const check_filter& which, const stored_check& check, instant now) {
