@@ -503,15 +503,15 @@ TEST(Mismatch, OfTheMovesIsReportedWithTheNumbers) {
       result.levels[1].largest_flush += 1000;
     }
   });
-  EXPECT_THAT(said,
-              AllOf(HasSubstr("hierarchical:size=20: moves from level 1: counted 1"), HasSubstr("the rules say "),
-                    HasSubstr("hierarchical:size=20: largest flush of level 1: counted 1")));
+  EXPECT_THAT(said, AllOf(HasSubstr("hierarchical:size=20: moves from level 1: counted 1"), HasSubstr("the rules say "),
+                          HasSubstr("hierarchical:size=20: largest flush of level 1: counted 1")));
 }
 
 TEST(Mismatch, OfLooksWakeupsAndFiringsIsReported) {
   EXPECT_THAT(said_after([](engine_result& result) { ++result.looks; }), HasSubstr("looks: counted "));
   EXPECT_THAT(said_after([](engine_result& result) { ++result.wakeups; }), HasSubstr("wake-ups: counted "));
-  EXPECT_THAT(said_after([](engine_result& result) { ++result.empty_wakeups; }), HasSubstr("empty wake-ups: counted 1"));
+  EXPECT_THAT(said_after([](engine_result& result) { ++result.empty_wakeups; }),
+              HasSubstr("empty wake-ups: counted 1"));
   EXPECT_THAT(said_after([](engine_result& result) { ++result.flush_classes[40]; }),
               HasSubstr("wake-ups with fewer than 2^40 timers, and at least half as many: counted 1, the rules say 0"));
   EXPECT_THAT(said_after([](engine_result& result) { --result.fired; }),

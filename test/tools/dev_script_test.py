@@ -159,7 +159,8 @@ class DevTest(unittest.TestCase):
     def test_wrong_arguments_are_refused_before_anything_is_installed(self):
         for command, given, words in (
                 *((command, "x", f"./dev {command}")
-                  for command in ("lint", "format", "format-check", "consumer", "compare-table", "setup")),
+                  for command in ("lint", "format", "format-check", "consumer", "setup")),
+                ("compare-table", "x|--break-even|--break-even 0|--break-even 5 x", "[--break-even RUNS]"),
                 ("durable-torture", "abc|0|-1||10 x|--store|--store mysql|--store postgres x|--store postgres 1 x|"
                  "--snapshot abc|--snapshot 1 x", "[ROUNDS], or ./dev durable-torture --snapshot [SECONDS]"),
                 ("faults", "mysql||--stride|--stride 0|--stride 5 mysql|--bogus", "[--stride N] [node] [memory]"),

@@ -27,6 +27,8 @@ from pathlib import Path
 from pages import HEADING, lines_of, pages, slug
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+sys.path.append(str(ROOT / "tools/compare"))
+import break_even  # noqa: E402, it is a script of another folder
 
 # A row of guarantees.md names the test of its figures.
 RECORDS = ("docs/benchmarks.md", "docs/decisions/", "docs/guarantees.md", "CHANGELOG.md", "docs/CONTRIBUTING.md")
@@ -143,6 +145,9 @@ class FiguresTest(unittest.TestCase):
         tables = [section for section in sections if section.rows]
         self.assertGreater(len(tables), 9)
         self.assertEqual([section.name for section in tables if not COMMAND.search(section.text)], [])
+
+    def test_the_table_of_the_break_even_is_made_from_its_runs(self):
+        self.assertIn(break_even.table(ROOT), (ROOT / break_even.PAGE).read_text(encoding="utf-8"))
 
     def test_a_row_that_says_where_it_is_recorded_is_there(self):
         for row in rows():

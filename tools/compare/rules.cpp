@@ -284,7 +284,8 @@ void check_flushes(std::vector<std::string>& found, const engine_spec& spec, con
                    const expectation& rules) {
   add_difference(found, spec, "empty wake-ups", counted.empty_wakeups, rules.empty_wakeups);
   for (std::size_t i = 0; i < rules.flush_classes.size(); ++i) {
-    add_difference(found, spec, "wake-ups with fewer than 2^" + std::to_string(i) + " timers, and at least half as many",
+    add_difference(found, spec,
+                   "wake-ups with fewer than 2^" + std::to_string(i) + " timers, and at least half as many",
                    counted.flush_classes[i], rules.flush_classes[i]);
   }
   const std::size_t flushing = spec.type == kind::heap ? 0 : rules.largest_flushes.size();  // a heap has no buckets

@@ -165,10 +165,10 @@ std::size_t count(database& on, const check_filter& which, std::size_t most, ins
   const key_condition keys(which.key_prefix);
   std::size_t all = 0;
   for (const std::string& kind : kinds_of(on, which.kind, counts)) {
-    once run(
-        on, "counting checks",
-        "SELECT count(*) FROM (SELECT 1" + from_checks(!keys.empty()) + keys.text() + condition_of(which, now) + " LIMIT ?)",
-        counts);
+    once run(on, "counting checks",
+             "SELECT count(*) FROM (SELECT 1" + from_checks(!keys.empty()) + keys.text() + condition_of(which, now) +
+                 " LIMIT ?)",
+             counts);
     run->bind_text(kind);
     keys.bind(run);
     run->bind(count_of(most - all)).step();
