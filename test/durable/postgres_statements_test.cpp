@@ -79,16 +79,27 @@ class PostgresStatements : public PostgresCase {  // NOLINT(readability-identifi
   // after the work. The transaction before tells the server what it has not been told yet, so the counters begin at 0.
   template <class Work>
   [[nodiscard]] reads reads_of(postgres_store& alone, const Work& work) const {
-    const std::string counted = "SELECT seq_tup_read,idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname='" +
-                                schema + "' AND relname='check'";
     tell_counters(alone);
-    alone.transact([&](transaction& open) { EXPECT_THAT(numbers_of(open, counted), Each(0)); });
+    alone.transact([&](transaction& open) { EXPECT_THAT(numbers_of(open, counted()), Each(0)); });
     std::vector<long long> found;
     alone.transact([&](store_transaction& open) {
       work(open);
-      found = numbers_of(open, counted);
+      found = numbers_of(open, counted());
     });
     return {found.at(0), found.at(1)};
+  }
+  // Of work that has its own transaction; the session has not told the server of it yet.
+  template <class Work>
+  [[nodiscard]] reads reads_before_told(postgres_store& alone, const Work& work) const {
+    tell_counters(alone);
+    work();
+    std::vector<long long> found;
+    alone.transact([&](transaction& open) { found = numbers_of(open, counted()); });
+    return {found.at(0), found.at(1)};
+  }
+  [[nodiscard]] std::string counted() const {
+    return "SELECT seq_tup_read,idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname='" + schema +
+           "' AND relname='check'";
   }
 
   // How many plans a store with one connection has made of a statement: for all parameters, and for those of a call.
@@ -316,6 +327,24 @@ TEST_F(PostgresStatements, ThePageBehindTheLastKeyOfAKindReadsNothing) {
   });
   EXPECT_EQ(both.by_scan, 0);
   EXPECT_EQ(both.by_index, 0);
+}
+
+TEST_F(PostgresStatements, AListOfAKindStopsAmongTheOthersThatAreDueBefore) {
+  postgres_store alone(server().conninfo(), with_one_connection(options));
+  fill(20'000, instant(1us));
+  user.execute("UPDATE " + table("check") + " SET kind='late',due=2 WHERE id%40=0; ANALYZE " + table("check"));
+  std::vector<stored_check> found;
+  const auto list = [&](const check_range& range) { return [&, range] { found = alone.list(range); }; };
+  EXPECT_LE(reads_before_told(alone, list({.limit = 50, .which = {.kind = "late"}})).by_index, 5000 + 2 * 500);
+  ASSERT_THAT(found, SizeIs(50));
+  EXPECT_LE(
+      reads_before_told(alone, list({.limit = 600, .after = {found[49].due, found[49].id}, .which = {.kind = "late"}}))
+          .by_index,
+      5000 + 2 * 500);
+  EXPECT_THAT(found, SizeIs(450));
+  EXPECT_LE(reads_before_told(alone, list({.limit = 50, .which = {.kind = "close"}})).by_index, 60);
+  ASSERT_THAT(found, SizeIs(50));
+  EXPECT_LT(found[48].id, found[49].id);
 }
 
 TEST_F(PostgresStatements, AClaimTouchesNoIndex) {

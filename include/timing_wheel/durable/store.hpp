@@ -441,6 +441,7 @@ class TIMING_WHEEL_EXPORT store {
   /// | filter | complexity |
   /// |---|---|
   /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of what is due early is meant |
+  /// | `kind`, of which not much is due early | O(limit) on SQLite; on PostgreSQL O(checks of the kind) up to 300 000 |
   /// | `key_prefix` | O(checks whose keys begin so) |
   /// | `kind`, in the order of the keys (`check_range::from_key`) | O(limit) |
   /// | `retrying`, `suspect` | O(checks), if few are |
