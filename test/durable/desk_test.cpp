@@ -885,7 +885,8 @@ TEST_P(DeskTransfer, AFileThatIsBrokenIsNotImported) {
                              R"("due_us":1,"attempt":0,"fence":9223372036854775807)"}) {
     says({lines[0], line_with(number)}, "line 2: ");
   }
-  says({lines[0], line_with(R"("due_us":1,"attempt":1000001,"fence":0)")}, "line 2: attempt is not in [0, 1000000]");
+  says({lines[0], line_with(R"("due_us":1,"attempt":2000000001,"fence":0)")},
+       "line 2: attempt is not in [0, 2000000000]");
   says({lines[0], R"({"end":true,"checks":"x","dead":0})"}, "line 2: checks is no integer");
   for (const char* due : {"1764010800", "1764010800000", "1764010800000000000"}) {
     says({lines[0], line_with(R"("attempt":0,"fence":0,"due_us":)" + std::string(due))},

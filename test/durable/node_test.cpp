@@ -36,9 +36,16 @@ class hooked_store : public test::forwarding_store {
     throw timer_error(make_error_code(std::errc::permission_denied), "as if the role had no rights");
   }
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override {
-    real_.transact_within(limits, work);
+    real_.transact_within(limits, [&](store_transaction& open) {
+      const std::uint64_t before = real_.counts().statements;
+      work(open);
+      if (after_statements && real_.counts().statements != before) {
+        after_statements();
+      }
+    });
   }
   std::function<void()> after_now;
+  std::function<void()> after_statements;  // of each transaction that has some
 
  private:
   store& real_;
@@ -141,6 +148,26 @@ TEST_F(Node, RunsEndWithoutMemory) {
   live(1s);
   EXPECT_EQ(store.size(), 0U);
   EXPECT_TRUE(alone->idle());
+}
+
+// Somebody has locked the table. To write each end alone would take a time limit for each.
+TEST_F(Node, EndsThatRunIntoATimeLimitAreTriedTogetherLater) {
+  alone = make(hooked, {});
+  begin();
+  alone->step();
+  ASSERT_EQ(threads_asked, 4);
+  int tries = 0;
+  hooked.after_statements = [&] {
+    ++tries;
+    timer.advance_by(2s);
+    throw std::runtime_error("canceling statement due to statement timeout");
+  };
+  end_runs();
+  alone->step();
+  EXPECT_EQ(tries, 1);
+  hooked.after_statements = nullptr;
+  live(10s);
+  expect_all_over();
 }
 
 TEST_F(Node, ARunThatIsDroppedWithoutMemoryGoesBack) {

@@ -439,7 +439,7 @@ void trace_moves(const workload& plan, const engine_shape& shape, engine_result&
                    [](const traced_move& a, const traced_move& b) { return a.when < b.when; });
 }
 
-/// Touches what is due, and nothing else.
+/// Touches what is due, and tells the progress now and then.
 struct bystander {
   void added(std::uint32_t timer, bool linked) {
     fired += linked ? 0U : 1U;

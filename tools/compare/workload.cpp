@@ -75,7 +75,7 @@ void set_arrivals(std::vector<planned_timer>& timers, const arrival_spec& spec, 
                   const progress_function& progress) {
   using kind = arrival_spec::kind;
   const auto count = static_cast<double>(timers.size());
-  // Up to this rate in whole ns, as the counts in pages were made. Above it, a ns is too coarse for a gap.
+  // Up to this rate in whole ns, so that a seed means what it always meant. Above it, a ns is too coarse for a gap.
   const bool in_ns = spec.per_second <= 1e5;
   const auto whole = [in_ns](double ns) { return in_ns ? std::round(ns) : ns; };
   double clock = 0;  // in ns

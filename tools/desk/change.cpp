@@ -55,13 +55,14 @@ struct tally {
   std::size_t changed = 0;
   std::size_t refused = 0;  // they run, or their keys are taken
   std::size_t same = 0;     // are so already
+  std::size_t missing = 0;  // were named, and are not there
   std::size_t left = 0;     // others have locked them, or they have ended meanwhile
   bool stopped = false;     // before all were changed
 };
 
 exit_status tell(const desk& with, const tally& done, const std::string& changed, const std::string& refused) {
   if (with.chosen.as_json) {
-    json told{{"changed", done.changed}, {"refused", done.refused}, {"dry_run", with.chosen.dry_run}};
+    json told{{"changed", done.changed}, {"refused", done.refused + done.missing}, {"dry_run", with.chosen.dry_run}};
     if (with.chosen.dry_run && done.changed > most_counted) {
       told["at_least"] = true;
     }
@@ -154,7 +155,7 @@ void transact_next(const desk& with, const tally& done, const Work& work) {
 std::string check_words(const std::string& key) { return "key " + one_line(key, 300); }
 
 // Changes the checks that `which` means, a thousand in a transaction. `change` does it, to those that it is given. If
-// they are of one kind, it goes by their keys: else the last page would be sought among all other kinds.
+// all of one kind are meant, it goes by their keys: else a server would seek the last page among all other kinds.
 template <class Change>
 tally change_all(const desk& with, const durable::check_filter& which, const Change& change) {
   const std::size_t all = with.store.count(which, most_counted + 1);
@@ -165,7 +166,7 @@ tally change_all(const desk& with, const durable::check_filter& which, const Cha
   steps progress(with, all);
   tally done;
   durable::check_range range{.limit = in_transaction, .which = which};
-  if (!which.kind.empty()) {
+  if (!which.kind.empty() && !which.state && !which.due_before && !which.due_after) {
     range.from_key = "";
   }
   bool more = true;
@@ -241,7 +242,7 @@ std::optional<tally> change_one(const desk& with, const Change& change) {
     require_a_filter(with);
     return std::nullopt;
   }
-  if (words.size() == 1 || !words_of_filter(with.chosen).empty()) {
+  if (words.size() == 1 || !words_of_filter(with.chosen).empty() || with.chosen.all) {
     throw failure(exit_status::usage, "give a kind and a key, or options such as --kind, and not both");
   }
   const auto [kind, key] = named_check(with.chosen, with.where);
@@ -306,10 +307,6 @@ tally change_dead(const desk& with, const Change& change) {
     }
     std::vector<std::int64_t> ids;
     std::transform(with.chosen.words.begin(), with.chosen.words.end(), std::back_inserter(ids), read_id);
-    std::string subject = "dead";
-    for (const std::int64_t id : ids) {
-      subject += (subject.size() > 200 ? "" : " " + std::to_string(id));
-    }
     std::sort(ids.begin(), ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     const std::size_t missing = std::erase_if(ids, [&](std::int64_t id) {
@@ -319,8 +316,14 @@ tally change_dead(const desk& with, const Change& change) {
     if (missing != 0 && !with.chosen.is_request) {
       with.err << missing << " of these ids " << (missing == 1 ? "is" : "are") << " not there\n";
     }
+    std::string subject = "dead";
+    for (const std::int64_t id : ids) {
+      subject += (subject.size() > 200 ? "" : " " + std::to_string(id));
+    }
+    done.missing = missing;
     if (with.chosen.dry_run) {
-      return {.changed = ids.size()};
+      done.changed = ids.size();
+      return done;
     }
     confirm(with, ids.size());
     change_some(ids, subject);

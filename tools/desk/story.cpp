@@ -189,7 +189,7 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   told.state = to_string(state);
   const std::optional<durable::long_run> run = long_run_of(with.store, check);
   if (run) {
-    const bool is_silent = now - run->told > std::chrono::seconds(15);
+    const bool is_silent = now - run->told > std::chrono::seconds(30);
     told.say("The node " + one_line(run->node) + " has called its handler at " + clock_text(run->begun, now) +
                  ", attempt " + std::to_string(check.attempt) + ", and told " + from_now(run->told, now) +
                  " that the handler has not returned.",

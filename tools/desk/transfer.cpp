@@ -70,7 +70,7 @@ bool is_plausible(std::int64_t due) {
          !is_in(1'000'000'000'000'000'000, INT64_MAX - 1);
 }
 
-// What a store keeps of an error, so that UTF-8 stays that.
+// What a node keeps of an error, so that UTF-8 stays that.
 std::string kept_of(std::string error) {
   constexpr std::size_t longest = 65'536;
   std::size_t end = std::min(error.size(), longest);
@@ -164,10 +164,10 @@ class reader {
     check.due = instant(std::chrono::microseconds(integer(line, "due_us")));
     const std::int64_t attempt = integer(line, "attempt");
     check.fence = integer(line, "fence");
-    constexpr std::int64_t most_attempts = 1'000'000;              // a claim counts on from there
+    constexpr std::int64_t most_attempts = 2'000'000'000;          // a claim counts on from there
     constexpr std::int64_t highest_fence = std::int64_t{1} << 62;  // a store draws higher ones from then on
     if (attempt < 0 || attempt > most_attempts || check.fence < 0 || check.fence > highest_fence) {
-      throw broken_line(number_, "attempt is not in [0, 1000000], or fence not in [0, 2^62]");
+      throw broken_line(number_, "attempt is not in [0, 2000000000], or fence not in [0, 2^62]");
     }
     check.attempt = static_cast<int>(attempt);
     if (*check.kind.c_str() == '\0' || check.key.empty()) {

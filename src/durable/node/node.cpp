@@ -704,14 +704,14 @@ instant node::leave_if_drained(instant now) {
 // later. \returns when it is to be called again.
 instant node::tell_long_runs(instant now) {
   constexpr std::chrono::seconds pause(5);
-  constexpr std::chrono::minutes long_pause(1);
+  constexpr std::chrono::seconds long_pause(10);
   constexpr std::size_t most = 1000;
   if (machine_.held() == 0 && runs_.lost() == 0 && !has_told_runs_) {
     return instant::max();
   }
   tells_runs_at_ = std::min(tells_runs_at_, saturating_add(now, long_pause));  // the clock may have been set back
-  if (now < tells_runs_at_) {
-    return tells_runs_at_;
+  if (now < tells_runs_at_ || machine_.resting(now)) {
+    return std::max(tells_runs_at_, now + pause);
   }
   tells_runs_at_ = saturating_add(now, pause);
   try {
@@ -802,7 +802,7 @@ bool node::write_leased() {
     has_worked(true, lease_clock() - sent);
     worked = true;
   } catch (...) {
-    if (!ends.empty() && answers(limits)) {
+    if (!ends.empty() && is_quick(sent) && answers(limits)) {
       some_written = write_apart(ends.size(), limits);
     } else {
       has_failed(true);
@@ -853,14 +853,15 @@ void node::write_round(ends_to_write& ends, lease_round& round, store_transactio
 
 // After a round that has failed, though the store answers: one end that the store refuses, by a trigger or for want of
 // a right, must not keep the others. So fewer ends are written, half as many each time; one that is refused alone is
-// told, and tried again later; what works is followed by twice as many. If nothing works, the store is left alone for a
-// while. \pre in a catch clause. \returns whether some were written.
+// told, and tried again later; what works is followed by twice as many. If nothing works, or a failure took so long that
+// it was a time limit rather than a refusal, the store is left alone for a while. \pre in a catch clause. \returns whether some were written.
 bool node::write_apart(std::size_t count, const transaction_limits& limits) {
   constexpr int most_refused = 8;
   int refused = 0;
   bool works = false;
   bool some_written = false;
-  while (machine_.has_ends() && refused < most_refused) {
+  bool quick = true;
+  while (machine_.has_ends() && refused < most_refused && quick) {
     count = works ? 2 * count : std::max<std::size_t>(1, count / 2);
     works = false;
     ends_to_write part = machine_.to_end(count);
@@ -871,7 +872,8 @@ bool node::write_apart(std::size_t count, const transaction_limits& limits) {
       transact_past_locks(limits, [&](store_transaction& open) { write_round(part, no_claims, open); });
       works = true;
     } catch (...) {
-      if (part.size() == 1) {
+      quick = is_quick(sent);
+      if (part.size() == 1 && quick) {
         ++refused;
         report_store_failure(machine_.kinds()[machine_.kind_of(part.first().id)].name);
         part.first().locked = true;
@@ -888,11 +890,14 @@ bool node::write_apart(std::size_t count, const transaction_limits& limits) {
   if (refused == 0) {
     report_store_failure();
   }
-  if (!some_written) {
+  if (!some_written || !quick) {
     machine_.store_failed(store_.now(), true);
   }
   return some_written;
 }
+
+// Whether what was sent then has failed so soon that the store refused it, rather than waited for something.
+bool node::is_quick(instant sent) const { return lease_clock() - sent < std::chrono::seconds(1); }
 
 // A transaction without a statement: of a full disk, or of a right that is missing, it says nothing.
 bool node::answers(const transaction_limits& limits) {

@@ -150,6 +150,7 @@ class node {
   void write_round(ends_to_write& ends, lease_round& round, store_transaction& open);
   bool write_apart(std::size_t count, const transaction_limits& limits);
   bool answers(const transaction_limits& limits);
+  [[nodiscard]] bool is_quick(instant sent) const;
   bool has_written(const ends_to_write& written, std::chrono::microseconds aside);
   bool consume_transactional();
   void has_written_leased(const asked_rows& asked, const ends_to_write& written, const std::vector<claimed>& got,

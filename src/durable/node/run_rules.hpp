@@ -28,7 +28,7 @@ struct ending {
   instant not_before{};                            ///< This node does not ask for the row again before that.
 };
 
-/// Bytes of a reason that a store keeps.
+/// Bytes of a reason that a node keeps.
 inline constexpr std::size_t longest_reason = 65536;
 
 /// Decides how the run that is the `attempt`-th of its check ends, if its handler has `said` that.

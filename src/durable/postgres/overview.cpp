@@ -129,7 +129,7 @@ namespace {
 
 constexpr const char* shown_columns = "id,due,lease,fence,attempt,kind,key,octet_length(payload)";
 
-// Behind `after`. Without a bound, the planner looks up none.
+// Behind `after`. Where that is the beginning, a bound would only make the planner look up what it bounds.
 void add_after(written_query& query, const list_position& after) {
   if (after.due != list_position().due || after.id != list_position().id) {
     query.add(" AND (due,id+0)>(").add(microseconds_of(after.due)).add(",").add(after.id).add(")");

@@ -221,7 +221,7 @@ class memory_store::implementation {
     ++counts.statements;
     std::vector<stored_check> found;
     const auto take_from = [&](auto row, auto end) {
-      for (; row != end && found.size() < range.limit; ++row) {
+      for (; row != end && found.size() < range.limit && !(range.from_key && row->kind != range.which.kind); ++row) {
         if (stored_check check = shown(*row, range.with_payloads); matches(range.which, check, at)) {
           found.push_back(std::move(check));
         }
