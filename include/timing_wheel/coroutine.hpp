@@ -59,7 +59,7 @@ TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, sleep_result res
 /// | when the timer is dropped | `sleep_options::on`; else the thread that drops it |
 /// | when the executor refuses | the thread that called the executor, or that destroyed its task |
 ///
-/// A stop request does not run the coroutine. It makes the timer due at once.
+/// A stop request does not run the coroutine. It makes the timer due at the next tick.
 ///
 /// **Cost.** A sleep is one timer, and allocates nothing, because it lies in the frame of the coroutine.
 ///

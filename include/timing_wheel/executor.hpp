@@ -15,14 +15,15 @@ namespace timing_wheel {
 
 /// What takes a task: by `e(std::move(task))`, or by `e.execute(std::move(task))` as the executors of Boost.Asio.
 template <class E>
-concept task_executor = std::invocable<E&, task&&> || requires(E& e, task&& work) {
-  e.execute(std::move(work));
-};
+concept task_executor = requires(E& e, task&& work) {
+  e(std::move(work));
+}
+|| requires(E& e, task&& work) { e.execute(std::move(work)); };
 
 namespace detail {
 template <task_executor E>
 void give(E& to, task&& work) {
-  if constexpr (std::invocable<E&, task&&>) {
+  if constexpr (requires { to(std::move(work)); }) {
     static_cast<void>(to(std::move(work)));
   } else {
     static_cast<void>(to.execute(std::move(work)));

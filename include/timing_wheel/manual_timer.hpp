@@ -57,8 +57,8 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   }
 
   /// When the service has to run a callback next, or to move timers to a lower wheel; none if no timer is pending. The
-  /// answer is not later than the tick of the earliest deadline, or than now, if that tick is over. Complexity:
-  /// O(shards).
+  /// answer is not later than the tick of the earliest deadline and its window, or than now, if that is over.
+  /// Complexity: O(shards).
   [[nodiscard]] std::optional<time_point> next_event() const noexcept;
 };
 

@@ -97,19 +97,24 @@ void awaited_sleep::pass_on(end how) {
   }
   how_ = how;
   if (what_.on) {
-    hand_over();
+    hand_over(how);
   } else {
     resume();
   }
 }
 
-// If the executor throws, it has destroyed the alarm, so the coroutine has been resumed, and was told.
-void awaited_sleep::hand_over() {
+// If the executor throws, the coroutine has been resumed: by the task, or because the task is destroyed. What it throws
+// may come from the coroutine, which an executor has run at once. A timer that fires passes it on to `on_error`; one
+// that is dropped, by a destructor perhaps, cannot.
+void awaited_sleep::hand_over(end how) {
   is_handed_over_ = true;
   const executor_ref on = what_.on;
   try {
     on(task(alarm(*this)));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): see above
+  } catch (...) {
+    if (how == end::fired) {
+      throw;
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <stop_token>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -397,6 +398,33 @@ TEST_F(Sleep, WhoseExecutorDropsItsTaskGoesOnWithAnError) {
   kept.drop();
   EXPECT_EQ(end_.times, 1);
   EXPECT_EQ(end_.error, std::errc::resource_unavailable_try_again);
+}
+
+// It may be the coroutine's, which the executor has run at once.
+TEST_F(Sleep, LetsOnErrorHaveWhatItsExecutorThrows) {
+  std::vector<std::string> told;
+  timer_options options;
+  options.on_error = [&](const std::exception_ptr& error, std::uint64_t /*tag*/) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& what) {
+      told.emplace_back(what.what());
+    }
+  };
+  manual_timer timer(options);
+  auto throws = [](task&& work) {
+    work();
+    throw std::runtime_error("lost money");
+  };
+  const started one = sleep_for(timer, 1s, {.on = throws}, end_);
+  timer.advance_by(1s);
+  EXPECT_EQ(end_.result, sleep_result::elapsed);
+  EXPECT_EQ(told, std::vector<std::string>{"lost money"});
+  auto refuses = [](task&& /*work*/) { throw std::runtime_error("full"); };
+  const started other = sleep_for(timer, 1s, {.on = refuses}, end_);
+  timer.advance_by(1s);
+  EXPECT_EQ(end_.error, std::errc::resource_unavailable_try_again);
+  EXPECT_EQ(told, (std::vector<std::string>{"lost money", "full"}));
 }
 
 TEST_F(Sleep, IsNotToldOfAnExecutorThatThrowsAfterItHasRunTheTask) {

@@ -175,7 +175,7 @@ TEST_P(DeskServe, SchedulesOnceForEachKey) {
   const http_reply again = desk.ask(line, R"({"due":"2026-11-23T18:00:00Z","payload":"new"})");
   EXPECT_EQ(again.status, 200);
   EXPECT_EQ(again.read()["result"], "kept");
-  const http_reply replaced = desk.ask(line + "?replace", R"({"due":"2026-11-23T18:00:00Z","payload":"new"})");
+  const http_reply replaced = desk.ask(line + "?replace", R"({"due":"2026-11-23T20:30:00+02:30","payload":"new"})");
   EXPECT_EQ(replaced.read(), json::parse(R"({"result":"replaced","due":"2026-11-23T18:00:00Z"})"));
   EXPECT_EQ(store.find("close", key)->payload, "new");
   const std::vector<audit_entry> lines = store.audit(10);
@@ -297,6 +297,15 @@ TEST_P(DeskServe, TellsAllOfACheckAndHidesPayloadsIfAsked) {
   const http_reply hidden = serving(*this, {"--redact"}).ask(line);
   EXPECT_EQ(hidden.read()["check"]["payload_bytes"], script.size());
   EXPECT_THAT(hidden.body, Not(HasSubstr("alert")));
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+  if (on_server()) {
+    put(store, "late");
+    const postgres_session culprit(server().conninfo());
+    culprit.execute("BEGIN; UPDATE " + made.options.at(1) + ".check SET payload='secret' WHERE key='late'");
+    EXPECT_THAT(serving(*this, {"--redact"}).ask("GET /v1/kinds/close/checks/late/why").body,
+                AllOf(HasSubstr("A transaction is in the way"), Not(HasSubstr("secret"))));
+  }
+#endif
 }
 
 TEST_P(DeskServe, ListsFromPageToPage) {
@@ -487,6 +496,7 @@ TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
       {"GET HTTP" + page.substr(4), desk.host(), 200},
       {put_it, desk.host() + bearer + "Origin: http://evil.example\r\n", 403},
       {put_it, desk.host() + bearer + "Origin: null\r\n", 403},
+      {put_it, desk.host() + bearer + "Origin: evil" + page.substr(4) + "\r\n", 403},
       {put_it, desk.host() + bearer + "Origin: " + page + "0\r\n", 403},
       {put_it, desk.host() + bearer + "Origin: " + page + "\r\n", 201},
       {put_it, "Host: localhost:" + std::to_string(desk.port) + "\r\n" + bearer, 200},
@@ -696,6 +706,7 @@ TEST_P(DeskServe, ListensElsewhereOnlyWithTokens) {
   const std::vector<std::pair<words, const char*>> all = {
       {{"--listen", "0.0.0.0:0"}, "needs --token-file"},
       {{"--listen", "[::]:0"}, "needs --token-file"},
+      {{"--host", "desk.example"}, "needs --token-file"},
       {{"--listen", "8080"}, "is no address and port"},
       {{"--listen", "127.0.0.1:70000"}, "is no address and port"},
       {{"--token-file", folder.file("short")}, "line 1 is no name and token"},

@@ -136,10 +136,17 @@ TEST_F(SqliteError, AnErrorThatTheWorkHidesIsNoCommit) {
       open.schedule(asked("b"));
       sqlite3_exec(sqlite_connection(open), "ROLLBACK", nullptr, nullptr,
                    nullptr);  // as SQLite does when a disk is full
-      open.schedule(asked("c"));
     });
   });
   EXPECT_EQ(found.code, sqlite_code(SQLITE_ABORT_ROLLBACK));
+  const caught later = error_of([&] {
+    store.transact([](store_transaction& open) {
+      sqlite3_exec(sqlite_connection(open), "ROLLBACK", nullptr, nullptr, nullptr);
+      open.schedule(asked("c"));  // a transaction of its own now
+    });
+  });
+  EXPECT_EQ(later.code, sqlite_code(SQLITE_CONSTRAINT_COMMITHOOK));
+  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
 }
 
 // Overwrites the pages after the first, in which the tables are listed.

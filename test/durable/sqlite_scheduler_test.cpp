@@ -50,6 +50,59 @@ TEST_F(SqliteScheduler, AHandlerThatLosesTheTransactionDoublesNoEffectOfAnother)
   user.run("CREATE UNIQUE INDEX once ON effect(key)");
 }
 
+TEST_F(SqliteScheduler, AHandlerThatCommitsLosesNoCheckOfItsTransaction) {
+  scheduler checks(store, timer, {.on_failure = [](const failure&) {}});
+  checks.on("close", [this](transaction& open, const job& what) {
+    if (ran.empty()) {
+      EXPECT_NE(sqlite3_exec(sqlite_connection(open), "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+    }
+    ran.push_back(what.key());
+  });
+  checks.start();
+  for (const char* key : {"a", "b", "c"}) {
+    checks.schedule(asked(key, 10ms));
+  }
+  pass(10s, 10ms);
+  EXPECT_EQ(store.count({}, 9), 0U);
+  EXPECT_THAT(ran, testing::IsSupersetOf({"a", "b", "c"}));
+}
+
+// A statement that a handler has not stepped to its end.
+TEST_F(SqliteScheduler, WhatAHandlerLeavesRunningHoldsNothing) {
+  user.run("CREATE TABLE effect(key TEXT); INSERT INTO effect VALUES('x'),('y')");
+  for (const char* const left : {"SELECT key FROM effect", "INSERT INTO effect VALUES('z') RETURNING key"}) {
+    ran.clear();
+    sqlite3_stmt* kept = nullptr;
+    {
+      scheduler checks(store, timer);
+      checks.on("close", [&](transaction& open, const job& what) {
+        if (kept == nullptr) {
+          sqlite3_prepare_v2(sqlite_connection(open), left, -1, &kept, nullptr);
+        }
+        sqlite3_reset(kept);
+        EXPECT_EQ(sqlite3_step(kept), SQLITE_ROW);
+        ran.push_back(what.key());
+      });
+      checks.start();
+      checks.schedule(asked("a", 10ms));
+      checks.schedule(asked("b", 10ms));
+      pass(1s, 10ms);
+      EXPECT_EQ(user.run("INSERT INTO effect VALUES('other')"), SQLITE_OK);
+      EXPECT_TRUE(checks.schedule(asked("c", 10ms)).inserted);
+      pass(1s, 10ms);
+      sqlite3_finalize(kept);
+    }
+    EXPECT_THAT(ran, ElementsAre("a", "b", "c")) << left;
+    EXPECT_EQ(store.count({}, 9), 0U);
+  }
+}
+
+TEST_F(SqliteScheduler, ACheckThatATriggerIgnoresIsRefused) {
+  user.run("CREATE TRIGGER no BEFORE INSERT ON timing_wheel_check BEGIN SELECT RAISE(IGNORE); END");
+  EXPECT_EQ(error_of([&] { put(store, "a"); }).code, sqlite_code(SQLITE_CONSTRAINT_TRIGGER));
+  EXPECT_EQ(error_of([&] { schedule(user.get(), asked("a")); }).code, sqlite_code(SQLITE_CONSTRAINT_TRIGGER));
+}
+
 TEST_F(SqliteScheduler, ACommitFarBehindTheScanIsSeenWithinASweep) {
   scheduler checks(store, timer, {.look_ahead = 1s, .poll = 250ms, .sweep = 10s});
   notes(checks, "close");

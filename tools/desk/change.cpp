@@ -112,9 +112,10 @@ void confirm(const desk& with, std::size_t count) {
 
 void require_a_filter(const desk& with) {
   if (words_of_filter(with.chosen).empty() && !with.chosen.all) {
-    throw failure(exit_status::usage, with.chosen.command +
-                                          " of which checks? Give a kind and a key, or options such as "
-                                          "--kind; --all means all there are");
+    const bool of_the_dead = with.chosen.command == "retry" || with.chosen.command == "delete";
+    throw failure(exit_status::usage, with.chosen.command + " of which checks? Give " +
+                                          (of_the_dead ? "ids of dead checks" : "a kind and a key") +
+                                          ", or options such as --kind; --all means all there are");
   }
 }
 

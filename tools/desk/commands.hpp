@@ -110,7 +110,10 @@ void validate_any_kind(const std::string& kind, const place& where);
 /// them.
 [[nodiscard]] std::pair<std::string, std::string> named_check(const options& chosen, const place& where);
 
-/// The dead with exactly this key, the newest first; the first `payloads` of them have their payloads.
+/// No more dead checks of a key are shown.
+inline constexpr std::size_t most_dead = 100;
+
+/// The newest of the dead with exactly this key, the newest first; the first `payloads` of them have their payloads.
 [[nodiscard]] std::vector<durable::dead_check> dead_of(durable::store& store, const std::string& kind,
                                                        const std::string& key, std::size_t payloads);
 

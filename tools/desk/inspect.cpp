@@ -103,7 +103,10 @@ constexpr const char* settings =
     "SELECT current_setting('autovacuum'),(SELECT reset_val FROM pg_settings WHERE name='synchronous_commit'),"
     "current_setting('max_connections'),"
     "(SELECT count(*) FROM pg_stat_activity)::text,(SELECT cache_size::text FROM pg_sequences WHERE schemaname=$1 AND "
-    "sequencename='fence'),current_setting('fsync'),current_setting('track_counts')";
+    "sequencename='fence'),current_setting('fsync'),current_setting('track_counts'),"
+    "(SELECT count(*) FROM pg_class c,pg_options_to_table(c.reloptions) WHERE c.oid=to_regclass(quote_ident($1)||"
+    "'.check') AND option_name='autovacuum_enabled' AND NOT "
+    "option_value::boolean)::text,pg_has_role('pg_read_all_stats','USAGE')";
 
 void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>& found) {
   if (const rows_pointer rows = ask(on, missing_rights, {schema}); PQgetisnull(rows.get(), 0, 0) == 0) {
@@ -118,8 +121,12 @@ void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>&
   }
   const rows_pointer now = ask(on, settings, {schema});
   const bool vacuums = cell(now, 0, 0) == "on" && cell(now, 0, 6) == "on";
-  found.push_back({!vacuums, vacuums ? "autovacuum is on" : "autovacuum is off: the table grows without end",
-                   vacuums ? "" : "SET autovacuum and track_counts to on in postgresql.conf"});
+  const bool vacuums_checks = vacuums && cell(now, 0, 7) == "0";
+  found.push_back({!vacuums_checks,
+                   vacuums_checks ? "autovacuum is on" : "autovacuum is off: the table grows without end",
+                   !vacuums          ? "SET autovacuum and track_counts to on in postgresql.conf"
+                   : !vacuums_checks ? "ALTER TABLE " + schema + ".check RESET (autovacuum_enabled)"
+                                     : ""});
   if (cell(now, 0, 1) == "off") {
     found.push_back({true,
                      "synchronous_commit is off for this role: a crash of the server loses checks of your transactions",
@@ -143,6 +150,9 @@ void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>&
                          " has had a transaction open for " + cell(rows, 0, 2) +
                          " s, so vacuum removes no row that ended since: " + one_line(cell(rows, 0, 3)),
                      "end it: SELECT pg_terminate_backend(" + cell(rows, 0, 0) + ")"});
+  } else if (cell(now, 0, 8) != "t") {
+    found.push_back(
+        {false, "whether another role has had a transaction open for long is not known: that needs pg_monitor"});
   }
   if (const rows_pointer rows = ask(on, table_figures, {schema}); PQntuples(rows.get()) > 0) {
     const long long live = std::atoll(cell(rows, 0, 0).c_str());

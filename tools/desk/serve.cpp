@@ -398,6 +398,9 @@ exit_status serve(const desk& with) {
     tokens = read_tokens(with.chosen.token_file);
   } else if (!at.address().is_loopback()) {
     throw failure(exit_status::usage, "--listen: an address that other machines reach needs --token-file, too");
+  } else if (!with.chosen.hosts.empty()) {
+    throw failure(exit_status::usage,
+                  "--host: a name by which other machines may reach this one needs --token-file, too");
   }
   if (with.store.plan_migration().from.empty()) {
     throw failure(exit_status::no_store,

@@ -110,6 +110,7 @@ struct call {
     chosen.schema = with.chosen.schema;
     chosen.as_json = true;
     chosen.yes = true;
+    chosen.redact = with.chosen.redact;
     chosen.by = by;
     chosen.words = words;
     chosen.kind = asked("kind");
@@ -663,8 +664,9 @@ std::optional<http_answer> http_api::refuse(const http_request& asked, const std
     return problem(421, "this is not the server of the name that the request has: see --host");
   }
   const std::size_t scheme = asked.origin.find("://");
+  const std::string by = asked.origin.substr(0, std::min(scheme, asked.origin.size()));
   if (!asked.origin.empty() &&
-      (scheme == std::string::npos || !is_own_host(asked.origin.substr(scheme + 3), own, with_.chosen))) {
+      ((by != "http" && by != "https") || !is_own_host(asked.origin.substr(scheme + 3), own, with_.chosen))) {
     return problem(403, "a page of another origin asks");
   }
   if (!tokens_.empty() && file_at(path) == nullptr) {

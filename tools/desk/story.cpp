@@ -143,7 +143,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
   for (const blocker& each : blockers) {
     told.say("A transaction is in the way of a claim or a handler: process " + std::to_string(each.pid) + " of " +
                  one_line(each.user) + (each.program.empty() ? "" : " (" + one_line(each.program) + ")") + ", " +
-                 each.state + " since " + each.since + ": " + one_line(each.statement),
+                 each.state + " since " + each.since + (with.chosen.redact ? "" : ": " + one_line(each.statement)),
              each.is_node ? "It is a session of a node, in which a handler works: unfinished() on the nodes names it."
                           : "Commit or roll back that transaction, or end it: SELECT pg_terminate_backend(" +
                                 std::to_string(each.pid) + ")");
@@ -160,7 +160,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     told.say(counted(before, "check") + " of its kind with an earlier deadline also " +
                  (before == 1 ? "waits" : "wait") + "; " + counted(running, "check") + " of it " +
                  (running == 1 ? "runs." : "run."),
-             blockers.empty()
+             blockers.empty() && running > 0
                  ? "If the number does not fall, make the handlers faster, raise max_running, or add threads or nodes."
                  : "");
     explained = true;
@@ -249,15 +249,8 @@ void add_run(json& line, const std::optional<durable::long_run>& run) {
 
 std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key,
                                 std::size_t payloads) {
-  durable::dead_range range{
-      .limit = 1000, .which = {.kind = kind, .key = key}, .newest_first = true, .with_payloads = false};
-  std::vector<dead_check> found;
-  for (bool more = true; more;) {
-    std::vector<dead_check> page = store.list_dead(range);
-    more = page.size() == range.limit;
-    range.after = more ? page.back().id : 0;
-    std::move(page.begin(), page.end(), std::back_inserter(found));
-  }
+  std::vector<dead_check> found = store.list_dead(
+      {.limit = most_dead, .which = {.kind = kind, .key = key}, .newest_first = true, .with_payloads = false});
   for (std::size_t at = 0; at < std::min(payloads, found.size()); ++at) {
     const std::vector<dead_check> whole = store.list_dead({.limit = 1, .after = found[at].id - 1});
     found[at].payload = !whole.empty() && whole[0].id == found[at].id ? whole[0].payload : "";
@@ -287,6 +280,11 @@ exit_status show(const desk& with) {
     for (const dead_check& each : dead) {
       with.out << (check || &each != &dead.front() ? "\n" : "");
       write(with.out, each, now);
+    }
+    if (dead.size() == most_dead) {
+      with.err << "no more than " << most_dead << " dead ones are shown: "
+               << command_line(with.chosen, "list", {"--state", "dead", "--kind", kind, "--key-prefix", key})
+               << " lists all\n";
     }
   }
   return check || !dead.empty() ? exit_status::done : exit_status::nothing_matched;

@@ -72,13 +72,15 @@ std::optional<instant> read_calendar(const std::string& text) {
       fraction += unit * (*at - '0');
     }
   }
-  if (*at != 'Z' || at[1] != '\0') {
+  std::tm zone{};
+  const bool has_zone = *at == 'Z' || *at == '+' || *at == '-';
+  if (const char* const end = has_zone ? ::strptime(at, "%z", &zone) : nullptr; end == nullptr || *end != '\0') {
     return std::nullopt;
   }
   const std::time_t seconds = ::timegm(&parts);
   const instant when(microseconds(static_cast<std::int64_t>(seconds) * 1'000'000 + fraction));
   const bool is_a_day = time_text(std::chrono::floor<std::chrono::seconds>(when)).substr(0, 19) == text.substr(0, 19);
-  return is_a_day ? std::optional(when) : std::nullopt;
+  return is_a_day ? std::optional(when - std::chrono::seconds(zone.tm_gmtoff)) : std::nullopt;
 }
 
 bool is_number(const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <optional>
 #include <type_traits>
@@ -16,9 +17,13 @@
 namespace timing_wheel::detail {
 
 template <class F>
-concept callable_alone = std::invocable<F&>;
+concept callable_alone = requires(F& f) {
+  f();
+};
 template <class F>
-concept callable_with_handle = std::invocable<F&, const timer_handle&>;
+concept callable_with_handle = requires(F& f, const timer_handle& self) {
+  f(self);
+};
 
 /// Calls `callable`, with the handle of its timer if it takes one.
 template <class F>
@@ -128,7 +133,7 @@ struct functions_of {
   }
   static void destroy_in_place(std::byte* self) noexcept { get(self).~F(); }
   static void destroy_with_box(std::byte* self) noexcept {
-    F* const callable = &get(self);
+    F* const callable = std::addressof(get(self));
     callable->~F();
     free_box(callable, alignof(F));
   }

@@ -171,7 +171,7 @@ class awaited_sleep : sleeping {
  private:
   static void wake(sleeping& of, end how);
   void pass_on(end how);
-  void hand_over();
+  void hand_over(end how);
   void resume();
 
   const sleep_request what_;

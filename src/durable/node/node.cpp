@@ -1213,7 +1213,8 @@ bool node::run_alone(const transactional_handler& handler, std::span<const claim
   return all_done;
 }
 
-void node::run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open) {
+void node::run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open,
+                     bool is_repetition) {
   std::vector<job> jobs;
   jobs.reserve(some.size());
   for (const claimed& one : some) {
@@ -1221,7 +1222,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
   }
   entered_ = true;
   waiting_ = consumed_after(some.back());
-  for (const claimed& one : some) {
+  for (const claimed& one : is_repetition ? std::span<const claimed>() : some) {
     count_begin(one.kind, one.due);
   }
   enter_handler(some.front().kind);
@@ -1243,7 +1244,7 @@ void node::run_batch(const batch_handler& handler, std::span<const claimed> some
     undo_part(open);
   }
   for (const claimed& one : some) {
-    run_batch(handler, {&one, 1}, open);
+    run_batch(handler, {&one, 1}, open, true);
   }
 }
 

@@ -164,7 +164,8 @@ class node {
   void report_store_failure(std::string_view kind = {});
   bool consume(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
-  void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open);
+  void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open,
+                 bool is_repetition = false);
   void run_each(const transactional_handler& handler, std::span<const claimed> some, store_transaction& open);
   std::optional<transactional_run> run_together(const transactional_handler& handler, std::span<const claimed> some,
                                                 store_transaction& open);

@@ -31,6 +31,11 @@ void fail(sqlite3* connection, std::string_view doing, int code, std::string_vie
   throw timer_error(std::error_code(code, sqlite_category()), described(connection, doing, text));
 }
 
+void fail_as_ignored(sqlite3* connection) {
+  fail(connection, "scheduling", SQLITE_CONSTRAINT_TRIGGER,
+       "the table took no check and has none of that key: by a trigger?");
+}
+
 void fail(sqlite3* connection, std::string_view doing) {
   const int code = sqlite3_extended_errcode(connection);
   const std::string text = sqlite3_errmsg(connection);

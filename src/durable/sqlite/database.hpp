@@ -27,6 +27,8 @@ struct query {
 [[noreturn]] void fail(sqlite3* connection, std::string_view doing);
 /// The same, with another code.
 [[noreturn]] void fail(sqlite3* connection, std::string_view doing, int code, std::string_view text);
+/// Of an INSERT that wrote no check, though none has its key.
+[[noreturn]] void fail_as_ignored(sqlite3* connection);
 
 /// One run of a statement. Ends with its reset; so the statement can be run again.
 class execution {

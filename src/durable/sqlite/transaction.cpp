@@ -38,16 +38,46 @@ writing_transaction::writing_transaction(database& on, const request_limits& lim
       bury_(on.get(), sql::bury, &counts.statements),
       bury_consumed_(on.get(), sql::bury_consumed, &counts.statements),
       revive_(on.get(), sql::revive, &counts.statements),
-      delete_dead_(on.get(), sql::delete_dead, &counts.statements) {}
+      delete_dead_(on.get(), sql::delete_dead, &counts.statements) {
+  sqlite3_commit_hook(
+      on.get(), [](void* self) { return static_cast<const writing_transaction*>(self)->is_open_ ? 1 : 0; }, this);
+}
+
+writing_transaction::~writing_transaction() { sqlite3_commit_hook(database_.get(), nullptr, nullptr); }
 
 void writing_transaction::begin() {
   TIMING_WHEEL_FAIL_POINT("sqlite.before_begin");
   begin_.run().finish();
+  is_open_ = true;
+  running_before_.clear();
+  for_each_running([&](sqlite3_stmt* each) { running_before_.push_back(each); });
   changes_before_ = changes();
   TIMING_WHEEL_FAIL_POINT("sqlite.after_begin");
 }
 
+// A handle of a blob is such a statement, too, without a text.
+template <class Visitor>
+void writing_transaction::for_each_running(const Visitor& visit) const {
+  for (sqlite3_stmt* each = sqlite3_next_stmt(database_.get(), nullptr); each != nullptr;
+       each = sqlite3_next_stmt(database_.get(), each)) {
+    if (sqlite3_stmt_busy(each) != 0 && sqlite3_sql(each) != nullptr) {
+      visit(each);
+    }
+  }
+}
+
+// A statement of a handler that has not been stepped to its end would keep the snapshot, or a savepoint open, for as
+// long as it is not used again. On a connection of the user, one may have begun before the transaction.
+void writing_transaction::reset_what_runs() noexcept {
+  for_each_running([this](sqlite3_stmt* each) {
+    if (std::find(running_before_.begin(), running_before_.end(), each) == running_before_.end()) {
+      sqlite3_reset(each);
+    }
+  });
+}
+
 void writing_transaction::check_open() {
+  reset_what_runs();
   if (sqlite3_txn_state(database_.get(), "main") != SQLITE_TXN_WRITE) {
     fail(database_.get(), "committing", SQLITE_ABORT_ROLLBACK, "the transaction has been ended by what ran in it");
   }
@@ -55,6 +85,7 @@ void writing_transaction::check_open() {
 
 void writing_transaction::commit() {
   TIMING_WHEEL_FAIL_POINT("sqlite.before_commit");
+  is_open_ = false;
   commit_.run().finish();
   if (changes() != changes_before_) {
     counts_.commits.fetch_add(1, std::memory_order_relaxed);
@@ -63,6 +94,8 @@ void writing_transaction::commit() {
 }
 
 void writing_transaction::roll_back() noexcept {
+  is_open_ = false;
+  reset_what_runs();
   if (sqlite3_get_autocommit(database_.get()) == 0) {
     try {
       roll_back_.run().finish();
@@ -138,9 +171,11 @@ void writing_transaction::stands(append_op& op) {
     op.result.replaced = run.finish() == 1;
   }
   if (!op.result.replaced) {
-    if (const std::optional<standing> found = find(asked.kind, asked.key)) {
-      op.result.due = found->due;
+    const std::optional<standing> found = find(asked.kind, asked.key);
+    if (!found) {
+      fail_as_ignored(database_.get());
     }
+    op.result.due = found->due;
   }
 }
 
@@ -179,6 +214,7 @@ void writing_transaction::reschedule(std::span<reschedule_op> ops) {
 void writing_transaction::savepoint() { savepoint_.run().finish(); }
 
 void writing_transaction::rollback_to_savepoint() {
+  reset_what_runs();
   undo_savepoint_.run().finish();
   release_savepoint_.run().finish();
 }

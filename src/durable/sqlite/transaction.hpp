@@ -12,6 +12,9 @@ namespace timing_wheel::durable::sqlite {
 class writing_transaction final : public store_transaction {
  public:
   writing_transaction(database& on, const request_limits& limits, counters& counts);
+  writing_transaction(const writing_transaction&) = delete;
+  writing_transaction& operator=(const writing_transaction&) = delete;
+  ~writing_transaction() override;
 
   /// Waits for the lock of the file.
   void begin();
@@ -21,6 +24,7 @@ class writing_transaction final : public store_transaction {
     takes_over_ = now <= orphans_until;
   }
   /// Throws SQLITE_ABORT_ROLLBACK if what ran in it has ended it: then SQLite's write lock is somebody else's.
+  /// Before that it resets the statements that a handler has left running.
   void check_open() override;
   void commit();
   /// Undoes what is open, if anything is. Never throws: SQLite undoes it at the latest when the connection is closed.
@@ -63,6 +67,9 @@ class writing_transaction final : public store_transaction {
   [[nodiscard]] const request_limits& limits() const noexcept override { return limits_; }
 
  private:
+  template <class Visitor>
+  void for_each_running(const Visitor& visit) const;
+  void reset_what_runs() noexcept;
   void append(append_op& op);
   void append_some(std::span<append_op> ops, std::int64_t& last_id);
   [[nodiscard]] std::int64_t read_last_id();
@@ -88,7 +95,9 @@ class writing_transaction final : public store_transaction {
   bool takes_over_ = true;
   std::int64_t last_fence_ = 0;  // that was drawn here, undone draws included
   std::int64_t changes_before_ = 0;
-  std::vector<claimed> found_;  // of those to claim or consume, a part at a time
+  bool is_open_ = false;  // a COMMIT that is not ours is undone: the other checks in it would be lost
+  std::vector<sqlite3_stmt*> running_before_;  // when it began
+  std::vector<claimed> found_;                 // of those to claim or consume, a part at a time
 
   statement begin_, commit_, roll_back_, savepoint_, undo_savepoint_, release_savepoint_;
   statement insert_, insert_some_, last_id_, replace_, find_due_, cancel_, reschedule_, read_wanted_, claim_, consume_,

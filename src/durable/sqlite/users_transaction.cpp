@@ -95,7 +95,8 @@ bool users_connection::set_clock() {
 // Without a transaction of the user each statement is one: a check may go between two of them, and then it is written
 // after all.
 scheduled users_connection::schedule(const request& asked) {
-  while (true) {
+  constexpr int most_tries = 100;
+  for (int tries = 0; tries < most_tries; ++tries) {
     if (const auto due = write(insert_, asked)) {
       return {true, false, *due};
     }
@@ -111,6 +112,7 @@ scheduled users_connection::schedule(const request& asked) {
       return {false, false, *due};
     }
   }
+  sqlite::fail_as_ignored(connection_);
 }
 
 cancel_answer users_connection::cancel(std::string_view kind, std::string_view key) {
