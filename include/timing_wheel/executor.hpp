@@ -13,12 +13,12 @@
 
 namespace timing_wheel {
 
+// clang-format off
 /// What takes a task: by `e(std::move(task))`, or by `e.execute(std::move(task))` as the executors of Boost.Asio.
 template <class E>
-concept task_executor = requires(E& e, task&& work) {
-  e(std::move(work));
-}
-|| requires(E& e, task&& work) { e.execute(std::move(work)); };
+concept task_executor = requires(E& e, task&& work) { e(std::move(work)); } ||
+                        requires(E& e, task&& work) { e.execute(std::move(work)); };
+// clang-format on
 
 namespace detail {
 template <task_executor E>

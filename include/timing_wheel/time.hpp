@@ -90,8 +90,8 @@ struct nanoseconds_in {
 
 }  // namespace detail
 
-/// A duration, of an integer of at most 64 bits or of floating point, as nanoseconds: rounded up, or the end of the range that it passes. Each delay and each period goes
-/// through this function.
+/// A duration, of an integer of at most 64 bits or of floating point, as nanoseconds: rounded up, or the end of the
+/// range that it passes. Each delay and each period goes through this function.
 ///
 /// | Duration | Nanoseconds |
 /// |---|---|

@@ -128,8 +128,8 @@ class TIMING_WHEEL_EXPORT timer_handle {
   cancel_result cancel_and_wait() const noexcept;
 
   /// Gives a pending timer another deadline, as for `timer::schedule_at`. If the deadline has passed, the timer is due
-  /// at the next tick. A periodic timer goes on from the new deadline: if that has passed, `fixed_rate_catch_up` makes up for
-  /// each period since then.
+  /// at the next tick. A periodic timer goes on from the new deadline: if that has passed, `fixed_rate_catch_up` makes
+  /// up for each period since then.
   /// \returns false if the timer is not pending. \throws std::bad_alloc; then nothing has changed.
   template <deadline_clock Clock, class Duration>
   bool reschedule(std::chrono::time_point<Clock, Duration> deadline) const {

@@ -89,8 +89,8 @@ struct schedule_options {
   /// moves to lower wheels, and most timers whose windows overlap share a wake-up. docs/tuning.md has the counts.
   ///
   /// A `window` is rounded down to whole ticks. A deadline that has passed, or is less than a tick away, has none, so a
-  /// timer can always be rescheduled to run at the next tick. If deadline and window together are beyond `time_point::max()`, the
-  /// timer may never fire. A timer that is rescheduled, or armed again after a run, keeps at
+  /// timer can always be rescheduled to run at the next tick. If deadline and window together are beyond
+  /// `time_point::max()`, the timer may never fire. A timer that is rescheduled, or armed again after a run, keeps at
   /// least 4/5 of its window. `timer_handle::deadline()` and `timer_stats::lateness` go by the deadline.
   /// `stop_drain(until)` takes out a timer whose window makes it due at `until` or later. A hashed wheel stops at each
   /// tick, and ignores the window.

@@ -55,8 +55,8 @@ struct list_position {
   std::int64_t id = std::numeric_limits<std::int64_t>::min();  ///< Of the check before the place.
 };
 
-/// Which checks to list: at most `limit` of those that `which` means, in the order of (deadline, id), or in that of their
-/// keys.
+/// Which checks to list: at most `limit` of those that `which` means, in the order of (deadline, id), or in that of
+/// their keys.
 struct check_range {
   std::size_t limit = 0;       ///< How many, at most.
   list_position after = {};    ///< Only those behind this place. To go on: deadline and id of the last one.

@@ -62,8 +62,9 @@ struct failure {
 /// How a scheduler works. The defaults suit most programs. A **node** is a started scheduler; usually there is one for
 /// each process. Several nodes may share a store. A **look** is one reading of the rows that are due soon.
 struct scheduler_options {
-  /// How far ahead a look reads; keep it above `poll`. Then a check that was written that long before its deadline is at
-  /// most a tick late. A longer look-ahead makes each look read more. Range of `look_ahead`, `poll` and `sweep`: 1 ms to 30 days.
+  /// How far ahead a look reads; keep it above `poll`. Then a check that was written that long before its deadline is
+  /// at most a tick late. A longer look-ahead makes each look read more. Range of `look_ahead`, `poll` and `sweep`: 1
+  /// ms to 30 days.
   std::chrono::milliseconds look_ahead = std::chrono::milliseconds(500);
   /// The time from one look to the next. If another process schedules a check for sooner than the look-ahead, that
   /// check is late by one `poll` at most.

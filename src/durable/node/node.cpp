@@ -853,8 +853,9 @@ void node::write_round(ends_to_write& ends, lease_round& round, store_transactio
 
 // After a round that has failed, though the store answers: one end that the store refuses, by a trigger or for want of
 // a right, must not keep the others. So fewer ends are written, half as many each time; one that is refused alone is
-// told, and tried again later; what works is followed by twice as many. If nothing works, or a failure took so long that
-// it was a time limit rather than a refusal, the store is left alone for a while. \pre in a catch clause. \returns whether some were written.
+// told, and tried again later; what works is followed by twice as many. If nothing works, or a failure took so long
+// that it was a time limit rather than a refusal, the store is left alone for a while. \pre in a catch clause. \returns
+// whether some were written.
 bool node::write_apart(std::size_t count, const transaction_limits& limits) {
   constexpr int most_refused = 8;
   int refused = 0;

@@ -47,10 +47,10 @@ writing_transaction::~writing_transaction() { sqlite3_commit_hook(database_.get(
 
 void writing_transaction::begin() {
   TIMING_WHEEL_FAIL_POINT("sqlite.before_begin");
+  running_before_.clear();
+  for_each_running([&](sqlite3_stmt* each) { running_before_.push_back(each); });  // may throw, so it comes first
   begin_.run().finish();
   is_open_ = true;
-  running_before_.clear();
-  for_each_running([&](sqlite3_stmt* each) { running_before_.push_back(each); });
   changes_before_ = changes();
   TIMING_WHEEL_FAIL_POINT("sqlite.after_begin");
 }
