@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <compare>
 #include <map>
 
 #include "compare/families.hpp"
@@ -157,15 +156,19 @@ class expectation {
   struct handling {
     tick when = 0;
     std::size_t level = 0;
-    auto operator<=>(const handling&) const = default;
+    [[nodiscard]] std::pair<tick, std::size_t> order() const { return {when, level}; }
   };
   /// From a visit of a slot on, there are more timers in it, or fewer.
   struct visit_change {
     tick slot = 0;
     tick visit = 0;  // the slot's first one has the number 0
     std::int64_t timers = 0;
-    auto operator<=>(const visit_change&) const = default;
+    [[nodiscard]] std::pair<tick, tick> order() const { return {slot, visit}; }
   };
+  template <class T>
+  static void sort(std::vector<T>& what) {
+    std::sort(what.begin(), what.end(), [](const T& a, const T& b) { return a.order() < b.order(); });
+  }
 
   void count(const timer_in_ticks& timer, tick fires) {
     switch (spec_.type) {
@@ -222,10 +225,11 @@ class expectation {
 
   /// Each thread has a wake-up of its own, and any other engine one for all levels.
   void count_flushes() {
-    std::sort(handled_.begin(), handled_.end());
+    sort(handled_);
     std::uint64_t in_wakeup = 0;
     for (auto begin = handled_.begin(); begin != handled_.end();) {
-      const auto end = std::find_if(begin, handled_.end(), [&](const handling& other) { return other != *begin; });
+      const auto end =
+          std::find_if(begin, handled_.end(), [&](const handling& other) { return other.order() != begin->order(); });
       const auto timers = static_cast<std::uint64_t>(end - begin);
       largest_flushes.resize(std::max(largest_flushes.size(), begin->level + 1));
       largest_flushes[begin->level] = std::max(largest_flushes[begin->level], timers);
@@ -257,7 +261,7 @@ class expectation {
   }
 
   void count_visits() {
-    std::sort(visits_.begin(), visits_.end());
+    sort(visits_);
     std::int64_t timers = 0;
     for (std::size_t i = 0; i + 1 < visits_.size(); ++i) {
       timers += visits_[i].timers;

@@ -69,7 +69,7 @@ struct hub {
   net::steady_timer retry{context};
 };
 
-std::string text_of(const tcp::endpoint& at) {
+std::string address_text(const tcp::endpoint& at) {
   const net::ip::address& address = at.address();
   const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
   const std::string host =
@@ -89,7 +89,7 @@ class session : public std::enable_shared_from_this<session> {
  public:
   session(tcp::socket socket, hub& of) : stream_(std::move(socket)), hub_(of) {
     error_code ignored;
-    own_ = text_of(stream_.socket().local_endpoint(ignored));
+    own_ = address_text(stream_.socket().local_endpoint(ignored));
     stream_.socket().set_option(tcp::no_delay(true), ignored);  // NOLINT(bugprone-unused-return-value)
     ++hub_.connections;
   }
@@ -417,10 +417,10 @@ exit_status serve(const desk& with) {
     acceptor.bind(at);
     acceptor.listen();
   } catch (const boost::system::system_error& error) {
-    throw failure(exit_status::refused, "cannot listen on " + text_of(at) + ": " + error.code().message());
+    throw failure(exit_status::refused, "cannot listen on " + address_text(at) + ": " + error.code().message());
   }
   common::stop_on_signals();
-  with.out << "http://" << text_of(acceptor.local_endpoint()) << "/" << std::endl;
+  with.out << "http://" << address_text(acceptor.local_endpoint()) << "/" << std::endl;
   net::steady_timer timer(all.context);
   stop_when_asked(all, timer);
   all.accept(acceptor);
