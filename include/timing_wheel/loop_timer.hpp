@@ -40,10 +40,9 @@ namespace timing_wheel {
 /// Thread safety: as `timer`, but only the loop's thread calls `next_event` and `run_due`.
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty, and may destroy the service. While a sleep of a coroutine begins, or is asked to stop, on
-  /// another thread than the loop's, `on_earlier` must not wait for the loop, so it must neither stop nor destroy the
-  /// service.
-  /// `timer_options::on_error` gets what it throws.
+  /// `on_earlier` may be empty, and may destroy the service. While a sleep of a coroutine begins, or is asked to stop,
+  /// on another thread than the loop's, `on_earlier` must not wait for the loop, so it must neither stop nor destroy the
+  /// service. `timer_options::on_error` gets what it throws.
   /// \throws timer_error, std::bad_alloc as `timer`.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 

@@ -700,8 +700,8 @@ instant node::leave_if_drained(instant now) {
   return held == 0 && told_held_ == held ? instant::max() : next_telling();
 }
 
-// So that an operator sees where a run is, and since when. It goes on without that: if it fails, it is tried a minute
-// later. \returns when it is to be called again.
+// So that an operator sees where a run is, and since when. It goes on without that: if the store refuses, the node
+// tells it again ten seconds later. \returns when it is to be called again.
 instant node::tell_long_runs(instant now) {
   constexpr std::chrono::seconds pause(5);
   constexpr std::chrono::seconds long_pause(10);
@@ -888,7 +888,7 @@ bool node::write_apart(std::size_t count, const transaction_limits& limits) {
       some_written = true;
     }
   }
-  if (refused == 0) {
+  if (refused == 0 || !quick) {
     report_store_failure();
   }
   if (!some_written || !quick) {

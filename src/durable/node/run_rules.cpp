@@ -30,7 +30,7 @@ instant retry_at(const backoff& rule, int attempt, instant now, std::minstd_rand
   return saturating_add(now, saturating_microseconds(pause_by(rule, attempt) * (1 - less(random))));
 }
 
-// No longer than what a store keeps of it, and so that UTF-8 stays that.
+// No longer than `longest_reason`, and so that UTF-8 stays that.
 std::string copy_of(const std::string& reason) noexcept {
   std::size_t end = std::min(reason.size(), longest_reason);
   for (int bytes = 3; bytes > 0 && end < reason.size() && (static_cast<unsigned char>(reason[end]) & 0xC0U) == 0x80U;

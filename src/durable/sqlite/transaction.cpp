@@ -77,7 +77,6 @@ void writing_transaction::reset_what_runs() noexcept {
 }
 
 void writing_transaction::check_open() {
-  reset_what_runs();
   if (sqlite3_txn_state(database_.get(), "main") != SQLITE_TXN_WRITE) {
     fail(database_.get(), "committing", SQLITE_ABORT_ROLLBACK, "the transaction has been ended by what ran in it");
   }
@@ -85,6 +84,7 @@ void writing_transaction::check_open() {
 
 void writing_transaction::commit() {
   TIMING_WHEEL_FAIL_POINT("sqlite.before_commit");
+  reset_what_runs();
   is_open_ = false;
   commit_.run().finish();
   if (changes() != changes_before_) {
@@ -219,7 +219,10 @@ void writing_transaction::rollback_to_savepoint() {
   release_savepoint_.run().finish();
 }
 
-void writing_transaction::release_savepoint() { release_savepoint_.run().finish(); }
+void writing_transaction::release_savepoint() {
+  reset_what_runs();
+  release_savepoint_.run().finish();
+}
 
 // The lock of the file is all that a list needs.
 std::vector<stored_check> writing_transaction::list(const check_range& range) {

@@ -24,8 +24,8 @@ class writing_transaction final : public store_transaction {
     takes_over_ = now <= orphans_until;
   }
   /// Throws SQLITE_ABORT_ROLLBACK if what ran in it has ended it: then SQLite's write lock is somebody else's.
-  /// Before that it resets the statements that a handler has left running.
   void check_open() override;
+  /// As `roll_back` and the ends of a savepoint, it first resets the statements that a handler has left running.
   void commit();
   /// Undoes what is open, if anything is. Never throws: SQLite undoes it at the latest when the connection is closed.
   void roll_back() noexcept;
