@@ -25,6 +25,7 @@ add_library(timing_wheel_durable
   src/durable/store/overview.cpp
   src/durable/request.cpp
   src/durable/node/failures.cpp
+  src/durable/node/untold_failures.cpp
   src/durable/node/late_watch.cpp
   src/durable/error.cpp
   src/durable/store/text.cpp

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iomanip>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -240,6 +241,31 @@ TEST_P(DeskServe, ChangesExactlyThoughItIsKilledAgainAndAgain) {
   EXPECT_EQ(store.count({}, 10'000), static_cast<std::size_t>(count / 2));
 }
 
+// The line that makes a token, and the request by curl.
+TEST_P(DeskServe, WorksAsTheExamplesOfItsPage) {
+  std::ifstream in(TIMING_WHEEL_DESK_PAGE);
+  const std::string page(std::istreambuf_iterator<char>(in), {});
+  const std::size_t makes = page.find("(umask 077; ");
+  ASSERT_NE(makes, std::string::npos);
+  const std::string line = page.substr(makes, page.find('\n', makes) - makes);
+  ASSERT_EQ(::system(("cd " + in_quotes(folder.path().string()) + "; " + line).c_str()), 0);
+  std::string name;
+  std::string token;
+  std::ifstream(folder.file("tokens")) >> name >> token;
+  EXPECT_THAT(page, HasSubstr("$ timing-wheel serve sqlite:orders.db --token-file tokens\n"));
+  const serving desk(*this, {"--token-file", folder.file("tokens")});
+  const std::regex request(
+      "curl -X (PUT) -H \"(Authorization: Bearer )\\$TOKEN\" -d '([^']*)' \\\\\n +http://127.0.0.1:8080(/[^\n]*)\n");
+  std::smatch of;
+  ASSERT_TRUE(std::regex_search(page, of, request));
+  const std::string fields = desk.host() + of.str(2) + token + "\r\n";
+  EXPECT_EQ(desk.ask_with(of.str(1) + " " + of.str(4), fields, of.str(3)).status, 201);
+  const auto check = store.find("verify", "order-17");
+  ASSERT_TRUE(check);
+  EXPECT_EQ(check->payload, "17");
+  EXPECT_EQ(store.audit(1).at(0).by, "night-shift");
+}
+
 TEST_P(DeskServe, CancelsAndMovesWithThreeAnswers) {
   put(store, "held");
   claim(store);
@@ -339,6 +365,8 @@ TEST_P(DeskServe, RetriesAndDeletesTheDead) {
   put(store, "b", 1h);
   const serving desk(*this, with_tokens);
   EXPECT_EQ(desk.ask("GET /v1/dead/groups").read()["groups"][0]["count"], 3);
+  EXPECT_THAT(desk.ask("GET /v1/dead/groups?pattern=gone").read()["groups"], SizeIs(1));
+  EXPECT_THAT(desk.ask("GET /v1/dead?pattern=no&limit=2").read()["dead"], SizeIs(2));
   EXPECT_EQ(desk.ask("POST /v1/dead/retry?error=no").read()["changed"], 2);
   ASSERT_THAT(store.list_dead(9), SizeIs(2));
   const std::string taken = std::to_string(store.list_dead({.limit = 1, .which = {.error = "no"}}).at(0).id);
@@ -667,26 +695,50 @@ TEST_P(DeskServeOnce, ClientsThatReadNoAnswerAreClosedAndOthersAreServed) {
   }
 }
 
-// More than may be connected at a time say nothing, or never end; all of them are closed, and the next one is served.
-TEST_P(DeskServe, SlowClientsDelayOthersNoLongerThanTheLimit) {
-  const serving desk(*this, {"--token-file", folder.file("tokens"), "--time-limit", "0.1"});
+// As many open files as the system lets a program have.
+void allow_many_files() {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// More than may be connected at a time; all of them are closed, and the next one is served.
+TEST_P(DeskServe, ARequestThatDoesNotEndInTimeIsAnsweredWith408) {
+  const serving desk(*this, {"--token-file", folder.file("tokens"), "--time-limit", "0.1"});
+  allow_many_files();
   std::vector<std::unique_ptr<client>> slow;
   const std::string head = "PUT /v1/kinds/close/checks/a HTTP/1.1\r\n" + desk.host() + bearer;
-  const std::string begun[] = {"", "GET /v1/st", head + "Content-Length: 100\r\n\r\n{",
+  const std::string begun[] = {head + "Content-Length: 100\r\n\r\n{",
                                head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"};
-  for (std::size_t number = 0; number < 1000; ++number) {
+  for (std::size_t number = 0; number < 300; ++number) {
     slow.push_back(std::make_unique<client>(desk.port));
     slow.back()->send(begun[number % std::size(begun)]);
   }
   EXPECT_EQ(desk.ask("GET /v1/status").status, 200);
   for (const auto& each : slow) {
-    EXPECT_EQ(each->read(), "");
+    EXPECT_THAT(each->read(), testing::StartsWith("HTTP/1.1 408"));
   }
+  const client half_a_head(desk.port);
+  half_a_head.send("GET /v1/st");
+  EXPECT_THAT(half_a_head.read(), testing::StartsWith("HTTP/1.1 408"));
+  EXPECT_EQ(client(desk.port).read(), "") << "there was no request";
   EXPECT_EQ(store.count({}, 10), 0U);
+}
+
+// The server has no other reason to close them before the test ends.
+TEST_P(DeskServe, AThousandClientsThatSendNothingGiveWayToOneThatAsks) {
+  const serving desk(*this, {"--token-file", folder.file("tokens"), "--time-limit", "3600"});
+  allow_many_files();
+  std::vector<std::unique_ptr<client>> silent;
+  for (std::size_t number = 0; number < 1000; ++number) {
+    silent.push_back(std::make_unique<client>(desk.port));
+    silent.back()->send(number % 2 == 0 ? "" : "GET /v1/st");
+  }
+  EXPECT_EQ(desk.ask("GET /v1/status").status, 200);
+  EXPECT_EQ(silent.front()->read(), "") << "the first ones are closed";
+  silent.back()->send("atus HTTP/1.1\r\nConnection: close\r\n" + desk.host() + bearer + "\r\n");
+  EXPECT_THAT(silent.back()->read(), testing::StartsWith("HTTP/1.1 200")) << "and the last ones wait";
 }
 
 TEST_P(DeskServe, KeepsAConnectionForTheNextRequest) {

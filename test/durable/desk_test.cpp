@@ -111,7 +111,7 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
     EXPECT_TRUE(all["nodes"][0]["alive"]);
     EXPECT_EQ(all["nodes"][0]["shares"], 64);
   }
-  EXPECT_EQ(all["store"]["tables"], on_server() ? "2.5" : "2.0");
+  EXPECT_EQ(all["store"]["tables"], on_server() ? "2.6" : "2.0");
   EXPECT_EQ(close["dead_last_minute"], 1);
   EXPECT_EQ(all["rates"], json());
   const json rates = run({"status", "--json", "--over", "0.1"}).read()["rates"];
@@ -121,6 +121,7 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("in the last minute 1 checks have died"));
   EXPECT_THAT(text.out, HasSubstr("oldest waits"));
+  EXPECT_THAT(text.out, testing::ContainsRegex("the check of the earliest deadline that waits: close .*, due .* ago"));
   EXPECT_THAT(text.out, HasSubstr(on_server() ? "no live node has a handler" : "handlers are busy"));
 }
 
@@ -581,8 +582,27 @@ TEST_P(DeskOnServer, CheckNamesTheRightsThatARoleLacks) {
                                                "INSERT on dead, UPDATE on dead, DELETE on dead, INSERT on node, "
                                                "UPDATE on node, DELETE on node, INSERT on share, UPDATE on share, "
                                                "UPDATE on drained_node, INSERT on long_run, UPDATE on long_run, "
-                                               "DELETE on long_run, USAGE on fence\n"),
+                                               "DELETE on long_run, SELECT on failed_run, INSERT on failed_run, "
+                                               "UPDATE on failed_run, DELETE on failed_run, USAGE on fence\n"),
+                                     HasSubstr("ok     this role may look, and cannot make all changes of this "
+                                               "program: it lacks SELECT on audit, INSERT on audit, INSERT on "
+                                               "paused_kind, DELETE on paused_kind, INSERT on drained_node"),
                                      HasSubstr("WRONG  the checks cannot be looked at: ")));
+}
+
+// Not even a read gets through.
+TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATable) {
+  const std::string& schema = made.options.at(1);
+  const postgres_session culprit(server().conninfo());
+  culprit.execute("SET application_name=migration; BEGIN; LOCK TABLE " + schema + ".check");
+  const std::string impatient = made.named + " options='-c lock_timeout=200'";
+  for (const words& each : {words{"list", impatient}, {"why", impatient, "close", "a"}}) {
+    words typed = each;
+    typed.insert(typed.end(), {"--schema", schema});
+    const ended done = run_alone(typed);
+    EXPECT_EQ(done.status, 4) << done.out;
+    EXPECT_THAT(done.err, testing::ContainsRegex("A table is locked: process [0-9]+ of .*migration.*LOCK TABLE"));
+  }
 }
 
 // `pg_dump -x` leaves out what everybody may read, and what nobody may call.
@@ -697,6 +717,24 @@ TEST_P(Desk, SaysWhichNodeRunsACheckForLongAndSinceWhen) {
               testing::AllOf(HasSubstr("The node node-a has called its handler at "), HasSubstr("12 min ago")));
   complete(store, held);
   EXPECT_EQ(run({"show", "close", "hangs"}).status, 1);
+}
+
+// From the node that has run it to the operator.
+TEST_P(Desk, SaysWhyACheckRunsAgain) {
+  put(store, "fails");
+  scheduler checks(store, {.poll = 10ms, .node = "node-a", .on_failure = [](const failure&) {}});
+  checks.on("close", [](const job& /*what*/) -> outcome { return retry_after(1h, "no stock of 17\n"); });
+  checks.start();
+  const words shown = {"show", "close", "fails", "--json"};
+  EXPECT_TRUE(wait_until([&] { return run(shown).read()[0]["error"] == "no stock of 17\n"; }));
+  checks.stop();
+  EXPECT_THAT(run({"show", "close", "fails"}).out,
+              testing::ContainsRegex("error +no stock of 17.*\n +on node-a, told"));
+  EXPECT_THAT(run({"why", "close", "fails"}).out,
+              testing::AllOf(HasSubstr("Attempt 1 has failed on the node node-a: no stock of 17"),
+                             HasSubstr("It runs again at")));
+  EXPECT_THAT(run({"list", "--state", "retrying"}).out, HasSubstr("no stock of 17"));
+  EXPECT_EQ(run({"list", "--json"}).lines().at(0)["error"], "no stock of 17\n");
 }
 
 TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
@@ -1097,6 +1135,19 @@ TEST_P(Desk, GroupsOfTheDeadLeaveIdsOut) {
   EXPECT_EQ(groups[0]["error"], "order 18 failed");
   EXPECT_EQ(groups[0]["pattern"], "order # failed");
   EXPECT_EQ(groups[1]["pattern"], "no session #, nor # at #, in cafe v#");
+  const words these = {"list", "--state", "dead", "--pattern", "order # failed", "--json"};
+  EXPECT_THAT(run(these).lines(), SizeIs(3));
+  words page = these;
+  page.insert(page.end(), {"--limit", "2"});
+  const std::string cursor = run(page).lines().at(1)["cursor"];
+  page.insert(page.end(), {"--after", cursor});
+  EXPECT_EQ(run(page).lines().at(0)["key"], "a");
+  EXPECT_THAT(run({"list", "--state", "dead", "--groups", "--pattern", "order # failed", "--json"}).lines(), SizeIs(2));
+  EXPECT_EQ(run({"delete", "--pattern", "order # failed", "--kind", "close", "--dry-run", "--json"}).read()["changed"],
+            3);
+  EXPECT_EQ(run({"delete", "--pattern", "order # failed", "--yes", "--json"}).read()["changed"], 3);
+  EXPECT_THAT(store.list_dead(9), SizeIs(1));
+  EXPECT_EQ(run({"retry", "--pattern", "order # failed", "--yes"}).status, 1);
 }
 
 TEST_P(Desk, RunsTheExamplesOfItsPage) {
@@ -1230,16 +1281,18 @@ TEST_P(Desk, WhatDoesNotExistMatchesNothing) {
   EXPECT_EQ(audited(), 0U);
 }
 
-#ifdef TIMING_WHEEL_TEST_SQLITE
-// Steps and pages are those of any store.
-TEST_P(DeskOnFile, AFilterThatMatchesAMillionIsChangedInSmallSteps) {
+TEST_P(Desk, AFilterThatMatchesAMillionIsChangedInSmallSteps) {
   if (timing_wheel::test::under_thread_sanitizer || timing_wheel::test::under_address_sanitizer) {
     GTEST_SKIP() << "a sanitizer needs memory of its own, and time";
   }
   constexpr std::size_t count = 1'000'001;
   on_database(
-      "INSERT INTO timing_wheel_check(due,kind,key,payload) WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n+1 "
-      "FROM each WHERE n<1000001) SELECT 4000000000000000+n,'close',CAST('order-'||n AS BLOB),x'' FROM each");
+      on_server()
+          ? "INSERT INTO \"check\"(due,kind,key,payload) SELECT 4000000000000000+n,'close',"
+            "convert_to('order-'||n,'UTF8'),'' FROM generate_series(1,1000001) n"
+          : "INSERT INTO timing_wheel_check(due,kind,key,payload) WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL "
+            "SELECT n+1 FROM each WHERE n<1000001) SELECT 4000000000000000+n,'close',CAST('order-'||n AS "
+            "BLOB),x'' FROM each");
   EXPECT_EQ(run({"cancel", "--all", "--dry-run"}).out, "more than 1 000 000 match; nothing was changed\n");
   long most_kib = 0;
   std::vector<std::chrono::steady_clock::duration> took;
@@ -1263,6 +1316,7 @@ TEST_P(DeskOnFile, AFilterThatMatchesAMillionIsChangedInSmallSteps) {
   EXPECT_LT(took.at(18), 2s) << "others write between two steps; in one of them the machine may stand still";
 }
 
+#ifdef TIMING_WHEEL_TEST_SQLITE
 TEST_P(DeskOnFile, AKindThatIsNotUtf8IsShownAndKept) {
   on_database(
       "INSERT INTO timing_wheel_check(due,kind,key,payload) VALUES(1795779138717566,CAST(x'fe41' AS TEXT),x'01',x'')");
@@ -1325,12 +1379,13 @@ TEST_P(Desk, MigratesTheTablesOfAnOlderRelease) {
   on_database(
       on_server()
           ? "DROP FUNCTION schedule,cancel,reschedule,revive_dead,delete_dead,pause,resume,drain,end_drain; DROP VIEW "
-            "overview,due,running; DROP TABLE addition,paused_kind,audit,drained_node,long_run"
+            "overview,due,running,retrying,dead_check; "
+            "DROP TABLE addition,paused_kind,audit,drained_node,long_run,failed_run"
           : "DROP TABLE timing_wheel_fence; UPDATE timing_wheel_schema SET version=1");
   const ended plan = run({"migrate", "--plan"});
   EXPECT_EQ(plan.status, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("CREATE TABLE"));
-  EXPECT_THAT(plan.out, HasSubstr(on_server() ? "from version 2.0 to 2.5. Nodes may run meanwhile"
+  EXPECT_THAT(plan.out, HasSubstr(on_server() ? "from version 2.0 to 2.6. Nodes may run meanwhile"
                                               : "from version 1.0 to 2.0. Stop all programs first"));
   EXPECT_EQ(run({"migrate", "--plan", "--json"}).read()["additive"], on_server());
 #ifdef TIMING_WHEEL_TEST_POSTGRES
@@ -1349,7 +1404,7 @@ TEST_P(Desk, MigratesTheTablesOfAnOlderRelease) {
     EXPECT_THAT(first.err, HasSubstr("stop all programs that use them, make a backup, and give --yes"));
     EXPECT_EQ(run({"migrate", "--yes"}).status, 0);
   }
-  EXPECT_THAT(run({"check"}).out, HasSubstr(on_server() ? "ok     the tables are of version 2.5\n"
+  EXPECT_THAT(run({"check"}).out, HasSubstr(on_server() ? "ok     the tables are of version 2.6\n"
                                                         : "ok     the tables are of version 2.0\n"));
   EXPECT_EQ(run({"show", "close", "a"}).status, 0);
   EXPECT_THAT(run({"audit"}).out, HasSubstr("migrate"));

@@ -267,6 +267,32 @@ TEST_F(Node, TellsWhichRunsAreLongAndSinceWhen) {
   EXPECT_THAT(store.long_runs(), IsEmpty());
 }
 
+TEST_F(Node, TellsWhyACheckRunsAgainAndLaterForgetsThoseThatAreGone) {
+  struct listener : test::forwarding_store {
+    using forwarding_store::forwarding_store;
+    void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override {
+      told.push_back(runs.empty() ? "forget" : std::string(node) + ": " + runs[0].error);
+    }
+    std::vector<std::string> told;
+  } heard(store);
+  scheduler_options named;
+  named.node = "me";
+  alone = make(heard, named);
+  put("leased", "again");
+  put("leased", "done");
+  live(6s);
+  EXPECT_THAT(heard.told, testing::ElementsAre("me: " + std::string(100, 'x')));
+  timer.advance_by(9min);
+  live(1s);
+  EXPECT_THAT(heard.told, SizeIs(1));
+  timer.advance_by(1min);
+  live(1s);
+  EXPECT_THAT(heard.told, testing::ElementsAre(testing::_, "forget"));
+  timer.advance_by(1h);
+  live(1s);
+  EXPECT_THAT(heard.told, SizeIs(2)) << "once";
+}
+
 TEST_F(Node, ADrainedNodeTellsHowManyRun) {
   const instant begin = claim_as_me();
   alone->run_next();  // its end is not written yet

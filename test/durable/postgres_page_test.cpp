@@ -193,6 +193,11 @@ TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
   told[0].fence = runs_long.fence;
   worker.tell_long_runs("me", told);
   EXPECT_EQ(worker.long_runs().at(0).key, "long");
+  retry(worker, runs_long, store.now() + 1h, 1);
+  const failed_run failed{.node = {}, .id = runs_long.id, .attempt = 1, .error = "no", .told = {}};
+  worker.tell_failed_runs("me", {&failed, 1});
+  EXPECT_THAT(worker.failed_runs({&failed.id, 1}), testing::SizeIs(1));
+  worker.tell_failed_runs("me", {});
 }
 
 TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {

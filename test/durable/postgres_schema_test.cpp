@@ -95,21 +95,22 @@ TEST_P(PostgresNameInTheWay, IsToldByMigrate) {
   EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
   server().execute("ALTER TABLE " + schema + "." + name + " RENAME TO mine");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.5");
+  EXPECT_EQ(store.plan_migration().from, "2.6");
 }
 INSTANTIATE_TEST_SUITE_P(Of, PostgresNameInTheWay, testing::Values("audit", "due", "overview", "running"),
                          [](const auto& of) { return of.param; });
 
 TEST_F(PostgresSchema, APartOfAMigrationIsToldFromAStrangersThing) {
   user.execute("DROP FUNCTION " + table("end_drain") + "(text); DROP TABLE " + table("drained_node") +
-               "; DELETE FROM " + table("addition") + " WHERE number>=4; DROP VIEW " + table("running") +
-               "; DROP TABLE " + table("long_run"));
+               "; DELETE FROM " + table("addition") + " WHERE number>=4; DROP VIEW " + table("running") + "," +
+               table("retrying") + "," + table("dead_check") + "; DROP TABLE " + table("long_run") + "," +
+               table("failed_run"));
   const caught found = error_of([&] { store.migrate(); });
   EXPECT_THAT(found.words, HasSubstr("own function " + table("drain") + "(text), which its table addition does not"));
   EXPECT_THAT(found.words, Not(HasSubstr("another's")));
   user.execute("DROP FUNCTION " + table("drain"));
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.5");
+  EXPECT_EQ(store.plan_migration().from, "2.6");
 }
 
 // Tables as 0.1.0 made them: without what was only added since.
@@ -119,8 +120,9 @@ class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifie
     user.execute("DROP FUNCTION " + table("schedule") + "," + table("cancel") + "," + table("reschedule") + "," +
                  table("revive_dead") + "," + table("delete_dead") + "," + table("pause") + "," + table("resume") +
                  "," + table("drain") + "," + table("end_drain") + "; DROP VIEW " + table("overview") + "," +
-                 table("due") + "," + table("running") + "; DROP TABLE " + table("addition") + "," +
-                 table("paused_kind") + "," + table("audit") + "," + table("drained_node") + "," + table("long_run"));
+                 table("due") + "," + table("running") + "," + table("retrying") + "," + table("dead_check") +
+                 "; DROP TABLE " + table("addition") + "," + table("paused_kind") + "," + table("audit") + "," +
+                 table("drained_node") + "," + table("long_run") + "," + table("failed_run"));
   }
   void expect_that_all_works() {
     EXPECT_TRUE(put(store, "a").inserted);
@@ -146,6 +148,8 @@ TEST_F(PostgresAdditions, AKindIsPausedOnlyWhereTheyAre) {
   EXPECT_THAT(store.drained_nodes(), testing::IsEmpty());
   store.tell_long_runs("me", {});
   EXPECT_THAT(store.long_runs(), testing::IsEmpty());
+  store.tell_failed_runs("me", {});
+  EXPECT_THAT(store.failed_runs(std::vector<std::int64_t>{1}), testing::IsEmpty());
   EXPECT_EQ(error_of([&] { store.drain("me"); }).code, make_error_code(errc::no_schema));
   EXPECT_EQ(error_of([&] { store.transact([](store_transaction& open) { open.record({}); }); }).code,
             make_error_code(errc::no_schema));
@@ -167,7 +171,7 @@ TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
   }
   expect_that_all_works();
   user.execute("COMMIT");
-  EXPECT_EQ(store.plan_migration().from, "2.5");
+  EXPECT_EQ(store.plan_migration().from, "2.6");
 }
 
 TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
@@ -176,7 +180,7 @@ TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
   EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
   user.execute("SELECT * FROM " + table("check") + "," + table("version") + " FOR UPDATE");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.5");
+  EXPECT_EQ(store.plan_migration().from, "2.6");
   user.execute("COMMIT");
 }
 
@@ -189,14 +193,14 @@ TEST_F(PostgresAdditions, AreMadeByTheOwnerOfTheTablesOnly) {
   other.migrate();
   EXPECT_EQ(other.plan_migration().from, "2.0");
   store.migrate();
-  EXPECT_EQ(other.plan_migration().from, "2.5");
+  EXPECT_EQ(other.plan_migration().from, "2.6");
 }
 
 TEST_F(PostgresAdditions, MayBeMadeBySeveralAtATime) {
   on_threads(6, [&](int) {
     postgres_store own(server().conninfo(), options);
     own.migrate();
-    EXPECT_EQ(own.plan_migration().from, "2.5");
+    EXPECT_EQ(own.plan_migration().from, "2.6");
   });
 }
 
@@ -257,6 +261,31 @@ TEST_F(PostgresFunctions, DeleteADeadCheck) {
   EXPECT_EQ(call(remove), "f");
 }
 
+// As what the command line changes; what changes nothing has none.
+TEST_F(PostgresFunctions, WhatOperatorsChangeHasALineOfTheAudit) {
+  for (const char* key : {"a", "b"}) {
+    put(store, key);
+    EXPECT_TRUE(bury(store, claim(store).at(0), "no"));
+  }
+  const std::vector<dead_check> dead = store.list_dead(2);
+  const std::string first = std::to_string(dead.at(0).id);
+  const std::string second = std::to_string(dead.at(1).id);
+  for (const std::string& each :
+       {std::string("pause('close')"), std::string("resume('close')"), std::string("drain('me')"),
+        std::string("end_drain('me')"), "revive_dead(" + first + ")", "delete_dead(" + second + ")"}) {
+    EXPECT_EQ(call(each), "t") << each;
+    EXPECT_EQ(call(each), "f") << each;
+  }
+  std::string lines;
+  for (const audit_entry& each : store.audit(99)) {
+    lines = each.action + ' ' + each.kind + ' ' + each.subject + '\n' + lines;
+    EXPECT_EQ(each.by, user.ask("SELECT session_user") + " (SQL)");
+    EXPECT_EQ(each.count, 1U);
+  }
+  EXPECT_EQ(lines, "pause close \nresume close \ndrain  node me\nend drain  node me\nretry close dead " + first +
+                       "\ndelete close dead " + second + '\n');
+}
+
 // One check in each state.
 TEST_F(PostgresFunctions, ViewsShowWhatTheLibraryCounts) {
   for (const auto& [key, lease] : {std::pair("dies", 1h), {"held", 1h}, {"lost", -1h}}) {
@@ -285,6 +314,14 @@ TEST_F(PostgresFunctions, ViewsShowWhatTheLibraryCounts) {
             counted);
   EXPECT_EQ(counted, "close waits 2 3 2 1 1 0 1;other paused 1 0 0 0 0 0 0;third paused 0 0 0 0 0 0 0;");
   EXPECT_EQ(user.ask("SELECT string_agg(key,' ' ORDER BY key) FROM " + table("due")), "held late lost");
+  EXPECT_EQ(user.ask("SELECT key||' '||error FROM " + table("dead_check") + " WHERE died<=now()"), "dies no");
+  for (const upcoming& row : test::rows_of(store, "close")) {
+    const failed_run failed{.node = {}, .id = row.id, .attempt = 1, .error = "no stock", .told = {}};
+    store.tell_failed_runs("me", {&failed, 1});
+  }
+  EXPECT_EQ(user.ask("SELECT count(*) FROM " + table("retrying")), "0");
+  user.execute("UPDATE " + table("check") + " SET attempt=1 WHERE key='late'");
+  EXPECT_EQ(user.ask("SELECT concat_ws(' ',key,attempt,node,error) FROM " + table("retrying")), "late 1 me no stock");
 }
 
 TEST_F(PostgresFunctions, AListThatLocksLeavesOutWhatOthersHaveLocked) {

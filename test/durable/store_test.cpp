@@ -175,6 +175,42 @@ TEST_P(Store, WhatWasOrphanedAndGivenUpMayBeClaimedAtAnyTime) {
   EXPECT_EQ(claim_late(), 1U) << "nobody can extend its lease";
 }
 
+TEST_P(Store, KeepsWhyChecksRunAgainWhileTheyWaitForIt) {
+  store.tell_failed_runs("me", {});
+  put(store, "a");
+  put(store, "b");
+  const std::vector<claimed> held = claim(store);
+  ASSERT_THAT(held, SizeIs(2));
+  const std::vector<std::int64_t> ids = {held[1].id, held[0].id, 12'345};
+  EXPECT_THAT(store.failed_runs(ids), IsEmpty());
+  std::vector<failed_run> runs = {{.node = {}, .id = held[0].id, .attempt = 1, .error = std::string("no\0\xff", 4)},
+                                  {.node = {}, .id = held[1].id, .attempt = 1, .error = "late"},
+                                  {.node = {}, .id = 12'345, .attempt = 1, .error = "of one that is gone"}};
+  const instant before = store.now();
+  store.tell_failed_runs("other", {runs.data() + 1, 1});
+  store.tell_failed_runs("me", runs);
+  EXPECT_THAT(store.failed_runs(ids), IsEmpty()) << "they run";
+  EXPECT_TRUE(retry(store, held[0], instant(), 1));
+  EXPECT_TRUE(retry(store, held[1], instant(), 1));
+  const std::vector<failed_run> seen = store.failed_runs(ids);
+  ASSERT_THAT(seen, SizeIs(2));
+  EXPECT_EQ(seen[0].id, std::min(held[0].id, held[1].id));
+  EXPECT_EQ(seen[0].node + seen[1].node, "meme");
+  EXPECT_EQ(seen[seen[0].id == held[0].id ? 0 : 1].error, runs[0].error);
+  EXPECT_EQ(seen[0].attempt, 1);
+  EXPECT_GE(seen[0].told, before);
+  const std::vector<claimed> again = claim(store);
+  ASSERT_THAT(again, SizeIs(2));
+  EXPECT_TRUE(retry(store, again[0], instant(), 2));
+  EXPECT_THAT(store.failed_runs(ids), IsEmpty()) << "nobody has told of the second run";
+  EXPECT_TRUE(complete(store, again[1]));
+  runs[0] = {.node = {}, .id = again[0].id, .attempt = 2, .error = "again"};
+  store.tell_failed_runs("me", {runs.data(), 1});
+  store.tell_failed_runs("me", {});
+  ASSERT_THAT(store.failed_runs(ids), SizeIs(1)) << "only what is gone is forgotten";
+  EXPECT_EQ(store.failed_runs(ids)[0].error, "again");
+}
+
 TEST_P(Store, KeepsWhichRunsOfANodeAreLongWhileTheyLast) {
   EXPECT_THAT(store.long_runs(), IsEmpty());
   store.tell_long_runs("me", {});

@@ -334,13 +334,14 @@ tally change_dead(const desk& with, const Change& change) {
   const durable::dead_filter which = dead_filter_of(with.chosen, with.where);
   std::size_t all = 0;
   for (const durable::dead_group& each : with.store.count_dead(which, most_counted + 1, most_counted + 1)) {
-    all += each.count;
+    all += has_pattern(with.chosen, each.error) ? each.count : 0;
   }
   if (with.chosen.dry_run) {
     return {all, 0};
   }
   // What dies from now on is not meant.
-  const auto newest = with.store.list_dead({.limit = 1, .which = which, .newest_first = true, .with_payloads = false});
+  durable::dead_range first{.limit = 1, .which = which, .newest_first = true, .with_payloads = false};
+  const auto newest = list_dead(with.store, with.chosen, first);
   const std::int64_t last = newest.empty() ? 0 : newest[0].id;
   confirm(with, all);
   steps progress(with, all);
@@ -348,18 +349,27 @@ tally change_dead(const desk& with, const Change& change) {
   bool more = true;
   while (more && steps::go_on()) {
     std::vector<std::int64_t> ids;
-    for (const durable::dead_check& each : with.store.list_dead(range)) {
+    for (const durable::dead_check& each : list_dead(with.store, with.chosen, range)) {
       if (each.id <= last) {
         ids.push_back(each.id);
       }
     }
     change_some(ids, words_of_filter(with.chosen));
     more = ids.size() == in_transaction;
-    range.after = more ? ids.back() : 0;
     progress.done(ids.size());
   }
   done.stopped = more;
   return done;
+}
+
+// One that nobody has is most likely mistyped.
+bool is_known(durable::store& store, const std::string& kind) {
+  const auto nodes = store.nodes().value_or(std::vector<durable::node_info>());
+  return store.count({.kind = kind}, 1) != 0 ||
+         !store.list_dead({.limit = 1, .which = {.kind = kind}, .with_payloads = false}).empty() ||
+         std::any_of(nodes.begin(), nodes.end(), [&](const durable::node_info& of) {
+           return std::find(of.kinds.begin(), of.kinds.end(), kind) != of.kinds.end();
+         });
 }
 
 template <class Change>
@@ -418,8 +428,13 @@ exit_status remove(const desk& with) {
 }
 
 exit_status pause(const desk& with) {
-  return change_kind(with, " is paused", " was paused already",
-                     [](durable::store_transaction& open, const std::string& kind) { return open.pause(kind); });
+  const exit_status ended =
+      change_kind(with, " is paused", " was paused already",
+                  [](durable::store_transaction& open, const std::string& kind) { return open.pause(kind); });
+  if (const std::string& kind = with.chosen.words.at(0); !is_known(with.store, kind)) {
+    with.err << "there is no check of the kind " << one_line(kind) << ", and no node has a handler for it\n";
+  }
+  return ended;
 }
 
 exit_status resume(const desk& with) {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <deque>
 #include <iosfwd>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,10 @@
 #include "desk/options.hpp"
 #include "desk/place.hpp"
 #include "desk/text.hpp"
+
+namespace timing_wheel {
+class timer_error;
+}
 
 namespace timing_wheel::desk {
 
@@ -79,6 +85,11 @@ exit_status serve(const desk& with);
 [[nodiscard]] json json_of(const durable::dead_check& check);
 [[nodiscard]] json json_of(const durable::dead_group& group);
 
+/// Groups of the dead that differ by ids alone as one, those with most checks first. With each: of how many texts it
+/// is; if of one, the group has this text, else the pattern.
+[[nodiscard]] std::vector<std::pair<durable::dead_group, std::size_t>> fold(
+    const std::vector<durable::dead_group>& groups);
+
 /// Where a list goes on after this check.
 [[nodiscard]] std::string cursor_of(const durable::stored_check& last);
 [[nodiscard]] std::string cursor_of(const durable::dead_check& last);
@@ -88,6 +99,12 @@ exit_status serve(const desk& with);
 [[nodiscard]] std::int64_t dead_position_of(const options& chosen);       ///< The same, of dead checks.
 [[nodiscard]] durable::check_filter filter_of(const options& chosen, const place& where, instant now);
 [[nodiscard]] durable::dead_filter dead_filter_of(const options& chosen, const place& where);
+/// Whether an error is what `--pattern` means, if it is given.
+[[nodiscard]] bool has_pattern(const options& chosen, std::string_view error);
+/// Up to `range.limit` of the dead that `range` and the pattern mean; moves `range.after` behind the last one. Fewer
+/// than that: there are no more. Complexity: with a pattern, O(dead checks up to the last one).
+[[nodiscard]] std::vector<durable::dead_check> list_dead(durable::store& store, const options& chosen,
+                                                         durable::dead_range& range);
 /// The filter in words: "kind verify, state due"; empty if it names nothing.
 [[nodiscard]] std::string words_of_filter(const options& chosen);
 
@@ -120,6 +137,11 @@ inline constexpr std::size_t most_dead = 100;
 /// The run of a check, if that is long and its node has told of it.
 [[nodiscard]] std::optional<durable::long_run> long_run_of(durable::store& store, const durable::stored_check& check);
 void add_run(json& line, const std::optional<durable::long_run>& run);
+/// Why checks run again, as far as nodes have told, by the id.
+using failures_by_id = std::map<std::int64_t, durable::failed_run>;
+[[nodiscard]] failures_by_id failures_of(durable::store& store, std::span<const durable::stored_check> checks);
+/// Sets `error` of a check that runs again: null if no node has told it.
+void add_error(json& line, const failures_by_id& failures, std::int64_t id);
 
 /// A session that keeps nodes from claiming a check: it has locked the row or the table, or a session that has locked
 /// one of these waits for it, or that of a node.
@@ -134,6 +156,10 @@ struct blocker {
 };
 /// Those that wait for nobody; none if nothing is locked, or if the store is no server.
 [[nodiscard]] std::vector<blocker> blockers_of(const desk& with, std::int64_t id);
+/// The session in words, without its statement if that is to be hidden.
+[[nodiscard]] std::string words_of(const blocker& session, bool redact);
+/// What the error says and, if a statement waited for too long, which sessions have locked a whole table.
+[[nodiscard]] std::string with_lockers(const desk& with, const timer_error& error);
 
 /// The nodes that have the check's share of the table now, as the node that has claimed it mostly does; none if that
 /// cannot be known.

@@ -40,6 +40,7 @@ void refuse_empty(const options& chosen, const place& where) {
   }
   refuse("--key", chosen.key_prefix);
   refuse("--error", chosen.error);
+  refuse("--pattern", chosen.pattern);
 }
 
 // That of the HTTP API has another name.
@@ -120,6 +121,30 @@ durable::dead_filter dead_filter_of(const options& chosen, const place& where) {
           .error = chosen.error.value_or("")};
 }
 
+bool has_pattern(const options& chosen, std::string_view error) {
+  return !chosen.pattern || without_ids(error) == *chosen.pattern;
+}
+
+std::vector<durable::dead_check> list_dead(durable::store& store, const options& chosen, durable::dead_range& range) {
+  constexpr std::size_t in_page = 1000;
+  std::vector<durable::dead_check> found;
+  durable::dead_range page = range;
+  bool more = true;
+  while (more && found.size() < range.limit) {
+    page.limit = chosen.pattern ? in_page : range.limit;
+    for (durable::dead_check& each : store.list_dead(page)) {
+      page.after = each.id;
+      --page.limit;
+      if (found.size() < range.limit && has_pattern(chosen, each.error)) {
+        range.after = each.id;
+        found.push_back(std::move(each));
+      }
+    }
+    more = page.limit == 0;
+  }
+  return found;
+}
+
 std::string words_of_filter(const options& chosen) {
   std::string words;
   const auto add = [&](const char* name, const std::optional<std::string>& value) {
@@ -133,6 +158,7 @@ std::string words_of_filter(const options& chosen) {
   add("due before", chosen.due_before);
   add("due after", chosen.due_after);
   add("error", chosen.error);
+  add("pattern", chosen.pattern);
   return words;
 }
 

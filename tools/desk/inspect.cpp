@@ -8,6 +8,7 @@
 
 #include "common/program.hpp"
 #include "desk/commands.hpp"
+#include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/error.hpp"
 #ifdef TIMING_WHEEL_DESK_POSTGRES
 #include <libpq-fe.h>
@@ -74,13 +75,21 @@ constexpr const char* missing_rights =
     "SELECT string_agg(privilege||' on '||name,', ') FROM (VALUES('check','SELECT,INSERT,UPDATE,DELETE'),"
     "('dead','SELECT,INSERT,UPDATE,DELETE'),('node','SELECT,INSERT,UPDATE,DELETE'),('share','SELECT,INSERT,UPDATE'),"
     "('version','SELECT'),('addition','SELECT'),('paused_kind','SELECT'),('drained_node','SELECT,UPDATE'),"
-    "('long_run','SELECT,INSERT,UPDATE,DELETE'),('fence','USAGE'),('','USAGE')) need(name,privileges), "
+    "('long_run','SELECT,INSERT,UPDATE,DELETE'),('failed_run','SELECT,INSERT,UPDATE,DELETE'),"
+    "('fence','USAGE'),('','USAGE')) need(name,privileges), "
     "unnest(string_to_array(privileges,',')) privilege WHERE (name NOT IN('addition','paused_kind','drained_node',"
-    "'long_run') OR to_regclass(quote_ident($1)||'.'||name) IS NOT NULL) AND NOT "
+    "'long_run','failed_run') OR to_regclass(quote_ident($1)||'.'||name) IS NOT NULL) AND NOT "
     "CASE name WHEN "
     "'' THEN has_schema_privilege($1,privilege) WHEN 'fence' THEN "
     "has_sequence_privilege(quote_ident($1)||'.fence',privilege) ELSE "
     "has_table_privilege(quote_ident($1)||'.'||quote_ident(name),privilege) END";
+
+// What is missing of the rights of those who steer. Not all who look are to have them.
+constexpr const char* missing_of_operators =
+    "SELECT string_agg(privilege||' on '||name,', ') FROM (VALUES('audit','SELECT,INSERT'),"
+    "('paused_kind','INSERT,DELETE'),('drained_node','INSERT,DELETE'),('check','INSERT,UPDATE,DELETE'),"
+    "('dead','INSERT,DELETE')) need(name,privileges), unnest(string_to_array(privileges,',')) privilege "
+    "WHERE NOT coalesce(has_table_privilege(to_regclass(quote_ident($1)||'.'||quote_ident(name)),privilege),true)";
 
 // Functions that act with the rights of their owner, and that everybody may call: a backup that was restored without
 // its privileges leaves them so.
@@ -114,6 +123,10 @@ void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>&
         {true, "this role lacks rights that a node needs: " + cell(rows, 0, 0), "see Rights in docs/postgres.md"});
   } else {
     found.push_back({false, "this role has the rights of a node"});
+  }
+  if (const rows_pointer rows = ask(on, missing_of_operators, {schema}); PQgetisnull(rows.get(), 0, 0) == 0) {
+    found.push_back(
+        {false, "this role may look, and cannot make all changes of this program: it lacks " + cell(rows, 0, 0)});
   }
   if (const rows_pointer rows = ask(on, open_functions, {schema}); PQgetisnull(rows.get(), 0, 0) == 0) {
     found.push_back({true, "every role may call " + cell(rows, 0, 0) + ", and so change all checks",
@@ -279,9 +292,9 @@ std::string quoted_schema(PGconn* on, const options& chosen) {
   return copy;
 }
 
-// Of those that hold a lock, or of those for which they wait, all that wait for nobody. `holders` selects their `pid`;
-// `@` stands for the table.
-std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string holders, std::int64_t id) {
+// Of those that hold a lock, or of those for which they wait, all that wait for nobody. `holders` selects their `pid`,
+// by `value`; `@` stands for the table.
+std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string holders, const std::string& value) {
   for (std::size_t at = 0; (at = holders.find('@', at)) != std::string::npos; at += table.size()) {
     holders.replace(at, 1, table);
   }
@@ -294,7 +307,7 @@ std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string 
               "coalesce(usename,'?'),concat_ws(', ',nullif(application_name,''),host(client_addr)),"
               "coalesce(left(query,200),''),application_name='timing_wheel' FROM chain JOIN pg_stat_activity AS "
               "activity USING(pid) WHERE cardinality(pg_blocking_pids(pid))=0 AND pid<>pg_backend_pid()",
-          {std::to_string(id)});
+          {value});
   std::vector<blocker> found;
   found.reserve(static_cast<std::size_t>(PQntuples(rows.get())));
   for (int row = 0; row < PQntuples(rows.get()); ++row) {
@@ -304,13 +317,18 @@ std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string 
   return found;
 }
 
+#define TIMING_WHEEL_TABLE_LOCKS                                            \
+  "SELECT pid FROM pg_locks WHERE granted AND "                             \
+  "database=(SELECT oid FROM pg_database WHERE datname=current_database())" \
+  " AND mode IN ('ShareLock','ShareRowExclusiveLock','ExclusiveLock','AccessExclusiveLock') AND relation"
 // Whoever changes the row, or has locked the whole table against a claim.
 constexpr const char* holders_of_row =
     "SELECT held.pid FROM @ AS locked JOIN pg_locks AS held ON held.transactionid=locked.xmax AND held.granted "
-    "WHERE locked.id=$1::bigint UNION SELECT pid FROM pg_locks WHERE granted AND "
-    "relation=(SELECT tableoid FROM @ WHERE id=$1::bigint) AND "
-    "database=(SELECT oid FROM pg_database WHERE datname=current_database()) AND mode IN ('ShareLock',"
-    "'ShareRowExclusiveLock','ExclusiveLock','AccessExclusiveLock')";
+    "WHERE locked.id=$1::bigint UNION " TIMING_WHEEL_TABLE_LOCKS "=(SELECT tableoid FROM @ WHERE id=$1::bigint)";
+// The names are read without a lock of the tables.
+constexpr const char* holders_of_tables =
+    TIMING_WHEEL_TABLE_LOCKS " IN (SELECT oid FROM pg_class WHERE relnamespace=to_regnamespace(quote_ident($1)))";
+#undef TIMING_WHEEL_TABLE_LOCKS
 // Several that have locked the row together: then `xmax` is a number for all of them. The server refuses one that is
 // no such number.
 constexpr const char* holders_together =
@@ -331,8 +349,9 @@ std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unus
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   if (with.where.type == "postgres") {
     const auto look = [&](const char* holders) {
-      on_server_if_it_writes(
-          with, [&](PGconn* on) { found = roots_of(on, quoted_schema(on, with.chosen) + ".check", holders, id); });
+      on_server_if_it_writes(with, [&](PGconn* on) {
+        found = roots_of(on, quoted_schema(on, with.chosen) + ".check", holders, std::to_string(id));
+      });
     };
     look(holders_of_row);
     if (found.empty()) {
@@ -347,6 +366,24 @@ std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unus
   }
 #endif
   return found;
+}
+
+std::string with_lockers([[maybe_unused]] const desk& with, const timer_error& error) {
+  std::string words = error.what();
+#ifdef TIMING_WHEEL_DESK_POSTGRES
+  // A statement, or its wait for a lock, took too long.
+  if (is_refusal(error, "57014") || is_refusal(error, "55P03") || error.code() == durable::errc::row_locked) {
+    try {
+      on_server_if_it_writes(with, [&](PGconn* on) {
+        for (const blocker& each : roots_of(on, "", holders_of_tables, schema_of(with.chosen))) {
+          words += ". A table is locked: " + words_of(each, with.chosen.redact);
+        }
+      });
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then the error is all that is known
+    }
+  }
+#endif
+  return words;
 }
 
 std::vector<std::string> likely_holders([[maybe_unused]] const desk& with, [[maybe_unused]] const std::string& kind,

@@ -50,6 +50,24 @@ json json_of(const durable::dead_group& group) {
   return line;
 }
 
+// What differs by ids alone is one group, to people.
+std::vector<std::pair<durable::dead_group, std::size_t>> fold(const std::vector<durable::dead_group>& groups) {
+  std::map<std::pair<std::string, std::string>, std::pair<durable::dead_group, std::size_t>> places;
+  for (const durable::dead_group& each : groups) {
+    std::string pattern = without_ids(each.error);
+    auto& [all, texts] = places.try_emplace({each.kind, pattern}, each, 0).first->second;
+    if (++texts > 1) {
+      all = {each.kind, std::move(pattern), all.count + each.count, std::min(all.first, each.first),
+             std::max(all.last, each.last)};
+    }
+  }
+  std::vector<std::pair<durable::dead_group, std::size_t>> found;
+  std::transform(places.begin(), places.end(), std::back_inserter(found), [](auto& each) { return each.second; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& one, const auto& other) { return one.first.count > other.first.count; });
+  return found;
+}
+
 namespace {
 
 constexpr std::size_t in_page = 1000;
@@ -68,30 +86,14 @@ void write_line(const desk& with, json line, const std::string& cursor) {
   with.out << line.dump() << '\n';
 }
 
-// What differs by ids alone is one group, to people. With each, of how many texts it is; if of one, it has that.
-std::vector<std::pair<durable::dead_group, std::size_t>> fold(const std::vector<durable::dead_group>& groups) {
-  std::map<std::pair<std::string, std::string>, std::pair<durable::dead_group, std::size_t>> places;
-  for (const durable::dead_group& each : groups) {
-    std::string pattern = without_ids(each.error);
-    auto& [all, texts] = places.try_emplace({each.kind, pattern}, each, 0).first->second;
-    if (++texts > 1) {
-      all = {each.kind, std::move(pattern), all.count + each.count, std::min(all.first, each.first),
-             std::max(all.last, each.last)};
-    }
-  }
-  std::vector<std::pair<durable::dead_group, std::size_t>> found;
-  std::transform(places.begin(), places.end(), std::back_inserter(found), [](auto& each) { return each.second; });
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& one, const auto& other) { return one.first.count > other.first.count; });
-  return found;
-}
-
 exit_status list_groups(const desk& with) {
   constexpr std::size_t most_texts = 10'000;
   table rows({"kind", "how many", "texts", "first died", "last died", "error"});
   const instant now = with.store.now();
   const auto limit = with.chosen.as_json ? with.chosen.limit : std::max(with.chosen.limit, most_texts);
-  const std::vector<durable::dead_group> groups = with.store.count_dead(dead_filter_of(with.chosen, with.where), limit);
+  auto groups = with.store.count_dead(dead_filter_of(with.chosen, with.where), limit);
+  const bool all_seen = groups.size() < limit;
+  std::erase_if(groups, [&](const durable::dead_group& each) { return !has_pattern(with.chosen, each.error); });
   if (with.chosen.as_json) {
     for (const durable::dead_group& each : groups) {
       with.out << json_of(each).dump() << '\n';
@@ -109,13 +111,13 @@ exit_status list_groups(const desk& with) {
     rows.write(with.out);
   }
   tell_limit(with, folded.size());
-  if (groups.size() == limit) {
+  if (!all_seen) {
     with.err << "of no more than " << common::grouped(limit) << " texts\n";
   }
   return groups.empty() ? exit_status::nothing_matched : exit_status::done;
 }
 
-exit_status list_dead(const desk& with) {
+exit_status list_the_dead(const desk& with) {
   durable::dead_range range{.after = dead_position_of(with.chosen),
                             .which = dead_filter_of(with.chosen, with.where),
                             .newest_first = true,
@@ -126,7 +128,7 @@ exit_status list_dead(const desk& with) {
   std::string cursor;
   while (count < with.chosen.limit) {
     range.limit = std::min(in_page, with.chosen.limit - count);
-    const std::vector<dead_check> page = with.store.list_dead(range);
+    const std::vector<dead_check> page = list_dead(with.store, with.chosen, range);
     for (const dead_check& each : page) {
       if (with.chosen.as_json) {
         write_line(with, json_of(each), cursor_of(each));
@@ -139,7 +141,6 @@ exit_status list_dead(const desk& with) {
     if (page.size() < range.limit) {
       break;
     }
-    range.after = page.back().id;
     cursor = cursor_of(page.back());
   }
   if (!with.chosen.as_json && count > 0) {
@@ -156,7 +157,7 @@ exit_status list(const desk& with) {
     throw failure(exit_status::usage, "--after is of a list of checks, and not of --groups");
   }
   if (with.chosen.state == "dead") {
-    return with.chosen.groups ? list_groups(with) : list_dead(with);
+    return with.chosen.groups ? list_groups(with) : list_the_dead(with);
   }
   if (with.chosen.groups) {
     throw failure(exit_status::usage, "--groups is of dead checks: give --state dead, too");
@@ -165,20 +166,24 @@ exit_status list(const desk& with) {
   const bool needs_clock = with.chosen.due_before || with.chosen.due_after;
   instant now = needs_clock ? with.store.now() : instant();
   durable::check_range range{.after = position_of(with.chosen), .which = filter_of(with.chosen, with.where, now)};
-  table rows({"kind", "key", "state", "due", "attempts", "lease ends", "payload"});
+  table rows({"kind", "key", "state", "due", "attempts", "lease ends", "payload", "error"});
   std::size_t count = 0;
   std::string cursor;
   while (count < with.chosen.limit) {
     range.limit = std::min(in_page, with.chosen.limit - count);
     const std::vector<stored_check> page = with.store.list(range);
     now = with.store.now();
+    const failures_by_id failures = failures_of(with.store, page);
     for (const stored_check& each : page) {
+      const auto failed = failures.find(each.id);
       if (with.chosen.as_json) {
-        write_line(with, json_of(each, now), cursor_of(each));
+        json line = json_of(each, now);
+        add_error(line, failures, each.id);
+        write_line(with, std::move(line), cursor_of(each));
       } else {
         rows.add({one_line(each.kind), one_line(each.key), to_string(state_of(each, now)), from_now(each.due, now),
                   std::to_string(each.attempt), each.running ? from_now(each.lease, now) : "-",
-                  std::to_string(each.size) + " B"});
+                  std::to_string(each.size) + " B", failed == failures.end() ? "" : one_line(failed->second.error)});
       }
     }
     count += page.size();

@@ -10,20 +10,6 @@
 namespace timing_wheel::desk {
 namespace {
 
-int run(int argc, char** argv) {
-  common::report_large_files();
-  const options chosen = parse_options(argc, argv);
-  if (!chosen.help.empty()) {
-    std::cout << chosen.help;
-    common::finish_output(std::cout);
-    return 0;
-  }
-  const place where = open_place(chosen);
-  const exit_status ended = chosen.run({chosen, *where.store, where, std::cin, std::cout, std::cerr});
-  common::finish_output(std::cout);
-  return static_cast<int>(ended);
-}
-
 int fail(const char* message, exit_status status) {
   std::cout.flush();
   std::cerr << common::program_name("timing-wheel") << ": " << message << '\n';
@@ -37,6 +23,26 @@ exit_status status_of(const std::error_code& code) {
              ? exit_status::usage
          : code == durable::errc::row_locked ? exit_status::refused
                                              : exit_status::no_store;
+}
+
+int run(int argc, char** argv) {
+  common::report_large_files();
+  const options chosen = parse_options(argc, argv);
+  if (!chosen.help.empty()) {
+    std::cout << chosen.help;
+    common::finish_output(std::cout);
+    return 0;
+  }
+  const place where = open_place(chosen);
+  const desk with{chosen, *where.store, where, std::cin, std::cout, std::cerr};
+  exit_status ended = exit_status::no_store;
+  try {
+    ended = chosen.run(with);
+  } catch (const timer_error& error) {
+    return fail(with_lockers(with, error).c_str(), status_of(error.code()));
+  }
+  common::finish_output(std::cout);
+  return static_cast<int>(ended);
 }
 
 int run_or_fail(int argc, char** argv) {

@@ -128,6 +128,7 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
   }
   if (flag(takes_dead)) {
     app.add_option("--error", chosen.error, "dead ones with exactly this error");
+    app.add_option("--pattern", chosen.pattern, "dead ones whose error is this but for its ids, as --groups shows it");
   }
   if (flag(takes_change)) {
     app.add_flag("--all", chosen.all, "all there are, if no other option names some");
@@ -184,7 +185,7 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
 
 // What is typed as a command prints it becomes its bytes: no argument can have a zero byte.
 void unescape(const command& of, options& chosen) {
-  for (std::optional<std::string>* const each : {&chosen.kind, &chosen.key_prefix, &chosen.error}) {
+  for (std::optional<std::string>* const each : {&chosen.kind, &chosen.key_prefix, &chosen.error, &chosen.pattern}) {
     if (*each) {
       *each = unescaped(**each);
     }

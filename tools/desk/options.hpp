@@ -34,8 +34,9 @@ struct options {
   std::optional<std::string> due_before;
   std::optional<std::string> due_after;
   std::optional<std::string> error;
-  std::optional<std::string> due;  ///< Of `reschedule`: the new deadline.
-  std::string schema;              ///< Of PostgreSQL; empty: the usual one.
+  std::optional<std::string> pattern;  ///< Of an error: see without_ids.
+  std::optional<std::string> due;      ///< Of `reschedule`: the new deadline.
+  std::string schema;                  ///< Of PostgreSQL; empty: the usual one.
   std::size_t limit = 50;
   std::optional<std::string> after;  ///< Of `list`: the cursor of the last line of the page before.
   double every = 1;                  ///< Of `status --watch`: seconds.

@@ -53,12 +53,13 @@ void require_tables(const std::string& file) {
 }
 #endif
 
-place open_file([[maybe_unused]] const std::string& file, [[maybe_unused]] bool create) {
+place open_file([[maybe_unused]] const std::string& file, [[maybe_unused]] bool create,
+                [[maybe_unused]] const char* plan_words) {
 #ifdef TIMING_WHEEL_DESK_SQLITE
   std::error_code ignored;
   const bool is_there = std::filesystem::is_regular_file(file, ignored);
   if (!is_there && !create) {
-    throw failure(exit_status::no_store, "there is no file " + one_line(file, 300));
+    throw failure(exit_status::no_store, "there is no file " + one_line(file, 300) + plan_words);
   }
   if (!create) {
     require_tables(file);
@@ -112,7 +113,8 @@ place open_place(const options& chosen) {
   constexpr std::string_view server = "postgres:";
   const std::size_t connections = chosen.command == "serve" ? serving_threads : 1;
   if (chosen.store.starts_with(file)) {
-    return open_file(chosen.store.substr(file.size()), chosen.create && !chosen.plan);
+    return open_file(chosen.store.substr(file.size()), chosen.create && !chosen.plan,
+                     chosen.create ? ", so all its tables are made without --plan" : "");
   }
   if (chosen.store.starts_with(server) && !chosen.store.starts_with("postgres://")) {
     return open_server(chosen.store.substr(server.size()), chosen.schema, connections);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <ostream>
 #include <utility>  // Boost 1.74 needs it, and does not include it
@@ -59,6 +60,8 @@ struct hub {
   const http_api& api;
   const std::chrono::milliseconds time_limit;
   std::size_t connections = 0;
+  std::map<std::uint64_t, session*> without_head;  // those that have not sent the head of a request, the oldest first
+  std::uint64_t reads = 0;
   std::vector<std::weak_ptr<session>> watchers;
   bool looking = false;
   bool changed_since_look = false;
@@ -77,7 +80,8 @@ std::string address_text(const tcp::endpoint& at) {
   return (address.is_v6() && !mapped ? "[" + host + "]" : host) + ":" + std::to_string(at.port());
 }
 
-// A connection. Its stream closes it when a client takes too long.
+// A connection. When a client takes too long, it gets 408 if it has sent a part of a request. When it takes no answer,
+// the stream closes.
 class session : public std::enable_shared_from_this<session> {
  private:
   // Keeps the session until the operation is over.
@@ -93,7 +97,10 @@ class session : public std::enable_shared_from_this<session> {
     stream_.socket().set_option(tcp::no_delay(true), ignored);  // NOLINT(bugprone-unused-return-value)
     ++hub_.connections;
   }
-  ~session() { --hub_.connections; }
+  ~session() {
+    --hub_.connections;
+    hub_.without_head.erase(number_);
+  }
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -101,8 +108,22 @@ class session : public std::enable_shared_from_this<session> {
     parser_.emplace();
     parser_->header_limit(longest_header);
     parser_->body_limit(longest_body);
-    stream_.expires_after(hub_.time_limit);
+    number_ = ++hub_.reads;
+    hub_.without_head.emplace(number_, this);
+    limit_reading();
     http::async_read_header(stream_, buffer_, *parser_, then([this](const error_code& error) { on_header(error); }));
+  }
+
+  // Makes room for another client, which may be quicker. \returns whether it does: one that has just come is given some
+  // time.
+  bool gives_way() {
+    constexpr std::chrono::milliseconds patience(100);
+    if (std::chrono::steady_clock::now() - since_ < std::min(patience, hub_.time_limit)) {
+      return false;
+    }
+    hub_.without_head.erase(number_);
+    close();
+    return true;
   }
 
   // One of the looks, if the client has taken the one before.
@@ -123,7 +144,23 @@ class session : public std::enable_shared_from_this<session> {
   }
 
  private:
+  // Of the head and the body. The stream's own limit would close it before the answer.
+  void limit_reading() {
+    stream_.expires_never();
+    is_reading_ = true;
+    since_ = std::chrono::steady_clock::now();
+    limit_.expires_after(hub_.time_limit);
+    limit_.async_wait([weak = weak_from_this()](const error_code& error) {
+      const std::shared_ptr<session> self = error ? nullptr : weak.lock();
+      if (self && self->is_reading_ && self->limit_.expiry() <= std::chrono::steady_clock::now()) {
+        self->is_late_ = true;
+        self->stream_.cancel();
+      }
+    });
+  }
+
   void on_header(const error_code& error) {
+    hub_.without_head.erase(number_);
     if (error) {
       fail(error);
       return;
@@ -156,7 +193,7 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   void ask() {
-    stream_.expires_never();
+    is_reading_ = false;
     asked_.body = std::move(parser_->get().body());
     if (!is_head_ && http_api::wants_events(asked_)) {
       begin_events();
@@ -176,7 +213,9 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   void fail(const error_code& error) {
-    if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    if (is_late_ && (buffer_.size() != 0 || parser_->got_some() || parser_->is_header_done())) {
+      respond(problem(408, "the request did not come to its end in time"), false);
+    } else if (error == http::error::header_limit || error == http::error::buffer_overflow) {
       respond(problem(431, "the head of the request is longer than 16 KiB"), false);
     } else if (error == http::error::body_limit) {
       respond(problem(413, "the body is longer than 2 MiB"), false);
@@ -212,6 +251,7 @@ class session : public std::enable_shared_from_this<session> {
     response_.body() = with.body;
     response_.keep_alive(keep && parser_->get().keep_alive());
     response_.prepare_payload();
+    is_reading_ = false;
     if (is_head_) {
       response_.body().clear();
     }
@@ -263,6 +303,11 @@ class session : public std::enable_shared_from_this<session> {
 
   beast::tcp_stream stream_;
   hub& hub_;
+  net::steady_timer limit_{hub_.context};
+  bool is_reading_ = false;
+  std::chrono::steady_clock::time_point since_;
+  bool is_late_ = false;
+  std::uint64_t number_ = 0;
   std::string own_;
   beast::flat_buffer buffer_{2 * longest_header};
   std::optional<http::request_parser<http::string_body>> parser_;
@@ -313,12 +358,17 @@ void hub::look_at(std::chrono::steady_clock::time_point when) {
   });
 }
 
-// While there are as many connections as there may be, the next ones wait in the system's queue.
+// While there are as many connections as there may be, the one that has been silent for longest goes; if each has sent
+// a request, the next ones wait in the system's queue.
 void hub::accept(tcp::acceptor& acceptor) {
   const auto later = [this, &acceptor] {
     retry.expires_after(20ms);
     retry.async_wait([this, &acceptor](const error_code& /*error*/) { accept(acceptor); });
   };
+  if (connections >= most_connections && !without_head.empty() && without_head.begin()->second->gives_way()) {
+    net::post(context, [this, &acceptor] { accept(acceptor); });  // behind the end of the other one
+    return;
+  }
   if (connections >= most_connections) {
     later();
     return;

@@ -119,6 +119,7 @@ struct call {
     chosen.due_before = asked("due_before");
     chosen.due_after = asked("due_after");
     chosen.error = asked("error");
+    chosen.pattern = asked("pattern");
     chosen.after = asked("cursor");
     return chosen;
   }
@@ -215,8 +216,10 @@ http_answer get_checks(const call& of) {
       .limit = of.limit(), .after = position_of(chosen), .which = filter_of(chosen, of.with.where, now)};
   const std::vector<stored_check> page = of.with.store.list(range);
   json all = {{"checks", json::array()}, {"cursor", nullptr}};
+  const failures_by_id failures = failures_of(of.with.store, page);
   for (const stored_check& each : page) {
     all["checks"].push_back(json_of(each, now));
+    add_error(all["checks"].back(), failures, each.id);
   }
   if (page.size() == range.limit) {
     all["cursor"] = cursor_of(page.back());
@@ -226,12 +229,12 @@ http_answer get_checks(const call& of) {
 
 http_answer get_dead(const call& of) {
   const options chosen = of.typed("list");
-  const durable::dead_range range{.limit = of.limit(),
-                                  .after = dead_position_of(chosen),
-                                  .which = dead_filter_of(chosen, of.with.where),
-                                  .newest_first = true,
-                                  .with_payloads = false};
-  const std::vector<durable::dead_check> page = of.with.store.list_dead(range);
+  durable::dead_range range{.limit = of.limit(),
+                            .after = dead_position_of(chosen),
+                            .which = dead_filter_of(chosen, of.with.where),
+                            .newest_first = true,
+                            .with_payloads = false};
+  const std::vector<durable::dead_check> page = list_dead(of.with.store, chosen, range);
   json all = {{"dead", json::array()}, {"cursor", nullptr}};
   for (const durable::dead_check& each : page) {
     all["dead"].push_back(json_of(each));
@@ -242,26 +245,28 @@ http_answer get_dead(const call& of) {
   return as_json(all);
 }
 
-json dead_groups(durable::store& store, const durable::dead_filter& which) {
+// Of the dead that died last: what is to be looked at is what there is to look at all the time.
+json dead_groups(const desk& with, const options& chosen) {
   constexpr std::size_t shown = 100;
   constexpr std::size_t most = 10'000;
   json all = json::array();
-  for (const durable::dead_group& each : store.count_dead(which, shown, most)) {
-    all.push_back(json_of(each));
+  for (const auto& [each, number] : fold(with.store.count_dead(dead_filter_of(chosen, with.where), most, most))) {
+    if (all.size() < shown && has_pattern(chosen, each.error)) {
+      all.push_back(json_of(each));
+      all.back()["texts"] = number;
+    }
   }
   return all;
 }
 
-http_answer get_dead_groups(const call& of) {
-  return as_json({{"groups", dead_groups(of.with.store, dead_filter_of(of.typed("list"), of.with.where))}});
-}
+http_answer get_dead_groups(const call& of) { return as_json({{"groups", dead_groups(of.with, of.typed("list"))}}); }
 
 // All of the dead that the query names.
 http_answer change_all_dead(const call& of, exit_status (*command)(const desk&), const char* name) {
   const bool some_empty =
       std::any_of(of.query.begin(), of.query.end(), [](const auto& each) { return each.second.empty(); });
   if (of.query.empty() || some_empty) {
-    throw refusal(400, "which dead checks? Give kind, key or error, and none of them empty");
+    throw refusal(400, "which dead checks? Give kind, key, error or pattern, and none of them empty");
   }
   return {.body = run(of, command, of.typed(name)).text};
 }
@@ -304,6 +309,7 @@ http_answer get_check(const call& of) {
   if (const std::optional<stored_check> check = store.find(kind, key)) {
     all["check"] = json_of(*check, store.now());
     add_run(all["check"], long_run_of(store, *check));
+    add_error(all["check"], failures_of(store, {&*check, 1}), check->id);
     set_payload(all["check"], check->payload);
   }
   for (const durable::dead_check& each : dead_of(store, kind, key, 1)) {
@@ -413,11 +419,12 @@ constexpr std::array routes = {
     route{"GET", "/v1/due", "", "", get_due, "how many become due in each tenth of a second, minute, half hour, day"},
     route{"GET", "/v1/checks", "kind key state due_before due_after limit cursor", "", get_checks,
           "checks, the earliest deadline first; key is what their keys begin with"},
-    route{"GET", "/v1/dead", "kind key error limit cursor", "", get_dead, "dead checks, the newest first"},
-    route{"DELETE", "/v1/dead", "kind key error", "", delete_all_dead, "deletes all that the query names"},
-    route{"GET", "/v1/dead/groups", "kind key error", "", get_dead_groups,
-          "the 10 000 that died last, by kind and error"},
-    route{"POST", "/v1/dead/retry", "kind key error", "", retry_all_dead, "makes all pending that the query names"},
+    route{"GET", "/v1/dead", "kind key error pattern limit cursor", "", get_dead, "dead checks, the newest first"},
+    route{"DELETE", "/v1/dead", "kind key error pattern", "", delete_all_dead, "deletes all that the query names"},
+    route{"GET", "/v1/dead/groups", "kind key error pattern", "", get_dead_groups,
+          "the 10 000 that died last, by kind and pattern: the error without its ids, of how many texts"},
+    route{"POST", "/v1/dead/retry", "kind key error pattern", "", retry_all_dead,
+          "makes all pending that the query names"},
     route{"DELETE", "/v1/dead/{id}", "", "", delete_dead, "deletes a dead check"},
     route{"POST", "/v1/dead/{id}/retry", "", "", retry_dead, "makes it pending; 409 if another check has its key"},
     route{"GET", "/v1/kinds/{kind}/checks/{key}", "", "", get_check, "a check, and the dead ones with that key"},
@@ -562,8 +569,8 @@ bool is_wrong_request(const std::error_code& code) {
          code == errc::payload_too_long;
 }
 
-http_answer problem_of(const timer_error& error) {
-  return problem(is_wrong_request(error.code()) ? 400 : 503, error.what());
+http_answer problem_of(const desk& with, const timer_error& error) {
+  return problem(is_wrong_request(error.code()) ? 400 : 503, with_lockers(with, error));
 }
 
 // No server of PostgreSQL, or one that ends or starts: each call would wait for it for seconds.
@@ -574,7 +581,7 @@ bool is_unreachable(const std::error_code& code) {
 }
 
 template <class Work>
-http_answer answer_or_problem(const Work& work) {
+http_answer answer_or_problem(const desk& with, const Work& work) {
   try {
     return work();
   } catch (const refusal& error) {
@@ -587,7 +594,7 @@ http_answer answer_or_problem(const Work& work) {
   } catch (const failure& error) {
     return problem_of(error);
   } catch (const timer_error& error) {
-    return problem_of(error);
+    return problem_of(with, error);
   } catch (const std::exception& error) {
     return problem(500, error.what());
   }
@@ -679,7 +686,7 @@ std::optional<http_answer> http_api::refuse(const http_request& asked, const std
       return problem(401, "this token has expired");
     }
   }
-  const http_answer known = answer_or_problem([&] {
+  const http_answer known = answer_or_problem(with_, [&] {
     if (is_change || file_at(path) == nullptr) {
       static_cast<void>(find_route(asked.method, path));
     }
@@ -696,7 +703,7 @@ std::optional<http_answer> http_api::refuse(const http_request& asked, const std
 }
 
 http_answer http_api::answer(const http_request& asked) const noexcept {
-  return answer_or_problem([&]() -> http_answer {
+  return answer_or_problem(with_, [&]() -> http_answer {
     const std::size_t end = std::min(asked.target.find('?'), asked.target.size());
     const std::string_view path = std::string_view(asked.target).substr(0, end);
     if (const console_file* const file = file_at(path)) {
@@ -761,14 +768,14 @@ http_answer http_api::ask_store(const std::function<http_answer()>& work) const 
 }
 
 http_answer http_api::look() const noexcept {
-  return answer_or_problem([&]() -> http_answer {
+  return answer_or_problem(with_, [&]() -> http_answer {
     return ask_store([&] {
       const std::string none;
       const call of{.with = with_, .words = {}, .query = {}, .body = none, .by = {}};
       json all = json::parse(run(of, status, of.typed("status")).text);
       history_.add_and_tell(std::chrono::steady_clock::now(), all["kinds"]);
       all["due"] = due_soon(with_.store);
-      all["dead"] = dead_groups(with_.store, {});
+      all["dead"] = dead_groups(with_, of.typed("list"));
       all["read_only"] = with_.chosen.read_only || tokens_.empty();
       return as_json(all);
     });

@@ -203,6 +203,23 @@ void write_nodes(const snapshot& seen, std::ostream& out) {
   }
 }
 
+// The check that waits for longest, unless a node is about to claim it.
+void write_oldest(const snapshot& seen, const desk& with) {
+  constexpr std::chrono::seconds some_polls(5);
+  const bool is_late = std::any_of(seen.kinds.begin(), seen.kinds.end(), [&](const kind_counts& of) {
+    return of.oldest_waiting && seen.now - *of.oldest_waiting > some_polls;
+  });
+  if (!is_late) {
+    return;
+  }
+  for (const durable::stored_check& of :
+       with.store.list({.limit = 1, .which = {.state = durable::check_state::waiting}})) {
+    with.out << "\nthe check of the earliest deadline that waits: " << one_line(of.kind) << ' ' << one_line(of.key)
+             << ", due " << from_now(of.due, seen.now) << ". Why:\n-> "
+             << command_line(with.chosen, "why", {of.kind, of.key}) << '\n';
+  }
+}
+
 void write(const snapshot& seen, const desk& with) {
   std::ostream& out = with.out;
   out << with.where.type << ' ' << one_line(with.where.where, 200) << ", tables " << seen.tables << ", "
@@ -220,6 +237,7 @@ void write(const snapshot& seen, const desk& with) {
   } else {
     kinds.write(out);
   }
+  write_oldest(seen, with);
   write_rates(seen, out);
   write_nodes(seen, out);
   for (const durable::drained_node& of : seen.drained) {

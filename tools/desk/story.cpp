@@ -73,7 +73,8 @@ void write_payload(std::ostream& out, const std::string& payload) {
   }
 }
 
-void write(std::ostream& out, const stored_check& check, const std::optional<durable::long_run>& run, instant now) {
+void write(std::ostream& out, const stored_check& check, const std::optional<durable::long_run>& run,
+           const failures_by_id& failures, instant now) {
   out << "kind       " << one_line(check.kind) << "\nkey        " << one_line(check.key, 255) << "\nstate      "
       << to_string(state_of(check, now)) << "\ndue        " << time_text(check.due) << ", " << from_now(check.due, now)
       << "\nattempts   " << check.attempt << '\n';
@@ -83,6 +84,10 @@ void write(std::ostream& out, const stored_check& check, const std::optional<dur
   if (run) {
     out << "run        on " << one_line(run->node) << " since " << time_text(run->begun) << ", "
         << from_now(run->begun, now) << " (told " << from_now(run->told, now) << ")\n";
+  }
+  for (const auto& [id, failed] : failures) {
+    out << "error      " << one_line(failed.error, 2000) << "\n           on " << one_line(failed.node) << ", told "
+        << from_now(failed.told, now) << '\n';
   }
   out << "fence      " << check.fence << "\nid         " << check.id << '\n';
   write_payload(out, check.payload);
@@ -141,9 +146,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     explained = true;
   }
   for (const blocker& each : blockers) {
-    told.say("A transaction is in the way of a claim or a handler: process " + std::to_string(each.pid) + " of " +
-                 one_line(each.user) + (each.program.empty() ? "" : " (" + one_line(each.program) + ")") + ", " +
-                 each.state + " since " + each.since + (with.chosen.redact ? "" : ": " + one_line(each.statement)),
+    told.say("A transaction is in the way of a claim or a handler: " + words_of(each, with.chosen.redact),
              each.is_node ? "It is a session of a node, in which a handler works: unfinished() on the nodes names it."
                           : "Commit or roll back that transaction, or end it: SELECT pg_terminate_backend(" +
                                 std::to_string(each.pid) + ")");
@@ -209,11 +212,15 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   if (state == check_state::running) {
     return;
   }
+  const failures_by_id failures = failures_of(with.store, {&check, 1});
+  for (const auto& [id, failed] : failures) {
+    told.say("Attempt " + std::to_string(failed.attempt) + " has failed on the node " + one_line(failed.node) + ": " +
+             one_line(failed.error, 500));
+  }
   if (check.due > now) {
-    told.say((state == check_state::retrying
-                  ? "Attempt " + std::to_string(check.attempt) + " has failed. It runs again "
-                  : std::string("It is not due yet. It runs ")) +
-             "at " + clock_text(check.due, now) + ".");
+    const bool is_retry = state == check_state::retrying;
+    told.say((is_retry && failures.empty() ? "Attempt " + std::to_string(check.attempt) + " has failed. " : "") +
+             (is_retry ? "It runs again at " : "It is not due yet. It runs at ") + clock_text(check.due, now) + ".");
   } else {
     told.say("It has been due since " + clock_text(check.due, now) + ".");
   }
@@ -234,6 +241,12 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
 
 }  // namespace
 
+std::string words_of(const blocker& session, bool redact) {
+  return "process " + std::to_string(session.pid) + " of " + one_line(session.user) +
+         (session.program.empty() ? "" : " (" + one_line(session.program) + ")") + ", " + session.state + " since " +
+         session.since + (redact ? "" : ": " + one_line(session.statement));
+}
+
 std::optional<durable::long_run> long_run_of(durable::store& store, const stored_check& check) {
   const std::vector<durable::long_run> runs = check.running ? store.long_runs() : std::vector<durable::long_run>();
   const auto found = std::find_if(runs.begin(), runs.end(), [&](const durable::long_run& each) {
@@ -245,6 +258,29 @@ std::optional<durable::long_run> long_run_of(durable::store& store, const stored
 void add_run(json& line, const std::optional<durable::long_run>& run) {
   line["run"] =
       run ? json{{"node", run->node}, {"begun", time_text(run->begun)}, {"told", time_text(run->told)}} : json();
+}
+
+failures_by_id failures_of(durable::store& store, std::span<const stored_check> checks) {
+  std::vector<std::int64_t> ids;
+  for (const stored_check& each : checks) {
+    if (each.attempt > 0 && !each.running) {
+      ids.push_back(each.id);
+    }
+  }
+  failures_by_id found;
+  for (durable::failed_run& each : ids.empty() ? std::vector<durable::failed_run>() : store.failed_runs(ids)) {
+    found.emplace(each.id, std::move(each));
+  }
+  return found;
+}
+
+void add_error(json& line, const failures_by_id& failures, std::int64_t id) {
+  const auto found = failures.find(id);
+  if (found == failures.end()) {
+    line["error"] = nullptr;
+  } else {
+    set_bytes(line, "error", found->second.error);
+  }
 }
 
 std::vector<dead_check> dead_of(durable::store& store, const std::string& kind, const std::string& key,
@@ -264,18 +300,20 @@ exit_status show(const desk& with) {
   const std::optional<stored_check> check = with.store.find(kind, key);
   const std::vector<dead_check> dead = dead_of(with.store, kind, key, std::numeric_limits<std::size_t>::max());
   const std::optional<durable::long_run> run = check ? long_run_of(with.store, *check) : std::nullopt;
+  const failures_by_id failures = check ? failures_of(with.store, {&*check, 1}) : failures_by_id();
   if (with.chosen.as_json) {
     json all = json::array();
     if (check) {
       json& line = all.emplace_back(with_payload(json_of(*check, now), check->payload));
       add_run(line, run);
+      add_error(line, failures, check->id);
     }
     std::transform(dead.begin(), dead.end(), std::back_inserter(all),
                    [](const dead_check& each) { return with_payload(json_of(each), each.payload); });
     with.out << all.dump() << '\n';
   } else {
     if (check) {
-      write(with.out, *check, run, now);
+      write(with.out, *check, run, failures, now);
     }
     for (const dead_check& each : dead) {
       with.out << (check || &each != &dead.front() ? "\n" : "");
@@ -283,7 +321,7 @@ exit_status show(const desk& with) {
     }
     if (dead.size() == most_dead) {
       with.err << "no more than " << most_dead << " dead ones are shown: "
-               << command_line(with.chosen, "list", {"--state", "dead", "--kind", kind, "--key-prefix", key})
+               << command_line(with.chosen, "list", {"--state", "dead", "--kind", kind, "--key", key})
                << " lists all\n";
     }
   }

@@ -101,6 +101,8 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
   void tell_drained(std::string_view node, std::size_t held) override;
   [[nodiscard]] std::vector<long_run> long_runs() override;
   void tell_long_runs(std::string_view node, std::span<const long_run> runs) override;
+  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override;
+  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override;
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override;
 

@@ -89,6 +89,15 @@ struct long_run {
   instant told{};          ///< When the node told that. If that is long ago, the node has died or hangs.
 };
 
+/// A run that has failed, of a check that runs again.
+struct failed_run {
+  std::string node;     ///< As in `scheduler_options::node`.
+  std::int64_t id = 0;  ///< Of the check's row.
+  int attempt = 0;      ///< As `job::attempt`.
+  std::string error;    ///< What went wrong: the first 1 000 bytes.
+  instant told{};       ///< When the node told that.
+};
+
 /// \throws timer_error (`invalid_request`) if no node can have that name: see `scheduler_options::node`.
 TIMING_WHEEL_EXPORT void validate_node(std::string_view node);
 
@@ -518,6 +527,16 @@ class TIMING_WHEEL_EXPORT store {
   /// place of those that it told before. Here, and if `postgres_store` has tables of an older library or its role may
   /// not write them, it does nothing.
   virtual void tell_long_runs(std::string_view node, std::span<const long_run> runs);
+
+  /// \returns why the checks with these ids wait to run again, as far as nodes have told, in the order of the ids. A
+  /// check that is running, or of which a later run has failed since, has none. Here none. Complexity: O(ids).
+  [[nodiscard]] virtual std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids);
+  /// What a node tells of itself, within some seconds and at most once in five: of the checks of which a run has failed
+  /// and that run again, at most 1 000, `id`, `attempt` and `error`. Each takes the place of what was told of that
+  /// check before; a check that is gone is left out. If `runs` is empty, the store forgets what was told of checks that
+  /// are gone: O(told). Here, and if `postgres_store` has tables of an older library or its role may not write them, it
+  /// does nothing.
+  virtual void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
 
   /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.
   [[nodiscard]] virtual std::vector<audit_entry> audit(std::size_t limit);

@@ -21,6 +21,7 @@ namespace {
 
 // Of a statement that is repeated without the row that it has waited for.
 constexpr std::chrono::milliseconds shortest_lock_wait(1);
+constexpr std::chrono::minutes forgetting(10);
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -260,14 +261,14 @@ outcome node::call_handler(const leased_run& which) noexcept {
     said = retry(words_of(thrown));
   }
   if (!runs_.is_written_off(which)) {  // else it has no effect
-    tell_end(which.kind, which.what.key(), which.what.attempt(), said, thrown);
+    tell_end(which.id, which.kind, which.what.key(), which.what.attempt(), said, thrown);
   }
   TIMING_WHEEL_FAIL_POINT("node.after_handler");
   return said;
 }
 
-// What the handler threw, and the death of the check.
-void node::tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
+// What the handler threw, and the death of the check; to the store, why it runs again.
+void node::tell_end(std::int64_t id, std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
                     const std::exception_ptr& thrown) noexcept {
   if (said.what() == outcome::verdict::done || said.what() == outcome::verdict::snooze) {
     return;
@@ -277,7 +278,9 @@ void node::tell_end(std::uint32_t kind, std::string_view key, int attempt, const
   if (thrown != nullptr) {
     failures_.report({"handler", name, key, thrown, attempt, again});
   }
-  if (!again) {
+  if (again) {
+    failed_.add(id, attempt, said.reason());
+  } else {
     failures_.report({"dead", name, key, thrown != nullptr ? thrown : exception_of(said.reason()), attempt});
   }
 }
@@ -388,7 +391,7 @@ std::chrono::microseconds node::step() {
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
-  const instant next = std::min({leave_if_drained(now), tell_long_runs(now), machine_.next_event(now)});
+  const instant next = std::min({leave_if_drained(now), tell_runs(now), machine_.next_event(now)});
   show_state(now);
   if (more || next <= now) {
     return microseconds::zero();
@@ -487,6 +490,9 @@ void node::give_up(const slow_run& which) noexcept {
   const std::optional<microseconds> again = machine_.longest_pause(which.kind, which.attempt, retry({}));
   failures_.report(
       {"time_limit", machine_.kinds()[which.kind].name, which.key, exception_of(too_slow()), which.attempt, again});
+  if (again) {
+    failed_.add(which.id, which.attempt, too_slow());
+  }
   wake();
 }
 
@@ -700,14 +706,15 @@ instant node::leave_if_drained(instant now) {
   return held == 0 && told_held_ == held ? instant::max() : next_telling();
 }
 
-// So that an operator sees where a run is, and since when. It goes on without that: if the store refuses, the node
-// tells it again ten seconds later. \returns when it is to be called again.
-instant node::tell_long_runs(instant now) {
+// So that an operator sees where a run is, and since when, and why a check runs again. It goes on without that: if the
+// store refuses, the node tells of long runs again ten seconds later. \returns when it is to be called again.
+instant node::tell_runs(instant now) {
   constexpr std::chrono::seconds pause(5);
   constexpr std::chrono::seconds long_pause(10);
   constexpr std::size_t most = 1000;
-  if (machine_.held() == 0 && runs_.lost() == 0 && !has_told_runs_) {
-    return instant::max();
+  forgets_at_ = forgets_at_ == instant::max() ? forgets_at_ : std::min(forgets_at_, saturating_add(now, forgetting));
+  if (machine_.held() == 0 && runs_.lost() == 0 && !has_told_runs_ && failed_.empty() && now < forgets_at_) {
+    return forgets_at_;
   }
   tells_runs_at_ = std::min(tells_runs_at_, saturating_add(now, long_pause));  // the clock may have been set back
   if (now < tells_runs_at_ || machine_.resting(now)) {
@@ -724,11 +731,24 @@ instant node::tell_long_runs(instant now) {
       store_.tell_long_runs(name_, runs);
       has_told_runs_ = !runs.empty();
     }
+    tell_failed_runs(now);
   } catch (...) {
     tells_runs_at_ = saturating_add(now, long_pause);
     report_store_failure();
   }
   return tells_runs_at_;
+}
+
+// What it has told of checks that have gone since is forgotten, in one go, some time later.
+void node::tell_failed_runs(instant now) {
+  if (const std::vector<failed_run> failed = failed_.take(); !failed.empty()) {
+    store_.tell_failed_runs(name_, failed);
+    forgets_at_ = std::min(forgets_at_, saturating_add(now, forgetting));
+  }
+  if (now >= forgets_at_) {
+    store_.tell_failed_runs(name_, {});
+    forgets_at_ = instant::max();
+  }
 }
 
 void node::read_ahead() {
@@ -1285,7 +1305,7 @@ std::optional<instant> node::due_of_waiting(std::string_view kind, std::string_v
 void node::tell_bad_runs(bool committed) {
   for (const transactional_run& one : bad_runs_) {
     if (committed && !one.repeated) {
-      tell_end(one.kind, one.key, one.attempt, one.said, one.thrown);
+      tell_end(one.id, one.kind, one.key, one.attempt, one.said, one.thrown);
     } else if (one.thrown != nullptr) {
       failures_.report({"handler", machine_.kinds()[one.kind].name, one.key, one.thrown, one.attempt});
     }

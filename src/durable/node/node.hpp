@@ -20,6 +20,7 @@
 #include "durable/node/late_watch.hpp"
 #include "durable/node/machine.hpp"
 #include "durable/node/run_queue.hpp"
+#include "durable/node/untold_failures.hpp"
 #include "timing_wheel/durable/job.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -142,7 +143,8 @@ class node {
   void renew_shares();
   void give_up_shares();
   instant leave_if_drained(instant now);
-  instant tell_long_runs(instant now);
+  instant tell_runs(instant now);
+  void tell_failed_runs(instant now);
   void read_ahead();
   void look_for_late();
   bool write_leased();
@@ -188,7 +190,7 @@ class node {
   void show_state(instant now);
   [[nodiscard]] job job_of(const claimed& one, std::stop_token stop) const;
   void tell_bad_runs(bool committed);
-  void tell_end(std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
+  void tell_end(std::int64_t id, std::uint32_t kind, std::string_view key, int attempt, const outcome& said,
                 const std::exception_ptr& thrown) noexcept;
   void count_begin(std::uint32_t kind, instant due);
   void enter_handler(std::optional<std::uint32_t> of);
@@ -204,6 +206,7 @@ class node {
   const std::vector<std::string> kinds_;
   const std::vector<any_handler> handlers_;
   failures& failures_;
+  untold_failures failed_;
   const std::function<void()> wake_;
   const std::function<void()> ask_thread_;
   const std::function<void()> wake_extender_;
@@ -239,7 +242,8 @@ class node {
   instant told_at_ = instant::min();      // and when it tried that last
   bool has_told_runs_ = false;            // of long ones
   instant tells_runs_at_ = instant::min();
-  bool owes_ends_ = false;  // of runs that were given up, for want of memory
+  instant forgets_at_ = instant::max();  // what it has told of runs that have failed
+  bool owes_ends_ = false;               // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;
   std::chrono::steady_clock::time_point closed_at_ = never;
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed

@@ -30,9 +30,10 @@ instant retry_at(const backoff& rule, int attempt, instant now, std::minstd_rand
   return saturating_add(now, saturating_microseconds(pause_by(rule, attempt) * (1 - less(random))));
 }
 
-// No longer than `longest_reason`, and so that UTF-8 stays that.
-std::string copy_of(const std::string& reason) noexcept {
-  std::size_t end = std::min(reason.size(), longest_reason);
+}  // namespace
+
+std::string copy_of(const std::string& reason, std::size_t longest) noexcept {
+  std::size_t end = std::min(reason.size(), longest);
   for (int bytes = 3; bytes > 0 && end < reason.size() && (static_cast<unsigned char>(reason[end]) & 0xC0U) == 0x80U;
        --bytes) {
     --end;
@@ -43,8 +44,6 @@ std::string copy_of(const std::string& reason) noexcept {
     return {};
   }
 }
-
-}  // namespace
 
 ending decide(const handler_options& options, int attempt, const outcome& said, instant now,
               std::minstd_rand& random) noexcept {

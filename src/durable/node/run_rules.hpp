@@ -31,6 +31,9 @@ struct ending {
 /// Bytes of a reason that a node keeps.
 inline constexpr std::size_t longest_reason = 65536;
 
+/// The first `longest` bytes of a reason, or fewer, so that UTF-8 stays that; empty if there is no memory for it.
+[[nodiscard]] std::string copy_of(const std::string& reason, std::size_t longest = longest_reason) noexcept;
+
 /// Decides how the run that is the `attempt`-th of its check ends, if its handler has `said` that.
 [[nodiscard]] ending decide(const handler_options& options, int attempt, const outcome& said, instant now,
                             std::minstd_rand& random) noexcept;

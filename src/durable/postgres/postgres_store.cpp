@@ -105,6 +105,8 @@ class postgres_store::implementation {
   void tell_drained(std::string_view node, std::size_t held);
   [[nodiscard]] std::vector<long_run> long_runs();
   void tell_long_runs(std::string_view node, std::span<const long_run> runs);
+  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids);
+  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
 
  private:
@@ -134,6 +136,7 @@ class postgres_store::implementation {
   const std::string paused_kinds_name_ = connection_rules_.prefix + "paused_kind";
   const std::string drained_nodes_name_ = connection_rules_.prefix + "drained_node";
   const std::string long_runs_name_ = connection_rules_.prefix + "long_run";
+  const std::string failed_runs_name_ = connection_rules_.prefix + "failed_run";
 
   // Any thread.
   counters counts_;
@@ -593,6 +596,46 @@ void postgres_store::implementation::tell_long_runs(std::string_view node, std::
   }
 }
 
+// An error may have what not everybody may see, so a role may lack the right to read it.
+std::vector<failed_run> postgres_store::implementation::failed_runs(std::span<const std::int64_t> ids) {
+  std::vector<failed_run> found;
+  if (ids.empty() || ask(sql::look_for_right_to_read, parameters().bind(failed_runs_name_)).rows() == 0) {
+    return found;
+  }
+  array all(element::bigint);
+  std::for_each(ids.begin(), ids.end(), [&](std::int64_t id) { all.add(id); });
+  const result rows = ask(sql::failed_runs, parameters().bind(all));
+  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int row = 0; row < rows.rows(); ++row) {
+    found.push_back({.node = std::string(rows.bytes(row, 0)),
+                     .id = rows.integer(row, 1),
+                     .attempt = static_cast<int>(rows.integer(row, 2)),
+                     .error = std::string(rows.bytes(row, 3)),
+                     .told = instant_of(rows.integer(row, 4))});
+  }
+  return found;
+}
+
+void postgres_store::implementation::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
+  if (ask(sql::look_for_rights, parameters().bind(failed_runs_name_)).rows() == 0) {
+    return;
+  }
+  if (runs.empty()) {
+    write(sql::forget_failed_runs, {});
+  } else {
+    array ids(element::bigint);
+    array attempts(element::integer);
+    array errors(element::bytea);
+    for (const failed_run& each : runs) {
+      ids.add(each.id);
+      attempts.add(each.attempt);
+      errors.add(each.error);
+    }
+    write(sql::tell_failed_runs, parameters().bind(node).bind(ids).bind(attempts).bind(errors));
+  }
+}
+
 std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
   const result rows = ask(sql::paused_kinds, {});
   counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
@@ -710,6 +753,14 @@ std::vector<long_run> postgres_store::long_runs() { return implementation_->long
 
 void postgres_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
   implementation_->tell_long_runs(node, runs);
+}
+
+std::vector<failed_run> postgres_store::failed_runs(std::span<const std::int64_t> ids) {
+  return implementation_->failed_runs(ids);
+}
+
+void postgres_store::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
+  implementation_->tell_failed_runs(node, runs);
 }
 
 std::vector<audit_entry> postgres_store::audit(std::size_t limit) { return implementation_->audit(limit); }

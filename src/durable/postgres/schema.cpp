@@ -258,6 +258,63 @@ constexpr std::array addition_5 = {
 
     "INSERT INTO @addition(number) VALUES(5)",
 };
+// What operators do by SQL has its line of the audit, too; with the role that has called.
+#define TIMING_WHEEL_RECORD(action, kind, subject, from)                                                              \
+  "told AS (INSERT INTO @audit(at,by,action,kind,subject,count) SELECT "                                              \
+  "(extract(epoch FROM now())*1000000)::bigint,session_user||' (SQL)','" action "'," kind "," subject ",1 FROM " from \
+  ") "
+#define TIMING_WHEEL_MARK(name, of, table, kind, subject)                                                \
+  "CREATE OR REPLACE FUNCTION @" name "(" of " text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION \
+  " WITH made AS (INSERT INTO @" table "(" of                                                            \
+  ",since) VALUES($1,(extract(epoch FROM now())*1000000)::bigint) "                                      \
+  "ON CONFLICT(" of ") DO NOTHING RETURNING 1)," TIMING_WHEEL_RECORD(                                    \
+      name, kind, subject, "made") "SELECT count(*)>0 FROM made " TIMING_WHEEL_BODY
+#define TIMING_WHEEL_UNMARK(name, action, of, table, kind, subject)                                            \
+  "CREATE OR REPLACE FUNCTION @" name "(" of " text) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION       \
+  " WITH gone AS (DELETE FROM @" table " t WHERE t." of "=$1 COLLATE \"C\" RETURNING 1)," TIMING_WHEEL_RECORD( \
+      action, kind, subject, "gone") "SELECT count(*)>0 FROM gone " TIMING_WHEEL_BODY
+constexpr std::array addition_6 = {
+    "CREATE TABLE @failed_run("
+    "id bigint PRIMARY KEY,"
+    "attempt integer NOT NULL,"
+    "node text COLLATE \"C\" NOT NULL,"
+    "told bigint NOT NULL,"
+    "error bytea NOT NULL)",
+
+    "CREATE VIEW @retrying AS SELECT c.id,c.kind,encode(c.key,'escape') AS key,"
+    "to_timestamp(greatest(c.due," TIMING_WHEEL_EARLIEST
+    ")/1e6) AS due,c.attempt,f.node,to_timestamp(f.told/1e6) AS told,encode(f.error,'escape') AS error "
+    "FROM @check c LEFT JOIN @failed_run f ON f.id=c.id AND f.attempt=c.attempt WHERE c.lease IS NULL AND c.attempt>0",
+
+    "CREATE VIEW @dead_check AS SELECT id,kind,encode(key,'escape') AS key,"
+    "to_timestamp(greatest(due," TIMING_WHEEL_EARLIEST
+    ")/1e6) AS due,attempt,to_timestamp(died/1e6) AS died,encode(error,'escape') AS error,"
+    "octet_length(payload) AS payload_bytes FROM @dead",
+
+    TIMING_WHEEL_MARK("pause", "kind", "paused_kind", "$1", "''"),
+
+    TIMING_WHEEL_UNMARK("resume", "resume", "kind", "paused_kind", "$1", "''"),
+
+    TIMING_WHEEL_MARK("drain", "node", "drained_node", "''", "'node '||$1"),
+
+    TIMING_WHEEL_UNMARK("end_drain", "end drain", "node", "drained_node", "''", "'node '||$1"),
+
+    "CREATE OR REPLACE FUNCTION @revive_dead(id bigint) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH chosen AS (SELECT d.kind,d.key,d.payload FROM @dead d WHERE d.id=$1 FOR UPDATE),"
+    "made AS (INSERT INTO @check(due,kind,key,payload) SELECT (extract(epoch FROM now())*1000000)::bigint,kind,key,"
+    "payload FROM chosen ON CONFLICT(kind,key) DO NOTHING RETURNING kind),"
+    "gone AS (DELETE FROM @dead d WHERE d.id=$1 AND EXISTS(SELECT FROM made))," TIMING_WHEEL_RECORD(
+        "retry", "kind", "'dead '||$1", "made") "SELECT count(*)>0 FROM made " TIMING_WHEEL_BODY,
+
+    "CREATE OR REPLACE FUNCTION @delete_dead(id bigint) RETURNS boolean LANGUAGE sql" TIMING_WHEEL_FUNCTION
+    " WITH gone AS (DELETE FROM @dead d WHERE d.id=$1 RETURNING d.kind)," TIMING_WHEEL_RECORD(
+        "delete", "kind", "'dead '||$1", "gone") "SELECT count(*)>0 FROM gone " TIMING_WHEEL_BODY,
+
+    "INSERT INTO @addition(number) VALUES(6)",
+};
+#undef TIMING_WHEEL_RECORD
+#undef TIMING_WHEEL_MARK
+#undef TIMING_WHEEL_UNMARK
 #undef TIMING_WHEEL_FUNCTION
 #undef TIMING_WHEEL_CHANGE
 #undef TIMING_WHEEL_DUE
@@ -310,6 +367,9 @@ std::vector<std::string> missing_in(const state& there, const std::string& prefi
   }
   if (there.additions < 5) {
     add_all(addition_5);
+  }
+  if (there.additions < 6) {
+    add_all(addition_6);
   }
   return statements;
 }
@@ -406,15 +466,18 @@ bool is_taken(const std::error_code& code) {
   return std::any_of(told.begin(), told.end(), [&](const char* each) { return code == code_of(each); });
 }
 
-// One that is ours by its text, and that the table of additions does not count; empty if there is none.
+// One that is ours by its text, that the table of additions does not count, and that is in the way; empty if there is
+// none.
 std::string uncounted_function(connection& on, std::string_view schema) {
   static constexpr query look{looking, "timing_wheel_look_functions",
-                              "SELECT p.oid::regprocedure::text,p.prosrc FROM pg_catalog.pg_proc p JOIN "
+                              "SELECT p.oid::regprocedure::text,p.prosrc,p.proname FROM pg_catalog.pg_proc p JOIN "
                               "pg_catalog.pg_namespace n ON n.oid=p.pronamespace WHERE n.nspname=$1::text ORDER BY 1"};
-  const std::string wanted = joined(missing_in(state_of(on, schema), prefix_of(schema)));
+  const std::string prefix = prefix_of(schema);
+  const std::string wanted = joined(missing_in(state_of(on, schema), prefix));
   const result rows = on.run(look, parameters().bind(schema));
   for (int row = 0; row < rows.rows(); ++row) {
-    if (wanted.find(TIMING_WHEEL_BODY + std::string(rows.bytes(row, 1)) + TIMING_WHEEL_BODY) != std::string::npos) {
+    if (wanted.find("CREATE FUNCTION " + prefix + std::string(rows.bytes(row, 2)) + "(") != std::string::npos &&
+        wanted.find(TIMING_WHEEL_BODY + std::string(rows.bytes(row, 1)) + TIMING_WHEEL_BODY) != std::string::npos) {
       return std::string(rows.bytes(row, 0));
     }
   }

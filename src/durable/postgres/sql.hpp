@@ -302,6 +302,23 @@ inline constexpr query long_runs{
     "SELECT l.node,c.kind,c.key,r.id,r.fence,r.begun,l.told FROM @long_run l CROSS JOIN LATERAL "
     "unnest(l.ids,l.fences,l.begun) r(id,fence,begun) JOIN @check c ON c.id=r.id AND c.fence=r.fence "
     "WHERE c.lease IS NOT NULL ORDER BY r.begun,r.id"};
+inline constexpr query forget_failed_runs{
+    "telling of failed runs", "timing_wheel_forget_failed_runs",
+    "DELETE FROM @failed_run f WHERE NOT EXISTS(SELECT FROM @check c WHERE c.id=f.id)"};
+inline constexpr query tell_failed_runs{
+    "telling of failed runs", "timing_wheel_tell_failed_runs",
+    "INSERT INTO @failed_run(id,attempt,node,told,error) SELECT r.id,r.attempt,$1::text," TIMING_WHEEL_NOW
+    ",r.error FROM unnest($2::bigint[],$3::integer[],$4::bytea[]) r(id,attempt,error) JOIN @check c ON c.id=r.id "
+    "ORDER BY r.id ON CONFLICT(id) DO UPDATE "
+    "SET attempt=excluded.attempt,node=excluded.node,told=excluded.told,error=excluded.error"};
+inline constexpr query failed_runs{
+    "reading failed runs", "timing_wheel_failed_runs",
+    "SELECT f.node,f.id,f.attempt,f.error,f.told FROM @failed_run f JOIN @check c ON c.id=f.id AND "
+    "c.attempt=f.attempt WHERE c.lease IS NULL AND f.id=ANY($1::bigint[]) ORDER BY f.id"};
+// $1: the name of the table. Nothing if it is not there, or if the role may not read it.
+inline constexpr query look_for_right_to_read{
+    "looking for a table", "timing_wheel_look_for_right_to_read",
+    "SELECT 1 WHERE has_table_privilege(to_regclass($1::text)::oid,'SELECT')"};
 inline constexpr query tell_drained{"telling what a drained node has", "timing_wheel_tell_drained",
                                     "UPDATE @drained_node SET held=$2::bigint,told=" TIMING_WHEEL_NOW
                                     " WHERE node=$1::text"};

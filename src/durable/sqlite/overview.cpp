@@ -331,6 +331,12 @@ bool has_long_runs(database& on) {
               .empty();
 }
 
+bool has_failed_runs(database& on) {
+  return !on.ask({"looking for failed runs",
+                  "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_failed_run'"})
+              .empty();
+}
+
 }  // namespace
 
 // A node that has died tells nothing more, so what it told goes after a day.
@@ -378,6 +384,62 @@ std::vector<long_run> long_runs(database& on, counters& counts) {
                      .fence = run->integer(4),
                      .begun = instant_of(run->integer(5)),
                      .told = instant_of(run->integer(6))});
+  }
+  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
+
+void tell_failed_runs(database& on, std::string_view node, std::span<const failed_run> runs, instant now,
+                      counters& counts) {
+  constexpr const char* doing = "telling of failed runs";
+  if (runs.empty()) {
+    if (has_failed_runs(on)) {
+      once(on, doing, "DELETE FROM timing_wheel_failed_run WHERE id NOT IN (SELECT id FROM timing_wheel_check)", counts)
+          ->finish();
+    }
+    return;
+  }
+  on.execute({doing,
+              "CREATE TABLE IF NOT EXISTS timing_wheel_failed_run(id INTEGER PRIMARY KEY,attempt INTEGER NOT NULL,"
+              "node TEXT NOT NULL,told INTEGER NOT NULL,error BLOB NOT NULL)"});
+  statement tell(on.get(),
+                 {doing,
+                  "INSERT OR REPLACE INTO timing_wheel_failed_run(id,attempt,node,told,error) "
+                  "SELECT id,?2,?3,?4,?5 FROM timing_wheel_check WHERE id=?1"},
+                 &counts.statements);
+  for (const failed_run& each : runs) {
+    tell.run()
+        .bind(each.id)
+        .bind(each.attempt)
+        .bind_text(node)
+        .bind(microseconds_of(now))
+        .bind_blob(each.error)
+        .finish();
+  }
+}
+
+std::vector<failed_run> failed_runs(database& on, std::span<const std::int64_t> ids, counters& counts) {
+  std::vector<failed_run> found;
+  if (!has_failed_runs(on)) {
+    return found;
+  }
+  statement read(on.get(),
+                 {"reading failed runs",
+                  "SELECT f.node,f.attempt,f.error,f.told FROM timing_wheel_failed_run f JOIN timing_wheel_check c ON "
+                  "c.id=f.id AND c.attempt=f.attempt WHERE c.lease IS NULL AND f.id=?"},
+                 &counts.statements);
+  std::vector<std::int64_t> sorted(ids.begin(), ids.end());
+  std::sort(sorted.begin(), sorted.end());
+  for (const std::int64_t id : sorted) {
+    auto run = read.run();
+    run.bind(id);
+    while (run.step()) {
+      found.push_back({.node = std::string(run.bytes(0)),
+                       .id = id,
+                       .attempt = static_cast<int>(run.integer(1)),
+                       .error = std::string(run.bytes(2)),
+                       .told = instant_of(run.integer(3))});
+    }
   }
   counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
   return found;

@@ -37,5 +37,8 @@ void record(database& on, const audit_entry& entry, instant now, counters& count
 /// In the transaction that is open. The first run that is told makes the table.
 void tell_long_runs(database& on, std::string_view node, std::span<const long_run> runs, instant now, counters& counts);
 [[nodiscard]] std::vector<long_run> long_runs(database& on, counters& counts);
+void tell_failed_runs(database& on, std::string_view node, std::span<const failed_run> runs, instant now,
+                      counters& counts);
+[[nodiscard]] std::vector<failed_run> failed_runs(database& on, std::span<const std::int64_t> ids, counters& counts);
 
 }  // namespace timing_wheel::durable::sqlite

@@ -74,6 +74,7 @@ class sqlite_store::implementation {
   [[nodiscard]] std::vector<drained_node> drained_nodes();
   void tell_drained(std::string_view node, std::size_t held);
   void tell_long_runs(std::string_view node, std::span<const long_run> runs);
+  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
   [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
   void adopt_wall_clock();
   [[nodiscard]] sqlite3* connection() const noexcept { return virtual_ ? writer_->get() : nullptr; }
@@ -485,6 +486,10 @@ void sqlite_store::implementation::tell_long_runs(std::string_view node, std::sp
   transact([&](store_transaction& /*open*/) { transaction_.tell_long_runs(node, runs); });
 }
 
+void sqlite_store::implementation::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
+  transact([&](store_transaction& /*open*/) { transaction_.tell_failed_runs(node, runs); });
+}
+
 void sqlite_store::implementation::adopt_wall_clock() {
   if (virtual_) {
     return;
@@ -583,6 +588,15 @@ std::vector<long_run> sqlite_store::long_runs() {
 
 void sqlite_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
   implementation_->tell_long_runs(node, runs);
+}
+
+std::vector<failed_run> sqlite_store::failed_runs(std::span<const std::int64_t> ids) {
+  return implementation_->look(
+      [&](database& on, instant /*at*/, counters& counts) { return sqlite::failed_runs(on, ids, counts); });
+}
+
+void sqlite_store::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
+  implementation_->tell_failed_runs(node, runs);
 }
 
 store_counts sqlite_store::counts() const noexcept { return implementation_->counts(); }

@@ -61,6 +61,7 @@ class writing_transaction final : public store_transaction {
   bool end_drain(std::string_view node) override;
   void tell_drained(std::string_view node, std::size_t held);
   void tell_long_runs(std::string_view node, std::span<const long_run> runs);
+  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
   void record(const audit_entry& entry) override;
 
  protected:

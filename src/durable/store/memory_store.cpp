@@ -206,6 +206,7 @@ class memory_store::implementation {
   std::map<std::string, instant> paused;                                // by kind: since when
   std::map<std::string, drained_node, std::less<>> drained;             // by name
   std::map<std::string, std::vector<long_run>, std::less<>> long_runs;  // by node
+  std::map<std::int64_t, failed_run> failed_runs;                       // by check
   std::vector<audit_entry> audit;
   store_counts counts;
 
@@ -831,6 +832,38 @@ void memory_store::tell_long_runs(std::string_view node, std::span<const long_ru
   told.assign(runs.begin(), runs.end());
   for (long_run& each : told) {
     each.told = now();
+  }
+}
+
+std::vector<failed_run> memory_store::failed_runs(std::span<const std::int64_t> ids) {
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  std::vector<failed_run> found;
+  for (const auto& [id, told] : implementation_->failed_runs) {
+    if (const stored* const check = implementation_->all.find(id); check != nullptr && check->attempt == told.attempt &&
+                                                                   check->lease == instant{} &&
+                                                                   std::find(ids.begin(), ids.end(), id) != ids.end()) {
+      found.push_back(told);
+    }
+  }
+  implementation_->counts.rows_read += found.size();
+  return found;
+}
+
+void memory_store::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
+  const std::scoped_lock writing(implementation_->writing);
+  const std::scoped_lock lock(implementation_->mutex);
+  ++implementation_->counts.statements;
+  const auto is_gone = [&](std::int64_t id) { return implementation_->all.find(id) == nullptr; };
+  for (const failed_run& each : runs) {
+    if (!is_gone(each.id)) {
+      failed_run& told = implementation_->failed_runs[each.id] = each;
+      told.node = node;
+      told.told = now();
+    }
+  }
+  if (runs.empty()) {
+    std::erase_if(implementation_->failed_runs, [&](const auto& told) { return is_gone(told.first); });
   }
 }
 

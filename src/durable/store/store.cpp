@@ -101,6 +101,10 @@ std::vector<long_run> store::long_runs() { return {}; }
 
 void store::tell_long_runs(std::string_view /*node*/, std::span<const long_run> /*runs*/) {}
 
+std::vector<failed_run> store::failed_runs(std::span<const std::int64_t> /*ids*/) { return {}; }
+
+void store::tell_failed_runs(std::string_view /*node*/, std::span<const failed_run> /*runs*/) {}
+
 std::vector<stored_check> store::list(const check_range& /*range*/) { refuse("listing checks"); }
 
 void store::read_all(const std::function<void(stored_check&&)>& /*check*/,

@@ -192,7 +192,7 @@ function showDue({ windows, most }) {
   at('due').replaceChildren(...figures);
 }
 
-const groupKey = (of) => JSON.stringify([of.kind, shown(of, 'error')]);
+const groupKey = (of) => JSON.stringify([of.kind, shown(of, 'pattern')]);
 let groups = new Map();
 const chosen = new Set();
 function showDead(all) {
@@ -217,7 +217,7 @@ async function changeDead(method, path, verb) {
   if (!await confirmed(`${verb} ${grouped(number)} dead checks (${those.map((of) => of.kind).join(', ')})?`)) return;
   let changed = 0, refused = 0;
   for (const of of those) {
-    const query = `kind=${inPath(of, 'kind')}&error=${inPath(of, 'error')}`;
+    const query = `kind=${inPath(of, 'kind')}&pattern=${inPath(of, 'pattern')}`;
     const done = await ask(method, `${path}?${query}`);
     changed += done.changed;
     refused += done.refused;
