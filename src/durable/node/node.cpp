@@ -21,7 +21,6 @@ namespace {
 
 // Of a statement that is repeated without the row that it has waited for.
 constexpr std::chrono::milliseconds shortest_lock_wait(1);
-constexpr std::chrono::minutes forgetting(10);
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -391,7 +390,7 @@ std::chrono::microseconds node::step() {
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
-  const instant next = std::min({leave_if_drained(now), tell_runs(now), machine_.next_event(now)});
+  const instant next = std::min({leave_if_drained(now), tell_long_runs(now), tell_failed_runs(now), machine_.next_event(now)});
   show_state(now);
   if (more || next <= now) {
     return microseconds::zero();
@@ -706,15 +705,14 @@ instant node::leave_if_drained(instant now) {
   return held == 0 && told_held_ == held ? instant::max() : next_telling();
 }
 
-// So that an operator sees where a run is, and since when, and why a check runs again. It goes on without that: if the
-// store refuses, the node tells of long runs again ten seconds later. \returns when it is to be called again.
-instant node::tell_runs(instant now) {
+// So that an operator sees where a run is, and since when. It goes on without that: if the store refuses, the node
+// tells it again ten seconds later. \returns when it is to be called again.
+instant node::tell_long_runs(instant now) {
   constexpr std::chrono::seconds pause(5);
   constexpr std::chrono::seconds long_pause(10);
   constexpr std::size_t most = 1000;
-  forgets_at_ = forgets_at_ == instant::max() ? forgets_at_ : std::min(forgets_at_, saturating_add(now, forgetting));
-  if (machine_.held() == 0 && runs_.lost() == 0 && !has_told_runs_ && failed_.empty() && now < forgets_at_) {
-    return forgets_at_;
+  if (machine_.held() == 0 && runs_.lost() == 0 && !has_told_runs_) {
+    return instant::max();
   }
   tells_runs_at_ = std::min(tells_runs_at_, saturating_add(now, long_pause));  // the clock may have been set back
   if (now < tells_runs_at_ || machine_.resting(now)) {
@@ -731,7 +729,6 @@ instant node::tell_runs(instant now) {
       store_.tell_long_runs(name_, runs);
       has_told_runs_ = !runs.empty();
     }
-    tell_failed_runs(now);
   } catch (...) {
     tells_runs_at_ = saturating_add(now, long_pause);
     report_store_failure();
@@ -739,16 +736,29 @@ instant node::tell_runs(instant now) {
   return tells_runs_at_;
 }
 
-// What it has told of checks that have gone since is forgotten, in one go, some time later.
-void node::tell_failed_runs(instant now) {
-  if (const std::vector<failed_run> failed = failed_.take(); !failed.empty()) {
+// So that an operator sees why a check runs again. What the store refuses is not told again. What was told of checks
+// that have gone since is forgotten later, in one go. \returns when it is to be called again.
+instant node::tell_failed_runs(instant now) {
+  constexpr std::chrono::seconds pause(5);
+  constexpr std::chrono::minutes some_time(10);
+  const auto next = [&] { return failed_.empty() ? forgets_at_ : tells_failed_at_; };
+  if (next() == instant::max()) {
+    return instant::max();
+  }
+  tells_failed_at_ = std::min(tells_failed_at_, saturating_add(now, pause));  // the clock may have been set back
+  forgets_at_ = std::min(forgets_at_, saturating_add(now, some_time));
+  if (now < next() || machine_.resting(now)) {
+    return std::max(next(), now + pause);
+  }
+  tells_failed_at_ = saturating_add(now, pause);
+  try {
+    const std::vector<failed_run> failed = failed_.take();  // or none: to forget
+    forgets_at_ = failed.empty() ? instant::max() : forgets_at_;
     store_.tell_failed_runs(name_, failed);
-    forgets_at_ = std::min(forgets_at_, saturating_add(now, forgetting));
+  } catch (...) {
+    report_store_failure();
   }
-  if (now >= forgets_at_) {
-    store_.tell_failed_runs(name_, {});
-    forgets_at_ = instant::max();
-  }
+  return next();
 }
 
 void node::read_ahead() {

@@ -143,8 +143,8 @@ class node {
   void renew_shares();
   void give_up_shares();
   instant leave_if_drained(instant now);
-  instant tell_runs(instant now);
-  void tell_failed_runs(instant now);
+  instant tell_long_runs(instant now);
+  instant tell_failed_runs(instant now);
   void read_ahead();
   void look_for_late();
   bool write_leased();
@@ -242,6 +242,7 @@ class node {
   instant told_at_ = instant::min();      // and when it tried that last
   bool has_told_runs_ = false;            // of long ones
   instant tells_runs_at_ = instant::min();
+  instant tells_failed_at_ = instant::min();
   instant forgets_at_ = instant::max();  // what it has told of runs that have failed
   bool owes_ends_ = false;               // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;
