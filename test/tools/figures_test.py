@@ -6,7 +6,7 @@ outside code. In README.md and the pages of docs/ each of them is one of these:
 
 - a number of a table of results in its own section. Such a section names the command that has made its tables, or links
   to one that does, `[to repeat it](#to-repeat-it)`, or says that its program is not kept, or that it was computed;
-- named, by a comment right behind it that readers do not see: `84 ns<!-- fig: peers.schedule -->`. The name is that of
+- named, by a comment right behind it that readers do not see: `578 µs<!-- fig: peers.late -->`. The name is that of
   a row of benchmarks/results/*.csv with this number. If the row says where it is `recorded`, the number is in that
   section, too;
 - what two numbers of its section's tables give: `1.95 times<!-- fig: 31.9 / 16.4 -->`, or with a minus;
