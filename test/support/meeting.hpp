@@ -7,7 +7,7 @@
 
 namespace timing_wheel::test {
 
-// Those of libstdc++ lose wake-ups where there is no futex, as on Windows: docs/decisions/0016-windows.md.
+// Those of libstdc++ lose wake-ups where there is no futex, as on Windows: docs/decisions/platforms.md.
 
 /// A `std::latch`.
 class latch {

@@ -6,15 +6,16 @@ outside code. In README.md and the pages of docs/ each of them is one of these:
 
 - a number of a table of results in its own section. Such a section names the command that has made its tables, or links
   to one that does, `[to repeat it](#to-repeat-it)`, or says that its program is not kept, or that it was computed;
-- named, by a comment right behind it that readers do not see: `84 ns<!-- fig: peers.schedule -->`. The name is that of
+- named, by a comment right behind it that readers do not see: `578 µs<!-- fig: peers.late -->`. The name is that of
   a row of benchmarks/results/*.csv with this number. If the row says where it is `recorded`, the number is in that
   section, too;
 - what two numbers of its section's tables give: `1.95 times<!-- fig: 31.9 / 16.4 -->`, or with a minus;
 - one of CONSTANTS, which are options, limits and sizes, or examples.
 
 A number fits if the record, rounded to as many digits, is the same. The pages in RECORDS are records themselves, and
-are not read, but a section of docs/benchmarks.md with a table names its command, too. A paragraph or row that says
-"tested on" or "tests were run on" something names the command.
+are not read. But each table of figures in docs/benchmarks.md has its command between it and the table before it, or it
+is said there that the project has none. A paragraph or row that says "tested on" or "tests were run on" something names
+the command.
 """
 
 import csv
@@ -43,6 +44,8 @@ FIGURE = re.compile(rf"(?<![\w.,^/–-])(?:({NUMBER})(?: to |–| or ))?({NUMBER
                     r"(?: *<!-- fig: (.*?) -->)?")
 COMMAND = re.compile(r"\./dev [a-z]|(?:benchmarks|tools/bench)/\w|\bctest |`[^`]*(?:strace|pg_stat_statements|echo_server )|"
                      r"\bcmake --build |\]\(#to-repeat-it\)|\bnot kept\b|\bcomputed\b")
+NO_COMMAND = re.compile(r"\bhas no\s+command\b")
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 TESTED = re.compile(r"\btested(?: \w+)? (?:on|with) [A-Z]|\b[Tt]ests(?: were)? (?:run|ran)(?: once)? (?:on|with) [A-Z]"
                     r"|\btested on\b")
 HEAD = re.compile(r"(?:^|\W)(?:ns|µs|ms|MiB|MB|M/s|per s)(?:\W|$)")
@@ -119,6 +122,19 @@ def faults_of(page, text, records):
     return [f"{page}:{number}: {what}" for section in sections_of(text) for number, what in section.faults(records)]
 
 
+def tables_without_command(text):
+    """The heads of the tables of figures that name no command, nor say that there is none."""
+    faults = []
+    for section in sections_of(text):
+        parts = list(TABLE.finditer(section.text + "\n"))
+        for before, part in zip([None, *parts], parts):
+            told = section.text[before.end() if before else 0:part.start()] + part[0].splitlines()[0]
+            has_figures = re.search(r"\| [*\[]*\d", part[0])
+            if has_figures and not COMMAND.search(told) and not NO_COMMAND.search(told):
+                faults.append(part[0].splitlines()[0])
+    return faults
+
+
 @functools.cache
 def rows():
     found = []
@@ -141,10 +157,12 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual("\n".join(faults), "")
 
     def test_each_table_of_the_benchmarks_has_its_command(self):
-        sections = sections_of((ROOT / "docs/benchmarks.md").read_text(encoding="utf-8"))
-        tables = [section for section in sections if section.rows]
-        self.assertGreater(len(tables), 9)
-        self.assertEqual([section.name for section in tables if not COMMAND.search(section.text)], [])
+        text = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+        self.assertGreater(len(TABLE.findall(text)), 9)
+        self.assertEqual(tables_without_command(text), [])
+        table = "| | ns |\n|---|---|\n| a | 84.2 |\n"
+        self.assertEqual(tables_without_command(f"## A\n`./dev bench` made it.\n\n{table}\nAnd:\n\n{table}"), ["| | ns |"])
+        self.assertEqual(tables_without_command(f"## A\nThe tree has no\ncommand for it:\n\n{table}"), [])
 
     def test_the_table_of_the_break_even_is_made_from_its_runs(self):
         self.assertIn(break_even.table(ROOT), (ROOT / break_even.PAGE).read_text(encoding="utf-8"))

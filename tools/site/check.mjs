@@ -3,8 +3,9 @@
 // than the telephone; a cell of a table whose text has less than 16 characters of room; a picture whose letters are
 // below nine pixels on the telephone; and what axe-core finds, by all rules of WCAG 2.1 AA on a desk, and on a
 // telephone by those whose answer may be another there. A page of each kind is opened in the other themes, too. Of the
-// reference and of the listings, which are alike, it opens some, without axe-core. It follows all links. Then it
-// searches.
+// reference and of the listings, which are alike, it opens some. (The dark reference is a filter on the light one, which
+// axe-core does not see: it judges the contrast of the light one.) It follows all links. Then it searches, and chooses
+// the other theme by the switch, which all parts of the site must follow.
 import { once } from 'node:events'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -154,7 +155,6 @@ async function visit(tab, origin, name, spoil = () => {}) {
       if (size < 8.9) fault(`the letters of ${picture} are ${size.toFixed(1)} pixels high`)
     }
   }
-  if (!guide && !name.startsWith('wheel/')) return
   if (!await tab.evaluate(() => 'axe' in window)) await tab.addScriptTag({ url: '/axe.js' })
   const ofKind = ofEachKind.includes(name)
   const known = [...judged.keys()].filter((look) => judged.get(look) >= 3)
@@ -188,6 +188,34 @@ function follow(texts) {
   return links
 }
 
+// Whether a page of each part of the site is as dark as was chosen.
+async function followsTheme(tab, origin, theme) {
+  for (const name of ['docs/limits.html', 'reference/index.html', 'wheel/index.html']) {
+    tab.fault = (what) => faults.add(`${name}: ${what}`)
+    await open(tab, origin, name, false)
+    const seen = await tab.evaluate(() => {
+      const { filter, backgroundColor } = getComputedStyle(document.documentElement)
+      const ground = [getComputedStyle(document.body).backgroundColor, backgroundColor].find((each) => !/, 0\)$/.test(each))
+      const light = Math.max(...ground.match(/\d+/g).slice(0, 3).map(Number)) > 127
+      return light === (filter === 'none') ? 'light' : 'dark'
+    })
+    if (seen !== theme) tab.fault(`it is ${seen} though ${theme} was chosen`)
+  }
+}
+
+// To the other theme and back.
+async function choose(tab, origin) {
+  for (const theme of tab.view.theme === 'light' ? ['dark', 'light'] : ['light', 'dark']) {
+    tab.fault = (what) => faults.add(`theme: ${what}`)
+    await tab.goto(origin, { waitUntil: 'load' })
+    await tab.waitForFunction(() => document.querySelector('#app').__vue_app__)
+    const onDesk = tab.view.viewport === desk.viewport
+    if (!onDesk) await tab.click('.VPNavBarHamburger')
+    await (await tab.waitForSelector(`.VPNav${onDesk ? 'Bar' : 'Screen'}Appearance button`)).click()
+    await followsTheme(tab, origin, theme)
+  }
+}
+
 // Fails if a fault of some kind would not be seen.
 async function spoil(tabs, origin) {
   await Promise.all(tabs.map((tab) => visit(tab, origin, 'docs/limits.html', () => {
@@ -199,11 +227,16 @@ async function spoil(tabs, origin) {
     setTimeout(() => { throw new Error('thrown') })
     fetch('http://127.0.0.1:9/').catch(() => {})
   })))
+  await visit(tabs[0], origin, 'reference/index.html', () => {
+    document.body.insertAdjacentHTML('beforeend', '<input>')
+  })
+  await followsTheme(tabs[0], origin, 'dark')
   follow(new Map([['index.html', '<a href="none.html"></a><a href="#none"></a>']]))
   const seen = [...faults].join()
   for (const fault of ['/none.svg cannot be shown', '/none.svg: 404', 'wider than', 'more than 16', 'color-contrast',
     'letters of /wheel', 'image-alt', 'said', 'thrown', 'asks for http://127.0.0.1:9', 'none.html leads',
-    '#none leads']) {
+    '#none leads', 'reference/index.html: axe, light: label', 'limits.html: it is light',
+    'reference/index.html: it is light', 'wheel/index.html: it is light']) {
     if (!seen.includes(fault)) throw new Error(`the check does not see this: ${fault}`)
   }
   faults.clear()
@@ -260,7 +293,7 @@ const browser = await puppeteer.launch({ executablePath: '/usr/bin/chromium', ar
 try {
   // Doxygen's pages are alike, and so are the listings of sources.
   const visited = names.filter((name) => !/^(reference|source)\//.test(name) ||
-    /\/(index|class\w*wheel_1_1timer|durable_orders.*)\.html|\.json\.html$/.test(name))
+    /\/(index|class\w*wheel_1_1timer|timing__wheel_8hpp|durable_orders.*)\.html|\.json\.html$/.test(name))
   const tabs = await Promise.all([desk, telephone].map(async (view) => {
     const tab = await (await browser.createBrowserContext()).newPage()
     await tab.setViewport(view.viewport)
@@ -288,7 +321,8 @@ try {
     await show(tab, { ...tab.view, theme: tab.view === desk ? 'dark' : 'light', judged: new Map() })
     for (const name of ofEachKind) await visit(tab, origin, name)
   }))
-  await search(tabs[0], origin)
+  await Promise.all([search(tabs[0], origin), choose(tabs[1], origin)])
+  await choose(tabs[0], origin)
   for (const name of ['index.html', 'docs/benchmarks.html', 'docs/decisions/index.html']) {
     await openAsFile(tabs[0], name)
   }

@@ -14,7 +14,8 @@ using TimePoint = std::chrono::steady_clock::time_point;
 using TimeInterval = std::chrono::microseconds;
 
 /// The timers of a trantor::EventLoop, on a `loop_timer`. It takes the place of trantor's own class of that name: see
-/// docs/coming_from/trantor.md. It must not be larger than that one, for which a trantor that is installed allocates the memory.
+/// docs/coming_from/brpc_and_trantor.md. It must not be larger than that one, for which a trantor that is installed
+/// allocates the memory.
 ///
 /// Thread safety: `addTimer` and `invalidateTimer` may be called on any thread, the rest on the loop's.
 class TimerQueue {

@@ -10,7 +10,7 @@
 #include "timing_wheel/detail/export.hpp"
 
 // `wait`, `notify_one` and `notify_all` of std::atomic, under names of our own for Windows' sake. Where there is no
-// futex, libstdc++ before GCC 16 loses wake-ups: docs/decisions/0016-windows.md. Windows has a futex of its own. Other
+// futex, libstdc++ before GCC 16 loses wake-ups: docs/decisions/platforms.md. Windows has a futex of its own. Other
 // systems with that library, and a portable build, look again and again. The three ways have names of their own: a
 // program that is not built as its library is must not notify by one way the threads that wait by another.
 
