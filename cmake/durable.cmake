@@ -35,6 +35,7 @@ target_sources(timing_wheel_durable PUBLIC
   BASE_DIRS include
   FILES
     include/timing_wheel/durable/error.hpp
+    include/timing_wheel/durable/forwarding_store.hpp
     include/timing_wheel/durable/job.hpp
     include/timing_wheel/durable/memory_store.hpp
     include/timing_wheel/durable/metrics.hpp
