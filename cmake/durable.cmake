@@ -1,7 +1,6 @@
 # Not part of the core: checks that survive the process.
 add_library(timing_wheel_durable
   src/durable/scheduler.cpp
-  src/durable/lease_thread.cpp
   src/durable/on_timer.cpp
   src/durable/options.cpp
   src/durable/own_thread.cpp
