@@ -1,7 +1,6 @@
 # Not part of the core: checks that survive the process.
 add_library(timing_wheel_durable
   src/durable/scheduler.cpp
-  src/durable/lease_thread.cpp
   src/durable/on_timer.cpp
   src/durable/options.cpp
   src/durable/own_thread.cpp
@@ -36,6 +35,7 @@ target_sources(timing_wheel_durable PUBLIC
   BASE_DIRS include
   FILES
     include/timing_wheel/durable/error.hpp
+    include/timing_wheel/durable/forwarding_store.hpp
     include/timing_wheel/durable/job.hpp
     include/timing_wheel/durable/memory_store.hpp
     include/timing_wheel/durable/metrics.hpp

@@ -10,7 +10,7 @@
 
 namespace timing_wheel::durable {
 
-/// Drives a scheduler by a thread of its own, and has the threads for its runs.
+/// Calls steps of a scheduler on a thread of its own, and has the threads for its runs.
 ///
 /// Invariant: a step begins after each `wake`, until `leave`: the flag is set first, and the thread takes it back
 /// before the step.

@@ -7,7 +7,6 @@
 
 #include "durable/on_timer.hpp"
 #include "durable/options.hpp"
-#include "durable/own_thread.hpp"
 #include "durable/store/instant.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/manual_timer.hpp"
@@ -42,10 +41,11 @@ scheduler::core::core(store& where, timer* driven_by, const scheduler_options& o
     driver_ = std::make_unique<on_timer>(gate_, each, *driven_by, options_.poll, failures_);
   }
   if (dynamic_cast<const manual_timer*>(driven_by) == nullptr) {
-    leases_.emplace(gate_, [this] {
+    const auto extend = [this] {
       node* const mine = started();
-      return mine == nullptr ? microseconds::max() : mine->extend();
-    });
+      return progress{mine == nullptr ? microseconds::max() : mine->extend(), false};
+    };
+    leases_.emplace(gate_, extend, 0);
   }
 }
 
@@ -88,7 +88,7 @@ batch_handler scheduler::core::guarded(batch_handler handler) const {
 }
 
 template <class Handler>
-void scheduler::core::add_guarded(std::string kind, Handler handler, const handler_options& options) {
+void scheduler::core::add(std::string kind, Handler handler, const handler_options& options) {
   validate(options);
   validate({.kind = kind, .key = "-", .payload = {}, .due = {}}, store_.limits());
   if (!handler) {
@@ -110,18 +110,9 @@ void scheduler::core::add_guarded(std::string kind, Handler handler, const handl
   kind_rules rules{std::move(kind), transactional, options};
   kinds_.push_back({std::move(rules), std::move(mine)});
 }
-
-void scheduler::core::add(std::string kind, leased_handler handler, const handler_options& options) {
-  add_guarded(std::move(kind), std::move(handler), options);
-}
-
-void scheduler::core::add(std::string kind, transactional_handler handler, const handler_options& options) {
-  add_guarded(std::move(kind), std::move(handler), options);
-}
-
-void scheduler::core::add(std::string kind, batch_handler handler, const handler_options& options) {
-  add_guarded(std::move(kind), std::move(handler), options);
-}
+template void scheduler::core::add(std::string kind, leased_handler handler, const handler_options& options);
+template void scheduler::core::add(std::string kind, transactional_handler handler, const handler_options& options);
+template void scheduler::core::add(std::string kind, batch_handler handler, const handler_options& options);
 
 void scheduler::core::start() {
   if (started_) {

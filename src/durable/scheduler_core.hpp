@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "durable/lease_thread.hpp"
 #include "durable/node/failures.hpp"
 #include "durable/node/group_commit.hpp"
 #include "durable/node/node.hpp"
+#include "durable/own_thread.hpp"
 #include "durable/run_gate.hpp"
 #include "durable/step_driver.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -36,9 +36,8 @@ class scheduler::core {
   core& operator=(const core&) = delete;
   ~core();
 
-  void add(std::string kind, leased_handler handler, const handler_options& options);
-  void add(std::string kind, transactional_handler handler, const handler_options& options);
-  void add(std::string kind, batch_handler handler, const handler_options& options);
+  template <class Handler>
+  void add(std::string kind, Handler handler, const handler_options& options);
   void start();
   /// \returns whether all is over: not before `until`, and not on a thread of this scheduler.
   [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
@@ -65,8 +64,6 @@ class scheduler::core {
   [[nodiscard]] leased_handler guarded(leased_handler handler) const;
   [[nodiscard]] transactional_handler guarded(transactional_handler handler) const;
   [[nodiscard]] batch_handler guarded(batch_handler handler) const;
-  template <class Handler>
-  void add_guarded(std::string kind, Handler handler, const handler_options& options);
   void refuse_inside_transaction() const;
   void refuse_after_stop() const;
   [[nodiscard]] std::unique_ptr<node> made_node();
@@ -99,7 +96,9 @@ class scheduler::core {
 
   // Destroyed first, since their threads use all of the above.
   std::unique_ptr<step_driver> driver_;
-  std::optional<lease_thread> leases_;  // none in virtual time, where nothing goes on by itself
+  // Extends leases and does nothing else, so that no handler, claim or end keeps it waiting. None in virtual time, where
+  // nothing goes on by itself.
+  std::optional<own_thread> leases_;
 };
 
 }  // namespace timing_wheel::durable

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
+#include "shared/utf8.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::detail {
@@ -46,47 +46,16 @@ bool is_name(std::string_view name) {
 
 bool is_taken(std::string_view name) { return name == "le" || name == "level" || name == "kind"; }
 
-// As Prometheus takes it: the shortest form of each character, no half of a surrogate pair, nothing past U+10FFFF.
-bool is_utf8(std::string_view text) {
-  constexpr std::array<std::uint32_t, 4> least = {0, 0x80, 0x800, 0x10000};  // of so many more bytes
-  while (!text.empty()) {
-    const auto first = static_cast<std::uint8_t>(text.front());
-    const auto ones = static_cast<std::size_t>(std::countl_one(first));
-    const std::size_t length = ones == 0 ? 1 : ones;
-    if (ones == 1 || ones > least.size() || length > text.size()) {
-      return false;
-    }
-    std::uint32_t code = ones == 0 ? first : first & (0x7FU >> ones);
-    for (const char c : text.substr(1, length - 1)) {
-      const auto more = static_cast<std::uint8_t>(c);
-      if (std::countl_one(more) != 1) {
-        return false;
-      }
-      code = code << 6U | (more & 0x3FU);
-    }
-    if (code < least.at(length - 1) || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) {
-      return false;
-    }
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 // Of bytes that are not UTF-8, those beyond ASCII become text such as `\xfe`.
-void append_escaped(std::string& to, std::string_view value) {
-  constexpr std::string_view digits = "0123456789abcdef";
+void append_value(std::string& to, std::string_view value) {
   const bool is_text = is_utf8(value);
-  for (const char c : value) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    if (!is_text && byte >= 0x80) {
-      to.append("\\\\x").append(1, digits[byte / 16U]).append(1, digits[byte % 16U]);
+  for (const char& c : value) {
+    if (!is_text && static_cast<unsigned char>(c) >= 0x80) {
+      append_escaped(to += '\\', {&c, 1});
     } else if (c == '\n') {
       to += "\\n";
     } else {
-      if (c == '\\' || c == '"') {
-        to += '\\';
-      }
-      to += c;
+      to.append(c == '\\' || c == '"' ? "\\" : "") += c;
     }
   }
 }
@@ -94,7 +63,7 @@ void append_escaped(std::string& to, std::string_view value) {
 void append_label(std::string& to, std::string_view name, std::string_view value) {
   to += to.back() == '{' ? "" : ",";
   to.append(name).append("=\"");
-  append_escaped(to, value);
+  append_value(to, value);
   to += '"';
 }
 

@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <boost/asio/thread_pool.hpp>
 #include <chrono>
-#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,12 +17,11 @@
 
 #include "coroutine/coroutine_types.hpp"
 #include "coroutines/task.hpp"
+#include "support/driven_service.hpp"
 #include "support/service_audit.hpp"
-#include "support/service_drivers.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stress.hpp"
 #include "support/service_wait.hpp"
-#include "timing_wheel/asio.hpp"
 #include "timing_wheel/coroutine.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -45,58 +42,14 @@ detached sleep_once(timer& by, std::chrono::nanoseconds delay, sleep_options opt
   ended.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// A service, and one coroutine a round that sleeps until `soon`.
+/// One coroutine a round that sleeps until `soon`.
 template <class Driver>
-class SleepRace : public testing::Test {
+class SleepRace : public sleeping_rounds<Driver> {
  protected:
-  using service_type = typename Driver::service_type;
-
-  SleepRace() { service_.emplace(options()); }
-  ~SleepRace() override {
-    service_.reset();
-    pool_.join();
-  }
-
-  timer_options options() {
-    timer_options chosen{.tick = Driver::tick, .wheel_size = 4, .shards = 2};
-    if (Driver::pooled) {
-      chosen.executor = asio_executor(pool_);
-    }
-    return chosen;
-  }
-  static std::uint64_t rounds() { return stress_rounds(Driver::rounds); }
-  service_type& service() { return *service_; }
-  std::stop_source& stop() { return stop_; }
-  executor_ref pool() { return on_pool_; }
-
-  void renew_stop() { stop_ = std::stop_source(); }
-  void fire() { Driver::fire(*service_); }
   void begin(std::uint64_t round, std::chrono::nanoseconds delay, executor_ref on = {}) {
-    const std::stop_token token = stop_.get_token();
-    sleep_once(*service_, delay, {.stop = token, .on = on}, ends_, round, ended_);
+    const std::stop_token token = this->stop_.get_token();
+    sleep_once(this->service(), delay, {.stop = token, .on = on}, this->ends_, round, this->ended_);
   }
-
-  void expect_one_end_each(std::uint64_t coroutines) {
-    EXPECT_TRUE(eventually([&] {
-      if constexpr (std::same_as<service_type, manual_timer>) {
-        service_->advance_by(1h);
-      }
-      return ended_.load(std::memory_order_relaxed) == coroutines;
-    }));
-    EXPECT_EQ(ends_.wrong(coroutines), 0U);
-    EXPECT_TRUE(eventually([&] { return service_->stats().running == 0; }));
-    EXPECT_TRUE(conserved(*service_));
-  }
-
-  void restart() { service_.emplace(options()); }
-
- private:
-  boost::asio::thread_pool pool_{pool_threads};
-  executor on_pool_ = asio_executor(pool_);
-  outcomes ends_{rounds()};
-  std::atomic<std::uint64_t> ended_{0};
-  std::stop_source stop_;
-  std::optional<service_type> service_;
 };
 TYPED_TEST_SUITE(SleepRace, drivers);
 
@@ -201,9 +154,7 @@ TYPED_TEST(SerialSleepRace, DestructionInACallbackAgainstAStopRequest) {
       },
       [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
   EXPECT_TRUE(eventually([&] {
-    if constexpr (std::same_as<typename TypeParam::service_type, manual_timer>) {
-      this->service().advance_by(1h);
-    }
+    this->go_on();
     return destroyed == this->rounds();
   }));
   EXPECT_EQ(this->service().stop().size(), 0U);
@@ -236,9 +187,7 @@ TYPED_TEST(SleepRace, TheEndOfWhatIsAwaitedAgainstItsLimitAgainstAStopRequest) {
       },
       [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
   EXPECT_TRUE(eventually([&] {
-    if constexpr (std::same_as<typename TypeParam::service_type, manual_timer>) {
-      this->service().advance_by(1h);
-    }
+    this->go_on();
     return ended == this->rounds();
   }));
   EXPECT_EQ(ends.wrong(this->rounds()), 0U);

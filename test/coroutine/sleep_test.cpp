@@ -25,11 +25,6 @@
 #include "timing_wheel/coroutine.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
-// GCC 12 under the address sanitizer takes the constructor of std::stop_source for a use of what is not initialised.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-
 namespace timing_wheel::test {
 namespace {
 

@@ -107,41 +107,17 @@ TEST_F(Scheduler, GivesTheHandlerWhatWasScheduled) {
   EXPECT_GT(got->fence(), 0);
 }
 
-TEST_F(Scheduler, ACancelledCheckNeverRuns) {
-  on_notes();
-  checks.start();
-  checks.schedule(note("a", 1s));
-  timer.advance_by(900ms);  // it was read ahead
-  EXPECT_EQ(checks.cancel("note", "a"), cancel_result::cancelled);
-  EXPECT_EQ(checks.cancel("note", "a"), cancel_result::finished);
-  timer.advance_by(1min);
-  EXPECT_TRUE(ran.empty());
-}
-
-TEST_F(Scheduler, AKeyThatIsThereIsReplacedIfAsked) {
-  on_notes();
-  checks.start();
-  checks.schedule(note("a", 500ms));
-  timer.advance_by(100ms);  // it was read ahead
-  request again = note("a", 1s);
+TEST_F(Scheduler, TellsWhatBecameOfWhatIsAsked) {
+  const std::vector<request> several{note("a", 1s), note("b", 1s)};
+  EXPECT_TRUE(checks.schedule(several).at(1).inserted);
+  request again = note("a", 10s);
   again.replace = true;
   EXPECT_TRUE(checks.schedule(again).replaced);
-  timer.advance_by(800ms);
-  EXPECT_TRUE(ran.empty());
-  timer.advance_by(1s);
-  ASSERT_THAT(keys(), ElementsAre("a"));
-  EXPECT_EQ(ran.front().second, 1100ms);
-}
-
-TEST_F(Scheduler, ARescheduledCheckRunsAtItsNewDeadline) {
-  on_notes();
-  checks.start();
-  checks.schedule(note("a", 10s));
   EXPECT_EQ(checks.reschedule("note", "a", 2s), reschedule_result::moved);
-  EXPECT_EQ(checks.reschedule("note", "b", 2s), reschedule_result::finished);
-  timer.advance_by(3s);
-  EXPECT_THAT(keys(), ElementsAre("a"));
-  EXPECT_EQ(ran.front().second, 2s);
+  EXPECT_EQ(checks.find("note", "a").value().due, instant(2s));
+  EXPECT_EQ(checks.reschedule("note", "c", 2s), reschedule_result::finished);
+  EXPECT_EQ(checks.cancel("note", "b"), cancel_result::cancelled);
+  EXPECT_EQ(checks.cancel("note", "b"), cancel_result::finished);
 }
 
 TEST_F(Scheduler, ADeadCheckCanBeTriedAgainOrDeleted) {
@@ -159,18 +135,6 @@ TEST_F(Scheduler, ADeadCheckCanBeTriedAgainOrDeleted) {
   timer.advance_by(2s);
   EXPECT_TRUE(checks.list_dead(10).empty());
   EXPECT_EQ(checks.stats().done, 1U);
-}
-
-TEST_F(Scheduler, ATransactionalHandlerSchedulesInItsTransaction) {
-  on_notes();
-  checks.on("parent", [](transaction& open, const job& what) {
-    open.schedule(note("child of " + what.key(), 1s));
-    return what.attempt() == 1 ? retry("the first is undone") : done;
-  });
-  run_one("parent", 1s);
-  EXPECT_FALSE(checks.find("note", "child of a").has_value());
-  timer.advance_by(1min);
-  EXPECT_THAT(keys(), ElementsAre("child of a"));
 }
 
 TEST_F(Scheduler, ATransactionalHandlerFindsThatWhatItsTransactionHasYetToRunIsRunning) {
@@ -666,17 +630,6 @@ TEST_F(Scheduler, CountsALostLeaseForItsKind) {
   EXPECT_EQ(all.lost_leases, 1U);
 }
 
-TEST_F(Scheduler, AKindWithoutAHandlerIsLeftToOthers) {
-  on_notes();
-  run_one("other", 1min);
-  EXPECT_TRUE(checks.find("other", "a").has_value());
-  scheduler other{store, timer};
-  other.on("other", [this](const job& what) { ran.emplace_back(what.key(), clock()); });
-  other.start();
-  timer.advance_by(1s);
-  EXPECT_THAT(keys(), ElementsAre("a"));
-}
-
 // A store whose clock is not that of this machine.
 class differing_store final : public test::forwarding_store {
  public:
@@ -834,14 +787,6 @@ TEST_F(Scheduler, SaysWhichKindsItServesWheneverItAsksForShares) {
   EXPECT_EQ(all.stats().shares, 2U);
   all.stop();
   EXPECT_THAT(divided.turns, ElementsAre("me b a", "me b a", "me b a leaves"));
-}
-
-TEST_F(Scheduler, SchedulesSeveralAtOnceOrNone) {
-  const std::vector<request> good{note("a", 1s), note("b", 1s)};
-  EXPECT_EQ(checks.schedule(good).size(), 2U);
-  const std::vector<request> bad{note("c", 1s), note("", 1s)};
-  EXPECT_THROW(checks.schedule(bad), timer_error);
-  EXPECT_EQ(store.size(), 2U);
 }
 
 TEST_F(Scheduler, AStoppedOneRefusesAndRunsNothing) {

@@ -171,31 +171,5 @@ TEST_F(SqliteScheduler, OfTwoKindsWithABacklogNeitherStarves) {
   EXPECT_LT(done, 3000);  // what is new does not wait for the backlog's end
 }
 
-TEST_F(SqliteScheduler, ABacklogAfterAnOutageIsWorkedOffOldestFirstInFlatMemory) {
-  scheduler checks(store, timer, {.batch = 500, .max_known = 1000});
-  std::vector<instant> dues;
-  std::size_t known = 0;
-  checks.on("close", [&](const job& what) {
-    dues.push_back(what.due());
-    known = std::max(known, checks.stats().known);
-  });
-  for (int from = 0; from < 20'000; from += 1000) {
-    std::vector<request> all;
-    for (int number = from; number < from + 1000; ++number) {
-      all.push_back(asked(std::to_string(number), std::chrono::milliseconds((number * 7919) % 20'000)));
-    }
-    checks.schedule(all);
-  }
-  fake_clocks::pass(1h);
-  checks.start();
-  pass(5s);
-  ASSERT_THAT(dues, SizeIs(20'000));
-  EXPECT_LE(known, 1000U);
-  // In the order of deadlines, but for what is read ahead at a time.
-  for (std::size_t i = 1000; i < dues.size(); ++i) {
-    EXPECT_GT(dues[i], dues[i - 1000]) << i;
-  }
-}
-
 }  // namespace
 }  // namespace timing_wheel::durable::test

@@ -80,7 +80,6 @@ class Files(ProgramTest):
                 self.assertIn(reason, done.stderr)
                 self.assertIn("accepted: one delay in milliseconds per row", done.stderr)
 
-
     def test_may_be_pipes(self):
         for text, fired in (("1\n2\n", 2), (HEADER + "a,b,2018-01-01 00:00:00,\n", 1), ("", None)):
             path = self.folder / "pipe.csv"
@@ -94,10 +93,6 @@ class Files(ProgramTest):
 
 
 class Options(ProgramTest):
-    def test_take_any_form_of_a_duration(self):
-        for text in ("0.5s", "1d", "1h30m", "30min"):
-            self.run_program("--delays", f"constant:{text}", *SMALL, status=0)
-
     def test_and_errors_name_what_the_user_typed(self):
         typed = {COMMAND: "./dev compare"}
         text = self.run_program("--help", status=0, **typed).stdout
@@ -107,7 +102,6 @@ class Options(ProgramTest):
         self.assertTrue(told.startswith("./dev compare: "), told)
         self.assertIn("see ./dev compare --help", told)
         self.assertIn("Usage: timing_wheel_compare [OPTIONS]", self.run_program("--help", status=0).stdout)
-
 
     def test_that_are_no_numbers_are_refused(self):
         for seed in ("-1", "nan", "18446744073709551616", "1.5"):

@@ -88,10 +88,6 @@ class Replay(OrderTest):
         self.assertEqual([line.split(": ")[0] for line in lines[:-1]], [f"{path}:{n}" for n in range(5, 25)])
         self.assertIn("was on line 4 already", lines[0])
         self.assertIn("11 more", lines[-1])
-        path = self.file(GOOD + "nu\0l,created,2018-01-01 00:00:00,\nlast,created,2018-01-01 00:00:00,\n")
-        figures, done = self.figures("--orders", path, status=1)
-        self.assertEqual((figures["orders"], figures["malformed"]), (4, 1))
-        self.assertEqual(done.stderr, f"{path}:5: there is a NUL byte, so the line is not text\n")
 
     def test_of_no_order_is_an_error_without_a_report(self):
         for text, line, reason in (
@@ -100,7 +96,6 @@ class Replay(OrderTest):
                 (HEADER + "x\n", 2, "too few columns"),
                 ("order_id,order_status,order_purchase_timestamp\na,b,2018-01-01 00:00:00\n", 1, "order_approved_at"),
                 ("\n", 1, "empty"),
-                ("\0" + GOOD, 1, "not text"),
         ):
             with self.subTest(text=text[:40]):
                 path = self.file(text)

@@ -112,18 +112,6 @@ TEST(ManualTimer, ACallbackSeesTheClockAtItsOwnTick) {
   EXPECT_EQ(timer.now(), at(1h));
 }
 
-TEST(ManualTimer, RefusesToAdvanceInsideACallback) {
-  manual_timer timer;
-  recorder record(timer);
-  refusal error;
-  timer.schedule_after(1ms, [&] { error = refusal_of([&] { timer.advance_by(1s); }); });
-  record.after(2ms, 1);
-  EXPECT_EQ(timer.advance_by(2ms), 2U);
-  EXPECT_EQ(error.code, timer_errc::nested_advance);
-  EXPECT_EQ(timer.now(), at(2ms));
-  EXPECT_EQ(timer.advance_by(1ms), 0U) << "usable again";
-}
-
 TEST(ManualTimer, RefusesToAdvanceFromTwoThreadsAtOnce) {
   manual_timer timer;
   refusal error;

@@ -150,18 +150,5 @@ TEST(PeersWheel, LevelsShowTickSizeIntervalAndCurrentTime) {
   EXPECT_EQ(levels[2].current_time, 400U);
 }
 
-TEST(PeersWheel, ABucketIsQueuedOncePerRevolution) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 20});
-  for (int revolution = 1; revolution <= 3; ++revolution) {
-    for (int i = 0; i < 100; ++i) {
-      timer.schedule_after(7ms, nothing);
-    }
-    EXPECT_EQ(timer.stats().levels[0].buckets_queued, static_cast<std::uint64_t>(revolution));
-    timer.advance_by(20ms);
-  }
-  EXPECT_EQ(timer.stats().levels[0].flushes, 3U);
-  EXPECT_EQ(timer.stats().levels[0].largest_flush, 100U);
-}
-
 }  // namespace
 }  // namespace timing_wheel::test

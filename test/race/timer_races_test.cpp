@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -15,15 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "support/driven_service.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
-#include "support/service_drivers.hpp"
 #include "support/service_random.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stress.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
-#include "timing_wheel/asio.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
@@ -43,45 +41,28 @@ void meet_a_run(std::uint64_t round) {
 
 // ---- One timer ----
 
-/// A service, and one timer a round, which is due `soon`.
+/// One timer a round, which is due `soon`.
 template <class Driver>
-class TimerRace : public testing::Test {
+class TimerRace : public driven_service<Driver> {
  protected:
-  using service_type = typename Driver::service_type;
+  ~TimerRace() override { this->end(); }
 
-  TimerRace() {
-    timer_options options = options_of<Driver>(2);
-    if (Driver::pooled) {
-      options.executor = asio_executor(pool_);
-    }
-    service_.emplace(options);
-  }
-  ~TimerRace() override {
-    service_.reset();
-    pool_.join();
-  }
-
-  static std::uint64_t rounds() { return stress_rounds(Driver::rounds); }
-
-  service_type& service() { return *service_; }
   const timer_handle& handle() const { return handle_; }
   trace& seen() { return trace_; }
-
-  void fire(std::uint64_t) { Driver::fire(*service_); }
 
   /// \pre the timer of the round before is over.
   void arm(timer_handle made) { handle_ = std::move(made); }
   void arm_traced() noexcept {
     end_last();
-    arm(service_->schedule_after(Driver::soon, traced(trace_)));
+    arm(this->service().schedule_after(Driver::soon, traced(trace_)));
   }
   void arm_counted(std::uint64_t round) noexcept {
-    arm(service_->schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); },
-                                 {.tag = round}));
+    arm(this->service().schedule_after(Driver::soon, [this, round, token = captures_.make()] { outcomes_.add(round); },
+                                       {.tag = round}));
   }
   void arm_periodic(period_policy policy) noexcept {
     end_last();
-    arm(service_->schedule_every(Driver::soon, traced(trace_), {.policy = policy}));
+    arm(this->service().schedule_every(Driver::soon, traced(trace_), {.policy = policy}));
   }
 
   /// After it, nothing of the timer of the round before touches the trace. \returns whether it ran.
@@ -118,26 +99,22 @@ class TimerRace : public testing::Test {
 
   void expect_all_over() {
     run_down();
-    EXPECT_EQ(service_->stats().early, 0U);
-    EXPECT_TRUE(conserved(*service_));
+    EXPECT_EQ(this->service().stats().early, 0U);
+    EXPECT_TRUE(conserved(this->service()));
   }
 
  private:
   void run_down() {
     handle_ = {};
-    if constexpr (std::same_as<service_type, manual_timer>) {
-      service_->advance_by(1h);
-    }
-    EXPECT_TRUE(eventually([&] { return service_->pending() == 0 && service_->stats().running == 0; }));
-    EXPECT_TRUE(service_->stop().empty());
+    this->go_on();
+    EXPECT_TRUE(eventually([&] { return this->service().pending() == 0 && this->service().stats().running == 0; }));
+    EXPECT_TRUE(this->service().stop().empty());
   }
 
-  boost::asio::thread_pool pool_{pool_threads};
   live_captures captures_;
-  outcomes outcomes_{rounds()};
+  outcomes outcomes_{this->rounds()};
   trace trace_;
   timer_handle handle_;
-  std::optional<service_type> service_;
 };
 
 TYPED_TEST_SUITE(TimerRace, drivers);
@@ -146,7 +123,7 @@ TYPED_TEST(TimerRace, CancelAgainstCancelAgainstFire) {
   const auditor audit(this->service());
   race(
       this->rounds(), [&](std::uint64_t round) noexcept { this->arm_counted(round); },
-      [&](std::uint64_t round) { this->fire(round); }, [&](std::uint64_t round) { this->cancel(round); },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t round) { this->cancel(round); },
       [&](std::uint64_t round) { this->cancel(round); });
   this->expect_one_outcome_each(this->rounds());
 }
@@ -155,7 +132,7 @@ TYPED_TEST(TimerRace, CancelAgainstRescheduleAgainstFire) {
   const auditor audit(this->service());
   race(
       this->rounds(), [&](std::uint64_t round) noexcept { this->arm_counted(round); },
-      [&](std::uint64_t round) { this->fire(round); }, [&](std::uint64_t round) { this->cancel(round); },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t round) { this->cancel(round); },
       [&](std::uint64_t round) {
         const timer_handle copy = this->handle();
         copy.reschedule_after(static_cast<int>(round % 5) * TypeParam::soon);
@@ -167,7 +144,7 @@ TYPED_TEST(TimerRace, RescheduleAgainstRescheduleAgainstFire) {
   const auditor audit(this->service());
   race(
       this->rounds(), [&](std::uint64_t round) noexcept { this->arm_counted(round); },
-      [&](std::uint64_t round) { this->fire(round); },
+      [&](std::uint64_t) { this->fire(); },
       [&](std::uint64_t) { timer_handle(this->handle()).reschedule_after(3 * TypeParam::soon); },
       [&](std::uint64_t) { timer_handle(this->handle()).reschedule_after(-TypeParam::soon); });
   this->expect_one_outcome_each(this->rounds());
@@ -191,14 +168,14 @@ TYPED_TEST(TimerRace, ATimerThatWasRescheduledInTimeFiresNotBeforeItsNewDeadline
           trace();
         }));
       },
-      [&](std::uint64_t round) { this->fire(round); },
+      [&](std::uint64_t) { this->fire(); },
       [&](std::uint64_t) {
         const time_point later = this->service().now() + 2 * TypeParam::soon;
         if (timer_handle(this->handle()).reschedule(later)) {
           moved_to = later;
         }
       },
-      [&](std::uint64_t round) { this->fire(round); });
+      [&](std::uint64_t) { this->fire(); });
   end_last();
   this->expect_all_over();
 }
@@ -212,7 +189,7 @@ TYPED_TEST(TimerRace, DropOfTheHandleAgainstFire) {
         dropped = this->handle();
         this->arm({});
       },
-      [&](std::uint64_t round) { this->fire(round); }, [&](std::uint64_t) { dropped = {}; });
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { dropped = {}; });
   this->expect_one_outcome_each(this->rounds());
 }
 
@@ -226,23 +203,23 @@ TYPED_TEST(TimerRace, QuestionsAgainstFire) {
         EXPECT_TRUE(copy.status() != timer_status::finished || !copy.deadline());
         EXPECT_LE(copy.remaining().value_or(0ns), TypeParam::soon);
       },
-      [&](std::uint64_t round) { this->fire(round); });
+      [&](std::uint64_t) { this->fire(); });
   this->expect_one_outcome_each(this->rounds());
 }
 
 TYPED_TEST(TimerRace, CancelAndWaitAgainstTheEndOfTheCallback) {
   const auditor audit(this->service());
   race(
-      this->rounds(), [&](std::uint64_t) noexcept { this->arm_traced(); },
-      [&](std::uint64_t round) { this->fire(round); }, [&](std::uint64_t round) { this->cancel_and_wait(round); });
+      this->rounds(), [&](std::uint64_t) noexcept { this->arm_traced(); }, [&](std::uint64_t) { this->fire(); },
+      [&](std::uint64_t round) { this->cancel_and_wait(round); });
   this->end_last();
   this->expect_all_over();
 }
 
 TYPED_TEST(TimerRace, CancelAndWaitAgainstCancelAndWaitAgainstTheEndOfTheCallback) {
   race(
-      this->rounds(), [&](std::uint64_t) noexcept { this->arm_traced(); },
-      [&](std::uint64_t round) { this->fire(round); }, [&](std::uint64_t round) { this->cancel_and_wait(round); },
+      this->rounds(), [&](std::uint64_t) noexcept { this->arm_traced(); }, [&](std::uint64_t) { this->fire(); },
+      [&](std::uint64_t round) { this->cancel_and_wait(round); },
       [&](std::uint64_t round) { this->cancel_and_wait(round); });
   this->end_last();
   this->expect_all_over();
@@ -256,7 +233,7 @@ TYPED_TEST(TimerRace, DestructionOfAScopedTimerAgainstFire) {
         this->arm_traced();
         owner.emplace(this->handle());
       },
-      [&](std::uint64_t round) { this->fire(round); },
+      [&](std::uint64_t) { this->fire(); },
       [&](std::uint64_t round) {
         meet_a_run(round);
         owner.reset();
@@ -275,7 +252,7 @@ TYPED_TEST(TimerRace, RequestStopAgainstFire) {
         source = std::make_unique<std::stop_source>();
         this->arm(this->service().schedule_after(TypeParam::soon, traced(this->seen()), {.stop = source->get_token()}));
       },
-      [&](std::uint64_t round) { this->fire(round); },
+      [&](std::uint64_t) { this->fire(); },
       [&](std::uint64_t round) {
         const timer_handle copy = this->handle();
         meet_a_run(round);
@@ -295,7 +272,7 @@ TYPED_TEST(TimerRace, RequestStopAgainstScheduling) {
         this->end_last();
         source = std::make_unique<std::stop_source>();
       },
-      [&](std::uint64_t) { source->request_stop(); }, [&](std::uint64_t round) { this->fire(round); },
+      [&](std::uint64_t) { source->request_stop(); }, [&](std::uint64_t) { this->fire(); },
       [&](std::uint64_t round) {
         const std::stop_token token = source->get_token();
         if (round % 2 == 0) {
@@ -313,9 +290,9 @@ TYPED_TEST(TimerRace, APeriodicTimerNeverRunsAfterCancelAndWaitReturned) {
   race(
       this->rounds(),
       [&](std::uint64_t round) noexcept { this->arm_periodic(round % 2 == 0 ? fixed_delay : fixed_rate_catch_up); },
-      [&](std::uint64_t round) {
-        this->fire(round);
-        this->fire(round);
+      [&](std::uint64_t) {
+        this->fire();
+        this->fire();
       },
       [&](std::uint64_t round) { this->cancel_and_wait(round); });
   this->end_last();
@@ -325,7 +302,7 @@ TYPED_TEST(TimerRace, APeriodicTimerNeverRunsAfterCancelAndWaitReturned) {
 TYPED_TEST(TimerRace, APeriodicTimerIsOverAfterACancelWhileItRuns) {
   race(
       this->rounds(), [&](std::uint64_t) noexcept { this->arm_periodic(fixed_rate_skip); },
-      [&](std::uint64_t round) { this->fire(round); },
+      [&](std::uint64_t) { this->fire(); },
       [&](std::uint64_t round) {
         const timer_handle copy = this->handle();
         meet_a_run(round);
@@ -347,8 +324,7 @@ TYPED_TEST(TimerRace, RescheduleAgainstTheNextRunOfAPeriodicTimer) {
           this->arm_periodic(fixed_rate_skip);
         }
       },
-      [&](std::uint64_t round) { this->fire(round); },
-      [&](std::uint64_t) { timer_handle(this->handle()).reschedule_after(0ns); },
+      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { timer_handle(this->handle()).reschedule_after(0ns); },
       [&](std::uint64_t) { timer_handle(this->handle()).reschedule_after(2 * TypeParam::soon); });
   const timer_stats counts = this->service().stats();
   EXPECT_EQ(counts.scheduled, counts.rearmed + (this->rounds() + 15) / 16);

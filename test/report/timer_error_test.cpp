@@ -72,6 +72,8 @@ TEST(TimerError, RefusesToAdvanceInACallbackOfEveryKind) {
       nothing);
   timer.advance_by(1ms);
   EXPECT_THAT(codes, AllOf(SizeIs(3), Each(std::error_code(timer_errc::nested_advance))));
+  EXPECT_EQ(timer.now(), at(1ms));
+  EXPECT_NO_THROW(timer.advance_by(1ms)) << "usable again";
 }
 
 TEST(TimerError, ACallbackThatStopRunsMayAdvanceSinceNobodyElseDoes) {

@@ -27,7 +27,7 @@ RULES = (
     (ALL_IDS, [], {"test/engine/heap_test.cpp": "// TEST(Heap, Grows) {\n"}),
     (ALL_IDS + "| | lost | |\n", ["docs/guarantees.md:4 (lost): names no test"]),
     (ALL_IDS + "| X1 | gone | `Wheel.Flies` |\n", ["docs/guarantees.md:4 (X1): there is no test Wheel.Flies"]),
-    (ALL_IDS.replace("scenario 7, ", ""), ["no row for scenario 7"]),
+    (ALL_IDS.replace("S7, ", ""), ["no row for S7"]),
     (ALL_IDS + "| X1 | later | TODO |\n", ["docs/guarantees.md:4 (X1): TODO"]),
 )
 

@@ -17,7 +17,7 @@ WANTED = (
     + [f"U{n}" for n in range(1, 10)]
     + [f"§2.{n}" for n in range(1, 11)]
     + [f"§3.{n}" for n in range(1, 19)]
-    + [f"scenario {n}" for n in range(1, 29)]
+    + [f"S{n}" for n in range(1, 29)]
 )
 
 

@@ -4,9 +4,11 @@
     durable_table.py --goals                         what has a goal, on both stores, and whether it is met; ten minutes
                                                      alone on two cores
     durable_table.py [--store postgres] [--rows N]   all figures of a store
+    durable_table.py --nodes                         nodes on one server, and on two with half of the checks each, as in
+                                                     docs/scale.md; five minutes
     durable_table.py --outside FILE                  only prints what a program outside this repository measured
 
-Everything runs twice: on the disk as it is, and on one whose every sync takes 3.3 ms longer, which stands for a disk
+All but the nodes runs twice: on the disk as it is, and on one whose every sync takes 3.3 ms longer, which stands for a disk
 that waits until the bytes are really there. With ten million rows (--rows 1e7, the default) all figures take about 20
 minutes and 3 GB. TIMING_WHEEL_BENCH_FOLDER says on which disk. What was measured is kept in FOLDER, which --build says,
 in durable_STORE_fast.json and …_slow.json, or goals_STORE_…; --print only prints these. --keep FOLDER writes the latter
@@ -270,6 +272,26 @@ def keep_short(build, folder):
         (folder / path.with_suffix(".jsonl").name).write_text(text, encoding="utf-8")
 
 
+def nodes(build):
+    """A line for each number of nodes and of servers: leased / transactional."""
+    done = subprocess.run([str(build / "durable_nodes_bench"), "--benchmark_format=json"], stdout=subprocess.PIPE,
+                          text=True, check=True)
+    by_size = {}
+    for run in json.loads(done.stdout)["benchmarks"]:
+        if run.get("error_occurred") or run["early"]:
+            sys.exit(f"{run['name']}: {run.get('error_message') or 'checks were early'}")
+        by_size.setdefault(tuple(part.split(":")[1] for part in run["name"].split("/")[2:4]), []).append(run)
+    columns = (("checks per second", "per_s", -2, ""), ("late p50", "p50_ms", 1, " ms"), ("p99", "p99_ms", 1, " ms"),
+               ("server's processor time", "cpu_us", 1, " µs"), ("statements", "statements", 3, ""),
+               ("rows read", "rows_read", 1, ""), ("WAL", "wal", 0, " B"))
+    rows = [f"| nodes | servers | {' | '.join(column[0] for column in columns)} |", "|---" * (len(columns) + 2) + "|"]
+    for size, both_kinds in by_size.items():
+        cells = (" / ".join(f"{round(run[figure], digits):,.{max(digits, 0)}f}".replace(",", " ") for run in both_kinds) +
+                 sign for _, figure, digits, sign in columns)
+        rows.append(f"| {' | '.join((*size, *cells))} |")
+    return "\n".join(rows)
+
+
 def outside(path):
     """A table of lines that have a `disk`, a `row` and figures, each of one run: all runs of a row in one cell."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -301,6 +323,7 @@ def main():
     parser.add_argument("--goals", action="store_true")
     parser.add_argument("--print", action="store_true")
     parser.add_argument("--check", action="store_true", help="only see that each benchmark of the tables is there")
+    parser.add_argument("--nodes", action="store_true")
     parser.add_argument("--outside", type=Path)
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
@@ -308,6 +331,9 @@ def main():
         print(outside(arguments.outside))
         return
     build = arguments.build.resolve()
+    if arguments.nodes:
+        print(nodes(build))
+        return
     if arguments.keep:
         keep_short(build, arguments.keep)
         return

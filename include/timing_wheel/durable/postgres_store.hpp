@@ -4,17 +4,14 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/durable/forwarding_store.hpp"
 #include "timing_wheel/durable/store.hpp"
 
 extern "C" {
@@ -62,54 +59,16 @@ struct postgres_options {
 /// docs/postgres.md.
 ///
 /// `store` describes the inherited members. Thread safety: any thread.
-class TIMING_WHEEL_EXPORT postgres_store final : public store {
+class TIMING_WHEEL_EXPORT postgres_store final : public forwarding_store {
  public:
   /// Connects once, to see that it can, unless the options say not to.
   /// \throws timer_error with the SQLSTATE and the server's words, never with the password; `invalid_option`.
   explicit postgres_store(const std::string& conninfo, const postgres_options& options = {});
   ~postgres_store() override;
 
-  void migrate() override;
-  [[nodiscard]] migration_plan plan_migration() override;
-  [[nodiscard]] instant now() override;
-  [[nodiscard]] const request_limits& limits() const noexcept override;
-  void transact(const std::function<void(store_transaction&)>& work) override;
-  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
-  void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted, std::vector<claimed>& got,
-                      const std::function<void(store_transaction&)>& work) override;
-  bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override;
-  bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) override;
-  void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
-  [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
-                                                                      std::span<const std::string> kinds,
-                                                                      std::chrono::milliseconds hold,
-                                                                      bool leave = false) override;
-  void read_overdue(std::vector<overdue_kind>& found) override;
-  [[nodiscard]] std::chrono::microseconds clock_difference() override;
-  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
-  using store::list_dead;
-  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override;
-  [[nodiscard]] std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
-                                                   std::size_t most = 1'000'000) override;
-  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
-  [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override;
-  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false) override;
-  [[nodiscard]] std::optional<std::int64_t> last_fence() override;
-  [[nodiscard]] std::optional<std::vector<node_info>> nodes() override;
-  void read_all(const std::function<void(stored_check&&)>& check,
-                const std::function<void(dead_check&&)>& dead) override;
-  [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
-  [[nodiscard]] std::vector<drained_node> drained_nodes() override;
-  void tell_drained(std::string_view node, std::size_t held) override;
-  [[nodiscard]] std::vector<long_run> long_runs() override;
-  void tell_long_runs(std::string_view node, std::span<const long_run> runs) override;
-  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override;
-  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override;
-  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
-  [[nodiscard]] store_counts counts() const noexcept override;
-
  private:
   class TIMING_WHEEL_LOCAL implementation;
+  TIMING_WHEEL_LOCAL explicit postgres_store(std::unique_ptr<implementation> inside);
   std::unique_ptr<implementation> implementation_;
 };
 

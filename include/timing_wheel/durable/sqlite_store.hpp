@@ -3,16 +3,14 @@
 #include "timing_wheel/detail/requirements.hpp"
 
 #include <chrono>
-#include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "timing_wheel/detail/export.hpp"
 #include "timing_wheel/detail/same_build.hpp"
+#include "timing_wheel/durable/forwarding_store.hpp"
 #include "timing_wheel/durable/store.hpp"
 #include "timing_wheel/timer.hpp"
 
@@ -58,7 +56,7 @@ struct sqlite_options {
 ///
 /// `clock_difference` shows how far the two clocks are apart (here an hour); `adopt_wall_clock` sets the file's clock
 /// to the wall clock. `store` describes the inherited members. Thread safety: any thread.
-class TIMING_WHEEL_EXPORT sqlite_store final : public store {
+class TIMING_WHEEL_EXPORT sqlite_store final : public forwarding_store {
  public:
   /// Opens the file, or creates it if there is none. `migrate` creates the tables.
   /// \throws timer_error with SQLite's code, if the folder is missing, if there is no permission, or if the file is
@@ -77,36 +75,6 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
   explicit sqlite_store(const timer& clock, const sqlite_options& options = {});
   ~sqlite_store() override;
 
-  void migrate() override;
-  [[nodiscard]] migration_plan plan_migration() override;
-  [[nodiscard]] instant now() override;
-  [[nodiscard]] const request_limits& limits() const noexcept override;
-  void transact(const std::function<void(store_transaction&)>& work) override;
-  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
-  void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
-  void read_overdue(std::vector<overdue_kind>& found) override;
-  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
-  using store::list_dead;
-  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override;
-  [[nodiscard]] std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
-                                                   std::size_t most = 1'000'000) override;
-  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
-  [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override;
-  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false) override;
-  [[nodiscard]] std::optional<std::int64_t> last_fence() override;
-  void read_all(const std::function<void(stored_check&&)>& check,
-                const std::function<void(dead_check&&)>& dead) override;
-  [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
-  [[nodiscard]] std::vector<drained_node> drained_nodes() override;
-  void tell_drained(std::string_view node, std::size_t held) override;
-  [[nodiscard]] std::vector<long_run> long_runs() override;
-  void tell_long_runs(std::string_view node, std::span<const long_run> runs) override;
-  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override;
-  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override;
-  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
-  [[nodiscard]] store_counts counts() const noexcept override;
-
-  [[nodiscard]] std::chrono::microseconds clock_difference() override;
   /// Sets the clock of the file to the wall clock of this process. Other processes follow at their next transaction.
   void adopt_wall_clock();
   /// The only connection of a store in memory, for your own tables and transactions, and for the functions below. While
@@ -116,6 +84,7 @@ class TIMING_WHEEL_EXPORT sqlite_store final : public store {
 
  private:
   class TIMING_WHEEL_LOCAL implementation;
+  TIMING_WHEEL_LOCAL explicit sqlite_store(std::unique_ptr<implementation> inside);
   std::unique_ptr<implementation> implementation_;
 };
 

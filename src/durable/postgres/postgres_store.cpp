@@ -65,7 +65,7 @@ transaction_limits validated(transaction_limits limits) {
 
 }  // namespace
 
-class postgres_store::implementation {
+class postgres_store::implementation final : public store {
  public:
   implementation(const std::string& conninfo, const postgres_options& options)
       : options_(validated(options)),
@@ -80,39 +80,86 @@ class postgres_store::implementation {
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
-  ~implementation();
+  ~implementation() override;
 
-  void migrate();
-  [[nodiscard]] migration_plan plan_migration();
-  [[nodiscard]] instant now();
-  [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
-  template <class Work>
-  void transact(const Work& work, const transaction_limits& limits = {}, const consumption* first = nullptr);
-  bool append_at_once(const transaction_limits& limits, std::span<append_op> ops);
-  bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round);
-  void read_overdue(std::vector<overdue_kind>& found);
-  void read_ahead(const read_range& which, std::vector<upcoming>& found);
-  [[nodiscard]] std::vector<std::int16_t> renew_shares(std::string_view node, std::span<const std::string> kinds,
-                                                       milliseconds hold, bool leave);
-  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
+  void migrate() override;
+  [[nodiscard]] migration_plan plan_migration() override;
+  [[nodiscard]] instant now() override;
+  [[nodiscard]] const request_limits& limits() const noexcept override { return options_.limits; }
+  void transact(const std::function<void(store_transaction&)>& work) override { change({}, work); }
+  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override {
+    change(validated(limits), work);
+  }
+  void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted, std::vector<claimed>& got,
+                      const std::function<void(store_transaction&)>& work) override {
+    got.clear();
+    const consumption first{wanted, &got};
+    change(validated(limits), work, &first);
+  }
+  bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override;
+  bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) override;
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
+  void read_overdue(std::vector<overdue_kind>& found) override;
+  [[nodiscard]] std::chrono::microseconds clock_difference() override;
+  [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
+                                                                      std::span<const std::string> kinds,
+                                                                      milliseconds hold, bool leave) override;
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   // Runs `what` in a transaction that only reads, also in one of this thread.
   template <class What>
-  auto look(const What& what);
-  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit);
-  void read_all(const std::function<void(stored_check&&)>& check, const std::function<void(dead_check&&)>& dead);
-  [[nodiscard]] std::vector<paused_kind> paused_kinds();
-  [[nodiscard]] std::vector<drained_node> drained_nodes();
-  void tell_drained(std::string_view node, std::size_t held);
-  [[nodiscard]] std::vector<long_run> long_runs();
-  void tell_long_runs(std::string_view node, std::span<const long_run> runs);
-  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids);
-  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
-  [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
+  auto look(const What& what) {
+    check_process();
+    decltype(what(std::declval<connection&>(), instant())) found{};
+    in_a_transaction(
+        [&](writing_transaction& open) {
+          const instant at = open.now();
+          found = what(open.planned_by_server(), at);
+        },
+        {}, reading_rules_);
+    return found;
+  }
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override {
+    return look([&](connection& on, instant at) { return postgres::list(on, range, at, false); });
+  }
+  [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override {
+    return look([&](connection& on, instant at) { return postgres::count(on, which, most, at); });
+  }
+  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most, bool with_waits) override {
+    auto kinds = look([&](connection& on, instant at) { return postgres::count_kinds(on, most, at, with_waits); });
+    mark_paused(paused_kinds(), kinds);
+    return kinds;
+  }
+  [[nodiscard]] std::optional<std::int64_t> last_fence() override {
+    return look([](connection& on, instant /*at*/) { return postgres::last_fence(on); });
+  }
+  [[nodiscard]] std::optional<std::vector<node_info>> nodes() override {
+    return look([](connection& on, instant /*at*/) { return postgres::nodes(on); });
+  }
+  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override {
+    return look([&](connection& on, instant /*at*/) { return postgres::list_dead(on, range); });
+  }
+  [[nodiscard]] std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
+                                                   std::size_t most) override {
+    return look([&](connection& on, instant /*at*/) { return postgres::count_dead(on, which, limit, most); });
+  }
+  void read_all(const std::function<void(stored_check&&)>& check,
+                const std::function<void(dead_check&&)>& dead) override;
+  [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
+  [[nodiscard]] std::vector<drained_node> drained_nodes() override;
+  void tell_drained(std::string_view node, std::size_t held) override;
+  [[nodiscard]] std::vector<long_run> long_runs() override;
+  void tell_long_runs(std::string_view node, std::span<const long_run> runs) override;
+  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override;
+  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override;
+  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
+  [[nodiscard]] store_counts counts() const noexcept override { return counts_.read(); }
 
  private:
   class in_transaction;
 
   void check_process() const;
+  void change(const transaction_limits& limits, const std::function<void(store_transaction&)>& work,
+              const consumption* first = nullptr);
   template <class Work>
   void in_a_transaction(const Work& work, const transaction_limits& limits, const transaction_rules& rules,
                         const consumption* first = nullptr);
@@ -209,9 +256,9 @@ migration_plan postgres_store::implementation::plan_migration() {
   return planned(*held, options_.schema);
 }
 
-template <class Work>
-void postgres_store::implementation::transact(const Work& work, const transaction_limits& limits,
-                                              const consumption* first) {
+void postgres_store::implementation::change(const transaction_limits& limits,
+                                            const std::function<void(store_transaction&)>& work,
+                                            const consumption* first) {
   check_process();
   const in_transaction alone(*this);
   in_a_transaction(work, limits, transaction_rules_, first);
@@ -262,19 +309,6 @@ bool postgres_store::implementation::at_once(std::atomic<int>& refused, const Wh
   const bool done = what(*held);
   refused.store(done ? 0 : pause_after_a_refusal, std::memory_order_relaxed);
   return done;
-}
-
-template <class What>
-auto postgres_store::implementation::look(const What& what) {
-  check_process();
-  decltype(what(std::declval<connection&>(), instant())) found{};
-  in_a_transaction(
-      [&](writing_transaction& open) {
-        const instant at = open.now();
-        found = what(open.planned_by_server(), at);
-      },
-      {}, reading_rules_);
-  return found;
 }
 
 template <class Work>
@@ -432,15 +466,14 @@ std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::
   return next;
 }
 
-std::vector<std::int16_t> postgres_store::implementation::renew_shares(std::string_view node,
-                                                                       std::span<const std::string> kinds,
-                                                                       milliseconds hold, bool leave) {
+std::optional<std::vector<std::int16_t>> postgres_store::implementation::renew_shares(
+    std::string_view node, std::span<const std::string> kinds, milliseconds hold, bool leave) {
   const std::string set = name_of_set(kinds);
   parameters values;
   values.bind(node).bind(set);
   if (leave) {
     write(sql::leave, values);
-    return {};
+    return std::vector<std::int16_t>();
   }
   values.bind(saturating_microseconds(hold).count());
   std::vector<std::int16_t> mine;
@@ -491,6 +524,12 @@ std::optional<stored_check> postgres_store::implementation::find(std::string_vie
                       .lease = instant_of(rows.integer(0, 4)),
                       .id = rows.integer(0, 5),
                       .size = rows.bytes(0, 0).size()};
+}
+
+std::chrono::microseconds postgres_store::implementation::clock_difference() {
+  const instant shown = now();
+  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()) -
+         shown.time_since_epoch();
 }
 
 std::vector<audit_entry> postgres_store::implementation::audit(std::size_t limit) {
@@ -648,124 +687,12 @@ std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
 }
 
 postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)
-    : implementation_(std::make_unique<implementation>(conninfo, options)) {}
+    : postgres_store(std::make_unique<implementation>(conninfo, options)) {}
+
+postgres_store::postgres_store(std::unique_ptr<implementation> inside)
+    : forwarding_store(*inside), implementation_(std::move(inside)) {}
 
 postgres_store::~postgres_store() = default;
-
-void postgres_store::migrate() { implementation_->migrate(); }
-
-migration_plan postgres_store::plan_migration() { return implementation_->plan_migration(); }
-
-instant postgres_store::now() { return implementation_->now(); }
-
-const request_limits& postgres_store::limits() const noexcept { return implementation_->limits(); }
-
-void postgres_store::transact(const std::function<void(store_transaction&)>& work) { implementation_->transact(work); }
-
-void postgres_store::transact_within(const transaction_limits& limits,
-                                     const std::function<void(store_transaction&)>& work) {
-  implementation_->transact(work, validated(limits));
-}
-
-void postgres_store::consume_within(const transaction_limits& limits, std::span<const upcoming> wanted,
-                                    std::vector<claimed>& got, const std::function<void(store_transaction&)>& work) {
-  got.clear();
-  const consumption first{wanted, &got};
-  implementation_->transact(work, validated(limits), &first);
-}
-
-bool postgres_store::append_at_once(const transaction_limits& limits, std::span<append_op> ops) {
-  return implementation_->append_at_once(limits, ops);
-}
-
-bool postgres_store::complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) {
-  return implementation_->complete_and_claim_at_once(limits, round);
-}
-
-void postgres_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {
-  implementation_->read_ahead(which, found);
-}
-
-std::optional<std::vector<std::int16_t>> postgres_store::renew_shares(std::string_view node,
-                                                                      std::span<const std::string> kinds,
-                                                                      milliseconds hold, bool leave) {
-  return implementation_->renew_shares(node, kinds, hold, leave);
-}
-
-void postgres_store::read_overdue(std::vector<overdue_kind>& found) { implementation_->read_overdue(found); }
-
-std::chrono::microseconds postgres_store::clock_difference() {
-  const instant shown = now();
-  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()) -
-         shown.time_since_epoch();
-}
-
-std::optional<stored_check> postgres_store::find(std::string_view kind, std::string_view key) {
-  return implementation_->find(kind, key);
-}
-
-std::vector<stored_check> postgres_store::list(const check_range& range) {
-  return implementation_->look([&](connection& on, instant at) { return postgres::list(on, range, at, false); });
-}
-
-std::size_t postgres_store::count(const check_filter& which, std::size_t most) {
-  return implementation_->look([&](connection& on, instant at) { return postgres::count(on, which, most, at); });
-}
-
-std::vector<kind_counts> postgres_store::count_kinds(std::size_t most, bool with_waits) {
-  std::vector<kind_counts> kinds = implementation_->look(
-      [&](connection& on, instant at) { return postgres::count_kinds(on, most, at, with_waits); });
-  mark_paused(paused_kinds(), kinds);
-  return kinds;
-}
-
-std::optional<std::int64_t> postgres_store::last_fence() {
-  return implementation_->look([](connection& on, instant /*at*/) { return postgres::last_fence(on); });
-}
-
-std::optional<std::vector<node_info>> postgres_store::nodes() {
-  return implementation_->look([](connection& on, instant /*at*/) { return postgres::nodes(on); });
-}
-
-std::vector<dead_check> postgres_store::list_dead(const dead_range& range) {
-  return implementation_->look([&](connection& on, instant /*at*/) { return postgres::list_dead(on, range); });
-}
-
-std::vector<dead_group> postgres_store::count_dead(const dead_filter& which, std::size_t limit, std::size_t most) {
-  return implementation_->look(
-      [&](connection& on, instant /*at*/) { return postgres::count_dead(on, which, limit, most); });
-}
-
-void postgres_store::read_all(const std::function<void(stored_check&&)>& check,
-                              const std::function<void(dead_check&&)>& dead) {
-  implementation_->read_all(check, dead);
-}
-
-std::vector<paused_kind> postgres_store::paused_kinds() { return implementation_->paused_kinds(); }
-
-std::vector<drained_node> postgres_store::drained_nodes() { return implementation_->drained_nodes(); }
-
-void postgres_store::tell_drained(std::string_view node, std::size_t held) {
-  implementation_->tell_drained(node, held);
-}
-
-std::vector<long_run> postgres_store::long_runs() { return implementation_->long_runs(); }
-
-void postgres_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
-  implementation_->tell_long_runs(node, runs);
-}
-
-std::vector<failed_run> postgres_store::failed_runs(std::span<const std::int64_t> ids) {
-  return implementation_->failed_runs(ids);
-}
-
-void postgres_store::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
-  implementation_->tell_failed_runs(node, runs);
-}
-
-std::vector<audit_entry> postgres_store::audit(std::size_t limit) { return implementation_->audit(limit); }
-
-store_counts postgres_store::counts() const noexcept { return implementation_->counts(); }
 
 const char* postgres_prepare(transaction& open, const std::string& sql) {
   static_cast<void>(postgres_connection(open));  // gives the planner back, so that it is not done in between

@@ -43,7 +43,7 @@ bool is_valid(const std::optional<clock_row>& row) { return row && row->boot == 
 
 }  // namespace
 
-class sqlite_store::implementation {
+class sqlite_store::implementation final : public store {
  public:
   implementation(const std::string& file, const sqlite_options& options)
       : options_(options), writer_(open_writer(file, options)), reader_(open_reader(file, options)) {}
@@ -54,34 +54,91 @@ class sqlite_store::implementation {
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
-  ~implementation();
+  ~implementation() override;
 
-  void migrate();
-  [[nodiscard]] migration_plan plan_migration();
-  [[nodiscard]] instant now();
-  [[nodiscard]] const request_limits& limits() const noexcept { return options_.limits; }
-  template <class Work>
-  void transact(const Work& work, const transaction_limits& limits = {});
-  void read_ahead(const read_range& which, std::vector<upcoming>& found);
-  void read_overdue(std::vector<overdue_kind>& found);
-  [[nodiscard]] std::chrono::microseconds clock_difference();
-  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key);
+  void migrate() override;
+  [[nodiscard]] migration_plan plan_migration() override;
+  [[nodiscard]] instant now() override;
+  [[nodiscard]] const request_limits& limits() const noexcept override { return options_.limits; }
+  void transact(const std::function<void(store_transaction&)>& work) override { transact_within({}, work); }
+  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override;
+  void read_overdue(std::vector<overdue_kind>& found) override;
+  [[nodiscard]] std::chrono::microseconds clock_difference() override;
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override;
   // Runs `what` on the connection that reads, with what the clock shows.
   template <class What>
-  auto look(const What& what);
-  void read_all(const std::function<void(stored_check&&)>& check, const std::function<void(dead_check&&)>& dead);
-  [[nodiscard]] std::vector<paused_kind> paused_kinds();
-  [[nodiscard]] std::vector<drained_node> drained_nodes();
-  void tell_drained(std::string_view node, std::size_t held);
-  void tell_long_runs(std::string_view node, std::span<const long_run> runs);
-  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
-  [[nodiscard]] store_counts counts() const noexcept { return counts_.read(); }
+  auto look(const What& what) {
+    const instant at = now();
+    const reading held(*this);
+    return what(on_reader(), at);
+  }
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override {
+    return look([&](database& on, instant at) { return sqlite::list(on, range, at, counts_); });
+  }
+  [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override {
+    return look([&](database& on, instant at) { return sqlite::count(on, which, most, at, counts_); });
+  }
+  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most, bool with_waits) override {
+    auto kinds = look([&](database& on, instant at) { return sqlite::count_kinds(on, most, at, with_waits, counts_); });
+    mark_paused(paused_kinds(), kinds);
+    return kinds;
+  }
+  [[nodiscard]] std::optional<std::int64_t> last_fence() override {
+    return look([&](database& on, instant /*at*/) { return sqlite::last_fence(on, counts_); });
+  }
+  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override {
+    return look([&](database& on, instant /*at*/) { return sqlite::list_dead(on, range, counts_); });
+  }
+  [[nodiscard]] std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
+                                                   std::size_t most) override {
+    return look([&](database& on, instant /*at*/) { return sqlite::count_dead(on, which, limit, most, counts_); });
+  }
+  [[nodiscard]] std::vector<long_run> long_runs() override {
+    return look([&](database& on, instant /*at*/) { return sqlite::long_runs(on, counts_); });
+  }
+  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override {
+    return look([&](database& on, instant /*at*/) { return sqlite::audit(on, limit, counts_); });
+  }
+  void read_all(const std::function<void(stored_check&&)>& check,
+                const std::function<void(dead_check&&)>& dead) override;
+  [[nodiscard]] std::vector<paused_kind> paused_kinds() override;
+  [[nodiscard]] std::vector<drained_node> drained_nodes() override;
+  void tell_drained(std::string_view node, std::size_t held) override {
+    transact([&](store_transaction& /*open*/) { transaction_.tell_drained(node, held); });
+  }
+  void tell_long_runs(std::string_view node, std::span<const long_run> runs) override {
+    transact([&](store_transaction& /*open*/) { transaction_.tell_long_runs(node, runs); });
+  }
+  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override {
+    return look([&](database& on, instant /*at*/) { return sqlite::failed_runs(on, ids, counts_); });
+  }
+  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override {
+    transact([&](store_transaction& /*open*/) { transaction_.tell_failed_runs(node, runs); });
+  }
+  [[nodiscard]] store_counts counts() const noexcept override { return counts_.read(); }
   void adopt_wall_clock();
   [[nodiscard]] sqlite3* connection() const noexcept { return virtual_ ? writer_->get() : nullptr; }
 
  private:
   class writing;
-  class reading;
+  // The lock for reading, of a file that is there. In memory it is that for writing: a handler that reads has it.
+  class reading {
+   public:
+    explicit reading(implementation& store) {
+      store.check_process();
+      if (store.reader_) {
+        held_ = std::unique_lock(store.read_lock_);
+        store.reader_->check_in_place();
+      } else if (store.writing_thread_.load(std::memory_order_relaxed) != std::this_thread::get_id()) {
+        held_in_memory_ = std::unique_lock(store.write_lock_);
+      }
+    }
+
+   private:
+    std::unique_lock<std::mutex> held_;
+    std::unique_lock<fair_lock> held_in_memory_;
+  };
 
   void check_process() const;
   void set_clock();
@@ -200,24 +257,6 @@ class sqlite_store::implementation::writing {
   bool committed_ = false;
 };
 
-// The lock for reading, of a file that is there. In memory it is that for writing: a handler that reads has it.
-class sqlite_store::implementation::reading {
- public:
-  explicit reading(implementation& store) {
-    store.check_process();
-    if (store.reader_) {
-      held_ = std::unique_lock(store.read_lock_);
-      store.reader_->check_in_place();
-    } else if (store.writing_thread_.load(std::memory_order_relaxed) != std::this_thread::get_id()) {
-      held_in_memory_ = std::unique_lock(store.write_lock_);
-    }
-  }
-
- private:
-  std::unique_lock<std::mutex> held_;
-  std::unique_lock<fair_lock> held_in_memory_;
-};
-
 // The connections of the parent are not ours: closing them here could write into its file.
 sqlite_store::implementation::~implementation() {
   if (process_.is_child()) {
@@ -297,8 +336,8 @@ void sqlite_store::implementation::see_clock_to_write() {
   written_version_ = writer_->data_version();
 }
 
-template <class Work>
-void sqlite_store::implementation::transact(const Work& work, const transaction_limits& limits) {
+void sqlite_store::implementation::transact_within(const transaction_limits& limits,
+                                                   const std::function<void(store_transaction&)>& work) {
   writing held(*this, limits.asked_at.value_or(std::chrono::steady_clock::now()));
   held.begin();
   see_clock_to_write();
@@ -441,13 +480,6 @@ std::optional<stored_check> sqlite_store::implementation::find(std::string_view 
                       .size = run.bytes(0).size()};
 }
 
-template <class What>
-auto sqlite_store::implementation::look(const What& what) {
-  const instant at = now();
-  const reading held(*this);
-  return what(on_reader(), at, counts_);
-}
-
 void sqlite_store::implementation::read_all(const std::function<void(stored_check&&)>& check,
                                             const std::function<void(dead_check&&)>& dead) {
   const reading held(*this);
@@ -478,18 +510,6 @@ std::vector<drained_node> sqlite_store::implementation::drained_nodes() {
   return drained_;
 }
 
-void sqlite_store::implementation::tell_drained(std::string_view node, std::size_t held) {
-  transact([&](store_transaction& /*open*/) { transaction_.tell_drained(node, held); });
-}
-
-void sqlite_store::implementation::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
-  transact([&](store_transaction& /*open*/) { transaction_.tell_long_runs(node, runs); });
-}
-
-void sqlite_store::implementation::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
-  transact([&](store_transaction& /*open*/) { transaction_.tell_failed_runs(node, runs); });
-}
-
 void sqlite_store::implementation::adopt_wall_clock() {
   if (virtual_) {
     return;
@@ -499,109 +519,15 @@ void sqlite_store::implementation::adopt_wall_clock() {
 }
 
 sqlite_store::sqlite_store(const std::string& file, const sqlite_options& options)
-    : implementation_(std::make_unique<implementation>(file, options)) {}
+    : sqlite_store(std::make_unique<implementation>(file, options)) {}
 
 sqlite_store::sqlite_store(const timer& clock, const sqlite_options& options)
-    : implementation_(std::make_unique<implementation>(clock, options)) {}
+    : sqlite_store(std::make_unique<implementation>(clock, options)) {}
+
+sqlite_store::sqlite_store(std::unique_ptr<implementation> inside)
+    : forwarding_store(*inside), implementation_(std::move(inside)) {}
 
 sqlite_store::~sqlite_store() = default;
-
-void sqlite_store::migrate() { implementation_->migrate(); }
-
-migration_plan sqlite_store::plan_migration() { return implementation_->plan_migration(); }
-
-instant sqlite_store::now() { return implementation_->now(); }
-
-const request_limits& sqlite_store::limits() const noexcept { return implementation_->limits(); }
-
-void sqlite_store::transact(const std::function<void(store_transaction&)>& work) { implementation_->transact(work); }
-
-void sqlite_store::transact_within(const transaction_limits& limits,
-                                   const std::function<void(store_transaction&)>& work) {
-  implementation_->transact(work, limits);
-}
-
-void sqlite_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {
-  implementation_->read_ahead(which, found);
-}
-
-void sqlite_store::read_overdue(std::vector<overdue_kind>& found) { implementation_->read_overdue(found); }
-
-std::optional<stored_check> sqlite_store::find(std::string_view kind, std::string_view key) {
-  return implementation_->find(kind, key);
-}
-
-std::vector<stored_check> sqlite_store::list(const check_range& range) {
-  return implementation_->look(
-      [&](database& on, instant at, counters& counts) { return sqlite::list(on, range, at, counts); });
-}
-
-std::size_t sqlite_store::count(const check_filter& which, std::size_t most) {
-  return implementation_->look(
-      [&](database& on, instant at, counters& counts) { return sqlite::count(on, which, most, at, counts); });
-}
-
-std::vector<kind_counts> sqlite_store::count_kinds(std::size_t most, bool with_waits) {
-  std::vector<kind_counts> kinds = implementation_->look([&](database& on, instant at, counters& counts) {
-    return sqlite::count_kinds(on, most, at, with_waits, counts);
-  });
-  mark_paused(paused_kinds(), kinds);
-  return kinds;
-}
-
-std::optional<std::int64_t> sqlite_store::last_fence() {
-  return implementation_->look(
-      [](database& on, instant /*at*/, counters& counts) { return sqlite::last_fence(on, counts); });
-}
-
-std::vector<dead_check> sqlite_store::list_dead(const dead_range& range) {
-  return implementation_->look(
-      [&](database& on, instant /*at*/, counters& counts) { return sqlite::list_dead(on, range, counts); });
-}
-
-std::vector<dead_group> sqlite_store::count_dead(const dead_filter& which, std::size_t limit, std::size_t most) {
-  return implementation_->look([&](database& on, instant /*at*/, counters& counts) {
-    return sqlite::count_dead(on, which, limit, most, counts);
-  });
-}
-
-std::vector<audit_entry> sqlite_store::audit(std::size_t limit) {
-  return implementation_->look(
-      [&](database& on, instant /*at*/, counters& counts) { return sqlite::audit(on, limit, counts); });
-}
-
-void sqlite_store::read_all(const std::function<void(stored_check&&)>& check,
-                            const std::function<void(dead_check&&)>& dead) {
-  implementation_->read_all(check, dead);
-}
-
-std::vector<paused_kind> sqlite_store::paused_kinds() { return implementation_->paused_kinds(); }
-
-std::vector<drained_node> sqlite_store::drained_nodes() { return implementation_->drained_nodes(); }
-
-void sqlite_store::tell_drained(std::string_view node, std::size_t held) { implementation_->tell_drained(node, held); }
-
-std::vector<long_run> sqlite_store::long_runs() {
-  return implementation_->look(
-      [](database& on, instant /*at*/, counters& counts) { return sqlite::long_runs(on, counts); });
-}
-
-void sqlite_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
-  implementation_->tell_long_runs(node, runs);
-}
-
-std::vector<failed_run> sqlite_store::failed_runs(std::span<const std::int64_t> ids) {
-  return implementation_->look(
-      [&](database& on, instant /*at*/, counters& counts) { return sqlite::failed_runs(on, ids, counts); });
-}
-
-void sqlite_store::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
-  implementation_->tell_failed_runs(node, runs);
-}
-
-store_counts sqlite_store::counts() const noexcept { return implementation_->counts(); }
-
-std::chrono::microseconds sqlite_store::clock_difference() { return implementation_->clock_difference(); }
 
 void sqlite_store::adopt_wall_clock() { implementation_->adopt_wall_clock(); }
 

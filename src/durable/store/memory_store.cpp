@@ -188,38 +188,305 @@ bool is_of(const read_range& which, std::int64_t id, instant due) {
 
 }  // namespace
 
-class memory_store::implementation {
+class memory_store::implementation final : public store {
  public:
   class open_transaction;
 
-  implementation(const timer& its_clock, const request_limits& its_limits) : clock(its_clock), limits(its_limits) {}
+  implementation(const timer& its_clock, const request_limits& its_limits) : clock(its_clock), allowed(its_limits) {}
 
-  [[nodiscard]] instant now() const {
+  [[nodiscard]] instant now() override {
     return instant(std::chrono::floor<std::chrono::microseconds>(clock.now().time_since_epoch()));
+  }
+  void migrate() override {}
+  [[nodiscard]] const request_limits& limits() const noexcept override { return allowed; }
+  void transact(const std::function<void(store_transaction&)>& work) override { transact_within({}, work); }
+  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
+  void read_ahead(const read_range& which, std::vector<upcoming>& found) override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    std::size_t count = 0;
+    for (auto at = all.due.upper_bound(by_due::type(which.from, which.after_id));
+         at != all.due.end() && at->due < which.until && count < which.limit; ++at) {
+      const stored& row = *at;
+      const auto kind = std::find(which.kinds.begin(), which.kinds.end(), row.kind);
+      if (kind != which.kinds.end() && is_of(which, row.id, row.due)) {
+        found.push_back({row.id, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()),
+                         row.attempt, row.payload.size()});
+        ++count;
+      }
+    }
+    counted.rows_read += count;
+    if (which.paused != nullptr) {
+      for (const auto& [kind, since] : paused) {
+        which.paused->push_back(kind);
+      }
+      if (drained.contains(which.node)) {
+        which.paused->emplace_back();
+      }
+    }
+  }
+  void read_overdue(std::vector<overdue_kind>& found) override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    const instant at = now();
+    const auto begin = static_cast<std::ptrdiff_t>(found.size());
+    for (const stored& row : all.due) {
+      if (row.due > at) {
+        break;
+      }
+      if (row.lease > at) {
+        continue;
+      }
+      const instant since = std::max(row.due, row.lease);
+      const auto known = std::find_if(found.begin() + begin, found.end(),
+                                      [&](const overdue_kind& each) { return each.kind == row.kind; });
+      if (known == found.end()) {
+        found.push_back({row.kind, since});
+      } else {
+        known->since = std::min(known->since, since);
+      }
+    }
+    counted.rows_read += found.size() - static_cast<std::size_t>(begin);
+  }
+  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    const stored* const row = all.find(kind, key);
+    if (row == nullptr) {
+      return std::nullopt;
+    }
+    ++counted.rows_read;
+    return shown(*row, true);
+  }
+  [[nodiscard]] std::vector<stored_check> list(const check_range& range) override {
+    const std::scoped_lock lock(mutex);
+    return list_at(range, now());
+  }
+  [[nodiscard]] std::size_t count(const check_filter& which, std::size_t most) override {
+    return list({.limit = most, .which = which}).size();
+  }
+  [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most, bool with_waits) override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    const instant at = now();
+    std::map<std::string, kind_counts> kinds;
+    std::map<std::string, std::size_t> looked_at;
+    std::map<std::string, std::vector<instant>> waiting;
+    for (const stored& row : all.due) {
+      if (kind_counts& of = kinds[row.kind]; ++looked_at[row.kind] > most) {
+        of.at_least = true;
+      } else {
+        add_to(of, waiting[row.kind], shown(row, false), at);
+      }
+    }
+    for (auto& [kind, since] : waiting) {
+      tell_waiting(kinds[kind], since, with_waits);
+    }
+    const bool all_dead = all.dead.size() <= most;
+    std::size_t left = std::min(all.dead.size(), most);
+    for (auto each = all.dead.rbegin(); left > 0; ++each, --left) {
+      kind_counts& of = kinds[each->kind];
+      ++of.dead;
+      of.dead_lately += each->died > at - lately ? 1U : 0U;
+    }
+    std::vector<kind_counts> found;
+    found.reserve(kinds.size());
+    for (auto& [kind, counts] : kinds) {
+      counts.kind = kind;
+      counts.at_least = counts.at_least || !all_dead;
+      found.push_back(std::move(counts));
+    }
+    mark_paused(pauses(), found);
+    return found;
+  }
+  [[nodiscard]] std::optional<std::int64_t> last_fence() override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    return all.last_fence;
+  }
+  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    std::vector<dead_check> some;
+    const auto take = [&](const dead_check& each) {
+      if (matches(range.which, each)) {
+        some.push_back(each);
+        if (!range.with_payloads) {
+          some.back().payload.clear();
+        }
+      }
+    };
+    const rows<buried, by_id>& dead = all.dead;
+    if (range.newest_first) {
+      for (auto at = range.after == 0 ? dead.end() : dead.lower_bound(range.after);
+           at != dead.begin() && some.size() < range.limit;) {
+        take(*--at);
+      }
+    } else {
+      for (auto at = dead.upper_bound(range.after); at != dead.end() && some.size() < range.limit; ++at) {
+        take(*at);
+      }
+    }
+    return some;
+  }
+  [[nodiscard]] std::vector<dead_group> count_dead(const dead_filter& which, std::size_t limit,
+                                                   std::size_t most) override {
+    std::map<std::pair<std::string, std::string>, dead_group> groups;
+    for (const dead_check& each :
+         list_dead({.limit = most, .which = which, .newest_first = true, .with_payloads = false})) {
+      dead_group& of = groups.try_emplace({each.kind, each.error}, dead_group{each.kind, each.error, 0, each.died, {}})
+                           .first->second;
+      ++of.count;
+      of.first = std::min(of.first, each.died);
+      of.last = std::max(of.last, each.died);
+    }
+    std::vector<dead_group> found;
+    found.reserve(groups.size());
+    for (auto& [name, group] : groups) {
+      found.push_back(std::move(group));
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const dead_group& one, const dead_group& other) { return one.count > other.count; });
+    found.resize(std::min(found.size(), limit));
+    return found;
+  }
+  [[nodiscard]] std::vector<paused_kind> paused_kinds() override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    return pauses();
+  }
+  void read_all(const std::function<void(stored_check&&)>& check,
+                const std::function<void(dead_check&&)>& dead) override {
+    std::vector<stored_check> checks;
+    std::vector<dead_check> buried;
+    {
+      const std::scoped_lock alone(writing);
+      const std::scoped_lock lock(mutex);
+      ++counted.statements;
+      for (const stored& row : all.due) {
+        checks.push_back(shown(row, true));
+      }
+      buried.assign(all.dead.begin(), all.dead.end());
+      counted.rows_read += checks.size() + buried.size();
+    }
+    for (stored_check& each : checks) {
+      check(std::move(each));
+    }
+    for (dead_check& each : buried) {
+      dead(std::move(each));
+    }
+  }
+  [[nodiscard]] std::vector<drained_node> drained_nodes() override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    std::vector<drained_node> nodes;
+    for (const auto& [name, node] : drained) {
+      nodes.push_back(node);
+    }
+    return nodes;
+  }
+  void tell_drained(std::string_view node, std::size_t held) override {
+    const std::scoped_lock alone(writing);
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    if (const auto found = drained.find(node); found != drained.end()) {
+      found->second.held = held;
+      found->second.told = now();
+    }
+  }
+  [[nodiscard]] std::vector<long_run> long_runs() override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    std::vector<long_run> found;
+    for (const auto& [node, runs] : told_runs) {
+      for (const long_run& told : runs) {
+        if (const stored* const check = all.find(told.id);
+            check != nullptr && check->fence == told.fence && check->lease != instant{}) {
+          found.push_back(told);
+          found.back().node = node;
+          found.back().kind = check->kind;
+          found.back().key = check->key;
+        }
+      }
+    }
+    counted.rows_read += found.size();
+    std::stable_sort(found.begin(), found.end(),
+                     [](const long_run& left, const long_run& right) { return left.begun < right.begun; });
+    return found;
+  }
+  void tell_long_runs(std::string_view node, std::span<const long_run> runs) override {
+    const std::scoped_lock alone(writing);
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    std::vector<long_run>& told = told_runs[std::string(node)];
+    told.assign(runs.begin(), runs.end());
+    for (long_run& each : told) {
+      each.told = now();
+    }
+  }
+  [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    std::vector<failed_run> found;
+    for (const auto& [id, told] : told_failures) {
+      if (const stored* const check = all.find(id); check != nullptr && check->attempt == told.attempt &&
+                                                    check->lease == instant{} &&
+                                                    std::find(ids.begin(), ids.end(), id) != ids.end()) {
+        found.push_back(told);
+      }
+    }
+    counted.rows_read += found.size();
+    return found;
+  }
+
+  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override {
+    const std::scoped_lock write(writing);
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    const auto is_gone = [&](std::int64_t id) { return all.find(id) == nullptr; };
+    for (const failed_run& each : runs) {
+      if (!is_gone(each.id)) {
+        failed_run& told = told_failures[each.id] = each;
+        told.node = node;
+        told.told = now();
+      }
+    }
+    if (runs.empty()) {
+      std::erase_if(told_failures, [&](const auto& told) { return is_gone(told.first); });
+    }
+  }
+
+  [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override {
+    const std::scoped_lock lock(mutex);
+    return {entries.rbegin(), entries.rbegin() + static_cast<std::ptrdiff_t>(std::min(limit, entries.size()))};
+  }
+  [[nodiscard]] store_counts counts() const noexcept override {
+    const std::scoped_lock lock(mutex);
+    return counted;
   }
 
   const timer& clock;
-  const request_limits limits;
-  mutable std::mutex writing;  // held by a transaction
-  mutable std::mutex mutex;    // guards what follows; taken after `writing`
+  const request_limits allowed;
+  std::mutex writing;        // held by a transaction
+  mutable std::mutex mutex;  // guards what follows; taken after `writing`
   tables all;
   std::map<std::string, instant> paused;                                // by kind: since when
   std::map<std::string, drained_node, std::less<>> drained;             // by name
-  std::map<std::string, std::vector<long_run>, std::less<>> long_runs;  // by node
-  std::map<std::int64_t, failed_run> failed_runs;                       // by check
-  std::vector<audit_entry> audit;
-  store_counts counts;
+  std::map<std::string, std::vector<long_run>, std::less<>> told_runs;  // by node
+  std::map<std::int64_t, failed_run> told_failures;                     // by check
+  std::vector<audit_entry> entries;
+  store_counts counted;
 
   // Under the mutex.
-  [[nodiscard]] std::vector<paused_kind> paused_kinds() const {
+  [[nodiscard]] std::vector<paused_kind> pauses() const {
     std::vector<paused_kind> kinds;
     for (const auto& [kind, since] : paused) {
       kinds.push_back({kind, since});
     }
     return kinds;
   }
-  [[nodiscard]] std::vector<stored_check> list(const check_range& range, instant at) {
-    ++counts.statements;
+  [[nodiscard]] std::vector<stored_check> list_at(const check_range& range, instant at) {
+    ++counted.statements;
     std::vector<stored_check> found;
     const auto take_from = [&](auto row, auto end) {
       for (; row != end && found.size() < range.limit && !(range.from_key && row->kind != range.which.kind); ++row) {
@@ -234,7 +501,7 @@ class memory_store::implementation {
     } else {
       take_from(all.due.upper_bound(by_due::type(range.after.due, range.after.id)), all.due.end());
     }
-    counts.rows_read += found.size();
+    counted.rows_read += found.size();
     return found;
   }
 };
@@ -244,7 +511,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   open_transaction(implementation& owner, instant orphans_until)
       : owner_(owner), now_(owner.now()), takes_over_(now_ <= orphans_until), undo_(owner.all) {
     const std::scoped_lock lock(owner_.mutex);
-    at_begin_ = {owner_.paused, owner_.drained, owner_.audit.size()};
+    at_begin_ = {owner_.paused, owner_.drained, owner_.entries.size()};
   }
 
   [[nodiscard]] instant now() override { return now_; }
@@ -252,7 +519,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   void append(std::span<append_op> ops) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     for (append_op& op : ops) {
       append(op);
     }
@@ -260,7 +527,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   void cancel(std::span<cancel_op> ops) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     for (cancel_op& op : ops) {
       const stored* const row = owner_.all.find(op.kind, op.key);
       op.result = row == nullptr  ? cancel_result::finished
@@ -275,7 +542,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   void reschedule(std::span<reschedule_op> ops) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     for (reschedule_op& op : ops) {
       const stored* const row = owner_.all.find(op.kind, op.key);
       op.result = row == nullptr  ? reschedule_result::finished
@@ -293,7 +560,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
                          std::vector<claimed>& got) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     const std::size_t end = got.size() + most;
     std::size_t tried = 0;
     for (; tried < wanted.size() && got.size() < end; ++tried) {
@@ -310,7 +577,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     for (const upcoming& one : wanted) {
       if (const stored* const row = owner_.all.find(one.id); row != nullptr && due_and_free(*row)) {
         stored mine = *row;
@@ -322,7 +589,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     if (owner_.all.find(kind, consumed.key) != nullptr) {
       return;  // what ran has scheduled that key anew
     }
@@ -340,7 +607,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     undo_.put_dead(
         std::make_unique<buried>(dead_check{consumed.id, std::string(kind), consumed.key, consumed.payload,
                                             consumed.due, consumed.fence, consumed.attempt, std::string(error), now_}));
@@ -375,21 +642,21 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   [[nodiscard]] std::vector<stored_check> list(const check_range& range) override {
     const std::scoped_lock lock(owner_.mutex);
-    return owner_.list(range, now_);
+    return owner_.list_at(range, now_);
   }
 
   std::size_t revive_dead(std::span<const std::int64_t> ids) override {
     std::vector<std::int64_t> in_turn(ids.begin(), ids.end());
     std::sort(in_turn.rbegin(), in_turn.rend());
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     return static_cast<std::size_t>(
         std::count_if(in_turn.begin(), in_turn.end(), [this](std::int64_t id) { return revive_dead(id); }));
   }
 
   std::size_t delete_dead(std::span<const std::int64_t> ids) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     std::size_t count = 0;
     for (const std::int64_t id : ids) {
       if (owner_.all.dead.find(id) != owner_.all.dead.end()) {
@@ -402,7 +669,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead) override {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     tables& into = owner_.all;
     std::size_t written = 0;
     for (const stored_check& each : checks) {
@@ -447,14 +714,14 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
   void record(const audit_entry& entry) override {
     const std::scoped_lock lock(owner_.mutex);
-    owner_.audit.push_back(entry);
-    owner_.audit.back().at = now_;
+    owner_.entries.push_back(entry);
+    owner_.entries.back().at = now_;
   }
 
   void savepoint() override {
     savepoint_ = undo_.mark();
     const std::scoped_lock lock(owner_.mutex);
-    at_savepoint_ = {owner_.paused, owner_.drained, owner_.audit.size()};
+    at_savepoint_ = {owner_.paused, owner_.drained, owner_.entries.size()};
   }
   void rollback_to_savepoint() override { roll_back(savepoint_, at_savepoint_); }
   void release_savepoint() override {}
@@ -462,7 +729,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   void roll_back() noexcept { roll_back(0, at_begin_); }
 
  protected:
-  [[nodiscard]] const request_limits& limits() const noexcept override { return owner_.limits; }
+  [[nodiscard]] const request_limits& limits() const noexcept override { return owner_.allowed; }
 
  private:
   // What no row has.
@@ -477,7 +744,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     undo_.undo(mark);
     owner_.paused.swap(before.paused);
     owner_.drained.swap(before.drained);
-    owner_.audit.erase(owner_.audit.begin() + static_cast<std::ptrdiff_t>(before.audit), owner_.audit.end());
+    owner_.entries.erase(owner_.entries.begin() + static_cast<std::ptrdiff_t>(before.audit), owner_.entries.end());
   }
 
   bool revive_dead(std::int64_t id) {
@@ -541,7 +808,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   claimed begin(const upcoming& one, stored& row) {
-    ++owner_.counts.rows_read;
+    ++owner_.counted.rows_read;
     row.fence = ++owner_.all.last_fence;
     ++row.attempt;
     return {one.id, row.fence, one.kind, row.attempt, row.due, row.key, row.payload, row.lease != instant{}};
@@ -550,7 +817,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   template <class Do>
   void for_held(std::span<ticket> ops, Do what) {
     const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counts.statements;
+    ++owner_.counted.statements;
     for (ticket& op : ops) {
       const stored* const row = owner_.all.find(op.id);
       op.still_ours = row != nullptr && row->fence == op.fence && row->lease > instant_of(held_by_nobody);
@@ -569,314 +836,27 @@ class memory_store::implementation::open_transaction final : public store_transa
   rest at_savepoint_;
 };
 
-memory_store::memory_store(const timer& clock, const request_limits& limits)
-    : implementation_(std::make_unique<implementation>(clock, limits)) {}
-
-memory_store::~memory_store() = default;
-
-void memory_store::migrate() {}
-
-instant memory_store::now() { return implementation_->now(); }
-
-const request_limits& memory_store::limits() const noexcept { return implementation_->limits; }
-
-void memory_store::transact(const std::function<void(store_transaction&)>& work) { transact_within({}, work); }
-
-void memory_store::transact_within(const transaction_limits& limits,
-                                   const std::function<void(store_transaction&)>& work) {
-  const std::scoped_lock writing(implementation_->writing);
-  implementation::open_transaction open(*implementation_, limits.orphans_until.value_or(instant::max()));
+void memory_store::implementation::transact_within(const transaction_limits& limits,
+                                                   const std::function<void(store_transaction&)>& work) {
+  const std::scoped_lock alone(writing);
+  open_transaction open(*this, limits.orphans_until.value_or(instant::max()));
   try {
     work(open);
   } catch (...) {
     open.roll_back();
     throw;
   }
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.commits;
+  const std::scoped_lock lock(mutex);
+  ++counted.commits;
 }
 
-void memory_store::read_ahead(const read_range& which, std::vector<upcoming>& found) {
-  const std::scoped_lock lock(implementation_->mutex);
-  tables& all = implementation_->all;
-  ++implementation_->counts.statements;
-  std::size_t count = 0;
-  for (auto at = all.due.upper_bound(by_due::type(which.from, which.after_id));
-       at != all.due.end() && at->due < which.until && count < which.limit; ++at) {
-    const stored& row = *at;
-    const auto kind = std::find(which.kinds.begin(), which.kinds.end(), row.kind);
-    if (kind != which.kinds.end() && is_of(which, row.id, row.due)) {
-      found.push_back({row.id, row.due, row.lease, static_cast<std::uint32_t>(kind - which.kinds.begin()), row.attempt,
-                       row.payload.size()});
-      ++count;
-    }
-  }
-  implementation_->counts.rows_read += count;
-  if (which.paused != nullptr) {
-    for (const auto& [kind, since] : implementation_->paused) {
-      which.paused->push_back(kind);
-    }
-    if (implementation_->drained.contains(which.node)) {
-      which.paused->emplace_back();
-    }
-  }
-}
+memory_store::memory_store(const timer& clock, const request_limits& limits)
+    : memory_store(std::make_unique<implementation>(clock, limits)) {}
 
-void memory_store::read_overdue(std::vector<overdue_kind>& found) {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  const instant now = implementation_->now();
-  const auto begin = static_cast<std::ptrdiff_t>(found.size());
-  for (const stored& row : implementation_->all.due) {
-    if (row.due > now) {
-      break;
-    }
-    if (row.lease > now) {
-      continue;
-    }
-    const instant since = std::max(row.due, row.lease);
-    const auto known = std::find_if(found.begin() + begin, found.end(),
-                                    [&](const overdue_kind& each) { return each.kind == row.kind; });
-    if (known == found.end()) {
-      found.push_back({row.kind, since});
-    } else {
-      known->since = std::min(known->since, since);
-    }
-  }
-  implementation_->counts.rows_read += found.size() - static_cast<std::size_t>(begin);
-}
+memory_store::memory_store(std::unique_ptr<implementation> inside)
+    : forwarding_store(*inside), implementation_(std::move(inside)) {}
 
-std::optional<stored_check> memory_store::find(std::string_view kind, std::string_view key) {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  const stored* const row = implementation_->all.find(kind, key);
-  if (row == nullptr) {
-    return std::nullopt;
-  }
-  ++implementation_->counts.rows_read;
-  return shown(*row, true);
-}
-
-std::vector<stored_check> memory_store::list(const check_range& range) {
-  const std::scoped_lock lock(implementation_->mutex);
-  return implementation_->list(range, now());
-}
-
-std::size_t memory_store::count(const check_filter& which, std::size_t most) {
-  return list({.limit = most, .which = which}).size();
-}
-
-std::vector<kind_counts> memory_store::count_kinds(std::size_t most, bool with_waits) {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  const tables& all = implementation_->all;
-  const instant at = now();
-  std::map<std::string, kind_counts> kinds;
-  std::map<std::string, std::size_t> looked_at;
-  std::map<std::string, std::vector<instant>> waiting;
-  for (const stored& row : all.due) {
-    if (kind_counts& of = kinds[row.kind]; ++looked_at[row.kind] > most) {
-      of.at_least = true;
-    } else {
-      add_to(of, waiting[row.kind], shown(row, false), at);
-    }
-  }
-  for (auto& [kind, since] : waiting) {
-    tell_waiting(kinds[kind], since, with_waits);
-  }
-  const bool all_dead = all.dead.size() <= most;
-  std::size_t left = std::min(all.dead.size(), most);
-  for (auto each = all.dead.rbegin(); left > 0; ++each, --left) {
-    kind_counts& of = kinds[each->kind];
-    ++of.dead;
-    of.dead_lately += each->died > at - lately ? 1U : 0U;
-  }
-  std::vector<kind_counts> found;
-  found.reserve(kinds.size());
-  for (auto& [kind, counts] : kinds) {
-    counts.kind = kind;
-    counts.at_least = counts.at_least || !all_dead;
-    found.push_back(std::move(counts));
-  }
-  mark_paused(implementation_->paused_kinds(), found);
-  return found;
-}
-
-std::optional<std::int64_t> memory_store::last_fence() {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  return implementation_->all.last_fence;
-}
-
-std::vector<dead_check> memory_store::list_dead(const dead_range& range) {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  std::vector<dead_check> some;
-  const auto take = [&](const dead_check& each) {
-    if (matches(range.which, each)) {
-      some.push_back(each);
-      if (!range.with_payloads) {
-        some.back().payload.clear();
-      }
-    }
-  };
-  const rows<buried, by_id>& dead = implementation_->all.dead;
-  if (range.newest_first) {
-    for (auto at = range.after == 0 ? dead.end() : dead.lower_bound(range.after);
-         at != dead.begin() && some.size() < range.limit;) {
-      take(*--at);
-    }
-  } else {
-    for (auto at = dead.upper_bound(range.after); at != dead.end() && some.size() < range.limit; ++at) {
-      take(*at);
-    }
-  }
-  return some;
-}
-
-std::vector<dead_group> memory_store::count_dead(const dead_filter& which, std::size_t limit, std::size_t most) {
-  std::map<std::pair<std::string, std::string>, dead_group> groups;
-  for (const dead_check& each :
-       list_dead({.limit = most, .which = which, .newest_first = true, .with_payloads = false})) {
-    dead_group& of =
-        groups.try_emplace({each.kind, each.error}, dead_group{each.kind, each.error, 0, each.died, {}}).first->second;
-    ++of.count;
-    of.first = std::min(of.first, each.died);
-    of.last = std::max(of.last, each.died);
-  }
-  std::vector<dead_group> found;
-  found.reserve(groups.size());
-  for (auto& [name, group] : groups) {
-    found.push_back(std::move(group));
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const dead_group& one, const dead_group& other) { return one.count > other.count; });
-  found.resize(std::min(found.size(), limit));
-  return found;
-}
-
-std::vector<paused_kind> memory_store::paused_kinds() {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  return implementation_->paused_kinds();
-}
-
-void memory_store::read_all(const std::function<void(stored_check&&)>& check,
-                            const std::function<void(dead_check&&)>& dead) {
-  std::vector<stored_check> checks;
-  std::vector<dead_check> buried;
-  {
-    const std::scoped_lock writing(implementation_->writing);
-    const std::scoped_lock lock(implementation_->mutex);
-    ++implementation_->counts.statements;
-    for (const stored& row : implementation_->all.due) {
-      checks.push_back(shown(row, true));
-    }
-    buried.assign(implementation_->all.dead.begin(), implementation_->all.dead.end());
-    implementation_->counts.rows_read += checks.size() + buried.size();
-  }
-  for (stored_check& each : checks) {
-    check(std::move(each));
-  }
-  for (dead_check& each : buried) {
-    dead(std::move(each));
-  }
-}
-
-std::vector<drained_node> memory_store::drained_nodes() {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  std::vector<drained_node> nodes;
-  for (const auto& [name, node] : implementation_->drained) {
-    nodes.push_back(node);
-  }
-  return nodes;
-}
-
-void memory_store::tell_drained(std::string_view node, std::size_t held) {
-  const std::scoped_lock writing(implementation_->writing);
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  if (const auto found = implementation_->drained.find(node); found != implementation_->drained.end()) {
-    found->second.held = held;
-    found->second.told = now();
-  }
-}
-
-std::vector<long_run> memory_store::long_runs() {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  std::vector<long_run> found;
-  for (const auto& [node, runs] : implementation_->long_runs) {
-    for (const long_run& told : runs) {
-      if (const stored* const check = implementation_->all.find(told.id);
-          check != nullptr && check->fence == told.fence && check->lease != instant{}) {
-        found.push_back(told);
-        found.back().node = node;
-        found.back().kind = check->kind;
-        found.back().key = check->key;
-      }
-    }
-  }
-  implementation_->counts.rows_read += found.size();
-  std::stable_sort(found.begin(), found.end(),
-                   [](const long_run& left, const long_run& right) { return left.begun < right.begun; });
-  return found;
-}
-
-void memory_store::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
-  const std::scoped_lock writing(implementation_->writing);
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  std::vector<long_run>& told = implementation_->long_runs[std::string(node)];
-  told.assign(runs.begin(), runs.end());
-  for (long_run& each : told) {
-    each.told = now();
-  }
-}
-
-std::vector<failed_run> memory_store::failed_runs(std::span<const std::int64_t> ids) {
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  std::vector<failed_run> found;
-  for (const auto& [id, told] : implementation_->failed_runs) {
-    if (const stored* const check = implementation_->all.find(id); check != nullptr && check->attempt == told.attempt &&
-                                                                   check->lease == instant{} &&
-                                                                   std::find(ids.begin(), ids.end(), id) != ids.end()) {
-      found.push_back(told);
-    }
-  }
-  implementation_->counts.rows_read += found.size();
-  return found;
-}
-
-void memory_store::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
-  const std::scoped_lock writing(implementation_->writing);
-  const std::scoped_lock lock(implementation_->mutex);
-  ++implementation_->counts.statements;
-  const auto is_gone = [&](std::int64_t id) { return implementation_->all.find(id) == nullptr; };
-  for (const failed_run& each : runs) {
-    if (!is_gone(each.id)) {
-      failed_run& told = implementation_->failed_runs[each.id] = each;
-      told.node = node;
-      told.told = now();
-    }
-  }
-  if (runs.empty()) {
-    std::erase_if(implementation_->failed_runs, [&](const auto& told) { return is_gone(told.first); });
-  }
-}
-
-std::vector<audit_entry> memory_store::audit(std::size_t limit) {
-  const std::scoped_lock lock(implementation_->mutex);
-  const std::vector<audit_entry>& all = implementation_->audit;
-  return {all.rbegin(), all.rbegin() + static_cast<std::ptrdiff_t>(std::min(limit, all.size()))};
-}
-
-store_counts memory_store::counts() const noexcept {
-  const std::scoped_lock lock(implementation_->mutex);
-  return implementation_->counts;
-}
+memory_store::~memory_store() = default;
 
 std::size_t memory_store::size() const {
   const std::scoped_lock lock(implementation_->mutex);

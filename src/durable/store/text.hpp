@@ -4,13 +4,12 @@
 #include <string>
 #include <string_view>
 
+#include "shared/utf8.hpp"
+
 namespace timing_wheel::durable {
 
-/// Whether it is UTF-8 as Unicode has it: no overlong form, no surrogate, nothing above U+10FFFF.
-[[nodiscard]] bool is_utf8(std::string_view text) noexcept;
-
-/// Appends each byte as `\x1b`.
-void append_escaped(std::string& to, std::string_view bytes);
+using detail::append_escaped;
+using detail::is_utf8;
 
 /// What can stand in one line for people: characters as they are; control characters, what is `special` and bytes that
 /// are no UTF-8 as `\x1b`; and `...` for what comes after the first `most` bytes.

@@ -31,9 +31,6 @@ struct cost {
 /// A store to be counted, with a user's own connection beside it. Another database derives a class of its own.
 class counted_store {
  public:
-  counted_store() = default;
-  counted_store(const counted_store&) = delete;
-  counted_store& operator=(const counted_store&) = delete;
   virtual ~counted_store() = default;
 
   virtual store& where() = 0;

@@ -25,9 +25,6 @@ struct kind_to_run {
 /// One life of a node, from its constructor to its end. What it throws are the library's exceptions.
 class life {
  public:
-  life() = default;
-  life(const life&) = delete;
-  life& operator=(const life&) = delete;
   virtual ~life() = default;
 
   virtual void start() = 0;
@@ -41,9 +38,6 @@ class life {
 
 class ground {
  public:
-  ground() = default;
-  ground(const ground&) = delete;
-  ground& operator=(const ground&) = delete;
   virtual ~ground() = default;
 
   /// Opens the store, as a new process does.

@@ -25,9 +25,6 @@ using std::chrono::milliseconds;
 // What one node's calls of its store meet.
 class calls_met {
  public:
-  calls_met() = default;
-  calls_met(const calls_met&) = delete;
-  calls_met& operator=(const calls_met&) = delete;
   virtual ~calls_met() = default;
 
   /// A call is under way. May throw.

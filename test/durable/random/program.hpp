@@ -18,9 +18,6 @@ namespace timing_wheel::durable::test {
 /// What users may do in a transaction.
 class users_calls {
  public:
-  users_calls() = default;
-  users_calls(const users_calls&) = delete;
-  users_calls& operator=(const users_calls&) = delete;
   virtual ~users_calls() = default;
 
   virtual scheduled schedule(const request& asked) = 0;
@@ -42,9 +39,6 @@ class ground {
   static constexpr std::size_t most_nodes = 3;
   static constexpr std::size_t most_users = 2;
 
-  ground() = default;
-  ground(const ground&) = delete;
-  ground& operator=(const ground&) = delete;
   virtual ~ground() = default;
 
   /// Empties the store, and sets its clock to the beginning.

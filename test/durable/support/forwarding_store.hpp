@@ -1,51 +1,31 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "timing_wheel/durable/store.hpp"
+#include "timing_wheel/durable/forwarding_store.hpp"
 
 namespace timing_wheel::durable::test {
 
 /// Hands every call on to another store. Tests derive from it to put something in between. What is to be brief goes
 /// through `transact`, too, so that there is one place for that.
-class forwarding_store : public store {
+class forwarding_store : public durable::forwarding_store {
  public:
-  explicit forwarding_store(store& real) : real_(real) {}
+  explicit forwarding_store(store& real) : durable::forwarding_store(real) {}
 
-  void migrate() override { real_.migrate(); }
-  [[nodiscard]] migration_plan plan_migration() override { return real_.plan_migration(); }
-  [[nodiscard]] instant now() override { return real_.now(); }
-  [[nodiscard]] const request_limits& limits() const noexcept override { return real_.limits(); }
-  void transact(const std::function<void(store_transaction&)>& work) override { real_.transact(work); }
-  void read_ahead(const read_range& which, std::vector<upcoming>& found) override { real_.read_ahead(which, found); }
-  void read_overdue(std::vector<overdue_kind>& found) override { real_.read_overdue(found); }
-  [[nodiscard]] std::chrono::microseconds clock_difference() override { return real_.clock_difference(); }
-  [[nodiscard]] std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node,
-                                                                      std::span<const std::string> of_kinds,
-                                                                      std::chrono::milliseconds hold,
-                                                                      bool leave) override {
-    return real_.renew_shares(node, of_kinds, hold, leave);
+  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override {
+    store::transact_within(limits, work);
   }
-  [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
-    return real_.find(kind, key);
+  void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted, std::vector<claimed>& got,
+                      const std::function<void(store_transaction&)>& work) override {
+    store::consume_within(limits, wanted, got, work);
   }
-  using store::list_dead;
-  [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override { return real_.list_dead(range); }
-  [[nodiscard]] std::vector<paused_kind> paused_kinds() override { return real_.paused_kinds(); }
-  [[nodiscard]] std::vector<drained_node> drained_nodes() override { return real_.drained_nodes(); }
-  void tell_drained(std::string_view node, std::size_t held) override { real_.tell_drained(node, held); }
-  [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
-
- private:
-  store& real_;
+  bool append_at_once(const transaction_limits& /*limits*/, std::span<append_op> /*ops*/) override { return false; }
+  bool complete_and_claim_at_once(const transaction_limits& /*limits*/, lease_round& /*round*/) override {
+    return false;
+  }
 };
 
 /// Counts what goes through `transact`.

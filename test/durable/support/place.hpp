@@ -28,9 +28,6 @@ class try_again : public std::runtime_error {
 /// Thread safety: as a plain object.
 class database {
  public:
-  database() = default;
-  database(const database&) = delete;
-  database& operator=(const database&) = delete;
   virtual ~database() = default;
 
   /// Any number of statements. \returns the values of the last one's rows, all of them whole numbers, one row behind
@@ -90,9 +87,6 @@ class write_transaction {
 /// Thread safety: const members may be called from any thread.
 class place {
  public:
-  place() = default;
-  place(const place&) = delete;
-  place& operator=(const place&) = delete;
   virtual ~place() = default;
 
   /// Makes the tables of the checks, or leaves them as they are.

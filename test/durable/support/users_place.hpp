@@ -16,9 +16,6 @@ namespace timing_wheel::durable::test {
 
 class users_place {
  public:
-  users_place() = default;
-  users_place(const users_place&) = delete;
-  users_place& operator=(const users_place&) = delete;
   virtual ~users_place() = default;
 
   [[nodiscard]] virtual std::unique_ptr<store> open() = 0;
