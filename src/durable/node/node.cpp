@@ -390,7 +390,8 @@ std::chrono::microseconds node::step() {
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
-  const instant next = std::min({leave_if_drained(now), tell_long_runs(now), tell_failed_runs(now), machine_.next_event(now)});
+  const instant next =
+      std::min({leave_if_drained(now), tell_long_runs(now), tell_failed_runs(now), machine_.next_event(now)});
   show_state(now);
   if (more || next <= now) {
     return microseconds::zero();
