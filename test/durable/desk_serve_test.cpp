@@ -280,6 +280,8 @@ TEST_P(DeskServe, CancelsAndMovesWithThreeAnswers) {
   EXPECT_EQ(result(desk.ask("POST" + checks + "held/run-now")), "running");
   EXPECT_EQ(result(desk.ask("DELETE" + checks + "a")), "cancelled");
   EXPECT_EQ(result(desk.ask("DELETE" + checks + "a")), "finished");
+  EXPECT_EQ(desk.ask("POST" + checks + "a/run-now").status, 404);
+  EXPECT_EQ(desk.ask("POST" + checks + "a/reschedule", R"({"delay":"2h"})").status, 404);
   EXPECT_EQ(result(desk.ask("DELETE" + checks + "held")), "running");
   EXPECT_EQ(audited(), 3U);
 }

@@ -328,7 +328,18 @@ TEST_P(DeskOnServer, WhyNamesTheTransactionInTheWay) {
   another.execute("BEGIN; SELECT FROM " + row + "SHARE");
   EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr(named)) << "of several";
   another.execute("ROLLBACK");
-  culprit.execute("ROLLBACK; BEGIN; LOCK TABLE " + table + " IN EXCLUSIVE MODE");
+  put(store, "free");
+  culprit.execute("ROLLBACK; BEGIN; SELECT FROM " + row + "UPDATE");
+  {
+    const postgres_session third(server().conninfo());
+    const std::string waits = third.ask("SELECT pg_backend_pid()");
+    std::thread queue([&] { third.execute("BEGIN; SELECT FROM " + row + "UPDATE; ROLLBACK"); });
+    wait_until([&] { return another.ask("SELECT cardinality(pg_blocking_pids(" + waits + "))") == "1"; });
+    EXPECT_THAT(run({"why", "close", "free"}).out, Not(HasSubstr(named))) << "that is in the way of another one";
+    culprit.execute("ROLLBACK");
+    queue.join();
+  }
+  culprit.execute("BEGIN; LOCK TABLE " + table + " IN EXCLUSIVE MODE");
   EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr(named)) << "of the table";
   culprit.execute("ROLLBACK; BEGIN; SELECT pg_advisory_lock(7)");
   const std::string waiting = another.ask("SELECT pg_backend_pid()");
@@ -692,14 +703,18 @@ TEST_P(Desk, PausesAndResumesAKindAndShowsTheAudit) {
   EXPECT_EQ(run({"audit"}).status, 1);
   EXPECT_EQ(run({"pause", "close"}).status, 0);
   EXPECT_EQ(run({"pause", "close"}).status, 1);
+  EXPECT_THAT(run({"pause", "colse"}).err, HasSubstr("there is no check of the kind colse"));
+  EXPECT_EQ(run({"resume", "colse"}).status, 0);
+  put(store, "a");
+  EXPECT_EQ(run({"pause", "close"}).err, "");
   ASSERT_THAT(store.paused_kinds(), SizeIs(1));
   EXPECT_EQ(run({"resume", "close"}).status, 0);
   EXPECT_EQ(run({"resume", "close"}).status, 1);
   EXPECT_EQ(run({"pause", ""}).status, 2);
   const std::vector<json> lines = run({"audit", "--json"}).lines();
-  ASSERT_THAT(lines, SizeIs(2));
+  ASSERT_THAT(lines, SizeIs(4));
   EXPECT_EQ(lines[0]["action"], "resume");
-  EXPECT_EQ(lines[1]["kind"], "close");
+  EXPECT_EQ(lines[3]["kind"], "close");
 }
 
 TEST_P(Desk, SaysWhichNodeRunsACheckForLongAndSinceWhen) {
@@ -1143,6 +1158,14 @@ TEST_P(Desk, GroupsOfTheDeadLeaveIdsOut) {
   page.insert(page.end(), {"--after", cursor});
   EXPECT_EQ(run(page).lines().at(0)["key"], "a");
   EXPECT_THAT(run({"list", "--state", "dead", "--groups", "--pattern", "order # failed", "--json"}).lines(), SizeIs(2));
+  EXPECT_THAT(run({"list", "--state", "dead", "--groups", "--pattern", "order # failed", "--json", "--limit", "1"}).lines(),
+              SizeIs(1));
+  std::istringstream lines(text.out);
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line);) {  // as the table shows it
+    const std::string shown = line.substr(line.find(line.find("order") == std::string::npos ? "no session" : "order"));
+    EXPECT_EQ(run({"retry", "--pattern", shown, "--dry-run"}).status, 0) << shown;
+  }
   EXPECT_EQ(run({"delete", "--pattern", "order # failed", "--kind", "close", "--dry-run", "--json"}).read()["changed"],
             3);
   EXPECT_EQ(run({"delete", "--pattern", "order # failed", "--yes", "--json"}).read()["changed"], 3);

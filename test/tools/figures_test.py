@@ -32,7 +32,7 @@ sys.path.append(str(ROOT / "tools/compare"))
 import break_even  # noqa: E402, it is a script of another folder
 
 # A row of guarantees.md names the test of its figures.
-RECORDS = ("docs/benchmarks.md", "docs/decisions/", "docs/guarantees.md", "CHANGELOG.md", "docs/CONTRIBUTING.md")
+RECORDS = ("docs/benchmarks.md", "docs/beside_other_timers.md", "docs/decisions/", "docs/guarantees.md", "CHANGELOG.md", "docs/CONTRIBUTING.md")
 CONSTANTS = """1 ns, 1 µs, 50 µs, 100 µs, 1 ms, 3 ms, 5 ms, 10 ms, 20 ms, 25 ms, 100 ms, 250 ms, 512 ms, 1500 ms,
 4 bytes, 5 bytes, 6.3 bytes, 8 bytes, 10 bytes, 12 bytes, 16 bytes, 20 bytes, 24 bytes, 32 bytes, 40 bytes, 63 bytes,
 64 bytes, 500 bytes, 2 600 bytes, 8 KiB, 16 KiB, 34 KiB, 64 KB, 64 KiB, 120 KiB, 1 MiB, 2 MiB, 4 MiB, 16 MiB, 5 times,

@@ -122,7 +122,7 @@ durable::dead_filter dead_filter_of(const options& chosen, const place& where) {
 }
 
 bool has_pattern(const options& chosen, std::string_view error) {
-  return !chosen.pattern || without_ids(error) == *chosen.pattern;
+  return !chosen.pattern || without_ids(error) == without_ids(*chosen.pattern);
 }
 
 std::vector<durable::dead_check> list_dead(durable::store& store, const options& chosen, durable::dead_range& range) {

@@ -244,7 +244,8 @@ void inspect_file(const desk& with, std::vector<finding>& found) {
 #endif
 
 void inspect_kinds(const desk& with, std::vector<finding>& found) {
-  for (const durable::drained_node& of : with.store.drained_nodes()) {
+  const std::vector<durable::drained_node> drained = with.store.drained_nodes();
+  for (const durable::drained_node& of : drained) {
     found.push_back({true, one_line(of.node) + " is drained, and claims nothing",
                      command_line(with.chosen, "drain", {of.node, "--end"})});
   }
@@ -266,7 +267,8 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
                        common::grouped(of.waiting) + " checks of " + kind + " wait, and " +
                            (silent ? "the nodes that have a handler are silent" : "no live node has a handler"),
                        silent ? "timing-wheel why says whether a handler waits for a lock; else start nodes again"
-                              : "start a node with a handler for it"});
+                              : drained.empty() ? "start a node with a handler for it"
+                                                : "start a node with a handler for it, or end the drain of one"});
     } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
       found.push_back({true, "a check of " + kind + " has waited for a minute or longer",
                        command_line(with.chosen, "list", {"--state", "waiting", "--kind", of.kind}) + ", then why"});
@@ -317,8 +319,9 @@ std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string 
   return found;
 }
 
+// A session that waits for a row holds a lock of another type, which names the table, too.
 #define TIMING_WHEEL_TABLE_LOCKS                                            \
-  "SELECT pid FROM pg_locks WHERE granted AND "                             \
+  "SELECT pid FROM pg_locks WHERE granted AND locktype='relation' AND "                             \
   "database=(SELECT oid FROM pg_database WHERE datname=current_database())" \
   " AND mode IN ('ShareLock','ShareRowExclusiveLock','ExclusiveLock','AccessExclusiveLock') AND relation"
 // Whoever changes the row, or has locked the whole table against a claim.

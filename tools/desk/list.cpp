@@ -90,11 +90,13 @@ exit_status list_groups(const desk& with) {
   constexpr std::size_t most_texts = 10'000;
   table rows({"kind", "how many", "texts", "first died", "last died", "error"});
   const instant now = with.store.now();
-  const auto limit = with.chosen.as_json ? with.chosen.limit : std::max(with.chosen.limit, most_texts);
+  const bool is_exact = with.chosen.as_json && !with.chosen.pattern;
+  const auto limit = is_exact ? with.chosen.limit : std::max(with.chosen.limit, most_texts);
   auto groups = with.store.count_dead(dead_filter_of(with.chosen, with.where), limit);
   const bool all_seen = groups.size() < limit;
   std::erase_if(groups, [&](const durable::dead_group& each) { return !has_pattern(with.chosen, each.error); });
   if (with.chosen.as_json) {
+    groups.resize(std::min(groups.size(), with.chosen.limit));
     for (const durable::dead_group& each : groups) {
       with.out << json_of(each).dump() << '\n';
     }
@@ -105,7 +107,7 @@ exit_status list_groups(const desk& with) {
   folded.resize(std::min(folded.size(), with.chosen.limit));
   for (const auto& [each, texts] : folded) {
     rows.add({one_line(each.kind), common::grouped(each.count), common::grouped(texts), from_now(each.first, now),
-              from_now(each.last, now), one_line(each.error, 200)});
+              from_now(each.last, now), one_line(each.error, 1000)});
   }
   if (!folded.empty()) {
     rows.write(with.out);

@@ -188,6 +188,10 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   void read_body() {
+    if (is_late_) {  // the time was over just before the head had been read
+      respond(problem(408, "the request did not come to its end in time"), false);
+      return;
+    }
     http::async_read(stream_, buffer_, *parser_,
                      then([this](const error_code& error) { error ? fail(error) : ask(); }));
   }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <numeric>
 #include <sstream>
 
 #include "common/duration.hpp"
@@ -250,10 +251,15 @@ json dead_groups(const desk& with, const options& chosen) {
   constexpr std::size_t shown = 100;
   constexpr std::size_t most = 10'000;
   json all = json::array();
-  for (const auto& [each, number] : fold(with.store.count_dead(dead_filter_of(chosen, with.where), most, most))) {
+  const std::vector<durable::dead_group> groups =
+      with.store.count_dead(dead_filter_of(chosen, with.where), most, most);
+  const std::size_t looked_at = std::accumulate(groups.begin(), groups.end(), std::size_t{0},
+                                                [](std::size_t sum, const auto& each) { return sum + each.count; });
+  for (const auto& [each, number] : fold(groups)) {
     if (all.size() < shown && has_pattern(chosen, each.error)) {
       all.push_back(json_of(each));
       all.back()["texts"] = number;
+      all.back()["at_least"] = looked_at >= most;  // there may be more
     }
   }
   return all;
@@ -295,6 +301,9 @@ http_answer retry_dead(const call& of) {
   return {.body = done.text};
 }
 
+constexpr const char* no_check =
+    "there is no such check: it has run, was cancelled or deleted, or was never scheduled";
+
 // The newest of the dead has its payload, too.
 http_answer get_check(const call& of) {
   durable::store& store = of.with.store;
@@ -319,7 +328,7 @@ http_answer get_check(const call& of) {
     }
   }
   if (all["check"].is_null() && all["dead"].empty()) {
-    throw refusal(404, "there is no such check: it has run, was cancelled or deleted, or was never scheduled");
+    throw refusal(404, no_check);
   }
   return as_json(all);
 }
@@ -360,10 +369,13 @@ http_answer put_check(const call& of) {
   return as_json({{"result", became}, {"due", time_text(op.result.due)}}, op.result.inserted ? 201 : 200);
 }
 
-// `done`, or "running", or "finished".
+// `changed`, or "running"; or, of one that is not there, "finished", which is an answer to a cancel alone.
 http_answer change_check(const call& of, exit_status (*command)(const desk&), const options& chosen,
                          const char* changed) {
   const exit_status ended = run(of, command, chosen).status;
+  if (ended == exit_status::nothing_matched && command != cancel) {
+    throw refusal(404, no_check);
+  }
   return as_json({{"result", ended == exit_status::done      ? changed
                              : ended == exit_status::refused ? "running"
                                                              : "finished"}});
@@ -433,8 +445,8 @@ constexpr std::array routes = {
     route{"DELETE", "/v1/kinds/{kind}/checks/{key}", "", "", delete_check, "cancelled, running or finished"},
     route{"GET", "/v1/kinds/{kind}/checks/{key}/why", "", "", get_why, "what a check waits for, in words"},
     route{"POST", "/v1/kinds/{kind}/checks/{key}/reschedule", "", "delay due", reschedule_check,
-          "moved, running or finished"},
-    route{"POST", "/v1/kinds/{kind}/checks/{key}/run-now", "", "", run_check_now, "moved, running or finished"},
+          "moved or running"},
+    route{"POST", "/v1/kinds/{kind}/checks/{key}/run-now", "", "", run_check_now, "moved or running"},
     route{"POST", "/v1/kinds/{kind}/pause", "", "", pause_kind, "no node claims a check of the kind any more"},
     route{"POST", "/v1/kinds/{kind}/resume", "", "", resume_kind, "ends a pause"},
     route{"POST", "/v1/nodes/{node}/drain", "", "", drain_node, "the node claims nothing any more"},

@@ -73,7 +73,9 @@ std::string reason(const kind_counts& of, const snapshot& seen) {
     return "paused";
   }
   if (live_handlers(of.kind, seen.nodes, seen.now) == std::size_t{0}) {
-    return silent_handlers(of.kind, seen.nodes, seen.now) ? "its nodes are silent" : "no live node has a handler";
+    return silent_handlers(of.kind, seen.nodes, seen.now) ? "its nodes are silent"
+           : seen.drained.empty()                         ? "no live node has a handler"
+                                                          : "no live node has a handler; see the drained ones";
   }
   if (of.suspect == of.waiting) {
     return "its node has died or hangs";

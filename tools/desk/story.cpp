@@ -86,8 +86,8 @@ void write(std::ostream& out, const stored_check& check, const std::optional<dur
         << from_now(run->begun, now) << " (told " << from_now(run->told, now) << ")\n";
   }
   for (const auto& [id, failed] : failures) {
-    out << "error      " << one_line(failed.error, 2000) << "\n           on " << one_line(failed.node) << ", told "
-        << from_now(failed.told, now) << '\n';
+    out << "error      " << one_line(failed.error, 2000) << "\n           of attempt " << failed.attempt << " on "
+        << one_line(failed.node) << ", told " << from_now(failed.told, now) << '\n';
   }
   out << "fence      " << check.fence << "\nid         " << check.id << '\n';
   write_payload(out, check.payload);
@@ -140,7 +140,8 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     const bool silent = silent_handlers(check.kind, nodes, now);
     told.say(silent ? "The nodes that have a handler for its kind are silent: they have just died, or hang."
                     : "No live node has a handler for its kind.",
-             !silent            ? "Start a node that has one."
+             !silent && with.store.drained_nodes().empty() ? "Start a node that has one."
+             : !silent ? "Start a node that has one, or end the drain of one: status shows the drained ones."
              : blockers.empty() ? "See on_failure of these nodes; start again those that do not answer."
                                 : "");
     explained = true;
@@ -190,6 +191,11 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
                                   [&](const durable::paused_kind& each) { return each.kind == check.kind; });
   const check_state state = state_of(check, now);
   told.state = to_string(state);
+  const failures_by_id failures = failures_of(with.store, {&check, 1});
+  for (const auto& [id, failed] : failures) {
+    told.say("Attempt " + std::to_string(failed.attempt) + " has failed on the node " + one_line(failed.node) + ": " +
+             one_line(failed.error, 500));
+  }
   const std::optional<durable::long_run> run = long_run_of(with.store, check);
   if (run) {
     const bool is_silent = now - run->told > std::chrono::seconds(30);
@@ -211,11 +217,6 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   }
   if (state == check_state::running) {
     return;
-  }
-  const failures_by_id failures = failures_of(with.store, {&check, 1});
-  for (const auto& [id, failed] : failures) {
-    told.say("Attempt " + std::to_string(failed.attempt) + " has failed on the node " + one_line(failed.node) + ": " +
-             one_line(failed.error, 500));
   }
   if (check.due > now) {
     const bool is_retry = state == check_state::retrying;
@@ -263,7 +264,7 @@ void add_run(json& line, const std::optional<durable::long_run>& run) {
 failures_by_id failures_of(durable::store& store, std::span<const stored_check> checks) {
   std::vector<std::int64_t> ids;
   for (const stored_check& each : checks) {
-    if (each.attempt > 0 && !each.running) {
+    if (each.attempt > (each.running ? 1 : 0)) {
       ids.push_back(each.id);
     }
   }

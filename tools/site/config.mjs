@@ -11,7 +11,7 @@ const sidebar = {
   'In a database': 'durable postgres desk scale upgrading',
   'Operate and install': 'metrics tracing packages',
   'Coming from': 'coming_from/side_by_side coming_from/peers',
-  Decide: 'guarantees how_it_is_tested limits benchmarks coming_from/brpc_and_trantor',
+  Decide: 'guarantees how_it_is_tested limits benchmarks beside_other_timers coming_from/brpc_and_trantor',
   'Change it': 'CONTRIBUTING design concurrency durable_protocol',
   Decisions: 'decisions/index decisions/engine decisions/service decisions/database decisions/platforms decisions/measured',
 }

@@ -429,9 +429,9 @@ class memory_store::implementation final : public store {
     ++counted.statements;
     std::vector<failed_run> found;
     for (const auto& [id, told] : told_failures) {
-      if (const stored* const check = all.find(id); check != nullptr && check->attempt == told.attempt &&
-                                                    check->lease == instant{} &&
-                                                    std::find(ids.begin(), ids.end(), id) != ids.end()) {
+      if (const stored* const check = all.find(id);
+          check != nullptr && check->attempt == told.attempt + (check->lease == instant{} ? 0 : 1) &&
+          std::find(ids.begin(), ids.end(), id) != ids.end()) {
         found.push_back(told);
       }
     }

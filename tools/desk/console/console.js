@@ -206,7 +206,8 @@ function showDead(all) {
         target.checked ? chosen.add(key) : chosen.delete(key);
         allow();
       } }));
-    return [choice, cell(of.kind), cell(shown(of, 'error'), 'long'), count(of.count), cell(second(of.first)),
+    return [choice, cell(of.kind), cell(shown(of, 'error'), 'long'),
+      cell(`${of.at_least ? '> ' : ''}${grouped(of.count)}`, 'number'), cell(second(of.first)),
       cell(second(of.last))];
   });
 }
@@ -214,7 +215,8 @@ function showDead(all) {
 async function changeDead(method, path, verb) {
   const those = [...chosen].map((key) => groups.get(key));
   const number = those.reduce((sum, of) => sum + of.count, 0);
-  if (!await confirmed(`${verb} ${grouped(number)} dead checks (${those.map((of) => of.kind).join(', ')})?`)) return;
+  const more = those.some((of) => of.at_least) ? 'at least ' : '';
+  if (!await confirmed(`${verb} ${more}${grouped(number)} dead checks (${those.map((of) => of.kind).join(', ')})?`)) return;
   let changed = 0, refused = 0;
   for (const of of those) {
     const query = `kind=${inPath(of, 'kind')}&pattern=${inPath(of, 'pattern')}`;
