@@ -45,7 +45,7 @@ class short_lock {
     return told.has(try_acquire());
   }
   /// For a thread that has unlocked it, and will lock it again at once: lets time pass, in which others find it open.
-  /// That is twice as long as a waiting thread looks away at most.
+  /// Between two looks, a waiting thread pauses for half of this at most.
   static void give_way() noexcept {
     for (int i = 0; i < (2 << longest_pause); ++i) {
       relax();

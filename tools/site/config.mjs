@@ -55,10 +55,11 @@ for (const [, kind, compound] of readFileSync(`${work}/names.xml`, 'utf8')
   }
 }
 
-// `timing_wheel::timer`, `schedule_at(…)` and `timer.schedule_at(…)`, but no word that may be another.
+// `timing_wheel::timer`, `schedule_at(…)`, `timer.schedule_at(…)`, and a class alone, but no word that may be another.
 function placeOf(code) {
   const name = /^([a-z]\w*(?:(?:::|\.|->)\w+)*)(?:[({<&]|$)/.exec(code)?.[1] ?? ''
-  return /_|::|\.|>/.test(name) && name !== 'timing_wheel' ? names.get(name.replace(/\.|->/g, '::'))?.place : undefined
+  const place = names.get(name.replace(/\.|->/g, '::'))?.place
+  return (/_|::|\.|>/.test(name) || /^(class|struct)/.test(place)) && name !== 'timing_wheel' ? place : undefined
 }
 
 // Undefined for what the site does not have.
@@ -171,6 +172,10 @@ export default {
   ignoreDeadLinks: [/^\/(reference|wheel)\//], // not by VitePress; check.mjs follows them
   head: [['link', { rel: 'icon', href: '/icon.svg' }]],
   transformHead: asFile,
+  // These are in no order with the others.
+  transformPageData: ({ relativePath, frontmatter }) => {
+    if (/^(SECURITY|CHANGELOG)/.test(relativePath)) Object.assign(frontmatter, { prev: false, next: false })
+  },
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     anchor: { slugify: (text) => text.trim().toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, '').replaceAll(' ', '-') },
