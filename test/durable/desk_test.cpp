@@ -1158,8 +1158,9 @@ TEST_P(Desk, GroupsOfTheDeadLeaveIdsOut) {
   page.insert(page.end(), {"--after", cursor});
   EXPECT_EQ(run(page).lines().at(0)["key"], "a");
   EXPECT_THAT(run({"list", "--state", "dead", "--groups", "--pattern", "order # failed", "--json"}).lines(), SizeIs(2));
-  EXPECT_THAT(run({"list", "--state", "dead", "--groups", "--pattern", "order # failed", "--json", "--limit", "1"}).lines(),
-              SizeIs(1));
+  EXPECT_THAT(
+      run({"list", "--state", "dead", "--groups", "--pattern", "order # failed", "--json", "--limit", "1"}).lines(),
+      SizeIs(1));
   std::istringstream lines(text.out);
   std::string line;
   for (std::getline(lines, line); std::getline(lines, line);) {  // as the table shows it

@@ -267,8 +267,8 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
                        common::grouped(of.waiting) + " checks of " + kind + " wait, and " +
                            (silent ? "the nodes that have a handler are silent" : "no live node has a handler"),
                        silent ? "timing-wheel why says whether a handler waits for a lock; else start nodes again"
-                              : drained.empty() ? "start a node with a handler for it"
-                                                : "start a node with a handler for it, or end the drain of one"});
+                       : drained.empty() ? "start a node with a handler for it"
+                                         : "start a node with a handler for it, or end the drain of one"});
     } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
       found.push_back({true, "a check of " + kind + " has waited for a minute or longer",
                        command_line(with.chosen, "list", {"--state", "waiting", "--kind", of.kind}) + ", then why"});
@@ -321,7 +321,7 @@ std::vector<blocker> roots_of(PGconn* on, const std::string& table, std::string 
 
 // A session that waits for a row holds a lock of another type, which names the table, too.
 #define TIMING_WHEEL_TABLE_LOCKS                                            \
-  "SELECT pid FROM pg_locks WHERE granted AND locktype='relation' AND "                             \
+  "SELECT pid FROM pg_locks WHERE granted AND locktype='relation' AND "     \
   "database=(SELECT oid FROM pg_database WHERE datname=current_database())" \
   " AND mode IN ('ShareLock','ShareRowExclusiveLock','ExclusiveLock','AccessExclusiveLock') AND relation"
 // Whoever changes the row, or has locked the whole table against a claim.

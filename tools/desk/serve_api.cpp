@@ -251,8 +251,7 @@ json dead_groups(const desk& with, const options& chosen) {
   constexpr std::size_t shown = 100;
   constexpr std::size_t most = 10'000;
   json all = json::array();
-  const std::vector<durable::dead_group> groups =
-      with.store.count_dead(dead_filter_of(chosen, with.where), most, most);
+  const std::vector<durable::dead_group> groups = with.store.count_dead(dead_filter_of(chosen, with.where), most, most);
   const std::size_t looked_at = std::accumulate(groups.begin(), groups.end(), std::size_t{0},
                                                 [](std::size_t sum, const auto& each) { return sum + each.count; });
   for (const auto& [each, number] : fold(groups)) {
@@ -301,8 +300,7 @@ http_answer retry_dead(const call& of) {
   return {.body = done.text};
 }
 
-constexpr const char* no_check =
-    "there is no such check: it has run, was cancelled or deleted, or was never scheduled";
+constexpr const char* no_check = "there is no such check: it has run, was cancelled or deleted, or was never scheduled";
 
 // The newest of the dead has its payload, too.
 http_answer get_check(const call& of) {
@@ -444,8 +442,7 @@ constexpr std::array routes = {
           "schedules, unless a check has the key: inserted, replaced or kept"},
     route{"DELETE", "/v1/kinds/{kind}/checks/{key}", "", "", delete_check, "cancelled, running or finished"},
     route{"GET", "/v1/kinds/{kind}/checks/{key}/why", "", "", get_why, "what a check waits for, in words"},
-    route{"POST", "/v1/kinds/{kind}/checks/{key}/reschedule", "", "delay due", reschedule_check,
-          "moved or running"},
+    route{"POST", "/v1/kinds/{kind}/checks/{key}/reschedule", "", "delay due", reschedule_check, "moved or running"},
     route{"POST", "/v1/kinds/{kind}/checks/{key}/run-now", "", "", run_check_now, "moved or running"},
     route{"POST", "/v1/kinds/{kind}/pause", "", "", pause_kind, "no node claims a check of the kind any more"},
     route{"POST", "/v1/kinds/{kind}/resume", "", "", resume_kind, "ends a pause"},

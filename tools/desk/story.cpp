@@ -141,7 +141,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     told.say(silent ? "The nodes that have a handler for its kind are silent: they have just died, or hang."
                     : "No live node has a handler for its kind.",
              !silent && with.store.drained_nodes().empty() ? "Start a node that has one."
-             : !silent ? "Start a node that has one, or end the drain of one: status shows the drained ones."
+             : !silent          ? "Start a node that has one, or end the drain of one: status shows the drained ones."
              : blockers.empty() ? "See on_failure of these nodes; start again those that do not answer."
                                 : "");
     explained = true;
