@@ -744,7 +744,7 @@ TEST_P(Desk, SaysWhyACheckRunsAgain) {
   EXPECT_TRUE(wait_until([&] { return run(shown).read()[0]["error"] == "no stock of 17\n"; }));
   checks.stop();
   EXPECT_THAT(run({"show", "close", "fails"}).out,
-              testing::ContainsRegex("error +no stock of 17.*\n +on node-a, told"));
+              testing::ContainsRegex("error +no stock of 17.*\n +of attempt 1 on node-a, told"));
   EXPECT_THAT(run({"why", "close", "fails"}).out,
               testing::AllOf(HasSubstr("Attempt 1 has failed on the node node-a: no stock of 17"),
                              HasSubstr("It runs again at")));
