@@ -612,8 +612,14 @@ TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATable) {
     typed.insert(typed.end(), {"--schema", schema});
     const ended done = run_alone(typed);
     EXPECT_EQ(done.status, 4) << done.out;
+    EXPECT_THAT(done.err, HasSubstr("SELECT pg_terminate_backend("));
     EXPECT_THAT(done.err, testing::ContainsRegex("A table is locked: process [0-9]+ of .*migration.*LOCK TABLE"));
   }
+  const ended checked = run({"check"});
+  EXPECT_EQ(checked.status, 4);
+  EXPECT_THAT(checked.out,
+              testing::ContainsRegex("WRONG  a table is locked.*migration.*\n +-> .*pg_terminate_backend"));
+  EXPECT_THAT(checked.out, Not(HasSubstr("autovacuum"))) << "to look further would wait";
 }
 
 // `pg_dump -x` leaves out what everybody may read, and what nobody may call.

@@ -331,6 +331,7 @@ tally change_dead(const desk& with, const Change& change) {
     return done;
   }
   require_a_filter(with);
+  tell_pattern(with);
   const durable::dead_filter which = dead_filter_of(with.chosen, with.where);
   std::size_t all = 0;
   std::size_t looked_at = 0;

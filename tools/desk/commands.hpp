@@ -101,6 +101,8 @@ exit_status serve(const desk& with);
 [[nodiscard]] durable::dead_filter dead_filter_of(const options& chosen, const place& where);
 /// Whether an error is what `--pattern` means, if it is given.
 [[nodiscard]] bool has_pattern(const options& chosen, std::string_view error);
+/// Says so if `--pattern` means more than what was typed.
+void tell_pattern(const desk& with);
 /// Up to `range.limit` of the dead that `range` and the pattern mean; moves `range.after` behind the last one. Fewer
 /// than that: there are no more. Complexity: with a pattern, O(dead checks up to the last one).
 [[nodiscard]] std::vector<durable::dead_check> list_dead(durable::store& store, const options& chosen,
@@ -158,6 +160,8 @@ struct blocker {
 [[nodiscard]] std::vector<blocker> blockers_of(const desk& with, std::int64_t id);
 /// The session in words, without its statement if that is to be hidden.
 [[nodiscard]] std::string words_of(const blocker& session, bool redact);
+/// What to do about the session.
+[[nodiscard]] std::string end_of(const blocker& session);
 /// What the error says and, if a statement waited for too long, which sessions have locked a whole table.
 [[nodiscard]] std::string with_lockers(const desk& with, const timer_error& error);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <ostream>
 
 #include "desk/commands.hpp"
 
@@ -119,6 +120,13 @@ durable::dead_filter dead_filter_of(const options& chosen, const place& where) {
   return {.kind = chosen.kind.value_or(""),
           .key_prefix = chosen.key_prefix.value_or(""),
           .error = chosen.error.value_or("")};
+}
+
+void tell_pattern(const desk& with) {
+  if (with.chosen.pattern && without_ids(*with.chosen.pattern) != *with.chosen.pattern) {
+    with.err << "--pattern means all errors like this but for their ids: "
+             << one_line(without_ids(*with.chosen.pattern), 1000) << '\n';
+  }
 }
 
 bool has_pattern(const options& chosen, std::string_view error) {

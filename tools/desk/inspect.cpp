@@ -374,12 +374,13 @@ std::vector<blocker> blockers_of([[maybe_unused]] const desk& with, [[maybe_unus
 std::string with_lockers([[maybe_unused]] const desk& with, const timer_error& error) {
   std::string words = error.what();
 #ifdef TIMING_WHEEL_DESK_POSTGRES
-  // A statement, or its wait for a lock, took too long.
-  if (is_refusal(error, "57014") || is_refusal(error, "55P03") || error.code() == durable::errc::row_locked) {
+  // A statement, or its wait for a lock, took too long; outside of a transaction, this program gives up first.
+  if (is_refusal(error, "57014") || is_refusal(error, "55P03") || error.code() == durable::errc::row_locked ||
+      words.find("no answer within") != std::string::npos) {
     try {
       on_server_if_it_writes(with, [&](PGconn* on) {
         for (const blocker& each : roots_of(on, "", holders_of_tables, schema_of(with.chosen))) {
-          words += ". A table is locked: " + words_of(each, with.chosen.redact);
+          words += ". A table is locked: " + words_of(each, with.chosen.redact) + ". " + end_of(each);
         }
       });
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then the error is all that is known
@@ -437,6 +438,16 @@ std::vector<finding> inspect(const desk& with) {
                    apart ? "set the clock of this machine, or see The clock in docs/durable.md" : ""});
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   if (with.where.type == "postgres") {
+    const std::size_t before = found.size();
+    on_server_if_it_writes(with, [&](PGconn* on) {
+      for (const blocker& each : roots_of(on, "", holders_of_tables, schema_of(with.chosen))) {
+        found.push_back({true, "a table is locked, so nothing more is looked at: " + words_of(each, with.chosen.redact),
+                         end_of(each)});
+      }
+    });
+    if (found.size() != before) {
+      return found;
+    }
     const bool writes = on_server_if_it_writes(with, [&](PGconn* on) {
       inspect_server(on, schema_of(with.chosen), found);
       inspect_disk(on, found);

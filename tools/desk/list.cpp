@@ -159,6 +159,7 @@ exit_status list(const desk& with) {
     throw failure(exit_status::usage, "--after is of a list of checks, and not of --groups");
   }
   if (with.chosen.state == "dead") {
+    tell_pattern(with);
     return with.chosen.groups ? list_groups(with) : list_the_dead(with);
   }
   if (with.chosen.groups) {

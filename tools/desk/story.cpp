@@ -130,6 +130,12 @@ std::string likely_names(const desk& with, const stored_check& check) {
   return names;
 }
 
+// Of the check that waits first, which may be what the others wait for.
+std::string first_of(const desk& with, const std::string& kind) {
+  const auto first = with.store.list({.limit = 1, .which = {.kind = kind, .state = check_state::waiting}});
+  return first.empty() ? "" : "Look at the first of them: " + command_line(with.chosen, "why", {kind, first[0].key});
+}
+
 // Of a check that a node may claim now.
 void explain_waiting(const desk& with, const stored_check& check, instant now, answer& told) {
   const auto nodes = with.store.nodes();
@@ -149,8 +155,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
   for (const blocker& each : blockers) {
     told.say("A transaction is in the way of a claim or a handler: " + words_of(each, with.chosen.redact),
              each.is_node ? "It is a session of a node, in which a handler works: unfinished() on the nodes names it."
-                          : "Commit or roll back that transaction, or end it: SELECT pg_terminate_backend(" +
-                                std::to_string(each.pid) + ")");
+                          : end_of(each));
     explained = true;
   }
   if (const std::string likely = blockers.empty() ? "" : likely_names(with, check); !likely.empty()) {
@@ -164,9 +169,10 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
     told.say(counted(before, "check") + " of its kind with an earlier deadline also " +
                  (before == 1 ? "waits" : "wait") + "; " + counted(running, "check") + " of it " +
                  (running == 1 ? "runs." : "run."),
-             blockers.empty() && running > 0
+             !blockers.empty() ? ""
+             : running > 0
                  ? "If the number does not fall, make the handlers faster, raise max_running, or add threads or nodes."
-                 : "");
+                 : first_of(with, check.kind));
     explained = true;
   } else if (running > 0) {
     told.say(counted(running, "check") + " of its kind " + (running == 1 ? "runs" : "run") +
@@ -191,8 +197,9 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
                                   [&](const durable::paused_kind& each) { return each.kind == check.kind; });
   const check_state state = state_of(check, now);
   told.state = to_string(state);
-  const failures_by_id failures = failures_of(with.store, {&check, 1});
-  for (const auto& [id, failed] : failures) {
+  bool tells_last = false;
+  for (const auto& [id, failed] : failures_of(with.store, {&check, 1})) {
+    tells_last = failed.attempt == check.attempt;
     told.say("Attempt " + std::to_string(failed.attempt) + " has failed on the node " + one_line(failed.node) + ": " +
              one_line(failed.error, 500));
   }
@@ -220,7 +227,9 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   }
   if (check.due > now) {
     const bool is_retry = state == check_state::retrying;
-    told.say((is_retry && failures.empty() ? "Attempt " + std::to_string(check.attempt) + " has failed. " : "") +
+    told.say((is_retry && !tells_last
+                  ? "Attempt " + std::to_string(check.attempt) + " has failed, and its node has not told why yet. "
+                  : "") +
              (is_retry ? "It runs again at " : "It is not due yet. It runs at ") + clock_text(check.due, now) + ".");
   } else {
     told.say("It has been due since " + clock_text(check.due, now) + ".");
@@ -241,6 +250,11 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
 }
 
 }  // namespace
+
+std::string end_of(const blocker& session) {
+  return "Commit or roll back that transaction, or end it: SELECT pg_terminate_backend(" + std::to_string(session.pid) +
+         ")";
+}
 
 std::string words_of(const blocker& session, bool redact) {
   return "process " + std::to_string(session.pid) + " of " + one_line(session.user) +
@@ -264,7 +278,7 @@ void add_run(json& line, const std::optional<durable::long_run>& run) {
 failures_by_id failures_of(durable::store& store, std::span<const stored_check> checks) {
   std::vector<std::int64_t> ids;
   for (const stored_check& each : checks) {
-    if (each.attempt > (each.running ? 1 : 0)) {
+    if (each.attempt > 0) {
       ids.push_back(each.id);
     }
   }

@@ -528,8 +528,8 @@ class TIMING_WHEEL_EXPORT store {
   /// not write them, it does nothing.
   virtual void tell_long_runs(std::string_view node, std::span<const long_run> runs);
 
-  /// \returns why the checks with these ids run again, as far as nodes have told, in the order of the ids: the last run
-  /// of each that has failed. If the node has not told of that yet, the check has none. Here none. Complexity: O(ids).
+  /// \returns why the checks with these ids run again, in the order of the ids: of each, the last failed run that its
+  /// node has told of, which may be an earlier one than the last. Here none. Complexity: O(ids).
   [[nodiscard]] virtual std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids);
   /// What a node tells of itself, within some seconds and at most once in five: of the checks of which a run has failed
   /// and that run again, at most 1 000, `id`, `attempt` and `error`. Each takes the place of what was told of that

@@ -314,7 +314,7 @@ inline constexpr query tell_failed_runs{
 inline constexpr query failed_runs{
     "reading failed runs", "timing_wheel_failed_runs",
     "SELECT f.node,f.id,f.attempt,f.error,f.told FROM @failed_run f JOIN @check c ON c.id=f.id AND "
-    "c.attempt=f.attempt+(c.lease IS NOT NULL)::integer WHERE f.id=ANY($1::bigint[]) ORDER BY f.id"};
+    "c.attempt>=f.attempt WHERE f.id=ANY($1::bigint[]) ORDER BY f.id"};
 // $1: the name of the table. Nothing if it is not there, or if the role may not read it.
 inline constexpr query look_for_right_to_read{
     "looking for a table", "timing_wheel_look_for_right_to_read",

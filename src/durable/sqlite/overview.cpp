@@ -426,7 +426,7 @@ std::vector<failed_run> failed_runs(database& on, std::span<const std::int64_t> 
   statement read(on.get(),
                  {"reading failed runs",
                   "SELECT f.node,f.attempt,f.error,f.told FROM timing_wheel_failed_run f JOIN timing_wheel_check c ON "
-                  "c.id=f.id AND c.attempt=f.attempt+(c.lease IS NOT NULL) WHERE f.id=?"},
+                  "c.id=f.id AND c.attempt>=f.attempt WHERE f.id=?"},
                  &counts.statements);
   std::vector<std::int64_t> sorted(ids.begin(), ids.end());
   std::sort(sorted.begin(), sorted.end());
