@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "timing_wheel/detail/export.hpp"
+#include "timing_wheel/detail/same_build.hpp"
 #include "timing_wheel/durable/store.hpp"
 
 namespace timing_wheel::durable {
@@ -87,6 +88,7 @@ class TIMING_WHEEL_EXPORT forwarding_store : public store {
   [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
 
  protected:
+  /// Hands on to `real`.
   explicit forwarding_store(store& real) noexcept : real_(real) {}
 
  private:

@@ -283,7 +283,8 @@ constexpr std::array addition_6 = {
 
     "CREATE VIEW @retrying AS SELECT c.id,c.kind,encode(c.key,'escape') AS key,"
     "to_timestamp(greatest(c.due," TIMING_WHEEL_EARLIEST
-    ")/1e6) AS due,c.attempt,f.attempt AS told_attempt,f.node,to_timestamp(f.told/1e6) AS told,encode(f.error,'escape') AS error "
+    ")/1e6) AS due,c.attempt,f.attempt AS told_attempt,f.node,to_timestamp(f.told/1e6) AS "
+    "told,encode(f.error,'escape') AS error "
     "FROM @check c LEFT JOIN @failed_run f ON f.id=c.id AND f.attempt<=c.attempt WHERE c.lease IS NULL AND c.attempt>0",
 
     "CREATE VIEW @dead_check AS SELECT id,kind,encode(key,'escape') AS key,"
