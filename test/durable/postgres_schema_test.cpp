@@ -1,5 +1,6 @@
 #include "durable/postgres/schema.hpp"
 
+#include <algorithm>
 #include <future>
 
 #include "durable/support/postgres_case.hpp"
@@ -277,8 +278,10 @@ TEST_F(PostgresFunctions, WhatOperatorsChangeHasALineOfTheAudit) {
     EXPECT_EQ(call(each), "f") << each;
   }
   std::string lines;
-  for (const audit_entry& each : store.audit(99)) {
-    lines = each.action + ' ' + each.kind + ' ' + each.subject + '\n' + lines;
+  std::vector<audit_entry> all = store.audit(99);
+  std::reverse(all.begin(), all.end());
+  for (const audit_entry& each : all) {
+    lines.append(each.action).append(" ").append(each.kind).append(" ").append(each.subject).append("\n");
     EXPECT_EQ(each.by, user.ask("SELECT session_user") + " (SQL)");
     EXPECT_EQ(each.count, 1U);
   }

@@ -16,10 +16,12 @@ class forwarding_store : public durable::forwarding_store {
   explicit forwarding_store(store& real) : durable::forwarding_store(real) {}
 
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override {
+    // NOLINTNEXTLINE(bugprone-parent-virtual-call): by transact of this one
     store::transact_within(limits, work);
   }
   void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted, std::vector<claimed>& got,
                       const std::function<void(store_transaction&)>& work) override {
+    // NOLINTNEXTLINE(bugprone-parent-virtual-call): the same
     store::consume_within(limits, wanted, got, work);
   }
   bool append_at_once(const transaction_limits& /*limits*/, std::span<append_op> /*ops*/) override { return false; }
