@@ -41,7 +41,7 @@ namespace timing_wheel {
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
   /// `on_earlier` may be empty, and may destroy the service. While a sleep of a coroutine begins, or is asked to stop,
-  /// on another thread than the loop's, `on_earlier` must not wait for the loop, so it must neither stop nor destroy the
+  /// on another thread than the loop's, `on_earlier` must not wait for the loop: it must neither stop nor destroy the
   /// service. `timer_options::on_error` gets what it throws.
   /// \throws timer_error, std::bad_alloc as `timer`.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});

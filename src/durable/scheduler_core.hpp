@@ -96,8 +96,8 @@ class scheduler::core {
 
   // Destroyed first, since their threads use all of the above.
   std::unique_ptr<step_driver> driver_;
-  // Extends leases and does nothing else, so that no handler, claim or end keeps it waiting. None in virtual time, where
-  // nothing goes on by itself.
+  // Extends leases and does nothing else, so that no handler, claim or end keeps it waiting. None in virtual time,
+  // where nothing goes on by itself.
   std::optional<own_thread> leases_;
 };
 

@@ -246,7 +246,7 @@ http_answer get_dead(const call& of) {
   return as_json(all);
 }
 
-// Of the dead that died last: what is to be looked at is what there is to look at all the time.
+// Of the dead that died last alone, because an open console asks for them again and again.
 json dead_groups(const desk& with, const options& chosen) {
   constexpr std::size_t shown = 100;
   constexpr std::size_t most = 10'000;

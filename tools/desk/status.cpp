@@ -205,7 +205,7 @@ void write_nodes(const snapshot& seen, std::ostream& out) {
   }
 }
 
-// The check that waits for longest, unless a node is about to claim it.
+// One that waits, with the command that says why; nothing while nodes are about to claim all that waits.
 void write_oldest(const snapshot& seen, const desk& with) {
   constexpr std::chrono::seconds some_polls(5);
   const bool is_late = std::any_of(seen.kinds.begin(), seen.kinds.end(), [&](const kind_counts& of) {

@@ -18,8 +18,9 @@
 
 namespace timing_wheel::durable {
 
-/// Hands every call on to another store, which must outlive it. Each store of the library so hides what it keeps inside;
-/// a store of your own may derive from it, to put something in between. Thread safety: that of the other store.
+/// Hands every call on to another store, which must outlive it: no call comes after the other one's end, and the
+/// destructor makes none. The library's own stores derive from it, and own the other one; derive a store of your own to
+/// put something in between. Thread safety: that of the other store.
 class TIMING_WHEEL_EXPORT forwarding_store : public store {
  public:
   void migrate() override { real_.migrate(); }
