@@ -47,6 +47,11 @@ timing_wheel_durable_tests(unit postgres_clock)
 timing_wheel_postgres_test(postgres_leases "stress;kills")
 timing_wheel_postgres_test(postgres_server_faults "stress;kills")
 
+# For scripts.
+add_executable(postgres_server support/postgres_server.cpp)
+target_link_libraries(postgres_server PRIVATE timing_wheel_rig timing_wheel_warnings)
+set_target_properties(postgres_server PROPERTIES CXX_EXTENSIONS OFF)
+
 # What nodes, servers and networks do.
 add_executable(durable_postgres_node support/postgres_node.cpp)
 target_link_libraries(durable_postgres_node PRIVATE

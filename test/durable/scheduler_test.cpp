@@ -98,8 +98,10 @@ TEST_F(Scheduler, GivesTheHandlerWhatWasScheduled) {
   checks.on("verify", [&](const job& what) { got = what; });
   checks.start();
   checks.schedule({.kind = "verify", .key = "order-17", .payload = std::string("a\0b", 3), .due = 1s});
+  const std::int64_t id = checks.find("verify", "order-17")->id;
   timer.advance_by(2s);
   ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->id(), id);
   EXPECT_EQ(got->key(), "order-17");
   EXPECT_EQ(got->payload(), std::string("a\0b", 3));
   EXPECT_EQ(got->attempt(), 1);

@@ -175,6 +175,10 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
                    "for changes, and to listen on an address that is not of this machine alone");
     app.add_option("--host", chosen.hosts, "a name, with its port, by which clients call it, such as that of a proxy")
         ->allow_extra_args(false);
+#ifdef TIMING_WHEEL_DESK_WEBHOOKS
+    app.add_option("--deliver", chosen.deliver,
+                   "a file of JSON that names an address for each kind: run the checks of these kinds by a POST to it");
+#endif
     app.add_flag("--read-only", chosen.read_only, "refuse all changes");
     app.add_flag("--redact", chosen.redact, "show no payload");
     app.add_option("--time-limit", chosen.time_limit,

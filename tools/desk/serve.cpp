@@ -11,6 +11,7 @@
 
 #include "common/program.hpp"
 #include "common/stop_signal.hpp"
+#include "desk/deliver.hpp"
 #include "desk/serve.hpp"
 
 namespace timing_wheel::desk {
@@ -474,6 +475,12 @@ exit_status serve(const desk& with) {
     throw failure(exit_status::refused, "cannot listen on " + address_text(at) + ": " + error.code().message());
   }
   common::stop_on_signals();
+#ifdef TIMING_WHEEL_DESK_WEBHOOKS
+  std::optional<delivery> webhooks;
+  if (!with.chosen.deliver.empty()) {
+    webhooks.emplace(with.chosen, with.err).start();
+  }
+#endif
   with.out << "http://" << address_text(acceptor.local_endpoint()) << "/" << std::endl;
   net::steady_timer timer(all.context);
   stop_when_asked(all, timer);

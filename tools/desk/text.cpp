@@ -42,22 +42,6 @@ bool has_control(std::string_view text) {
 
 constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// RFC 4648, section 4.
-std::string base64(std::string_view bytes) {
-  std::string text;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-    unsigned bits = 0;
-    for (std::size_t each = 0; each < 3; ++each) {
-      bits = bits << 8U | (each < count ? static_cast<unsigned char>(bytes[at + each]) : 0U);
-    }
-    for (std::size_t each = 0; each < 4; ++each) {
-      text += each <= count ? digits[bits >> (18U - 6U * each) & 63U] : '=';
-    }
-  }
-  return text;
-}
-
 std::optional<instant> read_calendar(const std::string& text) {
   std::tm parts{};
   const char* const rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
@@ -218,7 +202,7 @@ void set_bytes(json& object, const std::string& name, std::string_view bytes) {
   if (is_text(bytes)) {
     object[name] = bytes;
   } else {
-    object[name + "_base64"] = base64(bytes);
+    object[name + "_base64"] = to_base64(bytes);
   }
 }
 
@@ -227,7 +211,7 @@ std::string kind_text(const std::string& kind) { return is_utf8(kind) ? kind : o
 void set_kind(json& object, const std::string& kind) {
   object["kind"] = kind_text(kind);
   if (!is_utf8(kind)) {
-    object["kind_base64"] = base64(kind);
+    object["kind_base64"] = to_base64(kind);
   }
 }
 
@@ -237,6 +221,22 @@ std::optional<std::int64_t> read_integer(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// RFC 4648, section 4.
+std::string to_base64(std::string_view bytes) {
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    unsigned bits = 0;
+    for (std::size_t each = 0; each < 3; ++each) {
+      bits = bits << 8U | (each < count ? static_cast<unsigned char>(bytes[at + each]) : 0U);
+    }
+    for (std::size_t each = 0; each < 4; ++each) {
+      text += each <= count ? digits[bits >> (18U - 6U * each) & 63U] : '=';
+    }
+  }
+  return text;
 }
 
 std::optional<std::string> from_base64(std::string_view text) {

@@ -63,6 +63,7 @@ void set_kind(json& object, const std::string& kind);
 [[nodiscard]] std::optional<std::int64_t> read_integer(std::string_view text);
 /// In one line, with U+FFFD for bytes that are not UTF-8.
 [[nodiscard]] std::string text_of(const json& object);
+[[nodiscard]] std::string to_base64(std::string_view bytes);
 /// \returns none if it is no base64.
 [[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
 /// For lines of hexadecimal bytes, sixteen each, beside their characters.

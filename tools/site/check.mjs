@@ -25,7 +25,7 @@ const ofEachKind = ['index.html', 'docs/benchmarks.html', 'wheel/index.html']
 const searches = {
   durable: 'docs/durable', pgbouncer: 'docs/postgres', vacuum: 'docs/postgres', 'half hour': 'docs/tuning',
   'retry dead': 'docs/durable', cascade: 'docs/tuning', wheel: 'docs/wheel', 'stop token': 'docs/coroutines',
-  fork: 'docs/process', windows: 'docs/packages', webhook: 'docs/durable', webhooks: 'docs/durable', qwxyz: null,
+  fork: 'docs/process', windows: 'docs/packages', webhook: 'docs/desk', webhooks: 'docs/desk', qwxyz: null,
   'how to cancel': 'docs/which_call', 'cancel a timer': 'docs/which_call', 'repeat every': 'docs/which_call',
   'dead letter': 'docs/durable', python: 'docs/postgres',
 }

@@ -1045,7 +1045,8 @@ void node::enter_handler(std::optional<std::uint32_t> of) {
 }
 
 job node::job_of(const claimed& one, std::stop_token stop) const {
-  return job({machine_.kinds()[one.kind].name, one.key, one.payload, one.due, one.attempt, one.fence}, std::move(stop));
+  return job({machine_.kinds()[one.kind].name, one.key, one.payload, one.due, one.attempt, one.fence, one.id},
+             std::move(stop));
 }
 
 void node::begin_runs(const std::vector<claimed>& got) {

@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""Delivers checks by webhooks to the receiver of examples/webhooks, made to fail in each way.
+
+desk_webhooks_test.py DESK CHECKS [POSTGRES_SERVER]
+
+DESK is the program timing-wheel; the checks are on a file, or in a database of the program POSTGRES_SERVER. First each
+way to answer has one check. Then CHECKS checks are delivered, while the receiver fails, hangs and dies, and the server
+is killed. At the end each check has had its effect once.
+"""
+
+import base64
+import collections
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "webhooks"))
+import receiver  # noqa: E402
+
+TOKEN = "0123456789abcdef"
+KEYS = ["whsec_" + base64.b64encode(bytes([number] * 32)).decode() for number in range(2)]
+LEASE = 30
+
+# How each run of a check is answered, by the first word of its key; the last way again and again. A number is a status.
+PLANS = {
+    "done": [200], "created": [201], "broken": [500, 200], "missing": [404, 200], "moved": [302, 200],
+    "busy": [503, 200], "limited": [429, 200], "conflict": [409], "gone": [410], "hangs": ["hang", 200],
+    "closes": ["close", 200], "rubbish": ["rubbish", 200], "slow": ["slow"], "endless": ["endless"],
+    "forgets": ["effect", 200], "odd/.%\x01\N{SNOWMAN}": [200],
+}
+
+
+class Faulty(receiver.Receiver):
+    """It notes each request, and then does what the plan of the check says."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        check = json.loads(body)
+        key = urllib.parse.unquote(self.headers["timing-wheel-key"])
+        with sqlite3.connect(self.server.database, timeout=20) as shop:
+            shop.execute("INSERT INTO seen VALUES (?, ?, ?, ?)",
+                         (key, self.path, json.dumps(dict(self.headers)), body.decode()))
+        word = key.split("-")[0]
+        if word == "any":
+            ways = random.choices([200, 500, 503, "hang", "effect", "die", "close"], [55, 10, 10, 7, 10, 1, 7])
+            way = ways[0] if check["attempt"] < 4 else 200  # so that no wait is long
+        else:
+            way = PLANS[word][min(check["attempt"], len(PLANS[word])) - 1]
+        self.act(way, body)
+
+    def act(self, way, body):
+        if way in ("effect", "die"):
+            self.status_of(body)  # and the answer is lost
+            if way == "die":
+                os._exit(1)
+        if way in ("effect", "close"):
+            self.close_connection = True
+        elif way == "hang":
+            time.sleep(6)
+            self.close_connection = True
+        elif way == "rubbish":
+            self.wfile.write(b"\0\xff no HTTP\r\n\r\n")
+            self.close_connection = True
+        elif way == "endless":
+            self.status_of(body)
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(bytes(10_000))
+        elif way == "slow":
+            time.sleep(0.3)
+            self.answer(self.status_of(body))
+        elif way // 100 == 2:
+            status = self.status_of(body)
+            self.answer(way if status == 200 else status)
+        else:
+            fields = {302: [("location", "/elsewhere")], 429: [("retry-after", "2")],
+                      503: [("retry-after", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2)))]}
+            self.answer(way, fields.get(way, ()), b"order 17 <script>\x01 is no order")
+
+
+def receive(key_file, database, port, certificate=""):
+    """The receiver's process."""
+    server = receiver.open_server(key_file, database, int(port), Faulty)
+    server.handle_error = lambda *_: None  # a client that has gone
+    with sqlite3.connect(database) as shop:
+        shop.execute("CREATE TABLE IF NOT EXISTS seen(key, path, head, body)")
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+
+
+class Process:
+    """A program that prints its port, and is started again with the same one."""
+
+    running = []  # to be killed if the test fails
+
+    def __init__(self, command, at_port):
+        self.command, self.at_port, self.port, self.kills = command, at_port, 0, 0
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([*self.command, *self.at_port(self.port)], stdout=subprocess.PIPE, text=True)
+        Process.running.append(self.process)
+        self.port = int(self.process.stdout.readline().rstrip("/\n").split(":")[-1])
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self):
+        self.process.terminate()
+        self.process.communicate()
+        return self.process.returncode
+
+
+def must(is_true, *words):
+    if not is_true:
+        sys.exit(f"not so: {words}")
+
+
+def wait_until(is_true, seconds, what):
+    last = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > last:
+            sys.exit(f"not within {seconds} s: {what}")
+        time.sleep(0.05)
+
+
+class Shop:
+    """A store, the files of the webhooks, and a receiver that is started again when it has died."""
+
+    def __init__(self, desk, store, folder):
+        self.desk, self.store, self.folder = desk, store, Path(folder)
+        self.database = str(self.folder / "shop.db")
+        self.told("migrate", "--create")
+        self.write("tokens", f"test {TOKEN}\n")
+        self.write("one.key", KEYS[0] + "\n")
+        self.write("both.key", f"{KEYS[1]}\n{KEYS[0]}\n")
+        me = [sys.executable, __file__, "receive", str(self.folder / "one.key"), self.database]
+        self.receiver = Process(me, lambda port: [str(port)])
+        self.over = threading.Event()
+        self.watcher = threading.Thread(target=self.watch)
+        self.watcher.start()
+
+    def watch(self):
+        while not self.over.wait(0.05):
+            if self.receiver.process.poll() is not None:
+                self.receiver.start()
+
+    def close(self):
+        self.over.set()
+        self.watcher.join()
+        for process in Process.running:
+            process.kill()
+            process.wait()
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        return str(self.folder / name)
+
+    def told(self, command, *words):
+        return subprocess.run([self.desk, command, self.store, *words], check=True, capture_output=True, text=True).stdout
+
+    def lines(self, *words):
+        done = subprocess.run([self.desk, "list", self.store, "--json", *words], capture_output=True, text=True)
+        must(done.returncode in (0, 1), done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def server(self, kinds):
+        return Process([self.desk, "serve", self.store, "--token-file", self.folder / "tokens", "--deliver",
+                        self.write("kinds.json", json.dumps(kinds))], lambda port: ["--listen", f"127.0.0.1:{port}"])
+
+    def kind(self, **members):
+        return {"url": f"http://127.0.0.1:{self.receiver.port}/hook?shop=1", "key_file": "both.key", "time_limit": "4s",
+                **members}
+
+    def rows(self, statement, *values):
+        with sqlite3.connect(self.database, timeout=20) as shop:
+            return shop.execute(statement, values).fetchall()
+
+
+def put(port, kind, keys, body='{"payload": "17"}'):
+    connection = http.client.HTTPConnection(f"127.0.0.1:{port}", timeout=20)
+    for key in keys:
+        path = f"/v1/kinds/{kind}/checks/" + "".join(f"%{byte:02x}" for byte in key.encode())
+        connection.request("PUT", path, body, {"Authorization": f"Bearer {TOKEN}"})
+        answer = connection.getresponse()
+        must(answer.status in (200, 201), answer.read())
+        answer.read()
+    connection.close()
+
+
+def answers_in_each_way(shop):
+    server = shop.server({"verify": shop.kind(max_running=32)})
+    put(server.port, "verify", PLANS)
+    dead = {"conflict", "gone"}
+    wait_until(lambda: not shop.lines() and len(shop.lines("--state", "dead")) == len(dead), 30, "all are over")
+    must(server.end() == 0)
+
+    runs = collections.defaultdict(list)
+    for key, path, head, body in shop.rows("SELECT * FROM seen ORDER BY rowid"):
+        must(path == "/hook?shop=1", path)
+        runs[key].append(({name.lower(): value for name, value in json.loads(head).items()}, json.loads(body)))
+    must(runs.keys() == PLANS.keys(), runs.keys())
+    for key, plan in PLANS.items():
+        must([body["attempt"] for _, body in runs[key]] == list(range(1, len(plan) + 1)), key, runs[key])
+        must(len({head["webhook-id"] for head, _ in runs[key]}) == 1, key)
+        must(sorted({body["fence"] for _, body in runs[key]}) == [body["fence"] for _, body in runs[key]], key)
+    effects = collections.Counter(base64.b64decode(key).decode() if key.endswith("=") else key
+                                  for key, in shop.rows("SELECT key FROM done"))
+    must(effects == collections.Counter(PLANS.keys() - dead), effects)
+    for line in shop.lines("--state", "dead"):
+        status = PLANS[line["key"]][0]
+        must(line["error"] == rf"the receiver has answered {status}: order 17 <script>\x01 is no order", line)
+
+    odd = "odd/.%\x01\N{SNOWMAN}"
+    head, body = runs[odd][0]
+    due = time.mktime(time.strptime(body.pop("due").split(".")[0].rstrip("Z"), "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    must(abs(time.time() - due) < 60, due)
+    # Bytes that are no text come as the API has them.
+    must(base64.b64decode(body.pop("key_base64", base64.b64encode(odd.encode()))) == odd.encode(), body)
+    body.pop("key", None)
+    must(body == {"kind": "verify", "id": body["id"], "attempt": 1, "fence": body["fence"], "payload": "17"}, body)
+    encoded = "odd%2F.%25%01%E2%98%83"
+    must(head["webhook-id"] == f"verify/{encoded.replace('.', '%2E')}/{body['id']}", head)
+    must(head["content-type"] == "application/json" and head["timing-wheel-kind"] == "verify", head)
+    must(head["timing-wheel-key"] == encoded and head["timing-wheel-attempt"] == "1", head)
+    must(head["timing-wheel-fence"] == str(body["fence"]) and len(head["webhook-signature"].split()) == 2, head)
+    print(f"{len(PLANS)} ways to answer", flush=True)
+
+
+def a_foreign_key_is_refused(shop):
+    key = shop.write("foreign.key", KEYS[1])
+    server = shop.server({"verify": shop.kind(key_file=key, max_attempts=1)})
+    put(server.port, "verify", ["done-foreign"])
+    wait_until(lambda: "401" in str(shop.lines("--state", "dead", "--key", "done-foreign")), 10, "the receiver refuses it")
+    must(server.end() == 0)
+    must(not shop.rows("SELECT * FROM done WHERE key='done-foreign'"))
+
+
+def a_kind_that_hangs_holds_up_no_other(shop):
+    """And what is under way when the server ends is given back within its patience."""
+    server = shop.server({"stuck": shop.kind(max_running=1, time_limit="1h"), "free": shop.kind(max_running=1)})
+    put(server.port, "stuck", ["hangs-1", "hangs-2"])
+    put(server.port, "free", ["done-1", "done-2"])
+    wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE kind='free'")) == 2, 10, "the other kind is delivered")
+    must(len(shop.lines("--kind", "stuck")) == 2)
+    begin = time.monotonic()
+    must(server.end() == 0)
+    must(time.monotonic() - begin < 20)
+    must({line["state"] for line in shop.lines("--kind", "stuck")} <= {"waiting", "pending", "retrying"})
+    shop.told("cancel", "--kind", "stuck", "--yes")
+
+
+def speaks_tls(shop):
+    certificate = str(shop.folder / "certificate")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", certificate + ".key", "-out",
+                    certificate + ".pem"], check=True, capture_output=True)
+    both = shop.write("tls", Path(certificate + ".key").read_text() + Path(certificate + ".pem").read_text())
+    me = [sys.executable, __file__, "receive", str(shop.folder / "one.key"), shop.database]
+    secure = Process(me, lambda port: [str(port), both])
+    url = f"https://127.0.0.1:{secure.port}/hook"
+    server = shop.server({"known": shop.kind(url=url, ca_file="certificate.pem", time_limit="10s"),
+                          "unknown": shop.kind(url=url, max_attempts=1, time_limit="10s")})
+    put(server.port, "known", ["done-tls"])
+    put(server.port, "unknown", ["done-nobody"])
+    wait_until(lambda: "certificate" in str(shop.lines("--state", "dead", "--key", "done-nobody")), 20, "it is refused")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-tls'"), 20, "it is delivered")
+    must(server.end() == 0)
+    must(not shop.rows("SELECT * FROM seen WHERE key='done-nobody'"))
+    secure.kill()
+
+
+def refuses_files(shop):
+    shop.write("short.key", "whsec_" + base64.b64encode(bytes(23)).decode())
+    shop.write("plain.key", "secret" * 10)
+    shop.write("empty.key", "\n")
+    for kinds, words in [
+            ("", "is no JSON"), ("{", "is no JSON"), ("[]", "no object"), ("{}", "no object"), ('{"a": 1}', "no object"),
+            ('{"a": {"url": "http://x"}, "a": {}}', "names the kind a twice"),
+            ({"a": {}}, "needs url and key_file"), ({"a": {"url": "http://x"}}, "needs url and key_file"),
+            ({"a": shop.kind(key_file="none")}, "cannot be read"), ({"a": shop.kind(key_file="")}, "is no text"),
+            ({"a": shop.kind(key_file="short.key")}, "24 bytes"), ({"a": shop.kind(key_file="plain.key")}, "24 bytes"),
+            ({"a": shop.kind(key_file="empty.key")}, "there is no key"), ({"a": shop.kind(ca_file="none")}, "cannot be read"),
+            ({"a": shop.kind(url="ftp://x")}, "no address"), ({"a": shop.kind(url="file:///etc/passwd")}, "no address"),
+            ({"a": shop.kind(url="shop:80/x")}, "no address"), ({"a": shop.kind(url="http://")}, "no address"),
+            ({"a": shop.kind(url="http://x\r\na: b")}, "no address"), ({"a": shop.kind(url=7)}, "is no text"),
+            ({"a": shop.kind(time_limit="0s")}, "not from 1ms to 1h"), ({"a": shop.kind(time_limit="2h")}, "not from"),
+            ({"a": shop.kind(time_limit="30")}, "unit"), ({"a": shop.kind(max_running=0)}, "no number from 1 to 1024"),
+            ({"a": shop.kind(max_running=1.5)}, "no number"), ({"a": shop.kind(max_attempts=2**64 - 1)}, "no number"),
+            ({"a": shop.kind(max_running=1024), "b": shop.kind()}, "more than 1024"),
+            ({"a": shop.kind(retries=3)}, "a: retries is not known"), ({"": shop.kind()}, "kind"),
+            ({"k" * 300: shop.kind()}, "kind")]:
+        file = shop.write("kinds.json", kinds if isinstance(kinds, str) else json.dumps(kinds))
+        done = subprocess.run([shop.desk, "serve", shop.store, "--listen", "127.0.0.1:0", "--deliver", file],
+                              capture_output=True, text=True, timeout=20)
+        must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
+             done)
+    done = subprocess.run([shop.desk, "serve", shop.store, "--deliver", file + ".none"], capture_output=True, text=True)
+    must(done.returncode == 2 and "cannot be read" in done.stderr, done)
+
+
+def works_as_the_example_of_its_page(shop):
+    project = Path(__file__).parents[2]
+    page = (project / "docs" / "desk.md").read_text()
+    lines = page.partition("\n## Webhooks\n")[2].partition("```sh\n")[2].partition("```")[0]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for what, instead in [("9000", str(port)), ("examples/", f"{project}/examples/"), ("timing-wheel ", f"{shop.desk} "),
+                          ("sqlite:orders.db", f"'{shop.store}' --listen 127.0.0.1:0")]:
+        must(what in lines, what, lines)
+        lines = lines.replace(what, instead)
+    with subprocess.Popen(["bash", "-ec", lines], cwd=shop.folder, stdout=subprocess.PIPE, text=True,
+                          start_new_session=True) as all_of_it:
+        try:
+            put(int(all_of_it.stdout.readline().rstrip("/\n").split(":")[-1]), "verify", ["order-17"])
+            wait_until(lambda: not shop.lines(), 20, "the example delivers")
+        finally:
+            os.killpg(all_of_it.pid, signal.SIGKILL)
+    with sqlite3.connect(shop.folder / "shop.db") as other:
+        must(other.execute("SELECT key FROM done WHERE key = 'order-17'").fetchall() == [("order-17",)])
+
+
+def torture(shop, checks):
+    """The receiver fails, hangs and dies, and the server is killed; each effect comes once."""
+    begin = time.monotonic()
+    server = shop.server({"verify": shop.kind(max_running=32, max_attempts=1000)})
+    kills = max(1, checks // 2000)
+    before = len(shop.rows("SELECT * FROM done"))
+    done = 0
+    for kill in range(kills):
+        put(server.port, "verify", [f"any-{number}" for number in range(checks * kill // kills, checks * (kill + 1) // kills)])
+        wait_until(lambda: shop.lines("--state", "running"), 20, "a check runs")
+        server.kill()
+        server.start()
+        print(f"    {checks * (kill + 1) // kills} of {checks} checks", file=sys.stderr)
+    wait_until(lambda: not shop.lines(), 5 * LEASE + checks / 20, "all are delivered")
+    must(server.end() == 0)
+    twice = shop.rows("SELECT key FROM done GROUP BY kind, key HAVING count(*) > 1")
+    done = len(shop.rows("SELECT * FROM done")) - before
+    free = shop.rows("SELECT free FROM stock")[0][0]
+    must(done == checks and not twice and free == done + before, done, twice, free)
+    seen = shop.rows("SELECT count(*) FROM seen WHERE key LIKE 'any-%'")[0][0]
+    must(seen > checks, seen)
+    print(f"{checks} checks in {time.monotonic() - begin:.0f} s: {seen} requests, {kills} kills of the server", flush=True)
+
+
+def test(desk, checks, store):
+    help_text = subprocess.run([desk, "serve", "--help"], check=True, capture_output=True, text=True).stdout
+    if "--deliver" not in help_text:
+        sys.exit(77)  # built without libcurl and OpenSSL
+    with tempfile.TemporaryDirectory() as folder:
+        shop = Shop(desk, store or f"sqlite:{folder}/checks.db", folder)
+        try:
+            refuses_files(shop)
+            answers_in_each_way(shop)
+            a_foreign_key_is_refused(shop)
+            a_kind_that_hangs_holds_up_no_other(shop)
+            speaks_tls(shop)
+            works_as_the_example_of_its_page(shop)
+            torture(shop, checks)
+        finally:
+            shop.close()
+
+
+def main():
+    if sys.argv[1] == "receive":
+        receive(*sys.argv[2:])
+    elif len(sys.argv) == 3:
+        test(sys.argv[1], int(sys.argv[2]), None)
+    else:
+        with subprocess.Popen([sys.argv[3]], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as postgres:
+            postgres.stdin.write("webhooks\n")
+            postgres.stdin.flush()
+            test(sys.argv[1], int(sys.argv[2]), postgres.stdout.readline().strip())
+
+
+if __name__ == "__main__":
+    main()

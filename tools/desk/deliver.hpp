@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "desk/options.hpp"
+
+// Webhooks: docs/desk.md describes them for operators and for those who write a receiver.
+
+namespace timing_wheel::desk {
+
+/// A node that runs the checks of the kinds that a file names, by a POST to an address of each kind.
+class delivery {
+ public:
+  /// Reads the file `chosen.deliver`, and the files that it names. \throws failure (usage) with one line.
+  delivery(const options& chosen, std::ostream& err);
+  /// Claims nothing more, and waits for what is under way; what has no answer after five seconds runs again.
+  ~delivery();
+  delivery(const delivery&) = delete;
+  delivery& operator=(const delivery&) = delete;
+
+  /// Begins. If the store does not answer, it begins when the store does.
+  void start();
+
+ private:
+  class node;
+  std::unique_ptr<node> node_;
+};
+
+/// The field `webhook-signature` of Standard Webhooks 1.0: HMAC-SHA256 of `id.timestamp.body` with each of the keys.
+[[nodiscard]] std::string signature_of(std::span<const std::string> keys, std::string_view id,
+                                       std::string_view timestamp, std::string_view body);
+
+}  // namespace timing_wheel::desk
