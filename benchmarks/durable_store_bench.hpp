@@ -313,10 +313,11 @@ void empty_poll(benchmark::State& state) {
   report(state, work, state.iterations());
 }
 
-/// `per_second` checks are due each second, for five seconds, and their scheduler runs when they are scheduled.
+/// `per_second` checks are due each second, for so many seconds, and their scheduler runs when they are scheduled.
 template <class Work>
-void run_due(benchmark::State& state, store& in, handled how, std::int64_t per_second, const std::string& prefix = "") {
-  const std::int64_t count = is_small() ? std::max<std::int64_t>(1, per_second / 20) : per_second * 5;
+void run_due(benchmark::State& state, store& in, handled how, std::int64_t per_second, const std::string& prefix = "",
+             std::int64_t seconds = 5) {
+  const std::int64_t count = is_small() ? std::max<std::int64_t>(1, per_second / 20) : per_second * seconds;
   static std::int64_t round = 0;
   const std::string kind = "due" + std::to_string(++round);
   scheduler checks(in, {.tick = 1ms});

@@ -273,6 +273,14 @@ function* river(program) {
   yield figures;
 }
 
+// Each turn drops these, and nothing else of yours.
+const own = ["orders", "timing_wheel", "graphile_worker", "pgboss", "river"];
+const { rows: foreign } = await pool.query(`SELECT schemaname, tablename FROM pg_tables WHERE NOT (schemaname = ANY($1)
+  OR schemaname IN ('pg_catalog', 'information_schema') OR tablename = 'orders' AND schemaname = 'public')`, [own]);
+if (foreign.length > 0) {
+  console.error(`this database has the table ${foreign[0].schemaname}.${foreign[0].tablename}: give an empty one`);
+  process.exit(2);
+}
 const server = {};
 for (const name of ["server_version", "shared_buffers", "max_wal_size", "checkpoint_timeout", "autovacuum_naptime"]) {
   server[name] = (await pool.query(`SHOW ${name}`)).rows[0][name];

@@ -70,7 +70,7 @@ const look = async () => {
     pictures: images.length,
     broken: images.filter((image) => !image.naturalWidth).map((image) => image.src),
     wide: document.documentElement.scrollWidth - innerWidth,
-    narrow: [...document.querySelectorAll('.vp-doc :is(th, td)')].map((cell) => [cell, cell.innerText])
+    narrow: [...document.querySelectorAll(:is(.vp-doc, .markdownTable) :is(th, td)')].map((cell) => [cell, cell.innerText])
       .filter(([cell, text]) => text.length > 16 && roomOf(cell) < widthOf16(cell) - 1).map(([, text]) => text),
   }
 }
@@ -293,7 +293,7 @@ const browser = await puppeteer.launch({ executablePath: '/usr/bin/chromium', ar
 try {
   // Doxygen's pages are alike, and so are the listings of sources.
   const visited = names.filter((name) => !/^(reference|source)\//.test(name) ||
-    /\/(index|class\w*wheel_1_1timer|timing__wheel_8hpp|durable_orders.*)\.html|\.json\.html$/.test(name))
+    /\/(index|class\w*wheel_1_1(timer|durable_1_1job)|timing__wheel_8hpp|durable_orders.*)\.html|\.json\.html$/.test(name))
   const tabs = await Promise.all([desk, telephone].map(async (view) => {
     const tab = await (await browser.createBrowserContext()).newPage()
     await tab.setViewport(view.viewport)

@@ -190,6 +190,7 @@ export default {
       { text: 'The wheel', link: '/wheel/index.html', target: '_self' },
       { text: 'Reference', link: '/reference/', target: '_self' },
       { text: 'Changes', link: '/CHANGELOG' },
+      { text: 'Security', link: '/SECURITY' },
     ],
     sidebar: Object.entries(sidebar).map(([text, pages]) => ({
       text,

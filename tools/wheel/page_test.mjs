@@ -75,6 +75,7 @@ async function same(tab, what) {
   const other = await open(new URL(tab.url()).hash);
   await other.waitForFunction(() => document.querySelector('#counts td'));
   equal(await counts(other), await counts(tab), `${what}: the link holds all of it`);
+  equal(await text(other, 'pace'), await text(tab, 'pace'), `${what}: and the speed`);
   check((await other.$$('#events li')).length > 3, 'what has happened is listed');
   await close(other);
 }
@@ -179,6 +180,7 @@ async function controls() {
   const at = await clock(tab);
   await wait(300);
   equal(await clock(tab), at, 'paused, the clock stands');
+  await tab.$eval('#speed', (slider) => { slider.value = 4; slider.dispatchEvent(new Event('input')); });  // 2.5 a second
   await same(tab, 'after a while');
   check((await tab.$$('#queue li')).length > 5, 'the delay queue is listed');
   check(!await (await tab.$('#sample')).isVisible(), 'all timers are drawn');
