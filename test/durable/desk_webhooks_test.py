@@ -69,7 +69,7 @@ class Faulty(receiver.Receiver):
         if way in ("effect", "close"):
             self.close_connection = True
         elif way == "hang":
-            time.sleep(6)
+            time.sleep(60 if self.headers["timing-wheel-kind"] == "stuck" else 6)
             self.close_connection = True
         elif way == "rubbish":
             self.wfile.write(b"\0\xff no HTTP\r\n\r\n")
@@ -258,11 +258,12 @@ def a_foreign_key_is_refused(shop):
 
 def a_kind_that_hangs_holds_up_no_other(shop):
     """And what is under way when the server ends is given back within its patience."""
-    server = shop.server({"stuck": shop.kind(max_running=1, time_limit="1h"), "free": shop.kind(max_running=1)})
-    put(server.port, "stuck", ["hangs-1", "hangs-2"])
+    server = shop.server({"stuck": shop.kind(max_running=8, time_limit="1h"), "free": shop.kind(max_running=1)})
+    put(server.port, "stuck", [f"hangs-{number}" for number in range(16)], json.dumps({"payload": "x" * 2**20}))
+    wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running")) == 8, 20, "as many run as may")
     put(server.port, "free", ["done-1", "done-2"])
     wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE kind='free'")) == 2, 10, "the other kind is delivered")
-    must(len(shop.lines("--kind", "stuck")) == 2)
+    must(len(shop.lines("--kind", "stuck")) == 16)
     begin = time.monotonic()
     must(server.end() == 0)
     must(time.monotonic() - begin < 20)
@@ -320,6 +321,7 @@ def refuses_files(shop):
 
 
 def works_as_the_example_of_its_page(shop):
+    """In an empty folder, with other ports."""
     project = Path(__file__).parents[2]
     page = (project / "docs" / "desk.md").read_text()
     lines = page.partition("\n## Webhooks\n")[2].partition("```sh\n")[2].partition("```")[0]
@@ -327,18 +329,23 @@ def works_as_the_example_of_its_page(shop):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     for what, instead in [("9000", str(port)), ("examples/", f"{project}/examples/"), ("timing-wheel ", f"{shop.desk} "),
-                          ("sqlite:orders.db", f"'{shop.store}' --listen 127.0.0.1:0")]:
+                          ("serve sqlite:orders.db", "serve sqlite:orders.db --listen 127.0.0.1:0")]:
         must(what in lines, what, lines)
         lines = lines.replace(what, instead)
-    with subprocess.Popen(["bash", "-ec", lines], cwd=shop.folder, stdout=subprocess.PIPE, text=True,
+    folder = shop.folder / "example"
+    folder.mkdir()
+    (folder / "tokens").write_text(f"test {TOKEN}\n")
+    with subprocess.Popen(["bash", "-ec", lines], cwd=folder, stdout=subprocess.PIPE, text=True,
                           start_new_session=True) as all_of_it:
         try:
-            put(int(all_of_it.stdout.readline().rstrip("/\n").split(":")[-1]), "verify", ["order-17"])
-            wait_until(lambda: not shop.lines(), 20, "the example delivers")
+            address = next(line for line in all_of_it.stdout if line.startswith("http"))
+            put(int(address.rstrip("/\n").split(":")[-1]), "verify", ["order-17"])
+            pending = [shop.desk, "list", f"sqlite:{folder}/orders.db"]
+            wait_until(lambda: subprocess.run(pending, capture_output=True).returncode == 1, 20, "it delivers")
         finally:
             os.killpg(all_of_it.pid, signal.SIGKILL)
-    with sqlite3.connect(shop.folder / "shop.db") as other:
-        must(other.execute("SELECT key FROM done WHERE key = 'order-17'").fetchall() == [("order-17",)])
+    with sqlite3.connect(folder / "shop.db") as other:
+        must(other.execute("SELECT key FROM done").fetchall() == [("order-17",)])
 
 
 def torture(shop, checks):

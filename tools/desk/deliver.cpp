@@ -38,7 +38,7 @@ constexpr std::size_t shortest_key = 24;        // as the standard has it
 constexpr std::size_t longest_answer = 65'536;  // what comes behind it is not read
 constexpr std::size_t longest_quote = 200;      // of an answer, in an error
 constexpr std::chrono::seconds longest_retry_after = 24h;
-constexpr std::chrono::seconds patience = 5s;  // for what is under way when the node stops
+constexpr std::chrono::seconds patience = 4s;  // for what is under way when the node stops, and a second or two
 
 // Who gets the checks of a kind, as the file names it.
 struct receiver {
@@ -266,17 +266,6 @@ struct exchange {
   }
 };
 
-// Of this thread: it keeps connections open for the next requests.
-CURL* own_handle() {
-  static thread_local const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl_easy_init(),
-                                                                                       &curl_easy_cleanup);
-  if (!handle) {
-    throw std::bad_alloc();
-  }
-  curl_easy_reset(handle.get());
-  return handle.get();
-}
-
 // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg): curl_easy_setopt
 void set_options(CURL* curl, const receiver& to, exchange& with) {
   curl_easy_setopt(curl, CURLOPT_URL, to.url.c_str());
@@ -302,6 +291,7 @@ void set_message(CURL* curl, const receiver& to, const job& what, const std::str
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   const std::string sent = std::to_string(std::chrono::floor<std::chrono::seconds>(since_epoch).count());
   head.add("content-type: application/json");
+  head.add("connection: close");
   head.add("expect:");
   head.add("webhook-id: " + id);
   head.add("webhook-timestamp: " + sent);
@@ -316,7 +306,7 @@ void set_message(CURL* curl, const receiver& to, const job& what, const std::str
 }
 
 // What becomes of a check that was answered. A failure that may pass is thrown, so that the node tells of it.
-durable::outcome outcome_of(CURL* curl, const std::string& answer) {
+durable::outcome outcome_of(CURL* curl, const job& what, const std::string& answer) {
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   if (status >= 200 && status < 300) {
@@ -330,8 +320,9 @@ durable::outcome outcome_of(CURL* curl, const std::string& answer) {
   curl_off_t wait = 0;
   curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &wait);
   if ((status == 429 || status == 503) && wait > 0) {
-    return durable::retry_after(std::min<std::chrono::seconds>(std::chrono::seconds(wait), longest_retry_after),
-                                std::move(reason));
+    // Not sooner than without the field, or a short time would use up the runs.
+    const std::chrono::seconds least(std::int64_t{1} << std::min(what.attempt() - 1, 9));
+    return durable::retry_after(std::clamp(std::chrono::seconds(wait), least, longest_retry_after), std::move(reason));
   }
   throw std::runtime_error(reason);
 }
@@ -341,12 +332,16 @@ durable::outcome post(const receiver& to, const job& what) {
   fields head;
   const std::string body = body_of(what);
   std::array<char, CURL_ERROR_SIZE> words{};
-  CURL* const curl = own_handle();
+  // A connection of its own: on one that was used before, libcurl may send a request twice.
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl_easy_init(), &curl_easy_cleanup);
+  if (!handle) {
+    throw std::bad_alloc();
+  }
+  CURL* const curl = handle.get();
   set_options(curl, to, with);
   set_message(curl, to, what, body, head);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words.data());
   const CURLcode result = curl_easy_perform(curl);
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
   if (result == CURLE_ABORTED_BY_CALLBACK) {
     return durable::snooze(0s);
   }
@@ -354,7 +349,7 @@ durable::outcome post(const receiver& to, const job& what) {
     throw std::runtime_error(std::string("no answer: ") +
                              (words[0] != '\0' ? words.data() : curl_easy_strerror(result)));
   }
-  return outcome_of(curl, with.answer);
+  return outcome_of(curl, what, with.answer);
 }
 // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 
@@ -372,6 +367,8 @@ durable::scheduler_options options_for(const std::vector<receiver>& receivers) {
   for (const receiver& each : receivers) {  // so that a receiver that hangs holds up no other one
     wanted.threads += static_cast<unsigned>(each.max_running);
   }
+  wanted.max_claimed += wanted.threads;  // those that hang leave room for other kinds
+  wanted.max_claimed_bytes += wanted.threads * durable::request_limits{}.payload;
   return wanted;
 }
 

@@ -363,7 +363,10 @@ http_answer put_check(const call& of) {
                    .count = 1});
     }
   });
-  const char* const became = op.result.inserted ? "inserted" : op.result.replaced ? "replaced" : "kept";
+  const char* const became = op.result.inserted   ? "inserted"
+                             : op.result.replaced ? "replaced"
+                             : asked.replace      ? "running"
+                                                  : "kept";
   return as_json({{"result", became}, {"due", time_text(op.result.due)}}, op.result.inserted ? 201 : 200);
 }
 

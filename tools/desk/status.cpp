@@ -222,6 +222,17 @@ void write_oldest(const snapshot& seen, const desk& with) {
   }
 }
 
+// Their deadline is that of the next run, so that they do not wait by their deadlines, however late they are.
+void write_failing(const snapshot& seen, const desk& with) {
+  for (const kind_counts& of : seen.kinds) {
+    if (of.retrying > 0) {
+      with.out << "\nkind " << one_line(of.kind) << ": " << common::grouped(of.retrying)
+               << " checks have failed, and run again; why:\n-> "
+               << command_line(with.chosen, "list", {"--kind", of.kind, "--state", "retrying"}) << '\n';
+    }
+  }
+}
+
 void write(const snapshot& seen, const desk& with) {
   std::ostream& out = with.out;
   out << with.where.type << ' ' << one_line(with.where.where, 200) << ", tables " << seen.tables << ", "
@@ -240,6 +251,7 @@ void write(const snapshot& seen, const desk& with) {
     kinds.write(out);
   }
   write_oldest(seen, with);
+  write_failing(seen, with);
   write_rates(seen, out);
   write_nodes(seen, out);
   for (const durable::drained_node& of : seen.drained) {

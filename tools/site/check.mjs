@@ -27,7 +27,7 @@ const searches = {
   'retry dead': 'docs/durable', cascade: 'docs/tuning', wheel: 'docs/wheel', 'stop token': 'docs/coroutines',
   fork: 'docs/process', windows: 'docs/packages', webhook: 'docs/desk', webhooks: 'docs/desk', qwxyz: null,
   'how to cancel': 'docs/which_call', 'cancel a timer': 'docs/which_call', 'repeat every': 'docs/which_call',
-  'dead letter': 'docs/durable', python: 'docs/postgres',
+  'dead letter': 'docs/durable', python: 'docs/desk',
 }
 const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' }
 // How often axe-core has judged the contrast of each look of text: most of its time goes there. A look that it finds
@@ -70,7 +70,7 @@ const look = async () => {
     pictures: images.length,
     broken: images.filter((image) => !image.naturalWidth).map((image) => image.src),
     wide: document.documentElement.scrollWidth - innerWidth,
-    narrow: [...document.querySelectorAll(:is(.vp-doc, .markdownTable) :is(th, td)')].map((cell) => [cell, cell.innerText])
+    narrow: [...document.querySelectorAll(':is(.vp-doc, .markdownTable) :is(th, td)')].map((cell) => [cell, cell.innerText])
       .filter(([cell, text]) => text.length > 16 && roomOf(cell) < widthOf16(cell) - 1).map(([, text]) => text),
   }
 }
