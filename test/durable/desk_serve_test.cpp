@@ -278,6 +278,7 @@ TEST_P(DeskServe, CancelsAndMovesWithThreeAnswers) {
   EXPECT_EQ(result(desk.ask("POST" + checks + "a/run-now")), "moved");
   EXPECT_LE(store.find("close", "a")->due, store.now());
   EXPECT_EQ(result(desk.ask("POST" + checks + "held/run-now")), "running");
+  EXPECT_EQ(result(desk.ask("PUT" + checks + "held?replace", R"({"delay":"2h"})")), "running");
   EXPECT_EQ(result(desk.ask("DELETE" + checks + "a")), "cancelled");
   EXPECT_EQ(result(desk.ask("DELETE" + checks + "a")), "finished");
   EXPECT_EQ(desk.ask("POST" + checks + "a/run-now").status, 404);

@@ -754,6 +754,7 @@ TEST_P(Desk, SaysWhyACheckRunsAgain) {
   EXPECT_THAT(run({"why", "close", "fails"}).out,
               testing::AllOf(HasSubstr("Attempt 1 has failed on the node node-a: no stock of 17"),
                              HasSubstr("It runs again at")));
+  EXPECT_THAT(run({"status"}).out, HasSubstr("failed and run again: 1; their errors:\n-> "));
   EXPECT_THAT(run({"list", "--state", "retrying"}).out, HasSubstr("no stock of 17"));
   EXPECT_EQ(run({"list", "--json"}).lines().at(0)["error"], "no stock of 17\n");
 }

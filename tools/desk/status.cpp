@@ -226,8 +226,8 @@ void write_oldest(const snapshot& seen, const desk& with) {
 void write_failing(const snapshot& seen, const desk& with) {
   for (const kind_counts& of : seen.kinds) {
     if (of.retrying > 0) {
-      with.out << "\nkind " << one_line(of.kind) << ": " << common::grouped(of.retrying)
-               << " checks have failed, and run again; why:\n-> "
+      with.out << "\nof kind " << one_line(of.kind)
+               << ", checks that have failed and run again: " << common::grouped(of.retrying) << "; their errors:\n-> "
                << command_line(with.chosen, "list", {"--kind", of.kind, "--state", "retrying"}) << '\n';
     }
   }
