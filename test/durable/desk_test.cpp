@@ -1185,8 +1185,10 @@ TEST_P(Desk, RunsTheExamplesOfItsPage) {
   std::ifstream page(TIMING_WHEEL_DESK_PAGE);
   put(store, request{.kind = "verify", .key = "order-17", .payload = {}, .due = 1h});
   std::vector<std::pair<std::string, int>> statuses;
+  bool of_webhooks = false;  // which have a test of their own
   for (std::string line; std::getline(page, line);) {
-    if (!line.starts_with("timing-wheel ")) {
+    of_webhooks = line.starts_with("## ") ? line == "## Webhooks" : of_webhooks;
+    if (!line.starts_with("timing-wheel ") || of_webhooks) {
       continue;
     }
     std::string command = "cd " + in_quotes(folder.path().string()) + "; TIMING_WHEEL_STORE=" + in_quotes(made.named) +

@@ -243,13 +243,19 @@ cost look(counted_store& on) {
   const std::vector<std::string> kinds = {"close", "other"};
   std::vector<upcoming> found;
   const read_range ahead{.until = on.where().now() + 1s, .limit = 1000, .kinds = kinds};
+  const auto once = [&] {
+    const cost before = on.so_far();
+    on.where().read_ahead(ahead, found);
+    if (!found.empty()) {
+      throw std::runtime_error("the look was not empty");
+    }
+    return on.so_far() - before;
+  };
   on.where().read_ahead(ahead, found);
-  const cost before = on.so_far();
-  on.where().read_ahead(ahead, found);
-  if (!found.empty()) {
-    throw std::runtime_error("the look was not empty");
-  }
-  return on.so_far() - before;
+  const cost first = once();
+  const cost second = once();
+  // A server writes a record of its own every few seconds.
+  return first.bytes_written < second.bytes_written ? first : second;
 }
 
 void fill(counted_store& on, const std::string& kind, std::int64_t count, due_time due) {
