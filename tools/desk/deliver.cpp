@@ -274,6 +274,7 @@ void set_options(CURL* curl, const receiver& to, exchange& with) {
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);  // else a look-up of the host would go on beyond the time limit
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "timing-wheel/" TIMING_WHEEL_VERSION);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(to.time_limit.count()));
   if (!to.authorities.empty()) {
