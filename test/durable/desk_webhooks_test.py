@@ -184,9 +184,10 @@ class Shop:
         must(done.returncode in (0, 1), done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def server(self, kinds):
-        return Process([self.desk, "serve", self.store, "--token-file", self.folder / "tokens", "--deliver",
-                        self.write("kinds.json", json.dumps(kinds))], lambda port: ["--listen", f"127.0.0.1:{port}"])
+    def server(self, kinds, limits="true"):
+        file = self.write("kinds.json", json.dumps(kinds))
+        return Process(["bash", "-c", limits + ' && exec "$@"', "-", self.desk, "serve", self.store, "--token-file",
+                        self.folder / "tokens", "--deliver", file], lambda port: ["--listen", f"127.0.0.1:{port}"])
 
     def kind(self, **members):
         return {"url": f"http://127.0.0.1:{self.receiver.port}/hook?shop=1", "key_file": "both.key", "time_limit": "4s",
@@ -271,6 +272,32 @@ def a_kind_that_hangs_holds_up_no_other(shop):
     shop.told("cancel", "--kind", "stuck", "--yes")
 
 
+class Silent(receiver.Receiver):
+    """It reads the request, and does not answer."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        time.sleep(120)
+        self.close_connection = True
+
+
+def has_files_for_all_requests(shop):
+    silent = receiver.open_server(shop.folder / "one.key", shop.database, 0, Silent)
+    threading.Thread(target=silent.serve_forever, daemon=True).start()
+    stuck = shop.kind(url=f"http://127.0.0.1:{silent.server_port}/", max_running=100, time_limit="1h")
+    server = shop.server({"stuck": stuck}, "ulimit -Sn 200")
+    put(server.port, "stuck", [f"file-{number}" for number in range(100)])
+    wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running", "--limit", "200")) == 100, 20, "all run")
+    put(server.port, "stuck", ["file-more"])
+    must(server.end() == 0)
+    must(not shop.lines("--kind", "stuck", "--state", "retrying"))
+    silent.shutdown()
+    shop.told("cancel", "--kind", "stuck", "--yes")
+    done = subprocess.run(["bash", "-c", 'ulimit -n 200 && exec "$@"', "-", shop.desk, "serve", shop.store, "--deliver",
+                           shop.folder / "kinds.json"], capture_output=True, text=True)
+    must(done.returncode == 2 and "856 open files" in done.stderr, done)
+
+
 def speaks_tls(shop):
     certificate = str(shop.folder / "certificate")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
@@ -298,8 +325,12 @@ def refuses_files(shop):
     for kinds, words in [
             ("", "is no JSON"), ("{", "is no JSON"), ("[]", "no object"), ("{}", "no object"), ('{"a": 1}', "no object"),
             ('{"a": {"url": "http://x"}, "a": {}}', "names the kind a twice"),
+            ('{"a": 1e999}', "too large"), ("[" * 2**20 + "[", "longer than 1 MiB"),
             ({"a": {}}, "needs url and key_file"), ({"a": {"url": "http://x"}}, "needs url and key_file"),
-            ({"a": shop.kind(key_file="none")}, "cannot be read"), ({"a": shop.kind(key_file="")}, "is no text"),
+            ({"a": shop.kind(key_file="none")}, "cannot be read"), ({"a": shop.kind(key_file=".")}, "cannot be read"),
+            ({"a": shop.kind(key_file="/dev/zero")}, "longer than 1 MiB"),
+            ('{"a": {"url": "http://shop:sesame@x", key_file}}', "is no JSON at byte 39"),
+            ({"a": shop.kind(key_file="")}, "is no text"),
             ({"a": shop.kind(key_file="short.key")}, "24 bytes"), ({"a": shop.kind(key_file="plain.key")}, "24 bytes"),
             ({"a": shop.kind(key_file="empty.key")}, "there is no key"), ({"a": shop.kind(ca_file="none")}, "cannot be read"),
             ({"a": shop.kind(url="ftp://x")}, "no address"), ({"a": shop.kind(url="file:///etc/passwd")}, "no address"),
@@ -314,6 +345,7 @@ def refuses_files(shop):
         file = shop.write("kinds.json", kinds if isinstance(kinds, str) else json.dumps(kinds))
         done = subprocess.run([shop.desk, "serve", shop.store, "--listen", "127.0.0.1:0", "--deliver", file],
                               capture_output=True, text=True, timeout=20)
+        must("sesame" not in done.stderr, done)
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
     done = subprocess.run([shop.desk, "serve", shop.store, "--deliver", file + ".none"], capture_output=True, text=True)
@@ -383,6 +415,7 @@ def test(desk, checks, store):
             answers_in_each_way(shop)
             a_foreign_key_is_refused(shop)
             a_kind_that_hangs_holds_up_no_other(shop)
+            has_files_for_all_requests(shop)
             speaks_tls(shop)
             works_as_the_example_of_its_page(shop)
             torture(shop, checks)

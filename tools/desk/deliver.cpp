@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +35,8 @@ using durable::job;
 using std::chrono::steady_clock;
 
 constexpr std::size_t most_threads = 1024;
-constexpr std::size_t shortest_key = 24;        // as the standard has it
+constexpr std::size_t shortest_key = 24;  // as the standard has it
+constexpr std::size_t longest_file = 1'048'576;
 constexpr std::size_t longest_answer = 65'536;  // what comes behind it is not read
 constexpr std::size_t longest_quote = 200;      // of an answer, in an error
 constexpr std::chrono::seconds longest_retry_after = 24h;
@@ -55,9 +57,14 @@ struct receiver {
 
 std::string read_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  std::string text(longest_file + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));  // of a folder it reads nothing, and is bad
   if (!in.is_open() || in.bad()) {
     refuse(one_line(file.string(), 300) + " cannot be read");
+  }
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > longest_file) {
+    refuse(one_line(file.string(), 300) + " is longer than 1 MiB");
   }
   return text;
 }
@@ -174,8 +181,10 @@ std::vector<receiver> read_receivers(const std::string& file) {
       }
       return true;
     });
-  } catch (const json::exception& error) {
-    refuse(one_line(file, 300) + " is no JSON: " + one_line(error.what(), 300));
+  } catch (const json::parse_error& error) {  // its words have a part of the file, such as a password
+    refuse(one_line(file, 300) + " is no JSON at byte " + std::to_string(error.byte));
+  } catch (const json::exception&) {
+    refuse(one_line(file, 300) + " is no JSON: it has a number that is too large");
   }
   if (!read.is_object() || read.empty() || !twice.empty()) {
     refuse(one_line(file, 300) + (twice.empty() ? " has no object with a member for each kind"
@@ -373,6 +382,22 @@ durable::scheduler_options options_for(const std::vector<receiver>& receivers) {
   return wanted;
 }
 
+// A request has up to six files: its connection, and what libcurl wakes itself and looks names up with. Without a file
+// it could not connect, and the server could take no client.
+void allow_files(std::size_t requests) {
+  const rlim_t needed = 6 * requests + 256;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed) {
+    return;
+  }
+  if (files.rlim_max < needed) {
+    refuse(std::to_string(requests) + " max_running in all need " + std::to_string(needed) +
+           " open files, and the system allows " + std::to_string(files.rlim_max) + " (ulimit -n)");
+  }
+  files.rlim_cur = needed;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
+}
+
 }  // namespace
 
 class delivery::node {
@@ -385,6 +410,7 @@ class delivery::node {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
       refuse("libcurl does not begin");
     }
+    allow_files(options_for(receivers_).threads);
     std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): of a connection that a receiver has closed
     for (const receiver& each : receivers_) {
       checks_.on(each.kind, [&each](const job& what) { return post(each, what); },
