@@ -18,13 +18,14 @@ import time
 from pathlib import Path
 
 
-def is_signed(key, headers, body):
-    """Whether the sender has the key, and has sent this within the last five minutes."""
+def is_signed(keys, headers, body):
+    """Whether the sender has one of the keys, and has sent this within the last five minutes."""
     sent = headers.get("webhook-timestamp", "0")
     content = f"{headers.get('webhook-id')}.{sent}.".encode() + body
-    digest = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
-    signatures = headers.get("webhook-signature", "").split()
-    return any(hmac.compare_digest(each, f"v1,{digest}") for each in signatures) and abs(time.time() - int(sent)) < 300
+    ours = [b"v1," + base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()) for key in keys]
+    theirs = headers.get("webhook-signature", "").encode().split()
+    return (any(hmac.compare_digest(each, own) for each in theirs for own in ours)
+            and abs(time.time() - int(sent)) < 300)
 
 
 def give_back(shop, check):
@@ -52,7 +53,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         self.answer(self.status_of(body))
 
     def status_of(self, body):
-        if not is_signed(self.server.key, self.headers, body):
+        if not is_signed(self.server.keys, self.headers, body):
             return 401
         with sqlite3.connect(self.server.database, timeout=20, isolation_level=None) as shop:
             return give_back(shop, json.loads(body))
@@ -76,7 +77,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 def open_server(key_file, database, port, receiver=Receiver):
     server = Server(("127.0.0.1", port), receiver)
-    server.key = base64.b64decode(Path(key_file).read_text().strip().removeprefix("whsec_"))
+    server.keys = [base64.b64decode(word.removeprefix("whsec_")) for word in Path(key_file).read_text().split()]
     server.database = database
     with sqlite3.connect(database) as shop:
         shop.execute("PRAGMA journal_mode = wal")

@@ -257,6 +257,19 @@ def a_foreign_key_is_refused(shop):
     must(not shop.rows("SELECT * FROM done WHERE key='done-foreign'"))
 
 
+def a_receiver_with_two_keys_takes_either(shop):
+    changing = receiver.open_server(shop.folder / "both.key", shop.database, 0)
+    threading.Thread(target=changing.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{changing.server_port}/"
+    server = shop.server({"new": shop.kind(url=url, key_file="foreign.key"),
+                          "old": shop.kind(url=url, key_file="one.key")})
+    for kind in ("new", "old"):
+        put(server.port, kind, ["done-change"])
+    wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE key='done-change'")) == 2, 10, "both are taken")
+    must(server.end() == 0)
+    changing.shutdown()
+
+
 def a_kind_that_hangs_holds_up_no_other(shop):
     """And what is under way when the server ends is given back within its patience."""
     server = shop.server({"stuck": shop.kind(max_running=8, time_limit="1h"), "free": shop.kind(max_running=1)})
@@ -414,6 +427,7 @@ def test(desk, checks, store):
             refuses_files(shop)
             answers_in_each_way(shop)
             a_foreign_key_is_refused(shop)
+            a_receiver_with_two_keys_takes_either(shop)
             a_kind_that_hangs_holds_up_no_other(shop)
             has_files_for_all_requests(shop)
             speaks_tls(shop)
