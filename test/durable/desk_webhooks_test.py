@@ -270,6 +270,11 @@ def a_receiver_with_two_keys_takes_either(shop):
     changing.shutdown()
 
 
+def refuses_clients(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) != 0
+
+
 def a_kind_that_hangs_holds_up_no_other(shop):
     """And what is under way when the server ends is given back within its patience."""
     server = shop.server({"stuck": shop.kind(max_running=8, time_limit="1h"), "free": shop.kind(max_running=1)})
@@ -279,7 +284,9 @@ def a_kind_that_hangs_holds_up_no_other(shop):
     wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE kind='free'")) == 2, 10, "the other kind is delivered")
     must(len(shop.lines("--kind", "stuck")) == 16)
     begin = time.monotonic()
-    must(server.end() == 0)
+    server.process.terminate()
+    wait_until(lambda: refuses_clients(server.port), 4, "it takes no client while it waits for webhooks")
+    must(server.process.wait() == 0)
     must(time.monotonic() - begin < 20)
     must({line["state"] for line in shop.lines("--kind", "stuck")} <= {"waiting", "pending", "retrying"})
     shop.told("cancel", "--kind", "stuck", "--yes")

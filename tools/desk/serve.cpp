@@ -487,6 +487,7 @@ exit_status serve(const desk& with) {
   all.accept(acceptor);
   all.look();
   all.context.run();
+  acceptor.close();  // webhooks under way may go on for a while, and nobody answers clients meanwhile
   all.pool.join();
   return exit_status::done;
 }
