@@ -368,8 +368,9 @@ def refuses_files(shop):
         must("sesame" not in done.stderr, done)
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
-    done = subprocess.run([shop.desk, "serve", shop.store, "--deliver", file + ".none"], capture_output=True, text=True)
-    must(done.returncode == 2 and "cannot be read" in done.stderr, done)
+    for file, words in ((file + ".none", "cannot be read"), ("", "needs the name of a file")):
+        done = subprocess.run([shop.desk, "serve", shop.store, "--deliver", file], capture_output=True, text=True)
+        must(done.returncode == 2 and words in done.stderr, done)
 
 
 def works_as_the_example_of_its_page(shop):

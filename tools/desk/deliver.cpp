@@ -37,9 +37,9 @@ using std::chrono::steady_clock;
 constexpr std::size_t most_threads = 1024;
 constexpr std::size_t shortest_key = 24;  // as the standard has it
 constexpr std::size_t longest_file = 1'048'576;
-constexpr std::size_t longest_answer = 65'536;  // what comes behind it is not read
-constexpr std::size_t longest_quote = 200;      // of an answer, in an error
-constexpr std::chrono::seconds longest_retry_after = 24h;
+constexpr std::size_t longest_answer = 65'536;            // what comes behind it is not read
+constexpr std::size_t longest_quote = 200;                // of an answer, in an error
+constexpr std::chrono::seconds longest_retry_after = 6h;  // as later versions of libcurl have it
 constexpr std::chrono::seconds patience = 4s;  // for what is under way when the node stops, and a second or two
 
 // Who gets the checks of a kind, as the file names it.

@@ -177,7 +177,8 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
         ->allow_extra_args(false);
 #ifdef TIMING_WHEEL_DESK_WEBHOOKS
     app.add_option("--deliver", chosen.deliver,
-                   "a file of JSON that names an address for each kind: run the checks of these kinds by a POST to it");
+                   "a file of JSON that names an address for each kind: run the checks of these kinds by a POST to it")
+        ->check([](const std::string& file) { return file.empty() ? "needs the name of a file" : ""; });
 #endif
     app.add_flag("--read-only", chosen.read_only, "refuse all changes");
     app.add_flag("--redact", chosen.redact, "show no payload");

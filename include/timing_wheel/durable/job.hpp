@@ -58,9 +58,10 @@ class job {
   /// A transactional handler must not hand its fence on. If its transaction is undone because the server dies, or, in
   /// SQLite, if another process draws the next fence then, later runs may draw the same fences again, in any order.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
-  /// The number of the row. All runs of a check have the same number. A later check with the same key has another one,
-  /// and so has a dead check that somebody has revived. So a receiver that has done its work for this number need not do
-  /// it again. 0 in a job that you have made, unless you set it.
+  /// The number of the row in its store. All runs of a check have the same number. A later check with the same key has
+  /// another one, and so has a dead check that somebody has revived. So a receiver that has done its work for this
+  /// number need not do it again, unless a `request::replace` has given the check another payload: that keeps the
+  /// number. 0 in a job that you have made, unless you set it.
   [[nodiscard]] std::int64_t id() const noexcept { return parts_.id; }
   /// If the lease is lost, the run takes longer than its `handler_options::time_limit`, or the scheduler stops, a stop
   /// is requested. The thread that extends leases, or the scheduler's thread, calls a `std::stop_callback` on this
