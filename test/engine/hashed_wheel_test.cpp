@@ -140,19 +140,6 @@ TEST(HashedWheel, ErasuresInTheMiddleOfAVisitLoseNothing) {
   }
 }
 
-TEST(HashedWheel, VisitWhoseTimersAreAllErasedIsOver) {
-  hashed_wheel wheel(engine_options{.wheel_size = 4});
-  insert_all(wheel, std::vector<tick>(100, 5));
-  ASSERT_TRUE(wheel.advance(1, 30).more);
-  for (timer_number s = 0; s < 100; ++s) {
-    ASSERT_TRUE(wheel.erase(s));
-  }
-  ASSERT_TRUE(wheel.insert(0, 5));
-  EXPECT_EQ(wheel.next_expiration(), 2U);
-  EXPECT_THAT(drain(wheel, 5), ElementsAre(0));
-  EXPECT_EQ(wheel.stats().levels[0].flushes, 2U);
-}
-
 TEST(HashedWheel, TimersOfOneTickComeInTheOrderTheyCame) {
   for (const std::size_t budget : {std::size_t{7}, std::size_t{64}, no_limit}) {
     hashed_wheel wheel(engine_options{.wheel_size = 10});
