@@ -212,19 +212,6 @@ TEST(HierarchicalWheel, ErasedBeforeItsFirstCascadeItNeverMoves) {
   EXPECT_THAT(of_each_level(wheel, &level_stats::flushes), Each(0U));
 }
 
-TEST(HierarchicalWheel, FiresEachAtItsTickAroundWhatHalfAWordCanHold) {
-  for (const std::uint32_t n : {2U, 16U, 256U, 1U << 16U, 1U << 11U, 641U}) {
-    hierarchical_wheel wheel(engine_options{.wheel_size = n});
-    ticks deadlines;
-    for (unsigned shift = 31; shift < 64; ++shift) {
-      for (const tick offset : {tick{0}, tick{1}, tick{0xFFFF'FFFE}, tick{0xFFFF'FFFF}, tick{0x1'0000'0000}}) {
-        deadlines.push_back((tick{1} << shift) + offset);
-      }
-    }
-    expect_each_at_its_tick(wheel, insert_all(wheel, deadlines));
-  }
-}
-
 TEST(HierarchicalWheel, TimersOfOneTickComeInTheOrderTheyCame) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 10});
   ticks expected;
