@@ -43,17 +43,6 @@ std::size_t run_all(manual_timer& timer, kept_tasks& tasks) {
 
 // ---- When it runs ----
 
-TEST(Periodic, AFixedDelayIsCountedFromTheRunAndAFixedRateFromTheDeadline) {
-  manual_timer timer({.tick = 10ms});
-  run_log delay(timer);
-  run_log rate(timer);
-  timer.schedule_every(25ms, delay.writing(), {.policy = fixed_delay});
-  timer.schedule_every(25ms, rate.writing(), {.policy = fixed_rate_catch_up});
-  timer.advance_by(150ms);
-  EXPECT_THAT(delay.times, ElementsAre(30ms, 60ms, 90ms, 120ms, 150ms));
-  EXPECT_THAT(rate.times, ElementsAre(30ms, 50ms, 80ms, 100ms, 130ms, 150ms));
-}
-
 TEST(Periodic, ThePolicyIsAFixedDelayUnlessGiven) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -152,6 +141,9 @@ TEST(PeriodicRefusal, AcceptsTheSmallestPeriod) {
 TEST(PeriodicRefusal, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
+  EXPECT_TRUE(timer.schedule_after(1h, nothing, {}, error));
+  EXPECT_FALSE(error);
+  error = timer_errc::stopped;
   EXPECT_TRUE(timer.schedule_every(1ms, nothing, {.policy = fixed_delay}, error));
   EXPECT_FALSE(error);
   error = timer_errc::stopped;
@@ -213,46 +205,7 @@ TEST(PeriodicMemory, ArmingAgainWithoutMemoryLosesNoTimer) {
 
 // ---- Cancel ----
 
-TEST(PeriodicEnd, InItsOwnCallbackEndsIt) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer;
-    std::vector<cancel_result> answers;
-    const timer_handle handle = timer.schedule_every(10ms,
-                                                     [&](const timer_handle& self) {
-                                                       answers = {self.cancel(), self.cancel()};
-                                                     },
-                                                     {.policy = policy});
-    EXPECT_EQ(timer.advance_by(1h), 1U);
-    EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
-    EXPECT_EQ(handle.cancel(), cancel_result::finished);
-    EXPECT_EQ(timer.stats().cancelled, 0U);
-    EXPECT_EQ(timer.pending(), 0U);
-  }
-}
-
-TEST(PeriodicEnd, AndWaitInItsOwnCallbackEndsIt) {
-  manual_timer timer;
-  cancel_result answer{};
-  timer.schedule_every(10ms, [&](const timer_handle& self) { answer = self.cancel_and_wait(); });
-  EXPECT_EQ(timer.advance_by(1h), 1U);
-  EXPECT_EQ(answer, cancel_result::running);
-}
-
 // ---- Reschedule ----
-
-// "One period after the deadline before", and "the multiples of the period": both from where the reschedule has moved
-// it.
-TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunAndTheGridWithIt) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer;
-    run_log log(timer);
-    const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = policy});
-    timer.advance_by(10ms);
-    EXPECT_TRUE(handle.reschedule(at(27ms)));
-    timer.advance_to(at(50ms));
-    EXPECT_THAT(log.times, ElementsAre(10ms, 27ms, 37ms, 47ms));
-  }
-}
 
 // ---- Stop ----
 

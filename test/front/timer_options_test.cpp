@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <system_error>
 #include <vector>
 
 #include "support/service_captures.hpp"
@@ -59,13 +58,6 @@ TEST(TimerOptions, AcceptsTheLimitsOfTheOptions) {
 }
 
 // ---- The limit of what may be pending ----
-
-TEST(MaxPending, TheErrorCodeIsClearedOnSuccess) {
-  manual_timer timer;
-  std::error_code error = timer_errc::stopped;
-  EXPECT_TRUE(timer.schedule_after(1h, nothing, {}, error));
-  EXPECT_FALSE(error);
-}
 
 TEST(MaxPending, AFailedCallableUsesUpNoPlace) {
   manual_timer timer({.max_pending = 1});

@@ -34,22 +34,6 @@ using testing::SizeIs;
 
 // ---- Handing over ----
 
-TEST(Executor, ATaskThatIsCalledTwiceRunsOnce) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  timer.advance_by(1ms);
-  std::vector<task> kept = tasks.take();
-  kept.at(0)();
-  kept.at(0)();
-  kept.clear();
-  EXPECT_EQ(runs, 1);
-  EXPECT_EQ(timer.stats().fired, 1U);
-  EXPECT_EQ(timer.stats().refused, 0U);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-}
-
 TEST(Executor, ATaskThatCallsItselfRunsOnce) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
