@@ -85,14 +85,6 @@ TEST(Timer, OneFarTimerCausesNoWakeupInTenSeconds) {
   EXPECT_EQ(service.stats().wakeups, wakeups);
 }
 
-TEST(Timer, AServiceWithoutTimersIsNeverWoken) {
-  const timer service;
-  settle();
-  const std::uint64_t wakeups = service.stats().wakeups;
-  std::this_thread::sleep_for(1s);
-  EXPECT_EQ(service.stats().wakeups, wakeups);
-}
-
 TEST(Timer, AServiceWhoseTimersHaveAllFiredIsNotWokenAgain) {
   std::atomic<int> runs{0};
   timer service;

@@ -24,7 +24,6 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::nanoseconds;
 
 // ---- What it leaves ----
 
@@ -98,57 +97,6 @@ TEST(Memory, AllocatesNothingAfterWarmUp) {
     round();
   }
   EXPECT_EQ(count_allocations(round), 0U);
-}
-
-/// Schedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
-bool schedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
-  live_captures captures;
-  manual_timer timer({.max_pending = 1});
-  const auto schedule = [&] { timer.schedule_after(delay, [token = captures.make()] {}); };
-  const bool done = succeeds_with(left, schedule);
-  EXPECT_EQ(captures.alive(), done ? 1 : 0);
-  EXPECT_EQ(timer.pending(), done ? 1U : 0U);
-  EXPECT_EQ(timer.stats().scheduled, done ? 1U : 0U);
-  if (!done) {
-    schedule();
-  }
-  EXPECT_EQ(timer.advance_by(delay - 1ns), 0U);
-  EXPECT_EQ(timer.advance_by(1ns), 1U);
-  return done;
-}
-
-TEST(Memory, ScheduleWithoutMemoryChangesNothing) {
-  for (const nanoseconds delay : std::vector<nanoseconds>{5ms, 700ms, 1h, hundred_years}) {
-    std::uint64_t left = 0;
-    while (!schedules_or_changes_nothing(left, delay)) {
-      ++left;
-    }
-    EXPECT_GT(left, 0U) << "memory was needed";
-  }
-}
-
-/// Reschedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
-bool reschedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
-  manual_timer timer;
-  timer.schedule_after(5ms, nothing).cancel();
-  const timer_handle handle = timer.schedule_after(5ms, nothing);
-  const bool done = succeeds_with(left, [&] { handle.reschedule_after(delay); });
-  const nanoseconds expected = done ? delay : 5ms;
-  EXPECT_EQ(handle.deadline(), at(expected));
-  EXPECT_EQ(timer.pending(), 1U);
-  EXPECT_EQ(timer.advance_to(at(expected) - 1ns), 0U);
-  EXPECT_EQ(timer.advance_to(at(expected)), 1U);
-  return done;
-}
-
-TEST(Memory, RescheduleWithoutMemoryChangesNothing) {
-  for (const nanoseconds delay : std::vector<nanoseconds>{700ms, 1h, hundred_years}) {
-    std::uint64_t left = 0;
-    while (!reschedules_or_changes_nothing(left, delay)) {
-      ++left;
-    }
-    EXPECT_GT(left, 0U) << "memory was needed";
-  }
 }
 
 TEST(Memory, AStepThatFailsForLackOfMemoryLosesNothing) {
