@@ -232,22 +232,6 @@ TYPED_TEST(EngineMemory, WhatWasDueBeforeAFailureIsNotKeptBack) {
   EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
 }
 
-TYPED_TEST(EngineMemory, EachTimerOfATickComesOutOnceWhenThereIsNone) {
-  bool succeeded = false;
-  for (std::uint64_t left = 0; !succeeded; ++left) {
-    TypeParam engine(engine_options{.wheel_size = 64});
-    const schedule expected = insert_all(engine, std::vector<tick>(300, 40));
-    std::vector<timer_number> due;
-    succeeded = advances_with(left, engine, 40, due);
-    EXPECT_EQ(due.size() + engine.size(), 300U) << "with " << left << " allocations";
-    const std::vector<timer_number> rest = drain(engine, 40);
-    due.insert(due.end(), rest.begin(), rest.end());
-    std::sort(due.begin(), due.end());
-    EXPECT_EQ(due, expected.at(40));
-    EXPECT_TRUE(engine.invariants_hold());
-  }
-}
-
 TYPED_TEST(EngineMemory, EraseAndCatchUpNeedNone) {
   TypeParam engine(engine_options{.wheel_size = 20});
   insert_all(engine, std::vector<tick>(1'000, 777));
