@@ -24,6 +24,7 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
 
 // ---- What it leaves ----
 
@@ -97,6 +98,30 @@ TEST(Memory, AllocatesNothingAfterWarmUp) {
     round();
   }
   EXPECT_EQ(count_allocations(round), 0U);
+}
+
+/// Reschedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
+bool reschedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
+  manual_timer timer;
+  timer.schedule_after(5ms, nothing).cancel();
+  const timer_handle handle = timer.schedule_after(5ms, nothing);
+  const bool done = succeeds_with(left, [&] { handle.reschedule_after(delay); });
+  const nanoseconds expected = done ? delay : 5ms;
+  EXPECT_EQ(handle.deadline(), at(expected));
+  EXPECT_EQ(timer.pending(), 1U);
+  EXPECT_EQ(timer.advance_to(at(expected) - 1ns), 0U);
+  EXPECT_EQ(timer.advance_to(at(expected)), 1U);
+  return done;
+}
+
+TEST(Memory, RescheduleWithoutMemoryChangesNothing) {
+  for (const nanoseconds delay : std::vector<nanoseconds>{700ms, 1h, hundred_years}) {
+    std::uint64_t left = 0;
+    while (!reschedules_or_changes_nothing(left, delay)) {
+      ++left;
+    }
+    EXPECT_GT(left, 0U) << "memory was needed";
+  }
 }
 
 TEST(Memory, AStepThatFailsForLackOfMemoryLosesNothing) {
